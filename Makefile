@@ -1,0 +1,55 @@
+# Every command here sets up what it needs first: a virtual environment with the versions in requirements.lock.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup reproduce test test-slow check format docs coverage bench lock clean
+
+help:  ## list the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+setup: $(READY)  ## virtual environment and install
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+reproduce: setup  ## the paper's experiments: figures, results and a table under results/
+	$(BIN)/heavytail reproduce
+
+test: setup  ## the tests, doctests and documented examples
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test-slow: setup  ## the tests that take minutes
+	$(BIN)/pytest -m slow
+
+check: setup  ## formatting, lint, types in strict mode, import order
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup  ## let ruff rewrite the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: setup  ## build the documentation in strict mode, into site/
+	$(BIN)/mkdocs build --strict --quiet
+
+coverage: setup  ## coverage with the compiler off, so that kernels count
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m "not slow and not compiled" --cov --cov-report=term:skip-covered
+
+bench: setup  ## ratios against plain NumPy and growth with t
+	$(BIN)/python -m benchmarks
+
+lock: setup  ## resolve the versions in pyproject.toml anew
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --extra experiments --extra learn --extra mdp --extra dask --group dev \
+	  --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
+	  --quiet --output-file requirements.lock
+
+clean:  ## remove what was made
+	rm -rf $(VENV) site results dist build

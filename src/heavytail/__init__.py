@@ -1,0 +1,64 @@
+"""heavytail: decide and learn under heavy-tailed rewards, in one pass.
+
+>>> import heavytail as ht
+>>> policy = ht.HvtUCB(2, tail=ht.MomentBound(order=1.5, scale=1.0))
+>>> arms = [[1.0, 0.0], [0.0, 1.0]]
+>>> arm = policy.select(arms)
+>>> policy.update(arms[arm], reward=3.0)
+
+Names load when they are first used, so that importing the package costs little.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from heavytail import checks, noise, tails
+    from heavytail.environments import LinearBandit
+    from heavytail.policies import OFUL, HvtUCB, Policy, Uniform, load
+    from heavytail.simulation import Results, simulate
+    from heavytail.tails import MomentBound
+
+_WHERE = {
+    "MomentBound": "heavytail.tails",
+    "HvtUCB": "heavytail.policies",
+    "OFUL": "heavytail.policies",
+    "Uniform": "heavytail.policies",
+    "Policy": "heavytail.policies",
+    "load": "heavytail.policies",
+    "LinearBandit": "heavytail.environments",
+    "simulate": "heavytail.simulation",
+    "Results": "heavytail.simulation",
+}
+_MODULES = ("checks", "noise", "tails")
+
+__all__ = [
+    "OFUL",
+    "HvtUCB",
+    "LinearBandit",
+    "MomentBound",
+    "Policy",
+    "Results",
+    "Uniform",
+    "checks",
+    "load",
+    "noise",
+    "simulate",
+    "tails",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(importlib.import_module(_WHERE[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"heavytail.{name}")
+    raise AttributeError(f"module 'heavytail' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,8 @@
+"""Worlds: noise with known moments, and the linear bandits made of it."""
+
+from __future__ import annotations
+
+from heavytail.environments.base import BLOCK, Block, Environment
+from heavytail.environments.linear_bandit import LinearBandit
+
+__all__ = ["BLOCK", "Block", "Environment", "LinearBandit"]

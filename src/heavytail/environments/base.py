@@ -1,0 +1,95 @@
+"""What a world is to the engines: a description that, given a seed, deals out rounds in blocks.
+
+A block is arrays, so that the compiled engine runs it in one call; the reference engine walks the
+same arrays round by round. Blocks have one fixed length whatever the horizon, so a longer run
+begins as a shorter one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from heavytail._typing import FloatArray, IntArray
+
+__all__ = ["BLOCK", "Block", "Environment"]
+
+BLOCK = 4096  # rounds dealt at a time
+
+
+@dataclass(frozen=True)
+class Block:
+    """``length`` rounds. ``arms`` and ``means`` are a pool, (n, d) and (n,), or fresh, (length, n,
+    d) and (length, n).
+
+    ``offered``, (length, k), lists the arms of the pool that each round shows; None shows all. A
+    reward is the mean of the arm played plus ``noise``; ``factor`` is what the round's scale is
+    multiplied by, None where that is constant. ``means`` is the world's secret: engines compute
+    regret from it and policies never see it.
+    """
+
+    arms: FloatArray
+    means: FloatArray
+    noise: FloatArray
+    factor: FloatArray | None = None
+    offered: IntArray | None = None
+
+    @property
+    def length(self) -> int:
+        """Rounds in the block."""
+        return self.noise.shape[0]
+
+    def round(self, t: int) -> tuple[FloatArray, FloatArray]:
+        """The arms shown in round ``t`` of the block, and their means."""
+        if self.arms.ndim == 3:
+            return self.arms[t], self.means[t]
+        if self.offered is None:
+            return self.arms, self.means
+        return self.arms[self.offered[t]], self.means[self.offered[t]]
+
+    def first(self, length: int) -> Block:
+        """The block cut to its first ``length`` rounds."""
+        fresh = self.arms.ndim == 3
+        return Block(
+            arms=self.arms[:length] if fresh else self.arms,
+            means=self.means[:length] if fresh else self.means,
+            noise=self.noise[:length],
+            factor=None if self.factor is None else self.factor[:length],
+            offered=None if self.offered is None else self.offered[:length],
+        )
+
+
+class Environment(ABC):
+    """A world a policy can be run in; see :class:`heavytail.environments.LinearBandit`."""
+
+    dim: int
+    symmetric: bool = True
+    fixed_arms: bool = True
+
+    @abstractmethod
+    def deal(self, seed: np.random.SeedSequence) -> Iterator[Block]:
+        """Blocks of ``BLOCK`` rounds without end; the same seed deals the same world."""
+
+    def blocks(self, seed: np.random.SeedSequence, rounds: int) -> Iterator[Block]:
+        """The first ``rounds`` rounds."""
+        left = rounds
+        for block in self.deal(seed):
+            yield block if block.length <= left else block.first(left)
+            left -= block.length
+            if left <= 0:
+                return
+
+    def broken_needs(self, policy: object) -> list[str]:
+        """Assumptions that ``policy`` declares and this world breaks, in words."""
+        info = getattr(policy, "info", None)
+        if info is None:
+            return []
+        broken = []
+        if info.symmetric and not self.symmetric:
+            broken.append("symmetric noise")
+        if (info.repeats or info.fixed_arms) and not self.fixed_arms:
+            broken.append("arms that can be played again")
+        return broken

@@ -1,0 +1,3 @@
+"""All that must be fast: plain scalar code on preallocated arrays, one source for Python, CPU and
+GPU.
+"""

@@ -1,0 +1,296 @@
+"""What every policy is: it selects, it learns, and it can be saved, copied and resumed.
+
+A policy is final: none inherits from another. ``Policy`` holds what is common to all,
+``PackedPolicy`` what is common to those whose state is packed arrays and whose mathematics is
+kernels.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from heavytail._typing import FloatArray, State
+from heavytail._validate import (
+    NORM_SLACK,
+    as_arms,
+    as_vector,
+    check_count,
+    check_number,
+    explain_arms,
+    explain_vector,
+)
+from heavytail.kernels import index
+from heavytail.kernels.layout import (
+    ARM_LIMIT,
+    BAD_REWARD,
+    BAD_SCALE,
+    BAD_X,
+    CONSTANT,
+    INVERSE,
+    OVERFLOW,
+    RADIUS,
+    ROUNDS,
+    THETA,
+    THETA_BOUND,
+    rows,
+)
+from heavytail.policies.info import Info
+from heavytail.tails import MomentBound
+
+__all__ = ["PackedPolicy", "Policy"]
+
+UNBOUNDED = 1e300  # squared norm: where no bound is stated, anything that can be squared
+
+
+class Policy(ABC):
+    """A rule that picks an arm, sees its reward, and learns.
+
+    A subclass gives ``name`` and ``info``, ``select`` and ``update``, and its state as named
+    arrays. Its constructor's arguments are remembered as given, so ``repr``, ``clone`` and
+    ``save`` need no help.
+    """
+
+    name: ClassVar[str]
+    info: ClassVar[Info]
+
+    dim: int
+    tail: MomentBound | None = None
+    horizon: int | None = None
+    _arguments: dict[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        self = super().__new__(cls)
+        bound = inspect.signature(cls.__init__).bind(self, *args, **kwargs)
+        self._arguments = dict(list(bound.arguments.items())[1:])
+        return self
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{key}={value!r}" for key, value in self._arguments.items())
+        return f"{type(self).__name__}({given})"
+
+    @abstractmethod
+    def select(self, arms: ArrayLike) -> int:
+        """The index of the arm to play among ``arms``, shape (n, dim). Ties go to the first."""
+
+    @abstractmethod
+    def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None:
+        """Learn that features ``x`` paid ``reward``; ``scale`` is this round's nu_t where it is
+        known.
+        """
+
+    @property
+    @abstractmethod
+    def theta(self) -> FloatArray:
+        """The current estimate, a copy."""
+
+    @property
+    @abstractmethod
+    def radius(self) -> float:
+        """beta_t: the radius of the confidence set that the next selection uses."""
+
+    @property
+    @abstractmethod
+    def rounds(self) -> int:
+        """Rewards learned so far."""
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of everything the policy remembers."""
+        return sum(array.nbytes for array in self.state_arrays().values())
+
+    @abstractmethod
+    def state_arrays(self) -> dict[str, FloatArray]:
+        """What the policy remembers, by name: enough to resume to the bit."""
+
+    @abstractmethod
+    def restore(self, arrays: dict[str, FloatArray]) -> None:
+        """Take over what ``state_arrays`` gave; refuse what does not fit, unchanged."""
+
+    def reseed(self, seed: int) -> None:
+        """Start the policy's own randomness anew. Policies without any ignore it."""
+
+    def clone(self) -> Self:
+        """An independent copy, with all that was learned."""
+        twin = type(self)(**self._arguments)
+        twin.restore({key: array.copy() for key, array in self.state_arrays().items()})
+        return twin
+
+    def save(self, path: Any) -> None:
+        """Write the policy to ``path`` (NumPy's .npz, no pickle); ``heavytail.load`` reads it
+        back.
+        """
+        from heavytail.policies.storage import save
+
+        save(self, path)
+
+    def _start(self, dim: int, tail: MomentBound | None, horizon: int | None) -> None:
+        """Check and keep what nearly every policy is told."""
+        where = type(self).__name__
+        self.dim = check_count(f"{where}.dim", dim)
+        if tail is not None and not isinstance(tail, MomentBound):
+            raise TypeError(f"{where}.tail must be a MomentBound(order, scale); got {tail!r}.")
+        self.tail = tail
+        self.horizon = None if horizon is None else check_count(f"{where}.horizon", horizon)
+
+
+class PackedPolicy(Policy):
+    """A policy whose state is (s, M), laid out as in :mod:`heavytail.kernels.layout`, and whose
+    round is kernels.
+
+    A subclass sets ``update_kernel`` (and ``select_kernel`` where it does not choose by the linear
+    index) and calls ``_allocate``. The compiled engine runs the very same kernels.
+    """
+
+    select_kernel: ClassVar[Callable[..., int]] = staticmethod(index.select)
+    update_kernel: ClassVar[Callable[..., int]]
+
+    _s: FloatArray
+    _M: FloatArray
+    _nu: float = 1.0
+    _late: bool = False
+
+    def _allocate(
+        self,
+        slots: int,
+        *,
+        ridge: float,
+        arm_bound: float | None,
+        theta_bound: float,
+        size: int | None = None,
+    ) -> None:
+        """Fresh state for an estimate of ``size`` (dim unless given) coordinates: theta = 0, P = I
+        / ridge.
+        """
+        where = type(self).__name__
+        size = self.dim if size is None else size
+        ridge = check_number(f"{where}.ridge", ridge, above=0.0)
+        theta_bound = check_number(f"{where}.theta_bound", theta_bound, above=0.0, infinite=True)
+        self._s = np.zeros(slots)
+        self._M = np.zeros((rows(size), size))
+        self._M[INVERSE : INVERSE + size] = np.eye(size) / ridge
+        self._s[THETA_BOUND] = theta_bound
+        self._s[ARM_LIMIT] = UNBOUNDED
+        if arm_bound is not None:
+            bound = check_number(f"{where}.arm_bound", arm_bound, above=0.0)
+            self._s[ARM_LIMIT] = (bound * (1.0 + NORM_SLACK)) ** 2
+        if self.tail is not None:
+            self._nu = self.tail.scale
+
+    @property
+    def packed(self) -> State:
+        """The arrays the kernels work on, in the order they take them."""
+        return (self._s, self._M)
+
+    def reserve(self, rounds: int) -> None:
+        """Make room for ``rounds`` more rounds; a policy that keeps no history needs none."""
+
+    def select(self, arms: ArrayLike) -> int:
+        matrix = as_arms(arms, self.dim, type(self).__name__ + ".select")
+        choice = type(self).select_kernel(*self.packed, matrix)
+        if choice < 0:
+            raise explain_arms(matrix, self._s[ARM_LIMIT], type(self).__name__ + ".select")
+        return int(choice)
+
+    def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None:
+        vector = as_vector(x, self.dim, type(self).__name__ + ".update")
+        if not isinstance(reward, float):
+            reward = check_number(f"{type(self).__name__}.update: reward", reward)
+        if scale is None:
+            nu = self._nu
+        elif isinstance(scale, float):
+            nu = scale
+        else:
+            nu = check_number(f"{type(self).__name__}.update: scale", scale, above=0.0)
+        code = type(self).update_kernel(*self.packed, vector, float(reward), nu)
+        if code < 0:
+            raise self._refusal(code, vector, reward, nu)
+        if self.horizon is not None and not self._late and self._s[ROUNDS] > self.horizon:
+            self._late = True
+            warnings.warn(
+                f"{type(self).__name__}: round {self.rounds} is past horizon={self.horizon}. "
+                "It goes on learning, but what its constants promise ended there.",
+                stacklevel=2,
+            )
+
+    def _refusal(self, code: int, x: FloatArray, reward: float, scale: float) -> ValueError:
+        where = type(self).__name__ + ".update"
+        if code == BAD_X:
+            return explain_vector(x, self._s[ARM_LIMIT], where)
+        if code == BAD_REWARD:
+            return ValueError(
+                f"{where}: reward must be finite; got {reward!r}. Nothing was learned."
+            )
+        if code == BAD_SCALE:
+            return ValueError(f"{where}: scale must be a number in (0, inf); got {scale!r}.")
+        assert code == OVERFLOW
+        return ValueError(
+            f"{where}: reward {reward!r} at scale {scale!r} would take the estimate out of the "
+            "floating-point range. Nothing was learned; change the unit of the reward."
+        )
+
+    @property
+    def theta(self) -> FloatArray:
+        return self._M[THETA, : self.dim].copy()
+
+    @property
+    def radius(self) -> float:
+        return float(self._s[RADIUS])
+
+    @property
+    def rounds(self) -> int:
+        return int(self._s[ROUNDS])
+
+    @property
+    def inverse_gram(self) -> FloatArray:
+        """P = V_t^-1, a copy; with an intercept, the last row and column are the constant
+        feature's.
+        """
+        size = self._M.shape[1]
+        return self._M[INVERSE : INVERSE + size].copy()
+
+    def width(self, x: ArrayLike) -> float:
+        """‖x‖_{V_t^-1}, so that x'theta ± radius * width is the policy's interval for the mean
+        reward at x.
+        """
+        vector = as_vector(x, self.dim, type(self).__name__ + ".width")
+        constant = np.full(self._M.shape[1] - self.dim, self._s[CONSTANT])
+        feature = np.concatenate([vector, constant])
+        return float(np.sqrt(max(feature @ self.inverse_gram @ feature, 0.0)))
+
+    def state_arrays(self) -> dict[str, FloatArray]:
+        size = self._M.shape[1]
+        return {
+            "scalars": self._s,
+            "theta": self._M[THETA],
+            "inverse": self._M[INVERSE : INVERSE + size],
+        }
+
+    def restore(self, arrays: dict[str, FloatArray]) -> None:
+        mine = self.state_arrays()
+        for key, array in mine.items():
+            if key not in arrays or arrays[key].shape != array.shape:
+                raise ValueError(f"{type(self).__name__}: the saved state's {key!r} does not fit.")
+            if arrays[key].dtype != array.dtype or np.isnan(arrays[key]).any():
+                raise ValueError(f"{type(self).__name__}: the saved state's {key!r} is damaged.")
+        for key, array in mine.items():
+            array[...] = arrays[key]
+
+
+def check_tail(where: str, tail: object) -> MomentBound:
+    """``tail`` if it is a MomentBound, or refuse it by name."""
+    if not isinstance(tail, MomentBound):
+        raise TypeError(f"{where}.tail must be a MomentBound(order, scale); got {tail!r}.")
+    return tail
+
+
+def inverse_log(where: str, delta: float) -> float:
+    """log(1/delta), delta in (0, 1)."""
+    return math.log(1.0 / check_number(f"{where}.delta", delta, above=0.0, below=1.0))

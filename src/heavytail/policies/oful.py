@@ -1,0 +1,117 @@
+"""OFUL: Abbasi-Yadkori, Pal and Szepesvari (NIPS 2011)."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from heavytail._typing import Matrix, Vector
+from heavytail._validate import check_number
+from heavytail.confidence import oful_radius
+from heavytail.kernels.gram import predict
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import LOG_DET, OK, OWN, RADIUS
+from heavytail.kernels.one_pass import admit, learn, measure
+from heavytail.policies.base import PackedPolicy, inverse_log
+from heavytail.policies.info import Info
+from heavytail.tails import MomentBound
+
+__all__ = ["OFUL"]
+
+NOISE_SCALE: Final = OWN
+LOG_INVERSE_DELTA: Final = OWN + 1
+PRIOR_ROOT: Final = OWN + 2  # sqrt(lambda) S
+RADIUS_SCALE: Final = OWN + 3
+SLOTS: Final = OWN + 4
+
+
+@jit
+def current_radius(s: Vector) -> float:
+    """beta_t, with radius_scale."""
+    radius = oful_radius(s[LOG_DET], s[NOISE_SCALE], s[LOG_INVERSE_DELTA], s[PRIOR_ROOT])
+    return s[RADIUS_SCALE] * radius
+
+
+@jit
+def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """One round's learning: the one-pass step with sigma = alpha = 1 and no clip, which is ridge
+    regression.
+    """
+    code = admit(s, M, x, reward, nu)
+    if code != OK:
+        return code
+    squared = measure(s, M, x)
+    residual = reward - predict(M)
+    code = learn(s, M, x.shape[0], squared, residual, 1.0, 1.0, math.inf)
+    if code != OK:
+        return code
+    s[RADIUS] = current_radius(s)
+    return OK
+
+
+class OFUL(PackedPolicy):
+    r"""Optimism with ridge regression: the baseline for light tails. O(n d²) a round.
+
+    $$\beta_t = R\sqrt{\log\frac{\det V_t}{\det\lambda I} + 2\log\frac1\delta} + \sqrt\lambda S$$
+
+    For R-sub-Gaussian noise the regret is Õ(d sqrt(T)) with probability 1 - delta. Heavy-tailed
+    noise has no such R: one large reward moves the estimate by as much as it likes.
+
+    >>> import heavytail as ht
+    >>> policy = ht.OFUL(2, noise_scale=0.1)
+    >>> policy.update([1.0, 0.0], reward=0.5)
+    >>> policy.theta
+    array([0.25, 0.  ])
+
+    Args:
+        dim: length of a feature vector.
+        noise_scale: R; ``tail.scale`` where only ``tail`` is given.
+        tail: taken for its scale alone, so that all policies can be built alike.
+        horizon: T, for delta = 1/T; 0.01 without it.
+        theta_bound: S >= ‖theta*‖.
+        arm_bound: L >= ‖x‖; longer vectors are refused. None accepts any.
+        ridge: lambda.
+        delta: failure probability.
+        radius_scale: multiplies the radius; below 1 the guarantee is gone.
+    """
+
+    name = "OFUL"
+    info = Info(
+        method="least squares",
+        reference="Abbasi-Yadkori et al. 2011",
+        regret="d sqrt(T)",
+        cost="O(1)",
+        storage="O(1)",
+        moment="sub-Gaussian",
+    )
+    update_kernel = staticmethod(update)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        noise_scale: float | None = None,
+        tail: MomentBound | None = None,
+        horizon: int | None = None,
+        theta_bound: float = 1.0,
+        arm_bound: float | None = None,
+        ridge: float = 1.0,
+        delta: float | None = None,
+        radius_scale: float = 1.0,
+    ) -> None:
+        self._start(dim, tail, horizon)
+        if noise_scale is None and tail is None:
+            raise ValueError(
+                "OFUL.noise_scale must be given (or tail, for its scale); got neither."
+            )
+        theta_bound = check_number("OFUL.theta_bound", theta_bound, above=0.0)
+        self._allocate(SLOTS, ridge=ridge, arm_bound=arm_bound, theta_bound=math.inf)
+        scale = noise_scale if noise_scale is not None else self._nu
+        if delta is None:
+            delta = 0.01 if horizon is None else min(1.0 / horizon, 0.5)
+        s = self._s
+        s[NOISE_SCALE] = check_number("OFUL.noise_scale", scale, least=0.0)
+        s[LOG_INVERSE_DELTA] = inverse_log("OFUL", delta)
+        s[PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
+        s[RADIUS_SCALE] = check_number("OFUL.radius_scale", radius_scale, least=0.0)
+        s[RADIUS] = current_radius(s)

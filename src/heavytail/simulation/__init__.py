@@ -1,0 +1,8 @@
+"""Running policies in worlds: one episode, many trials, two engines, one result."""
+
+from __future__ import annotations
+
+from heavytail.simulation.results import Results, Run
+from heavytail.simulation.trials import simulate
+
+__all__ = ["Results", "Run", "simulate"]

@@ -1,0 +1,146 @@
+"""One episode, two ways: the reference loop, and the same loop compiled around the policy's own
+kernels.
+
+Both walk the same blocks in the same order and call the same kernels, so they agree; a policy
+without kernels runs in the compiled engine by the reference loop.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from heavytail._typing import FloatArray, IntArray
+from heavytail.environments import Block, Environment
+from heavytail.kernels.jit import specialise
+from heavytail.policies import PackedPolicy, Policy
+
+__all__ = ["episode"]
+
+_EMPTY = np.empty((0, 0), dtype=np.int64)
+_ONES = np.empty(0)
+
+
+def episode(
+    policy: Policy, environment: Environment, seed: np.random.SeedSequence, rounds: int, engine: str
+) -> tuple[FloatArray, float]:
+    """Run ``policy`` (it learns) for ``rounds`` rounds; cumulative regret, and seconds without the
+    world's.
+
+    The policy's own randomness comes from the seed as well, the same for every policy of a trial.
+    """
+    policy.reseed(int(seed.generate_state(1, np.uint64)[0] >> np.uint64(11)))
+    play = _compiled(policy, rounds) if engine == "compiled" else None
+    regret = np.empty(rounds)
+    done, seconds = 0, 0.0
+    for block in environment.blocks(seed, rounds):
+        out = regret[done : done + block.length]
+        start = time.perf_counter()
+        if play is None:
+            _reference(policy, block, out)
+        else:
+            play(block, out)
+        seconds += time.perf_counter() - start
+        done += block.length
+    return np.cumsum(regret), seconds
+
+
+def _reference(policy: Policy, block: Block, regret: FloatArray) -> None:
+    nu = 1.0 if policy.tail is None else policy.tail.scale
+    for t in range(block.length):
+        arms, means = block.round(t)
+        choice = policy.select(arms)
+        regret[t] = means.max() - means[choice]
+        scale = None if block.factor is None else float(block.factor[t] * nu)
+        policy.update(arms[choice], float(means[choice] + block.noise[t]), scale=scale)
+
+
+def _compiled(policy: Policy, rounds: int) -> Callable[[Block, FloatArray], None] | None:
+    """The policy's compiled block runner, or None where it has no kernels."""
+    if not isinstance(policy, PackedPolicy):
+        return None
+    policy.reserve(rounds)
+    run = _runner(type(policy))
+
+    def play(block: Block, regret: FloatArray) -> None:
+        fresh = block.arms.ndim == 3
+        arms = block.arms if fresh else block.arms[None]
+        means = block.means if fresh else block.means[None]
+        offered = _EMPTY if block.offered is None else block.offered
+        factor = _ONES if block.factor is None else block.factor
+        room = np.empty((offered.shape[1], policy.dim))
+        bad = run(
+            policy.packed, policy._nu, arms, means, offered, room, block.noise, factor, regret
+        )
+        if bad >= 0:  # let the policy say what is wrong with this round
+            shown, values = block.round(bad)
+            choice = policy.select(shown)
+            policy.update(shown[choice], float(values[choice] + block.noise[bad]))
+            raise AssertionError("a kernel refused a round that the policy accepts")
+
+    return play
+
+
+@functools.cache
+def _runner(kind: type[PackedPolicy]) -> Callable[..., int]:
+    """The episode loop bound to one policy's kernels, compiled under the policy's name."""
+    return specialise(
+        _run_block,
+        f"_run_block_{kind.__name__}",
+        select=kind.select_kernel,
+        update=kind.update_kernel,
+    )
+
+
+def select(*_: Any) -> int:
+    """Stands for a policy's selection kernel in the template below."""
+    raise NotImplementedError
+
+
+def update(*_: Any) -> int:
+    """Stands for a policy's learning kernel in the template below."""
+    raise NotImplementedError
+
+
+def _run_block(
+    state: Any,
+    nu: float,
+    arms: FloatArray,
+    means: FloatArray,
+    offered: IntArray,
+    room: FloatArray,
+    noise: FloatArray,
+    factor: FloatArray,
+    regret: FloatArray,
+) -> int:
+    """Template: a block of rounds. Returns -1, or the round that a kernel refused.
+
+    ``arms`` is (1, n, d) for a pool and (rounds, n, d) for fresh arms; ``offered`` and ``factor``
+    are empty where they do not apply; ``room`` (k, d) takes the arms offered.
+    """
+    part = offered.shape[0] > 0
+    for t in range(noise.shape[0]):
+        at = t if arms.shape[0] > 1 else 0
+        best = -np.inf
+        if part:
+            for i in range(offered.shape[1]):
+                for j in range(room.shape[1]):
+                    room[i, j] = arms[at, offered[t, i], j]
+                best = max(best, means[at, offered[t, i]])
+            choice = select(*state, room)
+        else:
+            for i in range(means.shape[1]):
+                best = max(best, means[at, i])
+            choice = select(*state, arms[at])
+        if choice < 0:
+            return t
+        arm = offered[t, choice] if part else choice
+        scale = nu * factor[t] if factor.shape[0] > 0 else nu
+        if update(*state, arms[at, arm], means[at, arm] + noise[t], scale) < 0:
+            return t
+        regret[t] = best - means[at, arm]
+    return -1

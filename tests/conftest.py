@@ -1,0 +1,15 @@
+"""Shared by all tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from heavytail.kernels.jit import compiled
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked ``compiled`` say why they are left out when the compiler is off."""
+    if not compiled():
+        for item in items:
+            if item.get_closest_marker("compiled"):
+                item.add_marker(pytest.mark.skip(reason="the compiler is off (NUMBA_DISABLE_JIT)"))
