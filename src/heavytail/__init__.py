@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from heavytail import checks, noise, tails
     from heavytail.environments import LinearBandit
-    from heavytail.policies import OFUL, HvtUCB, Policy, Uniform, load
+    from heavytail.policies import OFUL, HvtUCB, Policy, Uniform, load, make
     from heavytail.simulation import Results, simulate
     from heavytail.tails import MomentBound
 
@@ -30,6 +30,7 @@ _WHERE = {
     "Uniform": "heavytail.policies",
     "Policy": "heavytail.policies",
     "load": "heavytail.policies",
+    "make": "heavytail.policies",
     "LinearBandit": "heavytail.environments",
     "simulate": "heavytail.simulation",
     "Results": "heavytail.simulation",
@@ -46,6 +47,7 @@ __all__ = [
     "Uniform",
     "checks",
     "load",
+    "make",
     "noise",
     "simulate",
     "tails",

@@ -1,6 +1,62 @@
-"""The command line."""
+"""The command line: ``heavytail COMMAND``. One file a command, under :mod:`heavytail.commands`.
+
+A command's module gives ``add_arguments(parser)``, which must import nothing heavy, and
+``run(args)``, which does the work and returns the exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from heavytail import __version__
+
+__all__ = ["main"]
+
+COMMANDS: dict[str, str] = {
+    "policies": "list the policies, what they cost and what they assume",
+}
 
 
-def main() -> int:
-    """Run the command line."""
-    return 0
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; a mistake of the user's is one sentence and exit code 2."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = build_parser(arguments)
+    args = parser.parse_args(arguments)
+    if args.command is None:
+        parser.print_help()
+        return 0
+    module = importlib.import_module(f"heavytail.commands.{args.command}")
+    try:
+        return int(module.run(args))
+    except (ValueError, TypeError, KeyError, OSError) as error:
+        message = error.args[0] if isinstance(error, KeyError) and error.args else error
+        print(f"heavytail {args.command}: {message}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"\nheavytail {args.command}: stopped.", file=sys.stderr)
+        return 130
+
+
+def build_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser; a command's own arguments are loaded only when that command is asked for."""
+    parser = argparse.ArgumentParser(
+        prog="heavytail",
+        description="Decide and learn under heavy-tailed rewards, in one pass.",
+        epilog="`heavytail COMMAND --help` says more about a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"heavytail {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name, summary in COMMANDS.items():
+        sub = commands.add_parser(
+            name, help=summary, description=summary[0].upper() + summary[1:] + "."
+        )
+        if name in arguments:
+            importlib.import_module(f"heavytail.commands.{name}").add_arguments(sub)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

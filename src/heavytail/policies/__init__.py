@@ -5,6 +5,7 @@ Table 1.
 from __future__ import annotations
 
 from heavytail.policies.base import PackedPolicy, Policy
+from heavytail.policies.build import make
 from heavytail.policies.hvt_ucb import HvtUCB
 from heavytail.policies.info import Info
 from heavytail.policies.oful import OFUL
@@ -13,4 +14,4 @@ from heavytail.policies.uniform import Uniform
 
 ALL: tuple[type[Policy], ...] = (HvtUCB, OFUL, Uniform)
 
-__all__ = ["ALL", "OFUL", "HvtUCB", "Info", "PackedPolicy", "Policy", "Uniform", "load"]
+__all__ = ["ALL", "OFUL", "HvtUCB", "Info", "PackedPolicy", "Policy", "Uniform", "load", "make"]

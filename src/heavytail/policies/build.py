@@ -1,0 +1,61 @@
+"""Any policy from one description of the problem."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+from heavytail.policies.base import Policy
+from heavytail.tails import MomentBound
+
+__all__ = ["find", "make"]
+
+
+def make(
+    name: str,
+    *,
+    dim: int,
+    horizon: int | None = None,
+    tail: MomentBound | None = None,
+    arms: int | None = None,
+    **options: Any,
+) -> Policy:
+    """Build the policy called ``name`` for a problem; what it does not need of that it ignores.
+
+    >>> import heavytail as ht
+    >>> tail = ht.MomentBound(order=1.5, scale=1.0)
+    >>> ht.make("Hvt-UCB", dim=2, horizon=1000, tail=tail, exploration=0.3).name
+    'Hvt-UCB'
+
+    Args:
+        name: as in ``heavytail policies``; case, spaces and hyphens do not matter.
+        dim: length of a feature vector.
+        horizon: T.
+        tail: the moment bound on the noise.
+        arms: how many arms there are.
+        **options: the policy's own.
+    """
+    kind = find(name)
+    accepted = inspect.signature(kind).parameters
+    problem = {"horizon": horizon, "tail": tail, "arms": arms}
+    given = {
+        k: v for k, v in problem.items() if k in accepted and v is not None and k not in options
+    }
+    return kind(dim, **given, **options)
+
+
+def find(name: str) -> type[Policy]:
+    """The policy class called ``name``."""
+    from heavytail.policies import ALL
+
+    wanted = _plain(name)
+    for kind in ALL:
+        if wanted in (_plain(kind.name), _plain(kind.__name__)):
+            return kind
+    known = ", ".join(kind.name for kind in ALL)
+    raise ValueError(f"no policy is called {name!r}; there are {known}.")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
