@@ -16,6 +16,7 @@ from heavytail import __version__
 __all__ = ["main"]
 
 COMMANDS: dict[str, str] = {
+    "calibrate": "choose the practical default of Hvt-UCB anew, and show the tables",
     "policies": "list the policies, what they cost and what they assume",
 }
 

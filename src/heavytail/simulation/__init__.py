@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from heavytail.simulation.coverage import Coverage, coverage
 from heavytail.simulation.results import Results, Run
 from heavytail.simulation.trials import simulate
 
-__all__ = ["Results", "Run", "simulate"]
+__all__ = ["Coverage", "Results", "Run", "coverage", "simulate"]
