@@ -38,7 +38,7 @@ from heavytail.kernels.layout import (
 
 __all__ = ["admit", "learn", "measure"]
 
-LARGEST = 1e300  # past this a product of two state entries may leave the floating-point range
+LARGEST = 1e150  # past this a square leaves the floating-point range
 
 
 @jit
@@ -85,7 +85,7 @@ def learn(
     growth = 1.0 + weight * squared
     gain = weight / growth
     step = score(z, tau) / sigma / growth  # V_t^-1 x = u / growth
-    if not (weight <= LARGEST and growth <= LARGEST):
+    if not (weight <= LARGEST and growth <= LARGEST and abs(score(z, tau)) <= LARGEST):
         return OVERFLOW
     for i in range(M.shape[1]):
         if not (abs(M[THETA, i] + step * M[DIRECTION, i]) <= LARGEST):

@@ -182,7 +182,7 @@ class HvtUCB(PackedPolicy):
         radius: str = "empirical",
         exploration: float = 0.4,
         alpha: float | None = None,
-        clip: float = 1.7,
+        clip: float = 1.345,
         ridge: float | None = None,
         delta: float | None = None,
         sigma_min: float | None = None,

@@ -48,11 +48,11 @@ def save(policy: Policy, path: str | os.PathLike[str]) -> None:
         raise
 
 
-def load(path: str | os.PathLike[str]) -> Policy:
+def load(path: str | os.PathLike[str], *, kinds: tuple[type[Policy], ...] = ()) -> Policy:
     """Read a policy that :meth:`Policy.save` wrote; going on equals never having stopped.
 
-    Refuses, with the reason, a file that is not ours, is damaged, or was written by another
-    version.
+    ``kinds`` are policy classes of your own that the file may hold. Refuses, with the reason, a
+    file that is not ours, is damaged, or was written by another version.
     """
     import heavytail.policies as policies
 
@@ -81,10 +81,12 @@ def load(path: str | os.PathLike[str]) -> Policy:
         raise ValueError(
             f"{path} is of format version {header.get('version')}; this heavytail reads {VERSION}."
         )
-    kind = getattr(policies, str(header.get("policy")), None)
-    if not (isinstance(kind, type) and issubclass(kind, Policy)):
+    known = {kind.__name__: kind for kind in (*policies.ALL, *kinds)}
+    kind = known.get(str(header.get("policy")))
+    if kind is None:
         raise ValueError(
-            f"{path} holds a policy {header.get('policy')!r}, which heavytail does not have."
+            f"{path} holds a policy {header.get('policy')!r}, which heavytail does not have; "
+            "pass its class in kinds."
         )
     try:
         policy = kind(**{key: _decode(value) for key, value in header["arguments"].items()})

@@ -8,6 +8,7 @@ checks.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -129,13 +130,13 @@ def distance(M: Matrix, V: Matrix, truth: Vector) -> float:
     total = 0.0
     for i in range(size):
         for j in range(size):
-            total += (M[THETA, i] - truth[i]) * V[i, j] * (M[THETA, j] - truth[j])
+            total += float((M[THETA, i] - truth[i]) * V[i, j] * (M[THETA, j] - truth[j]))
     if V.shape[0] > size:
         cross = 0.0
         for j in range(size):
-            cross += V[size, j] * (M[THETA, j] - truth[j])
-        total -= cross * cross / V[size, size]
-    return max(total, 0.0) ** 0.5
+            cross += float(V[size, j] * (M[THETA, j] - truth[j]))
+        total -= float(cross * cross / V[size, size])
+    return math.sqrt(max(total, 0.0))
 
 
 @functools.cache
@@ -171,7 +172,7 @@ def _run_block(
     """Template: a block of rounds; the largest distance/radius met, and the regret."""
     s, M = state[0], state[1]
     worst = 0.0
-    regret = 0.0
+    regret: Any = 0.0
     for t in range(noise.shape[0]):
         at = t if arms.shape[0] > 1 else 0
         arm = select(*state, arms[at])
