@@ -17,6 +17,7 @@ __all__ = ["main"]
 
 COMMANDS: dict[str, str] = {
     "calibrate": "choose the practical default of Hvt-UCB anew, and show the tables",
+    "reproduce": "run the paper's experiments: figures, results, verdicts",
     "policies": "list the policies, what they cost and what they assume",
 }
 

@@ -1,0 +1,50 @@
+"""``heavytail reproduce``: the paper's experiments, figures and claims."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What can be asked for."""
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="experiments by name; all unless given"
+    )
+    parser.add_argument("--trials", type=int, help="worlds an experiment (20)")
+    parser.add_argument("--rounds", type=int, help="T (each experiment's own; 18000 in the paper)")
+    parser.add_argument("--jobs", type=int, help="how many at once (all cores)")
+    parser.add_argument("--out", type=Path, default=Path("results"), help="where to (results/)")
+    parser.add_argument("--seed", type=int, help="fixes everything")
+    parser.add_argument("--quick", action="store_true", help="a look in under a minute")
+    parser.add_argument("--all-policies", action="store_true", help="not only the paper's five")
+    parser.add_argument("--dask", metavar="ADDRESS", help="run on this Dask cluster")
+    parser.add_argument("--list", action="store_true", help="list the experiments and stop")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run, write and print the table."""
+    from heavytail.experiments import reproduce
+    from heavytail.experiments.catalogue import SEED
+    from heavytail.experiments.protocol import policy_names
+    from heavytail.experiments.registry import Settings
+
+    if args.list:
+        print("\n".join(f"{name:16}  {title}" for name, title in reproduce.catalogue().items()))
+        return 0
+    settings = Settings(
+        out=args.out,
+        trials=args.trials or (4 if args.quick else 20),
+        rounds=args.rounds,
+        seed=SEED if args.seed is None else args.seed,
+        jobs=args.jobs,
+        dask=args.dask,
+        quick=args.quick,
+        policies=policy_names(args.all_policies),
+    )
+    show = True if sys.stderr.isatty() else None
+    print(reproduce.reproduce(args.names, settings, show=show))
+    return 0

@@ -1,0 +1,114 @@
+"""Figures, one style: an algorithm has one colour and one place in the order everywhere.
+
+Colours are Okabe and Ito's, told apart by the colour-blind and, with the line styles, in grey.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytail.experiments.measured import Measured
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["FORMATS", "colour", "regret_figure", "save", "style"]
+
+FORMATS = ("png", "svg", "pdf")
+_COLOURS = {
+    "Hvt-UCB": "#0072B2",
+    "HEAVY-OFUL": "#D55E00",
+    "OFUL": "#009E73",
+    "CRTM": "#CC79A7",
+    "CRMM": "#E69F00",
+    "Uniform": "#999999",
+}
+_SPARE = ("#56B4E9", "#000000", "#8C564B", "#7F7F00", "#5E3C99", "#A50026", "#1B7837")
+_LINES = {"untuned": "-", "tuned": "--", "theory": ":"}
+
+
+def colour(policy: str) -> str:
+    """The policy's colour, the same in every figure."""
+    if policy in _COLOURS:
+        return _COLOURS[policy]
+    from heavytail.policies import ALL
+
+    others = [kind.name for kind in ALL if kind.name not in _COLOURS]
+    place = others.index(policy) if policy in others else len(policy)
+    return _SPARE[place % len(_SPARE)]
+
+
+def style() -> Any:
+    """matplotlib settings for print: no display needed, fonts kept as text, bytes that repeat."""
+    return {
+        "figure.dpi": 100,
+        "savefig.dpi": 200,
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.alpha": 0.25,
+        "legend.frameon": False,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "heavytail",
+        "pdf.fonttype": 42,
+    }
+
+
+def new_figure(columns: int = 1, width: float = 4.6, height: float = 3.1) -> tuple[Figure, Any]:
+    """A figure of its own (no global state) with ``columns`` axes."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(style()):
+        figure = Figure(figsize=(width * columns, height), layout="constrained")
+        axes = figure.subplots(1, columns, squeeze=False)[0]
+    return figure, axes
+
+
+def regret_figure(measured: Measured, shown: list[tuple[str, str]], *, time: bool) -> Figure:
+    """Cumulative regret, mean and one standard deviation; beside it the time if asked for."""
+    figure, axes = new_figure(2 if time else 1)
+    for key in shown:
+        curves = measured.curves[key]
+        mean, spread = curves.regret.mean(axis=0), curves.regret.std(axis=0)
+        name = key[0] if key[1] == "tuned" else f"{key[0]}, {key[1]}"
+        line = "-" if key[1] == "tuned" else "--"
+        axes[0].plot(measured.rounds, mean, line, color=colour(key[0]), lw=1.5, label=name)
+        low = np.maximum(mean - spread, 0.0)
+        axes[0].fill_between(
+            measured.rounds, low, mean + spread, color=colour(key[0]), alpha=0.12, lw=0
+        )
+    axes[0].set(xlabel="round", ylabel="cumulative regret", title=measured.setting.title)
+    axes[0].legend(fontsize=8)
+    if time:
+        _time_bars(axes[1], measured, shown)
+    return figure
+
+
+def _time_bars(axis: Axes, measured: Measured, shown: list[tuple[str, str]]) -> None:
+    names = [p if v == "tuned" else f"{p}, {v}" for p, v in shown]
+    micro = [1e6 * measured.curves[key].seconds.mean() / measured.horizon for key in shown]
+    places = np.arange(len(shown))[::-1]
+    axis.barh(places, micro, color=[colour(policy) for policy, _ in shown], height=0.6)
+    for place, value in zip(places, micro, strict=True):
+        axis.annotate(f" {value:.2g}", (value, float(place)), va="center", fontsize=8)
+    axis.set(xscale="log", xlabel="time a round, microseconds", title="time")
+    axis.set_yticks(places, names)
+    axis.grid(axis="y", visible=False)
+    axis.margins(x=0.15)
+
+
+def save(figure: Figure, folder: Path, name: str) -> None:
+    """The figure as PNG, SVG and PDF."""
+    import matplotlib as mpl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context(style()):
+        for kind in FORMATS:
+            meta = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+            figure.savefig(folder / f"{name}.{kind}", metadata=meta)
