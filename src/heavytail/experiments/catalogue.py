@@ -2,8 +2,8 @@
 
 Every world is d = 2, 50 arms, T = 18,000, coordinates U[-1, 1], each arm and theta* rescaled to
 unit length (the paper's "rescaled to L = 1" could also mean division by the longest; this was
-chosen). All noise is centred exactly. A policy that can use a round's scale is told nu_t; the others
-get the bound that holds in every round.
+chosen). All noise is centred exactly. A policy that can use a round's scale is told nu_t; the
+others get the bound that holds in every round.
 """
 
 from __future__ import annotations
