@@ -4,7 +4,8 @@ The state of a linear-index policy is two arrays: ``s``, a vector of scalars, an
 whose first rows are vectors and whose later rows are square blocks. Two arrays make a call from
 Python cheap and saving, copying, comparing and batching trivial. The first slots are common to all
 such policies, so that one selection kernel and one episode loop serve them all; a policy's own
-slots start at ``OWN``.
+slots start at ``OWN``. A policy with ``rank_one`` leaves GAIN, STEP, PROJECTED and DIRECTION as
+said here after every update, 0 where nothing moved.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ ROUNDS: Final = 0  # t, rounds learned so far
 RADIUS: Final = 1  # beta_t, the radius the next selection uses
 GAIN: Final = 2  # k of the last update: P <- P - k u u', u = M[DIRECTION]
 STEP: Final = 3  # c of the last update: theta <- theta + c u, before any projection
-PROJECTED: Final = 4  # 1 when the last update had to project theta onto its ball, else 0
+PROJECTED: Final = 4  # 1 when the last update moved theta otherwise too: projected, or solved anew
 LOG_DET: Final = 5  # log det V_t - log det V_0
 ARM_LIMIT: Final = 6  # largest squared norm an arm may have
 THETA_BOUND: Final = 7  # S; infinity where there is no ball

@@ -146,11 +146,14 @@ class PackedPolicy(Policy):
     round is kernels.
 
     A subclass sets ``update_kernel`` (and ``select_kernel`` where it does not choose by the linear
-    index) and calls ``_allocate``. The compiled engine runs the very same kernels.
+    index) and calls ``_allocate``. The compiled engine runs the very same kernels. ``rank_one``
+    promises that every update leaves GAIN, STEP, PROJECTED and DIRECTION as the layout says, so
+    that the scores of a pool of arms can be kept instead of formed anew.
     """
 
     select_kernel: ClassVar[Callable[..., int]] = staticmethod(index.select)
     update_kernel: ClassVar[Callable[..., int]]
+    rank_one: ClassVar[bool] = False
 
     _s: FloatArray
     _M: FloatArray

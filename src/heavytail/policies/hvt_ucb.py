@@ -170,6 +170,7 @@ class HvtUCB(PackedPolicy):
         uses_scale=True,
     )
     update_kernel = staticmethod(update)
+    rank_one = True
 
     def __init__(
         self,

@@ -85,6 +85,7 @@ class OFUL(PackedPolicy):
         moment="sub-Gaussian",
     )
     update_kernel = staticmethod(update)
+    rank_one = True
 
     def __init__(
         self,

@@ -2,7 +2,9 @@
 kernels.
 
 Both walk the same blocks in the same order and call the same kernels, so they agree; a policy
-without kernels runs in the compiled engine by the reference loop.
+without kernels runs in the compiled engine by the reference loop. Over a pool of arms the compiled
+loop keeps the scores of a policy whose updates are of rank one (see
+:mod:`heavytail.kernels.index`) instead of forming them anew: O(n d) a round, the same arm.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail.environments import Block, Environment
+from heavytail.kernels import index
+from heavytail.kernels.index import SCORES, choose, choose_offered, follow, rate
 from heavytail.kernels.jit import specialise
 from heavytail.policies import PackedPolicy, Policy
 
@@ -64,18 +68,13 @@ def _compiled(policy: Policy, rounds: int) -> Callable[[Block, FloatArray], None
     if not isinstance(policy, PackedPolicy):
         return None
     policy.reserve(rounds)
-    run = _runner(type(policy))
+    keeps_scores = policy.rank_one and type(policy).select_kernel is index.select
 
     def play(block: Block, regret: FloatArray) -> None:
-        fresh = block.arms.ndim == 3
-        arms = block.arms if fresh else block.arms[None]
-        means = block.means if fresh else block.means[None]
-        offered = _EMPTY if block.offered is None else block.offered
-        factor = _ONES if block.factor is None else block.factor
-        room = np.empty((offered.shape[1], policy.dim))
-        bad = run(
-            policy.packed, policy._nu, arms, means, offered, room, block.noise, factor, regret
-        )
+        if block.arms.ndim == 2 and keeps_scores:
+            bad = _play_pool(policy, block, regret)
+        else:
+            bad = _play_fresh(policy, block, regret)
         if bad >= 0:  # let the policy say what is wrong with this round
             shown, values = block.round(bad)
             choice = policy.select(shown)
@@ -83,6 +82,38 @@ def _compiled(policy: Policy, rounds: int) -> Callable[[Block, FloatArray], None
             raise AssertionError("a kernel refused a round that the policy accepts")
 
     return play
+
+
+def _play_pool(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
+    """Scores are rated anew with every block, so rounding never gathers over more rounds."""
+    return _pool_runner(type(policy))(
+        policy.packed,
+        policy._nu,
+        np.ascontiguousarray(block.arms.T),
+        np.empty((SCORES, block.arms.shape[0])),
+        np.empty(policy.dim),
+        block.means,
+        _EMPTY if block.offered is None else block.offered,
+        block.noise,
+        _ONES if block.factor is None else block.factor,
+        regret,
+    )
+
+
+def _play_fresh(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
+    fresh = block.arms.ndim == 3
+    offered = _EMPTY if block.offered is None else block.offered
+    return _runner(type(policy))(
+        policy.packed,
+        policy._nu,
+        block.arms if fresh else block.arms[None],
+        block.means if fresh else block.means[None],
+        offered,
+        np.empty((offered.shape[1], policy.dim)),
+        block.noise,
+        _ONES if block.factor is None else block.factor,
+        regret,
+    )
 
 
 @functools.cache
@@ -94,6 +125,12 @@ def _runner(kind: type[PackedPolicy]) -> Callable[..., int]:
         select=kind.select_kernel,
         update=kind.update_kernel,
     )
+
+
+@functools.cache
+def _pool_runner(kind: type[PackedPolicy]) -> Callable[..., int]:
+    """The loop with kept scores bound to one policy's learning kernel."""
+    return specialise(_run_pool, f"_run_pool_{kind.__name__}", update=kind.update_kernel)
 
 
 def select(*_: Any) -> int:
@@ -143,4 +180,47 @@ def _run_block(
         if update(*state, arms[at, arm], means[at, arm] + noise[t], scale) < 0:
             return t
         regret[t] = best - means[at, arm]
+    return -1
+
+
+def _run_pool(
+    state: Any,
+    nu: float,
+    pool: FloatArray,
+    scores: FloatArray,
+    x: FloatArray,
+    means: FloatArray,
+    offered: IntArray,
+    noise: FloatArray,
+    factor: FloatArray,
+    regret: FloatArray,
+) -> int:
+    """Template: a block of rounds over the ``pool`` (d, n), or the part of it ``offered``.
+
+    ``x`` (d) takes the arm played: a view into the pool would cost more than the copy. Returns -1,
+    or the round that a kernel refused.
+    """
+    s = state[0]
+    M = state[1]
+    if rate(s, M, pool, scores) < 0:
+        return 0
+    part = offered.shape[0] > 0
+    best = -np.inf
+    for i in range(means.shape[0]):
+        best = max(best, means[i])
+    for t in range(noise.shape[0]):
+        if part:
+            arm = offered[t, choose_offered(s, scores, offered, t)]
+            best = -np.inf
+            for i in range(offered.shape[1]):
+                best = max(best, means[offered[t, i]])
+        else:
+            arm = choose(s, scores)
+        for j in range(x.shape[0]):
+            x[j] = pool[j, arm]
+        scale = nu * factor[t] if factor.shape[0] > 0 else nu
+        if update(*state, x, means[arm] + noise[t], scale) < 0:
+            return t
+        follow(s, M, pool, scores)
+        regret[t] = best - means[arm]
     return -1
