@@ -19,7 +19,16 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from heavytail import checks, noise, tails
     from heavytail.environments import LinearBandit
-    from heavytail.policies import OFUL, HvtUCB, Policy, Uniform, load, make
+    from heavytail.policies import (
+        CRMM,
+        CRTM,
+        OFUL,
+        HvtUCB,
+        Policy,
+        Uniform,
+        load,
+        make,
+    )
     from heavytail.simulation import Results, simulate
     from heavytail.tails import MomentBound
 
@@ -27,6 +36,8 @@ _WHERE = {
     "MomentBound": "heavytail.tails",
     "HvtUCB": "heavytail.policies",
     "OFUL": "heavytail.policies",
+    "CRTM": "heavytail.policies",
+    "CRMM": "heavytail.policies",
     "Uniform": "heavytail.policies",
     "Policy": "heavytail.policies",
     "load": "heavytail.policies",
@@ -38,6 +49,8 @@ _WHERE = {
 _MODULES = ("checks", "noise", "tails")
 
 __all__ = [
+    "CRMM",
+    "CRTM",
     "OFUL",
     "HvtUCB",
     "LinearBandit",

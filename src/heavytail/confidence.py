@@ -15,7 +15,16 @@ from heavytail._validate import check_count, check_number
 from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.jit import jit
 
-__all__ = ["Lemma1", "empirical_radius", "lemma_1", "oful_radius", "theory_radius"]
+__all__ = [
+    "Lemma1",
+    "crmm_noise",
+    "crmm_radius",
+    "crtm_constants",
+    "empirical_radius",
+    "lemma_1",
+    "oful_radius",
+    "theory_radius",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +123,59 @@ def oful_radius(
     Abbasi-Yadkori, Pal and Szepesvari (NIPS 2011), Theorem 2; for R-sub-Gaussian noise.
     """
     return noise_scale * math.sqrt(log_det + 2.0 * log_inverse_delta) + prior_root
+
+
+def crtm_constants(
+    dim: int,
+    order: float,
+    horizon: int,
+    raw_scale: float,
+    *,
+    ridge: float,
+    theta_bound: float,
+    arm_bound: float,
+    delta: float,
+    weight: float = 0.5,
+) -> tuple[float, float]:
+    """(radius, Gamma) of CRTM, Xue et al. (NeurIPS 2023), linear link; u = raw_scale^p.
+
+    radius² = 896 A u^(2/p) ell^(2(p-1)/p) T^(2a) + 2 lambda S² + 48 S A and
+    Gamma = 2 sqrt(A) (u/ell)^(1/p) T^a, with A = d log(1 + weight L² T/(lambda d)),
+    ell = log(4T/delta), a = (2-p)/(2p); ``weight`` is that of x x' in V.
+
+    Note: certain at p = 2 and lambda = L = 1. The powers for p < 2 are re-derived: the bias
+    u T^(1-p/2) (4A)^(p/2) / Gamma^(p-1) that truncation leaves is balanced against Gamma ell.
+    """
+    T, a = float(horizon), time_exponent(order)
+    A = dim * math.log1p(weight * arm_bound**2 * T / (ridge * dim))
+    ell = math.log(4.0 * T / delta)
+    level = 2.0 * math.sqrt(A) * raw_scale / ell ** (1.0 / order) * T**a
+    noise = 896.0 * A * raw_scale**2 * ell ** (2.0 * (order - 1.0) / order) * T ** (2.0 * a)
+    rest = 2.0 * ridge * theta_bound**2 + 48.0 * theta_bound * A
+    return math.sqrt(noise + rest), level
+
+
+def crmm_noise(scale: float, order: float, horizon: int, repeats: int, delta: float) -> float:
+    """R with P(some median of ``repeats`` noises exceeds R within T rounds) <= delta.
+
+    A median beyond R needs half of r noises beyond it, which has probability at most
+    (4 nu^p / R^p)^(r/2); this is delta / T at R = 4^(1/p) nu (T/delta)^(2/(r p)).
+    """
+    growth = (horizon / delta) ** (2.0 / (repeats * order))
+    return float(4.0 ** (1.0 / order) * scale * growth)
+
+
+@jit
+def crmm_radius(
+    log_det: float, noise_scale: float, log_inverse_delta: float, prior_root: float, span: float
+) -> float:
+    """The radius of the Newton step V <- V + x x'/2 under centred noise within ±R.
+
+    sqrt(lambda S² + (4/3) R² log(1/delta) + 2 (R + 2 S L)² log(det V_n / det V_0)), ``span`` being
+    2 S L. From ‖theta_{n+1} - theta*‖² <= ‖theta_n - theta*‖² + e²/2 - 2 e (e - eta) +
+    (e - eta)² ‖x‖², e = x'(theta_n - theta*), norms in V_n and its inverse: the sum over e is a
+    martingale's, minus 3/2 of the sum of e², and ‖x‖²/2 <= log(det V_n / det V_{n-1}).
+    """
+    range_ = noise_scale + span
+    noise = 4.0 / 3.0 * noise_scale * noise_scale * log_inverse_delta
+    return math.sqrt(prior_root * prior_root + noise + 2.0 * range_ * range_ * log_det)

@@ -1,0 +1,163 @@
+"""Playing one arm many times: the epochs of CRMM, MENU, MoM and BMM.
+
+The repetitions live in the state. An epoch's first update lays the arm that was played into the
+row MEANT; until the epoch's pulls are spent, selection returns that arm, or the offered arm nearest
+to it, and every reward counts for the arm meant. Selection reads the state and never writes it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from heavytail._typing import Matrix, Vector
+from heavytail.kernels import index
+from heavytail.kernels.gram import shrink, transform
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import (
+    ARM_LIMIT,
+    BAD_X,
+    FEATURE,
+    GAIN,
+    INVERSE,
+    LOG_DET,
+    NO_ARM,
+    OWN,
+    ROUNDS,
+)
+
+__all__ = [
+    "EPOCHS",
+    "OWN_EPOCH",
+    "PULLS",
+    "REPEATS",
+    "absorb",
+    "end_epoch",
+    "lay_meant",
+    "meant_row",
+    "measure_meant",
+    "median",
+    "nearest",
+    "select",
+]
+
+REPEATS: Final = OWN  # pulls of an epoch
+PULLS: Final = OWN + 1  # pulls of the running epoch that were learned
+EPOCHS: Final = OWN + 2  # epochs completed
+OWN_EPOCH: Final = OWN + 3  # first slot of a policy's own
+
+_index_select = index.select
+
+
+@jit
+def meant_row(M: Matrix) -> int:
+    """The row of the arm meant: the first after the rows common to all policies."""
+    return int(INVERSE + 2 * M.shape[1] + 1)
+
+
+@jit
+def nearest(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """The first offered arm nearest to the one meant in Euclidean distance; it itself, if offered.
+
+    O(n d).
+    """
+    row = meant_row(M)
+    best = NO_ARM
+    best_distance = math.inf
+    for i in range(arms.shape[0]):
+        distance = 0.0
+        length = 0.0
+        for j in range(arms.shape[1]):
+            gap = arms[i, j] - M[row, j]
+            distance += gap * gap
+            length += arms[i, j] * arms[i, j]
+        if not (length <= s[ARM_LIMIT]):
+            return BAD_X
+        if distance < best_distance or best < 0:
+            best = i
+            best_distance = distance
+    return best
+
+
+@jit
+def select(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """By the linear index when an epoch begins; inside it, the arm meant or the nearest to it."""
+    if s[PULLS] > 0.0:
+        return nearest(s, M, arms)
+    return _index_select(s, M, arms)
+
+
+@jit
+def lay_meant(s: Vector, M: Matrix, x: Vector) -> None:
+    """At an epoch's first pull, remember the arm played as the one meant; count the pull."""
+    if s[PULLS] == 0.0:
+        row = meant_row(M)
+        for j in range(x.shape[0]):
+            M[row, j] = x[j]
+    s[PULLS] += 1.0
+    s[ROUNDS] += 1.0
+
+
+@jit
+def measure_meant(s: Vector, M: Matrix, x: Vector) -> float:
+    """Lay the arm meant and u = P x into M; return its ‖x‖²_{V^-1}. ``x`` is it in an epoch of
+    one.
+    """
+    row = meant_row(M)
+    for j in range(M.shape[1]):
+        M[FEATURE, j] = x[j] if s[PULLS] == 0.0 else M[row, j]
+    return transform(M)
+
+
+@jit
+def absorb(s: Vector, M: Matrix, squared: float) -> None:
+    """V <- V + x x' after :func:`measure_meant`."""
+    growth = 1.0 + squared
+    shrink(M, 1.0 / growth)
+    s[GAIN] = 1.0 / growth
+    s[LOG_DET] += math.log(growth)
+
+
+@jit
+def end_epoch(s: Vector) -> None:
+    """The epoch's last pull is learned: the next selection chooses anew."""
+    s[PULLS] = 0.0
+    s[EPOCHS] += 1.0
+
+
+@jit
+def median(a: Vector, first: int, count: int) -> float:
+    """The median of a[first : first + count], which it permutes; of an even count, the mean of the
+    middle two. O(count) on average, by Hoare's selection.
+    """
+    low = first
+    high = first + count - 1
+    rank = first + count // 2
+    while low < high:
+        pivot = a[(low + high) // 2]
+        i = low
+        j = high
+        while i <= j:
+            while a[i] < pivot:
+                i += 1
+            while pivot < a[j]:
+                j -= 1
+            if i <= j:
+                kept = a[i]
+                a[i] = a[j]
+                a[j] = kept
+                i += 1
+                j -= 1
+        if rank <= j:
+            high = j
+        elif rank >= i:
+            low = i
+        else:
+            break
+    upper = a[rank]
+    if count % 2 == 1:
+        return upper
+    lower = -math.inf
+    for i in range(first, rank):
+        lower = max(lower, a[i])
+    return 0.5 * lower + 0.5 * upper
