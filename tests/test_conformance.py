@@ -10,7 +10,13 @@ from heavytail.checks import ENVIRONMENT_CHECKS, POLICY_CHECKS, CheckFailed
 from heavytail.environments import Block, Environment
 from heavytail.policies import ALL
 
-CENSUS = {"Hvt-UCB", "OFUL", "Uniform"}
+CENSUS = {
+    "Hvt-UCB",
+    "OFUL",
+    "CRTM",
+    "CRMM",
+    "Uniform",
+}
 
 # What a policy is not expected to pass, and why. Strict: a pass is an error here.
 EXPECTED_FAILURES = {
@@ -21,7 +27,7 @@ TAIL = ht.MomentBound(order=2.0, scale=0.5)
 
 
 def build(name: str, dim: int = 3) -> ht.Policy:
-    return ht.make(name, dim=dim, horizon=1000, tail=TAIL, arms=50)
+    return ht.make(name, dim=dim, horizon=2000, tail=TAIL, arms=50)
 
 
 def test_the_census_of_policies_is_complete():
