@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import heavytail as ht
 from heavytail import cli
 from heavytail.experiments.catalogue import ELEVEN, SETTINGS, setting
 from heavytail.experiments.protocol import entries, entry_units
 from heavytail.experiments.store import Store, complete
-from heavytail.experiments.units import run_unit
 
 SMALL = ["--trials", "2", "--rounds", "300", "--jobs", "1"]
 
@@ -73,5 +74,13 @@ def test_finished_units_are_not_run_again_and_a_damaged_file_is(tmp_path: Path) 
     second = complete(store, units, Count(), jobs=1)
     assert store.path(units[0]).stat().st_mtime_ns == stamp
     for unit in units:
-        np.testing.assert_array_equal(first[unit.key].regret, second[unit.key].regret)
-        np.testing.assert_array_equal(first[unit.key].regret, run_unit(unit).regret)
+        np.testing.assert_array_equal(first[unit.key]["regret"], second[unit.key]["regret"])
+        np.testing.assert_array_equal(first[unit.key]["regret"], unit.run()["regret"])
+
+
+def test_a_policy_travels_to_another_process_with_all_it_learned() -> None:
+    policy = ht.HvtUCB(2, tail=ht.MomentBound(order=1.5, scale=1.0))
+    policy.update([1.0, 0.0], reward=3.0)
+    twin = pickle.loads(pickle.dumps(policy))
+    for name, array in policy.state_arrays().items():
+        np.testing.assert_array_equal(array, twin.state_arrays()[name])

@@ -21,11 +21,15 @@ __all__ = ["Curves", "Measured", "gather", "write_parquet"]
 
 @dataclass(frozen=True)
 class Curves:
-    """One entry's trials: ``regret`` (trials, checkpoints) and ``seconds`` (trials,)."""
+    """One entry's trials: ``regret`` (trials, checkpoints), ``seconds`` and ``truncated`` (trials,).
+
+    ``truncated`` is the share of rewards a truncating policy took as 0; NaN for the others.
+    """
 
     entry: Entry
     regret: FloatArray
     seconds: FloatArray
+    truncated: FloatArray
 
     @property
     def final(self) -> FloatArray:
@@ -65,8 +69,9 @@ def gather(
         mine = [outcomes[u.key] for u in entry_units(setting, entry, rounds, trials, base)]
         curves[entry.policy, entry.variant] = Curves(
             entry,
-            np.concatenate([outcome.regret for outcome in mine]),
-            np.concatenate([outcome.seconds for outcome in mine]),
+            np.concatenate([outcome["regret"] for outcome in mine]),
+            np.concatenate([outcome["seconds"] for outcome in mine]),
+            np.concatenate([outcome["truncated"] for outcome in mine]),
         )
     return Measured(setting, checkpoints(rounds, RECORD), curves)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytail.experiments.units import Outcome, Unit, run_unit
+from heavytail.experiments.units import Outcome, Work
 from heavytail.simulation.progress import Progress
 
 __all__ = ["Store", "complete"]
@@ -27,31 +27,31 @@ class Store:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def path(self, unit: Unit) -> Path:
+    def path(self, unit: Work) -> Path:
         """Where the unit's outcome is or will be."""
         return self.folder / unit.key[:2] / f"{unit.key}.npz"
 
-    def get(self, unit: Unit) -> Outcome | None:
+    def get(self, unit: Work) -> Outcome | None:
         """The outcome, or None where the unit is still to be run (or its file is damaged)."""
         try:
             with np.load(self.path(unit), allow_pickle=False) as data:
-                return Outcome(regret=data["regret"], seconds=data["seconds"])
+                return {name: data[name] for name in data.files}
         except (FileNotFoundError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
             return None
 
-    def put(self, unit: Unit, outcome: Outcome) -> None:
+    def put(self, unit: Work, outcome: Outcome) -> None:
         """Keep it, all or nothing."""
         target = self.path(unit)
         target.parent.mkdir(exist_ok=True)
         part = target.with_suffix(f".{os.getpid()}.part")
         with part.open("wb") as file:
-            np.savez(file, regret=outcome.regret, seconds=outcome.seconds)
+            np.savez(file, **outcome)  # type: ignore[arg-type]
         os.replace(part, target)
 
 
 def complete(
     store: Store,
-    units: Iterable[Unit],
+    units: Iterable[Work],
     progress: Progress,
     *,
     jobs: int | None = None,
@@ -77,8 +77,8 @@ def complete(
 
 
 def _run(
-    units: Sequence[Unit], jobs: int | None, dask: str | None
-) -> Iterator[tuple[Unit, Outcome]]:
+    units: Sequence[Work], jobs: int | None, dask: str | None
+) -> Iterator[tuple[Work, Outcome]]:
     """Units as they finish: on Dask, or here, kernels by threads and Python by processes."""
     if dask is not None:
         yield from _on_dask(units, dask)
@@ -89,8 +89,8 @@ def _run(
 
 
 def _parallel(
-    units: Sequence[Unit], jobs: int | None, backend: str | None, **options: Any
-) -> Iterator[tuple[Unit, Outcome]]:
+    units: Sequence[Work], jobs: int | None, backend: str | None, **options: Any
+) -> Iterator[tuple[Work, Outcome]]:
     if not units:
         return
     import joblib
@@ -104,11 +104,11 @@ def _parallel(
         yield units[i], outcome
 
 
-def _numbered(i: int, unit: Unit) -> tuple[int, Outcome]:
-    return i, run_unit(unit)
+def _numbered(i: int, unit: Work) -> tuple[int, Outcome]:
+    return i, unit.run()
 
 
-def _on_dask(units: Sequence[Unit], address: str) -> Iterator[tuple[Unit, Outcome]]:
+def _on_dask(units: Sequence[Work], address: str) -> Iterator[tuple[Work, Outcome]]:
     try:
         from distributed import Client
     except ImportError:

@@ -9,32 +9,56 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
-from heavytail.environments import Environment
+from heavytail.environments import Environment, LinearBandit
 from heavytail.policies import PackedPolicy, Policy
+from heavytail.simulation import coverage
 from heavytail.simulation.engines import episode
 from heavytail.simulation.trials import checkpoints, trial_seed
 
-__all__ = ["CHUNK", "Outcome", "Unit", "chunks", "run_unit", "source_digest"]
+__all__ = ["CHUNK", "CoverUnit", "Outcome", "Unit", "Work", "chunks", "source_digest"]
 
-CHUNK = (
-    5  # trials a unit: small enough to keep a hundred workers busy and to lose little when killed
-)
+CHUNK = 5  # trials a unit: enough to keep a hundred workers busy, and little is lost when killed
 RECORD = 200  # rounds at which regret is kept
 _SOURCES = ("confidence.py", "tails.py", "kernels", "policies", "environments", "simulation")
+
+Outcome: TypeAlias = dict[str, FloatArray]
+
+
+class Work(Protocol):
+    """What the store keeps and joblib runs: anything with a key."""
+
+    @property
+    def key(self) -> str:
+        """A hash of everything the outcome depends on."""
+
+    @property
+    def weight(self) -> int:
+        """How long it takes next to other work, for the time left."""
+
+    @property
+    def threads(self) -> bool:
+        """Whether its time is spent in kernels, which run beside each other in one process."""
+
+    def run(self) -> Outcome:
+        """Do it."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Trials ``first`` to ``first + trials - 1`` of ``policy`` in ``environment``."""
+    """Trials ``first`` to ``first + trials - 1`` of ``policy`` in ``environment``.
+
+    Regret is kept at ``marks`` where given, else at ``RECORD`` evenly spaced rounds.
+    """
 
     policy: Policy = field(repr=False)
     environment: Environment = field(repr=False)
@@ -42,58 +66,93 @@ class Unit:
     seed: int
     first: int
     trials: int
-    record: int = RECORD
-    weight: int = 1  # how long it takes next to the others, for the time left
+    marks: tuple[int, ...] = ()
+    weight: int = 1
 
     @functools.cached_property
     def key(self) -> str:
         """A hash of everything the outcome depends on."""
-        kind = type(self.policy)
-        told = {
-            "policy": [kind.__module__, repr(self.policy)],
-            "environment": repr(self.environment),
-            "numbers": [self.rounds, self.seed, self.first, self.trials, self.record],
-            "source": source_digest(),
-            "own": "" if kind.__module__.startswith("heavytail.") else _digest_of(kind),
-        }
-        text = json.dumps(told, sort_keys=True).encode()
-        return hashlib.blake2b(text, digest_size=16).hexdigest()
+        numbers = [self.rounds, self.seed, self.first, self.trials, list(self.marks), RECORD]
+        return key_of(self.policy, self.environment, numbers)
 
     @property
     def threads(self) -> bool:
-        """Whether its time is spent in kernels, which run beside each other in one process."""
+        """Whether its time is spent in kernels."""
         return isinstance(self.policy, PackedPolicy)
+
+    @property
+    def kept(self) -> IntArray:
+        """The rounds, counted from 1, whose regret is kept."""
+        return np.array(self.marks) if self.marks else checkpoints(self.rounds, RECORD)
+
+    def run(self) -> Outcome:
+        """``regret`` (trials, kept), ``seconds`` (trials,), ``truncated`` (trials,), a share.
+
+        The numbers are those of :func:`heavytail.simulate`.
+        """
+        regret, seconds, truncated = [], [], []
+        for trial in range(self.first, self.first + self.trials):
+            twin = self.policy.clone()
+            seed = trial_seed(self.seed, trial)
+            curve, time = episode(twin, self.environment, seed, self.rounds, "compiled")
+            regret.append(curve[self.kept - 1])
+            seconds.append(time)
+            truncated.append(getattr(twin, "truncated", np.nan) / self.rounds)
+        return {
+            "regret": np.array(regret),
+            "seconds": np.array(seconds),
+            "truncated": np.array(truncated),
+        }
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """``regret`` (trials, checkpoints), cumulative, and ``seconds`` (trials,)."""
+class CoverUnit:
+    """In how many trials the confidence set held the truth after every round."""
 
-    regret: FloatArray
-    seconds: FloatArray
+    policy: PackedPolicy = field(repr=False)
+    environment: LinearBandit = field(repr=False)
+    rounds: int
+    seed: int
+    trials: int
+    weight: int = 1
+    threads = True
 
+    @functools.cached_property
+    def key(self) -> str:
+        """A hash of everything the outcome depends on."""
+        numbers = ["coverage", self.rounds, self.seed, self.trials]
+        return key_of(self.policy, self.environment, numbers)
 
-def run_unit(unit: Unit) -> Outcome:
-    """Run it; the numbers are those of :func:`heavytail.simulate`."""
-    kept: IntArray = checkpoints(unit.rounds, unit.record)
-    regret, seconds = [], []
-    for trial in range(unit.first, unit.first + unit.trials):
-        curve, time = episode(
-            unit.policy.clone(),
-            unit.environment,
-            trial_seed(unit.seed, trial),
-            unit.rounds,
-            "compiled",
+    def run(self) -> Outcome:
+        """``worst`` (trials,): the largest distance to the truth met, in radii."""
+        found = coverage(
+            self.policy,
+            self.environment,
+            rounds=self.rounds,
+            trials=self.trials,
+            seed=self.seed,
+            jobs=1,
+            progress=False,
         )
-        regret.append(curve[kept - 1])
-        seconds.append(time)
-    return Outcome(np.array(regret), np.array(seconds))
+        return {"worst": found.worst}
 
 
 def chunks(trials: int, size: int = CHUNK) -> Iterator[tuple[int, int]]:
     """(first, how many), in order."""
     for first in range(0, trials, size):
         yield first, min(size, trials - first)
+
+
+def key_of(policy: Policy, environment: Environment, numbers: list[Any]) -> str:
+    """A hash of a policy, a world and what else decides the outcome."""
+    told = {
+        "policy": [type(policy).__module__, repr(policy), _file_digest(type(policy))],
+        "environment": [repr(environment), _file_digest(type(environment))],
+        "numbers": numbers,
+        "source": source_digest(),
+    }
+    text = json.dumps(told, sort_keys=True).encode()
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
 @functools.cache
@@ -109,10 +168,11 @@ def source_digest() -> str:
     return digest.hexdigest()
 
 
-def _digest_of(kind: type[Any]) -> str:
-    """A hash of the file a user's own policy is written in."""
-    import inspect
-
+@functools.cache
+def _file_digest(kind: type[Any]) -> str:
+    """A hash of the file a user's own class is written in."""
+    if kind.__module__.startswith("heavytail."):
+        return ""  # in source_digest
     try:
         text = Path(inspect.getfile(kind)).read_bytes()
     except (TypeError, OSError):

@@ -123,6 +123,9 @@ class Policy(ABC):
         twin.restore({key: array.copy() for key, array in self.state_arrays().items()})
         return twin
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self._arguments, self.state_arrays())
+
     def save(self, path: Any) -> None:
         """Write the policy to ``path`` (NumPy's .npz, no pickle); ``heavytail.load`` reads it
         back.
@@ -139,6 +142,15 @@ class Policy(ABC):
             raise TypeError(f"{where}.tail must be a MomentBound(order, scale); got {tail!r}.")
         self.tail = tail
         self.horizon = None if horizon is None else check_count(f"{where}.horizon", horizon)
+
+
+def _rebuild(
+    kind: type[Policy], arguments: dict[str, Any], arrays: dict[str, FloatArray]
+) -> Policy:
+    """What :mod:`pickle` calls to hand a policy to another process: as ``clone`` makes it."""
+    policy = kind(**arguments)
+    policy.restore(arrays)
+    return policy
 
 
 class PackedPolicy(Policy):
