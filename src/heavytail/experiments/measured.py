@@ -21,7 +21,7 @@ __all__ = ["Curves", "Measured", "gather", "write_parquet"]
 
 @dataclass(frozen=True)
 class Curves:
-    """One entry's trials: ``regret`` (trials, checkpoints), ``seconds`` and ``truncated`` (trials,).
+    """One entry's trials: ``regret`` (trials, checkpoints); by trial ``seconds``, ``truncated``.
 
     ``truncated`` is the share of rewards a truncating policy took as 0; NaN for the others.
     """
