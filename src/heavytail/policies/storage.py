@@ -57,7 +57,7 @@ def load(path: str | os.PathLike[str], *, kinds: tuple[type[Policy], ...] = ()) 
     import heavytail.policies as policies
 
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             header = json.loads(str(archive["header"]))
             arrays = {key: archive[key] for key in archive.files if key != "header"}
         if header["format"] != FORMAT:

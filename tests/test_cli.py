@@ -1,0 +1,49 @@
+"""The command line reads well and refuses in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+import heavytail
+from heavytail.cli import COMMANDS, main
+
+
+def test_help_lists_every_command(capsys):
+    assert main([]) == 0
+    text = capsys.readouterr().out
+    assert all(command in text for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert "usage: heavytail" in capsys.readouterr().out
+
+
+def test_the_version_is_the_packages(capsys):
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert heavytail.__version__ in capsys.readouterr().out
+
+
+def test_policies_prints_a_row_a_policy(capsys):
+    from heavytail.policies import ALL
+
+    assert main(["policies"]) == 0
+    text = capsys.readouterr().out
+    assert all(kind.name in text for kind in ALL)
+
+
+def test_an_unknown_command_exits_with_2(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["nonsense"])
+    assert stop.value.code == 2
+
+
+def test_a_users_mistake_is_one_sentence_and_exit_code_2(capsys):
+    assert main(["calibrate", "--trials", "0", "--rounds", "5"]) == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("heavytail calibrate: ")
+    assert "\n" not in error

@@ -1,0 +1,73 @@
+"""What the documentation says, runs; what it names, exists."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import heavytail
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted(
+    name
+    for _, name, _ in pkgutil.walk_packages(heavytail.__path__, "heavytail.")
+    if not name.endswith("__main__")
+)
+
+
+@pytest.mark.parametrize("name", ["heavytail", *MODULES])
+def test_the_doctests_of_every_module_pass(name):
+    module = importlib.import_module(name)
+    assert doctest.testmod(module, optionflags=doctest.ELLIPSIS).failed == 0
+
+
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_the_examples_of_every_page_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    results = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert results.failed == 0
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+def test_every_example_runs(script, tmp_path):
+    run = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip()
+
+
+def test_importing_heavytail_imports_nothing_heavy():
+    heavy = "numba,scipy,matplotlib,sklearn,pyarrow,joblib,rich,pandas,polars,dask,gymnasium"
+    code = f"import sys, heavytail; print([m for m in {heavy.split(',')!r} if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_every_public_name_loads_and_is_documented():
+    for name in heavytail.__all__:
+        assert getattr(heavytail, name).__doc__, name
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = heavytail.nonsense
+
+
+def test_every_policy_has_its_place_in_the_reference():
+    from heavytail.policies import ALL
+
+    text = (ROOT / "docs" / "reference" / "policies.md").read_text()
+    missing = [kind.__name__ for kind in ALL if f"heavytail.policies.{kind.__name__}\n" not in text]
+    assert not missing
+
+
+def test_the_readme_names_commands_that_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for command in re.findall(r"`make ([a-z-]+)`", (ROOT / "README.md").read_text()):
+        assert f"\n{command}:" in makefile, command
