@@ -111,7 +111,7 @@ def test_rounds_past_the_horizon_say_so_once():
     policy.update([1.0], 0.0)  # silent from here on: warnings are errors in these tests
 
 
-# --- files -------------------------------------------------------------------------------------------
+# --- files
 
 
 @pytest.fixture
