@@ -13,7 +13,7 @@ import math
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import DIRECTION, FEATURE, INVERSE, THETA
+from heavytail.kernels.layout import DIRECTION, FEATURE, INVERSE, SCRATCH, THETA
 
 __all__ = ["dot", "predict", "shrink", "squared_norm", "transform"]
 
@@ -70,7 +70,9 @@ def shrink(M: Matrix, gain: float) -> None:
     stays symmetric to the bit.
     """
     root = math.sqrt(gain)
+    for j in range(M.shape[1]):
+        M[SCRATCH, j] = root * M[DIRECTION, j]
     for i in range(M.shape[1]):
-        ui = root * M[DIRECTION, i]
+        ui = M[SCRATCH, i]
         for j in range(M.shape[1]):
-            M[INVERSE + i, j] -= ui * (root * M[DIRECTION, j])
+            M[INVERSE + i, j] -= ui * M[SCRATCH, j]

@@ -38,18 +38,22 @@ MEAN: Final = 1  # x'theta, without the constant feature: it adds the same to ev
 PRODUCT: Final = 2  # room: x'u
 SCORES: Final = 3
 
-MARGIN: Final = 1e-9  # relative: how far below the best an index must be to be passed over unseen
+MARGIN: Final = 1e-9  # relative: arms this near the best are compared by the index itself
 
 
 @jit
-def index_unless_below(mean: float, squared: float, radius: float, best: float) -> float:
-    """mean + radius sqrt(squared), or -inf where that is below ``best`` by more than rounding.
+def may_win(mean: float, squared: float, widened: float, best: float) -> bool:
+    """Whether mean + radius sqrt(squared) can exceed ``best``; widened = radius² (1 + MARGIN).
 
-    The root is the dearest step of a choice and most arms are plainly worse than the best so far.
+    The root is the dearest step of a choice, and most arms are plainly worse than the best so far.
     """
-    gap = (best - mean) * (1.0 - MARGIN)
-    if gap > 0.0 and radius * radius * squared < gap * gap:
-        return -math.inf
+    gap = best - mean
+    return gap <= 0.0 or widened * squared >= gap * gap
+
+
+@jit
+def index_of(mean: float, squared: float, radius: float) -> float:
+    """mean + radius sqrt(squared)."""
     return mean + radius * math.sqrt(max(squared, 0.0))
 
 
@@ -65,6 +69,7 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
     size = arms.shape[1]
     last = arms.shape[0] - 1
     radius = s[RADIUS]
+    widened = radius * radius * (1.0 + MARGIN)
     best = NO_ARM
     best_index = -math.inf
     for a in range(0, arms.shape[0], 4):
@@ -114,45 +119,47 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
         longest = max(max(length_a, length_b), max(length_c, length_d))
         if not (length_a + length_b + length_c + length_d < math.inf) or longest > s[ARM_LIMIT]:
             return BAD_X
-        index = index_unless_below(mean_a, 2.0 * half_a, radius, best_index)
-        if index > best_index or best < 0:
-            best = a
-            best_index = index
-        index = index_unless_below(mean_b, 2.0 * half_b, radius, best_index)
-        if index > best_index:
-            best = b
-            best_index = index
-        index = index_unless_below(mean_c, 2.0 * half_c, radius, best_index)
-        if index > best_index:
-            best = c
-            best_index = index
-        index = index_unless_below(mean_d, 2.0 * half_d, radius, best_index)
-        if index > best_index:
-            best = d
-            best_index = index
+        if may_win(mean_a, 2.0 * half_a, widened, best_index):
+            index = index_of(mean_a, 2.0 * half_a, radius)
+            if index > best_index:
+                best = a
+                best_index = index
+        if may_win(mean_b, 2.0 * half_b, widened, best_index):
+            index = index_of(mean_b, 2.0 * half_b, radius)
+            if index > best_index:
+                best = b
+                best_index = index
+        if may_win(mean_c, 2.0 * half_c, widened, best_index):
+            index = index_of(mean_c, 2.0 * half_c, radius)
+            if index > best_index:
+                best = c
+                best_index = index
+        if may_win(mean_d, 2.0 * half_d, widened, best_index):
+            index = index_of(mean_d, 2.0 * half_d, radius)
+            if index > best_index:
+                best = d
+                best_index = index
     return best
 
 
 @jit
-def multiply(pool: Matrix, M: Matrix, row: int, scores: Matrix, into: int) -> None:
-    """scores[into] = pool' M[row], four features at a time. O(n d)."""
-    n = pool.shape[1]
-    size = pool.shape[0]
+def multiply(pool: Matrix, size: int, M: Matrix, row: int, scores: Matrix, into: int) -> None:
+    """scores[into] = pool[:size]' M[row, :size], four features a pass. O(n size)."""
     whole = size - size % 4
-    for i in range(n):
+    for i in range(pool.shape[1]):
         scores[into, i] = 0.0
     for j in range(0, whole, 4):
         a = M[row, j]
         b = M[row, j + 1]
         c = M[row, j + 2]
         d = M[row, j + 3]
-        for i in range(n):
+        for i in range(pool.shape[1]):
             scores[into, i] += (a * pool[j, i] + b * pool[j + 1, i]) + (
                 c * pool[j + 2, i] + d * pool[j + 3, i]
             )
     for j in range(whole, size):
         a = M[row, j]
-        for i in range(n):
+        for i in range(pool.shape[1]):
             scores[into, i] += a * pool[j, i]
 
 
@@ -168,12 +175,12 @@ def rate(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> int:
             return BAD_X
         scores[SQUARED, i] = 0.0
     for j in range(M.shape[1]):
-        multiply(pool[: min(j, size)], M, INVERSE + j, scores, PRODUCT)
+        multiply(pool, min(j, size), M, INVERSE + j, scores, PRODUCT)
         half = 0.5 * M[INVERSE + j, j]
         for i in range(pool.shape[1]):
             x = pool[j, i] if j < size else s[CONSTANT]
             scores[SQUARED, i] += 2.0 * (scores[PRODUCT, i] + half * x) * x
-    multiply(pool, M, THETA, scores, MEAN)
+    multiply(pool, size, M, THETA, scores, MEAN)
     return OK
 
 
@@ -184,27 +191,41 @@ def follow(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> None:
     gain = s[GAIN]
     step = s[STEP]
     if gain != 0.0 or step != 0.0:
-        multiply(pool, M, DIRECTION, scores, PRODUCT)
+        # The last feature or two join the pass that moves the scores, so that a plane takes that
+        # pass alone.
+        whole = (size - 1) // 2 * 2
+        last = size - 1
+        a = M[DIRECTION, whole]
+        b = M[DIRECTION, last] if last > whole else 0.0
         constant = s[CONSTANT] * M[DIRECTION, size] if M.shape[1] > size else 0.0
-        for i in range(pool.shape[1]):
-            g = scores[PRODUCT, i] + constant
-            scores[SQUARED, i] -= gain * g * g
-            scores[MEAN, i] += step * scores[PRODUCT, i]
+        if whole > 0:
+            multiply(pool, whole, M, DIRECTION, scores, PRODUCT)
+            for i in range(pool.shape[1]):
+                g = scores[PRODUCT, i] + (a * pool[whole, i] + b * pool[last, i])
+                scores[MEAN, i] += step * g
+                scores[SQUARED, i] -= gain * (g + constant) * (g + constant)
+        else:
+            for i in range(pool.shape[1]):
+                g = a * pool[whole, i] + b * pool[last, i]
+                scores[MEAN, i] += step * g
+                scores[SQUARED, i] -= gain * (g + constant) * (g + constant)
     if s[PROJECTED] != 0.0:  # theta moved otherwise
-        multiply(pool, M, THETA, scores, MEAN)
+        multiply(pool, size, M, THETA, scores, MEAN)
 
 
 @jit
 def choose(s: Vector, scores: Matrix) -> int:
     """The first arm of the pool of largest index. O(n)."""
     radius = s[RADIUS]
+    widened = radius * radius * (1.0 + MARGIN)
     best = NO_ARM
     best_index = -math.inf
     for i in range(scores.shape[1]):
-        index = index_unless_below(scores[MEAN, i], scores[SQUARED, i], radius, best_index)
-        if index > best_index or best < 0:
-            best = i
-            best_index = index
+        if may_win(scores[MEAN, i], scores[SQUARED, i], widened, best_index):
+            index = index_of(scores[MEAN, i], scores[SQUARED, i], radius)
+            if index > best_index:
+                best = i
+                best_index = index
     return best
 
 
@@ -212,12 +233,14 @@ def choose(s: Vector, scores: Matrix) -> int:
 def choose_offered(s: Vector, scores: Matrix, offered: IntArray, t: int) -> int:
     """The place in row t of ``offered`` of the first arm of largest index. O(k)."""
     radius = s[RADIUS]
+    widened = radius * radius * (1.0 + MARGIN)
     best = NO_ARM
     best_index = -math.inf
     for k in range(offered.shape[1]):
         i = offered[t, k]
-        index = index_unless_below(scores[MEAN, i], scores[SQUARED, i], radius, best_index)
-        if index > best_index or best < 0:
-            best = k
-            best_index = index
+        if may_win(scores[MEAN, i], scores[SQUARED, i], widened, best_index):
+            index = index_of(scores[MEAN, i], scores[SQUARED, i], radius)
+            if index > best_index:
+                best = k
+                best_index = index
     return best
