@@ -15,6 +15,10 @@ CENSUS = {
     "OFUL",
     "CRTM",
     "CRMM",
+    "MENU",
+    "CRT",
+    "MoM",
+    "BMM",
     "Uniform",
 }
 

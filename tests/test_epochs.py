@@ -15,11 +15,22 @@ TAIL = ht.MomentBound(order=2.0, scale=1.0)
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [-1.0, 0.0]])
 REPEATING: dict[str, Any] = {
     "CRMM": {"repeats": 7},
+    "MENU": {"copies": 5},
+    "MoM": {"groups": 3, "repeats": 9},
+    "BMM": {"copies": 5},
+    "SupBMM": {"copies": 5, "sup": True, "radius_scale": 1.0},
 }
 
 
 def build(name: str, **options: Any) -> Any:
-    return ht.make(name, dim=2, horizon=5000, tail=TAIL, arms=4, **{**REPEATING[name], **options})
+    return ht.make(
+        name.removeprefix("Sup"),
+        dim=2,
+        horizon=5000,
+        tail=TAIL,
+        arms=4,
+        **{**REPEATING[name], **options},
+    )
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 50, 101])
@@ -116,13 +127,15 @@ def test_a_refused_reward_leaves_an_epoch_as_it_was(name: str) -> None:
 
 @pytest.mark.parametrize("name", REPEATING)
 def test_a_horizon_too_short_for_one_epoch_names_the_smallest_that_works(name: str) -> None:
+    def make(horizon: int) -> Any:
+        return ht.make(name.removeprefix("Sup"), dim=2, horizon=horizon, tail=TAIL, arms=4)
+
     with pytest.raises(ValueError, match=r"smallest horizon that works is (\d+)") as caught:
-        ht.make(name, dim=2, horizon=3, tail=TAIL, arms=4)
+        make(3)
     smallest = int(str(caught.value).split("works is ")[1].split(";")[0])
-    policy: Any = ht.make(name, dim=2, horizon=smallest, tail=TAIL, arms=4)
-    assert policy.repeats <= smallest
+    assert make(smallest).repeats <= smallest
     with pytest.raises(ValueError, match=f"smallest horizon that works is {smallest}"):
-        ht.make(name, dim=2, horizon=smallest - 1, tail=TAIL, arms=4)
+        make(smallest - 1)
 
 
 def test_crmm_learns_from_the_median_alone() -> None:
@@ -170,3 +183,80 @@ def test_crmm_fails_under_skewed_noise_and_says_so() -> None:
     late = results["CRMM"].regret[:, -1] - results["CRMM"].regret[:, 1999]
     early = results["CRMM"].regret[:, 1999]
     assert late.mean() > 0.6 * early.mean()  # regret keeps growing in proportion to t
+
+
+def ridge(X: Any, y: Any) -> Any:
+    return np.linalg.solve(np.eye(X.shape[1]) + X.T @ X, X.T @ y)
+
+
+@pytest.mark.parametrize("name", ["MENU", "BMM"])
+def test_with_one_copy_the_estimate_is_ridge_regression(name: str) -> None:
+    policy = build(name, copies=1)
+    rng = np.random.default_rng(4)
+    X, y = rng.uniform(-0.7, 0.7, (50, 2)), rng.standard_t(1.6, 50)
+    for x, reward in zip(X, y, strict=True):
+        policy.update(x, float(reward))
+    np.testing.assert_allclose(policy.theta, ridge(X, y), rtol=1e-10)
+    if name == "BMM":
+        for x in ARMS:
+            assert policy.predict(x) == pytest.approx(x @ ridge(X, y), rel=1e-10)
+
+
+def test_menu_takes_the_copy_in_the_middle_and_bmm_the_median_prediction() -> None:
+    menu, bmm = build("MENU"), build("BMM")
+    rng = np.random.default_rng(5)
+    X, Y = rng.uniform(-0.7, 0.7, (20, 2)), rng.standard_t(1.6, (20, 5))
+    for x, rewards in zip(X, Y, strict=True):
+        for reward in rewards:
+            menu.update(x, float(reward))
+            bmm.update(x, float(reward))
+    V = np.eye(2) + X.T @ X
+    thetas = np.array([ridge(X, y) for y in Y.T])
+    apart = [[math.sqrt((a - b) @ V @ (a - b)) for b in thetas] for a in thetas]
+    middle = int(np.argmin([np.median(np.delete(row, i)) for i, row in enumerate(apart)]))
+    np.testing.assert_allclose(menu.theta, thetas[middle], rtol=1e-9)
+    for x in ARMS:
+        assert bmm.predict(x) == pytest.approx(np.median(thetas @ x), rel=1e-9)
+
+
+def test_mom_with_one_group_learns_the_mean_and_with_more_the_median_of_means() -> None:
+    rewards = [5.0, 1.0, 0.0, 2.0, 1.0, 900.0]
+    for groups, learned in ((1, np.mean(rewards)), (3, np.median([3.0, 1.0, 450.5]))):
+        policy = ht.MoM(1, horizon=5000, tail=TAIL, groups=groups, repeats=6)
+        for reward in rewards:
+            policy.update([1.0], reward)
+        assert policy.epochs == 1
+        assert policy.theta[0] == pytest.approx(learned / 2.0)  # ridge of one sample at lambda = 1
+
+
+def test_theory_counts_of_repetitions_are_the_papers() -> None:
+    T, K, delta = 18_000, 50, 0.01
+    menu = ht.MENU(2, horizon=T, tail=TAIL, delta=delta)
+    bmm = ht.BMM(2, horizon=T, tail=TAIL, arms=K, delta=delta)
+    mom = ht.MoM(2, horizon=T, tail=TAIL, delta=delta)
+    assert menu.repeats == math.ceil(24 * math.log(math.e * T / delta))
+    assert bmm.repeats == math.ceil(8 * math.log(2 * K * T * math.log(T) / delta))
+    assert mom.groups == math.floor(8 * math.log(2 / delta))
+    assert 135 - mom.groups < mom.repeats <= 135 == math.ceil(T / T**0.5)
+
+
+def test_the_sup_wrapper_learns_in_the_stage_that_explores() -> None:
+    policy = build("SupBMM")
+    counts = slice(ht.policies.bmm.COUNTS, ht.policies.bmm.COUNTS + 8)
+    for _ in range(200 * 5):
+        x = ARMS[policy.select(ARMS)]
+        policy.update(x, float(x[0]))
+    learned = policy._s[counts]
+    assert learned.sum() == 200  # every epoch taught exactly one stage
+    assert learned[0] > 0
+    assert learned[1] > 0
+
+
+def test_the_sup_wrapper_exploits_the_best_arm_once_all_widths_are_small() -> None:
+    policy = build("SupBMM", copies=1, radius_scale=0.02)
+    chosen = []
+    for _ in range(3000):
+        arm = policy.select(ARMS)
+        chosen.append(arm)
+        policy.update(ARMS[arm], float(ARMS[arm, 0]))
+    assert chosen[-500:] == [0] * 500

@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from heavytail import checks, noise, tails
     from heavytail.environments import LinearBandit
     from heavytail.policies import (
+        BMM,
         CRMM,
+        CRT,
         CRTM,
+        MENU,
         OFUL,
         HvtUCB,
+        MoM,
         Policy,
         Uniform,
         load,
@@ -38,6 +42,10 @@ _WHERE = {
     "OFUL": "heavytail.policies",
     "CRTM": "heavytail.policies",
     "CRMM": "heavytail.policies",
+    "MENU": "heavytail.policies",
+    "CRT": "heavytail.policies",
+    "MoM": "heavytail.policies",
+    "BMM": "heavytail.policies",
     "Uniform": "heavytail.policies",
     "Policy": "heavytail.policies",
     "load": "heavytail.policies",
@@ -49,11 +57,15 @@ _WHERE = {
 _MODULES = ("checks", "noise", "tails")
 
 __all__ = [
+    "BMM",
     "CRMM",
+    "CRT",
     "CRTM",
+    "MENU",
     "OFUL",
     "HvtUCB",
     "LinearBandit",
+    "MoM",
     "MomentBound",
     "Policy",
     "Results",

@@ -17,11 +17,16 @@ from heavytail.kernels.jit import jit
 
 __all__ = [
     "Lemma1",
+    "bmm_radius",
     "crmm_noise",
     "crmm_radius",
+    "crt_radius",
     "crtm_constants",
     "empirical_radius",
     "lemma_1",
+    "linear_thompson_scale",
+    "menu_radius",
+    "mom_radius",
     "oful_radius",
     "theory_radius",
 ]
@@ -179,3 +184,66 @@ def crmm_radius(
     range_ = noise_scale + span
     noise = 4.0 / 3.0 * noise_scale * noise_scale * log_inverse_delta
     return math.sqrt(prior_root * prior_root + noise + 2.0 * range_ * range_ * log_det)
+
+
+@jit
+def crt_radius(
+    log_det: float,
+    t: float,
+    order: float,
+    log_inverse_delta: float,
+    raw_power: float,
+    log_horizon: float,
+    prior_root: float,
+) -> float:
+    """2 sqrt(2 t^(1/p) (log(det(V_t)^(1/2)/delta) + v² log T)) + sqrt(lambda) S.
+
+    Medina and Yang (ICML 2016), Theorem 1, with v = E|y|^p and sqrt(lambda) S for its 1. Corollary
+    2 as printed loses the power of t in the second term; the proof has it.
+    """
+    inner = 0.5 * log_det + log_inverse_delta + raw_power * raw_power * log_horizon
+    return 2.0 * math.sqrt(2.0 * t ** (1.0 / order) * inner) + prior_root
+
+
+@jit
+def mom_radius(
+    log_det: float, n: float, mean_width: float, log_batches: float, prior_root: float
+) -> float:
+    """mean_width (sqrt(2 log(m det(V_n)^(1/2)/delta)) + sqrt(n)) + sqrt(lambda) S after n batches.
+
+    Medina and Yang (ICML 2016), section 4: ``mean_width`` bounds a median of means,
+    (12 v)^(1/p) (8 log(2m/delta)/r)^((p-1)/p); ``log_batches`` is log(m/delta).
+    """
+    return mean_width * (math.sqrt(log_det + 2.0 * log_batches) + math.sqrt(n)) + prior_root
+
+
+@jit
+def menu_radius(n: float, order: float, noise: float, prior_root: float) -> float:
+    """3 ((9 d c)^(1/p) n^((2-p)/(2p)) + sqrt(lambda) S) after n epochs; ``noise`` is (9 d c)^(1/p).
+
+    Shao, Yu, King and Lyu (NeurIPS 2018), Algorithm 1.
+    """
+    return 3.0 * (bmm_radius(n, order, noise, prior_root))
+
+
+@jit
+def bmm_radius(n: float, order: float, noise: float, prior_root: float) -> float:
+    """(12 v)^(1/p) n^((2-p)/(2p)) + sqrt(lambda) S from n samples; ``noise`` is (12 v)^(1/p).
+
+    Xue, Wang, Wang and Zhang (IJCAI 2020), with sqrt(lambda) S for its 1. 0 samples leave the
+    second term (0^0 at p = 2 is a case of its own).
+    """
+    if n == 0.0:
+        return prior_root
+    return noise * n ** time_exponent(order) + prior_root
+
+
+@jit
+def linear_thompson_scale(
+    t: float, dim: float, noise_scale: float, log_inverse_delta: float
+) -> float:
+    """R sqrt(9 d log(t/delta)): the width of the draw in round t, for R-sub-Gaussian noise.
+
+    Agrawal and Goyal (ICML 2013).
+    """
+    return noise_scale * math.sqrt(9.0 * dim * (math.log(t) + log_inverse_delta))

@@ -22,6 +22,8 @@ from heavytail.kernels.layout import (
     INVERSE,
     LOG_DET,
     NO_ARM,
+    OK,
+    OVERFLOW,
     OWN,
     ROUNDS,
 )
@@ -32,6 +34,7 @@ __all__ = [
     "PULLS",
     "REPEATS",
     "absorb",
+    "credit",
     "end_epoch",
     "lay_meant",
     "meant_row",
@@ -45,6 +48,8 @@ REPEATS: Final = OWN  # pulls of an epoch
 PULLS: Final = OWN + 1  # pulls of the running epoch that were learned
 EPOCHS: Final = OWN + 2  # epochs completed
 OWN_EPOCH: Final = OWN + 3  # first slot of a policy's own
+
+LARGEST_SUM: Final = 1e140  # of rewards times features: its square must stay finite
 
 _index_select = index.select
 
@@ -107,6 +112,22 @@ def measure_meant(s: Vector, M: Matrix, x: Vector) -> float:
     for j in range(M.shape[1]):
         M[FEATURE, j] = x[j] if s[PULLS] == 0.0 else M[row, j]
     return transform(M)
+
+
+@jit
+def credit(s: Vector, M: Matrix, x: Vector, row: int, reward: float) -> int:
+    """b <- b + reward x for the arm meant, b in ``row``; OVERFLOW, nothing changed, where b is too
+    large. ``x`` is the arm meant where the epoch has just begun.
+    """
+    meant = meant_row(M)
+    begins = s[PULLS] == 0.0
+    for j in range(M.shape[1]):
+        feature = x[j] if begins else M[meant, j]
+        if not (abs(M[row, j] + reward * feature) <= LARGEST_SUM):
+            return OVERFLOW
+    for j in range(M.shape[1]):
+        M[row, j] += reward * (x[j] if begins else M[meant, j])
+    return OK
 
 
 @jit

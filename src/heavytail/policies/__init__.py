@@ -5,11 +5,15 @@ Table 1.
 from __future__ import annotations
 
 from heavytail.policies.base import PackedPolicy, Policy
+from heavytail.policies.bmm import BMM
 from heavytail.policies.build import make
 from heavytail.policies.crmm import CRMM
+from heavytail.policies.crt import CRT
 from heavytail.policies.crtm import CRTM
 from heavytail.policies.hvt_ucb import HvtUCB
 from heavytail.policies.info import Info
+from heavytail.policies.menu import MENU
+from heavytail.policies.mom import MoM
 from heavytail.policies.oful import OFUL
 from heavytail.policies.storage import load
 from heavytail.policies.uniform import Uniform
@@ -19,16 +23,24 @@ ALL: tuple[type[Policy], ...] = (
     OFUL,
     CRTM,
     CRMM,
+    MENU,
+    CRT,
+    MoM,
+    BMM,
     Uniform,
 )
 
 __all__ = [
     "ALL",
+    "BMM",
     "CRMM",
+    "CRT",
     "CRTM",
+    "MENU",
     "OFUL",
     "HvtUCB",
     "Info",
+    "MoM",
     "PackedPolicy",
     "Policy",
     "Uniform",

@@ -18,19 +18,28 @@ FARTHEST = 10**7  # where the search for a horizon that works gives up
 class EpochPolicy(PackedPolicy):
     """A packed policy whose rounds come in epochs of ``repeats`` pulls of one arm.
 
-    Its state has, besides, the arm meant, ``buffer`` numbers behind its slots (rewards of the
-    running epoch), room for ``spare`` more that nothing remembers, and ``copies`` vectors.
+    Its state has, besides, the arm meant (a row of M), ``buffer`` numbers behind its slots (rewards
+    of the running epoch) and ``vectors`` rows of M after the arm meant.
     """
 
     select_kernel = staticmethod(repeats.select)
     _kept: int
     _vectors: int
 
-    def _extend(self, repeats_: int, *, buffer: int = 0, spare: int = 0, vectors: int = 0) -> None:
-        """Give the allocated state room for epochs; ``vectors`` rows of M are remembered."""
+    def _extend(
+        self,
+        repeats_: int,
+        *,
+        buffer: int = 0,
+        spare: int = 0,
+        vectors: int = 0,
+        spare_vectors: int = 0,
+    ) -> None:
+        """Give the allocated state room for epochs; what is spare is not remembered."""
         self._kept, self._vectors = len(self._s) + buffer, vectors
         self._s = np.concatenate([self._s, np.zeros(buffer + spare)])
-        self._M = np.vstack([self._M, np.zeros((1 + vectors, self._M.shape[1]))])
+        more = np.zeros((1 + vectors + spare_vectors, self._M.shape[1]))
+        self._M = np.vstack([self._M, more])
         self._s[repeats.REPEATS] = repeats_
 
     @property
@@ -78,7 +87,6 @@ def check_epoch(where: str, horizon: int, pulls: Callable[[int], int]) -> int:
     while enough < FARTHEST and pulls(enough) > enough:
         enough += 1
     raise ValueError(
-        f"{where}.horizon must hold at least one epoch of repeated pulls; got {horizon}, where an "
-        f"epoch is {needed} pulls. The smallest horizon that works is {enough}; or pass fewer "
-        "repetitions."
+        f"{where}.horizon must hold at least one epoch of repeated pulls; got {horizon}. "
+        f"The smallest horizon that works is {enough}; or ask for fewer repetitions."
     )

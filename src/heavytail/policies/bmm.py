@@ -1,0 +1,346 @@
+"""BMM: Xue, Wang, Wang and Zhang (IJCAI 2020), medians of predictions; SupBMM with ``sup``."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._validate import check_count, check_number
+from heavytail.confidence import bmm_radius
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import (
+    ARM_LIMIT,
+    BAD_X,
+    FEATURE,
+    INVERSE,
+    NO_ARM,
+    OK,
+    RADIUS,
+    SCRATCH,
+    THETA,
+)
+from heavytail.kernels.one_pass import admit
+from heavytail.kernels.repeats import (
+    OWN_EPOCH,
+    PULLS,
+    REPEATS,
+    credit,
+    end_epoch,
+    lay_meant,
+    meant_row,
+    median,
+    nearest,
+)
+from heavytail.policies.base import check_tail, inverse_log
+from heavytail.policies.epochs import EpochPolicy, check_epoch
+from heavytail.policies.info import Info
+from heavytail.tails import MomentBound
+
+__all__ = ["BMM"]
+
+ORDER: Final = OWN_EPOCH
+NOISE: Final = OWN_EPOCH + 1  # (12 v)^(1/p)
+PRIOR_ROOT: Final = OWN_EPOCH + 2  # sqrt(lambda) S
+RADIUS_SCALE: Final = OWN_EPOCH + 3
+STAGES: Final = OWN_EPOCH + 4  # 1 without the Sup wrapper
+FINEST: Final = OWN_EPOCH + 5  # 1/sqrt(T): widths below it exploit
+COUNTS: Final = OWN_EPOCH + 6  # samples of each stage; after them room for as many, then r numbers
+
+# Stage g keeps r sums b_j = sum y_j x, rows from the arm meant on, and P_g; stage 0's P is the
+# common one, the others' follow all the sums.
+
+
+@jit
+def gram_row(s: Vector, M: Matrix, stage: int) -> int:
+    """First row of the stage's P."""
+    if stage == 0:
+        return int(INVERSE)
+    after = meant_row(M) + 1 + int(s[STAGES]) * int(s[REPEATS])
+    return int(after + (stage - 1) * M.shape[1])
+
+
+@jit
+def stage_width(s: Vector, M: Matrix, stage: int) -> float:
+    """w = (alpha + 1) ‖x‖_{A^-1} of the stage for x in FEATURE; leaves P x in SCRATCH. O(d²)."""
+    size = M.shape[1]
+    P = gram_row(s, M, stage)
+    squared = 0.0
+    for i in range(size):
+        total = 0.0
+        for j in range(size):
+            total += M[P + i, j] * M[FEATURE, j]
+        M[SCRATCH, i] = total
+        squared += total * M[FEATURE, i]
+    radius = bmm_radius(s[COUNTS + stage], s[ORDER], s[NOISE], s[PRIOR_ROOT])
+    return s[RADIUS_SCALE] * radius * math.sqrt(max(squared, 0.0))
+
+
+@jit
+def stage_mean(s: Vector, M: Matrix, stage: int) -> float:
+    """median_j x'theta_j of the stage, after :func:`stage_width`. O(r d)."""
+    copies = int(s[REPEATS])
+    room = COUNTS + 2 * int(s[STAGES])
+    sums = meant_row(M) + 1 + stage * copies
+    for c in range(copies):
+        total = 0.0
+        for j in range(M.shape[1]):
+            total += M[SCRATCH, j] * M[sums + c, j]
+        s[room + c] = total
+    return median(s, room, copies)
+
+
+@jit
+def lay_arm(M: Matrix, arms: Matrix, i: int) -> None:
+    """FEATURE <- arms[i]."""
+    for j in range(arms.shape[1]):
+        M[FEATURE, j] = arms[i, j]
+
+
+@jit
+def survives(s: Vector, M: Matrix, stage: int) -> bool:
+    """Whether the arm in FEATURE is within 2^(1-g) of the best of every stage before ``stage``."""
+    best = COUNTS + int(s[STAGES])
+    for g in range(stage):
+        index = stage_width(s, M, g)
+        index += stage_mean(s, M, g)
+        if not (index >= s[best + g] - 2.0 ** (-g)):  # stages count from 1 in the paper
+            return False
+    return True
+
+
+@jit
+def choose(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """The plain form: the first arm of largest median plus width."""
+    best = NO_ARM
+    best_index = -math.inf
+    for i in range(arms.shape[0]):
+        lay_arm(M, arms, i)
+        index = stage_width(s, M, 0)
+        index += stage_mean(s, M, 0)
+        if index > best_index or best < 0:
+            best = i
+            best_index = index
+    return best
+
+
+@jit
+def choose_by_stages(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """The Sup wrapper: refine among the arms that survive, until one is worth exploring."""
+    stages = int(s[STAGES])
+    for g in range(stages):
+        best = NO_ARM
+        best_index = -math.inf
+        widest = NO_ARM
+        width = -1.0
+        for i in range(arms.shape[0]):
+            lay_arm(M, arms, i)
+            if survives(s, M, g):
+                w = stage_width(s, M, g)
+                index = w + stage_mean(s, M, g)
+                if index > best_index or best < 0:
+                    best = i
+                    best_index = index
+                if w > width:
+                    widest = i
+                    width = w
+        if width > max(2.0 ** (-g - 1), s[FINEST]):
+            return widest
+        if width <= s[FINEST] or g + 1 == stages:
+            return best
+        s[COUNTS + stages + g] = best_index
+    return NO_ARM
+
+
+@jit
+def select(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """Inside an epoch the arm meant or the nearest to it; else by medians of predictions."""
+    for i in range(arms.shape[0]):
+        length = 0.0
+        for j in range(arms.shape[1]):
+            length += arms[i, j] * arms[i, j]
+        if not (length <= s[ARM_LIMIT]):
+            return BAD_X
+    if arms.shape[0] == 0:
+        return NO_ARM
+    if s[PULLS] > 0.0:
+        return nearest(s, M, arms)
+    if s[STAGES] > 1.0:
+        return choose_by_stages(s, M, arms)
+    return choose(s, M, arms)
+
+
+@jit
+def stage_of(s: Vector, M: Matrix) -> int:
+    """The stage that learns from the arm in FEATURE: the first that it is too wide for, or -1."""
+    stages = int(s[STAGES])
+    if stages == 1:
+        return 0
+    for g in range(stages):
+        if stage_width(s, M, g) > max(2.0 ** (-g - 1), s[FINEST]):
+            return g
+    return -1
+
+
+@jit
+def absorb_in(s: Vector, M: Matrix, stage: int) -> None:
+    """P <- (V + x x')^-1 for the stage's P and x in FEATURE."""
+    size = M.shape[1]
+    stage_width(s, M, stage)
+    squared = 0.0
+    for j in range(size):
+        squared += M[SCRATCH, j] * M[FEATURE, j]
+    root = math.sqrt(1.0 / (1.0 + max(squared, 0.0)))
+    P = gram_row(s, M, stage)
+    for i in range(size):
+        ui = root * M[SCRATCH, i]
+        for j in range(size):
+            M[P + i, j] -= ui * (root * M[SCRATCH, j])
+    s[COUNTS + stage] += 1.0
+
+
+@jit
+def report(s: Vector, M: Matrix) -> None:
+    """theta, for reading only: the median of the first stage's copies, coordinate by coordinate."""
+    for i in range(M.shape[1]):
+        for j in range(M.shape[1]):
+            M[FEATURE, j] = 1.0 if i == j else 0.0
+        stage_width(s, M, 0)
+        M[THETA, i] = stage_mean(s, M, 0)
+    s[RADIUS] = s[RADIUS_SCALE] * bmm_radius(s[COUNTS], s[ORDER], s[NOISE], s[PRIOR_ROOT])
+
+
+@jit
+def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """Pull j of an epoch teaches copy j of the epoch's stage; after the last, its V grows once."""
+    code = admit(s, M, x, reward, nu)
+    if code != OK:
+        return code
+    copies = int(s[REPEATS])
+    pull = int(s[PULLS])
+    meant = meant_row(M)
+    for j in range(M.shape[1]):
+        M[FEATURE, j] = x[j] if pull == 0 else M[meant, j]
+    stage = stage_of(s, M)
+    if stage >= 0:
+        code = credit(s, M, x, meant + 1 + stage * copies + pull, reward)
+        if code != OK:
+            return code
+    lay_meant(s, M, x)
+    if pull + 1 < copies:
+        return OK
+    if stage >= 0:
+        absorb_in(s, M, stage)
+        report(s, M)
+    end_epoch(s)
+    return OK
+
+
+class BMM(EpochPolicy):
+    r"""Optimism with the median of r ridge predictions of each arm; for finitely many arms.
+
+    $$\hat r_a = \operatorname*{median}_{j\le r}\ x_a^\top\hat\theta_j,\qquad
+      w_a = \left((12v)^{\frac1p}\,n^{\frac{2-p}{2p}} + \sqrt\lambda S\right)\|x_a\|_{A^{-1}}$$
+
+    Every arm chosen is played r times, once for each estimate. With the Sup wrapper
+    (``sup=True``, the theory) the regret is Õ(sqrt(d) T^(1/p)) with probability 1 - delta at
+    ``radius_scale=1``; experiments run it without, by the largest $\hat r_a + w_a$ on all data, and
+    that is the default. O(n (d² + r d)) an epoch, and O(log T) times that with the wrapper. Arms
+    must be playable again.
+
+    >>> import heavytail as ht
+    >>> tail = ht.MomentBound(order=1.5, scale=1.0)
+    >>> ht.BMM(2, horizon=18_000, tail=tail, arms=50).repeats
+    171
+
+    Args:
+        dim: length of a feature vector.
+        horizon: T.
+        tail: the moment bound on the noise; v = nu^p.
+        arms: K, how many arms there are; enters r.
+        copies: r; ceil(8 log(2 K T ln T/delta)) unless given. Published experiments use 31.
+        sup: the Sup wrapper: floor(ln T) stages, each learning from its own explorations alone.
+        theta_bound: S >= ‖theta*‖.
+        arm_bound: L >= ‖x‖; longer vectors are refused.
+        ridge: lambda.
+        delta: failure probability.
+        radius_scale: multiplies the radius; 1 is the theory, below it the guarantee is gone.
+
+    Note: n counts the epochs that an estimate has seen. Of the arms wide enough to explore, the
+    wrapper takes the widest (the paper: any). The stage that learns is read off the arm played:
+    the first whose width exceeds max(2^-s, 1/sqrt(T)). That is the stage that chose it, except
+    when an arm was exploited while a later stage is still wide for it; that stage then learns too.
+    ``theta`` is the median of the copies coordinate by coordinate (of stage 1), for reading only.
+    There is no threshold to scale.
+    """
+
+    name = "BMM"
+    info = Info(
+        method="median of predictions",
+        reference="Xue et al. 2020",
+        regret="sqrt(d) T^(1/p) with sup",
+        cost="O(log T)",
+        storage="O(log T)",
+        moment="central",
+        repeats=True,
+        horizon=True,
+    )
+    select_kernel = staticmethod(select)
+    update_kernel = staticmethod(update)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        horizon: int,
+        tail: MomentBound,
+        arms: int,
+        copies: int | None = None,
+        sup: bool = False,
+        theta_bound: float = 1.0,
+        arm_bound: float = 1.0,
+        ridge: float = 1.0,
+        delta: float = 0.01,
+        radius_scale: float = 0.03,
+    ) -> None:
+        horizon = check_count("BMM.horizon", horizon)
+        self._start(dim, check_tail("BMM", tail), horizon)
+        K = check_count("BMM.arms", arms)
+        theta_bound = check_number("BMM.theta_bound", theta_bound, above=0.0)
+        log_inverse_delta = inverse_log("BMM", delta)
+        given = None if copies is None else check_count("BMM.copies", copies)
+        r = check_epoch("BMM", horizon, lambda T: given or _copies(T, K, log_inverse_delta))
+        stages = max(math.floor(math.log(horizon)), 1) if sup else 1
+        self._allocate(
+            COUNTS,
+            ridge=ridge,
+            arm_bound=check_number("BMM.arm_bound", arm_bound, above=0.0),
+            theta_bound=math.inf,  # ridge estimates, without a ball
+        )
+        more = stages * r + (stages - 1) * self.dim
+        self._extend(r, buffer=stages, spare=stages + r, vectors=more)
+        s = self._s
+        s[ORDER] = tail.order
+        s[NOISE] = 12.0 ** (1.0 / tail.order) * tail.scale
+        s[PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
+        s[RADIUS_SCALE] = check_number("BMM.radius_scale", radius_scale, least=0.0)
+        s[STAGES] = stages
+        s[FINEST] = horizon**-0.5
+        for g in range(1, stages):
+            row = gram_row(s, self._M, g)
+            self._M[row : row + self.dim] = np.eye(self.dim) / ridge
+        s[RADIUS] = s[RADIUS_SCALE] * s[PRIOR_ROOT]
+
+    def predict(self, x: FloatArray) -> float:
+        """The median of the copies' predictions at ``x`` (of stage 1), which selection goes by."""
+        self._M[FEATURE] = x
+        stage_width(self._s, self._M, 0)
+        return float(stage_mean(self._s, self._M, 0))
+
+
+def _copies(horizon: int, arms: int, log_inverse_delta: float) -> int:
+    """r = ceil(8 log(2 K T ln T/delta)); ln T taken as at least 1."""
+    inner = 2.0 * arms * horizon * max(math.log(horizon), 1.0)
+    return math.ceil(8.0 * (math.log(inner) + log_inverse_delta))

@@ -1,0 +1,143 @@
+"""CRT: Medina and Yang (ICML 2016), confidence regions with truncation."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from heavytail._typing import Matrix, Vector
+from heavytail._validate import check_count, check_number
+from heavytail.confidence import crt_radius
+from heavytail.kernels.gram import predict
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import CLIPPED, LOG_DET, OK, OWN, RADIUS, ROUNDS
+from heavytail.kernels.one_pass import admit, learn, measure
+from heavytail.policies.base import PackedPolicy, check_tail, inverse_log
+from heavytail.policies.info import Info
+from heavytail.tails import MomentBound
+
+__all__ = ["CRT"]
+
+ORDER: Final = OWN
+RAW_POWER: Final = OWN + 1  # v = E|y|^p
+LOG_INVERSE_DELTA: Final = OWN + 2
+LOG_HORIZON: Final = OWN + 3
+PRIOR_ROOT: Final = OWN + 4  # sqrt(lambda) S
+RADIUS_SCALE: Final = OWN + 5
+THRESHOLD_SCALE: Final = OWN + 6
+SLOTS: Final = OWN + 7
+
+
+@jit
+def current_radius(s: Vector) -> float:
+    """beta_t, with radius_scale."""
+    radius = crt_radius(
+        s[LOG_DET],
+        s[ROUNDS],
+        s[ORDER],
+        s[LOG_INVERSE_DELTA],
+        s[RAW_POWER],
+        s[LOG_HORIZON],
+        s[PRIOR_ROOT],
+    )
+    return s[RADIUS_SCALE] * radius
+
+
+@jit
+def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """Ridge regression on rewards, each truncated once, at its own round's level."""
+    code = admit(s, M, x, reward, nu)
+    if code != OK:
+        return code
+    level = s[THRESHOLD_SCALE] * (s[ROUNDS] + 1.0) ** (0.5 / s[ORDER])
+    kept = reward if abs(reward) <= level else 0.0
+    squared = measure(s, M, x)
+    code = learn(s, M, x.shape[0], squared, kept - predict(M), 1.0, 1.0, math.inf)
+    if code != OK:
+        return code
+    if kept != reward:
+        s[CLIPPED] += 1.0
+    s[RADIUS] = current_radius(s)
+    return OK
+
+
+class CRT(PackedPolicy):
+    r"""Optimism with ridge regression on truncated rewards; one pass, O(n d²) a round.
+
+    $$\tilde y_t = y_t\,\mathbb 1\{|y_t|\le t^{\frac1{2p}}\},\qquad
+      \beta_t = 2\sqrt{2\,t^{1/p}\left(\log\frac{\det(V_t)^{1/2}}\delta + v^2\log T\right)}
+      + \sqrt\lambda S$$
+
+    With probability 1 - delta the regret is Õ(d T^((p+1)/(2p))) at ``radius_scale=1``, short of the
+    optimal T^(1/p). The level t^(1/(2p)) does not know the unit of the reward: it is meant for
+    rewards of order one, and others should be rescaled (or ``threshold_scale`` set).
+
+    >>> import heavytail as ht
+    >>> policy = ht.CRT(2, horizon=1000, tail=ht.MomentBound(order=1.5, scale=1.0))
+    >>> policy.update([1.0, 0.0], reward=1e12)
+    >>> policy.theta
+    array([0., 0.])
+
+    Args:
+        dim: length of a feature vector.
+        horizon: T.
+        tail: the moment bound on the noise; made one on the reward by Minkowski's inequality.
+        theta_bound: S >= ‖theta*‖.
+        arm_bound: L >= ‖x‖; longer vectors are refused.
+        ridge: lambda.
+        delta: failure probability.
+        radius_scale: multiplies the radius; 1 is the theory, below it the guarantee is gone.
+        threshold_scale: multiplies the truncation level; 1 is the theory, ``math.inf`` never
+            truncates.
+
+    Note: the radius is Theorem 1's, not Corollary 2's, see
+    :func:`heavytail.confidence.crt_radius`. The paper is written for losses and S = L = lambda = 1.
+    """
+
+    name = "CRT"
+    info = Info(
+        method="truncation",
+        reference="Medina and Yang 2016",
+        regret="d T^((p+1)/2p)",
+        cost="O(1)",
+        storage="O(1)",
+        moment="raw",
+        horizon=True,
+    )
+    update_kernel = staticmethod(update)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        horizon: int,
+        tail: MomentBound,
+        theta_bound: float = 1.0,
+        arm_bound: float = 1.0,
+        ridge: float = 1.0,
+        delta: float = 0.01,
+        radius_scale: float = 0.01,
+        threshold_scale: float = 1.0,
+    ) -> None:
+        horizon = check_count("CRT.horizon", horizon)
+        self._start(dim, check_tail("CRT", tail), horizon)
+        theta_bound = check_number("CRT.theta_bound", theta_bound, above=0.0)
+        arm_bound = check_number("CRT.arm_bound", arm_bound, above=0.0)
+        self._allocate(SLOTS, ridge=ridge, arm_bound=arm_bound, theta_bound=math.inf)
+        s = self._s
+        s[ORDER] = tail.order
+        # Raw moment in power form: Minkowski, E|y|^p <= (nu + S L)^p.
+        s[RAW_POWER] = (tail.scale + theta_bound * arm_bound) ** tail.order
+        s[LOG_INVERSE_DELTA] = inverse_log("CRT", delta)
+        s[LOG_HORIZON] = math.log(horizon)
+        s[PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
+        s[RADIUS_SCALE] = check_number("CRT.radius_scale", radius_scale, least=0.0)
+        s[THRESHOLD_SCALE] = check_number(
+            "CRT.threshold_scale", threshold_scale, above=0.0, infinite=True
+        )
+        s[RADIUS] = current_radius(s)
+
+    @property
+    def truncated(self) -> int:
+        """Rewards that were taken as 0."""
+        return int(self._s[CLIPPED])
