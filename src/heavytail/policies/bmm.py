@@ -63,6 +63,13 @@ def gram_row(s: Vector, M: Matrix, stage: int) -> int:
 
 
 @jit
+def current_radius(s: Vector, stage: int) -> float:
+    """alpha_n + sqrt(lambda) S of the stage, n the epoch to come, with radius_scale."""
+    n = s[COUNTS + stage] + 1.0
+    return s[RADIUS_SCALE] * bmm_radius(n, s[ORDER], s[NOISE], s[PRIOR_ROOT])
+
+
+@jit
 def stage_width(s: Vector, M: Matrix, stage: int) -> float:
     """w = (alpha + 1) ‖x‖_{A^-1} of the stage for x in FEATURE; leaves P x in SCRATCH. O(d²)."""
     size = M.shape[1]
@@ -74,8 +81,7 @@ def stage_width(s: Vector, M: Matrix, stage: int) -> float:
             total += M[P + i, j] * M[FEATURE, j]
         M[SCRATCH, i] = total
         squared += total * M[FEATURE, i]
-    radius = bmm_radius(s[COUNTS + stage], s[ORDER], s[NOISE], s[PRIOR_ROOT])
-    return s[RADIUS_SCALE] * radius * math.sqrt(max(squared, 0.0))
+    return current_radius(s, stage) * math.sqrt(max(squared, 0.0))
 
 
 @jit
@@ -209,7 +215,7 @@ def report(s: Vector, M: Matrix) -> None:
             M[FEATURE, j] = 1.0 if i == j else 0.0
         stage_width(s, M, 0)
         M[THETA, i] = stage_mean(s, M, 0)
-    s[RADIUS] = s[RADIUS_SCALE] * bmm_radius(s[COUNTS], s[ORDER], s[NOISE], s[PRIOR_ROOT])
+    s[RADIUS] = current_radius(s, 0)
 
 
 @jit
@@ -268,7 +274,7 @@ class BMM(EpochPolicy):
         delta: failure probability.
         radius_scale: multiplies the radius; 1 is the theory, below it the guarantee is gone.
 
-    Note: n counts the epochs that an estimate has seen. Of the arms wide enough to explore, the
+    Note: n counts the epochs an estimate has seen, and the one to come. Of the arms wide enough to explore, the
     wrapper takes the widest (the paper: any). The stage that learns is read off the arm played:
     the first whose width exceeds max(2^-s, 1/sqrt(T)). That is the stage that chose it, except
     when an arm was exploited while a later stage is still wide for it; that stage then learns too.
@@ -331,7 +337,7 @@ class BMM(EpochPolicy):
         for g in range(1, stages):
             row = gram_row(s, self._M, g)
             self._M[row : row + self.dim] = np.eye(self.dim) / ridge
-        s[RADIUS] = s[RADIUS_SCALE] * s[PRIOR_ROOT]
+        s[RADIUS] = current_radius(s, 0)
 
     def predict(self, x: FloatArray) -> float:
         """The median of the copies' predictions at ``x`` (of stage 1), which selection goes by."""
