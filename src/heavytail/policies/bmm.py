@@ -274,11 +274,12 @@ class BMM(EpochPolicy):
         delta: failure probability.
         radius_scale: multiplies the radius; 1 is the theory, below it the guarantee is gone.
 
-    Note: n counts the epochs an estimate has seen, and the one to come. Of the arms wide enough to explore, the
-    wrapper takes the widest (the paper: any). The stage that learns is read off the arm played:
-    the first whose width exceeds max(2^-s, 1/sqrt(T)). That is the stage that chose it, except
-    when an arm was exploited while a later stage is still wide for it; that stage then learns too.
-    ``theta`` is the median of the copies coordinate by coordinate (of stage 1), for reading only.
+    Note: n counts the epochs an estimate has seen, and the one to come. Of the arms wide enough to
+    explore, the wrapper takes the widest (the paper: any). The stage that learns is read off the
+    arm played: the first whose width exceeds max(2^-s, 1/sqrt(T)). That is the stage that chose
+    it, except when an arm was exploited while a later stage is still wide for it; that stage then
+    learns too. ``theta`` is the median of the copies coordinate by coordinate (of stage 1), for
+    reading only.
     There is no threshold to scale.
     """
 
