@@ -22,6 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="a look in under a minute")
     parser.add_argument("--all-policies", action="store_true", help="not only the paper's five")
     parser.add_argument("--dask", metavar="ADDRESS", help="run on this Dask cluster")
+    parser.add_argument(
+        "--retune", action="store_true", help="choose the multipliers anew and record them"
+    )
+    parser.add_argument("--tuned", type=Path, metavar="FILE", help="multipliers other than ours")
+    parser.add_argument("--docs", type=Path, metavar="FILE", help="write the documentation's page")
     parser.add_argument("--list", action="store_true", help="list the experiments and stop")
 
 
@@ -30,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from heavytail.experiments import reproduce
     from heavytail.experiments.catalogue import SEED
     from heavytail.experiments.protocol import policy_names
-    from heavytail.experiments.registry import Settings
+    from heavytail.experiments.registry import TUNED, Settings
 
     if args.list:
         print("\n".join(f"{name:16}  {title}" for name, title in reproduce.catalogue().items()))
@@ -44,7 +49,9 @@ def run(args: argparse.Namespace) -> int:
         dask=args.dask,
         quick=args.quick,
         policies=policy_names(args.all_policies),
+        tuned=args.tuned or TUNED,
     )
     show = True if sys.stderr.isatty() else None
-    print(reproduce.reproduce(args.names, settings, show=show))
+    print(reproduce.reproduce(args.names, settings, retune=args.retune, docs=args.docs, show=show))
+    print(f"\nThe report: {args.out / 'report.html'}")
     return 0

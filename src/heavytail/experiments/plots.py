@@ -13,10 +13,9 @@ import numpy as np
 from heavytail.experiments.measured import Measured
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "colour", "regret_figure", "save", "style"]
+__all__ = ["FORMATS", "colour", "new_figure", "regret_figure", "save", "style", "time_figure"]
 
 FORMATS = ("png", "svg", "pdf")
 _COLOURS = {
@@ -28,7 +27,6 @@ _COLOURS = {
     "Uniform": "#999999",
 }
 _SPARE = ("#56B4E9", "#000000", "#8C564B", "#7F7F00", "#5E3C99", "#A50026", "#1B7837")
-_LINES = {"untuned": "-", "tuned": "--", "theory": ":"}
 
 
 def colour(policy: str) -> str:
@@ -43,7 +41,7 @@ def colour(policy: str) -> str:
 
 
 def style() -> Any:
-    """matplotlib settings for print: no display needed, fonts kept as text, bytes that repeat."""
+    """matplotlib settings for print: no display needed, letters as outlines, bytes that repeat."""
     return {
         "figure.dpi": 100,
         "savefig.dpi": 200,
@@ -53,7 +51,7 @@ def style() -> Any:
         "axes.grid": True,
         "grid.alpha": 0.25,
         "legend.frameon": False,
-        "svg.fonttype": "none",
+        "svg.fonttype": "path",
         "svg.hashsalt": "heavytail",
         "pdf.fonttype": 42,
     }
@@ -70,37 +68,42 @@ def new_figure(columns: int = 1, width: float = 4.6, height: float = 3.1) -> tup
     return figure, axes
 
 
-def regret_figure(measured: Measured, shown: list[tuple[str, str]], *, time: bool) -> Figure:
-    """Cumulative regret, mean and one standard deviation; beside it the time if asked for."""
-    figure, axes = new_figure(2 if time else 1)
+def regret_figure(measured: Measured, shown: list[tuple[str, str]]) -> Figure:
+    """Cumulative regret, mean and one standard deviation."""
+    figure, (axis,) = new_figure()
     for key in shown:
         curves = measured.curves[key]
         mean, spread = curves.regret.mean(axis=0), curves.regret.std(axis=0)
-        name = key[0] if key[1] == "tuned" else f"{key[0]}, {key[1]}"
         line = "-" if key[1] == "tuned" else "--"
-        axes[0].plot(measured.rounds, mean, line, color=colour(key[0]), lw=1.5, label=name)
+        axis.plot(measured.rounds, mean, line, color=colour(key[0]), lw=1.5, label=_name(key))
         low = np.maximum(mean - spread, 0.0)
-        axes[0].fill_between(
+        axis.fill_between(
             measured.rounds, low, mean + spread, color=colour(key[0]), alpha=0.12, lw=0
         )
-    axes[0].set(xlabel="round", ylabel="cumulative regret", title=measured.setting.title)
-    axes[0].legend(fontsize=8)
-    if time:
-        _time_bars(axes[1], measured, shown)
+    axis.set(xlabel="round", ylabel="cumulative regret", title=measured.setting.title)
+    axis.set_xlim(0, measured.horizon)
+    axis.set_ylim(bottom=0)
+    axis.legend(fontsize=8)
     return figure
 
 
-def _time_bars(axis: Axes, measured: Measured, shown: list[tuple[str, str]]) -> None:
-    names = [p if v == "tuned" else f"{p}, {v}" for p, v in shown]
+def _name(key: tuple[str, str]) -> str:
+    return key[0] if key[1] == "tuned" else f"{key[0]}, {key[1]}"
+
+
+def time_figure(measured: Measured, shown: list[tuple[str, str]]) -> Figure:
+    """Time a round, as bars."""
+    figure, (axis,) = new_figure()
     micro = [1e6 * measured.curves[key].seconds.mean() / measured.horizon for key in shown]
     places = np.arange(len(shown))[::-1]
     axis.barh(places, micro, color=[colour(policy) for policy, _ in shown], height=0.6)
     for place, value in zip(places, micro, strict=True):
         axis.annotate(f" {value:.2g}", (value, float(place)), va="center", fontsize=8)
-    axis.set(xscale="log", xlabel="time a round, microseconds", title="time")
-    axis.set_yticks(places, names)
+    axis.set(xscale="log", xlabel="time a round, microseconds", title=measured.setting.title)
+    axis.set_yticks(places, [_name(key) for key in shown])
     axis.grid(axis="y", visible=False)
-    axis.margins(x=0.15)
+    axis.margins(x=0.2)
+    return figure
 
 
 def save(figure: Figure, folder: Path, name: str) -> None:

@@ -34,14 +34,14 @@ __all__ = [
     "grid_of",
     "policy_names",
     "read_tuned",
+    "weight_of",
 ]
 
 PAPER = ("HvtUCB", "HeavyOFUL", "OFUL", "CRTM", "CRMM")  # in the paper's order
 VARIANTS = ("untuned", "tuned", "theory")
 RADIUS_GRID = tuple(10.0 ** (k / 2) for k in range(-8, 1))  # 1e-4 .. 1
 THRESHOLD_GRID = tuple(10.0 ** (k / 2) for k in range(-4, 1))  # 0.01 .. 1
-TUNED = Path(__file__).with_name("tuned.json")
-_WEIGHTS = {"HeavyOFUL": 10}  # how long a trial takes, in trials of a one-pass policy
+_WEIGHTS = {"HeavyOFUL": 10}
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,17 @@ def options_of(name: str, variant: str) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if "solver" in accepted:
         options["solver"] = "lazy"
-    if "radius" in accepted and variant != "untuned":
-        options["radius"] = "theory"
+    if variant != "untuned":
+        theory = {"radius": "theory", "radius_scale": 1.0, "threshold_scale": 1.0}
+        options |= {key: value for key, value in theory.items() if key in accepted}
+    if variant == "tuned":
+        options = {k: v for k, v in options.items() if not k.endswith("_scale")}
     return options
+
+
+def weight_of(name: str) -> int:
+    """How long a trial takes, in trials of a one-pass policy."""
+    return _WEIGHTS.get(name, 1)
 
 
 def build(name: str, setting: Setting, rounds: int, **options: Any) -> Policy:
@@ -98,7 +106,7 @@ def entries(
             if variant == "tuned":
                 options |= chosen[name]["options"]
             policy = build(name, setting, rounds, **options)
-            found.append(Entry(find(name).name, variant, policy, _WEIGHTS.get(name, 1)))
+            found.append(Entry(find(name).name, variant, policy, weight_of(name)))
     return found
 
 
@@ -128,6 +136,6 @@ def grid_of(name: str) -> list[dict[str, float]]:
     return [{"radius_scale": r, "threshold_scale": c} for r in radii for c in thresholds]
 
 
-def read_tuned(path: Path = TUNED) -> dict[str, Any]:
+def read_tuned(path: Path) -> dict[str, Any]:
     """The multipliers that ``heavytail reproduce --retune`` chose, with their provenance."""
     return json.loads(path.read_text()) if path.exists() else {}

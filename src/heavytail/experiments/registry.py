@@ -6,22 +6,69 @@ See the package's docstring for adding one.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heavytail.experiments.catalogue import SEED
 from heavytail.experiments.store import Store
+from heavytail.experiments.units import Work
 from heavytail.simulation.progress import Progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["EXPERIMENTS", "Section", "Settings", "Table", "load_experiment"]
+__all__ = [
+    "EXPERIMENTS",
+    "Heat",
+    "Listed",
+    "Section",
+    "Settings",
+    "Table",
+    "extra_units",
+    "load_experiment",
+]
 
-# name: (title, "module:function"); the function is (settings, progress) -> Section.
-EXPERIMENTS: dict[str, tuple[str, str]] = {}
+
+@dataclass(frozen=True)
+class Listed:
+    """An experiment: ``run`` and ``units`` are "module:function".
+
+    ``run`` is (settings, progress) -> Section. ``units``, where given, is (settings) -> work that
+    ``run`` will find done in the store: it is run beside everyone else's, under one bar.
+    ``asked`` marks what runs only when it is asked for by name.
+    """
+
+    title: str
+    run: str
+    units: str = ""
+    asked: bool = False
+
+
+_HERE = "heavytail.experiments"
+EXPERIMENTS: dict[str, Listed] = {
+    "horizon": Listed(
+        "Regret against T", f"{_HERE}.growth:horizon", f"{_HERE}.growth:horizon_units"
+    ),
+    "noise-level": Listed(
+        "Regret against the size of the noise",
+        f"{_HERE}.growth:noise_level",
+        f"{_HERE}.growth:noise_units",
+    ),
+    "coverage": Listed(
+        "Coverage of Lemma 1", f"{_HERE}.covering:covering", f"{_HERE}.covering:cover_units"
+    ),
+    "cost": Listed("What a round costs", f"{_HERE}.cost:cost"),
+    "speedup": Listed(
+        "Hvt-UCB against HEAVY-OFUL by every solver; takes long, runs only by name",
+        f"{_HERE}.cost:speedup",
+        asked=True,
+    ),
+}
+
+
+TUNED = Path(__file__).with_name("tuned.json")
 
 
 @dataclass(frozen=True)
@@ -36,6 +83,7 @@ class Settings:
     dask: str | None = None
     quick: bool = False
     policies: tuple[str, ...] = ()
+    tuned: Path = TUNED
 
     @property
     def store(self) -> Store:
@@ -49,8 +97,18 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
     note: str = ""
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A tuning grid: ``values`` by row and column; the least is the one chosen."""
+
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: list[list[float]]
 
 
 @dataclass
@@ -64,6 +122,7 @@ class Section:
     title: str
     text: list[str] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
+    heats: list[Heat] = field(default_factory=list)
     figures: dict[str, Figure] = field(default_factory=dict)
     captions: dict[str, str] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
@@ -71,8 +130,15 @@ class Section:
 
 def load_experiment(name: str) -> Callable[[Settings, Progress], Section]:
     """The function listed under ``name``."""
-    module, function = EXPERIMENTS[name][1].split(":")
-    found: Callable[[Settings, Progress], Section] = getattr(
-        importlib.import_module(module), function
-    )
-    return found
+    return _load(EXPERIMENTS[name].run)
+
+
+def extra_units(name: str, settings: Settings) -> list[Work]:
+    """The units an experiment announces."""
+    where = EXPERIMENTS[name].units
+    return _load(where)(settings) if where else []
+
+
+def _load(where: str) -> Any:
+    module, function = where.split(":")
+    return getattr(importlib.import_module(module), function)

@@ -1,41 +1,76 @@
-"""The reproduction from end to end: units, results, figures, tables."""
+"""The reproduction from end to end: units, results, figures, verdicts, report."""
 
 from __future__ import annotations
 
+import dataclasses
+import time
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from heavytail._validate import check_count
-from heavytail.experiments import plots, protocol
+from heavytail.experiments import cost, plots, protocol, report, sections, tuning
 from heavytail.experiments.catalogue import SETTINGS, Setting, setting
+from heavytail.experiments.machine import provenance
 from heavytail.experiments.measured import Measured, gather, write_parquet
-from heavytail.experiments.registry import EXPERIMENTS, Section, Settings, load_experiment
+from heavytail.experiments.registry import (
+    EXPERIMENTS,
+    Section,
+    Settings,
+    extra_units,
+    load_experiment,
+)
 from heavytail.experiments.store import complete
+from heavytail.experiments.units import Outcome, Work
+from heavytail.experiments.verdicts import Results, Verdict, judge
 from heavytail.simulation.progress import progress_bar
 
 __all__ = ["catalogue", "reproduce"]
 
+Plan = list[tuple[Setting, list[protocol.Entry], int]]
+
 
 def catalogue() -> dict[str, str]:
     """Every experiment's name and title, in order."""
-    return {s.name: s.title for s in SETTINGS} | {k: v[0] for k, v in EXPERIMENTS.items()}
+    return {s.name: s.title for s in SETTINGS} | {k: v.title for k, v in EXPERIMENTS.items()}
 
 
-def reproduce(names: Sequence[str], settings: Settings, *, show: bool | None = None) -> str:
-    """Run ``names`` (all unless given), write figures and Parquet, and return the table."""
+def reproduce(
+    names: Sequence[str],
+    settings: Settings,
+    *,
+    retune: bool = False,
+    docs: Path | None = None,
+    show: bool | None = None,
+) -> str:
+    """Run ``names`` (all unless given), write everything under ``settings.out``, return a table."""
+    start = time.perf_counter()
     check_names(names)
     check_count("--trials", settings.trials)
-    wanted = list(dict.fromkeys(names)) or list(catalogue())
     settings.out.mkdir(parents=True, exist_ok=True)
+    wanted = list(dict.fromkeys(names)) or [
+        name for name in catalogue() if name not in EXPERIMENTS or not EXPERIMENTS[name].asked
+    ]
     worlds = [setting(name) for name in wanted if name not in EXPERIMENTS]
-    measured = measure(worlds, settings, show)
+    extras = [name for name in wanted if name in EXPERIMENTS]
+    if retune:
+        tuning.retune(worlds, settings, settings.tuned, show)
+    measured = measure(worlds, extras, settings, show)
+    others = [run_extra(name, settings, show) for name in extras]
+    if "speedup" not in extras:
+        others.append(cost.speedup_section(cost.read_speedup()))
+    tuned = protocol.read_tuned(settings.tuned)
+    found = [sections.setting_section(one, tuned) for one in measured]
+    by_name = {one.setting.name: one for one in measured}
+    summary = sections.untuned_section(by_name)
+    data = {key: value for section in others for key, value in section.data.items()}
+    verdicts = judge(Results(by_name, data))
+    made = _made(settings, tuned, time.perf_counter() - start)
     write_parquet(settings.out, measured, {"seed": settings.seed, "trials": settings.trials})
-    for one in measured:
-        figure = plots.regret_figure(one, shown(one), time=one.setting.group == "main")
-        plots.save(figure, settings.out / "figures", one.setting.name)
-    for name in wanted:
-        if name in EXPERIMENTS:
-            run_extra(name, settings, show)
-    return table(measured)
+    write(settings.out, verdicts, [summary, *found, *others], made)
+    if docs is not None:
+        docs.write_text(report.markdown(verdicts, [summary, *others], made))
+    return "\n\n".join(part for part in (table(measured), verdict_table(verdicts)) if part)
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -46,40 +81,72 @@ def check_names(names: Sequence[str]) -> None:
             raise ValueError(f"no experiment is called {name!r}; there are {', '.join(known)}.")
 
 
-def measure(worlds: list[Setting], settings: Settings, show: bool | None) -> list[Measured]:
-    """Every policy and variant in every world, one bar for all."""
-    tuned = protocol.read_tuned()
-    plan, units = [], []
-    for world in worlds:
-        rounds = settings.rounds or world.rounds
-        found = protocol.entries(world, settings.policies, rounds, tuned)
-        plan.append((world, found, rounds))
+def measure(
+    worlds: list[Setting], extras: list[str], settings: Settings, show: bool | None
+) -> list[Measured]:
+    """Every policy and variant in every world, and what other experiments announced: one bar."""
+    plan = plan_of(worlds, settings)
+    units: list[Work] = [unit for name in extras for unit in extra_units(name, settings)]
+    for world, found, rounds in plan:
         for entry in found:
             units += protocol.entry_units(world, entry, rounds, settings.trials, settings.seed)
-    total = sum(unit.weight for unit in {unit.key: unit for unit in units}.values())
-    with progress_bar(show, "experiments", total) as bar:
-        outcomes = complete(settings.store, units, bar, jobs=settings.jobs, dask=settings.dask)
+    outcomes = complete_all(units, settings, show)
     return [
         gather(world, found, outcomes, rounds, settings.trials, settings.seed)
         for world, found, rounds in plan
     ]
 
 
+def plan_of(worlds: list[Setting], settings: Settings) -> Plan:
+    """For each world its entries and T."""
+    tuned = protocol.read_tuned(settings.tuned)
+    plan = []
+    for world in worlds:
+        rounds = settings.rounds or (6_000 if settings.quick else world.rounds)
+        plan.append((world, protocol.entries(world, settings.policies, rounds, tuned), rounds))
+    return plan
+
+
+def complete_all(units: list[Work], settings: Settings, show: bool | None) -> dict[str, Outcome]:
+    """Run what is not yet in the store, under one bar."""
+    total = sum(unit.weight for unit in {unit.key: unit for unit in units}.values())
+    with progress_bar(show, "experiments", total) as bar:
+        return complete(settings.store, units, bar, jobs=settings.jobs, dask=settings.dask)
+
+
 def run_extra(name: str, settings: Settings, show: bool | None) -> Section:
     """One experiment of the registry."""
-    with progress_bar(show, name, 1) as bar:
-        section = load_experiment(name)(settings, bar)
-    for key, figure in section.figures.items():
-        plots.save(figure, settings.out / "figures", key)
-    return section
+    with progress_bar(show, name, len(settings.policies) + 1) as bar:
+        return load_experiment(name)(settings, bar)
 
 
-def shown(measured: Measured) -> list[tuple[str, str]]:
-    """What a figure draws: everyone tuned, and Hvt-UCB untuned; untuned where nothing is tuned."""
-    tuned = [key for key in measured.curves if key[1] == "tuned"]
-    if not tuned:
-        return [key for key in measured.curves if key[1] == "untuned"]
-    return [("Hvt-UCB", "untuned"), *tuned] if ("Hvt-UCB", "untuned") in measured.curves else tuned
+def write(out: Path, verdicts: list[Verdict], found: list[Section], made: dict[str, Any]) -> None:
+    """Figures, the verdicts as Parquet, and the report."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for section in found:
+        for name, figure in section.figures.items():
+            plots.save(figure, out / "figures", name)
+    rows = [
+        {
+            **dataclasses.asdict(one),
+            "measured": [p.measured for p in one.measured],
+            "met": [p.met for p in one.measured],
+        }
+        for one in verdicts
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), out / "verdicts.parquet")
+    (out / "report.html").write_text(report.page(verdicts, found, made), encoding="utf-8")
+
+
+def _made(settings: Settings, tuned: dict[str, Any], seconds: float) -> dict[str, Any]:
+    return {
+        **provenance(seed=settings.seed, trials=settings.trials),
+        "seconds": f"{seconds:.0f}",
+        "tuned multipliers": tuned.get("provenance", "none recorded"),
+        "results": "regret.parquet, seconds.parquet, verdicts.parquet, figures/ beside this file",
+    }
 
 
 def table(measured: list[Measured]) -> str:
@@ -100,3 +167,8 @@ def table(measured: list[Measured]) -> str:
             if any(cell.strip() for cell in cells):
                 lines.append(f"{one.setting.name:<16} {variant:<8}" + "".join(cells))
     return "\n".join(lines)
+
+
+def verdict_table(verdicts: list[Verdict]) -> str:
+    """Claims and verdicts, one line each."""
+    return "\n".join(f"{one.claim:<4} {one.verdict:<14} {one.statement}" for one in verdicts)

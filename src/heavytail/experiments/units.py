@@ -78,7 +78,7 @@ class Unit:
     @property
     def threads(self) -> bool:
         """Whether its time is spent in kernels."""
-        return isinstance(self.policy, PackedPolicy)
+        return isinstance(self.policy, PackedPolicy) and getattr(self.policy, "has_kernels", True)
 
     @property
     def kept(self) -> IntArray:

@@ -1,0 +1,73 @@
+"""Where and with what numbers were made: enough to make them again, and nothing personal."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+__all__ = ["commit", "machine", "provenance", "versions"]
+
+_PACKAGES = ("heavytail", "numpy", "numba", "scipy", "joblib", "matplotlib", "pyarrow")
+
+
+def provenance(**more: Any) -> dict[str, Any]:
+    """Date, commit, command, machine and versions, and what the caller adds."""
+    command = " ".join(["heavytail", *sys.argv[1:]])
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return {
+        "date": date,
+        "commit": commit(),
+        "command": command,
+        "machine": machine(),
+        "versions": versions(),
+        **more,
+    }
+
+
+def machine() -> str:
+    """The kind of machine: processor, cores, system."""
+    import joblib
+
+    return f"{platform.machine()} {_processor()}, {joblib.cpu_count()} cores, {platform.system()}"
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or "processor"
+
+
+def versions() -> dict[str, str]:
+    """Python and the packages that matter."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def commit() -> str:
+    """The commit of the source tree, with + where it was changed; unknown outside git."""
+    root = Path(__file__).resolve().parent
+    try:
+        git = ["git", "-C", str(root)]
+        head = subprocess.run(
+            [*git, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True, check=True
+        )
+        dirty = subprocess.run(
+            [*git, "status", "--porcelain", "--", "."], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
