@@ -25,6 +25,7 @@ __all__ = [
     "empirical_radius",
     "lemma_1",
     "linear_thompson_scale",
+    "lsvi_radius",
     "menu_radius",
     "mom_radius",
     "oful_radius",
@@ -247,3 +248,13 @@ def linear_thompson_scale(
     Agrawal and Goyal (ICML 2013).
     """
     return noise_scale * math.sqrt(9.0 * dim * (math.log(t) + log_inverse_delta))
+
+
+def lsvi_radius(dim: int, horizon: int, episodes: int, delta: float) -> float:
+    """c d H sqrt(log(2 d K H / delta)) with c = 1, the bonus of LSVI-UCB.
+
+    Jin, Yang, Wang and Jordan (COLT 2020), Theorem 3.1, where c is an unspecified constant.
+    """
+    steps = check_count("episodes", episodes) * horizon
+    delta = check_number("delta", delta, above=0.0, below=1.0)
+    return dim * horizon * math.sqrt(math.log(2.0 * dim * steps / delta))

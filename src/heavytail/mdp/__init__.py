@@ -1,0 +1,24 @@
+"""Linear MDPs with heavy-tailed rewards: worlds, agents, simulation."""
+
+from __future__ import annotations
+
+from heavytail.mdp.agent import Agent
+from heavytail.mdp.baselines import GreedyLSVI, UniformAgent
+from heavytail.mdp.hvt_lsvi_ucb import HvtLSVIUCB
+from heavytail.mdp.lsvi_ucb import LSVIUCB
+from heavytail.mdp.simulation import simulate_agents
+from heavytail.mdp.world import LinearMDP
+from heavytail.mdp.worlds import combination_lock, random_mdp, river_swim
+
+__all__ = [
+    "LSVIUCB",
+    "Agent",
+    "GreedyLSVI",
+    "HvtLSVIUCB",
+    "LinearMDP",
+    "UniformAgent",
+    "combination_lock",
+    "random_mdp",
+    "river_swim",
+    "simulate_agents",
+]

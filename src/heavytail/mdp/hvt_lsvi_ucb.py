@@ -1,0 +1,98 @@
+"""Hvt-LSVI-UCB: the one-pass Huber estimator of Hvt-UCB for the rewards of a linear MDP."""
+
+from __future__ import annotations
+
+import math
+
+from numpy.typing import ArrayLike
+
+from heavytail._validate import check_number
+from heavytail.mdp.agent import LSVIAgent
+from heavytail.policies import HvtUCB
+from heavytail.tails import MomentBound
+
+__all__ = ["HvtLSVIUCB"]
+
+
+class HvtLSVIUCB(LSVIAgent):
+    r"""Optimistic value iteration whose reward part is Hvt-UCB's, one mirror-descent step a stage.
+
+    $$Q_h = \min\big\{\phi^\top(\hat\theta_h + \hat w_h) + \beta_{R,h}\|\phi\|_{R_h^{-1}} +
+      \beta_{V,h}\|\phi\|_{\Sigma_h^{-1}},\ H-h+1\big\}$$
+
+    theta_h, R_h and beta_{R,h} are :class:`heavytail.HvtUCB`'s own kernel and practical radius;
+    w_h, Sigma_h are the variance-weighted ridge regression of V_{h+1} that
+    :class:`heavytail.mdp.HeavyLSVIUCB` uses. It has no theorem: the discussion of Wang et al. (ICML
+    2025) expects HeavyLSVIUCB's rate, and its practical radius leaves that behind too.
+
+    **What is one-pass and what is not.** A reward is learned in O(d²) time and never stored:
+    ``reward_bytes`` does not depend on the episode. The values are not: w_h is regressed anew on
+    all past transitions at every plan, so ``state_bytes`` grows by 24 H bytes an episode and a
+    plan costs O(H d k). ``switching="doubling"`` limits plans to O(d H log k).
+
+    >>> import heavytail as ht
+    >>> from heavytail.mdp import HvtLSVIUCB, random_mdp
+    >>> world = random_mdp(4, states=6, actions=3, horizon=3, noise=ht.noise.StudentT(1.7))
+    >>> agent = HvtLSVIUCB(world.features, world.horizon, tail=world.noise.tail(1.5))
+    >>> agent.act(0, 0) in range(3)
+    True
+
+    Args:
+        features: phi, shape (S, A, d).
+        horizon: H.
+        tail: the moment bound on the rewards' noise.
+        reward_bonus: multiplies the rewards' radius.
+        value_bonus: multiplies the values' radius.
+        clip: threshold in typical residual sizes, as in :class:`heavytail.HvtUCB`.
+        threshold_scale: multiplies ``clip``.
+        intercept: a constant feature that absorbs the clip's bias; a shift that all actions share
+            does not change a plan.
+        weighting: "variance" or "none", of the value regression.
+        switching: "every" plans before each episode, "doubling" once a determinant has doubled.
+        monotone: whether Q may never rise from plan to plan.
+        delta: failure probability.
+        feature_bound: the largest length of a feature vector.
+
+    Note: at H = 1 with ``switching="every"`` it is Hvt-UCB, choice for choice.
+    """
+
+    name = "Hvt-LSVI-UCB"
+    reward_kind = HvtUCB
+
+    def __init__(
+        self,
+        features: ArrayLike,
+        horizon: int,
+        *,
+        tail: MomentBound,
+        reward_bonus: float = 1.0,
+        value_bonus: float = 0.1,
+        clip: float = 1.7,
+        threshold_scale: float = 1.0,
+        intercept: bool = True,
+        weighting: str = "variance",
+        switching: str = "every",
+        monotone: bool = False,
+        delta: float = 0.01,
+        feature_bound: float = 1.0,
+    ) -> None:
+        self._start(features, horizon, tail, feature_bound)
+        reward = HvtUCB(
+            self.dim,
+            tail=tail,
+            theta_bound=math.sqrt(self.dim),
+            arm_bound=feature_bound,
+            clip=clip,
+            threshold_scale=threshold_scale,
+            intercept=intercept,
+            delta=delta,
+            radius_scale=check_number("HvtLSVIUCB.reward_bonus", reward_bonus, least=0.0),
+        )
+        self._allocate(
+            reward,
+            value_bonus=value_bonus,
+            delta=delta,
+            weighting=weighting,
+            switching=switching,
+            monotone=monotone,
+        )
