@@ -276,7 +276,8 @@ class LSVIAgent(Agent):
     def packed(self) -> State:
         return (
             self._c, self._table, *self._R, self._VS, self._VM, self._targets, self._past,
-            self._weight, self._Q, self._Q_low, self._V, self._V_low, self._marks, self._features, self._pool, *self._scores,
+            self._weight, self._Q, self._Q_low, self._V, self._V_low, self._marks, self._features,
+            self._pool, *self._scores,
         )  # fmt: skip
 
     @classmethod

@@ -43,8 +43,7 @@ class HvtLSVIUCB(LSVIAgent):
         tail: the moment bound on the rewards' noise.
         reward_bonus: multiplies the rewards' radius.
         value_bonus: multiplies the values' radius.
-        clip: threshold in typical residual sizes, as in :class:`heavytail.HvtUCB`.
-        threshold_scale: multiplies ``clip``.
+        threshold_scale: multiplies the clip of :class:`heavytail.HvtUCB`.
         intercept: a constant feature that absorbs the clip's bias; a shift that all actions share
             does not change a plan.
         weighting: "variance" or "none", of the value regression.
@@ -67,7 +66,6 @@ class HvtLSVIUCB(LSVIAgent):
         tail: MomentBound,
         reward_bonus: float = 1.0,
         value_bonus: float = 0.1,
-        clip: float = 1.7,
         threshold_scale: float = 1.0,
         intercept: bool = True,
         weighting: str = "variance",
@@ -82,7 +80,6 @@ class HvtLSVIUCB(LSVIAgent):
             tail=tail,
             theta_bound=math.sqrt(self.dim),
             arm_bound=feature_bound,
-            clip=clip,
             threshold_scale=threshold_scale,
             intercept=intercept,
             delta=delta,
