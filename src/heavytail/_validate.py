@@ -16,6 +16,7 @@ from heavytail._typing import FloatArray
 __all__ = [
     "NORM_SLACK",
     "as_arms",
+    "as_rows",
     "as_vector",
     "check_choice",
     "check_count",
@@ -24,6 +25,7 @@ __all__ = [
     "explain_vector",
 ]
 
+FLOAT64 = np.dtype(np.float64)
 NORM_SLACK = 1e-9  # a norm may exceed its bound by this share: rounding, not a mistake
 
 
@@ -82,11 +84,15 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
-def as_arms(arms: Any, dim: int, where: str) -> FloatArray:
-    """``arms`` as a contiguous float64 (n, dim) array, the same object where it already is one."""
-    if type(arms) is np.ndarray and arms.dtype == np.float64 and arms.ndim == 2:
+def as_arms(arms: Any, dim: int, owner: type, method: str = "") -> FloatArray:
+    """``arms`` as a contiguous float64 (n, dim) array, the same object where it already is one.
+
+    ``owner`` and ``method`` say where, in words that are put together only for an error.
+    """
+    if type(arms) is np.ndarray and arms.dtype is FLOAT64 and arms.ndim == 2:
         if arms.shape[1] == dim and arms.flags.c_contiguous:
             return arms
+    where = owner.__name__ + method
     array = _as_floats(arms, f"{where}: arms", "numbers of shape (n, dim)")
     if array.ndim != 2 or array.shape[1] != dim or array.shape[0] == 0:
         raise ValueError(
@@ -96,17 +102,30 @@ def as_arms(arms: Any, dim: int, where: str) -> FloatArray:
     return np.ascontiguousarray(array)
 
 
-def as_vector(x: Any, dim: int, where: str) -> FloatArray:
+def as_vector(x: Any, dim: int, owner: type, method: str = "") -> FloatArray:
     """``x`` as a contiguous float64 vector of length dim, the same object where it is one."""
-    if type(x) is np.ndarray and x.dtype == np.float64 and x.ndim == 1:
-        if x.shape[0] == dim and x.flags.c_contiguous:
+    if type(x) is np.ndarray and x.dtype is FLOAT64 and x.shape == (dim,):
+        if x.flags.c_contiguous:
             return x
+    where = owner.__name__ + method
     array = _as_floats(x, f"{where}: x", "a vector of numbers")
     if array.shape != (dim,):
         raise ValueError(
             f"{where}: x must have shape ({dim},); got shape {array.shape}. "
             "Pass the features of the arm that was played, arms[i]."
         )
+    return np.ascontiguousarray(array)
+
+
+def as_rows(value: Any, shape: tuple[int | None, ...], name: str) -> FloatArray:
+    """``value`` as a contiguous float64 array of ``shape``, in which None stands for any length."""
+    words = "(" + ", ".join("any" if k is None else str(k) for k in shape) + ")"
+    array = _as_floats(value, name, f"numbers of shape {words}")
+    fits = array.ndim == len(shape) and all(
+        k is None or k == got for k, got in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise ValueError(f"{name} must have shape {words}; got shape {array.shape}.")
     return np.ascontiguousarray(array)
 
 

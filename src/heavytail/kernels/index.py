@@ -26,17 +26,22 @@ from heavytail.kernels.layout import (
     OK,
     PROJECTED,
     RADIUS,
+    ROUNDS,
     STEP,
     THETA,
 )
 
-__all__ = ["SCORES", "choose", "choose_offered", "follow", "rate", "select"]
+__all__ = ["SCORES", "choose", "choose_offered", "follow", "rate", "select", "select_kept"]
 
 # Rows of a pool's scores, (SCORES, n).
 SQUARED: Final = 0  # x'P x
 MEAN: Final = 1  # x'theta, without the constant feature: it adds the same to every arm
 PRODUCT: Final = 2  # room: x'u
-SCORES: Final = 3
+AT: Final = 3  # first entry: the round the scores stand at; -1 before they were rated
+AGE: Final = 4  # first entry: updates followed since they were rated
+SCORES: Final = 5
+
+LIFETIME: Final = 10_000  # updates after which a pool is rated anew
 
 MARGIN: Final = 1e-9  # relative: arms this near the best are compared by the index itself
 
@@ -244,3 +249,22 @@ def choose_offered(s: Vector, scores: Matrix, offered: IntArray, t: int) -> int:
                 best = k
                 best_index = index
     return best
+
+
+@jit
+def select_kept(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> int:
+    """What :func:`select` chooses from the pool, its scores brought up to date first.
+
+    They are followed over one update and rated anew after more, or after LIFETIME updates.
+    """
+    behind = s[ROUNDS] - scores[AT, 0]
+    if behind == 1.0 and scores[AT, 0] >= 0.0 and scores[AGE, 0] < LIFETIME:
+        follow(s, M, pool, scores)
+        scores[AGE, 0] += 1.0
+    elif behind != 0.0:
+        scores[AT, 0] = -1.0
+        if rate(s, M, pool, scores) < 0:
+            return BAD_X
+        scores[AGE, 0] = 0.0
+    scores[AT, 0] = s[ROUNDS]
+    return choose(s, scores)

@@ -15,6 +15,7 @@ from heavytail.policies.info import Info
 from heavytail.policies.menu import MENU
 from heavytail.policies.mom import MoM
 from heavytail.policies.oful import OFUL
+from heavytail.policies.pool import Pool
 from heavytail.policies.storage import load
 from heavytail.policies.uniform import Uniform
 
@@ -43,6 +44,7 @@ __all__ = [
     "MoM",
     "PackedPolicy",
     "Policy",
+    "Pool",
     "Uniform",
     "load",
     "make",

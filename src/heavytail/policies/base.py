@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavytail._typing import FloatArray, State
+from heavytail._typing import FloatArray, IntArray, State
 from heavytail._validate import (
     NORM_SLACK,
     as_arms,
@@ -42,7 +42,9 @@ from heavytail.kernels.layout import (
     THETA_BOUND,
     rows,
 )
+from heavytail.policies import batch
 from heavytail.policies.info import Info
+from heavytail.policies.pool import Pool
 from heavytail.tails import MomentBound
 
 __all__ = ["PackedPolicy", "Policy"]
@@ -171,6 +173,8 @@ class PackedPolicy(Policy):
     _M: FloatArray
     _nu: float = 1.0
     _late: bool = False
+    _pool: Pool | None = None  # the pool that _scores are of; kept for speed, no part of the state
+    _scores: FloatArray
 
     def _allocate(
         self,
@@ -207,15 +211,30 @@ class PackedPolicy(Policy):
     def reserve(self, rounds: int) -> None:
         """Make room for ``rounds`` more rounds; a policy that keeps no history needs none."""
 
-    def select(self, arms: ArrayLike) -> int:
-        matrix = as_arms(arms, self.dim, type(self).__name__ + ".select")
-        choice = type(self).select_kernel(*self.packed, matrix)
+    def select(self, arms: ArrayLike | Pool) -> int:
+        if type(arms) is Pool:
+            return self._select_from(arms)
+        matrix = as_arms(arms, self.dim, type(self), ".select")
+        choice: int = self.select_kernel(*self.packed, matrix)
         if choice < 0:
             raise explain_arms(matrix, self._s[ARM_LIMIT], type(self).__name__ + ".select")
-        return int(choice)
+        return choice
+
+    def _select_from(self, pool: Pool) -> int:
+        """Choose by the pool's kept scores, where the policy's updates let them be kept."""
+        if not self.rank_one or type(self).select_kernel is not index.select:
+            return self.select(pool._rows)
+        if self._pool is not pool:
+            as_arms(pool._rows, self.dim, type(self), ".select")
+            self._scores = np.full((index.SCORES, len(pool)), -1.0)
+            self._pool = pool
+        choice: int = index.select_kept(self._s, self._M, pool.by_feature, self._scores)
+        if choice < 0:
+            raise explain_arms(pool._rows, self._s[ARM_LIMIT], type(self).__name__ + ".select")
+        return choice
 
     def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None:
-        vector = as_vector(x, self.dim, type(self).__name__ + ".update")
+        vector = as_vector(x, self.dim, type(self), ".update")
         if not isinstance(reward, float):
             reward = check_number(f"{type(self).__name__}.update: reward", reward)
         if scale is None:
@@ -224,15 +243,33 @@ class PackedPolicy(Policy):
             nu = scale
         else:
             nu = check_number(f"{type(self).__name__}.update: scale", scale, above=0.0)
-        code = type(self).update_kernel(*self.packed, vector, float(reward), nu)
+        code = self.update_kernel(*self.packed, vector, float(reward), nu)
         if code < 0:
             raise self._refusal(code, vector, reward, nu)
+        if self.horizon is not None and not self._late:
+            self._warn_past_horizon()
+
+    def select_many(self, arms: ArrayLike) -> IntArray:
+        """One choice for each of many sets of arms, (b, n, dim), all from what is known now."""
+        return batch.select_many(self, arms)
+
+    def update_many(
+        self, X: ArrayLike, rewards: ArrayLike, *, scale: ArrayLike | None = None
+    ) -> None:
+        """Learn the rows of ``X`` (b, dim) and ``rewards`` (b,) in order, as ``update`` would.
+
+        ``scale`` is one number or one a row. Where any row is refused, none is learned.
+        """
+        batch.update_many(self, X, rewards, scale)
+        self._warn_past_horizon()
+
+    def _warn_past_horizon(self) -> None:
         if self.horizon is not None and not self._late and self._s[ROUNDS] > self.horizon:
             self._late = True
             warnings.warn(
                 f"{type(self).__name__}: round {self.rounds} is past horizon={self.horizon}. "
                 "It goes on learning, but what its constants promise ended there.",
-                stacklevel=2,
+                stacklevel=3,
             )
 
     def _refusal(self, code: int, x: FloatArray, reward: float, scale: float) -> ValueError:
@@ -275,7 +312,7 @@ class PackedPolicy(Policy):
         """‖x‖_{V_t^-1}, so that x'theta ± radius * width is the policy's interval for the mean
         reward at x.
         """
-        vector = as_vector(x, self.dim, type(self).__name__ + ".width")
+        vector = as_vector(x, self.dim, type(self), ".width")
         constant = np.full(self._M.shape[1] - self.dim, self._s[CONSTANT])
         feature = np.concatenate([vector, constant])
         return float(np.sqrt(max(feature @ self.inverse_gram @ feature, 0.0)))
@@ -297,6 +334,7 @@ class PackedPolicy(Policy):
                 raise ValueError(f"{type(self).__name__}: the saved state's {key!r} is damaged.")
         for key, array in mine.items():
             array[...] = arrays[key]
+        self._pool = None
 
 
 def check_tail(where: str, tail: object) -> MomentBound:
