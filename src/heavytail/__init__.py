@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from heavytail import checks, noise, tails
     from heavytail.environments import LinearBandit
+    from heavytail.estimators import AdaptiveHuberRegressor, OnePassHuberRegressor, OnlineRidge
     from heavytail.policies import (
         BMM,
         CRMM,
@@ -52,6 +53,9 @@ _WHERE = {
     "Pool": "heavytail.policies",
     "load": "heavytail.policies",
     "make": "heavytail.policies",
+    "OnePassHuberRegressor": "heavytail.estimators",
+    "AdaptiveHuberRegressor": "heavytail.estimators",
+    "OnlineRidge": "heavytail.estimators",
     "LinearBandit": "heavytail.environments",
     "simulate": "heavytail.simulation",
     "Results": "heavytail.simulation",
@@ -65,10 +69,13 @@ __all__ = [
     "CRTM",
     "MENU",
     "OFUL",
+    "AdaptiveHuberRegressor",
     "HvtUCB",
     "LinearBandit",
     "MoM",
     "MomentBound",
+    "OnePassHuberRegressor",
+    "OnlineRidge",
     "Policy",
     "Pool",
     "Results",

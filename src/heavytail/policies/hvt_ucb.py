@@ -13,6 +13,7 @@ from heavytail.kernels.huber import leverage, score, threshold, time_exponent
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import CONSTANT, OK, OWN, RADIUS, ROUNDS, THETA
 from heavytail.kernels.one_pass import admit, learn, measure
+from heavytail.kernels.scale import NORMAL_CONSISTENCY, follow_typical
 from heavytail.policies.base import PackedPolicy, check_tail, inverse_log
 from heavytail.policies.info import Info
 from heavytail.tails import MomentBound
@@ -39,13 +40,9 @@ TYPICAL: Final = OWN + 15  # running median of |residual| / nu_t
 CLIP: Final = OWN + 16  # the threshold, in typical sizes
 SLOTS: Final = OWN + 17
 
-NORMAL_CONSISTENCY: Final = 1.4826  # the standard deviation of a normal, in medians of its size
-FASTEST: Final = 2.0  # steps of log(typical size): min(1/2, FASTEST / (t + 5)) at first ...
-SLOWEST: Final = 0.002  # ... and never below this, so that it follows a drift
 SMALLEST: Final = (
     1e-3  # of the stated scale: where rewards have no noise the weights must stay bounded
 )
-LARGEST: Final = 1e100
 
 
 @jit
@@ -55,16 +52,6 @@ def lemma_sigma(s: Vector, t: float, width: float, nu: float) -> float:
     growth = s[TAU_0] * math.sqrt(s[ALPHA]) * t ** time_exponent(s[ORDER])
     floor = max(2.0 * math.sqrt(2.0), math.sqrt(2.0 * beta_prev / growth))
     return max(nu, s[SIGMA_MIN], floor * width)
-
-
-@jit
-def follow_typical(typical: float, size: float, t: float) -> float:
-    """One step of a running median on the log scale: up when ``size`` is above it, down when
-    below. O(1).
-    """
-    step = max(min(0.5, FASTEST / (t + 5.0)), SLOWEST)
-    moved = typical * math.exp(step if size > typical else -step)
-    return min(max(moved, SMALLEST), LARGEST)
 
 
 @jit
@@ -97,7 +84,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     s[TAU] = tau
     s[STABILITY] += psi * psi * alpha * w * w / (1.0 + w * w)
     s[ENERGY] += psi * psi
-    s[TYPICAL] = follow_typical(s[TYPICAL], abs(residual) / nu, t)
+    s[TYPICAL] = follow_typical(s[TYPICAL], abs(residual) / nu, t, SMALLEST)
     s[RADIUS] = s[RADIUS_SCALE] * current_radius(s, t)
     return OK
 

@@ -1,0 +1,192 @@
+"""What the regressions share: scikit-learn's interface over a model that learns rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+from heavytail._validate import check_number
+
+try:
+    from sklearn.base import BaseEstimator, RegressorMixin
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as error:  # pragma: no cover - depends on what is installed
+    raise ImportError(
+        "heavytail's regressions need scikit-learn: pip install 'heavytail[learn]'."
+    ) from error
+
+__all__ = ["Model", "Regression", "check_scale"]
+
+_NONE = np.empty(0)
+_DOUBLE = np.dtype(np.float64)
+
+
+class Model(Protocol):
+    """What learns the rows."""
+
+    dim: int
+    size: int
+    seen: int
+
+    def learn(self, X: FloatArray, y: FloatArray, nu: FloatArray) -> None:
+        """Learn a batch, or refuse it."""
+
+    @property
+    def coefficients(self) -> tuple[FloatArray, float]:
+        """Slopes, and the intercept before its correction."""
+
+    @property
+    def spread(self) -> float:
+        """The scale of the noise."""
+
+    def shift(self) -> tuple[float, float]:
+        """The intercept's correction and its standard error."""
+
+    def standard_error(self, X: FloatArray) -> FloatArray:
+        """Of the fitted value at each row."""
+
+
+class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """fit, partial_fit, predict and the fitted attributes, for a subclass that gives ``_model``."""
+
+    level: float
+    n_features_in_: int
+    model_: Model
+
+    def _model(self, dim: int) -> Model:
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any, sample_scale: Any = None) -> Self:
+        """Start afresh and learn all rows; the same as one ``partial_fit`` on a new object.
+
+        Args:
+            X: features, (n, d): an array, or a pandas or polars frame of numbers.
+            y: responses, (n,).
+            sample_scale: each row's noise scale relative to the others', (n,); all alike unless
+                given.
+        """
+        return self._learn(X, y, sample_scale, afresh=True)
+
+    def partial_fit(self, X: Any, y: Any, sample_scale: Any = None) -> Self:
+        """Go on learning; takes what ``fit`` takes. How rows are cut into batches does not
+        matter.
+        """
+        model = self.__dict__.get("model_")
+        if (  # a plain float64 batch needs no conversion; the kernel checks every number anyway
+            model is not None
+            and sample_scale is None
+            and type(X) is np.ndarray
+            and type(y) is np.ndarray
+            and X.dtype == _DOUBLE
+            and y.dtype == _DOUBLE
+            and X.ndim == 2
+            and X.shape[1] == model.dim
+            and y.shape == X.shape[:1]
+            and y.shape[0] > 0
+            and X.flags.carray
+            and y.flags.carray
+            and "feature_names_in_" not in self.__dict__
+        ):
+            model.learn(X, y, _NONE)
+            return self
+        return self._learn(X, y, sample_scale, afresh=model is None)
+
+    def _learn(self, X: Any, y: Any, sample_scale: Any, *, afresh: bool) -> Self:
+        where = type(self).__name__
+        _refuse_categories(X, where)
+        X, y = validate_data(self, X, y, reset=afresh, dtype=np.float64, order="C", y_numeric=True)
+        y = np.asarray(y, dtype=np.float64)
+        nu = _NONE if sample_scale is None else np.asarray(sample_scale, dtype=np.float64)
+        if sample_scale is not None and nu.shape != y.shape:
+            raise ValueError(
+                f"{where}: sample_scale must have shape {y.shape}, one scale a row; got shape "
+                f"{nu.shape}."
+            )
+        model = self._model(X.shape[1]) if afresh else self.model_
+        model.learn(_writable(X), _writable(y), _writable(nu))
+        self.model_ = model
+        return self
+
+    def predict(self, X: Any, return_interval: bool = False) -> Any:
+        """The mean response at each row of ``X``; with ``return_interval`` also the ends of an
+        interval.
+
+        The interval is for the mean response, not for a new observation, at the level given to
+        the constructor. Returns ``y`` or ``(y, low, high)``, each of shape (n,).
+        """
+        check_is_fitted(self, "model_")
+        _refuse_categories(X, type(self).__name__)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        mean = X @ self.coef_ + self.intercept_
+        if not return_interval:
+            return mean
+        from scipy import stats
+
+        level = check_number("level", self.level, above=0.0, below=1.0)
+        freedom = max(self.model_.seen - self.model_.size, 1)
+        quantile = float(stats.t.ppf(0.5 + level / 2.0, freedom))
+        error = self.model_.standard_error(X)
+        half = quantile * np.sqrt(error**2 + self.model_.shift()[1] ** 2)
+        return mean, mean - half, mean + half
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "model_" in self.__dict__
+
+    @property
+    def coef_(self) -> FloatArray:
+        """Slopes, (d,)."""
+        check_is_fitted(self, "model_")
+        return np.array(self.model_.coefficients[0])
+
+    @property
+    def intercept_(self) -> float:
+        """The mean response at x = 0."""
+        check_is_fitted(self, "model_")
+        return self.model_.coefficients[1] + self.model_.shift()[0]
+
+    @property
+    def scale_(self) -> float:
+        """The noise's scale in the unit of y: its standard deviation where it is normal."""
+        check_is_fitted(self, "model_")
+        return self.model_.spread
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows learned so far."""
+        check_is_fitted(self, "model_")
+        return int(self.model_.seen)
+
+
+def check_scale(where: str, scale: object) -> float | None:
+    """None for "auto", or a positive number."""
+    if isinstance(scale, str):
+        if scale == "auto":
+            return None
+        raise ValueError(f'{where}.scale must be "auto" or a number above 0; got {scale!r}.')
+    return check_number(f"{where}.scale", scale, above=0.0, below=math.inf)
+
+
+def _writable(array: FloatArray) -> FloatArray:
+    """The array itself, or a copy of one that is read-only or strided: one compiled kernel serves
+    all.
+    """
+    return array if array.flags.carray else np.array(array, order="C")
+
+
+def _refuse_categories(X: Any, where: str) -> None:
+    """A category's codes are not numbers to regress on: name the columns instead of converting."""
+    dtypes = getattr(X, "dtypes", None)
+    if dtypes is None or not hasattr(X, "columns"):
+        return
+    words = ("category", "categorical", "enum", "object", "string", "str")
+    kinds = [str(kind).lower().split("(")[0] for kind in dtypes]
+    bad = [str(c) for c, kind in zip(X.columns, kinds, strict=True) if kind in words]
+    if bad:
+        raise ValueError(
+            f"{where}: column{'s' * (len(bad) > 1)} {', '.join(map(repr, bad))} must hold numbers; "
+            "got categories or text. Encode them first, for example one column of 0 and 1 a "
+            "category."
+        )

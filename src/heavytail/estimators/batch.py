@@ -1,0 +1,134 @@
+"""Huber regression on rows that are all at hand: the exact minimiser, and the scale beside it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+from heavytail.kernels.scale import LARGEST, NORMAL_CONSISTENCY
+
+__all__ = ["BatchFit", "robust_fit", "solve"]
+
+FAR = 1e8  # in median deviations: a response beyond is clipped at the solution whatever its size
+STEPS = 200
+TOLERANCE = 1e-10  # of the scale, in the largest change of a fitted value
+TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class BatchFit:
+    """An estimate and what its interval needs.
+
+    ``spread`` is the scale of the noise, ``inside`` the share of rows that are not clipped,
+    ``energy`` the mean square of the clipped residuals.
+    """
+
+    theta: FloatArray
+    inverse: FloatArray
+    spread: float
+    inside: float
+    energy: float
+
+
+def solve(
+    Z: FloatArray, y: FloatArray, penalty: FloatArray, tau: float, start: FloatArray
+) -> FloatArray:
+    """argmin of sum huber(y - Z theta; tau) + theta' diag(penalty) theta / 2, by reweighting.
+
+    Reweighting lowers the loss at every step, so no line search is needed; the last steps are
+    Newton's, kept only while they lower it too.
+    """
+    theta = start
+    for _ in range(STEPS):
+        r = y - Z @ theta
+        weight = np.minimum(1.0, tau / np.maximum(np.abs(r), TINY))
+        new = _weighted(Z, y, weight, penalty)
+        newton = theta + _newton(Z, r, penalty, theta, tau)
+        if _loss(Z, y, penalty, newton, tau) <= _loss(Z, y, penalty, new, tau):
+            new = newton
+        moved = float(np.max(np.abs(Z @ (new - theta)), initial=0.0))
+        theta = new
+        if moved <= TOLERANCE * min(tau, float(np.max(np.abs(r), initial=0.0))):
+            break
+    return theta
+
+
+def robust_fit(
+    Z: FloatArray, y: FloatArray, penalty: FloatArray, clip: float, scale: float | None = None
+) -> BatchFit:
+    """Huber's estimate with the threshold ``clip`` scales; the scale is the residuals' median size
+    unless given.
+
+    Rows are in units of their own noise scale. With clip = infinity it is ridge regression.
+    """
+    n, size = Z.shape
+    gram = Z.T @ Z + np.diag(penalty)
+    inverse = np.asarray(np.linalg.pinv(gram, hermitian=True), dtype=np.float64)
+    freedom = max(n - size, 1) / n
+    target = bounded(y) if math.isfinite(clip) else y
+    theta = inverse @ (Z.T @ target)
+    spread = scale if scale is not None else _spread(target - Z @ theta, freedom)
+    if math.isfinite(clip):
+        for _ in range(STEPS):
+            r = target - Z @ theta
+            weight = np.minimum(1.0, clip * spread / np.maximum(np.abs(r), TINY))
+            theta = _weighted(Z, target, weight, penalty)
+            before = spread
+            spread = scale if scale is not None else _spread(target - Z @ theta, freedom)
+            if abs(spread - before) <= 1e-3 * spread:
+                break
+        theta = solve(Z, target, penalty, clip * spread, theta)
+    r = target - Z @ theta
+    psi = np.clip(r, -clip * spread, clip * spread)
+    return BatchFit(
+        theta=theta,
+        inverse=inverse,
+        spread=spread,
+        inside=float(np.mean(np.abs(r) <= clip * spread)),
+        energy=float(np.mean(psi * psi)) / freedom,
+    )
+
+
+def bounded(y: FloatArray) -> FloatArray:
+    """``y`` cut at FAR median deviations, so that 1e300 overflows nothing."""
+    middle = float(np.median(y))
+    deviation = np.abs(y - middle)
+    width = FAR * float(np.median(deviation))
+    if width == 0.0:
+        positive = deviation[deviation > 0.0]
+        width = FAR * float(np.median(positive)) if positive.size else 1.0
+    return np.clip(y, middle - width, middle + width)
+
+
+def _spread(r: FloatArray, freedom: float) -> float:
+    typical = float(np.median(np.abs(r))) / math.sqrt(freedom)
+    if typical == 0.0:
+        typical = float(np.mean(np.abs(r)))
+    return min(max(NORMAL_CONSISTENCY * typical, TINY), LARGEST)
+
+
+def _weighted(Z: FloatArray, y: FloatArray, weight: FloatArray, penalty: FloatArray) -> FloatArray:
+    W = Z * weight[:, None]
+    A = Z.T @ W + np.diag(penalty)
+    return np.asarray(np.linalg.lstsq(A, W.T @ y, rcond=None)[0])
+
+
+def _newton(
+    Z: FloatArray, r: FloatArray, penalty: FloatArray, theta: FloatArray, tau: float
+) -> FloatArray:
+    free = np.abs(r) <= tau
+    A = Z[free].T @ Z[free] + np.diag(penalty)
+    gradient = Z.T @ np.clip(r, -tau, tau) - penalty * theta
+    return np.asarray(np.linalg.lstsq(A, gradient, rcond=None)[0])
+
+
+def _loss(
+    Z: FloatArray, y: FloatArray, penalty: FloatArray, theta: FloatArray, tau: float
+) -> float:
+    size = np.abs(y - Z @ theta)
+    inner = np.minimum(size, tau)
+    # z²/2 inside and tau |z| - tau²/2 beyond, in one expression
+    return float(np.sum(inner * (size - 0.5 * inner)) + 0.5 * np.sum(penalty * theta * theta))
