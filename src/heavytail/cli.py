@@ -18,6 +18,7 @@ __all__ = ["main"]
 COMMANDS: dict[str, str] = {
     "calibrate": "choose the practical default of Hvt-UCB anew, and show the tables",
     "reproduce": "run the paper's experiments: figures, results, verdicts",
+    "run": "run policies and worlds of your own from a TOML file",
     "policies": "list the policies, what they cost and what they assume",
 }
 

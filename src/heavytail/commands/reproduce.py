@@ -21,6 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="fixes everything")
     parser.add_argument("--quick", action="store_true", help="a look in under a minute")
     parser.add_argument("--all-policies", action="store_true", help="not only the paper's five")
+    parser.add_argument(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="MODULE:CLASS",
+        help="a policy of your own, into every figure; may be given again",
+    )
     parser.add_argument("--dask", metavar="ADDRESS", help="run on this Dask cluster")
     parser.add_argument(
         "--retune", action="store_true", help="choose the multipliers anew and record them"
@@ -37,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from heavytail.experiments.protocol import policy_names
     from heavytail.experiments.registry import TUNED, Settings
 
+    sys.path.insert(0, "")  # a policy of the user's own, in the current folder
     if args.list:
         print("\n".join(f"{name:16}  {title}" for name, title in reproduce.catalogue().items()))
         return 0
@@ -48,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         jobs=args.jobs,
         dask=args.dask,
         quick=args.quick,
-        policies=policy_names(args.all_policies),
+        policies=policy_names(args.all_policies, args.policy),
         tuned=args.tuned or TUNED,
     )
     show = True if sys.stderr.isatty() else None

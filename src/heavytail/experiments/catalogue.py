@@ -41,9 +41,9 @@ class Setting:
     group: str
     noise: Noise
     order: float
-    says: str
-    leaves_open: str
-    chosen: str
+    says: str = ""
+    leaves_open: str = ""
+    chosen: str = ""
     scale: float | None = None
     offered: int | None = None
     dim: int = 2

@@ -74,7 +74,7 @@ def regret_figure(measured: Measured, shown: list[tuple[str, str]]) -> Figure:
     for key in shown:
         curves = measured.curves[key]
         mean, spread = curves.regret.mean(axis=0), curves.regret.std(axis=0)
-        line = "-" if key[1] == "tuned" else "--"
+        line = "--" if key[1] == "untuned" else "-"
         axis.plot(measured.rounds, mean, line, color=colour(key[0]), lw=1.5, label=_name(key))
         low = np.maximum(mean - spread, 0.0)
         axis.fill_between(
@@ -88,11 +88,13 @@ def regret_figure(measured: Measured, shown: list[tuple[str, str]]) -> Figure:
 
 
 def _name(key: tuple[str, str]) -> str:
-    return key[0] if key[1] == "tuned" else f"{key[0]}, {key[1]}"
+    return f"{key[0]}, untuned" if key[1] == "untuned" else key[0]
 
 
 def time_figure(measured: Measured, shown: list[tuple[str, str]]) -> Figure:
     """Time a round, as bars."""
+    from matplotlib.ticker import NullFormatter
+
     figure, (axis,) = new_figure()
     micro = [1e6 * measured.curves[key].seconds.mean() / measured.horizon for key in shown]
     places = np.arange(len(shown))[::-1]
@@ -100,6 +102,7 @@ def time_figure(measured: Measured, shown: list[tuple[str, str]]) -> Figure:
     for place, value in zip(places, micro, strict=True):
         axis.annotate(f" {value:.2g}", (value, float(place)), va="center", fontsize=8)
     axis.set(xscale="log", xlabel="time a round, microseconds", title=measured.setting.title)
+    axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_yticks(places, [_name(key) for key in shown])
     axis.grid(axis="y", visible=False)
     axis.margins(x=0.2)

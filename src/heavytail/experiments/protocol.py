@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,12 +60,14 @@ class Entry:
         return f"{self.policy} ({self.variant})"
 
 
-def policy_names(everyone: bool) -> tuple[str, ...]:
-    """The paper's five, or all the library has, as classes are called; in one order always."""
+def policy_names(everyone: bool = False, own: Sequence[str] = ()) -> tuple[str, ...]:
+    """The paper's five or all the library has, as classes are called, and a user's own paths."""
+    for path in own:
+        find(path)
     known = [kind.__name__ for kind in ALL]
     paper = [name for name in PAPER if name in known]
     rest = [name for name in known if name not in paper] if everyone else []
-    return (*paper, *rest)
+    return (*paper, *rest, *own)
 
 
 def options_of(name: str, variant: str) -> dict[str, Any]:

@@ -27,12 +27,12 @@ table { border-collapse: collapse; font-size: .88rem; min-width: 100%; }
 th, td { padding: .35rem .6rem; text-align: left; vertical-align: top;
   border-bottom: 1px solid #eee; overflow-wrap: normal; }
 th { background: #f4f4f4; white-space: nowrap; }
-.verdicts td:nth-child(2), .verdicts td:nth-child(5) { min-width: 15rem; }
-.verdicts td:nth-child(3) { min-width: 22rem; }
-.verdicts td:nth-child(4) { white-space: nowrap; font-weight: 600; }
+.verdicts td:nth-child(3), .verdicts td:nth-child(5) { min-width: 15rem; }
+.verdicts td:nth-child(4) { min-width: 22rem; }
+.verdicts td:nth-child(2) { white-space: nowrap; font-weight: 600; }
 .holds { color: #00603f; } .part { color: #7a5200; } .not { color: #a11b00; }
 .missing { color: #555; }
-ul { margin: 0; padding-left: 1.1rem; }
+ul { margin: 0; padding: 0; list-style: none; }
 .figures { display: flex; flex-wrap: wrap; gap: 1rem; }
 figure { margin: 0; flex: 0 1 30rem; min-width: 0; } figure img { width: 100%; height: auto; }
 figcaption, .note { font-size: .85rem; color: #444; }
@@ -41,10 +41,22 @@ figcaption, .note { font-size: .85rem; color: #444; }
 details summary { cursor: pointer; padding: .4rem 0; }
 nav a { margin-right: .8rem; display: inline-block; }
 """
+INTRO = (
+    "Every claim of the paper's experiments, what was measured, and the verdict that the rule "
+    "beside it gives. Tuned means: one radius and one threshold multiplier for every algorithm "
+    "from the same grid, chosen on seeds that are not reported."
+)
 _MARK = {HOLDS: ("✓", "holds"), PART: ("◐", "part"), NOT: ("✗", "not")}
 
 
-def page(verdicts: list[Verdict], sections: list[Section], made: dict[str, Any]) -> str:
+def page(
+    verdicts: list[Verdict],
+    sections: list[Section],
+    made: dict[str, Any],
+    *,
+    title: str = "Heavy-tailed linear bandits with one-pass Huber regression, checked",
+    intro: str = INTRO,
+) -> str:
     """The whole report; every figure is inside it and nothing is fetched."""
     links = " ".join(f'<a href="#{s.name}">{_e(s.name)}</a>' for s in sections)
     return "\n".join(
@@ -52,12 +64,9 @@ def page(verdicts: list[Verdict], sections: list[Section], made: dict[str, Any])
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<link rel="icon" href="data:,">',
-            f"<title>heavytail: the reproduction</title><style>{_STYLE}</style></head><body>",
-            "<h1>Heavy-tailed linear bandits with one-pass Huber regression, checked</h1>",
-            "<p>Every claim of the paper's experiments, what was measured, and the verdict that "
-            "the rule beside it gives. Tuned means: one radius and one threshold multiplier for "
-            "every algorithm from the same grid, chosen on seeds that are not reported.</p>",
-            _verdict_table(verdicts),
+            f"<title>{_e(title)}</title><style>{_STYLE}</style></head><body>",
+            f"<h1>{_e(title)}</h1><p>{_e(intro)}</p>",
+            _verdict_table(verdicts) if verdicts else "",
             f"<nav>{links}</nav>",
             *(_section(section) for section in sections),
             _made(made),
@@ -76,11 +85,11 @@ def _verdict_table(verdicts: list[Verdict]) -> str:
         mark, kind = _MARK.get(one.verdict, ("·", "missing"))
         parts = "".join(f"<li>{'✓' if p.met else '✗'} {_e(p.measured)}</li>" for p in one.measured)
         rows.append(
-            f'<tr><td>{one.claim}</td><td>{_e(one.statement)}</td><td><ul style="list-style:none;'
-            f'padding:0">{parts or "-"}</ul></td><td class="{kind}">{mark} {one.verdict}</td>'
+            f'<tr><td>{one.claim}</td><td class="{kind}">{mark} {one.verdict}</td>'
+            f"<td>{_e(one.statement)}</td><td><ul>{parts or '-'}</ul></td>"
             f"<td>{_e(one.rule)}</td></tr>"
         )
-    head = "".join(f"<th>{c}</th>" for c in ("claim", "the paper", "measured", "verdict", "rule"))
+    head = "".join(f"<th>{c}</th>" for c in ("claim", "verdict", "the paper", "measured", "rule"))
     return (
         '<h2 id="verdicts">Verdicts</h2><p class="note">Each ✓ or ✗ is one part of the claim: all '
         "met, it holds; some, it holds in part; none, it does not hold.</p>"

@@ -125,9 +125,7 @@ def write(out: Path, verdicts: list[Verdict], found: list[Section], made: dict[s
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    for section in found:
-        for name, figure in section.figures.items():
-            plots.save(figure, out / "figures", name)
+    save_figures(out, found)
     rows = [
         {
             **dataclasses.asdict(one),
@@ -138,6 +136,13 @@ def write(out: Path, verdicts: list[Verdict], found: list[Section], made: dict[s
     ]
     pq.write_table(pa.Table.from_pylist(rows), out / "verdicts.parquet")
     (out / "report.html").write_text(report.page(verdicts, found, made), encoding="utf-8")
+
+
+def save_figures(out: Path, found: list[Section]) -> None:
+    """Every figure as PNG, SVG and PDF."""
+    for section in found:
+        for name, figure in section.figures.items():
+            plots.save(figure, out / "figures", name)
 
 
 def _made(settings: Settings, tuned: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -159,7 +164,7 @@ def table(measured: list[Measured]) -> str:
         f"{'setting':<16} {'variant':<8}" + "".join(f"{p:>12}" for p in policies),
     ]
     for one in measured:
-        for variant in protocol.VARIANTS:
+        for variant in dict.fromkeys(key[1] for key in one.curves):
             cells = [
                 f"{one.final(p, variant).mean():>12.1f}" if (p, variant) in one.curves else " " * 12
                 for p in policies

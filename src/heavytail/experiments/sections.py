@@ -9,7 +9,6 @@ import numpy as np
 from heavytail.experiments import plots
 from heavytail.experiments.catalogue import ELEVEN
 from heavytail.experiments.measured import Measured
-from heavytail.experiments.protocol import VARIANTS
 from heavytail.experiments.registry import Heat, Section, Table
 from heavytail.experiments.stats import ratio
 from heavytail.policies.build import find
@@ -24,8 +23,8 @@ BESIDE_BEST = 1.25  # ... and of the best tuned baseline
 def shown(measured: Measured) -> list[tuple[str, str]]:
     """What a figure draws: everyone tuned, and Hvt-UCB untuned; untuned where nothing is tuned."""
     tuned = [key for key in measured.curves if key[1] == "tuned"]
-    if not tuned:
-        return [key for key in measured.curves if key[1] == "untuned"]
+    if not tuned or measured.setting.group == "own":
+        return [key for key in measured.curves if key[1] != "theory"]
     return [(HVT, "untuned"), *tuned] if (HVT, "untuned") in measured.curves else tuned
 
 
@@ -34,9 +33,10 @@ def setting_section(measured: Measured, tuned: dict[str, Any]) -> Section:
     one = measured.setting
     section = Section(one.name, one.title)
     section.text = [
-        f"The paper: {one.says}",
-        f"Left open: {one.leaves_open}",
-        f"Chosen: {one.chosen}",
+        *(f"The paper: {one.says}" for _ in one.says[:1]),
+        *(f"Left open: {one.leaves_open}" for _ in one.leaves_open[:1]),
+        *(f"Chosen: {one.chosen}" for _ in one.chosen[:1]),
+        f"World: {one.environment!r}; order {one.order:g}.",
         *_broken(measured),
     ]
     keys = shown(measured)
@@ -48,7 +48,8 @@ def setting_section(measured: Measured, tuned: dict[str, Any]) -> Section:
     if one.group == "main":
         section.figures[f"{one.name}-time"] = plots.time_figure(measured, keys)
         section.captions[f"{one.name}-time"] = "Time a round; HEAVY-OFUL by its lazy exact solver."
-    section.tables = [_regret_table(measured), _ratio_table(measured)]
+    section.tables = [_regret_table(measured)]
+    section.tables += [_ratio_table(measured)] if (HVT, "tuned") in measured.curves else []
     chosen = tuned.get("settings", {}).get(one.name, {})
     section.heats = [_heat(find(name).name, chosen[name]["grid"]) for name in chosen if _has(name)]
     return section
@@ -75,7 +76,7 @@ def _broken(measured: Measured) -> list[str]:
 
 def _regret_table(measured: Measured) -> Table:
     rows = []
-    for variant in VARIANTS:
+    for variant in dict.fromkeys(key[1] for key in measured.curves):
         for (policy, how), curves in measured.curves.items():
             if how != variant:
                 continue

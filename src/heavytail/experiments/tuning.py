@@ -17,10 +17,10 @@ from heavytail.experiments.store import complete
 from heavytail.policies.build import find
 from heavytail.simulation.progress import progress_bar
 
-__all__ = ["TUNING_TRIALS", "retune"]
+__all__ = ["APART", "TUNING_TRIALS", "retune"]
 
 TUNING_TRIALS = 5
-_APART = 1_000_003  # added to the seed: tuning worlds are never reported ones
+APART = 1_000_003  # added to the seed: tuning worlds are never reported ones
 
 
 def retune(worlds: list[Setting], settings: Settings, path: Path, show: bool | None) -> None:
@@ -34,7 +34,7 @@ def retune(worlds: list[Setting], settings: Settings, path: Path, show: bool | N
                 entry = Entry(find(name).name, "tuned", policy, weight_of(name))
                 plan.append((world, name, point, entry, rounds))
     trials = min(settings.trials, TUNING_TRIALS)
-    seed = settings.seed + _APART
+    seed = settings.seed + APART
     units = [entry_units(w, entry, rounds, trials, seed) for w, _, _, entry, rounds in plan]
     total = sum(unit.weight for group in units for unit in group)
     with progress_bar(show, "tuning", total) as bar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from typing import Any
@@ -29,7 +30,8 @@ def make(
     'Hvt-UCB'
 
     Args:
-        name: as in ``heavytail policies``; case, spaces and hyphens do not matter.
+        name: as in ``heavytail policies`` (case, spaces and hyphens do not matter), or
+            "module:Class" for one of your own.
         dim: length of a feature vector.
         horizon: T.
         tail: the moment bound on the noise.
@@ -46,15 +48,31 @@ def make(
 
 
 def find(name: str) -> type[Policy]:
-    """The policy class called ``name``."""
+    """The policy class called ``name``, or at the import path "module:Class"."""
     from heavytail.policies import ALL
 
+    if ":" in name:
+        return _imported(name)
     wanted = _plain(name)
     for kind in ALL:
         if wanted in (_plain(kind.name), _plain(kind.__name__)):
             return kind
     known = ", ".join(kind.name for kind in ALL)
     raise ValueError(f"no policy is called {name!r}; there are {known}.")
+
+
+def _imported(path: str) -> type[Policy]:
+    module, _, name = path.partition(":")
+    try:
+        kind = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"no policy is found at {path!r} ({error}); it must be module:Class, importable from "
+            "the current folder or installed."
+        ) from None
+    if not (isinstance(kind, type) and issubclass(kind, Policy)):
+        raise ValueError(f"{path!r} is {kind!r}, not a subclass of heavytail.Policy.")
+    return kind
 
 
 def _plain(name: str) -> str:

@@ -1,0 +1,29 @@
+"""``heavytail run my.toml``: policies, worlds and grids of your own."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What can be asked for."""
+    parser.add_argument("file", type=Path, help="the TOML file; its keys are in the documentation")
+    parser.add_argument("--jobs", type=int, help="how many at once (all cores)")
+    parser.add_argument("--dask", metavar="ADDRESS", help="run on this Dask cluster")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, run, write and print the table."""
+    from heavytail.experiments.registry import Settings
+    from heavytail.experiments.run import run as run_file
+    from heavytail.experiments.userfile import read
+
+    asked = read(args.file)
+    settings = Settings(out=asked.out, trials=asked.trials, jobs=args.jobs, dask=args.dask)
+    print(run_file(asked, settings, show=True if sys.stderr.isatty() else None))
+    print(f"\nThe report: {asked.out / 'report.html'}")
+    return 0

@@ -1,0 +1,233 @@
+"""``heavytail run my.toml``: any policies, worlds, trials and grids, checked before anything runs.
+
+The file's keys are in ``docs/howto/run.md``. An error names the file, the key and what would be
+right.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import itertools
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from heavytail.environments import noise as noises
+from heavytail.environments.noise import Noise, Scaled
+from heavytail.experiments.catalogue import Setting
+from heavytail.experiments.protocol import Entry
+from heavytail.policies import Policy, make
+from heavytail.policies.build import find
+
+__all__ = ["Asked", "Choice", "read"]
+
+TOP = {"rounds", "trials", "tuning_trials", "seed", "out", "policies", "worlds"}
+POLICY = {"policy", "name", "options", "grid"}
+WORLD = {"name", "title", "dim", "arms", "offered", "noise", "order", "scale"}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A policy asked for: how it is called, built, and over which grid it is tuned, if any."""
+
+    name: str
+    policy: str
+    options: dict[str, Any]
+    grid: dict[str, list[Any]]
+
+    def build(self, world: Setting, rounds: int, **more: Any) -> Policy:
+        """The policy in a world."""
+        tail = world.tail(uses_scale=find(self.policy).info.uses_scale)
+        options = {**self.options, **more}
+        return make(
+            self.policy, dim=world.dim, horizon=rounds, tail=tail, arms=world.arms, **options
+        )
+
+    def entry(self, world: Setting, rounds: int, **more: Any) -> Entry:
+        """The policy as a line in a figure."""
+        return Entry(
+            self.name, "tuned" if self.grid else "as given", self.build(world, rounds, **more)
+        )
+
+    def points(self) -> Iterator[dict[str, Any]]:
+        """Every combination of the grid."""
+        for values in itertools.product(*self.grid.values()):
+            yield dict(zip(self.grid, values, strict=True))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The whole file."""
+
+    path: Path
+    rounds: int
+    trials: int
+    tuning_trials: int
+    seed: int
+    out: Path
+    policies: list[Choice]
+    worlds: list[Setting]
+
+
+def read(path: Path) -> Asked:
+    """The file, or a ValueError that says what is wrong where."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not TOML: {error}.") from None
+    sys.path.insert(0, str(path.resolve().parent))  # a policy in a file beside this one
+    file = _Keys(str(path), "", raw, TOP)
+    rounds = file.count("rounds", 18_000)
+    asked = Asked(
+        path=path,
+        rounds=rounds,
+        trials=file.count("trials", 20),
+        tuning_trials=file.count("tuning_trials", 5),
+        seed=file.count("seed", 0, least=0),
+        out=Path(file.text("out", "results/" + path.stem)),
+        policies=[_policy(keys) for keys in file.tables("policies", POLICY)],
+        worlds=[_world(keys) for keys in file.tables("worlds", WORLD)],
+    )
+    for kind, names in (
+        ("policies", [one.name for one in asked.policies]),
+        ("worlds", [one.name for one in asked.worlds]),
+    ):
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"{path}: {kind}: two are called {twice[0]!r}; give each a name.")
+    _try_all(asked)
+    return asked
+
+
+def _try_all(asked: Asked) -> None:
+    """Build everything once, so that a mistake is found before the first round."""
+    for world in asked.worlds:
+        for place, choice in enumerate(asked.policies):
+            for point in choice.points():
+                try:
+                    choice.build(world, asked.rounds, **point)
+                except (TypeError, ValueError) as error:
+                    where = f"{asked.path}: policies[{place}]"
+                    raise ValueError(f"{where} ({choice.name}) in {world.name}: {error}") from None
+
+
+def _policy(keys: _Keys) -> Choice:
+    path = keys.text("policy")
+    kind = keys.trying("policy", lambda: find(path))
+    options = keys.table("options")
+    grid = keys.table("grid")
+    accepted = [name for name in inspect.signature(kind).parameters if name != "dim"]
+    for key, table in (("options", options), ("grid", grid)):
+        for name in table:
+            if name not in accepted:
+                keys.fail(f"{key}.{name}", f"an option of {path}: {', '.join(accepted)}", name)
+    for name, values in grid.items():
+        if not isinstance(values, list) or not values:
+            keys.fail(f"grid.{name}", "a list of values to try", values)
+    return Choice(keys.text("name", kind.name), path, options, grid)
+
+
+def _world(keys: _Keys) -> Setting:
+    name = keys.text("name")
+    noise = _noise(keys, keys.table("noise"))
+    order = keys.number("order")
+    scale = keys.number("scale", None)
+    world = Setting(
+        name=name,
+        title=keys.text("title", name),
+        group="own",
+        noise=noise,
+        order=order,
+        scale=scale,
+        dim=keys.count("dim", 2),
+        arms=keys.count("arms", 50),
+        offered=keys.count("offered", None),
+    )
+    keys.trying("order" if scale is None else "scale", lambda: world.tail(uses_scale=True))
+    keys.trying("offered", lambda: world.environment)
+    return world
+
+
+def _noise(keys: _Keys, told: dict[str, Any]) -> Noise:
+    kinds = {
+        name: kind
+        for name, kind in vars(noises).items()
+        if isinstance(kind, type) and issubclass(kind, Noise) and kind not in (Noise, Scaled)
+    }
+    kind = str(told.get("kind"))
+    if kind not in kinds:
+        keys.fail("noise.kind", f"one of {', '.join(sorted(kinds))}", told.get("kind"))
+    numbers = {key: value for key, value in told.items() if key not in ("kind", "spread")}
+    known = [f.name for f in dataclasses.fields(kinds[kind])]  # type: ignore[arg-type]
+    for key in numbers:
+        if key not in known:
+            keys.fail(f"noise.{key}", f"one of {', '.join([*known, 'spread'])}", key)
+    made: Noise = keys.trying("noise", lambda: kinds[kind](**numbers))
+    if "spread" in told:
+        made = keys.trying("noise.spread", lambda: Scaled(made, told["spread"]))
+    return made
+
+
+class _Keys:
+    """A table of the file that knows where it stands, for its errors."""
+
+    def __init__(self, file: str, where: str, raw: dict[str, Any], known: set[str]) -> None:
+        self.file, self.where, self.raw = file, where, raw
+        for key in raw:
+            if key not in known:
+                self.fail(key, f"one of {', '.join(sorted(known))}", key)
+
+    def fail(self, key: str, right: str, got: Any) -> None:
+        where = f"{self.where}.{key}" if self.where else key
+        raise ValueError(f"{self.file}: {where} must be {right}; got {got!r}.")
+
+    def trying(self, key: str, build: Any) -> Any:
+        try:
+            return build()
+        except (TypeError, ValueError) as error:
+            where = f"{self.where}.{key}" if self.where else key
+            raise ValueError(f"{self.file}: {where}: {error}") from None
+
+    def _get(self, key: str, right: str, default: Any) -> Any:
+        if key not in self.raw:
+            if default is ...:
+                self.fail(key, right, "nothing: the key is missing")
+            return default
+        return self.raw[key]
+
+    def text(self, key: str, default: Any = ...) -> str:
+        value = self._get(key, "a text", default)
+        if not isinstance(value, str) or not value:
+            self.fail(key, "a text", value)
+        return str(value)
+
+    def number(self, key: str, default: Any = ...) -> Any:
+        value = self._get(key, "a number", default)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            self.fail(key, "a number", value)
+        return value
+
+    def count(self, key: str, default: Any = ..., least: int = 1) -> Any:
+        right = f"a whole number of at least {least}"
+        value = self._get(key, right, default)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            self.fail(key, right, value)
+        return value
+
+    def table(self, key: str) -> dict[str, Any]:
+        value = self._get(key, "a table", {})
+        if not isinstance(value, dict):
+            self.fail(key, "a table, as in { key = value }", value)
+        return dict(value)
+
+    def tables(self, key: str, known: set[str]) -> list[_Keys]:
+        value = self._get(key, f"one or more [[{key}]]", ...)
+        if not isinstance(value, list) or not value or not all(isinstance(v, dict) for v in value):
+            self.fail(key, f"one or more tables [[{key}]]", value)
+        return [_Keys(self.file, f"{key}[{i}]", one, known) for i, one in enumerate(value)]

@@ -1,0 +1,122 @@
+"""heavytail run my.toml: what it takes, and what it says of what it cannot take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from heavytail import cli
+
+GOOD = """
+rounds = 300
+trials = 2
+tuning_trials = 2
+seed = 3
+out = "{out}"
+
+[[policies]]
+policy = "Hvt-UCB"
+
+[[policies]]
+policy = "OFUL"
+name = "OFUL, tuned"
+grid = {{ radius_scale = [0.03, 0.3] }}
+
+[[policies]]
+policy = "greedy_policy:Greedy"
+
+[[worlds]]
+name = "mild"
+arms = 8
+noise = {{ kind = "StudentT", df = 2.1, spread = 0.5 }}
+order = 1.9
+"""
+OWN = '''
+import numpy as np
+import heavytail as ht
+from heavytail.policies import Info
+
+
+class Greedy(ht.Policy):
+    """Follows a running sum."""
+
+    name = "Greedy"
+    info = Info("sum", "-", "T", "O(1)", "O(1)", "none")
+
+    def __init__(self, dim):
+        self._start(dim, None, None)
+        self._sum = np.zeros(dim)
+
+    def select(self, arms):
+        return int(np.argmax(np.asarray(arms) @ self._sum))
+
+    def update(self, x, reward, *, scale=None):
+        self._sum = self._sum + np.asarray(x) * reward
+
+    theta = property(lambda self: self._sum.copy())
+    radius = property(lambda self: 0.0)
+    rounds = property(lambda self: 0)
+
+    def state_arrays(self):
+        return {"sum": self._sum}
+
+    def restore(self, arrays):
+        self._sum = arrays["sum"].copy()
+'''
+
+
+def write(folder: Path, text: str) -> Path:
+    (folder / "greedy_policy.py").write_text(OWN)
+    path = folder / "my.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_with_a_grid_and_a_policy_of_ones_own_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, GOOD.format(out=(tmp_path / "out").as_posix()))
+    assert cli.main(["run", str(path), "--jobs", "1"]) == 0
+    assert "Greedy" in capsys.readouterr().out
+    table = pq.read_table(tmp_path / "out" / "regret.parquet").to_pylist()
+    assert {row["policy"] for row in table} == {"Hvt-UCB", "OFUL, tuned", "Greedy"}
+    assert len(table) == 6
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "The grid of OFUL, tuned" in page
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("rounds = 300", 'rounds = "many"', "my.toml: rounds must be a whole number"),
+        ("rounds = 300", "round = 300", "my.toml: round must be one of"),
+        ('policy = "Hvt-UCB"', 'policy = "Hvt"', "policies[0].policy: no policy is called 'Hvt'"),
+        ('policy = "Hvt-UCB"', 'nam = "x"', "policies[0].nam must be one of"),
+        ("greedy_policy:Greedy", "greedy_policy:Gredy", "policies[2].policy: no policy is found"),
+        ("radius_scale = [0.03, 0.3]", "radius = [1]", "grid.radius must be an option of OFUL"),
+        ("[0.03, 0.3]", "0.3", "policies[1].grid.radius_scale must be a list"),
+        ("[0.03, 0.3]", "[-1.0]", "policies[1] (OFUL, tuned) in mild: OFUL.radius_scale"),
+        ('kind = "StudentT"', 'kind = "Student"', "worlds[0].noise.kind must be one of Fisk"),
+        ("df = 2.1", "df = 0.5", "worlds[0].noise: StudentT.df"),
+        ("df = 2.1", "dof = 2.1", "worlds[0].noise.dof must be one of df"),
+        ("order = 1.9", "order = 2.5", "worlds[0].order: "),
+        ("order = 1.9", "", "worlds[0].order must be a number"),
+        ("arms = 8", "arms = 8\noffered = 9", "worlds[0].offered: "),
+        ("[[worlds]]", "[worlds]", "worlds must be one or more tables [[worlds]]"),
+        ('name = "OFUL, tuned"', 'name = "Hvt-UCB"', "two are called 'Hvt-UCB'"),
+        ("rounds = 300", "rounds = ", "not TOML"),
+    ],
+)
+def test_a_mistake_names_the_file_the_key_and_what_would_be_right(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, message: str
+) -> None:
+    text = GOOD.format(out=(tmp_path / "out").as_posix())
+    assert old in text
+    path = write(tmp_path, text.replace(old, new))
+    assert cli.main(["run", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert "my.toml" in said
+    assert message in said
+    assert not (tmp_path / "out").exists()
