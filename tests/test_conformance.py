@@ -12,6 +12,8 @@ from heavytail.policies import ALL
 
 CENSUS = {
     "Hvt-UCB",
+    "HEAVY-OFUL",
+    "AdaOFUL",
     "OFUL",
     "CRTM",
     "CRMM",

@@ -16,13 +16,18 @@ from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.jit import jit
 
 __all__ = [
+    "AdaptiveHuber",
     "Lemma1",
+    "ada_oful_constants",
+    "ada_oful_radius",
     "bmm_radius",
+    "btc_factor",
     "crmm_noise",
     "crmm_radius",
     "crt_radius",
     "crtm_constants",
     "empirical_radius",
+    "heavy_oful_constants",
     "lemma_1",
     "linear_thompson_scale",
     "lsvi_radius",
@@ -30,6 +35,7 @@ __all__ = [
     "mom_radius",
     "oful_radius",
     "theory_radius",
+    "tofu_constants",
 ]
 
 
@@ -89,6 +95,115 @@ def lemma_1(
     )
     beta_0 = math.sqrt(ridge * (2.0 + 4.0 * theta_bound**2))
     return Lemma1(kappa=kappa, ell=ell, tau_0=tau_0, beta_0=beta_0, order=order)
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveHuber:
+    """What adaptive Huber regression fixes in advance, at one horizon.
+
+    sigma_t = max(nu_t, sigma_min, steep n, root sqrt(n)) with n = ‖x_t‖_{V_{t-1}^-1}: the two lower
+    bounds keep noiseless rewards inside tau_t for every theta of the ball.
+    """
+
+    kappa: float
+    ell: float
+    tau_0: float
+    steep: float  # 1 / c_0
+    root: float
+
+
+def heavy_oful_constants(
+    dim: int,
+    order: float,
+    horizon: int,
+    *,
+    ridge: float,
+    theta_bound: float,
+    arm_bound: float,
+    sigma_min: float,
+    delta: float,
+) -> tuple[AdaptiveHuber, float]:
+    """The constants of HEAVY-OFUL, Huang et al. (NeurIPS 2023), Theorem 3.1, and the slope of its
+    radius: beta_t = slope t^a + 3 sqrt(lambda) B for t >= 1, a = (2-p)/(2p).
+
+    kappa has no alpha, unlike Lemma 1 of Hvt-UCB. The factor sqrt(L B) of the second lower bound is
+    1 in the published code, where L = B = 1.
+    """
+    T, a = float(horizon), time_exponent(order)
+    kappa = dim * math.log1p(T * arm_bound**2 / (dim * ridge * sigma_min**2))
+    ell = math.log(2.0 * T**2 / delta)
+    log_term = math.log(3.0 * T) ** a
+    c_1 = log_term**2 / (48.0 * ell ** (2.0 / order))
+    constants = AdaptiveHuber(
+        kappa=kappa,
+        ell=ell,
+        tau_0=math.sqrt(2.0 * kappa) * log_term / ell ** (1.0 / order),
+        steep=math.sqrt(23.0 * ell),
+        root=math.sqrt(arm_bound * theta_bound) / (2.0 * c_1 * kappa) ** 0.25,
+    )
+    return constants, 24.0 * math.sqrt(2.0 * kappa) * log_term * ell ** ((order - 1.0) / order)
+
+
+def ada_oful_constants(
+    dim: int,
+    horizon: int,
+    *,
+    ridge: float,
+    theta_bound: float,
+    arm_bound: float,
+    sigma_min: float,
+    delta: float,
+) -> AdaptiveHuber:
+    """The constants of AdaOFUL, Li and Sun (TMLR 2024), for finite variance."""
+    T = float(horizon)
+    kappa = dim * math.log1p(T * arm_bound**2 / (dim * ridge * sigma_min**2))
+    ell = math.log(2.0 * T**2 / delta)
+    return AdaptiveHuber(
+        kappa=kappa,
+        ell=ell,
+        tau_0=max(math.sqrt(2.0 * kappa), 2.0 * math.sqrt(dim)) / math.sqrt(ell),
+        steep=6.0 * math.sqrt(3.0 * ell),
+        root=math.sqrt(arm_bound * theta_bound) * (42.0 * ell / dim) ** 0.25,
+    )
+
+
+@jit
+def ada_oful_radius(
+    t: float, kappa: float, tau_0: float, log_inverse_delta: float, prior_root: float
+) -> float:
+    """32 (kappa/tau_0 + sqrt(kappa l_t) + tau_0 l_t) + 5 sqrt(lambda) B, l_t = log(2t²/delta).
+
+    sqrt(lambda) B at t = 0, where the formula has the logarithm of 0.
+    """
+    if t == 0.0:
+        return prior_root
+    ell = math.log(2.0 * t * t) + log_inverse_delta
+    return 32.0 * (kappa / tau_0 + math.sqrt(kappa * ell) + tau_0 * ell) + 5.0 * prior_root
+
+
+def tofu_constants(
+    dim: int, order: float, horizon: int, raw_scale: float, delta: float
+) -> tuple[float, float]:
+    """(slope, level) of TOFU, Shao et al. (NeurIPS 2018): beta_t = slope t^a + sqrt(lambda) S and
+    the truncation level b_t = level t^a, with b = raw_scale^p >= E|r|^p, a = (2-p)/(2p).
+
+    Note: the exponent 1/p of level is what balances the bias b t^(1-p/2) / b_t^(p-1) of truncation
+    against b_t log(2T/delta). Published code has 1/2 there, right at p = 2 only.
+    """
+    T = float(horizon)
+    level = raw_scale / math.log(2.0 * T / delta) ** (1.0 / order)
+    spread = math.log(2.0 * dim * T / delta) ** ((order - 1.0) / order)
+    return 4.0 * math.sqrt(dim) * raw_scale * spread, level
+
+
+def btc_factor(order: float, horizon: int, arms: int, raw_scale: float, delta: float) -> float:
+    """alpha of BTC, Xue et al. (IJCAI 2020): the width of arm x is (alpha t^a + 1) ‖x‖_{A^-1}.
+
+    alpha = (2/3) q + sqrt(2 q v) + v, q = log(2 T K log(T) / delta), v = raw_scale^p >= E|r|^p.
+    """
+    q = math.log(2.0 * horizon * arms * math.log(horizon) / delta)
+    v = raw_scale**order
+    return 2.0 / 3.0 * q + math.sqrt(2.0 * q * v) + v
 
 
 @jit

@@ -4,12 +4,14 @@ Table 1.
 
 from __future__ import annotations
 
+from heavytail.policies.ada_oful import AdaOFUL
 from heavytail.policies.base import PackedPolicy, Policy
 from heavytail.policies.bmm import BMM
 from heavytail.policies.build import make
 from heavytail.policies.crmm import CRMM
 from heavytail.policies.crt import CRT
 from heavytail.policies.crtm import CRTM
+from heavytail.policies.heavy_oful import HeavyOFUL
 from heavytail.policies.hvt_ucb import HvtUCB
 from heavytail.policies.info import Info
 from heavytail.policies.menu import MENU
@@ -21,6 +23,8 @@ from heavytail.policies.uniform import Uniform
 
 ALL: tuple[type[Policy], ...] = (
     HvtUCB,
+    HeavyOFUL,
+    AdaOFUL,
     OFUL,
     CRTM,
     CRMM,
@@ -39,6 +43,8 @@ __all__ = [
     "CRTM",
     "MENU",
     "OFUL",
+    "AdaOFUL",
+    "HeavyOFUL",
     "HvtUCB",
     "Info",
     "MoM",

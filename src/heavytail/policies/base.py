@@ -184,16 +184,17 @@ class PackedPolicy(Policy):
         arm_bound: float | None,
         theta_bound: float,
         size: int | None = None,
+        extra: int = 0,
     ) -> None:
         """Fresh state for an estimate of ``size`` (dim unless given) coordinates: theta = 0, P = I
-        / ridge.
+        / ridge. ``extra`` rows of M, zero, follow the common ones.
         """
         where = type(self).__name__
         size = self.dim if size is None else size
         ridge = check_number(f"{where}.ridge", ridge, above=0.0)
         theta_bound = check_number(f"{where}.theta_bound", theta_bound, above=0.0, infinite=True)
         self._s = np.zeros(slots)
-        self._M = np.zeros((rows(size), size))
+        self._M = np.zeros((rows(size) + extra, size))
         self._M[INVERSE : INVERSE + size] = np.eye(size) / ridge
         self._s[THETA_BOUND] = theta_bound
         self._s[ARM_LIMIT] = UNBOUNDED
@@ -202,6 +203,11 @@ class PackedPolicy(Policy):
             self._s[ARM_LIMIT] = (bound * (1.0 + NORM_SLACK)) ** 2
         if self.tail is not None:
             self._nu = self.tail.scale
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether the kernels do the whole round, so that the compiled engine may run them."""
+        return True
 
     @property
     def packed(self) -> State:

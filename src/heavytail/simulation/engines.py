@@ -65,7 +65,7 @@ def _reference(policy: Policy, block: Block, regret: FloatArray) -> None:
 
 def _compiled(policy: Policy, rounds: int) -> Callable[[Block, FloatArray], None] | None:
     """The policy's compiled block runner, or None where it has no kernels."""
-    if not isinstance(policy, PackedPolicy):
+    if not isinstance(policy, PackedPolicy) or not policy.has_kernels:
         return None
     policy.reserve(rounds)
     keeps_scores = policy.rank_one and type(policy).select_kernel is index.select

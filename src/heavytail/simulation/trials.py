@@ -147,7 +147,9 @@ def _execute(
     """
     import joblib
 
-    threads = engine == "compiled" and all(isinstance(p, PackedPolicy) for p in named.values())
+    threads = engine == "compiled" and all(
+        isinstance(p, PackedPolicy) and p.has_kernels for p in named.values()
+    )
     parallel = joblib.Parallel(
         n_jobs=jobs or joblib.cpu_count(),
         backend="threading" if threads else "loky",

@@ -1,0 +1,97 @@
+"""Policies that keep every round: the packed state (s, M) and a third array that grows.
+
+Row t of ``H`` is what round t left; its columns are the policy's own. The array doubles when it is
+full, so that a round costs no allocation on average, and the rows not yet used are nobody's: they
+are neither counted nor saved.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from heavytail._typing import FloatArray, Matrix, State, Vector
+from heavytail.kernels import index
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import ROUNDS, rows
+from heavytail.policies.base import PackedPolicy
+
+__all__ = ["HistoryPolicy"]
+
+FIRST_ROWS = 64  # room to begin with
+
+
+@jit
+def select(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
+    """The linear index; the history has no part in it."""
+    return index.select(s, M, arms)
+
+
+class HistoryPolicy(PackedPolicy):
+    """A policy whose state is (s, M, H): one row of H a round, s[ROUNDS] of them in use.
+
+    A subclass calls ``_allocate`` and then ``_allocate_history``, and names in ``pointers`` the
+    columns, counted from behind the features, that hold numbers of rows (-1 for none), so that a
+    damaged file is refused instead of read out of bounds.
+    """
+
+    select_kernel = staticmethod(select)
+    pointers: tuple[int, ...] = ()
+
+    _H: FloatArray
+
+    def _allocate_history(self, width: int) -> None:
+        """No rows yet, of ``width`` numbers each."""
+        self._H = np.zeros((FIRST_ROWS, width))
+
+    @property
+    def packed(self) -> State:
+        return (self._s, self._M, self._H)
+
+    def reserve(self, rounds: int) -> None:
+        needed = self.rounds + rounds
+        capacity = self._H.shape[0]
+        if needed <= capacity:
+            return
+        grown = np.zeros((max(needed, 2 * capacity), self._H.shape[1]))
+        grown[:capacity] = self._H
+        self._H = grown
+
+    def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None:
+        self.reserve(1)
+        super().update(x, reward, scale=scale)
+
+    def state_arrays(self) -> dict[str, FloatArray]:
+        arrays = super().state_arrays()
+        extra = self._M[rows(self._M.shape[1]) :]
+        if extra.size:
+            arrays["sums"] = extra
+        arrays["history"] = self._H[: self.rounds]
+        return arrays
+
+    def restore(self, arrays: dict[str, FloatArray]) -> None:
+        history = arrays.get("history")
+        self._check_history(history, arrays.get("scalars"))
+        assert history is not None
+        fits = {**arrays, "history": self._H[: self.rounds]}
+        super().restore(fits)  # checks the rest, and sets the number of rounds
+        if self._H.shape[0] < history.shape[0]:
+            self._H = np.zeros((history.shape[0], self._H.shape[1]))
+        self._H[: history.shape[0]] = history
+
+    def _check_history(self, history: FloatArray | None, scalars: FloatArray | None) -> None:
+        where = type(self).__name__
+        width = self._H.shape[1]
+        if history is None or history.ndim != 2 or history.shape[1] != width:
+            raise ValueError(f"{where}: the saved state's 'history' does not fit.")
+        count = history.shape[0]
+        rounds = None if scalars is None or scalars.shape != self._s.shape else scalars[ROUNDS]
+        links = history[:, [self.dim + column for column in self.pointers]]
+        sound = (
+            history.dtype == self._H.dtype
+            and rounds == count
+            and not np.isnan(history).any()
+            and bool(((links >= -1) & (links < max(count, 1)) & (links == np.floor(links))).all())
+        )
+        if not sound:
+            raise ValueError(f"{where}: the saved state's 'history' is damaged.")

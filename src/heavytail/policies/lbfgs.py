@@ -1,0 +1,96 @@
+"""The Huber fit by SciPy's L-BFGS: HEAVY-OFUL's solver "lbfgs", for comparison."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+
+__all__ = ["minimise"]
+
+MEMORY = 20
+REFINEMENTS = 8  # restarts with the loss measured from where the last run ended
+MOST_ITERATIONS = 500
+
+
+def minimise(
+    rows: FloatArray, start: FloatArray, ridge: float, bound: float, tolerance: float
+) -> FloatArray:
+    """argmin over ‖theta‖ <= bound of (ridge/2)‖theta‖² + sum huber, within ``tolerance``.
+
+    ``rows`` are a, b, tau behind one another. Where the free minimiser leaves the ball, the one on
+    the sphere minimises the loss with ridge + mu in place of ridge: mu is the root of
+    ‖theta(mu)‖ = bound.
+    """
+    theta = _free(rows, start, ridge, ridge * tolerance)
+    if np.linalg.norm(theta) <= bound:
+        return theta
+    from scipy.optimize import brentq
+
+    def excess(mu: float) -> float:
+        nonlocal theta
+        theta = _free(rows, theta, ridge + mu, ridge * tolerance)
+        return float(np.linalg.norm(theta)) - bound
+
+    above = np.linalg.norm(_change(rows, theta * 0.0, theta * 0.0, 0.0)[1]) / bound
+    mu = brentq(excess, 0.0, float(above), xtol=1e-300, rtol=1e-14)
+    excess(mu)
+    return np.asarray(theta * (bound / np.linalg.norm(theta)))
+
+
+def _change(
+    rows: FloatArray, origin: FloatArray, step: FloatArray, ridge: float
+) -> tuple[float, FloatArray]:
+    """The loss at origin + step minus that at origin, and the gradient there.
+
+    As a difference it keeps its digits when the step is small, which the line search needs.
+    """
+    size = origin.shape[0]
+    a, tau = rows[:, :size], rows[:, size + 1]
+    z, moved = rows[:, size] - a @ origin, -(a @ step)
+    before, after = np.clip(z, -tau, tau), np.clip(z + moved, -tau, tau)
+    # The score is constant or linear between z and z + moved, but for rows that change region.
+    change = 0.5 * (before + after) * moved
+    stayed = np.where(before == z, after == z + moved, before == after)
+    crossed = np.flatnonzero(~stayed)
+    change[crossed] = _huber(z[crossed] + moved[crossed], tau[crossed])
+    change[crossed] -= _huber(z[crossed], tau[crossed])
+    total = float(change.sum()) + ridge * float(step @ (origin + 0.5 * step))
+    return total, ridge * (origin + step) - a.T @ after
+
+
+def _huber(z: FloatArray, tau: FloatArray) -> FloatArray:
+    inner = np.minimum(np.abs(z), tau)
+    return np.asarray(inner * (np.abs(z) - 0.5 * inner))
+
+
+def _free(rows: FloatArray, start: FloatArray, ridge: float, accuracy: float) -> FloatArray:
+    """The free minimiser, to a gradient of at most ``accuracy``."""
+    from scipy.optimize import minimize
+
+    theta, still = start.copy(), np.zeros_like(start)
+    curvature = ridge + float((rows[:, : start.size] ** 2).sum())
+    for _ in range(REFINEMENTS):
+        slope = float(np.linalg.norm(_change(rows, theta, still, ridge)[1]))
+        if slope <= accuracy:
+            return theta
+        unit = slope / curvature  # a gradient step: L-BFGS begins with a step of length one
+
+        def change(
+            step: FloatArray, origin: FloatArray = theta, unit: float = unit, slope: float = slope
+        ) -> tuple[float, FloatArray]:
+            value, gradient = _change(rows, origin, unit * step, ridge)
+            return value / (unit * slope), gradient / slope
+
+        options = {"maxcor": MEMORY, "ftol": 0.0, "maxiter": MOST_ITERATIONS}
+        options["gtol"] = accuracy / (slope * start.size**0.5)
+        found = minimize(change, still, jac=True, method="L-BFGS-B", options=options)
+        theta = theta + unit * found.x
+    warnings.warn(
+        f"HeavyOFUL: L-BFGS stopped at a gradient of {slope:.2g}, above {accuracy:.2g}. "
+        "Use another solver, or a larger tolerance.",
+        stacklevel=4,
+    )
+    return theta
