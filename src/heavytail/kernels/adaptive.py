@@ -74,7 +74,7 @@ def observe(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float
     for i in range(size):
         if not (pull * abs(M[FEATURE, i]) <= LARGEST_PULL):
             return OVERFLOW
-    if not (weight <= LARGEST and growth <= LARGEST and abs(reward / sigma) <= LARGEST):
+    if not (weight <= LARGEST and growth <= LARGEST and abs(reward / sigma) < math.inf):
         return OVERFLOW
     for i in range(size):
         H[row, i] = M[FEATURE, i] / sigma

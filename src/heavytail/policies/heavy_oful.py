@@ -193,6 +193,16 @@ class HeavyOFUL(HistoryPolicy):
 
     def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None:
         super().update(x, reward, scale=scale)
+        self._finish()
+
+    def update_many(
+        self, X: ArrayLike, rewards: ArrayLike, *, scale: ArrayLike | None = None
+    ) -> None:
+        super().update_many(X, rewards, scale=scale)
+        self._finish()
+
+    def _finish(self) -> None:
+        """The fit, where no kernel does it, and a word where one gave up."""
         s = self._s
         if self.solver == "lbfgs":
             kept = self._H[: self.rounds]
@@ -201,7 +211,7 @@ class HeavyOFUL(HistoryPolicy):
             warnings.warn(
                 f"HeavyOFUL: gradient descent stopped after {MOST_DESCENTS} steps, short of "
                 f"tolerance={s[ACCURACY]}. Use another solver, or a larger tolerance.",
-                stacklevel=2,
+                stacklevel=3,
             )
 
     @property
