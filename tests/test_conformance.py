@@ -21,6 +21,9 @@ CENSUS = {
     "CRT",
     "MoM",
     "BMM",
+    "LinTS",
+    "EpsilonGreedy",
+    "RobustUCB",
     "Uniform",
 }
 

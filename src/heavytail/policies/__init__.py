@@ -11,13 +11,16 @@ from heavytail.policies.build import make
 from heavytail.policies.crmm import CRMM
 from heavytail.policies.crt import CRT
 from heavytail.policies.crtm import CRTM
+from heavytail.policies.epsilon_greedy import EpsilonGreedy
 from heavytail.policies.heavy_oful import HeavyOFUL
 from heavytail.policies.hvt_ucb import HvtUCB
 from heavytail.policies.info import Info
+from heavytail.policies.lin_ts import LinTS
 from heavytail.policies.menu import MENU
 from heavytail.policies.mom import MoM
 from heavytail.policies.oful import OFUL
 from heavytail.policies.pool import Pool
+from heavytail.policies.robust_ucb import RobustUCB
 from heavytail.policies.storage import load
 from heavytail.policies.uniform import Uniform
 
@@ -32,6 +35,9 @@ ALL: tuple[type[Policy], ...] = (
     CRT,
     MoM,
     BMM,
+    LinTS,
+    EpsilonGreedy,
+    RobustUCB,
     Uniform,
 )
 
@@ -44,13 +50,16 @@ __all__ = [
     "MENU",
     "OFUL",
     "AdaOFUL",
+    "EpsilonGreedy",
     "HeavyOFUL",
     "HvtUCB",
     "Info",
+    "LinTS",
     "MoM",
     "PackedPolicy",
     "Policy",
     "Pool",
+    "RobustUCB",
     "Uniform",
     "load",
     "make",

@@ -105,6 +105,7 @@ class CRT(PackedPolicy):
         horizon=True,
     )
     update_kernel = staticmethod(update)
+    rank_one = True
 
     def __init__(
         self,

@@ -88,6 +88,7 @@ class CRTM(PackedPolicy):
         horizon=True,
     )
     update_kernel = staticmethod(update)
+    rank_one = True
 
     def __init__(
         self,

@@ -1,0 +1,181 @@
+"""LinTS: Agrawal and Goyal (ICML 2013), Thompson sampling with linear payoffs."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from heavytail._typing import Matrix, Vector
+from heavytail._validate import check_count, check_number
+from heavytail.confidence import linear_thompson_scale
+from heavytail.kernels.gram import predict
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import (
+    ARM_LIMIT,
+    BAD_X,
+    INVERSE,
+    NO_ARM,
+    OK,
+    OWN,
+    RADIUS,
+    ROUNDS,
+    SCRATCH,
+    THETA,
+)
+from heavytail.kernels.one_pass import admit, learn, measure
+from heavytail.kernels.random import normal
+from heavytail.policies.base import PackedPolicy, inverse_log
+from heavytail.policies.info import Info
+from heavytail.tails import MomentBound
+
+__all__ = ["LinTS"]
+
+KEY: Final = OWN
+NOISE_SCALE: Final = OWN + 1
+LOG_INVERSE_DELTA: Final = OWN + 2
+RADIUS_SCALE: Final = OWN + 3
+SLOTS: Final = OWN + 4
+
+
+@jit
+def draw(s: Vector, M: Matrix) -> None:
+    """SCRATCH <- theta + v L z, where P = L L' and z is standard normal, fixed by key and round.
+
+    L goes into the room behind P, which no state remembers. O(d³/3).
+    """
+    size = M.shape[1]
+    L = INVERSE + size
+    for i in range(size):
+        for j in range(i + 1):
+            total = M[INVERSE + i, j]
+            for k in range(j):
+                total -= M[L + i, k] * M[L + j, k]
+            if i == j:
+                M[L + i, i] = math.sqrt(max(total, 0.0))
+            elif M[L + j, j] > 0.0:
+                M[L + i, j] = total / M[L + j, j]
+            else:
+                M[L + i, j] = 0.0
+    key = int(s[KEY])
+    t = int(s[ROUNDS])
+    for i in range(size):
+        M[SCRATCH, i] = M[THETA, i]
+    for k in range(size):
+        z = s[RADIUS] * normal(key, t, k)
+        for i in range(k, size):
+            M[SCRATCH, i] += M[L + i, k] * z
+
+
+@jit
+def select(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """The first arm best under a theta drawn from N(theta_t, v² V_t^-1). O(d³ + n d)."""
+    draw(s, M)
+    best = NO_ARM
+    best_mean = -math.inf
+    for i in range(arms.shape[0]):
+        mean = 0.0
+        length = 0.0
+        for j in range(arms.shape[1]):
+            mean += arms[i, j] * M[SCRATCH, j]
+            length += arms[i, j] * arms[i, j]
+        if not (length <= s[ARM_LIMIT]):
+            return BAD_X
+        if mean > best_mean or best < 0:
+            best = i
+            best_mean = mean
+    return best
+
+
+@jit
+def current_radius(s: Vector, dim: int) -> float:
+    """v_{t+1}, with radius_scale."""
+    t = s[ROUNDS] + 1.0
+    scale = linear_thompson_scale(t, float(dim), s[NOISE_SCALE], s[LOG_INVERSE_DELTA])
+    return s[RADIUS_SCALE] * scale
+
+
+@jit
+def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """Ridge regression."""
+    code = admit(s, M, x, reward, nu)
+    if code != OK:
+        return code
+    squared = measure(s, M, x)
+    code = learn(s, M, x.shape[0], squared, reward - predict(M), 1.0, 1.0, math.inf)
+    if code == OK:
+        s[RADIUS] = current_radius(s, x.shape[0])
+    return code
+
+
+class LinTS(PackedPolicy):
+    r"""Thompson sampling with ridge regression: the randomised baseline for light tails.
+
+    $$\tilde\theta_t \sim \mathcal N\left(\hat\theta_t,\ v_t^2 V_t^{-1}\right),\qquad
+      v_t = R\sqrt{9d\log\tfrac t\delta},\qquad
+      x_t = \operatorname*{argmax}_x x^\top\tilde\theta_t$$
+
+    For R-sub-Gaussian noise the regret is Õ(d^(3/2) sqrt(T)) with probability 1 - delta at
+    ``radius_scale=1``. Nothing bounds what one reward can do, as in :class:`heavytail.OFUL`.
+    O(d³ + n d) a round. A draw is a function of the seed and the round alone.
+
+    >>> import heavytail as ht
+    >>> policy = ht.LinTS(2, noise_scale=0.1, seed=1)
+    >>> policy.update([1.0, 0.0], reward=0.5)
+    >>> policy.theta
+    array([0.25, 0.  ])
+
+    Args:
+        dim: length of a feature vector.
+        noise_scale: R; ``tail.scale`` where only ``tail`` is given.
+        tail: taken for its scale alone, so that all policies can be built alike.
+        horizon: T, for delta = 1/T; 0.01 without it.
+        arm_bound: L >= ‖x‖; longer vectors are refused. None accepts any.
+        ridge: lambda.
+        delta: failure probability.
+        seed: of its draws.
+        radius_scale: multiplies v_t; 1 is the theory, 0 plays the best arm under the estimate.
+    """
+
+    name = "LinTS"
+    info = Info(
+        method="least squares, sampling",
+        reference="Agrawal and Goyal 2013",
+        regret="d^(3/2) sqrt(T)",
+        cost="O(1)",
+        storage="O(1)",
+        moment="sub-Gaussian",
+    )
+    select_kernel = staticmethod(select)
+    update_kernel = staticmethod(update)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        noise_scale: float | None = None,
+        tail: MomentBound | None = None,
+        horizon: int | None = None,
+        arm_bound: float | None = None,
+        ridge: float = 1.0,
+        delta: float | None = None,
+        seed: int = 0,
+        radius_scale: float = 0.1,
+    ) -> None:
+        self._start(dim, tail, horizon)
+        if noise_scale is None and tail is None:
+            raise ValueError(
+                "LinTS.noise_scale must be given (or tail, for its scale); got neither."
+            )
+        self._allocate(SLOTS, ridge=ridge, arm_bound=arm_bound, theta_bound=math.inf)
+        if delta is None:
+            delta = 0.01 if horizon is None else min(1.0 / horizon, 0.5)
+        s = self._s
+        scale = noise_scale if noise_scale is not None else self._nu
+        s[NOISE_SCALE] = check_number("LinTS.noise_scale", scale, least=0.0)
+        s[LOG_INVERSE_DELTA] = inverse_log("LinTS", delta)
+        s[RADIUS_SCALE] = check_number("LinTS.radius_scale", radius_scale, least=0.0)
+        s[RADIUS] = current_radius(s, self.dim)
+        self.reseed(seed)
+
+    def reseed(self, seed: int) -> None:
+        self._s[KEY] = check_count("LinTS.seed", seed, least=0) % 2**53
