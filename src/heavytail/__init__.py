@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from heavytail import checks, noise, tails
+    from heavytail import checks, control, noise, tails
     from heavytail.environments import LinearBandit
     from heavytail.estimators import AdaptiveHuberRegressor, OnePassHuberRegressor, OnlineRidge
     from heavytail.policies import (
@@ -70,7 +70,7 @@ _WHERE = {
     "simulate": "heavytail.simulation",
     "Results": "heavytail.simulation",
 }
-_MODULES = ("checks", "noise", "tails")
+_MODULES = ("checks", "control", "noise", "tails")
 
 __all__ = [
     "BMM",
@@ -96,6 +96,7 @@ __all__ = [
     "RobustUCB",
     "Uniform",
     "checks",
+    "control",
     "load",
     "make",
     "noise",

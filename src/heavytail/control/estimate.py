@@ -1,0 +1,173 @@
+"""The kernels of identification: one Huber step for all rows of Theta'.
+
+The state is the bandits' (s, M), :mod:`heavytail.kernels.layout`, with the n rows of Theta' as the
+last rows of M. Where the identifier is not one-pass H keeps every step, a row each: z, the target
+of the row of Theta' being fitted, and x_next.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from heavytail._typing import Matrix, Vector
+from heavytail.confidence import empirical_radius, oful_radius
+from heavytail.kernels.gram import shrink, transform
+from heavytail.kernels.huber import score
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import (
+    ARM_LIMIT,
+    BAD_REWARD,
+    BAD_X,
+    CLIPPED,
+    DIRECTION,
+    FEATURE,
+    GAIN,
+    LOG_DET,
+    OK,
+    OVERFLOW,
+    OWN,
+    RADIUS,
+    ROUNDS,
+    SCRATCH,
+)
+from heavytail.kernels.one_pass import LARGEST
+from heavytail.kernels.scale import NORMAL_CONSISTENCY, follow_typical
+
+__all__ = ["current_radius", "observe", "spread"]
+
+# --- slots of s, after the common ones
+SCALE: Final = OWN  # nu, the unit in which spreads are kept
+CLIP: Final = OWN + 1  # the threshold, in spreads
+SEEN: Final = OWN + 2  # residuals seen, all rows together, and one
+INSIDE: Final = OWN + 3  # of these, inside their threshold, and one
+RIDGE: Final = OWN + 4
+EXPLORATION: Final = OWN + 5
+PRIOR: Final = OWN + 6  # lambda S² / nu²
+LOG_INVERSE_DELTA: Final = OWN + 7
+NOISE_BOUND: Final = OWN + 8  # n L of the sub-Gaussian radius; 0 for the empirical one
+PRIOR_ROOT: Final = OWN + 9  # sqrt(lambda) S
+KEEPS: Final = OWN + 10  # 1 where every step is kept for refitting
+FRESH: Final = OWN + 11  # 1 where the batch estimate is that of all steps kept
+FIELDS: Final = OWN + 12  # then TYPICAL, STABILITY and ENERGY of each row
+TYPICAL: Final = 0  # running median of |residual| / nu
+STABILITY: Final = 1  # G_t, in nu²
+ENERGY: Final = 2  # sum of psi², in nu²
+PER_ROW: Final = 3
+
+SMALLEST: Final = 1e-3  # of the stated scale: no spread is ever smaller
+
+
+@jit
+def spread(s: Vector, row: int) -> float:
+    """The typical residual size of a row, as a standard deviation would be under a normal law."""
+    return s[SCALE] * NORMAL_CONSISTENCY * s[FIELDS + PER_ROW * row + TYPICAL]
+
+
+@jit
+def lay_feature(M: Matrix, x: Vector, u: Vector) -> float:
+    """z = (x, u) into the row FEATURE; return ‖z‖²."""
+    n = x.shape[0]
+    total = 0.0
+    for i in range(n):
+        M[FEATURE, i] = x[i]
+        total += x[i] * x[i]
+    for i in range(u.shape[0]):
+        M[FEATURE, n + i] = u[i]
+        total += u[i] * u[i]
+    return total
+
+
+@jit
+def lay_residuals(s: Vector, M: Matrix, y: Vector, growth: float) -> bool:
+    """y - Theta'z into the row SCRATCH; False where a row's step would leave the float range."""
+    first = M.shape[0] - y.shape[0]
+    for j in range(y.shape[0]):
+        residual = y[j]
+        for i in range(M.shape[1]):
+            residual -= M[first + j, i] * M[FEATURE, i]
+        M[SCRATCH, j] = residual
+        tau = s[CLIP] * spread(s, j) * math.sqrt(growth)
+        step = score(residual, tau) / growth
+        for i in range(M.shape[1]):
+            if not (abs(M[first + j, i] + step * M[DIRECTION, i]) <= LARGEST):
+                return False
+    return True
+
+
+@jit
+def learn_row(s: Vector, M: Matrix, row: int, n: int, squared: float, growth: float) -> None:
+    """One row's Huber step, its running spread and the terms of its radius."""
+    first = M.shape[0] - n
+    at = FIELDS + PER_ROW * row
+    residual = M[SCRATCH, row]
+    # The residual of a z of high leverage carries the estimate's own error: its spread is
+    # sqrt(growth) of the noise's, and so is its threshold.
+    reach = math.sqrt(growth)
+    tau = s[CLIP] * spread(s, row) * reach
+    psi = score(residual, tau)
+    for i in range(M.shape[1]):
+        M[first + row, i] += psi / growth * M[DIRECTION, i]
+    s[SEEN] += 1.0
+    if abs(residual) <= tau:
+        s[INSIDE] += 1.0
+    else:
+        s[CLIPPED] += 1.0
+    nu = s[SCALE]
+    s[at + STABILITY] += psi / nu * (psi / nu) * squared / growth
+    s[at + ENERGY] += psi / nu * (psi / nu)
+    size = abs(residual) / (reach * nu)
+    s[at + TYPICAL] = follow_typical(s[at + TYPICAL], size, s[ROUNDS] + 1.0, SMALLEST)
+
+
+@jit
+def current_radius(s: Vector, n: int) -> float:
+    """beta_t of {Theta : trace((Theta - Theta_t)' V_t (Theta - Theta_t)) <= beta_t²}."""
+    if s[NOISE_BOUND] > 0.0:
+        return oful_radius(s[LOG_DET], s[NOISE_BOUND], s[LOG_INVERSE_DELTA], s[PRIOR_ROOT])
+    total = 0.0
+    for j in range(n):
+        at = FIELDS + PER_ROW * j
+        beta = empirical_radius(
+            s[EXPLORATION],
+            s[PRIOR],
+            s[at + STABILITY],
+            s[at + ENERGY],
+            s[ROUNDS],
+            s[LOG_INVERSE_DELTA],
+        )
+        total += beta * beta
+    return s[SCALE] * math.sqrt(total)
+
+
+@jit
+def observe(s: Vector, M: Matrix, H: Matrix, x: Vector, u: Vector, y: Vector) -> int:
+    """Learn that (x, u) led to y. OK, or what was wrong, the state untouched. O((n + d)²)."""
+    n = y.shape[0]
+    if not (lay_feature(M, x, u) <= s[ARM_LIMIT]):
+        return BAD_X
+    for j in range(n):
+        if not (abs(y[j]) < math.inf):
+            return BAD_REWARD
+    squared = transform(M)
+    # 1/alpha_t, the share of residuals not clipped: V_t is then the Hessian of the Huber loss, and
+    # the step a Newton step. Without a clip it is 1 to the bit.
+    weight = s[INSIDE] / s[SEEN]
+    growth = 1.0 + weight * squared
+    if not (growth <= LARGEST) or not lay_residuals(s, M, y, growth):
+        return OVERFLOW
+    for j in range(n):
+        learn_row(s, M, j, n, squared, growth)
+    shrink(M, weight / growth)
+    if s[KEEPS] == 1.0:
+        at = int(s[ROUNDS])
+        for i in range(M.shape[1]):
+            H[at, i] = M[FEATURE, i]
+        for j in range(n):
+            H[at, M.shape[1] + 1 + j] = y[j]
+        s[FRESH] = 0.0
+    s[ROUNDS] += 1.0
+    s[GAIN] = weight / growth
+    s[LOG_DET] += math.log(growth)
+    s[RADIUS] = current_radius(s, n)
+    return OK

@@ -1,0 +1,373 @@
+"""Identifying x_{t+1} = Theta' z_t + w, z = (x, u), online: one-pass Huber, ridge, batch Huber.
+
+All n rows of Theta' share one inverse Gram matrix, so a step costs O((n + d)²) once and O(n + d) a
+row, whatever t is. The kernels and radii are the bandits' own.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._validate import check_count, check_number
+from heavytail.control.estimate import (
+    CLIP,
+    EXPLORATION,
+    FIELDS,
+    FRESH,
+    INSIDE,
+    KEEPS,
+    LOG_INVERSE_DELTA,
+    NOISE_BOUND,
+    PER_ROW,
+    PRIOR,
+    PRIOR_ROOT,
+    RIDGE,
+    SCALE,
+    SEEN,
+    TYPICAL,
+    current_radius,
+    observe,
+    spread,
+)
+from heavytail.kernels.batch import extra_rows, newton
+from heavytail.kernels.layout import ARM_LIMIT, CLIPPED, INVERSE, LOG_DET, RADIUS, ROUNDS, rows
+from heavytail.kernels.scale import NORMAL_CONSISTENCY
+from heavytail.policies.base import UNBOUNDED, inverse_log
+
+__all__ = ["BatchHuberIdentifier", "Identifier", "RidgeIdentifier", "SystemIdentifier"]
+
+NO_GROUP = -1  # of rows: the batch fit takes them all
+
+
+class Identifier(ABC):
+    """What the three identifiers share: they learn from (x, u, x_next) and know how sure they
+    are.
+
+    The confidence set is {Theta : trace((Theta - Theta_t)' V_t (Theta - Theta_t)) <= radius²}.
+    """
+
+    name: ClassVar[str]
+    n: int
+    d: int
+
+    def _allocate(self, n: int, d: int, scale: float, clip: float, ridge: float) -> None:
+        where = type(self).__name__
+        self.n = check_count(f"{where}.n", n)
+        self.d = check_count(f"{where}.d", d)
+        size = self.n + self.d
+        s = self._s = np.zeros(FIELDS + PER_ROW * self.n)
+        self._M = np.zeros((rows(size) + extra_rows(size) + self.n, size))
+        self._H = np.zeros((0, size + 1 + self.n))
+        s[RIDGE] = check_number(f"{where}.ridge", ridge, above=0.0)
+        s[SCALE] = check_number(f"{where}.scale", scale, above=0.0)
+        s[CLIP] = check_number(f"{where}.clip", clip, above=0.0, infinite=True)
+        s[ARM_LIMIT] = UNBOUNDED
+        s[SEEN] = s[INSIDE] = 1.0
+        self._M[INVERSE : INVERSE + size] = np.eye(size) / ridge
+        # To begin with, the stated scale is believed.
+        s[FIELDS + TYPICAL :: PER_ROW] = 1.0 / NORMAL_CONSISTENCY
+
+    def _set_empirical(self, exploration: float, delta: float, theta_bound: float) -> None:
+        where = type(self).__name__
+        s = self._s
+        bound = check_number(f"{where}.theta_bound", theta_bound, above=0.0)
+        s[EXPLORATION] = check_number(f"{where}.exploration", exploration, least=0.0)
+        s[PRIOR] = s[RIDGE] * bound**2 / s[SCALE] ** 2
+        s[LOG_INVERSE_DELTA] = inverse_log(where, delta)
+        s[RADIUS] = current_radius(s, self.n)
+
+    @property
+    @abstractmethod
+    def one_pass(self) -> bool:
+        """Whether memory and the cost of a step stay the same however long it runs."""
+
+    @property
+    def packed(self) -> tuple[Vector, Matrix, Matrix]:
+        """The arrays the kernels work on."""
+        return (self._s, self._M, self._H)
+
+    def reserve(self, steps: int) -> None:
+        """Make room for ``steps`` more steps where they are kept."""
+        if self._s[KEEPS] == 1.0 and self.steps + steps > self._H.shape[0]:
+            larger = np.zeros((max(self.steps + steps, 2 * self._H.shape[0]), self._H.shape[1]))
+            larger[: self.steps] = self._H[: self.steps]
+            self._H = larger
+
+    def update(self, x: ArrayLike, u: ArrayLike, x_next: ArrayLike) -> None:
+        """Learn that state ``x`` and input ``u`` led to ``x_next``."""
+        where = type(self).__name__ + ".update"
+        x, y = as_state(x, self.n, where, "x"), as_state(x_next, self.n, where, "x_next")
+        u = as_state(u, self.d, where, "u")
+        self.reserve(1)
+        code = observe(self._s, self._M, self._H, x, u, y)
+        if code < 0:
+            raise refusal(code, where, x, u, y)
+
+    def refit(self) -> None:
+        """Make the estimate that of everything kept; nothing to do for a one-pass identifier."""
+        s, size = self._s, self.n + self.d
+        if s[KEEPS] == 0.0 or s[FRESH] == 1.0:
+            return
+        for j in range(self.n):
+            self._H[: self.steps, size] = self._H[: self.steps, size + 1 + j]
+            tau = float(s[CLIP] * spread(s, j))
+            at = self._M.shape[0] - self.n + j
+            newton(
+                self._M, self._H, self.steps, at, s[RIDGE], math.inf, tau, False, NO_GROUP, NO_GROUP
+            )
+        s[FRESH] = 1.0
+
+    @property
+    def theta(self) -> FloatArray:
+        """The estimate of Theta*, a copy, (n + d, n): x_next is theta' z plus noise."""
+        self.refit()
+        return self._M[-self.n :].T.copy()
+
+    @property
+    def A(self) -> FloatArray:
+        """The estimate of A."""
+        return self.theta.T[:, : self.n].copy()
+
+    @property
+    def B(self) -> FloatArray:
+        """The estimate of B."""
+        return self.theta.T[:, self.n :].copy()
+
+    @property
+    def steps(self) -> int:
+        """Steps learned so far."""
+        return int(self._s[ROUNDS])
+
+    @property
+    def radius(self) -> float:
+        """beta_t of the confidence set."""
+        return float(self._s[RADIUS])
+
+    @property
+    def log_det(self) -> float:
+        """log det V_t - log det V_0: what has been learned, in nats."""
+        return float(self._s[LOG_DET])
+
+    @property
+    def inverse_gram(self) -> FloatArray:
+        """V_t^-1, a copy."""
+        size = self.n + self.d
+        return self._M[INVERSE : INVERSE + size].copy()
+
+    @property
+    def spread(self) -> FloatArray:
+        """The typical size of each row's residual, as a standard deviation is of a normal's."""
+        return np.array([spread(self._s, j) for j in range(self.n)])
+
+    @property
+    def clipped(self) -> int:
+        """Residuals beyond their threshold so far, all rows together."""
+        return int(self._s[CLIPPED])
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of everything it remembers; what it has merely reserved does not count."""
+        kept = self.steps * self._H.itemsize * self._H.shape[1] if self._s[KEEPS] == 1.0 else 0
+        return int(self._s.nbytes + self._M.nbytes + kept)
+
+    def contains(self, theta: ArrayLike) -> bool:
+        """Whether ``theta``, (n + d, n), lies in the confidence set."""
+        gap = np.asarray(theta, dtype=np.float64) - self.theta
+        squared = float(np.trace(gap.T @ np.linalg.solve(self.inverse_gram, gap)))
+        return squared <= self.radius**2
+
+    def error(self, theta: ArrayLike) -> float:
+        """‖Theta_t - theta‖, the Frobenius distance."""
+        return float(np.linalg.norm(self.theta - np.asarray(theta, dtype=np.float64)))
+
+
+class SystemIdentifier(Identifier):
+    r"""One-pass Huber identification: O((n + d)²) a step, nothing of the past kept.
+
+    $$\Theta_{j} \leftarrow \Theta_{j} + V_t^{-1} z_t\,
+      \psi_{\tau_{t,j}}\bigl(x_{t+1,j} - \Theta_j^\top z_t\bigr),\qquad
+      V_t = \lambda I + \sum_{s\le t} \frac{z_s z_s^\top}{\alpha_s}$$
+
+    with psi the clip to ±tau, tau = ``clip`` times the row's running spread times
+    sqrt(1 + ‖z‖²_{V^-1}/alpha), and 1/alpha the share of residuals not clipped so far. It is the
+    bandits' one-pass step with three differences, all for the sake of z = (x, u) being heavy-tailed
+    itself. No z is weighted down, because the largest, which follow the largest w, say most about
+    the system. A residual at such a z also carries the estimate's error times z, so its threshold
+    grows with its leverage. And V is the Hessian of the Huber loss rather than of the squared one.
+
+    No theorem covers it: the samples are dependent and ‖z‖ is unbounded. Under noise that is not
+    symmetric the clip shifts every row's mean; z averages to zero in a stable loop, so Theta is
+    hardly moved by that. The confidence set leaves the bias out.
+
+    >>> import heavytail as ht
+    >>> identifier = ht.control.SystemIdentifier(1, 1)
+    >>> identifier.update([1.0], [0.0], [1e12])
+    >>> bool(abs(identifier.theta).max() < 2.0)
+    True
+
+    Args:
+        n: length of the state.
+        d: length of the input.
+        scale: a guess at the size of the noise; a wrong one corrects itself.
+        clip: threshold in spreads of the residual; ``math.inf`` never clips, and the identifier is
+            recursive ridge regression exactly.
+        ridge: lambda.
+        exploration: factor of the radius, :func:`heavytail.confidence.empirical_radius` row by row.
+        delta: failure probability that the radius is computed for.
+        theta_bound: a guess at the length of a row of Theta*', used in the radius alone.
+    """
+
+    name = "one-pass Huber"
+
+    def __init__(
+        self,
+        n: int,
+        d: int,
+        *,
+        scale: float = 1.0,
+        clip: float = 1.2,
+        ridge: float = 1.0,
+        exploration: float = 1.0,
+        delta: float = 0.01,
+        theta_bound: float = 1.0,
+    ) -> None:
+        self._allocate(n, d, scale, clip, ridge)
+        self._set_empirical(exploration, delta, theta_bound)
+
+    @property
+    def one_pass(self) -> bool:
+        return True
+
+
+class RidgeIdentifier(Identifier):
+    r"""Recursive ridge regression: what adaptive control uses. O((n + d)²) a step.
+
+    $$\Theta_t = V_t^{-1}\sum_s z_s x_{s+1}^\top,\qquad
+      \beta_t = nL\sqrt{\log\frac{\det V_t}{\det\lambda I} + 2\log\frac1\delta}
+      + \sqrt\lambda S$$
+
+    For component-wise L-sub-Gaussian noise Theta* lies in the set at all times with probability
+    1 - delta (Abbasi-Yadkori and Szepesvari, COLT 2011, Theorem 1). Heavy-tailed noise has no L.
+
+    >>> import heavytail as ht
+    >>> identifier = ht.control.RidgeIdentifier(1, 1)
+    >>> identifier.update([1.0], [0.0], [1.0])
+    >>> identifier.theta.ravel()
+    array([0.5, 0. ])
+
+    Args:
+        n: length of the state.
+        d: length of the input.
+        noise_bound: L.
+        ridge: lambda.
+        delta: failure probability.
+        theta_bound: S >= the Frobenius norm of Theta*.
+    """
+
+    name = "ridge"
+
+    def __init__(
+        self,
+        n: int,
+        d: int,
+        *,
+        noise_bound: float = 1.0,
+        ridge: float = 1.0,
+        delta: float = 0.01,
+        theta_bound: float = 1.0,
+    ) -> None:
+        self._allocate(n, d, 1.0, math.inf, ridge)
+        bound = check_number("RidgeIdentifier.noise_bound", noise_bound, above=0.0)
+        self._s[NOISE_BOUND] = self.n * bound
+        self._s[LOG_INVERSE_DELTA] = inverse_log("RidgeIdentifier", delta)
+        size = check_number("RidgeIdentifier.theta_bound", theta_bound, above=0.0)
+        self._s[PRIOR_ROOT] = math.sqrt(ridge) * size
+        self._s[RADIUS] = current_radius(self._s, self.n)
+
+    @property
+    def one_pass(self) -> bool:
+        return True
+
+
+class BatchHuberIdentifier(Identifier):
+    r"""Huber regression on everything seen, solved anew whenever it is asked for. O(t) memory.
+
+    $$\Theta_{j} = \operatorname*{argmin}_\theta\ \tfrac\lambda2\|\theta\|^2 +
+      \sum_{s\le t}\ell_{\tau_j}\bigl(x_{s+1,j} - \theta^\top z_s\bigr)$$
+
+    The yardstick of :class:`SystemIdentifier`: the same thresholds (running spreads, without the
+    leverage) and no shortcut. Solved exactly, from the last estimate on; a step that is not
+    asked about costs what a one-pass step does.
+
+    >>> import heavytail as ht
+    >>> identifier = ht.control.BatchHuberIdentifier(1, 1)
+    >>> identifier.update([1.0], [0.0], [1.0])
+    >>> identifier.one_pass
+    False
+
+    Args:
+        n: length of the state.
+        d: length of the input.
+        scale: a guess at the size of the noise; a wrong one corrects itself.
+        clip: threshold in spreads of the residual.
+        ridge: lambda.
+        exploration: factor of the radius.
+        delta: failure probability that the radius is computed for.
+        theta_bound: a guess at the length of a row of Theta*', used in the radius alone.
+
+    Note: V_t and the radius are the one-pass identifier's; the set is put around this estimate.
+    """
+
+    name = "batch Huber"
+
+    def __init__(
+        self,
+        n: int,
+        d: int,
+        *,
+        scale: float = 1.0,
+        clip: float = 1.2,
+        ridge: float = 1.0,
+        exploration: float = 1.0,
+        delta: float = 0.01,
+        theta_bound: float = 1.0,
+    ) -> None:
+        self._allocate(n, d, scale, clip, ridge)
+        self._s[KEEPS] = 1.0
+        self._set_empirical(exploration, delta, theta_bound)
+
+    @property
+    def one_pass(self) -> bool:
+        return False
+
+
+def as_state(value: ArrayLike, size: int, where: str, name: str) -> FloatArray:
+    """``value`` as a float64 vector of length ``size``, or refuse it by name."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiu" or array.shape != (size,):
+        raise ValueError(
+            f"{where}: {name} must be {size} numbers; "
+            f"got shape {array.shape} of dtype {array.dtype}."
+        )
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def refusal(code: int, where: str, x: FloatArray, u: FloatArray, y: FloatArray) -> ValueError:
+    """The error for a step that :func:`observe` refused."""
+    for name, vector in (("x", x), ("u", u), ("x_next", y)):
+        bad = np.flatnonzero(~np.isfinite(vector))
+        if bad.size:
+            return ValueError(
+                f"{where}: {name} must be finite; got {vector[bad[0]]} at {bad[0]}. "
+                "Nothing was learned."
+            )
+    return ValueError(
+        f"{where}: a step of size {max(np.abs(v).max() for v in (x, u, y)):.3g} would take the "
+        "estimate out of the floating-point range. Nothing was learned; change the unit."
+    )

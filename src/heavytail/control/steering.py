@@ -1,0 +1,289 @@
+"""The kernels of the controllers: act, learn, and from time to time choose a model and its gain.
+
+A controller's own state is ``c``, a vector of scalars, ``W``, the stack of
+:mod:`heavytail.kernels.riccati` with two slots more for the gain in use and the fallback, ``room``
+for equations, and ``F`` (5 n + d, n + d) for models; its identifier's is (s, M, H). Choosing is
+rare and its kernels are long, so the loop leaves compiled code for it and each is compiled once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from heavytail._typing import Matrix, Vector
+from heavytail.control.estimate import observe, spread
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import INVERSE, LOG_DET, OK, RADIUS
+from heavytail.kernels.random import normal, uniform
+from heavytail.kernels.riccati import (
+    GAIN,
+    SLOTS,
+    VALUE,
+    A,
+    B,
+    cholesky,
+    gradient,
+    lyapunov,
+    optimal_gain,
+    trace,
+)
+
+__all__ = ["act", "choose_estimate", "choose_optimist", "choose_sample", "learn"]
+
+DUE: Final = 1  # what a kernel answers where a new gain is to be chosen
+
+# --- slots of W after the Riccati equation's
+KEPT: Final = SLOTS  # the gain in use
+FALLBACK: Final = SLOTS + 1
+STACK: Final = SLOTS + 2
+
+# --- slots of c
+STEPS: Final = 0  # t, steps learned
+WARMUP: Final = 1  # steps of fallback and full excitation to begin with
+EXCITATION: Final = 2  # standard deviation of the excitation, in the warm-up
+AFTER: Final = 3  # ... and its factor afterwards
+DECAY: Final = 4  # ... which falls as a power of t
+NEXT: Final = 5  # no new gain before this step
+EPOCH: Final = 6  # least steps between two
+GROWTH: Final = 7  # ... and their share of t
+DOUBLING: Final = 8  # log det V must have grown by this since the last
+LAST_LOG_DET: Final = 9
+STATE_LIMIT: Final = 10  # in sizes of the noise times log t
+GAIN_LIMIT: Final = 11
+DIVERGING: Final = 12  # 1 while the state was caught and the fallback holds it
+REFUSED: Final = 13  # 1 while the last model gave no usable gain
+FALLBACKS: Final = 14  # times the state was caught
+FALLBACK_STEPS: Final = 15  # steps the fallback steered after the warm-up, for either reason
+REFUSALS: Final = 16
+REFRESHES: Final = 17
+KEY: Final = 18  # of the controller's own randomness
+RADIUS_SCALE: Final = 19
+THETA_LIMIT: Final = 20  # largest squared Frobenius norm of a model that optimism may take
+SCALARS: Final = 21
+
+CALM: Final = 0.5  # of the limit: below it the fallback hands back
+OPTIMISM_STEPS: Final = 10  # of the search for the cheapest model
+HALVINGS: Final = 4  # of a step that does not help
+WORTHWHILE: Final = 1e-3  # relative decrease of trace P below which the search stops
+TRIES: Final = 10  # samples drawn until one has a gain
+
+
+@jit
+def state_limit(c: Vector, s: Vector, n: int) -> float:
+    """The length of a state past which it counts as diverging: limit · ‖spreads‖ · log(e + t)."""
+    total = 0.0
+    for j in range(n):
+        total += spread(s, j) * spread(s, j)
+    return c[STATE_LIMIT] * math.sqrt(total) * math.log(math.e + c[STEPS])
+
+
+@jit
+def watch(c: Vector, s: Vector, x: Vector) -> None:
+    """Catch a diverging state, or release it: then the next step chooses anew."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += x[i] * x[i]
+    size = math.sqrt(total)
+    limit = state_limit(c, s, x.shape[0])
+    if c[DIVERGING] == 0.0 and not (size <= limit):
+        c[DIVERGING] = 1.0
+        c[FALLBACKS] += 1.0
+    elif c[DIVERGING] == 1.0 and size <= CALM * limit:
+        c[DIVERGING] = 0.0
+        c[NEXT] = c[STEPS]
+        c[LAST_LOG_DET] = -math.inf
+
+
+@jit
+def act(c: Vector, W: Matrix, s: Vector, x: Vector, u: Vector) -> None:
+    """u = K x + excitation, K the gain in use or the fallback."""
+    watch(c, s, x)
+    t = c[STEPS]
+    warm = t < c[WARMUP]
+    safe = warm or c[DIVERGING] == 1.0 or c[REFUSED] == 1.0
+    if safe and not warm:
+        c[FALLBACK_STEPS] += 1.0
+    slot = FALLBACK if safe else KEPT
+    size = c[EXCITATION]
+    if not warm:
+        size *= c[AFTER] * (t - c[WARMUP] + 1.0) ** -c[DECAY]
+    for i in range(u.shape[0]):
+        total = size * normal(int(c[KEY]), int(t), i) if size > 0.0 else 0.0
+        for j in range(x.shape[0]):
+            total += W[slot, i, j] * x[j]
+        u[i] = total
+
+
+@jit
+def lay_model(W: Matrix, F: Matrix, M: Matrix, n: int, first: int) -> float:
+    """A and B of W = the estimate plus the offset in rows first.. of F (none where negative); its
+    ‖.‖².
+    """
+    base = M.shape[0] - n
+    total = 0.0
+    for i in range(n):
+        for j in range(M.shape[1]):
+            value = M[base + i, j]
+            if first >= 0:
+                value += F[first + i, j]
+            total += value * value
+            if j < n:
+                W[A, i, j] = value
+            else:
+                W[B, i, j - n] = value
+    return total
+
+
+@jit
+def choose_estimate(
+    c: Vector, W: Matrix, room: Matrix, F: Matrix, s: Vector, M: Matrix, n: int
+) -> bool:
+    """Certainty equivalence: the gain of the estimate."""
+    lay_model(W, F, M, n, -1)
+    return optimal_gain(W, room)
+
+
+@jit
+def lay_extreme(F: Matrix, M: Matrix, n: int, radius: float) -> bool:
+    """Rows 2n.. of F: the point of the ellipsoid furthest against the gradient in rows n..2n."""
+    size = M.shape[1]
+    total = 0.0
+    for i in range(n):
+        for j in range(size):
+            value = 0.0
+            for k in range(size):
+                value += M[INVERSE + j, k] * F[n + i, k]
+            F[2 * n + i, j] = value
+            total += value * F[n + i, j]
+    if not (0.0 < total < math.inf):
+        return False
+    for i in range(n):
+        for j in range(size):
+            F[2 * n + i, j] *= -radius / math.sqrt(total)
+    return True
+
+
+@jit
+def improve(c: Vector, W: Matrix, room: Matrix, F: Matrix, M: Matrix, n: int, best: float) -> float:
+    """Move the offset (rows 0..n of F) towards the extreme point as far as trace P falls; its new
+    value, or ``best`` where no step helps.
+    """
+    share = 1.0
+    for _ in range(HALVINGS):
+        for i in range(n):
+            for j in range(M.shape[1]):
+                F[3 * n + i, j] = (1.0 - share) * F[i, j] + share * F[2 * n + i, j]
+        length = lay_model(W, F, M, n, 3 * n)
+        if length <= c[THETA_LIMIT] and optimal_gain(W, room):
+            value = trace(W, VALUE)
+            if value < best * (1.0 - WORTHWHILE):
+                for i in range(n):
+                    for j in range(M.shape[1]):
+                        F[i, j] = F[3 * n + i, j]
+                return value
+        share *= 0.5
+    return best
+
+
+@jit
+def choose_optimist(
+    c: Vector, W: Matrix, room: Matrix, F: Matrix, s: Vector, M: Matrix, n: int
+) -> bool:
+    """OFU-LQ: the gain of the cheapest model found in the confidence set, by Frank-Wolfe steps."""
+    for i in range(n):
+        for j in range(M.shape[1]):
+            F[i, j] = 0.0
+    lay_model(W, F, M, n, 0)
+    if not optimal_gain(W, room):
+        return False
+    best = trace(W, VALUE)
+    radius = c[RADIUS_SCALE] * s[RADIUS]
+    for _ in range(OPTIMISM_STEPS):
+        if not lyapunov(W, n):
+            break
+        gradient(W, n, F, n)
+        if not lay_extreme(F, M, n, radius):
+            break
+        value = improve(c, W, room, F, M, n, best)
+        if value >= best:
+            break
+        best = value
+    lay_model(W, F, M, n, 0)
+    return optimal_gain(W, room)
+
+
+@jit
+def lay_sample(c: Vector, F: Matrix, M: Matrix, n: int, radius: float, attempt: int) -> None:
+    """Rows 0..n of F: an offset drawn uniformly from the ellipsoid; rows 2n.. hold the factor of
+    V^-1.
+    """
+    size = M.shape[1]
+    key = int(c[KEY]) + 1
+    first = (n * size + 1) * attempt
+    total = 0.0
+    for i in range(n):
+        for j in range(size):
+            F[n + i, j] = normal(key, int(c[STEPS]), first + i * size + j)
+            total += F[n + i, j] * F[n + i, j]
+    depth = uniform(key, int(c[STEPS]), 2 * (first + n * size)) ** (1.0 / (n * size))
+    for i in range(n):
+        for j in range(size):
+            value = 0.0
+            for k in range(j + 1):
+                value += F[2 * n + j, k] * F[n + i, k]
+            F[i, j] = radius * depth / math.sqrt(total) * value
+
+
+@jit
+def choose_sample(
+    c: Vector, W: Matrix, room: Matrix, F: Matrix, s: Vector, M: Matrix, n: int
+) -> bool:
+    """Thompson sampling: the gain of a model drawn from the confidence set."""
+    size = M.shape[1]
+    L = F[2 * n :]
+    if not cholesky(M, INVERSE, size, L):
+        return choose_estimate(c, W, room, F, s, M, n)
+    for attempt in range(TRIES):
+        lay_sample(c, F, M, n, c[RADIUS_SCALE] * s[RADIUS], attempt)
+        if lay_model(W, F, M, n, 0) <= c[THETA_LIMIT] and optimal_gain(W, room):
+            return True
+    return choose_estimate(c, W, room, F, s, M, n)
+
+
+@jit
+def keep_gain(c: Vector, W: Matrix, d: int, n: int, found: bool) -> None:
+    """Take the gain just computed into use, or refuse it: then the fallback steers."""
+    total = 0.0
+    if found:
+        for i in range(d):
+            for j in range(n):
+                total += W[GAIN, i, j] * W[GAIN, i, j]
+    c[REFRESHES] += 1.0
+    if not found or not (total <= c[GAIN_LIMIT] * c[GAIN_LIMIT]):
+        c[REFUSED] = 1.0
+        c[REFUSALS] += 1.0
+        return
+    c[REFUSED] = 0.0
+    for i in range(d):
+        for j in range(n):
+            W[KEPT, i, j] = W[GAIN, i, j]
+
+
+@jit
+def learn(c: Vector, s: Vector, M: Matrix, H: Matrix, x: Vector, u: Vector, y: Vector) -> int:
+    """Learn one step: OK, DUE where a new gain is to be chosen now, or what was wrong."""
+    code = observe(s, M, H, x, u, y)
+    if code != OK:
+        return code
+    c[STEPS] += 1.0
+    t = c[STEPS]
+    grown = s[LOG_DET] - c[LAST_LOG_DET] >= c[DOUBLING]
+    return DUE if t >= c[WARMUP] and t >= c[NEXT] and grown else OK
+
+
+@jit
+def postpone(c: Vector, s: Vector) -> None:
+    """Set when the next gain is due."""
+    c[NEXT] = c[STEPS] + max(c[EPOCH], c[GROWTH] * c[STEPS])
+    c[LAST_LOG_DET] = s[LOG_DET]
