@@ -230,7 +230,7 @@ def test_save_load_and_continue_equals_never_having_stopped(name: str, tmp_path:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_compiled_engine_plays_as_the_reference_does(name: str) -> None:
-    world = ht.LinearBandit(2, arms=5, noise=ht.noise.StudentT(1.8))
+    world = ht.LinearBandit(2, arms=5, noise=ht.noise.StudentT(2.1))
     policy = MAKERS[name]()
     runs = [
         ht.simulate([policy], world, rounds=120, trials=1, seed=3, engine=engine, jobs=1)

@@ -12,7 +12,7 @@ TAIL = ht.MomentBound(1.5, 2.0)
 WORLDS = {
     "pool": ht.LinearBandit(2, 20, ht.noise.StudentT(2.1)),
     "part": ht.LinearBandit(3, 20, ht.noise.StudentT(1.7), offered=8),
-    "fresh": ht.LinearBandit(2, 10, ht.noise.Pareto(1.5), fresh=True),
+    "fresh": ht.LinearBandit(2, 10, ht.noise.Pareto(1.6), fresh=True),
     "scaled": ht.LinearBandit(5, 10, ht.noise.Scaled(ht.noise.StudentT(1.7), 1.5)),
 }
 

@@ -7,6 +7,7 @@ begins as a shorter one.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -68,6 +69,7 @@ class Environment(ABC):
     dim: int
     symmetric: bool = True
     fixed_arms: bool = True
+    tail_index: float = math.inf  # moments of the noise of every order below this are finite
 
     @abstractmethod
     def deal(self, seed: np.random.SeedSequence) -> Iterator[Block]:
@@ -82,14 +84,28 @@ class Environment(ABC):
             if left <= 0:
                 return
 
-    def broken_needs(self, policy: object) -> list[str]:
-        """Assumptions that ``policy`` declares and this world breaks, in words."""
+    def broken_needs(self, policy: object, rounds: int | None = None) -> list[str]:
+        """Assumptions that ``policy`` declares and this world breaks, in words.
+
+        What can be told from the outside: the tail, symmetry, arms that stay, and, where
+        ``rounds`` is given, the horizon. Whether a stated scale is large enough is left to the
+        user: papers state smaller ones on purpose.
+        """
         info = getattr(policy, "info", None)
         if info is None:
             return []
         broken = []
+        if info.moment == "sub-Gaussian" and self.tail_index < math.inf:
+            broken.append("sub-Gaussian noise")
+        tail = getattr(policy, "tail", None)
+        if info.moment in ("central", "raw") and tail is not None:
+            if not (tail.order < self.tail_index or tail.order == self.tail_index == 2.0):
+                broken.append(f"a finite {info.moment} moment of order {tail.order:g}")
         if info.symmetric and not self.symmetric:
             broken.append("symmetric noise")
         if (info.repeats or info.fixed_arms) and not self.fixed_arms:
             broken.append("arms that can be played again")
+        horizon = getattr(policy, "horizon", None)
+        if info.horizon and rounds is not None and horizon is not None and rounds > horizon:
+            broken.append(f"at most {horizon} rounds, its horizon (got {rounds})")
         return broken

@@ -70,6 +70,7 @@ class LinearBandit(Environment):
             )
         self.fresh = bool(fresh)
         self.symmetric = noise.symmetric
+        self.tail_index = noise.index
         self.fixed_arms = not fresh and (self.offered is None or self.offered == self.arms)
 
     def __repr__(self) -> str:

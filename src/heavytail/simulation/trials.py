@@ -65,9 +65,9 @@ def simulate(
                 f"simulate: policy {name!r} has dim={policy.dim}, "
                 f"the world has dim={environment.dim}."
             )
-        for need in environment.broken_needs(policy):
+        for need in environment.broken_needs(policy, rounds):
             warnings.warn(
-                f"{name} assumes {need}, which {environment!r} does not have.", stacklevel=2
+                f"{name} assumes {need}, which does not hold in {environment!r}.", stacklevel=2
             )
     work = [(name, trial) for trial in range(trials) for name in named]
     with progress_bar(progress, "simulating", len(work)) as bar:
