@@ -7,8 +7,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+import heavytail as ht
 from heavytail import cli
+from heavytail.experiments.userfile import read
 
+DOCS = Path(__file__).parent.parent / "docs"
 GOOD = """
 rounds = 300
 trials = 2
@@ -85,6 +88,32 @@ def test_a_file_with_a_grid_and_a_policy_of_ones_own_runs(
     assert len(table) == 6
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "The grid of OFUL, tuned" in page
+
+
+def documented(page: str, language: str) -> str:
+    """The first block of code of a page."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return text.split(f"```{language}\n", 1)[1].split("```", 1)[0]
+
+
+def test_the_documented_file_is_accepted(tmp_path: Path) -> None:
+    asked = read(write(tmp_path, documented("howto/run.md", "toml")))
+    assert [one.name for one in asked.policies] == ["Hvt-UCB", "OFUL, tuned", "CRTM"]
+    assert [one.name for one in asked.worlds] == ["skewed", "varying"]
+
+
+def test_the_documented_policy_passes_the_checks_and_gets_into_the_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "winsor.py").write_text(documented("developer/new_policy.md", "python"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    policy = ht.make("winsor:Winsor", dim=3, tail=ht.MomentBound(1.5, 1.0))
+    ht.checks.check_policy(policy)
+    small = ["--trials", "2", "--rounds", "200", "--jobs", "1", "--out", "out"]
+    assert cli.main(["reproduce", "student", "--policy", "winsor:Winsor", *small]) == 0
+    names = pq.read_table("out/regret.parquet")["policy"].to_pylist()
+    assert names.count("Winsor") == 4
 
 
 @pytest.mark.parametrize(
