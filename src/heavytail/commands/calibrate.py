@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 __all__ = ["add_arguments", "run"]
+
+MARK = "<!-- heavytail calibrate -->"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--trials", type=int, default=10, metavar="N", help="trials a world (10)")
     parser.add_argument("--jobs", type=int, metavar="J", help="trials at once (all cores)")
+    parser.add_argument("--write", metavar="PAGE", help="put the tables into this Markdown page")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -21,5 +25,13 @@ def run(args: argparse.Namespace) -> int:
     from heavytail.experiments.calibration import calibrate
 
     outcome = calibrate(rounds=args.rounds, trials=args.trials, jobs=args.jobs)
-    print(outcome.markdown())
+    tables = outcome.markdown()
+    print(tables)
+    if args.write:
+        page = Path(args.write)
+        head, mark, _ = page.read_text().partition(MARK)
+        if not mark:
+            raise ValueError(f"{page} has no line {MARK!r} after which the tables could stand.")
+        size = f"{args.trials} trials of {args.rounds:,} rounds a world."
+        page.write_text(f"{head}{MARK}\n\n{size}\n\n{tables}\n")
     return 0
