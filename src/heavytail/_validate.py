@@ -156,7 +156,7 @@ def _vector_problem(x: FloatArray, limit: float) -> str:
     bad = np.flatnonzero(~np.isfinite(x))
     if bad.size:
         return f"must be finite; got {x[bad[0]]} at feature {bad[0]}."
-    norm, bound = float(np.linalg.norm(x)), math.sqrt(limit)
+    norm, bound = math.hypot(*x), math.sqrt(limit)  # hypot does not overflow where a square would
     if not norm * norm <= limit:
         return (
             f"has norm {norm:.6g}, above the bound {bound:.6g}. "

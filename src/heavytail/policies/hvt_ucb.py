@@ -74,7 +74,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
         spread = nu * NORMAL_CONSISTENCY * s[TYPICAL]
         sigma = max(spread, width)
         tau = s[CLIP] * spread / sigma
-    z = residual / sigma
+    z = residual / sigma if squared > 0.0 else 0.0  # x = 0 says nothing about theta
     code = learn(s, M, x.shape[0], squared, z, sigma, alpha, tau)
     if code != OK:
         return code
