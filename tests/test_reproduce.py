@@ -11,8 +11,9 @@ import pytest
 import heavytail as ht
 from heavytail import cli
 from heavytail.experiments.catalogue import ELEVEN, SETTINGS, setting
-from heavytail.experiments.protocol import entries, entry_units
+from heavytail.experiments.protocol import entries, entry_units, grid_of, policy_names
 from heavytail.experiments.store import Store, complete
+from heavytail.policies import ALL
 
 SMALL = ["--trials", "2", "--rounds", "300", "--jobs", "1"]
 
@@ -84,3 +85,13 @@ def test_a_policy_travels_to_another_process_with_all_it_learned() -> None:
     twin = pickle.loads(pickle.dumps(policy))
     for name, array in policy.state_arrays().items():
         np.testing.assert_array_equal(array, twin.state_arrays()[name])
+
+
+def test_every_policy_can_be_built_for_every_setting_in_every_variant() -> None:
+    names = policy_names(everyone=True)
+    assert {kind.__name__ for kind in ALL} == set(names)
+    for world in SETTINGS:
+        found = entries(world, names, world.rounds, {})
+        assert {entry.variant for entry in found} == {"untuned", "theory"}
+        for name in names:
+            assert len(grid_of(name)) in (0, 9, 45)

@@ -23,6 +23,7 @@ from heavytail.experiments.catalogue import Setting
 from heavytail.experiments.units import Unit, chunks
 from heavytail.policies import ALL, Policy, make
 from heavytail.policies.build import find
+from heavytail.tails import MomentBound
 
 __all__ = [
     "PAPER",
@@ -35,6 +36,7 @@ __all__ = [
     "grid_of",
     "policy_names",
     "read_tuned",
+    "told",
     "weight_of",
 ]
 
@@ -91,8 +93,15 @@ def weight_of(name: str) -> int:
 
 def build(name: str, setting: Setting, rounds: int, **options: Any) -> Policy:
     """The policy for a setting."""
-    tail = setting.tail(uses_scale=find(name).info.uses_scale)
+    tail = told(name, setting)
     return make(name, dim=setting.dim, horizon=rounds, tail=tail, arms=setting.arms, **options)
+
+
+def told(name: str, setting: Setting) -> MomentBound:
+    """The moment bound a policy is given; one that knows finite variance alone gets order 2."""
+    info = find(name).info
+    tail = setting.tail(uses_scale=info.uses_scale)
+    return MomentBound(2.0, tail.scale) if info.orders == "2" else tail
 
 
 def entries(

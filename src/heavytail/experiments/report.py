@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import html
-import io
 import math
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-from heavytail.experiments import plots
 from heavytail.experiments.registry import Heat, Section, Table
 from heavytail.experiments.verdicts import HOLDS, NOT, PART, Verdict
 
@@ -56,8 +55,9 @@ def page(
     *,
     title: str = "Heavy-tailed linear bandits with one-pass Huber regression, checked",
     intro: str = INTRO,
+    figures: Path,
 ) -> str:
-    """The whole report; every figure is inside it and nothing is fetched."""
+    """The whole report; every figure (its SVG is in ``figures``) is inside, nothing is fetched."""
     links = " ".join(f'<a href="#{s.name}">{_e(s.name)}</a>' for s in sections)
     return "\n".join(
         [
@@ -68,7 +68,7 @@ def page(
             f"<h1>{_e(title)}</h1><p>{_e(intro)}</p>",
             _verdict_table(verdicts) if verdicts else "",
             f"<nav>{links}</nav>",
-            *(_section(section) for section in sections),
+            *(_section(section, figures) for section in sections),
             _made(made),
             "</body></html>",
         ]
@@ -98,12 +98,12 @@ def _verdict_table(verdicts: list[Verdict]) -> str:
     )
 
 
-def _section(section: Section) -> str:
+def _section(section: Section, figures: Path) -> str:
     parts = [f'<h2 id="{section.name}">{_e(section.title)}</h2>']
     parts += [f"<p>{_e(text)}</p>" for text in section.text]
     if section.figures:
         parts.append('<div class="figures">')
-        parts += [_figure(section, name) for name in section.figures]
+        parts += [_figure(section, name, figures) for name in section.figures]
         parts.append("</div>")
     parts += [_table(table) for table in section.tables]
     if section.heats:
@@ -117,13 +117,8 @@ def _section(section: Section) -> str:
     return "\n".join(parts)
 
 
-def _figure(section: Section, name: str) -> str:
-    import matplotlib as mpl
-
-    buffer = io.BytesIO()
-    with mpl.rc_context(plots.style()):
-        section.figures[name].savefig(buffer, format="svg", metadata={"Date": None})
-    data = base64.b64encode(buffer.getvalue()).decode()
+def _figure(section: Section, name: str, figures: Path) -> str:
+    data = base64.b64encode((figures / f"{name}.svg").read_bytes()).decode()
     caption = _e(section.captions.get(name, ""))
     return (
         f'<figure><img id="figure-{name}" alt="{_e(section.title)}. {caption}" '

@@ -62,14 +62,14 @@ def reproduce(
     tuned = protocol.read_tuned(settings.tuned)
     found = [sections.setting_section(one, tuned) for one in measured]
     by_name = {one.setting.name: one for one in measured}
-    summary = sections.untuned_section(by_name)
+    summary = [sections.untuned_section(by_name), sections.variants_section(measured)]
     data = {key: value for section in others for key, value in section.data.items()}
     verdicts = judge(Results(by_name, data))
     made = _made(settings, tuned, time.perf_counter() - start)
     write_parquet(settings.out, measured, {"seed": settings.seed, "trials": settings.trials})
-    write(settings.out, verdicts, [summary, *found, *others], made)
+    write(settings.out, verdicts, [*summary, *found, *others], made)
     if docs is not None:
-        docs.write_text(report.markdown(verdicts, [summary, *others], made))
+        docs.write_text(report.markdown(verdicts, [*summary, *others], made))
     return "\n\n".join(part for part in (table(measured), verdict_table(verdicts)) if part)
 
 
@@ -135,7 +135,8 @@ def write(out: Path, verdicts: list[Verdict], found: list[Section], made: dict[s
         for one in verdicts
     ]
     pq.write_table(pa.Table.from_pylist(rows), out / "verdicts.parquet")
-    (out / "report.html").write_text(report.page(verdicts, found, made), encoding="utf-8")
+    page = report.page(verdicts, found, made, figures=out / "figures")
+    (out / "report.html").write_text(page, encoding="utf-8")
 
 
 def save_figures(out: Path, found: list[Section]) -> None:

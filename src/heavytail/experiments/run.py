@@ -46,7 +46,14 @@ def run(asked: Asked, settings: Settings, show: bool | None = None) -> str:
         section.tables += [grid for name, grid in grids if name == section.name]
     save_figures(asked.out, found)
     made = provenance(file=asked.path.name, seed=asked.seed, trials=asked.trials)
-    page = report.page([], found, made, title=asked.path.stem, intro="Run by `heavytail run`.")
+    page = report.page(
+        [],
+        found,
+        made,
+        title=asked.path.stem,
+        intro="Run by `heavytail run`.",
+        figures=asked.out / "figures",
+    )
     (asked.out / "report.html").write_text(page, encoding="utf-8")
     return table(measured)
 

@@ -13,7 +13,7 @@ from heavytail.experiments.registry import Heat, Section, Table
 from heavytail.experiments.stats import ratio
 from heavytail.policies.build import find
 
-__all__ = ["setting_section", "shown", "untuned_section"]
+__all__ = ["setting_section", "shown", "untuned_section", "variants_section"]
 
 HVT, HEAVY = "Hvt-UCB", "HEAVY-OFUL"
 BESIDE_HEAVY = 1.1  # untuned Hvt-UCB may cost so much of tuned HEAVY-OFUL
@@ -134,6 +134,31 @@ def _heat(policy: str, grid: list[dict[str, float]]) -> Heat:
         tuple(f"{r:.2g}" for r in radii),
         [[found[c, r] for r in radii] for c in thresholds],
     )
+
+
+def variants_section(measured: list[Measured]) -> Section:
+    """The theory's constants against practical ones: one row a setting, one column a policy."""
+    section = Section("variants", "Theory against practice")
+    section.text.append(
+        "Mean regret at the end, tuned / untuned / theory. At its paper's constants no algorithm "
+        "of this family learns: the radius is thousands where rewards are of order one. OFUL's "
+        "untuned default is its theory."
+    )
+    policies = list(dict.fromkeys(key[0] for one in measured for key in one.curves))
+    rows = []
+    for one in measured:
+        cells = [
+            " / ".join(
+                f"{one.final(policy, variant).mean():,.0f}"
+                if (policy, variant) in one.curves
+                else "-"
+                for variant in ("tuned", "untuned", "theory")
+            )
+            for policy in policies
+        ]
+        rows.append((one.setting.name, *cells))
+    section.tables.append(Table("Mean regret", ("setting", *policies), rows))
+    return section
 
 
 def untuned_section(measured: dict[str, Measured]) -> Section:

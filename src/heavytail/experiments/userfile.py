@@ -19,7 +19,7 @@ from typing import Any
 from heavytail.environments import noise as noises
 from heavytail.environments.noise import Noise, Scaled
 from heavytail.experiments.catalogue import Setting
-from heavytail.experiments.protocol import Entry
+from heavytail.experiments.protocol import Entry, told
 from heavytail.policies import Policy, make
 from heavytail.policies.build import find
 
@@ -41,7 +41,7 @@ class Choice:
 
     def build(self, world: Setting, rounds: int, **more: Any) -> Policy:
         """The policy in a world."""
-        tail = world.tail(uses_scale=find(self.policy).info.uses_scale)
+        tail = told(self.policy, world)
         options = {**self.options, **more}
         return make(
             self.policy, dim=world.dim, horizon=rounds, tail=tail, arms=world.arms, **options
