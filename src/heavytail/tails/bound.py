@@ -1,4 +1,4 @@
-"""What is assumed of the noise."""
+"""A bound on one moment of the noise."""
 
 from __future__ import annotations
 

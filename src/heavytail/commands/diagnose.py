@@ -1,0 +1,81 @@
+"""``heavytail diagnose``: how heavy is the tail of a column of a CSV file?"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["add_arguments", "run"]
+
+CHUNK = 65_536  # values taken in at a time
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The file, the column and where the plot goes."""
+    parser.add_argument("file", help="a CSV file whose first row names the columns")
+    parser.add_argument("--column", required=True, help="the column to look at")
+    parser.add_argument("--plot", metavar="PNG", help="also draw the tail, both axes logarithmic")
+    parser.add_argument(
+        "--skip-missing", action="store_true", help="leave empty cells out instead of refusing them"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the report; draw the plot where one was asked for."""
+    from heavytail.tails import TailMonitor
+
+    monitor = TailMonitor(keep=CHUNK)
+    chunk: list[float] = []
+    for value in read_column(args.file, args.column, skip_missing=args.skip_missing):
+        chunk.append(value)
+        if len(chunk) == CHUNK:
+            monitor.update(chunk)
+            chunk = []
+    if chunk:
+        monitor.update(chunk)
+    report = monitor.report()
+    print(report)
+    if args.plot:
+        ax = report.plot()
+        ax.set_title(f"{Path(args.file).name}: {args.column}")
+        ax.figure.savefig(args.plot, dpi=150)
+        print(f"plot: {args.plot}")
+    return 0
+
+
+def read_column(path: str, column: str, *, skip_missing: bool = False) -> Iterator[float]:
+    """The numbers of one column; a cell that is not a number is named by row and column.
+
+    Rows are counted as a spreadsheet does: the names are row 1.
+    """
+    with open(path, newline="", encoding="utf-8-sig") as stream:
+        reader = csv.reader(stream)
+        names = next(reader, None)
+        if not names:
+            raise ValueError(f"{path} is empty: its first row must name the columns.")
+        if column not in names:
+            raise ValueError(f"{path} has no column {column!r}; it has {', '.join(names)}.")
+        at = names.index(column)
+        for row, cells in enumerate(reader, start=2):
+            if not cells:
+                continue  # a blank line
+            cell = cells[at].strip() if at < len(cells) else ""
+            if not cell:
+                if skip_missing:
+                    continue
+                raise ValueError(
+                    f"{path}, row {row}, column {column!r}: the cell is empty. "
+                    "Fill it, or pass --skip-missing."
+                )
+            try:
+                value = float(cell)
+            except ValueError:
+                value = math.nan
+            if not math.isfinite(value):
+                raise ValueError(
+                    f"{path}, row {row}, column {column!r}: {cell!r} is not a finite number."
+                )
+            yield value

@@ -1,0 +1,199 @@
+"""Looking at the tail of a sample, at once or as it streams by."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from heavytail._typing import FloatArray
+from heavytail._validate import check_count
+from heavytail.tails.bound import MomentBound
+from heavytail.tails.index import hill, shifted_power_law, symmetric_tail
+from heavytail.tails.report import Hill, TailReport
+
+__all__ = ["TailMonitor", "diagnose"]
+
+LEAST = 50  # values below which nothing is said
+FIRST = 1000  # values whose median is the centre of a stream
+HILL_SHARES = (0.001, 0.003, 0.01, 0.03, 0.1)
+TAIL_SHARE = 0.1  # of a symmetric sample, that the index is read from
+TOP_SHARE = 0.001
+SKEWED = 2.0  # one side reaches so many times as far as the other
+ORDERS = np.arange(1.05, 2.001, 0.05)
+CAUTION = 0.75  # the suggested order is 1 + this times what the index's lower end allows
+
+
+def diagnose(values: ArrayLike) -> TailReport:
+    """What the tail of ``values`` looks like, and what to do about it.
+
+    The index is measured about the median. On 10^5 draws it is within 0.2 of the truth for Pareto
+    and Student tails of index 1.1 to 3 and for stable ones to 1.6; for stable tails nearer 2
+    every estimate of this kind is far too high, because their power law begins further out than
+    the sample reaches.
+
+    >>> import heavytail as ht, numpy as np
+    >>> report = ht.tails.diagnose(np.random.default_rng(0).pareto(1.5, 20_000))
+    >>> round(report.index, 1), report.heavy
+    (1.5, True)
+    """
+    array = _checked(values, "diagnose")
+    monitor = TailMonitor(keep=max(array.shape[0], 1))
+    monitor._centre = float(np.median(array)) if array.shape[0] else 0.0
+    monitor._take(array)
+    return monitor.report()
+
+
+class TailMonitor:
+    """The tail of a stream in bounded memory: the largest and smallest values, and a few sums.
+
+    As long as no more than ``2 * keep`` values went by, the report is that of :func:`diagnose` but
+    for the centre, which is the median of the first 1,000.
+
+    >>> monitor = TailMonitor(keep=1000)
+    >>> for chunk in np.random.default_rng(0).standard_t(1.5, (100, 1000)):
+    ...     monitor.update(chunk)
+    >>> monitor.report().heavy
+    True
+
+    Args:
+        keep: how many of the largest, and of the smallest, values are kept.
+    """
+
+    def __init__(self, keep: int = 8192) -> None:
+        self.keep = check_count("TailMonitor.keep", keep, least=1)
+        self.count = 0
+        self._centre: float | None = None
+        self._first = np.empty(0)
+        self._high = np.empty(0)
+        self._low = np.empty(0)
+        self._sum = 0.0
+        self._powers = np.zeros(ORDERS.shape[0])
+
+    def update(self, values: ArrayLike) -> None:
+        """Take in some values; a value that is not finite is named and none is taken."""
+        array = _checked(values, "TailMonitor.update")
+        if self._centre is not None:
+            self._take(array)
+            return
+        self._first = np.concatenate([self._first, array])
+        if self._first.shape[0] >= FIRST:
+            self._settle()
+
+    def report(self) -> TailReport:
+        """What has been seen so far."""
+        if self._centre is None and self._first.shape[0]:
+            twin = TailMonitor(self.keep)
+            twin._first = self._first
+            twin._settle()
+            return twin.report()
+        if self.count < LEAST:
+            raise ValueError(
+                f"a tail needs at least {LEAST} values to be looked at; got {self.count}."
+            )
+        centre = self._centre
+        assert centre is not None
+        top = self._deviations()
+        skewed = self._skewed()
+        index, low, high = self._index(top, skewed)
+        return TailReport(
+            count=self.count,
+            centre=centre,
+            index=index,
+            low=low,
+            high=high,
+            hills=self._hills(top),
+            top_share=self._share(top),
+            skewed=skewed,
+            suggested=self._suggest(low),
+            _top=top,
+        )
+
+    def _settle(self) -> None:
+        first, self._first = self._first, np.empty(0)
+        self._centre = float(np.median(first[:FIRST]))
+        self._take(first)
+
+    def _take(self, array: FloatArray) -> None:
+        assert self._centre is not None
+        self.count += array.shape[0]
+        self._high = _largest(np.concatenate([self._high, array]), self.keep)
+        self._low = -_largest(np.concatenate([-self._low, -array]), self.keep)
+        size = np.abs(array - self._centre)
+        self._sum += float(np.sum(size))
+        with np.errstate(over="ignore"):
+            for i, order in enumerate(ORDERS):
+                self._powers[i] += float(np.sum(size**order))
+
+    def _deviations(self) -> FloatArray:
+        """The largest |v - centre| that are surely known, sorted down, zeros left out."""
+        assert self._centre is not None
+        if self.keep >= self.count:
+            size = np.abs(self._high - self._centre)
+            known = self.count
+        else:
+            size = np.abs(np.concatenate([self._high, self._low]) - self._centre)
+            known = self.keep
+        size = np.sort(size)[::-1][:known]
+        return np.asarray(size[size > 0.0])
+
+    def _skewed(self) -> bool:
+        assert self._centre is not None
+        k = min(max(int(0.05 * self.count), 1), self.keep) - 1
+        up, down = self._high[k] - self._centre, self._centre - self._low[k]
+        return bool(max(up, down) > SKEWED * min(up, down))
+
+    def _index(self, top: FloatArray, skewed: bool) -> tuple[float, float, float]:
+        k = min(int(TAIL_SHARE * self.count), top.shape[0] - 1)
+        if k < 2 or not top[0] > top[k]:
+            return math.inf, math.inf, math.inf
+        if not skewed:
+            return symmetric_tail(top[: k + 1])
+        assert self._centre is not None
+        up = self._high[0] - self._centre >= self._centre - self._low[0]
+        side = self._high if up else -self._low
+        return shifted_power_law(side, self.count)
+
+    def _hills(self, top: FloatArray) -> tuple[Hill, ...]:
+        found = []
+        for share in HILL_SHARES:
+            k = int(share * self.count)
+            if 5 <= k < top.shape[0]:
+                found.append(Hill(k, float(top[k]), *hill(top, k)))
+        return tuple(found)
+
+    def _share(self, top: FloatArray) -> float:
+        k = max(int(TOP_SHARE * self.count), 1)
+        return float(np.sum(top[:k])) / self._sum if self._sum > 0.0 else 0.0
+
+    def _suggest(self, low: float) -> MomentBound | None:
+        if not low > 1.0:
+            return None
+        allowed = min(1.0 + CAUTION * (low - 1.0), 2.0)
+        i = max(int(np.searchsorted(ORDERS, allowed + 1e-9)) - 1, 0)
+        order = float(round(ORDERS[i], 2))
+        scale = float((self._powers[i] / self.count) ** (1.0 / order))
+        return MomentBound(order, scale) if 0.0 < scale < math.inf else None
+
+
+def _largest(array: FloatArray, keep: int) -> FloatArray:
+    """The ``keep`` largest, sorted down."""
+    if array.shape[0] > keep:
+        array = np.partition(array, array.shape[0] - keep)[-keep:]
+    return np.asarray(np.sort(array)[::-1])
+
+
+def _checked(values: Any, where: str) -> FloatArray:
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu" or array.ndim != 1:
+        raise TypeError(
+            f"{where}: values must be a one-dimensional array of numbers; got dtype {array.dtype}, "
+            f"shape {array.shape}."
+        )
+    array = array.astype(np.float64, copy=False)
+    bad = np.flatnonzero(~np.isfinite(array))
+    if bad.size:
+        raise ValueError(f"{where}: values[{bad[0]}] must be finite; got {array[bad[0]]}.")
+    return array

@@ -1,0 +1,134 @@
+"""What a look at the tail found, in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+from heavytail.tails.bound import MomentBound
+
+__all__ = ["Hill", "TailReport"]
+
+LIGHT = 4.0  # an index above this is not called heavy: the fourth moment, so the variance's error
+
+
+@dataclass(frozen=True, slots=True)
+class Hill:
+    """Hill's estimate at one threshold: from the ``count`` values beyond it, with a 95 %
+    interval.
+    """
+
+    count: int
+    threshold: float
+    index: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class TailReport:
+    """The tail of |v - centre|: P(|v - centre| > x) falls like x^-index.
+
+    Attributes:
+        count: values seen.
+        centre: the median (of the first values, where they were streamed).
+        index: the tail index, infinity where none was found.
+        low: lower end of its 95 % interval; moments of every order below it look finite.
+        high: upper end.
+        hills: Hill's estimates from the top 0.1 % to the top 10 %.
+        top_share: part of the sum of |v - centre| that the largest 0.1 % hold.
+        skewed: whether one side reaches more than twice as far as the other.
+        suggested: a bound to hand to a policy; None where even the mean may be infinite.
+    """
+
+    count: int
+    centre: float
+    index: float
+    low: float
+    high: float
+    hills: tuple[Hill, ...]
+    top_share: float
+    skewed: bool
+    suggested: MomentBound | None
+    _top: FloatArray = field(repr=False, compare=False, default_factory=lambda: np.empty(0))
+
+    @property
+    def heavy(self) -> bool:
+        """Whether a heavy tail was seen: an interval that begins below 4."""
+        return self.index < LIGHT
+
+    @property
+    def order(self) -> float:
+        """The largest order whose moment looks finite: the lower end of the index's interval."""
+        return self.low
+
+    @property
+    def advice(self) -> str:
+        """What to do about it, in plain words."""
+        if not self.heavy:
+            return (
+                "No heavy tail seen: averages and least squares are fine, and robust methods gain "
+                "little here."
+            )
+        share = f"The largest 0.1 % hold {self.top_share:.0%} of the total deviation."
+        if self.suggested is None:
+            return (
+                f"The tail index is about {self.index:.2f}, so even the mean may not exist. {share}"
+                " Learn the median or a transformed value instead of the mean."
+            )
+        if self.index <= 2.0:
+            return (
+                f"The tail index is about {self.index:.2f}: the variance is infinite and averages "
+                f"jump with every outlier. {share} Use robust methods (Hvt-UCB, "
+                f"OnePassHuberRegressor) with a moment of order {self.suggested.order:.2f}."
+            )
+        return (
+            f"The tail index is about {self.index:.2f}: the variance is finite, but a few outliers "
+            f"dominate it. {share} Robust methods gain something, least squares still converges."
+        )
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.count:,} values, centre {self.centre:.6g}"
+            + (", skewed" if self.skewed else ""),
+            f"tail index {_show(self.index)}, 95 % interval {_show(self.low)} to "
+            f"{_show(self.high)}",
+        ]
+        lines += [
+            f"  Hill, {h.count:>7,} values beyond {h.threshold:<10.4g} {h.index:6.2f}  "
+            f"({h.low:.2f} to {h.high:.2f})"
+            for h in self.hills
+        ]
+        if self.suggested is not None:
+            bound = self.suggested
+            lines.append(f"suggested: MomentBound(order={bound.order:g}, scale={bound.scale:.6g})")
+        return "\n".join([*lines, self.advice])
+
+    def plot(self, ax: Any = None) -> Any:
+        """The share of values beyond x against x, both on log scales, with the fitted slope.
+
+        Returns the matplotlib axes (made where none are given).
+        """
+        if ax is None:
+            from matplotlib.figure import Figure
+
+            ax = Figure(figsize=(6.0, 4.0), layout="constrained").subplots()
+        x = self._top
+        share = np.arange(1, x.shape[0] + 1) / self.count
+        ax.loglog(x, share, ".", markersize=3, label="data")
+        if math.isfinite(self.index) and x.shape[0] > 10:
+            at = x.shape[0] // 10
+            line = share[at] * (x[: at + 1] / x[at]) ** -self.index
+            ax.loglog(x[: at + 1], line, label=f"x^-{self.index:.2f}")
+        ax.set_xlabel("|value - centre|")
+        ax.set_ylabel("share of values beyond")
+        ax.legend()
+        return ax
+
+
+def _show(index: float) -> str:
+    return f"{index:.2f}" if index < 100.0 else "none"

@@ -1,0 +1,155 @@
+"""Tail diagnostics: right on known tails, quiet on light ones, the same in a stream."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import heavytail as ht
+from heavytail.cli import main
+
+N = 100_000
+
+
+def draw(name, index, seed=0):
+    rng = np.random.default_rng(seed)
+    if name == "pareto":
+        return rng.pareto(index, N) + 1.0
+    if name == "student":
+        return rng.standard_t(index, N)
+    return ht.noise.Stable(index).sample(rng, N)
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [("pareto", a) for a in (1.1, 1.5, 2.0, 3.0)]
+    + [("student", a) for a in (1.1, 1.5, 2.0, 3.0)]
+    + [("stable", a) for a in (1.1, 1.3, 1.6)],
+)
+def test_the_index_is_within_a_fifth_of_the_truth(name, index):
+    report = ht.tails.diagnose(draw(name, index))
+    assert abs(report.index - index) < 0.2
+    assert report.heavy
+    assert report.low < report.index < report.high
+    assert report.order < index + 0.1
+
+
+def test_shifting_and_scaling_change_nothing():
+    values = draw("pareto", 1.5)
+    plain, moved = ht.tails.diagnose(values), ht.tails.diagnose(1e6 * values - 1e7)
+    assert moved.index == pytest.approx(plain.index, rel=1e-3)
+    assert moved.suggested.scale == pytest.approx(1e6 * plain.suggested.scale, rel=1e-6)
+
+
+@pytest.mark.parametrize("light", ["normal", "uniform", "binary", "constant"])
+def test_no_heavy_tail_is_seen_where_there_is_none(light):
+    rng = np.random.default_rng(0)
+    values = {
+        "normal": rng.standard_normal(N),
+        "uniform": rng.random(N),
+        "binary": (rng.random(N) < 0.3) * 1.0,
+        "constant": np.full(N, 2.5),
+    }[light]
+    report = ht.tails.diagnose(values)
+    assert not report.heavy
+    assert "No heavy tail seen" in report.advice
+    assert "No heavy tail seen" in str(report)
+
+
+def test_the_suggested_bound_is_one_a_policy_takes_and_holds_for_the_sample():
+    values = draw("student", 1.7)
+    bound = ht.tails.diagnose(values).suggested
+    assert 1.0 < bound.order < 1.7
+    deviation = np.abs(values - np.median(values))
+    assert np.mean(deviation**bound.order) == pytest.approx(bound.power, rel=1e-9)
+    ht.HvtUCB(2, tail=bound)
+
+
+def test_a_tail_without_a_mean_gets_no_bound():
+    report = ht.tails.diagnose(draw("pareto", 0.7))
+    assert report.suggested is None
+    assert "even the mean may not exist" in report.advice
+
+
+def test_a_stream_says_what_the_sample_says():
+    values = draw("student", 1.5)
+    monitor = ht.tails.TailMonitor(keep=N)
+    for chunk in np.array_split(values, 30):
+        monitor.update(chunk)
+    stream, batch = monitor.report(), ht.tails.diagnose(values)
+    assert stream.count == batch.count
+    assert stream.index == pytest.approx(batch.index, abs=0.02)
+    assert stream.top_share == pytest.approx(batch.top_share, rel=0.02)
+
+
+def test_a_stream_in_little_memory_is_nearly_as_good():
+    monitor = ht.tails.TailMonitor(keep=4000)
+    for chunk in np.array_split(draw("student", 1.5), 30):
+        monitor.update(chunk)
+    assert abs(monitor.report().index - 1.5) < 0.25
+    assert monitor._high.shape == monitor._low.shape == (4000,)
+
+
+def test_the_share_of_the_top_is_the_share_of_the_top():
+    values = np.concatenate([np.zeros(500), np.full(499, 2.0), [1001.0]])
+    report = ht.tails.diagnose(values)
+    assert report.top_share == pytest.approx(
+        (1001.0 - report.centre) / np.abs(values - report.centre).sum()
+    )
+
+
+def test_bad_values_are_named():
+    with pytest.raises(ValueError, match=r"values\[3\] must be finite"):
+        ht.tails.diagnose([1.0, 2.0, 3.0, math.nan])
+    with pytest.raises(TypeError, match="one-dimensional"):
+        ht.tails.diagnose([[1.0]])
+    with pytest.raises(ValueError, match="at least 50 values"):
+        ht.tails.diagnose([1.0, 2.0])
+    monitor = ht.tails.TailMonitor()
+    with pytest.raises(ValueError, match=r"values\[0\]"):
+        monitor.update([math.inf])
+    assert monitor.count == 0
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(cells):
+        path = tmp_path / "data.csv"
+        path.write_text("day,revenue\n" + "".join(f"{i},{c}\n" for i, c in enumerate(cells)))
+        return str(path)
+
+    return write
+
+
+def test_the_command_reports_and_plots(table, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    path = table(np.random.default_rng(0).pareto(1.3, 3000))
+    plot = tmp_path / "tail.png"
+    assert main(["diagnose", path, "--column", "revenue", "--plot", str(plot)]) == 0
+    assert "tail index 1." in capsys.readouterr().out
+    assert plot.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("cells", "arguments", "message"),
+    [
+        (["1", "2"], ["--column", "profit"], "no column 'profit'; it has day, revenue"),
+        (["1", "", "3"], ["--column", "revenue"], "row 3, column 'revenue': the cell is empty"),
+        (["1", "2", "many"], ["--column", "revenue"], "row 4, column 'revenue': 'many' is not"),
+        (["1", "inf"], ["--column", "revenue"], "row 3, column 'revenue': 'inf' is not"),
+        (["1", "2"], ["--column", "revenue"], "at least 50 values"),
+    ],
+)
+def test_the_command_names_the_row_and_column_of_a_bad_cell(
+    table, capsys, cells, arguments, message
+):
+    assert main(["diagnose", table(cells), *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_can_leave_empty_cells_out(table, capsys):
+    cells = [*np.random.default_rng(0).standard_normal(200), "", ""]
+    assert main(["diagnose", table(cells), "--column", "revenue", "--skip-missing"]) == 0
+    assert "200 values" in capsys.readouterr().out
