@@ -184,7 +184,8 @@ class HeavyOFUL(HistoryPolicy):
         s[ACCURACY] = check_number("HeavyOFUL.tolerance", tolerance, above=0.0)
         s[RADIUS] = current_radius(s)
         lazy = self.solver == "lazy"
-        self._allocate_history(self.dim + (HEAP if lazy else TAU) + 1)
+        sums = self.dim + 1 if lazy or self.solver == "gd" else 0  # Q and c
+        self._allocate_history(self.dim + (HEAP if lazy else TAU) + 1, sums=sums)
         self.pointers = (HEAP,) if lazy else ()
 
     @property

@@ -7,6 +7,8 @@ are neither counted nor saved.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -28,28 +30,39 @@ def select(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
 
 
 class HistoryPolicy(PackedPolicy):
-    """A policy whose state is (s, M, H): one row of H a round, s[ROUNDS] of them in use.
+    """A policy whose state is (s, M, H), at most one row of H a round.
 
-    A subclass calls ``_allocate`` and then ``_allocate_history``, and names in ``pointers`` the
-    columns, counted from behind the features, that hold numbers of rows (-1 for none), so that a
-    damaged file is refused instead of read out of bounds.
+    ``in_use`` is the slot of s that counts the rows. A subclass calls ``_allocate`` and then
+    ``_allocate_history``, and names in ``pointers`` the columns, counted from behind the features,
+    that hold numbers of rows (-1 for none), so that a damaged file is refused instead of read out
+    of bounds.
     """
 
     select_kernel = staticmethod(select)
+    in_use: ClassVar[int] = ROUNDS
     pointers: tuple[int, ...] = ()
 
     _H: FloatArray
+    _sums: int = 0
 
-    def _allocate_history(self, width: int) -> None:
-        """No rows yet, of ``width`` numbers each."""
+    def _allocate_history(self, width: int, *, sums: int = 0) -> None:
+        """No rows yet, of ``width`` numbers each; ``sums`` of M's extra rows are remembered too,
+        the rest is room to work in.
+        """
         self._H = np.zeros((FIRST_ROWS, width))
+        self._sums = sums
+
+    @property
+    def kept(self) -> int:
+        """Rows of history."""
+        return int(self._s[self.in_use])
 
     @property
     def packed(self) -> State:
         return (self._s, self._M, self._H)
 
     def reserve(self, rounds: int) -> None:
-        needed = self.rounds + rounds
+        needed = self.kept + rounds
         capacity = self._H.shape[0]
         if needed <= capacity:
             return
@@ -63,18 +76,18 @@ class HistoryPolicy(PackedPolicy):
 
     def state_arrays(self) -> dict[str, FloatArray]:
         arrays = super().state_arrays()
-        extra = self._M[rows(self._M.shape[1]) :]
-        if extra.size:
-            arrays["sums"] = extra
-        arrays["history"] = self._H[: self.rounds]
+        first = rows(self._M.shape[1])
+        if self._sums:
+            arrays["sums"] = self._M[first : first + self._sums]
+        arrays["history"] = self._H[: self.kept]
         return arrays
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
         history = arrays.get("history")
         self._check_history(history, arrays.get("scalars"))
         assert history is not None
-        fits = {**arrays, "history": self._H[: self.rounds]}
-        super().restore(fits)  # checks the rest, and sets the number of rounds
+        fits = {**arrays, "history": self._H[: self.kept]}
+        super().restore(fits)  # checks the rest, and sets the number of rows
         if self._H.shape[0] < history.shape[0]:
             self._H = np.zeros((history.shape[0], self._H.shape[1]))
         self._H[: history.shape[0]] = history
@@ -85,11 +98,13 @@ class HistoryPolicy(PackedPolicy):
         if history is None or history.ndim != 2 or history.shape[1] != width:
             raise ValueError(f"{where}: the saved state's 'history' does not fit.")
         count = history.shape[0]
-        rounds = None if scalars is None or scalars.shape != self._s.shape else scalars[ROUNDS]
+        whole = scalars is not None and scalars.shape == self.state_arrays()["scalars"].shape
         links = history[:, [self.dim + column for column in self.pointers]]
         sound = (
             history.dtype == self._H.dtype
-            and rounds == count
+            and scalars is not None
+            and whole
+            and scalars[self.in_use] == count
             and not np.isnan(history).any()
             and bool(((links >= -1) & (links < max(count, 1)) & (links == np.floor(links))).all())
         )
