@@ -43,6 +43,7 @@ from heavytail.kernels.layout import (
     rows,
 )
 from heavytail.policies import batch
+from heavytail.policies.decisions import Deciding
 from heavytail.policies.info import Info
 from heavytail.policies.pool import Pool
 from heavytail.tails import MomentBound
@@ -52,7 +53,7 @@ __all__ = ["PackedPolicy", "Policy"]
 UNBOUNDED = 1e300  # squared norm: where no bound is stated, anything that can be squared
 
 
-class Policy(ABC):
+class Policy(Deciding, ABC):
     """A rule that picks an arm, sees its reward, and learns.
 
     A subclass gives ``name`` and ``info``, ``select`` and ``update``, and its state as named
@@ -105,8 +106,8 @@ class Policy(ABC):
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of everything the policy remembers."""
-        return sum(array.nbytes for array in self.state_arrays().values())
+        """Bytes of everything the policy remembers, pending decisions too."""
+        return sum(array.nbytes for array in self.saved_arrays().values())
 
     @abstractmethod
     def state_arrays(self) -> dict[str, FloatArray]:
@@ -116,17 +117,25 @@ class Policy(ABC):
     def restore(self, arrays: dict[str, FloatArray]) -> None:
         """Take over what ``state_arrays`` gave; refuse what does not fit, unchanged."""
 
+    def saved_arrays(self) -> dict[str, FloatArray]:
+        """``state_arrays``, and the decisions that wait for their reward."""
+        return {**self.state_arrays(), **self._pending_arrays()}
+
+    def resume(self, arrays: dict[str, FloatArray]) -> None:
+        """Take over what ``saved_arrays`` gave."""
+        self.restore(self._restore_pending(arrays))
+
     def reseed(self, seed: int) -> None:
         """Start the policy's own randomness anew. Policies without any ignore it."""
 
     def clone(self) -> Self:
         """An independent copy, with all that was learned."""
         twin = type(self)(**self._arguments)
-        twin.restore({key: array.copy() for key, array in self.state_arrays().items()})
+        twin.resume({key: array.copy() for key, array in self.saved_arrays().items()})
         return twin
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._arguments, self.state_arrays())
+        return _rebuild, (type(self), self._arguments, self.saved_arrays())
 
     def save(self, path: Any) -> None:
         """Write the policy to ``path`` (NumPy's .npz, no pickle); ``heavytail.load`` reads it
@@ -151,7 +160,7 @@ def _rebuild(
 ) -> Policy:
     """What :mod:`pickle` calls to hand a policy to another process: as ``clone`` makes it."""
     policy = kind(**arguments)
-    policy.restore(arrays)
+    policy.resume(arrays)
     return policy
 
 

@@ -39,7 +39,7 @@ def save(policy: Policy, path: str | os.PathLike[str]) -> None:
     )
     try:
         with os.fdopen(handle, "wb") as stream:
-            np.savez(stream, header=np.array(json.dumps(header)), **policy.state_arrays())  # type: ignore[arg-type]
+            np.savez(stream, header=np.array(json.dumps(header)), **policy.saved_arrays())  # type: ignore[arg-type]
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, target)
@@ -92,7 +92,7 @@ def load(path: str | os.PathLike[str], *, kinds: tuple[type[Policy], ...] = ()) 
         policy = kind(**{key: _decode(value) for key, value in header["arguments"].items()})
     except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{path} holds arguments that {kind.__name__} refuses: {error}") from None
-    policy.restore(arrays)
+    policy.resume(arrays)
     return policy
 
 

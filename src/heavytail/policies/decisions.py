@@ -1,0 +1,190 @@
+"""Rewards that come late, out of order or in batches: decide now, learn whenever.
+
+A decision is remembered under its token until its reward is learned or it expires. What is pending
+is saved, copied and resumed with the policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from heavytail._typing import FloatArray
+from heavytail._validate import check_count
+from heavytail.policies.pool import Pool
+
+if TYPE_CHECKING:
+    from heavytail.policies.info import Info
+
+__all__ = ["Deciding", "Decision"]
+
+PREFIX = "pending."  # of the names of saved arrays
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """A choice that waits for its reward: the token to learn it by, the arm's index, its
+    features.
+    """
+
+    token: int
+    arm: int
+    x: FloatArray
+
+
+class Deciding:
+    """decide and learn, for any policy that selects and updates."""
+
+    _made: int = 0  # decisions so far, and the next one's token
+    _waiting: dict[int, FloatArray] | None = None  # token -> features
+
+    if TYPE_CHECKING:  # what a policy brings
+        dim: int
+        info: ClassVar[Info]
+
+        def select(self, arms: Any) -> int: ...
+        def update(self, x: Any, reward: float, *, scale: Any = None) -> None: ...
+        def state_arrays(self) -> dict[str, FloatArray]: ...
+        def restore(self, arrays: dict[str, FloatArray]) -> None: ...
+
+    def decide(self, arms: Any) -> Decision:
+        """Choose among ``arms`` as ``select`` does, and remember the choice until its reward comes.
+
+        >>> import heavytail as ht
+        >>> policy = ht.HvtUCB(2, tail=ht.MomentBound(order=1.5, scale=1.0))
+        >>> first, second = policy.decide([[1.0, 0.0]]), policy.decide([[0.0, 1.0]])
+        >>> policy.learn(second, reward=0.5)  # in any order, any time later
+        >>> policy.pending, policy.rounds
+        ((0,), 1)
+        """
+        if self._waiting and self.info.repeats:
+            raise ValueError(
+                f"{type(self).__name__}.decide: this policy plays an arm several times and must "
+                "see each reward before it decides again. Learn or expire what is pending first."
+            )
+        choice = self.select(arms)
+        rows = arms if isinstance(arms, np.ndarray | list | Pool) else np.asarray(arms)
+        x = np.array(rows[choice], dtype=np.float64)
+        x.flags.writeable = False
+        if self._waiting is None:
+            self._waiting = {}
+        token = self._made
+        self._waiting[token] = x
+        self._made += 1
+        return Decision(token, choice, x)
+
+    def learn(self, decision: Any, reward: Any, *, scale: Any = None) -> None:
+        """Learn the reward of a decision, or of many: a Decision or its token, or a sequence of
+        them.
+
+        A token that is unknown, already rewarded, expired or twice in one batch is refused, and
+        so is a bad reward; nothing of the call is learned then.
+        """
+        many = not isinstance(decision, Decision | int | np.integer)
+        decisions = list(decision) if many else [decision]
+        features = [_pending(self, each) for each in decisions]
+        tokens = [_token(each) for each in decisions]
+        if len(set(tokens)) < len(tokens):
+            twice = next(t for i, t in enumerate(tokens) if t in tokens[:i])
+            raise ValueError(f"{type(self).__name__}.learn: token {twice} is twice in the batch.")
+        if not many:
+            self.update(features[0], reward, scale=scale)
+        elif tokens:
+            _learn_rows(self, features, reward, scale)
+        assert self._waiting is not None or not tokens
+        for token in tokens:
+            del self._waiting[token]  # type: ignore[union-attr]
+
+    def expire(self, age: int) -> int:
+        """Forget decisions without a reward but for the last ``age`` made; how many were
+        forgotten.
+        """
+        age = check_count(f"{type(self).__name__}.expire: age", age, least=0)
+        old = [token for token in self.pending if token < self._made - age]
+        for token in old:
+            del self._waiting[token]  # type: ignore[union-attr]
+        return len(old)
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """Tokens of the decisions that wait for their reward, oldest first."""
+        return tuple(self._waiting or ())
+
+    def _pending_arrays(self) -> dict[str, FloatArray]:
+        """What is pending as named arrays; nothing where no decision was ever made."""
+        if not self._made:
+            return {}
+        rows = list((self._waiting or {}).values())
+        return {
+            PREFIX + "made": np.array([float(self._made)]),
+            PREFIX + "tokens": np.array(self.pending, dtype=np.float64),
+            PREFIX + "features": np.array(rows).reshape(len(rows), self.dim),
+        }
+
+    def _restore_pending(self, arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        """Take what is pending out of ``arrays``; the rest is returned."""
+        mine = {key[len(PREFIX) :]: a for key, a in arrays.items() if key.startswith(PREFIX)}
+        if mine:
+            try:
+                tokens, rows = mine["tokens"], mine["features"]
+                fits = rows.shape == (tokens.shape[0], self.dim)
+                made = int(mine["made"][0])
+                fits = fits and bool(np.all((tokens >= 0) & (tokens < made)))
+            except (KeyError, IndexError, ValueError):
+                fits = False
+            if not fits:
+                raise ValueError(f"{type(self).__name__}: the saved pending decisions are damaged.")
+            self._made = made
+            self._waiting = {int(t): np.array(x) for t, x in zip(tokens, rows, strict=True)}
+        return {key: a for key, a in arrays.items() if not key.startswith(PREFIX)}
+
+
+def _token(decision: Any) -> int:
+    return int(decision.token) if isinstance(decision, Decision) else int(decision)
+
+
+def _pending(policy: Deciding, decision: Any) -> FloatArray:
+    """The features of a pending decision, or the reason why it cannot be learned."""
+    where = f"{type(policy).__name__}.learn"
+    if isinstance(decision, bool) or not isinstance(decision, Decision | int | np.integer):
+        raise TypeError(f"{where}: pass a Decision or its token; got {decision!r}.")
+    token = _token(decision)
+    x = (policy._waiting or {}).get(token)
+    if x is None:
+        why = "was already rewarded, or has expired" if 0 <= token < policy._made else "is unknown"
+        raise ValueError(f"{where}: token {token} {why}. Nothing was learned.")
+    if isinstance(decision, Decision) and not np.array_equal(decision.x, x):
+        raise ValueError(
+            f"{where}: the decision with token {token} is another policy's: its features differ. "
+            "Nothing was learned."
+        )
+    return x
+
+
+def _learn_rows(
+    policy: Deciding, features: Sequence[FloatArray], rewards: ArrayLike, scale: Any
+) -> None:
+    from heavytail.policies.base import PackedPolicy
+
+    values = np.asarray(rewards, dtype=np.float64)
+    if values.shape != (len(features),):
+        raise ValueError(
+            f"{type(policy).__name__}.learn: {len(features)} decisions need as many rewards; "
+            f"got shape {values.shape}."
+        )
+    if isinstance(policy, PackedPolicy):
+        policy.update_many(np.array(features), values, scale=scale)
+        return
+    before = policy.state_arrays()
+    before = {key: array.copy() for key, array in before.items()}
+    scales = np.broadcast_to(np.asarray(scale, dtype=object), values.shape)
+    try:
+        for x, value, nu in zip(features, values, scales, strict=True):
+            policy.update(x, float(value), scale=nu)
+    except Exception:
+        policy.restore(before)
+        raise
