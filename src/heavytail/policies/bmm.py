@@ -310,7 +310,7 @@ class BMM(EpochPolicy):
         arm_bound: float = 1.0,
         ridge: float = 1.0,
         delta: float = 0.01,
-        radius_scale: float = 0.03,
+        radius_scale: float = 0.1,
     ) -> None:
         horizon = check_count("BMM.horizon", horizon)
         self._start(dim, check_tail("BMM", tail), horizon)

@@ -131,7 +131,7 @@ class CRMM(EpochPolicy):
         arm_bound: float = 1.0,
         ridge: float = 1.0,
         delta: float = 0.01,
-        radius_scale: float = 0.02,
+        radius_scale: float = 0.03,
     ) -> None:
         horizon = check_count("CRMM.horizon", horizon)
         self._start(dim, check_tail("CRMM", tail), horizon)

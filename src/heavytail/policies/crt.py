@@ -117,7 +117,7 @@ class CRT(PackedPolicy):
         arm_bound: float = 1.0,
         ridge: float = 1.0,
         delta: float = 0.01,
-        radius_scale: float = 0.01,
+        radius_scale: float = 0.003,
         threshold_scale: float = 1.0,
     ) -> None:
         horizon = check_count("CRT.horizon", horizon)

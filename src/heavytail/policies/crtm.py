@@ -101,8 +101,8 @@ class CRTM(PackedPolicy):
         arm_bound: float = 1.0,
         ridge: float = 1.0,
         delta: float = 0.01,
-        radius_scale: float = 0.003,
-        threshold_scale: float = 0.1,
+        radius_scale: float = 0.001,
+        threshold_scale: float = 1.0,
     ) -> None:
         horizon = check_count("CRTM.horizon", horizon)
         self._start(dim, check_tail("CRTM", tail), horizon)

@@ -113,7 +113,7 @@ class EpsilonGreedy(PackedPolicy):
         arm_bound: float | None = None,
         ridge: float = 1.0,
         seed: int = 0,
-        radius_scale: float = 0.3,
+        radius_scale: float = 0.1,
     ) -> None:
         self._start(dim, tail, None)
         self._allocate(SLOTS, ridge=ridge, arm_bound=arm_bound, theta_bound=math.inf)

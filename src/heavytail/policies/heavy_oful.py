@@ -161,8 +161,8 @@ class HeavyOFUL(HistoryPolicy):
         ridge: float | None = None,
         delta: float | None = None,
         sigma_min: float | None = None,
-        radius_scale: float = 1e-3,
-        threshold_scale: float = 0.1,
+        radius_scale: float = 0.001,
+        threshold_scale: float = 1.0,
     ) -> None:
         self._start(dim, check_tail("HeavyOFUL", tail), horizon)
         self.solver = check_choice("HeavyOFUL.solver", solver, SOLVERS)

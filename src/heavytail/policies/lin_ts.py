@@ -159,7 +159,7 @@ class LinTS(PackedPolicy):
         ridge: float = 1.0,
         delta: float | None = None,
         seed: int = 0,
-        radius_scale: float = 0.1,
+        radius_scale: float = 0.03,
     ) -> None:
         self._start(dim, tail, horizon)
         if noise_scale is None and tail is None:

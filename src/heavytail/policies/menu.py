@@ -158,7 +158,7 @@ class MENU(EpochPolicy):
         arm_bound: float = 1.0,
         ridge: float = 1.0,
         delta: float = 0.01,
-        radius_scale: float = 0.03,
+        radius_scale: float = 0.1,
     ) -> None:
         horizon = check_count("MENU.horizon", horizon)
         self._start(dim, check_tail("MENU", tail), horizon)

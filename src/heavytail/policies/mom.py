@@ -135,7 +135,7 @@ class MoM(EpochPolicy):
         arm_bound: float = 1.0,
         ridge: float = 1.0,
         delta: float = 0.01,
-        radius_scale: float = 0.03,
+        radius_scale: float = 0.01,
     ) -> None:
         horizon = check_count("MoM.horizon", horizon)
         self._start(dim, check_tail("MoM", tail), horizon)

@@ -248,7 +248,7 @@ class RobustUCB(PackedPolicy):
         estimator: str = "truncated",
         theta_bound: float = 1.0,
         arm_bound: float = 1.0,
-        radius_scale: float = 0.1,
+        radius_scale: float = 0.03,
         threshold_scale: float = 1.0,
     ) -> None:
         horizon = check_count("RobustUCB.horizon", horizon)
