@@ -283,7 +283,7 @@ class BTC(HistoryPolicy):
         arm_bound: float = 1.0,
         ridge: float = 1.0,
         delta: float = 0.01,
-        radius_scale: float = 0.01,
+        radius_scale: float = 0.03,
         threshold_scale: float = 1.0,
     ) -> None:
         horizon = check_count(

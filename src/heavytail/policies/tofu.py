@@ -160,7 +160,7 @@ class TOFU(HistoryPolicy):
         arm_bound: float = 1.0,
         ridge: float = 1.0,
         delta: float | None = None,
-        radius_scale: float = 0.05,
+        radius_scale: float = 0.03,
         threshold_scale: float = 1.0,
     ) -> None:
         horizon = check_count("TOFU.horizon", horizon)
