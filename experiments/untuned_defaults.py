@@ -3,8 +3,8 @@
     python experiments/untuned_defaults.py [--write] [--rounds T] [--trials N] [POLICY ...]
 
 Every pair on a grid (radius 1e-4 to 1 in half decades, threshold 0.01, 0.1, 1) runs in worlds that
-are reported nowhere else, on the same seeds, with the exact moment bound of the noise. In a world, a
-pair's score is its regret over that of the policy's best pair there. The default has the least
+are reported nowhere else, on the same seeds, with the exact moment bound of the noise. In a world,
+a pair's score is its regret over that of the policy's best pair there. The default has the least
 product of geometric mean score and worst score, so that it is good on the whole and nowhere bad;
 within 2 % of it the largest radius wins, then the largest threshold: the nearest to the theory.
 Worlds that break a need of the policy are left out (heavy tails excepted for the policies that

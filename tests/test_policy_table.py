@@ -20,9 +20,10 @@ def test_the_page_shows_the_table_that_the_command_prints(
 ) -> None:
     assert main(["policies", "--markdown"]) == 0
     table = capsys.readouterr().out.strip()
-    assert f"<!-- heavytail policies --markdown -->\n{table}\n<!-- end -->" in (
-        GUIDE / "policies.md"
-    ).read_text()
+    assert (
+        f"<!-- heavytail policies --markdown -->\n{table}\n<!-- end -->"
+        in (GUIDE / "policies.md").read_text()
+    )
 
 
 @pytest.mark.parametrize("name", [kind.name for kind in ALL])
