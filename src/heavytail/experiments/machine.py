@@ -17,7 +17,11 @@ _PACKAGES = ("heavytail", "numpy", "numba", "scipy", "joblib", "matplotlib", "py
 
 def provenance(**more: Any) -> dict[str, Any]:
     """Date, commit, command, machine and versions, and what the caller adds."""
-    command = " ".join(["heavytail", *sys.argv[1:]])
+    words = ["heavytail", *sys.argv[1:]]
+    if "--out" in words:  # where it was written is nobody's business
+        place = words.index("--out")
+        del words[place : place + 2]
+    command = " ".join(words)
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     return {
         "date": date,
