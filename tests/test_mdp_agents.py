@@ -48,7 +48,7 @@ def one_stage(arms, seed):
 
 PAIRS = {
     "Hvt": (
-        lambda w: HvtLSVIUCB(w.features, 1, tail=TAIL),
+        lambda w: HvtLSVIUCB(w.features, 1, tail=TAIL, switching="every"),
         lambda w: ht.HvtUCB(4, tail=TAIL, theta_bound=2.0, delta=0.01),
     ),
     "OFUL": (
@@ -161,7 +161,7 @@ def test_rare_switching_plans_logarithmically_often():
 
 def test_a_monotone_q_never_rises_and_its_lower_bound_never_falls():
     place = world()
-    agent = build(HvtLSVIUCB, place, monotone=True)
+    agent = build(HvtLSVIUCB, place, monotone=True, switching="every")
     upper, lower = agent.upper, agent.lower
     for _ in range(5):
         run_agent(agent, place, np.random.SeedSequence(0), 20)

@@ -43,11 +43,12 @@ class HvtLSVIUCB(LSVIAgent):
         tail: the moment bound on the rewards' noise.
         reward_bonus: multiplies the rewards' radius.
         value_bonus: multiplies the values' radius.
-        threshold_scale: multiplies the clip of :class:`heavytail.HvtUCB`.
+        clip: threshold in typical residual sizes; :class:`heavytail.HvtUCB`'s unless given.
+        threshold_scale: multiplies ``clip``.
         intercept: a constant feature that absorbs the clip's bias; a shift that all actions share
             does not change a plan.
         weighting: "variance" or "none", of the value regression.
-        switching: "every" plans before each episode, "doubling" once a determinant has doubled.
+        switching: "doubling" plans once a determinant has doubled, "every" before each episode.
         monotone: whether Q may never rise from plan to plan.
         delta: failure probability.
         feature_bound: the largest length of a feature vector.
@@ -65,11 +66,12 @@ class HvtLSVIUCB(LSVIAgent):
         *,
         tail: MomentBound,
         reward_bonus: float = 1.0,
-        value_bonus: float = 0.1,
+        value_bonus: float = 0.03,
+        clip: float | None = None,
         threshold_scale: float = 1.0,
         intercept: bool = True,
         weighting: str = "variance",
-        switching: str = "every",
+        switching: str = "doubling",
         monotone: bool = False,
         delta: float = 0.01,
         feature_bound: float = 1.0,
@@ -81,6 +83,7 @@ class HvtLSVIUCB(LSVIAgent):
             theta_bound=math.sqrt(self.dim),
             arm_bound=feature_bound,
             threshold_scale=threshold_scale,
+            **({} if clip is None else {"clip": clip}),
             intercept=intercept,
             delta=delta,
             radius_scale=check_number("HvtLSVIUCB.reward_bonus", reward_bonus, least=0.0),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from heavytail._validate import check_count, check_number
@@ -19,6 +21,7 @@ def random_mdp(
     actions: int = 5,
     horizon: int = 10,
     concentration: float = 0.1,
+    bias: bool = False,
     seed: int = 0,
 ) -> LinearMDP:
     """A random linear MDP: features are distributions over d latent moves, each move one over S.
@@ -38,20 +41,29 @@ def random_mdp(
         actions: A.
         horizon: H.
         concentration: of both Dirichlets; the smaller, the nearer to deterministic moves.
+        bias: whether the last feature is a constant, as in most linear models; phi is then
+            (distribution over d - 1 moves, 1) / sqrt(2).
         seed: fixes the world.
     """
-    d = check_count("random_mdp.dim", dim)
+    d = check_count("random_mdp.dim", dim, least=1 + bool(bias))
     S, A = check_count("random_mdp.states", states), check_count("random_mdp.actions", actions)
     H = check_count("random_mdp.horizon", horizon)
     alpha = check_number("random_mdp.concentration", concentration, above=0.0)
     rng = np.random.default_rng(np.random.SeedSequence([check_count("seed", seed, least=0), 1]))
-    return LinearMDP(
-        rng.dirichlet(np.full(d, alpha), (S, A)),
-        theta=rng.random((H, d)),
-        mu=rng.dirichlet(np.full(S, alpha), (H, d)),
-        noise=noise,
-        name="RandomMDP",
-    )
+    moves = d - bool(bias)
+    features = rng.dirichlet(np.full(moves, alpha), (S, A))
+    theta, mu = rng.random((H, moves)), rng.dirichlet(np.full(S, alpha), (H, moves))
+    if bias:  # the constant is free: it is given half of the mean, so that no part is very large
+        features = np.concatenate([features, np.ones((S, A, 1))], axis=2) / math.sqrt(2.0)
+        theta = _with_constant(theta)
+        mu = _with_constant(mu)
+    return LinearMDP(features, theta=theta, mu=mu, noise=noise, name="RandomMDP")
+
+
+def _with_constant(moves: np.ndarray) -> np.ndarray:
+    """The same function of the moves, less half its mean over moves, which the constant bears."""
+    centre = 0.5 * moves.mean(axis=1, keepdims=True)
+    return math.sqrt(2.0) * np.concatenate([moves - centre, centre], axis=1)
 
 
 def river_swim(*, noise: Noise, states: int = 5, horizon: int = 10) -> LinearMDP:
