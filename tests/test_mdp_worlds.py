@@ -11,6 +11,9 @@ from heavytail.mdp import LinearMDP, combination_lock, random_mdp, river_swim
 GAUSSIAN = ht.noise.Gaussian()
 WORLDS = {
     "random": lambda noise: random_mdp(5, states=7, actions=3, horizon=4, noise=noise, seed=3),
+    "bias": lambda noise: random_mdp(
+        5, states=7, actions=3, horizon=4, noise=noise, bias=True, seed=3
+    ),
     "river": lambda noise: river_swim(noise=noise, states=4, horizon=8),
     "lock": lambda noise: combination_lock(noise=noise, horizon=4, actions=3),
 }
@@ -108,6 +111,13 @@ def test_the_same_seed_deals_the_same_randomness_and_a_longer_deal_begins_alike(
         one, two = next(a), next(b)
         for key in ("first", "uniform", "noise", "factor"):
             np.testing.assert_array_equal(getattr(one, key), getattr(two, key))
+
+
+def test_a_constant_feature_changes_no_value():
+    one = random_mdp(4, noise=GAUSSIAN, seed=6)
+    two = random_mdp(5, noise=GAUSSIAN, seed=6, bias=True)
+    np.testing.assert_allclose(one.values, two.values, atol=1e-12)
+    assert np.unique(two.features[..., -1]).size == 1
 
 
 def test_random_worlds_differ_by_seed_and_stay_by_seed():

@@ -65,6 +65,12 @@ EXPERIMENTS: dict[str, Listed] = {
         f"{_HERE}.cost:speedup",
         asked=True,
     ),
+    "mdp": Listed(
+        "Linear MDPs with heavy-tailed rewards; takes minutes, runs only by name",
+        "heavytail.mdp.experiments:mdp",
+        "heavytail.mdp.experiments:mdp_units",
+        asked=True,
+    ),
 }
 
 

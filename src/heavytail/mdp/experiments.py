@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import inspect
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,24 +25,25 @@ from heavytail.experiments.stats import Interval, ratio
 from heavytail.experiments.store import complete
 from heavytail.experiments.units import Outcome, source_digest
 from heavytail.mdp import (
+    LSVIUCB,
     VARA,
     Agent,
     GreedyLSVI,
     HeavyLSVIUCB,
     HvtLSVIUCB,
     LinearMDP,
-    LSVIUCB,
     UniformAgent,
     random_mdp,
 )
 from heavytail.mdp.simulation import run_agent
+from heavytail.mdp.world import BLOCK
 from heavytail.simulation.progress import Progress
 from heavytail.simulation.trials import checkpoints, trial_seed
 from heavytail.tails import MomentBound
 
 __all__ = ["AGENTS", "NOISES", "AgentUnit", "mdp", "mdp_units", "unit"]
 
-DIM, STATES, ACTIONS, HORIZON = 6, 8, 4, 5
+DIM, STATES, ACTIONS, HORIZON = 7, 8, 4, 5  # one of the features is a constant
 EPISODES = 2000
 RECORD = 100  # episodes at which regret is kept
 TUNED = Path(__file__).with_name("tuned.json")
@@ -68,12 +69,21 @@ NOISES = {
     "t1.7": Rewards("Student t, df 1.7", StudentT(1.7), 1.5),
     "pareto": Rewards("Pareto 1.5, centred", Pareto(1.5), 1.3),
 }
-AGENTS: dict[str, type[Agent]] = {
-    kind.name: kind for kind in (HvtLSVIUCB, HeavyLSVIUCB, VARA, LSVIUCB, GreedyLSVI, UniformAgent)
+PLAIN_HEAVY = "Heavy-LSVI-UCB, plain values"
+NO_CLIP = "Hvt-LSVI-UCB, no clip"
+AGENTS: dict[str, tuple[type[Agent], dict[str, Any]]] = {
+    HvtLSVIUCB.name: (HvtLSVIUCB, {}),
+    NO_CLIP: (HvtLSVIUCB, {"clip": math.inf}),
+    HeavyLSVIUCB.name: (HeavyLSVIUCB, {}),
+    PLAIN_HEAVY: (HeavyLSVIUCB, {"weighting": "none", "switching": "every", "monotone": False}),
+    VARA.name: (VARA, {}),
+    LSVIUCB.name: (LSVIUCB, {}),
+    GreedyLSVI.name: (GreedyLSVI, {}),
+    UniformAgent.name: (UniformAgent, {}),
 }
-_COLOURS = dict(
-    zip(AGENTS, ("#0072B2", "#D55E00", "#CC79A7", "#009E73", "#E69F00", "#999999"), strict=True)
-)
+ABLATIONS = (NO_CLIP, PLAIN_HEAVY, VARA.name)  # shown tuned only, where they are tuned
+_SHADES = ["#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#CC79A7", "#009E73", "#000000", "#999999"]
+_COLOURS = dict(zip(AGENTS, _SHADES, strict=True))
 
 
 @dataclass(frozen=True)
@@ -107,6 +117,7 @@ class AgentUnit:
             actions=ACTIONS,
             horizon=HORIZON,
             noise=self.rewards.noise,
+            bias=True,
             seed=seed,
         )
 
@@ -122,20 +133,20 @@ class AgentUnit:
 
 def build(name: str, world: LinearMDP, rewards: Rewards, episodes: int, **options: Any) -> Agent:
     """The agent for a world, told the exact moment; VARA the variance."""
-    kind = AGENTS[name]
+    kind, own = AGENTS[name]
     order = 2.0 if kind is VARA else rewards.order
     tail = MomentBound(order=order, scale=rewards.noise.scale(order))
-    if "episodes" in inspect.signature(kind).parameters and kind is not LSVIUCB:
+    if kind in (HeavyLSVIUCB, VARA):
         options = {"episodes": episodes, **options}
-    return kind(world.features, world.horizon, tail=tail, **options)  # type: ignore[call-arg]
+    return kind(world.features, world.horizon, tail=tail, **own, **options)
 
 
 def unit(
     name: str, noise: str, episodes: int, seed: int, trial: int, options: dict[str, Any]
 ) -> AgentUnit:
     """One trial of one agent under one noise."""
-    heavy = {HeavyLSVIUCB.name: 4, LSVIUCB.name: 6, VARA.name: 10}.get(name, 1)
-    return AgentUnit(name, NOISES[noise], episodes, seed, trial, options, heavy)
+    light = AGENTS[name][0] in (UniformAgent,) or name == HeavyLSVIUCB.name
+    return AgentUnit(name, NOISES[noise], episodes, seed, trial, options, 1 if light else 4)
 
 
 def applies(name: str, noise: str) -> bool:
@@ -157,9 +168,11 @@ def _plan(settings: Settings) -> dict[tuple[str, str, str], list[AgentUnit]]:
         for name in AGENTS:
             if not applies(name, noise):
                 continue
-            variants: dict[str, dict[str, Any]] = {"untuned": {}}
+            variants: dict[str, dict[str, Any]] = {}
             if name in tuned.get(noise, {}):
                 variants["tuned"] = tuned[noise][name]["options"]
+            if name not in ABLATIONS or not variants:
+                variants["untuned"] = {}
             for variant, options in variants.items():
                 plan[noise, name, variant] = [
                     unit(name, noise, episodes, settings.seed, trial, options)
@@ -185,7 +198,10 @@ def mdp(settings: Settings, progress: Progress) -> Section:
         f"Random linear MDPs (d = {DIM}, S = {STATES}, A = {ACTIONS}, H = {HORIZON}), a new one in "
         f"each of {settings.trials} trials, {episodes:,} episodes. Regret is exact, by dynamic "
         "programming. Tuned: multipliers of the two bonuses, and of the threshold where there is "
-        "one, from one grid for all agents, chosen on other worlds. Only the reward part of "
+        "one, from one grid for all agents, chosen on other worlds. *Plain values* leaves out what "
+        "the value part of Heavy-LSVI-UCB adds to LSVI-UCB's (weights, rare plans, monotone Q), so "
+        "that the reward estimator alone differs; *no clip* is Hvt-LSVI-UCB with the threshold at "
+        "infinity, so that what clipping gives can be seen. Only the reward part of "
         "Hvt-LSVI-UCB is one-pass; the values of every agent here are regressed anew on the whole "
         "past at each plan."
     )
@@ -236,7 +252,7 @@ def _ratio_table(found: Found) -> Table:
     """What was set out to show, beside what was measured."""
     marks = {(LSVIUCB.name, "gaussian"): 1.2, (LSVIUCB.name, "t1.7"): 0.5}
     marks |= {(LSVIUCB.name, "pareto"): 0.5}
-    marks |= {(HeavyLSVIUCB.name, noise): 1.2 for noise in NOISES}
+    marks |= {(name, noise): 1.2 for name in (HeavyLSVIUCB.name, PLAIN_HEAVY) for noise in NOISES}
     rows = []
     for (noise, name, variant), interval in _ratios(found).items():
         mark = marks.get((name, noise))
@@ -254,6 +270,7 @@ def _ratio_table(found: Found) -> Table:
 def _cost_table(found: Found, episodes: int) -> Table:
     """Time an episode in the first and last blocks, and what is remembered at the end."""
     rows = []
+    lengths = np.diff([*range(0, episodes, BLOCK), episodes])
     for name in AGENTS:
         outcomes = next(
             found[noise, name, variant]
@@ -262,10 +279,9 @@ def _cost_table(found: Found, episodes: int) -> Table:
             if (noise, name, variant) in found
         )
         seconds = np.array([outcome["seconds"] for outcome in outcomes])
-        blocks = seconds.shape[1]
-        per = 1e6 * seconds * blocks / episodes  # blocks are of one length, but for the last
-        part = max((blocks - 1) // 4, 1)
-        early, late = np.median(per[:, :part]), np.median(per[:, -part - 1 : -1])
+        part = max(seconds.shape[1] // 4, 1)
+        per = 1e6 * seconds / lengths
+        early, late = np.median(per[:, :part]), np.median(per[:, -part:])
         total, reward = outcomes[0]["bytes"]
         cells = (f"{early:.0f}", f"{late:.0f}", f"{total / 1024:.1f}", f"{reward / 1024:.1f}")
         rows.append((name, *cells))

@@ -75,7 +75,7 @@ class HeavyLSVIUCB(LSVIAgent):
         episodes: int,
         tail: MomentBound,
         reward_bonus: float = 1e-3,
-        value_bonus: float = 0.03,
+        value_bonus: float = 0.1,
         threshold_scale: float = 0.1,
         solver: str = "lazy",
         weighting: str = "variance",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -65,25 +66,26 @@ class HvtLSVIUCB(LSVIAgent):
         horizon: int,
         *,
         tail: MomentBound,
-        reward_bonus: float = 1.0,
-        value_bonus: float = 0.03,
+        reward_bonus: float = 0.3,
+        value_bonus: float = 0.1,
         clip: float | None = None,
         threshold_scale: float = 1.0,
         intercept: bool = True,
-        weighting: str = "variance",
-        switching: str = "doubling",
+        weighting: str = "none",
+        switching: str = "every",
         monotone: bool = False,
         delta: float = 0.01,
         feature_bound: float = 1.0,
     ) -> None:
         self._start(features, horizon, tail, feature_bound)
+        own: dict[str, Any] = {} if clip is None else {"clip": clip}
         reward = HvtUCB(
             self.dim,
             tail=tail,
             theta_bound=math.sqrt(self.dim),
             arm_bound=feature_bound,
             threshold_scale=threshold_scale,
-            **({} if clip is None else {"clip": clip}),
+            **own,
             intercept=intercept,
             delta=delta,
             radius_scale=check_number("HvtLSVIUCB.reward_bonus", reward_bonus, least=0.0),

@@ -42,7 +42,7 @@ class LSVIUCB(LSVIAgent):
         horizon: H.
         noise_scale: R of the rewards; ``tail.scale`` where only ``tail`` is given.
         tail: taken for its scale alone, so that all agents can be built alike.
-        reward_bonus: multiplies the rewards' radius.
+        reward_bonus: multiplies the rewards' radius; 0.3 in practice, 1 in the theory unless given.
         value_bonus: multiplies the values' radius.
         radius: "self-normalised" or "theory".
         episodes: K, for the theory.
@@ -63,7 +63,7 @@ class LSVIUCB(LSVIAgent):
         *,
         noise_scale: float | None = None,
         tail: MomentBound | None = None,
-        reward_bonus: float = 1.0,
+        reward_bonus: float | None = None,
         value_bonus: float = 0.1,
         radius: str = "self-normalised",
         episodes: int | None = None,
@@ -76,6 +76,8 @@ class LSVIUCB(LSVIAgent):
             raise ValueError(
                 "LSVIUCB.noise_scale must be given (or tail, for its scale); got neither."
             )
+        if reward_bonus is None:
+            reward_bonus = 1.0 if theory else 0.3
         scale = self.nu if noise_scale is None else noise_scale
         prior = math.sqrt(self.dim)
         if theory:

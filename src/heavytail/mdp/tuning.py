@@ -26,9 +26,9 @@ from heavytail.simulation.progress import progress_bar
 __all__ = ["grid_of", "main", "retune"]
 
 GRID: dict[str, tuple[float, ...]] = {
-    "reward_bonus": (1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0),
+    "reward_bonus": (1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0),
     "value_bonus": (0.01, 0.03, 0.1),
-    "threshold_scale": (0.01, 0.1, 1.0),
+    "threshold_scale": (0.1, 1.0),
 }
 TUNING_EPISODES = 1000
 TUNING_TRIALS = 4
@@ -37,11 +37,12 @@ APART = 1_000_003  # added to the seed: tuning worlds are never reported ones
 
 def grid_of(name: str) -> list[dict[str, float]]:
     """The grid's points over the multipliers that the agent has."""
-    accepted = inspect.signature(AGENTS[name]).parameters
-    keys = [key for key in GRID if key in accepted]
-    return [
-        dict(zip(keys, point, strict=True)) for point in itertools.product(*map(GRID.get, keys))
-    ]
+    kind, own = AGENTS[name]
+    accepted = inspect.signature(kind).parameters
+    fixed = ("threshold_scale",) if "clip" in own else ()
+    keys = [key for key in GRID if key in accepted and key not in fixed]
+    points = itertools.product(*(GRID[key] for key in keys))
+    return [dict(zip(keys, point, strict=True)) for point in points]
 
 
 def retune(

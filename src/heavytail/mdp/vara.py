@@ -61,7 +61,7 @@ class VARA(LSVIAgent):
         episodes: int,
         tail: MomentBound,
         reward_bonus: float = 1e-3,
-        value_bonus: float = 0.03,
+        value_bonus: float = 0.1,
         threshold_scale: float = 0.1,
         weighting: str = "variance",
         switching: str = "doubling",
