@@ -19,6 +19,7 @@ from heavytail.experiments.machine import machine, provenance
 from heavytail.experiments.protocol import build, options_of, read_tuned
 from heavytail.experiments.registry import Section, Settings, Table
 from heavytail.experiments.stats import loglog_slope
+from heavytail.experiments.units import source_digest
 from heavytail.policies import Policy
 from heavytail.policies.build import find
 from heavytail.simulation.engines import episode
@@ -181,7 +182,8 @@ def _figure(found: list[Cost]) -> Any:
 def speedup(settings: Settings, progress: Progress) -> Section:
     """Hvt-UCB against every solver of HEAVY-OFUL, one whole episode each; recorded as it goes.
 
-    Cold gradient descent takes long. What is measured is written at once, so it may be stopped.
+    Cold gradient descent takes long. What is measured is written at once, so it may be stopped,
+    and what stands in the record with the same source is not run again.
     """
     T = settings.rounds or _WORLD.rounds
     seed = _WORLD.seed(settings.seed)
@@ -190,6 +192,8 @@ def speedup(settings: Settings, progress: Progress) -> Section:
     one_pass = min(_processor_seconds(_built("HvtUCB", settings, T), T, seed) for _ in range(5))
     for solver in reversed(SOLVERS):  # the quick ones first
         policy = _built("HeavyOFUL", settings, T, solver=solver)
+        if record.get(solver, {}).get("source") == source_digest():
+            continue
         _processor_seconds(policy.clone(), 50, seed)  # compile
         start = time.perf_counter()
         spent = _processor_seconds(policy, T, seed)
@@ -200,6 +204,7 @@ def speedup(settings: Settings, progress: Progress) -> Section:
             "ratio": spent / one_pass,
             "rounds": T,
             "policy": repr(policy),
+            "source": source_digest(),
             "provenance": provenance(),
         }
         part = path.with_suffix(".part")

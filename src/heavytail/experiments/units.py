@@ -29,7 +29,8 @@ __all__ = ["CHUNK", "CoverUnit", "Outcome", "Unit", "Work", "chunks", "source_di
 
 CHUNK = 5  # trials a unit: enough to keep a hundred workers busy, and little is lost when killed
 RECORD = 200  # rounds at which regret is kept
-_SOURCES = ("confidence.py", "tails.py", "kernels", "policies", "environments", "simulation")
+# The parts of the package no number of a unit depends on.
+_APART = {"experiments", "commands", "cli.py", "checks.py", "mdp", "control", "estimators"}
 
 Outcome: TypeAlias = dict[str, FloatArray]
 
@@ -160,10 +161,10 @@ def source_digest() -> str:
     """A hash of the source the numbers depend on: a change there runs everything anew."""
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.blake2b(digest_size=16)
-    for name in _SOURCES:
-        here = root / name
-        for path in sorted(here.rglob("*.py")) if here.is_dir() else [here]:
-            digest.update(path.relative_to(root).as_posix().encode())
+    for path in sorted(root.rglob("*.py")):
+        where = path.relative_to(root)
+        if where.parts[0] not in _APART:
+            digest.update(where.as_posix().encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
 
