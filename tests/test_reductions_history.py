@@ -12,7 +12,7 @@ import pytest
 
 import heavytail as ht
 from heavytail._typing import FloatArray
-from heavytail.kernels import batch, lazy_huber
+from heavytail.kernels import batch, lazy_huber, quadratic
 from heavytail.kernels.adaptive import ROOT, STEEP, TAU_0
 from heavytail.kernels.groups import STAGE
 from heavytail.kernels.layout import ROUNDS, THETA, rows
@@ -58,8 +58,8 @@ def hard_problem(seed: int, dim: int, tau: float, rounds: int) -> FloatArray:
 
 
 def state(dim: int, ridge: float) -> FloatArray:
-    M = np.zeros((rows(dim) + batch.extra_rows(dim), dim))
-    first = batch.first_extra(dim)
+    M = np.zeros((rows(dim) + quadratic.extra_rows(dim), dim))
+    first = quadratic.first_extra(dim)
     M[first : first + dim] = ridge * np.eye(dim)
     return M
 

@@ -17,18 +17,10 @@ import math
 from typing import Final
 
 from heavytail._typing import Matrix, Vector
-from heavytail.kernels.batch import (
-    LINEAR,
-    NEXT,
-    TARGET,
-    TAU,
-    first_extra,
-    minimise_quadratic,
-    newton,
-    residual,
-)
+from heavytail.kernels.batch import TARGET, TAU, newton, residual
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import OWN, THETA
+from heavytail.kernels.quadratic import LINEAR, NEXT, first_extra, minimise_quadratic
 
 __all__ = ["HEAP", "PATH", "fit"]
 

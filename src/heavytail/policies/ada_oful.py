@@ -15,9 +15,10 @@ from heavytail.kernels.adaptive import (
     TAU_T,
     observe,
 )
-from heavytail.kernels.batch import TAU, newton
+from heavytail.kernels.batch import TAU, advance
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import OK, RADIUS, ROUNDS, THETA, THETA_BOUND
+from heavytail.kernels.quadratic import extra_rows
 from heavytail.policies.adaptive import set_constants, start
 from heavytail.policies.base import check_tail, inverse_log
 from heavytail.policies.history import HistoryPolicy
@@ -47,7 +48,7 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     code = observe(s, M, H, x, reward, nu)
     if code != OK:
         return code
-    newton(M, H, int(s[ROUNDS]), THETA, s[RIDGE], s[THETA_BOUND], 0.0, True, 0, -1)
+    advance(M, H, int(s[ROUNDS]), THETA, s[RIDGE], s[THETA_BOUND], True)
     s[RADIUS] = current_radius(s)
     return OK
 
@@ -60,7 +61,7 @@ class AdaOFUL(HistoryPolicy):
       x_s^\top\theta}{\sigma_s}$$
 
     With probability 1 - 3 delta the regret is Õ(d sqrt(sum nu_t²) + d), at ``radius_scale=1``. A
-    round costs O(t d²), two or three passes of Newton from the last estimate, and O(t d) memory. It
+    round costs O(t d²), one or two passes of Newton from the last estimate, and O(t d) memory. It
     does not apply where the variance is infinite: use HEAVY-OFUL, or Hvt-UCB in one pass.
 
     >>> import heavytail as ht
@@ -140,7 +141,7 @@ class AdaOFUL(HistoryPolicy):
         s[THEORY_TAU_0] = constants.tau_0
         s[LOG_INVERSE_DELTA] = inverse_log("AdaOFUL", problem["delta"])
         s[RADIUS] = current_radius(s)
-        self._allocate_history(self.dim + TAU + 1)
+        self._allocate_history(self.dim + TAU + 1, sums=extra_rows(self.dim))
 
     @property
     def sigma(self) -> float:

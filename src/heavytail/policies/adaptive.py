@@ -21,7 +21,7 @@ from heavytail.kernels.adaptive import (
     STEEP,
     TAU_0,
 )
-from heavytail.kernels.batch import extra_rows, first_extra
+from heavytail.kernels.quadratic import extra_rows, first_extra
 from heavytail.policies.history import HistoryPolicy
 
 __all__ = ["Problem", "set_constants", "start"]

@@ -10,7 +10,6 @@ import numpy as np
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import as_vector, check_count, check_number
 from heavytail.confidence import btc_factor
-from heavytail.kernels.batch import first_extra
 from heavytail.kernels.groups import FOLLOWING, HEAD, WIDTH, find_group, insert, truncated_sum
 from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.jit import jit
@@ -29,6 +28,7 @@ from heavytail.kernels.layout import (
     SCRATCH,
 )
 from heavytail.kernels.one_pass import LARGEST, admit
+from heavytail.kernels.quadratic import first_extra
 from heavytail.policies.base import check_tail
 from heavytail.policies.history import HistoryPolicy
 from heavytail.policies.info import Info

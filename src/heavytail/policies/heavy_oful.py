@@ -20,10 +20,11 @@ from heavytail.kernels.adaptive import (
     TAU_T,
     observe,
 )
-from heavytail.kernels.batch import MOST_DESCENTS, TAU, descend, first_extra, newton
+from heavytail.kernels.batch import MOST_DESCENTS, TAU, advance, descend
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import OK, RADIUS, ROUNDS, THETA, THETA_BOUND
 from heavytail.kernels.lazy_huber import HEAP, fit
+from heavytail.kernels.quadratic import extra_rows, first_extra
 from heavytail.policies.adaptive import set_constants, start
 from heavytail.policies.base import check_tail
 from heavytail.policies.history import HistoryPolicy
@@ -82,7 +83,7 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     if s[SOLVER] == LAZY:
         fit(s, M, H, count, s[RIDGE], s[THETA_BOUND])
     elif s[SOLVER] == NEWTON:
-        newton(M, H, count, THETA, s[RIDGE], s[THETA_BOUND], 0.0, False, 0, -1)
+        advance(M, H, count, THETA, s[RIDGE], s[THETA_BOUND], False)
     elif s[SOLVER] == GD:
         lipschitz = widen(M, H, count - 1)
         s[STEPS] = descend(M, H, count, THETA, s[RIDGE], s[THETA_BOUND], lipschitz, s[ACCURACY])
@@ -102,7 +103,7 @@ class HeavyOFUL(HistoryPolicy):
     this family, does not learn at any horizon a person will run).
 
     Cost: O(t d) memory, whatever the solver. Time a round: "lazy" O(d³ + log t) amortised while few
-    rewards lie near their threshold; "newton" two or three passes over the history; "lbfgs" some
+    rewards lie near their threshold; "newton" one or two passes over the history; "lbfgs" some
     tens; "gd" as many as the condition number asks. All four find the same minimiser: "lazy" and
     "newton" exactly, "gd" and "lbfgs" within ``tolerance``. A speed-up over this policy means
     nothing without the solver's name.
@@ -184,7 +185,7 @@ class HeavyOFUL(HistoryPolicy):
         s[ACCURACY] = check_number("HeavyOFUL.tolerance", tolerance, above=0.0)
         s[RADIUS] = current_radius(s)
         lazy = self.solver == "lazy"
-        sums = self.dim + 1 if lazy or self.solver == "gd" else 0  # Q and c
+        sums = extra_rows(self.dim) if self.has_kernels else 0
         self._allocate_history(self.dim + (HEAP if lazy else TAU) + 1, sums=sums)
         self.pointers = (HEAP,) if lazy else ()
 

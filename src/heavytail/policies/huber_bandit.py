@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import check_count, check_number
-from heavytail.kernels.batch import BEHIND, TARGET, extra_rows, first_extra, newton
+from heavytail.kernels.batch import TARGET, newton
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
     ARM_LIMIT,
@@ -23,6 +23,7 @@ from heavytail.kernels.layout import (
     THETA,
 )
 from heavytail.kernels.one_pass import LARGEST, admit
+from heavytail.kernels.quadratic import BEHIND, extra_rows, first_extra
 from heavytail.policies.base import check_tail, inverse_log
 from heavytail.policies.history import HistoryPolicy
 from heavytail.policies.info import Info

@@ -8,7 +8,6 @@ from typing import Final
 from heavytail._typing import Matrix, Vector
 from heavytail._validate import check_count, check_number
 from heavytail.confidence import theory_radius, tofu_constants
-from heavytail.kernels.batch import first_extra
 from heavytail.kernels.gram import shrink
 from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.jit import jit
@@ -25,6 +24,7 @@ from heavytail.kernels.layout import (
     THETA,
 )
 from heavytail.kernels.one_pass import LARGEST, admit, measure
+from heavytail.kernels.quadratic import first_extra
 from heavytail.kernels.spectral import symmetric_root
 from heavytail.policies.base import check_tail
 from heavytail.policies.history import HistoryPolicy
