@@ -129,6 +129,43 @@ def test_damped_newton_converges_from_a_start_far_away() -> None:
             np.testing.assert_allclose(far[THETA], near[THETA], atol=1e-7)
 
 
+@pytest.mark.parametrize("smooth", [False, True])
+def test_a_step_too_long_is_cut_where_the_loss_stops_falling(smooth: bool) -> None:
+    H = hard_problem(1, 3, 0.3, 60)
+    M = state(3, 0.5)
+    best = state(3, 0.5)
+    batch.newton(best, H, 60, THETA, 0.5, math.inf, 0.0, smooth, 0, -1)
+    following = quadratic.first_extra(3) + 3 + quadratic.NEXT
+    for length in (0.01, 1.0, 3.0, 1e3, 1e9):
+        M[following] = length * best[THETA]  # from theta = 0, the minimiser lies at share 1/length
+        batch.cut(M, H, 60, THETA, 0.5, 0.0, smooth, 0, -1)
+        share = np.linalg.norm(M[following]) / np.linalg.norm(best[THETA])
+        assert share <= 1.0 + 1e-9
+        assert share >= 0.8 * min(length, 1.0)
+
+
+def test_the_lazy_fit_can_be_built_anew_at_any_round() -> None:
+    H = hard_problem(2, 2, 0.5, 100)
+    lazy, warm, s = state(2, 0.5), state(2, 0.5), np.zeros(20)
+    for count in range(1, 101):
+        lazy_huber.fit(s, lazy, H, count, 0.5, 1.0)
+        if count % 13 == 0:  # as its safeguard does
+            lazy_huber.build(s, lazy, H, count, 0.5)
+        batch.newton(warm, H, count, THETA, 0.5, 1.0, 0.0, False, 0, -1)
+        np.testing.assert_allclose(lazy[THETA], warm[THETA], atol=1e-10)
+
+
+@pytest.mark.compiled
+def test_the_lazy_fit_stays_exact_over_thousands_of_rounds() -> None:
+    H = hard_problem(4, 3, 0.5, 3000)
+    lazy, warm, s = state(3, 1.0), state(3, 1.0), np.zeros(20)
+    for count in range(1, 3001):
+        lazy_huber.fit(s, lazy, H, count, 1.0, 1.0)
+        if count % 500 == 0:
+            batch.newton(warm, H, count, THETA, 1.0, 1.0, 0.0, False, 0, -1)
+            np.testing.assert_allclose(lazy[THETA], warm[THETA], atol=1e-10)
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_heavy_oful_at_infinite_tau_is_weighted_ridge(solver: str) -> None:
     x, rewards = stream(60, 3)
