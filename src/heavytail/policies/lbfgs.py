@@ -13,6 +13,8 @@ __all__ = ["minimise"]
 MEMORY = 20
 REFINEMENTS = 8  # restarts with the loss measured from where the last run ended
 MOST_ITERATIONS = 500
+SECANTS = 40
+SPHERE = 1e-2  # of the tolerance: how near the sphere ‖theta(mu)‖ must come
 
 
 def minimise(
@@ -25,19 +27,20 @@ def minimise(
     ‖theta(mu)‖ = bound.
     """
     theta = _free(rows, start, ridge, ridge * tolerance)
-    if np.linalg.norm(theta) <= bound:
+    length = float(np.linalg.norm(theta))
+    if length <= bound:
         return theta
-    from scipy.optimize import brentq
-
-    def excess(mu: float) -> float:
-        nonlocal theta
+    # 1/‖theta(mu)‖ is concave and nearly linear: secants rise to its root from the left.
+    past, mu, before = 0.0, ridge * (length / bound - 1.0), 1.0 / length
+    for _ in range(SECANTS):
         theta = _free(rows, theta, ridge + mu, ridge * tolerance)
-        return float(np.linalg.norm(theta)) - bound
-
-    above = np.linalg.norm(_change(rows, theta * 0.0, theta * 0.0, 0.0)[1]) / bound
-    mu = brentq(excess, 0.0, float(above), xtol=1e-300, rtol=1e-14)
-    excess(mu)
-    return np.asarray(theta * (bound / np.linalg.norm(theta)))
+        length = float(np.linalg.norm(theta))
+        if abs(length - bound) <= SPHERE * tolerance or 1.0 / length == before:
+            break
+        slope = (1.0 / length - before) / (mu - past)
+        past, before = mu, 1.0 / length
+        mu += (1.0 / bound - 1.0 / length) / slope
+    return np.asarray(theta * (bound / length))
 
 
 def _change(
