@@ -71,6 +71,12 @@ EXPERIMENTS: dict[str, Listed] = {
         "heavytail.mdp.experiments:mdp_units",
         asked=True,
     ),
+    "control": Listed(
+        "Linear-quadratic control; takes minutes, runs only by name",
+        "heavytail.control.experiments:control",
+        "heavytail.control.experiments:control_units",
+        asked=True,
+    ),
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 
-__all__ = ["Interval", "loglog_slope", "ratio", "slope"]
+__all__ = ["Interval", "loglog_slope", "median_ratio", "ratio", "slope"]
 
 DRAWS = 2_000
 LEVEL = 0.95
@@ -46,6 +46,18 @@ def ratio(above: FloatArray, below: FloatArray) -> Interval:
     value = float(above.mean() / below.mean())
     return Interval(
         *_bootstrap(len(above), value, lambda i: above[i].mean(axis=1) / below[i].mean(axis=1))
+    )
+
+
+def median_ratio(above: FloatArray, below: FloatArray) -> Interval:
+    """median(above) / median(below), trials paired, with a bootstrap interval of 95 %."""
+    above, below = np.asarray(above, float), np.asarray(below, float)
+    return Interval(
+        *_bootstrap(
+            len(above),
+            float(np.median(above) / np.median(below)),
+            lambda i: np.median(above[i], axis=1) / np.median(below[i], axis=1),
+        )
     )
 
 
