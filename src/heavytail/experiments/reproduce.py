@@ -17,6 +17,7 @@ from heavytail.experiments.registry import (
     EXPERIMENTS,
     Section,
     Settings,
+    Table,
     extra_units,
     load_experiment,
 )
@@ -70,7 +71,10 @@ def reproduce(
     write(settings.out, verdicts, [*summary, *found, *others], made)
     if docs is not None:
         docs.write_text(report.markdown(verdicts, [*summary, *others], made))
-    return "\n\n".join(part for part in (table(measured), verdict_table(verdicts)) if part)
+    asked = [
+        text_table(one) for section in others if section.name in names for one in section.tables
+    ]
+    return "\n\n".join(part for part in (table(measured), *asked, verdict_table(verdicts)) if part)
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -173,6 +177,16 @@ def table(measured: list[Measured]) -> str:
             if any(cell.strip() for cell in cells):
                 lines.append(f"{one.setting.name:<16} {variant:<8}" + "".join(cells))
     return "\n".join(lines)
+
+
+def text_table(one: Table) -> str:
+    """A section's table as aligned text."""
+    rows = [one.columns, *one.rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(one.columns))]
+    lines = [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+    return "\n".join([one.title, *lines])
 
 
 def verdict_table(verdicts: list[Verdict]) -> str:
