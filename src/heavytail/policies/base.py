@@ -12,6 +12,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,6 +34,7 @@ from heavytail.kernels.layout import (
     BAD_REWARD,
     BAD_SCALE,
     BAD_X,
+    CLIPPED,
     CONSTANT,
     INVERSE,
     OVERFLOW,
@@ -42,8 +44,9 @@ from heavytail.kernels.layout import (
     THETA_BOUND,
     rows,
 )
-from heavytail.policies import batch
+from heavytail.policies import batch, prior
 from heavytail.policies.decisions import Deciding
+from heavytail.policies.diagnostics import Diagnostics
 from heavytail.policies.info import Info
 from heavytail.policies.pool import Pool
 from heavytail.tails import MomentBound
@@ -128,6 +131,10 @@ class Policy(Deciding, ABC):
     def reseed(self, seed: int) -> None:
         """Start the policy's own randomness anew. Policies without any ignore it."""
 
+    def diagnostics(self) -> Diagnostics:
+        """How the policy is doing, in numbers for a dashboard."""
+        return Diagnostics(rounds=self.rounds, pending=len(self.pending), radius=self.radius)
+
     def clone(self) -> Self:
         """An independent copy, with all that was learned."""
         twin = type(self)(**self._arguments)
@@ -177,6 +184,7 @@ class PackedPolicy(Policy):
     select_kernel: ClassVar[Callable[..., int]] = staticmethod(index.select)
     update_kernel: ClassVar[Callable[..., int]]
     rank_one: ClassVar[bool] = False
+    takes_prior: ClassVar[bool] = False
 
     _s: FloatArray
     _M: FloatArray
@@ -212,6 +220,11 @@ class PackedPolicy(Policy):
             self._s[ARM_LIMIT] = (bound * (1.0 + NORM_SLACK)) ** 2
         if self.tail is not None:
             self._nu = self.tail.scale
+
+    @property
+    def prior_unit(self) -> float:
+        """A covariance over this is P: 1 where rounds are weighed by 1 / sigma_t²."""
+        return 1.0
 
     @property
     def has_kernels(self) -> bool:
@@ -278,6 +291,14 @@ class PackedPolicy(Policy):
         batch.update_many(self, X, rewards, scale)
         self._warn_past_horizon()
 
+    def start_from(self, theta: ArrayLike, covariance: ArrayLike) -> None:
+        """Begin from an earlier estimate instead of from nothing; before the first reward only.
+
+        ``covariance`` (dim, dim) is that of the estimate's error, in the reward's unit squared; it
+        takes the place of I / ridge. To begin from logged data, ``update_many`` them.
+        """
+        prior.start_from(self, theta, covariance)
+
     def _warn_past_horizon(self) -> None:
         if self.horizon is not None and not self._late and self._s[ROUNDS] > self.horizon:
             self._late = True
@@ -322,6 +343,10 @@ class PackedPolicy(Policy):
         """
         size = self._M.shape[1]
         return self._M[INVERSE : INVERSE + size].copy()
+
+    def diagnostics(self) -> Diagnostics:
+        share = self._s[CLIPPED] / max(self._s[ROUNDS], 1.0)
+        return replace(super().diagnostics(), clipped_share=float(share))
 
     def width(self, x: ArrayLike) -> float:
         """‖x‖_{V_t^-1}, so that x'theta ± radius * width is the policy's interval for the mean

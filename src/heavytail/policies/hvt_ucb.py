@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 from heavytail._typing import Matrix, Vector
@@ -13,8 +14,15 @@ from heavytail.kernels.huber import leverage, score, threshold, time_exponent
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import CONSTANT, OK, OWN, RADIUS, ROUNDS, THETA
 from heavytail.kernels.one_pass import admit, learn, measure
-from heavytail.kernels.scale import NORMAL_CONSISTENCY, follow_typical
+from heavytail.kernels.scale import (
+    NORMAL_CONSISTENCY,
+    first_typical,
+    follow_typical,
+    next_run,
+    seek_typical,
+)
 from heavytail.policies.base import PackedPolicy, check_tail, inverse_log
+from heavytail.policies.diagnostics import Diagnostics
 from heavytail.policies.info import Info
 from heavytail.tails import MomentBound
 
@@ -38,7 +46,16 @@ STABILITY: Final = OWN + 13  # G_t
 ENERGY: Final = OWN + 14  # sum of psi²
 TYPICAL: Final = OWN + 15  # running median of |residual| / nu_t
 CLIP: Final = OWN + 16  # the threshold, in typical sizes
-SLOTS: Final = OWN + 17
+AUTO: Final = OWN + 17  # 1: no scale was stated, and it is sought from the first rewards on
+RUN: Final = OWN + 18  # sizes in a row above (+) or below (-) the typical one
+NEAR: Final = OWN + 19  # rounds whose residual was beyond TAIL_FROM typical sizes ...
+FAR: Final = OWN + 20  # ... and beyond TAIL_TO: their ratio is the tail's slope
+WEIGHT: Final = OWN + 21  # sum of 1 / sigma_t²
+WEIGHT_SQUARES: Final = OWN + 22
+SLOTS: Final = OWN + 23
+
+TAIL_FROM: Final = 4.0
+TAIL_TO: Final = 16.0
 
 SMALLEST: Final = (
     1e-3  # of the stated scale: where rewards have no noise the weights must stay bounded
@@ -55,6 +72,18 @@ def lemma_sigma(s: Vector, t: float, width: float, nu: float) -> float:
 
 
 @jit
+def note(s: Vector, size: float, typical: float, sigma: float) -> None:
+    """What :meth:`HvtUCB.diagnostics` tells: nothing here steers the policy."""
+    if size > TAIL_FROM * NORMAL_CONSISTENCY * typical:
+        s[NEAR] += 1.0
+        if size > TAIL_TO * NORMAL_CONSISTENCY * typical:
+            s[FAR] += 1.0
+    weight = 1.0 / (sigma * sigma)
+    s[WEIGHT] += weight
+    s[WEIGHT_SQUARES] += weight * weight
+
+
+@jit
 def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """One round's learning. Returns OK, or what was wrong with the observation, the state
     untouched.
@@ -67,11 +96,13 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     t = s[ROUNDS] + 1.0
     alpha = s[ALPHA]
     residual = reward - predict(M)
+    size = abs(residual) / nu
+    typical = first_typical(s[TYPICAL], size, t, SMALLEST) if s[AUTO] == 1.0 else s[TYPICAL]
     if s[THEORY] == 1.0:
         sigma = lemma_sigma(s, t, width, nu)
         tau = threshold(s[TAU_0], leverage(width, sigma, alpha), t, s[ORDER])
     else:
-        spread = nu * NORMAL_CONSISTENCY * s[TYPICAL]
+        spread = nu * NORMAL_CONSISTENCY * typical
         sigma = max(spread, width)
         tau = s[CLIP] * spread / sigma
     z = residual / sigma if squared > 0.0 else 0.0  # x = 0 says nothing about theta
@@ -84,7 +115,12 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     s[TAU] = tau
     s[STABILITY] += psi * psi * alpha * w * w / (1.0 + w * w)
     s[ENERGY] += psi * psi
-    s[TYPICAL] = follow_typical(s[TYPICAL], abs(residual) / nu, t, SMALLEST)
+    note(s, size, typical, sigma)
+    if s[AUTO] == 1.0:
+        s[RUN] = next_run(s[RUN], size, typical)
+        s[TYPICAL] = seek_typical(typical, size, t, s[RUN], SMALLEST)
+    else:
+        s[TYPICAL] = follow_typical(typical, size, t, SMALLEST)
     s[RADIUS] = s[RADIUS_SCALE] * current_radius(s, t)
     return OK
 
@@ -128,6 +164,8 @@ class HvtUCB(PackedPolicy):
     Args:
         dim: length of a feature vector.
         tail: the moment bound on the noise; its scale is nu_t of a round that does not say.
+            "auto" where nothing is known: the scale is learned from the residuals, and a round's
+            ``scale`` then only says how it compares with other rounds.
         horizon: T. Needed by the theory; in practice only a promise that is warned about once
             it is broken.
         theta_bound: S >= ‖theta*‖; ``math.inf`` switches the projection off (leaves the theory).
@@ -157,13 +195,14 @@ class HvtUCB(PackedPolicy):
         uses_scale=True,
     )
     update_kernel = staticmethod(update)
+    takes_prior = True
     rank_one = True
 
     def __init__(
         self,
         dim: int,
         *,
-        tail: MomentBound,
+        tail: MomentBound | str,
         horizon: int | None = None,
         theta_bound: float = 1.0,
         arm_bound: float = 1.0,
@@ -178,12 +217,16 @@ class HvtUCB(PackedPolicy):
         radius_scale: float = 1.0,
         threshold_scale: float = 1.0,
     ) -> None:
-        self._start(dim, check_tail("HvtUCB", tail), horizon)
+        auto = isinstance(tail, str) and check_choice("HvtUCB.tail", tail, ("auto",)) == "auto"
+        known = None if auto else check_tail("HvtUCB", tail)
+        self._start(dim, known, horizon)
         theory = check_choice("HvtUCB.radius", radius, ("empirical", "theory")) == "theory"
         if theory and horizon is None:
             raise ValueError(
                 'HvtUCB.horizon must be given for radius="theory": Lemma 1 is for one T.'
             )
+        if theory and known is None:
+            raise ValueError('HvtUCB.tail must be a MomentBound for radius="theory"; got "auto".')
         if theory and intercept:
             raise ValueError('HvtUCB.intercept must be off for radius="theory": Lemma 1 has none.')
         has_intercept = not theory if intercept is None else bool(intercept)
@@ -197,7 +240,8 @@ class HvtUCB(PackedPolicy):
         )
         s = self._s
         s[CONSTANT] = arm_bound  # the constant feature is as long as an arm may be
-        s[ORDER] = tail.order
+        s[ORDER] = 2.0 if known is None else known.order
+        s[AUTO] = known is None
         s[ALPHA] = check_number(
             "HvtUCB.alpha", (4.0 if theory else 1.0) if alpha is None else alpha, above=0.0
         )
@@ -256,3 +300,17 @@ class HvtUCB(PackedPolicy):
     def tau(self) -> float:
         """tau_t of the last round, in units of sigma_t."""
         return float(self._s[TAU])
+
+    def diagnostics(self) -> Diagnostics:
+        s = self._s
+        weight = s[WEIGHT] ** 2 / s[WEIGHT_SQUARES] if s[WEIGHT_SQUARES] > 0.0 else 0.0
+        index = math.inf
+        if s[FAR] > 0.0:
+            index = math.log(s[NEAR] / s[FAR]) / math.log(TAIL_TO / TAIL_FROM)
+        return replace(
+            super().diagnostics(),
+            threshold=float(s[TAU] * s[SIGMA]),
+            scale=float(self._nu * NORMAL_CONSISTENCY * s[TYPICAL]),
+            effective_samples=float(weight),
+            tail_index=float(index),
+        )

@@ -86,6 +86,7 @@ class OFUL(PackedPolicy):
     )
     update_kernel = staticmethod(update)
     rank_one = True
+    takes_prior = True
 
     def __init__(
         self,
@@ -116,3 +117,7 @@ class OFUL(PackedPolicy):
         s[PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
         s[RADIUS_SCALE] = check_number("OFUL.radius_scale", radius_scale, least=0.0)
         s[RADIUS] = current_radius(s)
+
+    @property
+    def prior_unit(self) -> float:
+        return float(self._s[NOISE_SCALE] ** 2) or 1.0

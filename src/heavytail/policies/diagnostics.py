@@ -1,0 +1,36 @@
+"""How a policy is doing, in numbers an engineer can put on a dashboard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Diagnostics"]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostics:
+    """A snapshot; None where the policy does not keep track of it.
+
+    Attributes:
+        rounds: rewards learned.
+        pending: decisions that wait for their reward.
+        radius: beta_t.
+        clipped_share: part of the rewards that were clipped or truncated.
+        threshold: where the last reward would have been clipped, as a distance from its
+            prediction, in the unit of the reward.
+        scale: the noise's running scale, in the unit of the reward: its standard deviation where
+            it is normal.
+        effective_samples: (sum w)² / sum w² over the rounds' weights w: how many equal rounds
+            carry as much.
+        tail_index: of the residuals, from how many lie beyond 4 and beyond 16 scales; infinity
+            where none is beyond 16. Below 2 the variance looks infinite.
+    """
+
+    rounds: int
+    pending: int
+    radius: float
+    clipped_share: float | None = None
+    threshold: float | None = None
+    scale: float | None = None
+    effective_samples: float | None = None
+    tail_index: float | None = None
