@@ -18,7 +18,7 @@ from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import dot, squared_norm
 from heavytail.kernels.jit import jit
 
-__all__ = ["project"]
+__all__ = ["project", "project_plane"]
 
 NEWTON_STEPS = 100  # never met: the iteration stops when mu no longer grows
 CHOLESKY_LIMIT = 24  # above this dimension Lanczos is tried first
@@ -27,6 +27,52 @@ LANCZOS_TOLERANCE = (
     1e-12  # relative residual of (I + mu P) theta = y at which Lanczos counts as exact
 )
 NORM_TOLERANCE = 1e-14  # relative
+
+
+@jit
+def _newton_step(norm: float, curvature: float, bound: float) -> float:
+    """Step of mu for 1/‖theta(mu)‖ = 1/S; curvature = theta'(I + mu P)^-1 P theta. 0 at the root.
+
+    The curvature only steers: when rounding has eaten it, theta is already at the root to rounding.
+    """
+    if not (norm > bound * (1.0 + NORM_TOLERANCE)) or curvature <= 0.0:
+        return 0.0
+    return (norm / bound - 1.0) * norm * norm / curvature
+
+
+@jit
+def project_plane(
+    p00: float, p01: float, p11: float, y0: float, y1: float, bound: float
+) -> tuple[float, float, float]:
+    """d = 2, for y outside the ball: (mu, theta). Newton in the eigenbasis of P, which is explicit.
+
+    Plain numbers in and out, so that a GPU can hold them in registers.
+    """
+    half_gap = 0.5 * (p00 - p11)
+    radius = math.hypot(half_gap, p01)
+    middle = 0.5 * (p00 + p11)
+    large = middle + radius
+    # The small eigenvalue from the determinant: the difference middle - radius cancels.
+    small = max((p00 * p11 - p01 * p01) / large, 0.0)
+    angle = 0.5 * math.atan2(p01, half_gap)
+    c = math.cos(angle)
+    s = math.sin(angle)
+    along = c * y0 + s * y1
+    across = c * y1 - s * y0
+    mu = 0.0
+    a = along
+    b = across
+    for _ in range(NEWTON_STEPS):
+        a = along / (1.0 + mu * large)
+        b = across / (1.0 + mu * small)
+        norm = math.hypot(a, b)
+        curvature = a * a * large / (1.0 + mu * large) + b * b * small / (1.0 + mu * small)
+        step = _newton_step(norm, curvature, bound)
+        if mu + step <= mu:
+            break
+        mu += step
+    ratio = bound / math.hypot(a, b)  # as for every d: Newton leaves the sphere by rounding
+    return mu, ratio * (c * a - s * b), ratio * (s * a + c * b)
 
 
 @jit
@@ -43,10 +89,11 @@ def project(P: Matrix, theta: Vector, bound: float, scratch: Vector, factor: Mat
         mu = (abs(theta[0]) / bound - 1.0) / P[0, 0]
         theta[0] = math.copysign(bound, theta[0])
         return mu
-    mu = -1.0
     if size == 2:
-        mu = _project_plane(P, theta, bound)
-    elif size > CHOLESKY_LIMIT:
+        mu, theta[0], theta[1] = project_plane(P[0, 0], P[0, 1], P[1, 1], theta[0], theta[1], bound)
+        return mu
+    mu = -1.0
+    if size > CHOLESKY_LIMIT:
         mu = _project_lanczos(P, theta, bound, scratch, factor)
     if mu < 0.0:
         mu = _project_cholesky(P, theta, bound, scratch, factor)
@@ -66,48 +113,6 @@ def _multiply(P: Matrix, x: Vector, u: Vector) -> float:
         u[i] = dot(P[i], x)
         total += u[i] * x[i]
     return total
-
-
-@jit
-def _newton_step(norm: float, curvature: float, bound: float) -> float:
-    """Step of mu for 1/‖theta(mu)‖ = 1/S; curvature = theta'(I + mu P)^-1 P theta. 0 at the root.
-
-    The curvature only steers: when rounding has eaten it, theta is already at the root to rounding.
-    """
-    if not (norm > bound * (1.0 + NORM_TOLERANCE)) or curvature <= 0.0:
-        return 0.0
-    return (norm / bound - 1.0) * norm * norm / curvature
-
-
-@jit
-def _project_plane(P: Matrix, theta: Vector, bound: float) -> float:
-    """d = 2: Newton in the eigenbasis of P, which is explicit."""
-    half_gap = 0.5 * (P[0, 0] - P[1, 1])
-    radius = math.hypot(half_gap, P[0, 1])
-    middle = 0.5 * (P[0, 0] + P[1, 1])
-    large = middle + radius
-    # The small eigenvalue from the determinant: the difference middle - radius cancels.
-    small = max((P[0, 0] * P[1, 1] - P[0, 1] * P[0, 1]) / large, 0.0)
-    angle = 0.5 * math.atan2(P[0, 1], half_gap)
-    c = math.cos(angle)
-    s = math.sin(angle)
-    along = c * theta[0] + s * theta[1]
-    across = c * theta[1] - s * theta[0]
-    mu = 0.0
-    a = along
-    b = across
-    for _ in range(NEWTON_STEPS):
-        a = along / (1.0 + mu * large)
-        b = across / (1.0 + mu * small)
-        norm = math.hypot(a, b)
-        curvature = a * a * large / (1.0 + mu * large) + b * b * small / (1.0 + mu * small)
-        step = _newton_step(norm, curvature, bound)
-        if mu + step <= mu:
-            break
-        mu += step
-    theta[0] = c * a - s * b
-    theta[1] = s * a + c * b
-    return mu
 
 
 @jit

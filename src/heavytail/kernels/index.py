@@ -63,6 +63,18 @@ def index_of(mean: float, squared: float, radius: float) -> float:
 
 
 @jit
+def usable(arms: Matrix, limit: float) -> bool:
+    """Whether every arm is finite and its squared length at most ``limit``. O(n d)."""
+    for i in range(arms.shape[0]):
+        length = 0.0
+        for j in range(arms.shape[1]):
+            length += arms[i, j] * arms[i, j]
+        if not (length <= limit):
+            return False
+    return True
+
+
+@jit
 def select(s: Vector, M: Matrix, arms: Matrix) -> int:
     """The first arm of largest index; BAD_X or NO_ARM, and nothing changed, where the arms are not
     usable.
@@ -71,6 +83,8 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
     taken four at a time, the last one again where there are fewer, so that a row of P is read once
     for four. O(n d²).
     """
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
     size = arms.shape[1]
     last = arms.shape[0] - 1
     radius = s[RADIUS]
@@ -82,7 +96,6 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
         c = min(a + 2, last)
         d = min(a + 3, last)
         mean_a = mean_b = mean_c = mean_d = 0.0
-        length_a = length_b = length_c = length_d = 0.0
         half_a = half_b = half_c = half_d = 0.0  # x'P x / 2, from the lower triangle
         for j in range(size):
             p = M[THETA, j]
@@ -90,10 +103,6 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
             mean_b += p * arms[b, j]
             mean_c += p * arms[c, j]
             mean_d += p * arms[d, j]
-            length_a += arms[a, j] * arms[a, j]
-            length_b += arms[b, j] * arms[b, j]
-            length_c += arms[c, j] * arms[c, j]
-            length_d += arms[d, j] * arms[d, j]
             p = 0.5 * M[INVERSE + j, j]
             row_a = p * arms[a, j]
             row_b = p * arms[b, j]
@@ -121,9 +130,6 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
             half_b += s[CONSTANT] * row_b
             half_c += s[CONSTANT] * row_c
             half_d += s[CONSTANT] * row_d
-        longest = max(max(length_a, length_b), max(length_c, length_d))
-        if not (length_a + length_b + length_c + length_d < math.inf) or longest > s[ARM_LIMIT]:
-            return BAD_X
         if may_win(mean_a, 2.0 * half_a, widened, best_index):
             index = index_of(mean_a, 2.0 * half_a, radius)
             if index > best_index:

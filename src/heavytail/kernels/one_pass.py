@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from heavytail._typing import Matrix, Vector
-from heavytail.kernels.ball import project
-from heavytail.kernels.gram import dot, shrink, squared_norm, transform
+from heavytail.kernels.ball import project, project_plane
+from heavytail.kernels.gram import shrink, squared_norm, transform
 from heavytail.kernels.huber import score
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
@@ -84,7 +84,7 @@ def learn(
     weight = 1.0 / (alpha * sigma * sigma)
     growth = 1.0 + weight * squared
     gain = weight / growth
-    step = score(z, tau) / sigma / growth  # V_t^-1 x = u / growth
+    step = score(z, tau) / (sigma * growth)  # V_t^-1 x = u / growth
     if not (weight <= LARGEST and growth <= LARGEST and abs(score(z, tau)) <= LARGEST):
         return OVERFLOW
     for i in range(M.shape[1]):
@@ -113,9 +113,19 @@ def learn(
 def _return_to_ball(s: Vector, M: Matrix, size: int) -> None:
     """Project theta[:size] by its own block of P; the free one follows by -mu P_bx theta."""
     full = M.shape[1]
-    P = M[INVERSE : INVERSE + full]
-    theta = M[THETA]
-    room = M[INVERSE + full :, :size]
-    mu = project(P[:size, :size], theta[:size], s[THETA_BOUND], M[SCRATCH, :size], room)
+    if size == 2:
+        mu, M[THETA, 0], M[THETA, 1] = project_plane(
+            M[INVERSE, 0],
+            M[INVERSE, 1],
+            M[INVERSE + 1, 1],
+            M[THETA, 0],
+            M[THETA, 1],
+            s[THETA_BOUND],
+        )
+    else:
+        P = M[INVERSE : INVERSE + full]
+        room = M[INVERSE + full :, :size]
+        mu = project(P[:size, :size], M[THETA, :size], s[THETA_BOUND], M[SCRATCH, :size], room)
     for i in range(size, full):
-        theta[i] -= mu * dot(P[i, :size], theta[:size])
+        for k in range(size):
+            M[THETA, i] -= mu * M[INVERSE + i, k] * M[THETA, k]

@@ -13,7 +13,7 @@ import numpy as np
 
 from heavytail.kernels.jit import jit
 
-__all__ = ["normal", "uniform"]
+__all__ = ["normal", "uniform", "uniform_pair"]
 
 _MASK = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -27,8 +27,8 @@ _SHIFT_B = np.uint64(6)
 
 
 @jit
-def _philox(key: int, high: int, low: int) -> tuple[np.uint64, np.uint64]:
-    """Two 32-bit words of the block at counter (high, low) under ``key``."""
+def _philox(key: int, high: int, low: int) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """The four 32-bit words of the block at counter (high, low) under ``key``."""
     c0 = np.uint64(low) & _MASK
     c1 = (np.uint64(low) >> _HALF) & _MASK
     c2 = np.uint64(high) & _MASK
@@ -44,14 +44,27 @@ def _philox(key: int, high: int, low: int) -> tuple[np.uint64, np.uint64]:
         c3 = p0 & _MASK
         k0 = (k0 + _W0) & _MASK
         k1 = (k1 + _W1) & _MASK
-    return c0, c1
+    return c0, c1, c2, c3
+
+
+@jit
+def _join(a: np.uint64, b: np.uint64) -> float:
+    """A number in [0, 1) from 53 bits of two 32-bit words."""
+    return (float(a >> _SHIFT_A) * 67108864.0 + float(b >> _SHIFT_B)) / 9007199254740992.0
 
 
 @jit
 def uniform(key: int, high: int, low: int) -> float:
     """A number in [0, 1) with 53 random bits, fixed by (key, high, low)."""
-    a, b = _philox(key, high, low)
-    return (float(a >> _SHIFT_A) * 67108864.0 + float(b >> _SHIFT_B)) / 9007199254740992.0
+    a, b, _, _ = _philox(key, high, low)
+    return _join(a, b)
+
+
+@jit
+def uniform_pair(key: int, high: int, low: int) -> tuple[float, float]:
+    """Two independent such numbers, from one block; the first is ``uniform``'s."""
+    a, b, c, d = _philox(key, high, low)
+    return _join(a, b), _join(c, d)
 
 
 @jit

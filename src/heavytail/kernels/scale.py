@@ -30,6 +30,8 @@ CAUTION: Final = 10.0  # regret at 1 and 3 was up to 1.3 times that at 10, over 
 SEEKING: Final = 64  # rounds in which a scale that is not known is sought by growing steps
 PATIENCE: Final = 3  # moves in one direction before the steps grow
 LONGEST: Final = 10  # doublings of a step
+UP: Final = math.exp(SLOWEST)
+DOWN: Final = math.exp(-SLOWEST)
 
 
 @jit
@@ -45,6 +47,8 @@ def follow_quantile(quantile: float, size: float, t: float, level: float, floor:
 @jit
 def follow_typical(typical: float, size: float, t: float, floor: float) -> float:
     """One step of a running median: equal steps up and down. O(1)."""
+    if (t + 5.0) * SLOWEST > FASTEST:  # the slowest step, whose exponentials are known
+        return min(max(typical * (UP if size > typical else DOWN), floor), LARGEST)
     return follow_quantile(typical, size, t, 0.5, floor)
 
 

@@ -178,13 +178,15 @@ class PackedPolicy(Policy):
     A subclass sets ``update_kernel`` (and ``select_kernel`` where it does not choose by the linear
     index) and calls ``_allocate``. The compiled engine runs the very same kernels. ``rank_one``
     promises that every update leaves GAIN, STEP, PROJECTED and DIRECTION as the layout says, so
-    that the scores of a pool of arms can be kept instead of formed anew.
+    that the scores of a pool of arms can be kept instead of formed anew. ``key_slot`` is the slot
+    of s that holds the key of the policy's own randomness; -1 where it has none.
     """
 
     select_kernel: ClassVar[Callable[..., int]] = staticmethod(index.select)
     update_kernel: ClassVar[Callable[..., int]]
     rank_one: ClassVar[bool] = False
     takes_prior: ClassVar[bool] = False
+    key_slot: ClassVar[int] = -1
 
     _s: FloatArray
     _M: FloatArray

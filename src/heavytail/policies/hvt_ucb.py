@@ -12,7 +12,7 @@ from heavytail.confidence import empirical_radius, lemma_1, theory_radius
 from heavytail.kernels.gram import predict
 from heavytail.kernels.huber import leverage, score, threshold, time_exponent
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import CONSTANT, OK, OWN, RADIUS, ROUNDS, THETA
+from heavytail.kernels.layout import CONSTANT, GAIN, OK, OWN, RADIUS, ROUNDS, THETA
 from heavytail.kernels.one_pass import admit, learn, measure
 from heavytail.kernels.scale import (
     NORMAL_CONSISTENCY,
@@ -110,10 +110,9 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     if code != OK:
         return code
     psi = score(z, tau)
-    w = leverage(width, sigma, alpha)
     s[SIGMA] = sigma
     s[TAU] = tau
-    s[STABILITY] += psi * psi * alpha * w * w / (1.0 + w * w)
+    s[STABILITY] += psi * psi * alpha * squared * s[GAIN]  # alpha w²/(1 + w²) psi²
     s[ENERGY] += psi * psi
     note(s, size, typical, sigma)
     if s[AUTO] == 1.0:

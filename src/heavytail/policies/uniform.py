@@ -64,6 +64,7 @@ class Uniform(PackedPolicy):
     )
     select_kernel = staticmethod(select)
     update_kernel = staticmethod(update)
+    key_slot = KEY
 
     def __init__(
         self,

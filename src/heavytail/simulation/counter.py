@@ -1,0 +1,222 @@
+"""Trials in worlds drawn by counters, regret kept at checkpoints only: one source for CPU and GPU.
+
+A trial is a function of (seed, trial) alone, so it is the same on either engine and in any batch,
+up to rounding; memory does not grow with the horizon.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from heavytail._typing import FloatArray, IntArray
+from heavytail.environments import Environment, LinearBandit
+from heavytail.environments import noise as noises
+from heavytail.kernels import counter_world as world
+from heavytail.kernels.counter_world import CHOICE, FACTOR, NOISE, draw_arms, draw_theta, stream
+from heavytail.kernels.jit import jit, specialise
+from heavytail.kernels.random import uniform, uniform_pair
+from heavytail.policies import PackedPolicy, Policy
+
+__all__ = ["Setting", "copy_state", "cpu_runner", "describe", "play_trial"]
+
+KEYS = 2.0**53  # a policy's key is one of so many
+KEY_SLOT = -1  # stands for the policy's slot in the template below
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A world and a policy as the numbers that :func:`play_trial` takes, and the noise's kernel."""
+
+    dim: int
+    arms: int
+    theta_bound: float
+    arm_bound: float
+    together: bool
+    nu: float
+    draw: Callable[..., float]
+    a: float
+    b: float
+    spread: float  # of the scale: a round's factor is 10^U(0, spread)
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """What the trial takes as arguments, in its order."""
+        return (
+            self.theta_bound,
+            self.arm_bound,
+            self.together,
+            self.nu,
+            self.a,
+            self.b,
+            self.spread,
+        )
+
+
+def describe(policy: Policy, environment: Environment) -> Setting:
+    """The setting, or why these trials cannot be drawn by counters."""
+    if not isinstance(policy, PackedPolicy) or len(policy.packed) != 2:
+        raise ValueError(
+            f"{policy.name} cannot run in worlds drawn by counters: that takes a policy whose "
+            'state is packed and does not grow. Use engine="compiled".'
+        )
+    if not isinstance(environment, LinearBandit) or environment.fresh or environment.offered:
+        raise ValueError(
+            f"{environment!r} cannot be drawn by counters: that takes a LinearBandit whose pool of "
+            'arms is shown whole every round. Use engine="compiled".'
+        )
+    noise, spread = environment.noise, 0.0
+    if isinstance(noise, noises.Scaled):
+        spread = noise.spread
+        noise = noise.noise
+    draw, a, b = _noise_kernel(noise)
+    return Setting(
+        dim=environment.dim,
+        arms=environment.arms,
+        theta_bound=environment.theta_bound,
+        arm_bound=environment.arm_bound,
+        together=environment.normalize == "max",
+        nu=policy._nu,
+        draw=draw,
+        a=a,
+        b=b,
+        spread=spread,
+    )
+
+
+def _noise_kernel(noise: noises.Noise) -> tuple[Callable[..., float], float, float]:
+    match noise:
+        case noises.Gaussian():
+            return world.gaussian, noise.sd, 0.0
+        case noises.StudentT():
+            return world.student_t, noise.df, 0.0
+        case noises.Pareto():
+            return world.pareto, noise.b, noise.mean
+        case noises.Lomax():  # centred, it is the Pareto
+            return world.pareto, noise.c, noises.Pareto(noise.c).mean
+        case noises.Fisk():
+            return world.fisk, noise.c, noise.mean
+        case noises.LogNormal():
+            return world.log_normal, noise.sigma, math.exp(noise.sigma**2 / 2.0)
+        case noises.Stable():
+            return world.stable, noise.alpha, noise.beta
+    raise ValueError(f'{noise!r} cannot be drawn by counters. Use engine="compiled".')
+
+
+def select(*_: Any) -> int:
+    """Stands for a policy's selection kernel in the template below."""
+    raise NotImplementedError
+
+
+def update(*_: Any) -> int:
+    """Stands for a policy's learning kernel in the template below."""
+    raise NotImplementedError
+
+
+def draw(*_: Any) -> float:
+    """Stands for a noise's kernel in the template below."""
+    raise NotImplementedError
+
+
+def play_trial(
+    s: FloatArray,
+    M: FloatArray,
+    arms: FloatArray,
+    theta: FloatArray,
+    x: FloatArray,
+    seed: int,
+    trial: int,
+    kept: IntArray,
+    regret: FloatArray,
+    column: int,
+    theta_bound: float,
+    arm_bound: float,
+    together: bool,
+    nu: float,
+    a: float,
+    b: float,
+    spread: float,
+) -> None:
+    """Template: one trial; regret[c, column] is the regret after round kept[c].
+
+    ``arms``, ``theta`` and ``x`` are room. A round that a kernel refuses leaves NaN from there on.
+    """
+    if KEY_SLOT >= 0:
+        s[KEY_SLOT] = math.floor(KEYS * uniform(stream(seed, CHOICE), trial, 0))
+    draw_theta(seed, trial, theta, theta_bound)
+    draw_arms(seed, trial, arms, arm_bound, together)
+    best = -math.inf
+    for i in range(arms.shape[0]):
+        mean = 0.0
+        for j in range(arms.shape[1]):
+            mean += arms[i, j] * theta[j]
+        best = max(best, mean)
+    total = 0.0
+    t = 0
+    for c in range(kept.shape[0]):
+        while t < kept[c]:
+            arm = select(s, M, arms)
+            if arm < 0:
+                total = math.nan
+                arm = 0
+            mean = 0.0
+            for j in range(arms.shape[1]):
+                x[j] = arms[arm, j]
+                mean += x[j] * theta[j]
+            u, v = uniform_pair(stream(seed, NOISE), trial, t)
+            factor = 1.0
+            if spread > 0.0:
+                factor = 10.0 ** (spread * uniform(stream(seed, FACTOR), trial, t))
+            if update(s, M, x, mean + factor * draw(u, v, a, b), nu * factor) < 0:
+                total = math.nan
+            total += best - mean
+            t += 1
+        regret[c, column] = total
+
+
+@jit
+def copy_state(s0: FloatArray, M0: FloatArray, s: FloatArray, M: FloatArray) -> None:
+    """(s, M) <- (s0, M0)."""
+    for i in range(s.shape[0]):
+        s[i] = s0[i]
+    for i in range(M.shape[0]):
+        for j in range(M.shape[1]):
+            M[i, j] = M0[i, j]
+
+
+def _play_range(
+    s0: FloatArray,
+    M0: FloatArray,
+    s: FloatArray,
+    M: FloatArray,
+    arms: FloatArray,
+    theta: FloatArray,
+    x: FloatArray,
+    seed: int,
+    first: int,
+    kept: IntArray,
+    regret: FloatArray,
+    numbers: Any,
+) -> None:
+    """Template: the trials first, first + 1, ... of the columns of ``regret``, on the CPU."""
+    for k in range(regret.shape[1]):
+        copy_state(s0, M0, s, M)
+        play_trial(s, M, arms, theta, x, seed, first + k, kept, regret, k, *numbers)
+
+
+@functools.cache
+def cpu_runner(kind: type[PackedPolicy], draw: Callable[..., float]) -> Callable[..., None]:
+    """A range of trials compiled for the CPU around one policy's kernels and one noise."""
+    name = f"{kind.__name__}_{draw.__name__}"
+    play = specialise(
+        play_trial,
+        f"_play_trial_{name}",
+        select=kind.select_kernel,
+        update=kind.update_kernel,
+        draw=draw,
+        KEY_SLOT=kind.key_slot,
+    )
+    return specialise(_play_range, f"_play_range_{name}", play_trial=play)

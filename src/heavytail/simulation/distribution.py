@@ -1,0 +1,143 @@
+"""The distribution of regret over very many trials, not only its mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from heavytail._typing import FloatArray, IntArray
+from heavytail._validate import check_choice, check_count
+from heavytail.environments import LinearBandit
+from heavytail.policies import PackedPolicy
+from heavytail.simulation.counter import Setting, cpu_runner, describe
+from heavytail.simulation.progress import Progress, progress_bar
+
+__all__ = ["Distribution", "checkpoints", "distribution"]
+
+QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
+CHUNK = 64  # trials a task on the CPU
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """``regret`` (checkpoints, trials) after the ``rounds`` (checkpoints,); see
+    :func:`distribution`.
+    """
+
+    name: str
+    rounds: IntArray
+    regret: FloatArray
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean regret at each checkpoint."""
+        return np.asarray(self.regret.mean(axis=1))
+
+    @property
+    def error(self) -> FloatArray:
+        """The standard error of that mean."""
+        return np.asarray(self.regret.std(axis=1, ddof=1) / np.sqrt(self.regret.shape[1]))
+
+    def quantile(self, q: float) -> FloatArray:
+        """The quantile of regret at each checkpoint."""
+        return np.asarray(np.quantile(self.regret, q, axis=1))
+
+    def table(self) -> str:
+        """Mean, its standard error and quantiles, one line a checkpoint."""
+        heads = [f"{100 * q:g}%" for q in QUANTILES]
+        lines = [f"{'round':>8} {'mean':>9} {'error':>8} " + " ".join(f"{h:>9}" for h in heads)]
+        quantiles = np.quantile(self.regret, QUANTILES, axis=1).T
+        for t, mean, error, row in zip(self.rounds, self.mean, self.error, quantiles, strict=True):
+            shown = " ".join(f"{value:>9.1f}" for value in row)
+            lines.append(f"{t:>8} {mean:>9.2f} {error:>8.3f} {shown}")
+        return "\n".join(lines)
+
+
+def distribution(
+    policy: PackedPolicy,
+    environment: LinearBandit,
+    *,
+    rounds: int,
+    trials: int,
+    seed: int,
+    engine: str = "compiled",
+    record: int = 8,
+    jobs: int | None = None,
+    progress: bool | None = None,
+) -> Distribution:
+    """Regret of ``trials`` trials at ``record`` evenly spaced rounds, in worlds drawn by counters.
+
+    A trial is fixed by the seed and its number: the same on both engines and in any batch, up to
+    rounding. Memory does not grow with ``rounds``.
+
+    >>> import heavytail as ht
+    >>> world = ht.LinearBandit(2, arms=5, noise=ht.noise.StudentT(2.1))
+    >>> policy = ht.HvtUCB(2, tail=world.noise.tail(1.9))
+    >>> distribution(policy, world, rounds=50, trials=20, seed=0).regret.shape
+    (8, 20)
+
+    Args:
+        policy: whose present state every trial starts from.
+        environment: a :class:`heavytail.LinearBandit` that shows its whole pool every round.
+        rounds: T.
+        trials: how many worlds.
+        seed: fixes everything.
+        engine: "compiled" (threads on the CPU) or "cuda" (one thread a trial on a GPU).
+        record: how many checkpoints; the last round is always one.
+        jobs: threads on the CPU; all cores unless given.
+        progress: show a bar with the time left; on a terminal unless given.
+    """
+    trials = check_count("distribution: trials", trials)
+    seed = check_count("distribution: seed", seed, least=0)
+    check_choice("distribution: engine", engine, ("compiled", "cuda"))
+    kept = checkpoints(check_count("distribution: rounds", rounds), record)
+    setting = describe(policy, environment)
+    with progress_bar(progress, policy.name, trials) as bar:
+        if engine == "cuda":
+            from heavytail.simulation.cuda import run_trials
+
+            regret = run_trials(
+                policy, setting, seed=seed, trials=trials, kept=kept, advance=bar.advance
+            )
+        else:
+            regret = _on_cpu(policy, setting, seed, trials, kept, jobs, bar)
+    return Distribution(name=policy.name, rounds=kept, regret=regret)
+
+
+def checkpoints(rounds: int, record: int | None) -> IntArray:
+    """The rounds, counted from 1, whose regret is kept; the last always among them."""
+    if record is None or record >= rounds:
+        return np.arange(1, rounds + 1)
+    count = check_count("record", record)
+    return np.unique(np.linspace(rounds / count, rounds, count).round().astype(np.int64))
+
+
+def _on_cpu(
+    policy: PackedPolicy,
+    setting: Setting,
+    seed: int,
+    trials: int,
+    kept: IntArray,
+    jobs: int | None,
+    bar: Progress,
+) -> FloatArray:
+    import joblib
+
+    run = cpu_runner(type(policy), setting.draw)
+    s, M = policy.packed
+    out = np.empty((kept.shape[0], trials))
+
+    def task(first: int) -> int:
+        part = np.empty((kept.shape[0], min(CHUNK, trials - first)))
+        room = np.empty((setting.arms, setting.dim)), np.empty(setting.dim), np.empty(setting.dim)
+        run(s, M, s.copy(), M.copy(), *room, seed, first, kept, part, setting.numbers)
+        out[:, first : first + part.shape[1]] = part
+        return part.shape[1]
+
+    parallel = joblib.Parallel(
+        n_jobs=jobs or joblib.cpu_count(), backend="threading", return_as="generator"
+    )
+    for done in parallel(joblib.delayed(task)(first) for first in range(0, trials, CHUNK)):
+        bar.advance(done)
+    return out
