@@ -46,3 +46,8 @@ def test_defaults_are_those_that_the_untuned_table_found(kind: type) -> None:
     assert takes["radius_scale"].default == expected
     if "threshold_scale" in takes:
         assert takes["threshold_scale"].default == float(threshold)
+
+
+def test_the_untuned_table_has_a_row_for_every_policy_that_can_be_scaled() -> None:
+    own = {"Hvt-UCB", "Uniform"}  # a calibration of its own; nothing to scale
+    assert set(untuned()) == {kind.name for kind in ALL} - own

@@ -115,8 +115,8 @@ class AdaOFUL(HistoryPolicy):
         ridge: float | None = None,
         delta: float | None = None,
         sigma_min: float | None = None,
-        radius_scale: float = 1e-3,
-        threshold_scale: float = 0.1,
+        radius_scale: float = 0.0003,
+        threshold_scale: float = 1.0,
     ) -> None:
         self._start(dim, check_tail("AdaOFUL", tail), horizon)
         if tail.order != 2.0:
