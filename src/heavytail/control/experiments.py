@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["ControlUnit", "control", "control_units", "fallback", "make_system"]
 
 SYSTEMS = {"laplacian": laplacian, "double integrator": double_integrator, "Boeing 747": boeing_747}
-STEERED = ("laplacian", "Boeing 747")  # those whose regret is measured
 IDENTIFIERS: dict[str, Callable[[int, int], Identifier]] = {
     kind.name: kind for kind in (RidgeIdentifier, SystemIdentifier, BatchHuberIdentifier)
 }
@@ -52,6 +51,7 @@ CONTROLLERS: dict[str, Callable[..., Controller]] = {
 DFS = (1.5, 2.1, 3.0, math.inf)
 STEPS = 10_000
 LEAST_TRIALS = 50
+IDENTIFIED = 200  # trials of identification: over 50, a ratio of medians is known to a tenth only
 POINTS = 12  # steps at which error and regret are kept, evenly on the log scale
 MOST = {1.5: 0.5, 2.1: 0.5, math.inf: 1.1}  # one-pass Huber's error over ridge's, the mark
 COLOURS = {"ridge": "#009E73", "one-pass Huber": "#0072B2", "batch Huber": "#D55E00"}
@@ -126,9 +126,10 @@ def _marks(settings: Settings) -> tuple[int, ...]:
     return tuple(int(t) for t in np.unique(grid))
 
 
-def trials_of(settings: Settings) -> int:
-    """At least 50, but in a quick look."""
-    return settings.trials if settings.quick else max(settings.trials, LEAST_TRIALS)
+def trials_of(settings: Settings, steered: bool) -> int:
+    """At least 50, and 200 of identification alone, but in a quick look."""
+    least = LEAST_TRIALS if steered else IDENTIFIED
+    return settings.trials if settings.quick else max(settings.trials, least)
 
 
 Case = tuple[str, float, str, str]  # system, df, controller, identifier
@@ -149,7 +150,7 @@ def _units(settings: Settings, case: Case) -> list[ControlUnit]:
     system, df, controller, identifier = case
     return [
         ControlUnit(system, df, identifier, controller, _marks(settings), settings.seed, first, n)
-        for first, n in chunks(trials_of(settings), CHUNK)
+        for first, n in chunks(trials_of(settings, bool(controller)), CHUNK)
     ]
 
 
@@ -171,7 +172,8 @@ def control(settings: Settings, progress: Progress) -> Section:
     marks = _marks(settings)
     section = Section("control", "Linear-quadratic control under heavy-tailed noise")
     section.text.append(
-        f"Medians over {trials_of(settings)} trials of {marks[-1]:,} steps, quartiles in brackets; "
+        f"Medians over {trials_of(settings, False)} trials of identification and "
+        f"{trials_of(settings, True)} of control, {marks[-1]:,} steps, quartiles in brackets; "
         "every identifier and controller meets the same noise. Nothing is tuned. Identification "
         "runs under a fixed stabilising gain with unit excitation. Regret is the cost less the "
         "optimal controller's on the same noise; t(1.5) noise has no variance and so no regret."
