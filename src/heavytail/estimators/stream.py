@@ -96,11 +96,14 @@ def count_in(s: Vector, M: Matrix, G: Matrix, response: float, nu: float) -> Non
     """Add the row in FEATURE to its group: sums of x / nu² and, in the last column, of y / nu²."""
     size = M.shape[1]
     g = int(s[ROUNDS]) % GROUPS
-    decay = s[FORGET] ** GROUPS
     weight = 1.0 / (nu * nu)
+    if s[FORGET] < 1.0:
+        decay = s[FORGET] ** GROUPS
+        for i in range(size + 1):
+            G[g, i] *= decay
     for i in range(size):
-        G[g, i] = decay * G[g, i] + weight * M[FEATURE, i]
-    G[g, size] = decay * G[g, size] + weight * response
+        G[g, i] += weight * M[FEATURE, i]
+    G[g, size] += weight * response
 
 
 @jit

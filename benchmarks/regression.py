@@ -1,0 +1,198 @@
+"""The one-pass regression against full-batch and streaming peers: error, coverage, outliers, speed.
+
+    python -m benchmarks.regression            # about five minutes
+    python -m benchmarks.regression --quick    # fewer repetitions
+
+Designs, coefficients and seeds are none the defaults were chosen on: correlated, skewed features
+of different units. river runs in an environment of its own, in the same run:
+
+    python -m venv .bench && .bench/bin/pip install river
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import subprocess
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import heavytail as ht
+
+WORLDS = ("t(1.7)", "t(2.1)", "Pareto(1.5)", "log-normal", "5 % gross", "normal")
+SKEWED = ("Pareto(1.5)", "log-normal")
+INTERCEPT = -3.0
+HERE = Path(__file__).parent
+
+
+def world(name: str, n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features, responses and slopes."""
+    rng = np.random.default_rng([20_250, d, seed])
+    mix = np.eye(d) + 0.3 * np.tri(d, k=-1) / math.sqrt(d)
+    X = (rng.exponential(size=(n, d)) - 1.0) @ mix * np.geomspace(0.5, 2.0, d)
+    theta = rng.uniform(-2.0, 2.0, d)
+    return X, X @ theta + INTERCEPT + 2.0 * noise(name, n, rng), theta
+
+
+def noise(name: str, n: int, rng: np.random.Generator) -> np.ndarray:
+    if name == "5 % gross":
+        gross = rng.random(n) < 0.05
+        return np.where(gross, rng.normal(0.0, 50.0, n), rng.standard_normal(n))
+    draws = {
+        "t(1.7)": lambda: rng.standard_t(1.7, n),
+        "t(2.1)": lambda: rng.standard_t(2.1, n),
+        "Pareto(1.5)": lambda: rng.pareto(1.5, n) - 2.0,
+        "log-normal": lambda: np.exp(rng.standard_normal(n)) - math.exp(0.5),
+        "normal": lambda: rng.standard_normal(n),
+    }
+    return draws[name]()
+
+
+def quality(seeds: dict[int, int], n: int = 20_000) -> None:
+    """Root mean square errors of the slopes, as ratios, and mean errors of the intercept."""
+    from sklearn.linear_model import HuberRegressor, LinearRegression
+
+    print(f"\nError after {n:,} rows; slopes as ratios of root mean squares over seeds.")
+    print("intercept: mean |error| of ours, of HuberRegressor, of least squares\n")
+    print("| d | noise | ours / HuberRegressor | ours / least squares | intercept |")
+    print("| --- | --- | --- | --- | --- |")
+    for d, count in seeds.items():
+        for name in WORLDS:
+            slopes: dict[str, list[float]] = {}
+            levels: dict[str, list[float]] = {}
+            for seed in range(count):
+                X, y, theta = world(name, n, d, seed)
+                width = X.std(axis=0)
+                models = {
+                    "ours": ht.OnePassHuberRegressor(),
+                    "huber": HuberRegressor(alpha=1e-8, max_iter=2000),
+                    "least": LinearRegression(),
+                }
+                for key, model in models.items():
+                    model.fit(X, y)
+                    error = np.linalg.norm((model.coef_ - theta) * width)
+                    slopes.setdefault(key, []).append(float(error))
+                    levels.setdefault(key, []).append(abs(float(model.intercept_) - INTERCEPT))
+            rms = {key: math.sqrt(np.mean(np.square(v))) for key, v in slopes.items()}
+            means = " / ".join(f"{np.mean(levels[k]):.3f}" for k in ("ours", "huber", "least"))
+            print(
+                f"| {d} | {name} | {rms['ours'] / rms['huber']:.2f} | "
+                f"{rms['ours'] / rms['least']:.2f} | {means} |",
+                flush=True,
+            )
+
+
+def coverage(trials: int, n: int = 1000) -> None:
+    """How often the 95 % interval holds the mean response."""
+    print(f"\nCoverage of the 95 % interval after {n:,} rows, {trials} trials, 20 points each\n")
+    print("| noise | d = 2 | d = 10 | d = 50 |")
+    print("| --- | --- | --- | --- |")
+    for name in sorted(WORLDS, key=lambda w: w in SKEWED):
+        row = []
+        for d in (2, 10, 50):
+            held = []
+            for seed in range(trials):
+                X, y, theta = world(name, n + 20, d, 1000 + seed)
+                model = ht.OnePassHuberRegressor().fit(X[:n], y[:n])
+                _, low, high = model.predict(X[n:], return_interval=True)
+                truth = X[n:] @ theta + INTERCEPT
+                held.append(np.mean((low <= truth) & (truth <= high)))
+            row.append(f"{np.mean(held):.1%}")
+        mark = " (skewed)" if name in SKEWED else ""
+        print(f"| {name}{mark} | {' | '.join(row)} |", flush=True)
+
+
+def outlier(n: int = 10_000, d: int = 10) -> None:
+    """How far one row of 1e12 moves the predictions."""
+    print(f"\nLargest change of a prediction by one row of 1e12 among {n:,}, in % of the spread\n")
+    print("| noise | first | middle | last |")
+    print("| --- | --- | --- | --- |")
+    for name in WORLDS:
+        X, y, _ = world(name, n, d, 77)
+        clean = ht.OnePassHuberRegressor().fit(X, y).predict(X)
+        moves = []
+        for at in (0, n // 2, n - 1):
+            dirty = y.copy()
+            dirty[at] = 1e12
+            moved = ht.OnePassHuberRegressor().fit(X, dirty).predict(X)
+            moves.append(f"{100.0 * np.max(np.abs(moved - clean)) / np.std(clean):.3f}")
+        print(f"| {name} | {' | '.join(moves)} |")
+
+
+def speed(d: int = 10, rows: int = 20_000) -> None:
+    """Microseconds a row, in one run; ours is timed before and after and the slower one counts."""
+    from sklearn.linear_model import SGDRegressor
+
+    X, y, _ = world("t(2.1)", rows, d, 5)
+
+    def ours(chunk: int) -> float:
+        model = ht.OnePassHuberRegressor().partial_fit(X[:1000], y[:1000])
+        best = math.inf
+        for _ in range(3):
+            start = time.process_time()
+            for i in range(0, rows, chunk):
+                model.partial_fit(X[i : i + chunk], y[i : i + chunk])
+            best = min(best, (time.process_time() - start) / rows * 1e6)
+        return best
+
+    first = ours(1), ours(1000)
+    sgd = SGDRegressor(loss="huber")
+    start = time.process_time()
+    for i in range(2000):
+        sgd.partial_fit(X[i : i + 1], y[i : i + 1])
+    sgd_row = (time.process_time() - start) / 2000 * 1e6
+    river = river_row(X, y)
+    second = ours(1), ours(1000)
+    row, chunked = max(first[0], second[0]), max(first[1], second[1])
+    print(f"\nMicroseconds a row, d = {d}\n")
+    print("| | us a row | ours, row by row, is faster by | ours, chunks of 1,000, by |")
+    print("| --- | --- | --- | --- |")
+    print(f"| ours, row by row | {row:.2f} | | |")
+    print(f"| ours, chunks of 1,000 | {chunked:.3f} | | |")
+    print(f"| SGDRegressor(huber).partial_fit | {sgd_row:.1f} | {sgd_row / row:.1f} | |")
+    if river is None:
+        print("| river | not installed in .bench | | |")
+    else:
+        print(
+            f"| river LinearRegression(Huber) | {river:.2f} | {river / row:.1f} | "
+            f"{river / chunked:.0f} |"
+        )
+
+
+def river_row(X: np.ndarray, y: np.ndarray) -> float | None:
+    """river's microseconds a row, the best of three; None where .bench does not have it."""
+    python = HERE.parent / ".bench" / "bin" / "python"
+    if not python.exists():
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.npz"
+        np.savez(path, X=X, y=y)
+        command = [str(python), str(HERE / "peer_river.py"), str(path)]
+        runs = [subprocess.run(command, capture_output=True, text=True) for _ in range(3)]
+    times = [float(run.stdout) for run in runs if run.returncode == 0]
+    return min(times) if times else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    parser.add_argument("--only", choices=("quality", "coverage", "outlier", "speed"))
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    parts = {
+        "speed": speed,
+        "outlier": outlier,
+        "coverage": lambda: coverage(60 if args.quick else 200),
+        "quality": lambda: quality({2: 10, 10: 5, 50: 2} if args.quick else {2: 40, 10: 12, 50: 4}),
+    }
+    for name, part in parts.items():
+        if args.only in (None, name):
+            part()
+
+
+if __name__ == "__main__":
+    main()
