@@ -28,12 +28,15 @@ FLAT, RISING = 0.2, 0.4  # slopes below are flat (caches fill), above rise; betw
 PATIENCE = 40.0  # seconds that one episode may take
 REPEATS = 3
 LENGTHS = (600, 1_700, 5_000, 15_000, 45_000, 100_000)
-ALSO: dict[str, tuple[str, dict[str, str]]] = {
+ALSO: dict[str, tuple[str, dict[str, object]]] = {
+    "HEAVY-OFUL 0.01": ("HEAVY-OFUL", {"threshold_scale": 0.01}),  # clips far more rewards
     "HEAVY-OFUL newton": ("HEAVY-OFUL", {"solver": "newton"}),
     "HEAVY-OFUL gd": ("HEAVY-OFUL", {"solver": "gd"}),
     "RobustUCB catoni": ("RobustUCB", {"estimator": "catoni"}),
 }
-CASES = {kind.name: (kind.name, {}) for kind in ALL} | ALSO
+CASES: dict[str, tuple[str, dict[str, object]]] = {
+    kind.name: (kind.name, {}) for kind in ALL
+} | ALSO
 PROMISES = {"RobustUCB catoni": ("O(t)", "O(T)")}
 WORLD = ht.LinearBandit(4, arms=20, noise=ht.noise.StudentT(2.1))
 
