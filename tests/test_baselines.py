@@ -84,6 +84,7 @@ def robust(estimator: str, **options: Any) -> Any:
 ESTIMATORS = ("truncated", "median of means", "catoni")
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_robust_ucb_finds_the_best_arm_and_its_mean(estimator: str) -> None:
     policy, rng = robust(estimator), np.random.default_rng(2)

@@ -13,6 +13,7 @@ SHORT = {"AdaOFUL", "TOFU", "BTC", "Huber-Bandit"}  # O(t) a round
 LEARNING = [kind.name for kind in ALL if kind.name != "Uniform"]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", LEARNING)
 def test_it_beats_uniform_by_three_times_untuned(name: str) -> None:
     noise = ht.noise.Gaussian(0.5) if name in LIGHT else ht.noise.StudentT(3.0)

@@ -162,6 +162,7 @@ def test_crmm_with_one_pull_equals_crtm_without_truncation_under_equal_radius() 
         np.testing.assert_array_equal(median_of_one.theta, untruncated.theta)
 
 
+@pytest.mark.compiled
 def test_crmm_fails_under_skewed_noise_and_says_so() -> None:
     """Its documented bias: the median of centred Pareto noise is -1.41, not 0."""
     noise = ht.noise.Pareto(1.5)
@@ -252,6 +253,7 @@ def test_the_sup_wrapper_learns_in_the_stage_that_explores() -> None:
     assert learned[1] > 0
 
 
+@pytest.mark.compiled
 def test_the_sup_wrapper_exploits_the_best_arm_once_all_widths_are_small() -> None:
     policy = build("SupBMM", copies=1, radius_scale=0.02)
     chosen = []
