@@ -62,6 +62,7 @@ def one_stage(arms, seed):
     )
 
 
+SCALES = {"radius_scale": 1e-3, "threshold_scale": 0.1}  # the agents' own
 PLAIN = {"switching": "every", "monotone": False}
 PAIRS = {
     "Hvt": (
@@ -70,17 +71,19 @@ PAIRS = {
     ),
     "Heavy": (
         lambda w: HeavyLSVIUCB(w.features, 1, episodes=500, tail=TAIL, **PLAIN),
-        lambda w: ht.HeavyOFUL(4, horizon=500, tail=TAIL, theta_bound=2.0, delta=0.01),
+        lambda w: ht.HeavyOFUL(4, horizon=500, tail=TAIL, theta_bound=2.0, delta=0.01, **SCALES),
     ),
     "Ada": (
         lambda w: VARA(w.features, 1, episodes=500, tail=ht.MomentBound(2.0, 1.0), **PLAIN),
         lambda w: ht.AdaOFUL(
-            4, horizon=500, tail=ht.MomentBound(2.0, 1.0), theta_bound=2.0, delta=0.01
+            4, horizon=500, tail=ht.MomentBound(2.0, 1.0), theta_bound=2.0, delta=0.01, **SCALES
         ),
     ),
     "OFUL": (
         lambda w: LSVIUCB(w.features, 1, noise_scale=1.0, reward_bonus=1.0),
-        lambda w: ht.OFUL(4, noise_scale=1.0, theta_bound=2.0, arm_bound=1.0, delta=0.01),
+        lambda w: ht.OFUL(
+            4, noise_scale=1.0, theta_bound=2.0, arm_bound=1.0, delta=0.01, radius_scale=1.0
+        ),
     ),
 }
 

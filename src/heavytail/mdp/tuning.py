@@ -82,7 +82,12 @@ def retune(
         best = min(rows, key=lambda row: row["regret"])
         options = {key: value for key, value in best.items() if key != "regret"}
         record["noises"].setdefault(noise, {})[name] = {"options": options, "grid": rows}
-    record["provenance"] = provenance(episodes=episodes, trials=trials, seed=SEED + APART)
+    record["provenance"] = provenance(
+        command="python -m heavytail.mdp.tuning",
+        episodes=episodes,
+        trials=trials,
+        seed=SEED + APART,
+    )
     path.write_text(_compact(record))
 
 
