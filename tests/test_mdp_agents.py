@@ -138,6 +138,7 @@ def test_adding_an_agent_does_not_move_the_others():
     np.testing.assert_array_equal(alone["Hvt-LSVI-UCB"].regret, crowd["Hvt-LSVI-UCB"].regret)
 
 
+@pytest.mark.compiled
 def test_only_the_reward_part_is_one_pass_and_not_even_that_in_full_batch():
     place = world()
     sizes = {}
@@ -183,6 +184,7 @@ def test_a_plan_relabels_the_whole_past():
     np.testing.assert_allclose(upper[1], np.minimum(q, 2.0), atol=1e-9)
 
 
+@pytest.mark.compiled
 def test_rare_switching_plans_logarithmically_often():
     place = world()
     every, rare = (build(HvtLSVIUCB, place, switching=how) for how in ("every", "doubling"))
@@ -205,6 +207,7 @@ def test_a_monotone_q_never_rises_and_its_lower_bound_never_falls():
         upper, lower = agent.upper, agent.lower
 
 
+@pytest.mark.compiled
 def test_optimism_holds_with_full_bonuses():
     place = world(ht.noise.Gaussian())
     # Hvt-UCB's practical radius is 0.4 of what its proof observes, and an intercept holds a part of
@@ -223,6 +226,7 @@ def test_optimism_holds_with_full_bonuses():
                 assert (agent.lower <= place.action_values + 1e-9).all()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kind", [LSVIUCB, HvtLSVIUCB])
 def test_the_lock_is_opened(kind):
     place = combination_lock(noise=ht.noise.Gaussian(0.1), horizon=4, actions=2, lure=0.05)
@@ -231,6 +235,7 @@ def test_the_lock_is_opened(kind):
     np.testing.assert_array_equal(agent.policy[:, 0], place.optimal_policy[:, 0])
 
 
+@pytest.mark.compiled
 def test_the_threshold_matters_where_tails_are_heavy():
     place = random_mdp(
         5, bias=True, states=5, actions=3, horizon=3, noise=ht.noise.StudentT(1.5), seed=1
@@ -240,6 +245,7 @@ def test_the_threshold_matters_where_tails_are_heavy():
     assert results[1.345].final.mean() < 0.8 * results[np.inf].final.mean()
 
 
+@pytest.mark.compiled
 def test_who_does_not_explore_drifts_down_the_river():
     place = river_swim(noise=ht.noise.Gaussian(0.05), states=4, horizon=8)
     tail = ht.MomentBound(order=2.0, scale=0.05)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 from heavytail.experiments.catalogue import SEED
 from heavytail.experiments.registry import EXPERIMENTS, Settings, extra_units, load_experiment
 from heavytail.mdp.experiments import AGENTS, NOISES, applies, unit
-from heavytail.mdp.tuning import APART, GRID, grid_of, retune
+from heavytail.mdp.tuning import APART, FINALISTS, GRID, finals, grid_of, retune
 
 
 class Counter:
@@ -19,6 +20,7 @@ class Counter:
         self.steps += steps
 
 
+@pytest.mark.compiled
 def test_the_experiment_gives_tables_figures_and_paired_ratios(tmp_path):
     settings = Settings(out=tmp_path, trials=2, rounds=20)
     counter = Counter()
@@ -69,6 +71,7 @@ def test_vara_is_left_out_where_the_variance_is_infinite():
     assert not applies("VARA", "pareto")
 
 
+@pytest.mark.compiled
 def test_tuning_keeps_the_whole_grid_and_what_was_there(tmp_path):
     path = tmp_path / "tuned.json"
     retune(path, names=["LSVI-UCB"], episodes=3, trials=1, show=False)
@@ -82,3 +85,11 @@ def test_tuning_keeps_the_whole_grid_and_what_was_there(tmp_path):
         best = min(found["grid"], key=lambda row: row["regret"])
         assert found["options"] == {k: v for k, v in best.items() if k != "regret"}
     assert record["provenance"]["trials"] == 1
+    finals(path, names=["LSVI-UCB"], episodes=3, trials=1, show=False)
+    record = json.loads(path.read_text())
+    for noise in NOISES:
+        found = record["noises"][noise]["LSVI-UCB"]
+        best = min(found["finals"], key=lambda row: row["regret"])
+        assert len(found["finals"]) == FINALISTS
+        assert found["options"] == {k: v for k, v in best.items() if k != "regret"}
+        assert record["noises"][noise]["Heavy-LSVI-UCB"].get("finals") is None

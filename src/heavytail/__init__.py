@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from heavytail import checks, control, noise, tails
+    from heavytail import checks, control, mdp, noise, tails
     from heavytail.environments import LinearBandit
     from heavytail.estimators import AdaptiveHuberRegressor, OnePassHuberRegressor, OnlineRidge
     from heavytail.policies import (
@@ -76,7 +76,7 @@ _WHERE = {
     "simulate": "heavytail.simulation",
     "Results": "heavytail.simulation",
 }
-_MODULES = ("checks", "control", "noise", "tails")
+_MODULES = ("checks", "control", "mdp", "noise", "tails")
 
 __all__ = [
     "BMM",
@@ -108,6 +108,7 @@ __all__ = [
     "control",
     "load",
     "make",
+    "mdp",
     "noise",
     "simulate",
     "tails",

@@ -44,7 +44,7 @@ from heavytail.tails import MomentBound
 __all__ = ["AGENTS", "NOISES", "AgentUnit", "mdp", "mdp_units", "unit"]
 
 DIM, STATES, ACTIONS, HORIZON = 7, 8, 4, 5  # one of the features is a constant
-EPISODES = 2000
+EPISODES = 1000
 RECORD = 100  # episodes at which regret is kept
 TUNED = Path(__file__).with_name("tuned.json")
 
