@@ -31,12 +31,12 @@ def test_robust_policies_lose_less_on_the_health_insurance_experiment(example, c
 
 def test_the_example_runs_on_costs_like_those(example):
     rng = np.random.default_rng(0)
-    plan = rng.integers(0, 3, 3000)
-    cost = 0.1 * (plan + 1) * rng.pareto(1.6, 3000)
+    plan = rng.integers(0, 3, 900)
+    cost = 0.1 * (plan + 1) * rng.pareto(1.6, 900)
     import heavytail as ht
 
     for policy in example["policies"](3, ht.MomentBound(order=1.4, scale=0.3)).values():
         matched, chosen = example["replay"](policy.clone(), cost, plan, 0)
-        assert 500 < matched < 2000
+        assert 100 < matched < 600
         assert 0.0 < chosen < cost.mean() * 3.0
-        assert example["regret"](policy.clone(), cost, plan, 300, 0)[-1] >= 0.0
+        assert example["regret"](policy.clone(), cost, plan, 100, 0)[-1] >= 0.0

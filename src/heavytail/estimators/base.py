@@ -80,12 +80,12 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             and sample_scale is None
             and type(X) is np.ndarray
             and type(y) is np.ndarray
-            and X.dtype == _DOUBLE
-            and y.dtype == _DOUBLE
+            and X.dtype is _DOUBLE
+            and y.dtype is _DOUBLE
             and X.ndim == 2
+            and y.ndim == 1
             and X.shape[1] == model.dim
-            and y.shape == X.shape[:1]
-            and y.shape[0] > 0
+            and 0 < len(y) == len(X)
             and X.flags.carray
             and y.flags.carray
             and "feature_names_in_" not in self.__dict__

@@ -46,13 +46,16 @@ WINDOW: Final = OWN + 6  # rows remembered, 1 / (1 - forget); infinity without f
 ROOM: Final = OWN + 7  # largest diagonal entry of P to which forgetting may let it grow
 FLOOR: Final = OWN + 8  # of TYPICAL
 INTERCEPT: Final = OWN + 9  # 1: the last coordinate is the constant
-SLOTS: Final = OWN + 10
-
-# Rows of F, one column a coordinate.
-CENTRE: Final = 0
-PER_UNIT: Final = 1  # 1 / width of a feature
+RESPONSES: Final = OWN + 10  # the groups' sums of y / nu² begin here
 
 GROUPS: Final = 16  # means of residuals whose median corrects the intercept
+SLOTS: Final = RESPONSES + GROUPS
+
+# Rows of M that follow the common ones, counted from rows(size).
+CENTRE: Final = 0  # of each feature
+PER_UNIT: Final = 1  # 1 / width of a feature
+SUMS: Final = 2  # the groups' sums of x / nu² begin here
+EXTRA: Final = SUMS + GROUPS
 AGREE: Final = 14  # so many of them on one side: by chance in 0.4 % of symmetric cases
 ONE_PASS: Final = 1.05  # error of one pass against that of the exact minimiser, as measured
 LEAST_INSIDE: Final = 0.3  # the step is at most 1 / this times the ridge's
@@ -60,6 +63,7 @@ WARM: Final = 50  # rows fitted together at the start: WARM, or ROWS_A_COORDINAT
 ROWS_A_COORDINATE: Final = 5
 LARGEST_X: Final = 1e140  # a feature beyond cannot be squared and summed
 LARGEST_Y: Final = 1e300
+NONE: Final = np.empty(0)
 RELATIVE_FLOOR: Final = 1e-12  # of the scale at the start, below which a scale is rounding
 
 
@@ -92,22 +96,24 @@ def forget(s: Vector, M: Matrix) -> None:
 
 
 @jit
-def count_in(s: Vector, M: Matrix, G: Matrix, response: float, nu: float) -> None:
-    """Add the row in FEATURE to its group: sums of x / nu² and, in the last column, of y / nu²."""
+def count_in(s: Vector, M: Matrix, response: float, nu: float) -> None:
+    """Add the row in FEATURE to its group's sums of x / nu² and y / nu²."""
     size = M.shape[1]
-    g = int(s[ROUNDS]) % GROUPS
+    group = int(s[ROUNDS]) % GROUPS
+    g = M.shape[0] - GROUPS + group
     weight = 1.0 / (nu * nu)
     if s[FORGET] < 1.0:
         decay = s[FORGET] ** GROUPS
-        for i in range(size + 1):
-            G[g, i] *= decay
+        s[RESPONSES + group] *= decay
+        for i in range(size):
+            M[g, i] *= decay
     for i in range(size):
-        G[g, i] += weight * M[FEATURE, i]
-    G[g, size] += weight * response
+        M[g, i] += weight * M[FEATURE, i]
+    s[RESPONSES + group] += weight * response
 
 
 @jit
-def learn_rows(s: Vector, M: Matrix, F: Matrix, G: Matrix, X: Matrix, y: Vector, nu: Vector) -> int:
+def learn_rows(s: Vector, M: Matrix, X: Matrix, y: Vector, nu: Vector) -> int:
     """Learn rows of y on X, each with its noise scale; how many were learned, or -code of
     :func:`admit_rows` and nothing touched. O(d²) a row.
     """
@@ -116,10 +122,12 @@ def learn_rows(s: Vector, M: Matrix, F: Matrix, G: Matrix, X: Matrix, y: Vector,
         return -code
     size = M.shape[1]
     dim = X.shape[1]
+    centre = M.shape[0] - EXTRA + CENTRE
+    per_unit = M.shape[0] - EXTRA + PER_UNIT
     for t in range(y.shape[0]):
         scale = nu[t] if nu.shape[0] > 0 else 1.0
         for i in range(dim):
-            M[FEATURE, i] = (X[t, i] - F[CENTRE, i]) * F[PER_UNIT, i]
+            M[FEATURE, i] = (X[t, i] - M[centre, i]) * M[per_unit, i]
         for i in range(dim, size):
             M[FEATURE, i] = 1.0
         if s[FORGET] < 1.0:
@@ -139,10 +147,16 @@ def learn_rows(s: Vector, M: Matrix, F: Matrix, G: Matrix, X: Matrix, y: Vector,
         s[ENERGY] += share * (psi * psi - s[ENERGY])
         if s[INTERCEPT] == 1.0:  # no row counts for more than n typical ones
             most = n * NORMAL_CONSISTENCY * s[TYPICAL]
-            count_in(s, M, G, fitted + scale * score(z, most), scale)
+            count_in(s, M, fitted + scale * score(z, most), scale)
         if s[FOLLOW] == 1.0:
             s[TYPICAL] = follow_typical(s[TYPICAL], abs(z), n, s[FLOOR])
     return y.shape[0]
+
+
+@jit
+def learn_plain(s: Vector, M: Matrix, X: Matrix, y: Vector) -> int:
+    """:func:`learn_rows` where all scales are 1: one array fewer to hand over, a row at a time."""
+    return learn_rows(s, M, X, y, NONE)
 
 
 class Stream:
@@ -169,10 +183,9 @@ class Stream:
         self.s[FORGET] = forget
         self.s[WINDOW] = math.inf if forget == 1.0 else 1.0 / (1.0 - forget)
         self.s[INTERCEPT] = intercept
-        self.M = np.zeros((rows(size), size))
-        self.F = np.zeros((2, dim))
+        self.M = np.zeros((rows(size) + EXTRA, size))
+        self._name_parts()
         self.F[PER_UNIT] = 1.0
-        self.G = np.zeros((GROUPS, size + 1))
         self.warm = max(WARM, ROWS_A_COORDINATE * size)
         self._rows = np.empty((self.warm, dim + 2))  # x, y, nu of the first rows
         self._fresh = True  # whether M and s reflect the rows kept
@@ -182,11 +195,21 @@ class Stream:
         for key, value in state.items():
             held = isinstance(value, np.ndarray) and not value.flags.writeable
             self.__dict__[key] = np.array(value) if held else value
+        self._name_parts()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key not in ("F", "G")}
+
+    def _name_parts(self) -> None:
+        """F, the features' centres and widths, and G, the groups' sums, are parts of M."""
+        first = rows(self.size)
+        self.F = self.M[first : first + SUMS, : self.dim]
+        self.G = self.M[first + SUMS :]
 
     @property
     def nbytes(self) -> int:
         """Bytes of everything remembered, whatever the number of rows."""
-        return sum(a.nbytes for a in (self.s, self.M, self.F, self.G, self._rows))
+        return sum(a.nbytes for a in (self.s, self.M, self._rows))
 
     def learn(self, X: FloatArray, y: FloatArray, nu: FloatArray) -> None:
         """Learn a batch; a row that is not usable is named and nothing of the batch is learned."""
@@ -198,7 +221,10 @@ class Stream:
             if taken == y.shape[0]:
                 return
             X, y, nu = X[taken:], y[taken:], nu[taken:]
-        done = learn_rows(self.s, self.M, self.F, self.G, X, y, nu)
+        if nu.shape[0]:
+            done = learn_rows(self.s, self.M, X, y, nu)
+        else:
+            done = learn_plain(self.s, self.M, X, y)
         if done < 0:
             raise _refusal(-done, X, y, nu)
         self.seen += done
@@ -253,8 +279,9 @@ class Stream:
         s[ROOM] = max(1.0, float(np.max(np.diag(fit.inverse))))
         self.G[:] = 0.0
         cut = bounded(target) if math.isfinite(s[CLIP]) else target
-        rows_of = np.column_stack([Z, cut]) / nu[:, None]
-        np.add.at(self.G, np.arange(self.seen) % GROUPS, rows_of)
+        group = np.arange(self.seen) % GROUPS
+        np.add.at(self.G, group, Z / nu[:, None])
+        s[RESPONSES:SLOTS] = np.bincount(group, weights=cut / nu, minlength=GROUPS)
 
     @property
     def coefficients(self) -> tuple[FloatArray, float]:
@@ -280,7 +307,7 @@ class Stream:
         weight = self.G[:, self.dim] if self.size > self.dim else np.zeros(GROUPS)
         if not np.isfinite(self.s[CLIP]) or self.seen < self.warm or np.any(weight <= 0.0):
             return 0.0, 0.0
-        means = (self.G[:, self.size] - self.G[:, : self.size] @ self.M[THETA]) / weight
+        means = (self.s[RESPONSES:SLOTS] - self.G @ self.M[THETA]) / weight
         if max(np.sum(means > 0.0), np.sum(means < 0.0)) < AGREE:
             return 0.0, 0.0
         middle = float(np.median(means))

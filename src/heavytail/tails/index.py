@@ -11,7 +11,7 @@ from heavytail._typing import FloatArray
 __all__ = ["hill", "shifted_power_law", "symmetric_tail"]
 
 Z95 = 1.96
-BIAS_POWER = 0.8  # the tail's second term is taken as (share of the sample)^this
+BIAS_POWER = 0.9  # the tail's second term is taken as (share of the sample)^this
 FIRST_SHARE = 0.05  # shares of the sample that the power law is fitted to: this, then larger ...
 SHARES = (0.1, 0.2, 0.3)  # ... while the answer does not change by more than chance explains
 CHANGE = 3.0  # standard errors
