@@ -46,8 +46,17 @@ bench-gpu: setup  ## the GPU engine: time of 10^6 trials, and the CPU's regret b
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[cuda]'
 	$(BIN)/python -m benchmarks.gpu
 
-bench: setup  ## ratios against plain NumPy and growth with t
+bench: setup .bench/.ready  ## a round of heavytail, NumPy and the peers, as ratios; growth, threads, cold start
 	$(BIN)/python -m benchmarks
+
+# Each peer alone: where one cannot be installed the table says so.
+.bench/.ready:
+	$(PYTHON) -m venv .bench
+	-.bench/bin/pip install --quiet --disable-pip-version-check vowpalwabbit
+	-.bench/bin/pip install --quiet --disable-pip-version-check river
+	-.bench/bin/pip install --quiet --disable-pip-version-check contextualbandits
+	-.bench/bin/pip install --quiet --disable-pip-version-check mabwiser
+	@touch $@
 
 lock: setup  ## resolve the versions in pyproject.toml anew
 	$(BIN)/pip install --quiet uv

@@ -1,0 +1,78 @@
+"""The results page of the documentation, written by ``python -m benchmarks --page PATH``."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from benchmarks import rounds
+
+HEAD = """# Benchmarks
+
+Printed by `make bench` on {date}; this page is written by `python -m benchmarks --page
+docs/guide/benchmarks.md`. Machine: {machine}, {cores} cores, Python {python}.
+
+Times are processor time a round (one selection among n arms and one update), the least of a few
+repeats, one thread. **Models differ**: Vowpal Wabbit (squarecb) and the NumPy code learn one model
+over all arms, as heavytail does; river, contextualbandits and mabwiser fit one model an arm
+(disjoint LinUCB), so their ratio mixes model and code. Vowpal Wabbit parses its text in every
+round. "A pool" is `heavytail.Pool`, O(n d) a round; "any arms" is O(n d²). The byte floor is the
+time this machine takes to copy the fewest bytes that a round must move.
+
+![Microseconds a round](benchmarks.svg)
+"""
+
+
+def write(path: Path, report: dict[str, Any]) -> None:
+    """The page, and the plot beside it."""
+    text = HEAD.format(
+        date=datetime.date.today().isoformat(),
+        machine=platform.machine(),
+        cores=os.cpu_count(),
+        python=platform.python_version(),
+    )
+    for key, ours in report["rounds"].items():
+        dim, arms = (int(v) for v in key.split(","))
+        shown = rounds.table(dim, arms, ours, report["peers"][key]).strip()
+        text += f"\n## d = {dim}, n = {arms}\n\n```text\n{shown}\n```\n"
+    text += "\n## Growth, threads, cold start\n\n```text\n"
+    text += rounds.growth_text(report["growth"]).strip() + "\n"
+    text += rounds.threads_text(report["threads"]).strip() + "\n"
+    text += rounds.cold_text(report["cold"]).strip() + "\n```\n"
+    extra = path.with_name("benchmarks_gpu.txt")
+    if extra.exists():
+        text += (
+            "\n## GPU\n\nPrinted by `make bench-gpu` on one NVIDIA H200:\n\n"
+            f"```text\n{extra.read_text().strip()}\n```\n"
+        )
+    path.write_text(text)
+    plot(path.with_name("benchmarks.svg"), report)
+
+
+def plot(path: Path, report: dict[str, Any]) -> None:
+    """Microseconds a round against the size, one line a library."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    series: dict[str, list[float]] = {}
+    keys = list(report["rounds"])
+    for i, key in enumerate(keys):
+        for name, value in {**report["rounds"][key], **report["peers"][key]}.items():
+            series.setdefault(name, [float("nan")] * len(keys))
+            if isinstance(value, float):
+                series[name][i] = value
+    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    for name, values in series.items():
+        if name not in ("Hvt-UCB compiled, no ball", "OFUL from Python, a pool"):
+            axes.plot(range(len(keys)), values, marker="o", label=name)
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(keys)), [f"d, n = {key}" for key in keys])
+    axes.set_ylabel("microseconds a round")
+    axes.legend(fontsize="small", ncols=2)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
