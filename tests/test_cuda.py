@@ -34,6 +34,8 @@ cuda._kernel.cache_clear()
 cuda.BATCH = 2  # and a trial is the same whatever the batch
 gpu = distribution(policy, world, trials=3, engine="cuda", **run)
 np.testing.assert_allclose(gpu.regret, cpu.regret, rtol=1e-9)
+results = ht.simulate([policy], world, rounds=25, trials=3, seed=4, engine="cuda", record=3)
+np.testing.assert_allclose(results["Uniform"].regret, gpu.regret.T)
 print("equal")
 """
 
@@ -52,7 +54,7 @@ def test_the_simulated_gpu_plays_the_trials_of_the_cpu() -> None:
 def test_without_a_gpu_the_engine_says_what_is_missing() -> None:
     world = ht.LinearBandit(2, arms=5, noise=ht.noise.Gaussian())
     with pytest.raises(RuntimeError, match=r'engine="cuda" needs'):
-        distribution(ht.Uniform(2), world, rounds=5, trials=2, seed=0, engine="cuda")
+        ht.simulate([ht.Uniform(2)], world, rounds=5, trials=2, seed=0, engine="cuda")
 
 
 def test_a_trial_is_the_same_whatever_the_batch() -> None:

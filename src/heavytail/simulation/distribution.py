@@ -8,8 +8,8 @@ import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import check_choice, check_count
-from heavytail.environments import LinearBandit
-from heavytail.policies import PackedPolicy
+from heavytail.environments import Environment
+from heavytail.policies import PackedPolicy, Policy
 from heavytail.simulation.counter import Setting, cpu_runner, describe
 from heavytail.simulation.progress import Progress, progress_bar
 
@@ -55,8 +55,8 @@ class Distribution:
 
 
 def distribution(
-    policy: PackedPolicy,
-    environment: LinearBandit,
+    policy: Policy,
+    environment: Environment,
     *,
     rounds: int,
     trials: int,
@@ -93,6 +93,7 @@ def distribution(
     check_choice("distribution: engine", engine, ("compiled", "cuda"))
     kept = checkpoints(check_count("distribution: rounds", rounds), record)
     setting = describe(policy, environment)
+    assert isinstance(policy, PackedPolicy)  # describe refuses others
     with progress_bar(progress, policy.name, trials) as bar:
         if engine == "cuda":
             from heavytail.simulation.cuda import run_trials

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,13 +13,15 @@ from heavytail._typing import FloatArray
 from heavytail._validate import check_choice, check_count
 from heavytail.environments import Environment
 from heavytail.policies import PackedPolicy, Policy
+from heavytail.simulation.distribution import distribution
 from heavytail.simulation.engines import episode
 from heavytail.simulation.progress import Progress, progress_bar
 from heavytail.simulation.results import Results, Run
 
 __all__ = ["ENGINES", "simulate", "trial_seed"]
 
-ENGINES = ("compiled", "reference")
+ENGINES = ("compiled", "reference", "cuda")
+GPU_RECORD = 100  # checkpoints of the GPU engine unless told
 
 
 def simulate(
@@ -45,7 +48,9 @@ def simulate(
         rounds: T.
         trials: how many worlds.
         seed: fixes everything.
-        engine: "compiled" (whole episodes in one call) or "reference" (round by round).
+        engine: "compiled" (whole episodes in one call), "reference" (round by round) or "cuda" (a
+            GPU, one thread a trial; its worlds are drawn by counters, so they are others than the
+            CPU engines' for the same seed, and regret is kept at 100 rounds unless told).
         jobs: how many trials at once; all cores unless given.
         progress: show a bar with the time left; on a terminal unless given.
         record: keep regret at this many evenly spaced rounds instead of all.
@@ -69,6 +74,35 @@ def simulate(
             warnings.warn(
                 f"{name} assumes {need}, which does not hold in {environment!r}.", stacklevel=2
             )
+    if engine == "cuda":
+        kept = checkpoints(rounds, min(record or GPU_RECORD, rounds))
+        runs = {
+            name: _on_gpu(policy, environment, rounds, trials, seed, len(kept), progress)
+            for name, policy in named.items()
+        }
+    else:
+        runs = _on_cpu(named, environment, rounds, trials, seed, engine, jobs, kept, progress)
+    settings = {
+        "environment": repr(environment),
+        "policies": {name: repr(policy) for name, policy in named.items()},
+        "rounds": rounds,
+        "trials": trials,
+        "seed": seed,
+    }
+    return Results(runs=runs, rounds=kept, settings=settings)
+
+
+def _on_cpu(
+    named: dict[str, Policy],
+    environment: Environment,
+    rounds: int,
+    trials: int,
+    seed: int,
+    engine: str,
+    jobs: int | None,
+    kept: np.ndarray[Any, np.dtype[np.int64]],
+    progress: bool | None,
+) -> dict[str, Run]:
     work = [(name, trial) for trial in range(trials) for name in named]
     with progress_bar(progress, "simulating", len(work)) as bar:
         outcomes = _execute(named, environment, work, rounds, seed, engine, jobs, kept, bar)
@@ -78,14 +112,32 @@ def simulate(
         runs[name] = Run(
             regret=np.array([regret for regret, _ in mine]), seconds=np.array([s for _, s in mine])
         )
-    settings = {
-        "environment": repr(environment),
-        "policies": {name: repr(policy) for name, policy in named.items()},
-        "rounds": rounds,
-        "trials": trials,
-        "seed": seed,
-    }
-    return Results(runs=runs, rounds=kept, settings=settings)
+    return runs
+
+
+def _on_gpu(
+    policy: Policy,
+    environment: Environment,
+    rounds: int,
+    trials: int,
+    seed: int,
+    record: int,
+    progress: bool | None,
+) -> Run:
+    """All trials of one policy in one launch; each is given an equal share of its seconds."""
+    start = time.perf_counter()
+    found = distribution(
+        policy,
+        environment,
+        rounds=rounds,
+        trials=trials,
+        seed=seed,
+        engine="cuda",
+        record=record,
+        progress=progress,
+    )
+    seconds = np.full(trials, (time.perf_counter() - start) / trials)
+    return Run(regret=np.ascontiguousarray(found.regret.T), seconds=seconds)
 
 
 def name_policies(policies: Iterable[Policy] | Mapping[str, Policy]) -> dict[str, Policy]:
