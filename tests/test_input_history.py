@@ -79,5 +79,5 @@ def test_many_rounds_at_once_are_the_same_rounds(kind: type[ht.Policy]) -> None:
 
 
 def test_a_moment_whose_power_leaves_the_range_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"BTC\.tail\.scale must .*change the unit"):
+    with pytest.raises(ValueError, match=r"MomentBound\.scale must .*Change the unit"):
         ht.BTC(2, horizon=100, tail=ht.MomentBound(2.0, 1e200), arms=3)

@@ -47,8 +47,6 @@ SAMPLES: Final = OWN + 7  # rows of H
 GROUPS: Final = OWN + 8  # distinct (features, stage) among them
 BEST: Final = OWN + 9  # the largest index of each stage in the running choice: room, not state
 
-LARGEST_SCALE: Final = 1e100
-
 
 @jit
 def gram_row(M: Matrix, stage: int) -> int:
@@ -303,12 +301,6 @@ class BTC(HistoryPolicy):
             arm_bound=arm_bound,
             theta_bound=math.inf,
             extra=(stages - 1) * self.dim,
-        )
-        check_number(
-            "BTC.tail.scale",
-            tail.scale,
-            most=LARGEST_SCALE,
-            hint="Its power v leaves the floating-point range; change the unit of the reward.",
         )
         raw_scale = tail.scale + theta_bound * arm_bound  # Minkowski: (E|y|^p)^(1/p) <= nu + S L
         s = self._s

@@ -9,6 +9,9 @@ from heavytail._validate import check_number
 __all__ = ["MomentBound"]
 
 
+LARGEST_SCALE = 1e100  # powers of a larger one leave the floating-point range
+
+
 @dataclass(frozen=True, slots=True)
 class MomentBound:
     """A bound on one moment of the noise: E|eta|^order <= scale^order.
@@ -34,7 +37,13 @@ class MomentBound:
             hint="It is the moment order itself: for Student's t with 1.7 degrees of freedom "
             "pass any order below 1.7.",
         )
-        check_number("MomentBound.scale", self.scale, above=0.0)
+        check_number(
+            "MomentBound.scale",
+            self.scale,
+            above=0.0,
+            most=LARGEST_SCALE,
+            hint="Change the unit of the reward if it is larger.",
+        )
         object.__setattr__(self, "order", float(self.order))
         object.__setattr__(self, "scale", float(self.scale))
 
