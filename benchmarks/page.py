@@ -20,7 +20,8 @@ repeats, one thread. **Models differ**: Vowpal Wabbit (squarecb) and the NumPy c
 over all arms, as heavytail does; river, contextualbandits and mabwiser fit one model an arm
 (disjoint LinUCB), so their ratio mixes model and code. Vowpal Wabbit parses its text in every
 round. "A pool" is `heavytail.Pool`, O(n d) a round; "any arms" is O(n d²). The byte floor is the
-time this machine takes to copy the fewest bytes that a round must move.
+time this machine takes to copy the fewest bytes that a round must move. Threads and cold start are
+by the clock: other work on the machine shows in them.
 
 ![Microseconds a round](benchmarks.svg)
 """
