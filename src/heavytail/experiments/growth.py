@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -171,6 +172,14 @@ def _noise_plan(settings: Settings) -> Plan:
     return plan
 
 
+def _excess_slope(x: FloatArray, y: FloatArray, floor: FloatArray) -> Interval:
+    """The slope of regret less that without noise; NaN where noise does not cost any."""
+    excess = y - floor[:, None]
+    if excess.mean(axis=0).min() <= 0.0:
+        return Interval(math.nan, math.nan, math.nan)
+    return slope(x, excess)
+
+
 def noise_units(settings: Settings) -> list[Unit]:
     """The work of :func:`noise_level`."""
     return _flat(_noise_plan(settings))
@@ -188,7 +197,7 @@ def noise_level(settings: Settings, progress: Progress) -> Section:
         regret = np.stack([_joined(outcomes, point) for point in points])  # level, trial, half/end
         end = regret[:, :, 1]
         late = float(1.0 - regret[-1, :, 0].mean() / max(regret[-1, :, 1].mean(), 1e-300))
-        found = slope(x[:4], end[:4].T)
+        found = _excess_slope(x[:4], end[:4].T, end[-1])
         data[variant] = (found, late, Interval.of(end[-1]))
         line = {"untuned": "-", "tuned": "--", "theory": ":"}[variant]
         axis.plot(
@@ -220,7 +229,7 @@ def noise_level(settings: Settings, progress: Progress) -> Section:
             (
                 "variant",
                 *labels,
-                "slope, noise 0.03 to 1",
+                "slope above no noise, 0.03 to 1",
                 "without noise: earned in the second half",
             ),
             rows,

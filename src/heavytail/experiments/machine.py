@@ -18,9 +18,10 @@ _PACKAGES = ("heavytail", "numpy", "numba", "scipy", "joblib", "matplotlib", "py
 def provenance(**more: Any) -> dict[str, Any]:
     """Date, commit, command, machine and versions, and what the caller adds."""
     words = ["heavytail", *sys.argv[1:]]
-    if "--out" in words:  # where it was written is nobody's business
-        place = words.index("--out")
-        del words[place : place + 2]
+    for option in ("--out", "--tuned"):  # where things lie is nobody's business
+        if option in words:
+            place = words.index(option)
+            del words[place : place + 2]
     command = " ".join(words)
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     return {

@@ -45,6 +45,7 @@ INTRO = (
     "beside it gives. Tuned means: one radius and one threshold multiplier for every algorithm "
     "from the same grid, chosen on seeds that are not reported."
 )
+MANY = 8  # parts of a claim: more are folded away
 _MARK = {HOLDS: ("✓", "holds"), PART: ("◐", "part"), NOT: ("✗", "not")}
 
 
@@ -84,9 +85,14 @@ def _verdict_table(verdicts: list[Verdict]) -> str:
     for one in verdicts:
         mark, kind = _MARK.get(one.verdict, ("·", "missing"))
         parts = "".join(f"<li>{'✓' if p.met else '✗'} {_e(p.measured)}</li>" for p in one.measured)
+        parts = f"<ul>{parts}</ul>" if parts else "-"
+        if len(one.measured) > MANY:
+            met = sum(p.met for p in one.measured)
+            head = f"{met} of {len(one.measured)} parts met: each of them"
+            parts = f"<details><summary>{head}</summary>{parts}</details>"
         rows.append(
             f'<tr><td>{one.claim}</td><td class="{kind}">{mark} {one.verdict}</td>'
-            f"<td>{_e(one.statement)}</td><td><ul>{parts or '-'}</ul></td>"
+            f"<td>{_e(one.statement)}</td><td>{parts}</td>"
             f"<td>{_e(one.rule)}</td></tr>"
         )
     head = "".join(f"<th>{c}</th>" for c in ("claim", "verdict", "the paper", "measured", "rule"))

@@ -19,7 +19,7 @@ from heavytail.simulation.progress import progress_bar
 
 __all__ = ["APART", "TUNING_TRIALS", "retune"]
 
-TUNING_TRIALS = 5
+TUNING_TRIALS = 10
 APART = 1_000_003  # added to the seed: tuning worlds are never reported ones
 
 
