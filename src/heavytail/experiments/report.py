@@ -26,6 +26,7 @@ table { border-collapse: collapse; font-size: .88rem; min-width: 100%; }
 th, td { padding: .35rem .6rem; text-align: left; vertical-align: top;
   border-bottom: 1px solid #eee; overflow-wrap: normal; }
 th { background: #f4f4f4; white-space: nowrap; }
+table:not(.verdicts) td { white-space: nowrap; }
 .verdicts td:nth-child(3), .verdicts td:nth-child(5) { min-width: 15rem; }
 .verdicts td:nth-child(4) { min-width: 22rem; }
 .verdicts td:nth-child(2) { white-space: nowrap; font-weight: 600; }
