@@ -30,3 +30,15 @@ def test_untuned_hvt_ucb_keeps_up_with_oful_at_its_best_radius(name):
     results = ht.simulate(policies, world, rounds=T, trials=20, seed=77, record=1)
     oful = min(results[key].final.mean() for key in results if key != "Hvt-UCB")
     assert results["Hvt-UCB"].final.mean() <= most * oful
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("noise_scale", [1e-9, 1e-6, 1e-3, 0.01])
+def test_with_hardly_any_noise_there_is_hardly_any_regret(noise_scale):
+    noise = ht.noise.Gaussian(noise_scale)
+    world = ht.LinearBandit(2, 50, noise)
+    tails = {"stated": noise.tail(2.0), "too large": ht.MomentBound(2.0, 1.0), "auto": "auto"}
+    policies = {name: ht.HvtUCB(2, tail=tail) for name, tail in tails.items()}
+    results = ht.simulate(policies, world, rounds=T, trials=5, seed=6, record=2)
+    for name, run in results.items():
+        assert run.final.max() < 15.0, name

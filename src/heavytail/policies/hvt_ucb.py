@@ -60,6 +60,9 @@ TAIL_TO: Final = 16.0
 SMALLEST: Final = (
     1e-3  # of the stated scale: where rewards have no noise the weights must stay bounded
 )
+# sigma_t stays above this times sqrt(t / lambda) L: V then grows no faster than 1e13 lambda log t,
+# and the rounding of P, 1e-16 / lambda, stays below the widths.
+RESOLUTION: Final = 3e-7
 
 
 @jit
@@ -102,9 +105,8 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
         sigma = lemma_sigma(s, t, width, nu)
         tau = threshold(s[TAU_0], leverage(width, sigma, alpha), t, s[ORDER])
     else:
-        spread = nu * NORMAL_CONSISTENCY * typical
-        sigma = max(spread, width)
-        tau = s[CLIP] * spread / sigma
+        sigma = max(nu * NORMAL_CONSISTENCY * typical, width, s[SIGMA_MIN] * math.sqrt(t))
+        tau = s[CLIP]
     z = residual / sigma if squared > 0.0 else 0.0  # x = 0 says nothing about theta
     code = learn(s, M, x.shape[0], squared, z, sigma, alpha, tau)
     if code != OK:
@@ -256,6 +258,7 @@ class HvtUCB(PackedPolicy):
             s[EXPLORATION] = check_number("HvtUCB.exploration", exploration, least=0.0)
             s[PRIOR] = ridge * theta_bound**2 if math.isfinite(theta_bound) else ridge
             s[LOG_INVERSE_DELTA] = inverse_log("HvtUCB", 0.01 if delta is None else delta)
+            s[SIGMA_MIN] = RESOLUTION * arm_bound / math.sqrt(ridge)
         s[RADIUS] = s[RADIUS_SCALE] * current_radius(s, 0.0)
 
     def _set_theory(
