@@ -124,7 +124,7 @@ def test_batches_of_the_wrong_shape_are_refused() -> None:
 
 def test_a_batch_past_the_horizon_warns_once() -> None:
     policy = build(ht.HvtUCB)
-    X, rewards = stream(600)
+    X, rewards = stream(2100)
     with pytest.warns(UserWarning, match="past horizon=2000"):
         policy.update_many(X, rewards)
     with warnings.catch_warnings():
