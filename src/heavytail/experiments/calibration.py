@@ -8,6 +8,7 @@ candidate there. The default has the least geometric mean score; within 2 %, the
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -146,16 +147,18 @@ def calibrate(
                 f"OFUL {r}": OFUL(dim, noise_scale=1.0, horizon=rounds, radius_scale=r)
                 for r in radii
             }
-            results = simulate(
-                policies,
-                world,
-                rounds=rounds,
-                trials=trials,
-                seed=SEED,
-                jobs=jobs,
-                record=1,
-                progress=False,
-            )
+            with warnings.catch_warnings():  # OFUL is run outside its assumptions on purpose
+                warnings.simplefilter("ignore", UserWarning)
+                results = simulate(
+                    policies,
+                    world,
+                    rounds=rounds,
+                    trials=trials,
+                    seed=SEED,
+                    jobs=jobs,
+                    record=1,
+                    progress=False,
+                )
             means = {key: run.final.mean() for key, run in results.items()}
             regret.append([means[c.label] for c in tried])
             oful.append(min(means[f"OFUL {r}"] for r in radii))
