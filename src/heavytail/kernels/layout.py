@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Final
 
 # --- slots of s
-# ------------------------------------------------------------------------------------
 ROUNDS: Final = 0  # t, rounds learned so far
 RADIUS: Final = 1  # beta_t, the radius the next selection uses
 GAIN: Final = 2  # k of the last update: P <- P - k u u', u = M[DIRECTION]
@@ -22,14 +21,11 @@ PROJECTED: Final = 4  # 1 when the last update moved theta otherwise too: projec
 LOG_DET: Final = 5  # log det V_t - log det V_0
 ARM_LIMIT: Final = 6  # largest squared norm an arm may have
 THETA_BOUND: Final = 7  # S; infinity where there is no ball
-CONSTANT: Final = (
-    8  # the constant feature appended to every arm in selection; unused without intercept
-)
+CONSTANT: Final = 8  # the constant feature appended to every arm; unused without intercept
 CLIPPED: Final = 9  # rounds whose reward was clipped or truncated
 OWN: Final = 10  # first slot of a policy's own
 
 # --- rows of M
-# -------------------------------------------------------------------------------------
 THETA: Final = 0  # the estimate
 DIRECTION: Final = 1  # u = P x of the last update, P before it
 FEATURE: Final = 2  # x of the last update, with the constant feature where there is one
@@ -37,7 +33,6 @@ SCRATCH: Final = 3  # room for one vector
 INVERSE: Final = 4  # P = V^-1 begins here, D rows; room for a factor of it follows, D + 1 rows
 
 # --- what a kernel answers
-# -------------------------------------------------------------------------
 OK: Final = 0
 BAD_X: Final = -1  # a feature that is not finite, or a vector longer than its bound
 BAD_REWARD: Final = -2

@@ -45,7 +45,7 @@ LOG_INVERSE_DELTA: Final = OWN + 12
 STABILITY: Final = OWN + 13  # G_t
 ENERGY: Final = OWN + 14  # sum of psi²
 TYPICAL: Final = OWN + 15  # running median of |residual| / nu_t
-CLIP: Final = OWN + 16  # the threshold, in typical sizes
+CLIP: Final = OWN + 16  # the practical mode's tau_t
 AUTO: Final = OWN + 17  # 1: no scale was stated, and it is sought from the first rewards on
 RUN: Final = OWN + 18  # sizes in a row above (+) or below (-) the typical one
 NEAR: Final = OWN + 19  # rounds whose residual was beyond TAIL_FROM typical sizes ...
@@ -57,9 +57,8 @@ SLOTS: Final = OWN + 23
 TAIL_FROM: Final = 4.0
 TAIL_TO: Final = 16.0
 
-SMALLEST: Final = (
-    1e-3  # of the stated scale: where rewards have no noise the weights must stay bounded
-)
+# Of the stated scale: where rewards have no noise the weights must stay bounded.
+SMALLEST: Final = 1e-3
 # sigma_t stays above this times sqrt(t / lambda) L: V then grows no faster than 1e13 lambda log t,
 # and the rounding of P, 1e-16 / lambda, stays below the widths.
 RESOLUTION: Final = 3e-7
@@ -149,8 +148,9 @@ class HvtUCB(PackedPolicy):
     radius is in the thousands where rewards are of order one, so it does not learn at any horizon
     a person will run.
 
-    **Practice** (the default, anytime): the same step with a threshold of ``clip`` typical
-    residual sizes (a running median, so a wrong ``tail.scale`` corrects itself), the radius of
+    **Practice** (the default, anytime): the same step with sigma_t the typical
+    residual size (a running median, so a scale stated too large corrects itself) or the width
+    of x, whichever is larger, a threshold of ``clip`` sigma_t, the radius of
     :func:`heavytail.confidence.empirical_radius`, alpha = 1 and an intercept that absorbs the bias
     a clip has under skewed noise. Chosen by ``heavytail calibrate`` and tabled in the docs. It has
     no theorem.
@@ -174,7 +174,7 @@ class HvtUCB(PackedPolicy):
         radius: "empirical" (no guarantee) or "theory".
         exploration: factor of the empirical radius. Leaves nothing guaranteed.
         alpha: step size; 4 in the theory, other values leave it. 1 in practice.
-        clip: threshold in typical residual sizes, practice only; ``math.inf`` never clips.
+        clip: threshold in units of sigma_t, practice only; ``math.inf`` never clips.
         ridge: lambda; d unless given.
         delta: failure probability; 1/(8T) in the theory, 0.01 in practice.
         sigma_min: floor of sigma_t in the theory; 1/sqrt(T) unless given.
