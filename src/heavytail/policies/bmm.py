@@ -10,13 +10,13 @@ import numpy as np
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import check_count, check_number
 from heavytail.confidence import bmm_radius
+from heavytail.kernels.index import usable
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
     ARM_LIMIT,
     BAD_X,
     FEATURE,
     INVERSE,
-    NO_ARM,
     OK,
     RADIUS,
     SCRATCH,
@@ -34,6 +34,7 @@ from heavytail.kernels.repeats import (
     median,
     nearest,
 )
+from heavytail.kernels.stages import absorb, chooser, learning_stage, squared_width
 from heavytail.policies.base import check_tail, inverse_log
 from heavytail.policies.epochs import EpochPolicy, check_epoch
 from heavytail.policies.info import Info
@@ -72,139 +73,36 @@ def current_radius(s: Vector, stage: int) -> float:
 @jit
 def stage_width(s: Vector, M: Matrix, stage: int) -> float:
     """w = (alpha + 1) ‖x‖_{A^-1} of the stage for x in FEATURE; leaves P x in SCRATCH. O(d²)."""
-    size = M.shape[1]
-    P = gram_row(s, M, stage)
-    squared = 0.0
-    for i in range(size):
-        total = 0.0
-        for j in range(size):
-            total += M[P + i, j] * M[FEATURE, j]
-        M[SCRATCH, i] = total
-        squared += total * M[FEATURE, i]
-    return current_radius(s, stage) * math.sqrt(max(squared, 0.0))
+    return current_radius(s, stage) * math.sqrt(squared_width(M, gram_row(s, M, stage)))
 
 
 @jit
-def stage_mean(s: Vector, M: Matrix, stage: int) -> float:
-    """median_j x'theta_j of the stage, after :func:`stage_width`. O(r d)."""
+def stage_mean(s: Vector, M: Matrix, R: Matrix, stage: int) -> float:
+    """median_j x'theta_j of the stage, after :func:`stage_width`; R is M. O(r d)."""
     copies = int(s[REPEATS])
     room = COUNTS + 2 * int(s[STAGES])
     sums = meant_row(M) + 1 + stage * copies
     for c in range(copies):
         total = 0.0
         for j in range(M.shape[1]):
-            total += M[SCRATCH, j] * M[sums + c, j]
+            total += M[SCRATCH, j] * R[sums + c, j]
         s[room + c] = total
     return median(s, room, copies)
 
 
-@jit
-def lay_arm(M: Matrix, arms: Matrix, i: int) -> None:
-    """FEATURE <- arms[i]."""
-    for j in range(arms.shape[1]):
-        M[FEATURE, j] = arms[i, j]
-
-
-@jit
-def survives(s: Vector, M: Matrix, stage: int) -> bool:
-    """Whether the arm in FEATURE is within 2^(1-g) of the best of every stage before ``stage``."""
-    best = COUNTS + int(s[STAGES])
-    for g in range(stage):
-        index = stage_width(s, M, g)
-        index += stage_mean(s, M, g)
-        if not (index >= s[best + g] - 2.0 ** (-g)):  # stages count from 1 in the paper
-            return False
-    return True
-
-
-@jit
-def choose(s: Vector, M: Matrix, arms: Matrix) -> int:
-    """The plain form: the first arm of largest median plus width."""
-    best = NO_ARM
-    best_index = -math.inf
-    for i in range(arms.shape[0]):
-        lay_arm(M, arms, i)
-        index = stage_width(s, M, 0)
-        index += stage_mean(s, M, 0)
-        if index > best_index or best < 0:
-            best = i
-            best_index = index
-    return best
-
-
-@jit
-def choose_by_stages(s: Vector, M: Matrix, arms: Matrix) -> int:
-    """The Sup wrapper: refine among the arms that survive, until one is worth exploring."""
-    stages = int(s[STAGES])
-    for g in range(stages):
-        best = NO_ARM
-        best_index = -math.inf
-        widest = NO_ARM
-        width = -1.0
-        for i in range(arms.shape[0]):
-            lay_arm(M, arms, i)
-            if survives(s, M, g):
-                w = stage_width(s, M, g)
-                index = w + stage_mean(s, M, g)
-                if index > best_index or best < 0:
-                    best = i
-                    best_index = index
-                if w > width:
-                    widest = i
-                    width = w
-        if width > max(2.0 ** (-g - 1), s[FINEST]):
-            return widest
-        if width <= s[FINEST] or g + 1 == stages:
-            return best
-        s[COUNTS + stages + g] = best_index
-    return NO_ARM
+choose = chooser("BMM", stage_width, stage_mean)
+stage_of = learning_stage("BMM", stage_width)
 
 
 @jit
 def select(s: Vector, M: Matrix, arms: Matrix) -> int:
     """Inside an epoch the arm meant or the nearest to it; else by medians of predictions."""
-    for i in range(arms.shape[0]):
-        length = 0.0
-        for j in range(arms.shape[1]):
-            length += arms[i, j] * arms[i, j]
-        if not (length <= s[ARM_LIMIT]):
-            return BAD_X
-    if arms.shape[0] == 0:
-        return NO_ARM
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
     if s[PULLS] > 0.0:
         return nearest(s, M, arms)
-    if s[STAGES] > 1.0:
-        return choose_by_stages(s, M, arms)
-    return choose(s, M, arms)
-
-
-@jit
-def stage_of(s: Vector, M: Matrix) -> int:
-    """The stage that learns from the arm in FEATURE: the first that it is too wide for, or -1."""
     stages = int(s[STAGES])
-    if stages == 1:
-        return 0
-    for g in range(stages):
-        if stage_width(s, M, g) > max(2.0 ** (-g - 1), s[FINEST]):
-            return g
-    return -1
-
-
-@jit
-def absorb_in(s: Vector, M: Matrix, stage: int) -> None:
-    """P <- (V + x x')^-1 for the stage's P and x in FEATURE."""
-    size = M.shape[1]
-    stage_width(s, M, stage)
-    squared = 0.0
-    for j in range(size):
-        squared += M[SCRATCH, j] * M[FEATURE, j]
-    root = math.sqrt(1.0 / (1.0 + max(squared, 0.0)))
-    P = gram_row(s, M, stage)
-    for i in range(size):
-        ui = root * M[SCRATCH, i]
-        for j in range(size):
-            M[P + i, j] -= ui * (root * M[SCRATCH, j])
-    s[COUNTS + stage] += 1.0
+    return choose(s, M, M, arms, stages, s[FINEST], COUNTS + stages)
 
 
 @jit
@@ -214,7 +112,7 @@ def report(s: Vector, M: Matrix) -> None:
         for j in range(M.shape[1]):
             M[FEATURE, j] = 1.0 if i == j else 0.0
         stage_width(s, M, 0)
-        M[THETA, i] = stage_mean(s, M, 0)
+        M[THETA, i] = stage_mean(s, M, M, 0)
     s[RADIUS] = current_radius(s, 0)
 
 
@@ -229,7 +127,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     meant = meant_row(M)
     for j in range(M.shape[1]):
         M[FEATURE, j] = x[j] if pull == 0 else M[meant, j]
-    stage = stage_of(s, M)
+    stage = stage_of(s, M, int(s[STAGES]), s[FINEST])
     if stage >= 0:
         code = credit(s, M, x, meant + 1 + stage * copies + pull, reward)
         if code != OK:
@@ -238,7 +136,8 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     if pull + 1 < copies:
         return OK
     if stage >= 0:
-        absorb_in(s, M, stage)
+        absorb(M, gram_row(s, M, stage))
+        s[COUNTS + stage] += 1.0
         report(s, M)
     end_epoch(s)
     return OK
@@ -344,7 +243,7 @@ class BMM(EpochPolicy):
         """The median of the copies' predictions at ``x`` (of stage 1), which selection goes by."""
         self._M[FEATURE] = x
         stage_width(self._s, self._M, 0)
-        return float(stage_mean(self._s, self._M, 0))
+        return float(stage_mean(self._s, self._M, self._M, 0))
 
 
 def _copies(horizon: int, arms: int, log_inverse_delta: float) -> int:

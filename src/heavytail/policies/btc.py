@@ -12,6 +12,7 @@ from heavytail._validate import as_vector, check_count, check_number
 from heavytail.confidence import btc_factor
 from heavytail.kernels.groups import FOLLOWING, HEAD, WIDTH, find_group, insert, truncated_sum
 from heavytail.kernels.huber import time_exponent
+from heavytail.kernels.index import usable
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
     ARM_LIMIT,
@@ -19,16 +20,15 @@ from heavytail.kernels.layout import (
     FEATURE,
     INVERSE,
     LOG_DET,
-    NO_ARM,
     OK,
     OVERFLOW,
     OWN,
     RADIUS,
     ROUNDS,
-    SCRATCH,
 )
 from heavytail.kernels.one_pass import LARGEST, admit
 from heavytail.kernels.quadratic import first_extra
+from heavytail.kernels.stages import absorb, chooser, learning_stage, squared_width
 from heavytail.policies.base import check_tail
 from heavytail.policies.history import HistoryPolicy
 from heavytail.policies.info import Info
@@ -59,16 +59,7 @@ def gram_row(M: Matrix, stage: int) -> int:
 @jit
 def stage_width(s: Vector, M: Matrix, stage: int) -> float:
     """w = radius ‖x‖_{A^-1} of the stage for x in FEATURE; leaves A^-1 x in SCRATCH. O(d²)."""
-    size = M.shape[1]
-    P = gram_row(M, stage)
-    squared = 0.0
-    for i in range(size):
-        total = 0.0
-        for j in range(size):
-            total += M[P + i, j] * M[FEATURE, j]
-        M[SCRATCH, i] = total
-        squared += total * M[FEATURE, i]
-    return s[RADIUS] * math.sqrt(max(squared, 0.0))
+    return s[RADIUS] * math.sqrt(squared_width(M, gram_row(M, stage)))
 
 
 @jit
@@ -77,110 +68,16 @@ def stage_mean(s: Vector, M: Matrix, H: Matrix, stage: int) -> float:
     return truncated_sum(M, H, int(s[GROUPS]), stage, s[ORDER], s[THRESHOLD_SCALE])
 
 
-@jit
-def lay_arm(M: Matrix, arms: Matrix, i: int) -> None:
-    """FEATURE <- arms[i]."""
-    for j in range(arms.shape[1]):
-        M[FEATURE, j] = arms[i, j]
-
-
-@jit
-def choose(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
-    """The plain form: the first arm of largest estimate plus width."""
-    best = NO_ARM
-    best_index = -math.inf
-    for i in range(arms.shape[0]):
-        lay_arm(M, arms, i)
-        index = stage_width(s, M, 0)
-        index += stage_mean(s, M, H, 0)
-        if index > best_index or best < 0:
-            best = i
-            best_index = index
-    return best
-
-
-@jit
-def survives(s: Vector, M: Matrix, H: Matrix, stage: int) -> bool:
-    """Whether the arm in FEATURE is within 2^(1-g) of the best of every stage before ``stage``."""
-    for g in range(stage):
-        index = stage_width(s, M, g)
-        index += stage_mean(s, M, H, g)
-        if not (index >= s[BEST + g] - 2.0 ** (-g)):  # stages count from 1 in the paper
-            return False
-    return True
-
-
-@jit
-def choose_by_stages(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
-    """The Sup wrapper: refine among the arms that survive, until one is worth exploring."""
-    stages = int(s[STAGES])
-    for g in range(stages):
-        best = NO_ARM
-        best_index = -math.inf
-        widest = NO_ARM
-        width = -1.0
-        for i in range(arms.shape[0]):
-            lay_arm(M, arms, i)
-            if survives(s, M, H, g):
-                w = stage_width(s, M, g)
-                index = w + stage_mean(s, M, H, g)
-                if index > best_index or best < 0:
-                    best = i
-                    best_index = index
-                if w > width:
-                    widest = i
-                    width = w
-        if width > max(2.0 ** (-g - 1), s[FINEST]):
-            return widest
-        if width <= s[FINEST] or g + 1 == stages:
-            return best
-        s[BEST + g] = best_index
-    return NO_ARM
+choose = chooser("BTC", stage_width, stage_mean)
+stage_of = learning_stage("BTC", stage_width)
 
 
 @jit
 def select(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
     """By estimates made for each arm; BAD_X or NO_ARM where the arms are not usable."""
-    for i in range(arms.shape[0]):
-        length = 0.0
-        for j in range(arms.shape[1]):
-            length += arms[i, j] * arms[i, j]
-        if not (length <= s[ARM_LIMIT]):
-            return BAD_X
-    if s[STAGES] > 1.0 and arms.shape[0] > 0:
-        return choose_by_stages(s, M, H, arms)
-    return choose(s, M, H, arms)
-
-
-@jit
-def stage_of(s: Vector, M: Matrix) -> int:
-    """The stage that learns from the arm in FEATURE: the first that it is too wide for, or -1."""
-    stages = int(s[STAGES])
-    if stages == 1:
-        return 0
-    for g in range(stages):
-        if stage_width(s, M, g) > max(2.0 ** (-g - 1), s[FINEST]):
-            return g
-    return -1
-
-
-@jit
-def absorb(s: Vector, M: Matrix, stage: int) -> None:
-    """A <- A + x x' for the stage's A and x in FEATURE, by its inverse. O(d²)."""
-    size = M.shape[1]
-    stage_width(s, M, stage)
-    squared = 0.0
-    for j in range(size):
-        squared += M[SCRATCH, j] * M[FEATURE, j]
-    growth = 1.0 + max(squared, 0.0)
-    root = math.sqrt(1.0 / growth)
-    P = gram_row(M, stage)
-    for i in range(size):
-        ui = root * M[SCRATCH, i]
-        for j in range(size):
-            M[P + i, j] -= ui * (root * M[SCRATCH, j])
-    if stage == 0:
-        s[LOG_DET] += math.log(growth)
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
+    return choose(s, M, H, arms, int(s[STAGES]), s[FINEST], BEST)
 
 
 @jit
@@ -200,7 +97,7 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
         return OVERFLOW
     for j in range(M.shape[1]):
         M[FEATURE, j] = x[j]
-    stage = stage_of(s, M)
+    stage = stage_of(s, M, int(s[STAGES]), s[FINEST])
     if stage >= 0:
         groups = int(s[GROUPS])
         group = find_group(M, H, groups, stage)
@@ -208,7 +105,9 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
             s[GROUPS] += 1.0
         insert(M, H, int(s[SAMPLES]), group, reward)
         s[SAMPLES] += 1.0
-        absorb(s, M, stage)
+        growth = absorb(M, gram_row(M, stage))
+        if stage == 0:
+            s[LOG_DET] += math.log(growth)
     s[ROUNDS] += 1.0
     set_radius(s)
     return OK
