@@ -1,8 +1,8 @@
 """``make bench``: a round of heavytail, of NumPy and of its peers, in one run, as ratios.
 
 Times are processor time, the least of a few repeats, with one thread for linear algebra, so that
-other work on the machine matters little; threads and cold starts are by the clock. ``--page`` also
-writes the results page of the documentation and its plot.
+other work on the machine matters little; threads are by the clock, cold starts by both. ``--page``
+also writes the results page of the documentation and its plot.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-from benchmarks import page, rounds  # noqa: E402
+from benchmarks import cold, page, rounds  # noqa: E402
 
 SIZES = ((2, 50), (16, 100), (64, 200), (256, 1000))
 PEERS = ("vowpalwabbit", "river", "contextualbandits", "mabwiser")
@@ -55,8 +55,8 @@ def main() -> None:
     print(rounds.growth_text(report["growth"]), flush=True)
     report["threads"] = rounds.threads()
     print(rounds.threads_text(report["threads"]), flush=True)
-    report["cold"] = rounds.cold_start(sys.executable)
-    print(rounds.cold_text(report["cold"]), flush=True)
+    report["cold"] = cold.measure(sys.executable)
+    print("\n" + cold.text(report["cold"]), flush=True)
     if args.page:
         page.write(args.page, report)
 

@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from benchmarks import rounds
+from benchmarks import cold, rounds
 
 HEAD = """# Benchmarks
 
@@ -42,7 +42,7 @@ def write(path: Path, report: dict[str, Any]) -> None:
     text += "\n## Growth, threads, cold start\n\n```text\n"
     text += rounds.growth_text(report["growth"]).strip() + "\n"
     text += rounds.threads_text(report["threads"]).strip() + "\n"
-    text += rounds.cold_text(report["cold"]).strip() + "\n```\n"
+    text += cold.text(report["cold"]) + "\n```\n"
     extra = path.with_name("benchmarks_gpu.txt")
     if extra.exists():
         text += (

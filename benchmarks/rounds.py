@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import resource
-import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
@@ -174,30 +173,4 @@ def threads_text(found: Any) -> str:
     return (
         f"\n64 trials of 20,000 rounds: {found['1']:.2f} s on one thread, "
         f"{found['2']:.2f} s on two ({found['1'] / found['2']:.2f} times as fast)."
-    )
-
-
-def cold_start(python: str) -> dict[str, float]:
-    first = (
-        "import heavytail as ht; p = ht.HvtUCB(2, tail=ht.MomentBound(order=1.5, scale=1.0)); "
-        "p.select([[1.0, 0.0], [0.0, 1.0]]); p.update([1.0, 0.0], 1.0)"
-    )
-    found = {}
-    for name, arguments in {
-        "help": ["-m", "heavytail.cli", "--help"],
-        "first decision": ["-c", first],
-    }.items():
-        best = math.inf
-        for _ in range(6):
-            start = time.perf_counter()
-            subprocess.run([python, *arguments], check=True, capture_output=True)
-            best = min(best, time.perf_counter() - start)
-        found[name] = best
-    return found
-
-
-def cold_text(found: Any) -> str:
-    return (
-        f"\nCold start: heavytail --help {found['help']:.2f} s; first decision in a fresh process, "
-        f"kernels cached, {found['first decision']:.2f} s."
     )

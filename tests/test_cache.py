@@ -45,3 +45,52 @@ def test_a_cached_kernel_follows_a_change_of_what_it_calls(tmp_path: Path) -> No
     assert ask() == ["4.0", "0"]
     callee.write_text(before)
     assert ask()[0] == "2.0"
+
+
+FIRST = """
+import sys
+import heavytail as ht
+policy = ht.HvtUCB(2, tail=ht.MomentBound(order=1.5, scale=1.0))
+policy.select([[1.0, 0.0], [0.0, 1.0]])
+policy.update([1.0, 0.0], 1.0)
+print(*(name for name in sys.modules if name in ("scipy.linalg", "numba.np.arraymath")))
+print(*(name for name in sys.modules if name.startswith("heavytail.policies.") and "ucb" in name))
+"""
+
+
+def test_a_first_decision_from_the_cache_loads_neither_the_compiler_nor_other_policies() -> None:
+    for _ in range(2):  # the first may have to compile
+        done = subprocess.run(
+            [sys.executable, "-c", FIRST], capture_output=True, text=True, check=True
+        )
+    assert done.stdout == "\nheavytail.policies.hvt_ucb\n"
+
+
+# Machine code that hashes needs more of numba than that of heavytail's own kernels.
+USER = """
+from heavytail.kernels.jit import jit, specialise
+
+@jit
+def count(n):
+    total = 0
+    for i in range(n):
+        total += hash("abc"[i % 3]) == hash("a")
+    return total
+
+def template(n):
+    return inner(n)
+
+outer = specialise(template, "outer", inner=count)
+"""
+
+
+def test_a_users_kernel_may_hash_and_is_cached(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(USER)
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
+    ask = "import mine; print(mine.outer(9), sum(mine.outer.stats.cache_hits.values()))"
+    for hits in (0, 1):
+        done = subprocess.run(
+            [sys.executable, "-c", ask], env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.split() == ["3", str(hits)]

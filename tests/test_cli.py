@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 import heavytail
@@ -26,6 +29,15 @@ def test_the_version_is_the_packages(capsys):
     with pytest.raises(SystemExit):
         main(["--version"])
     assert heavytail.__version__ in capsys.readouterr().out
+
+
+def test_the_module_runs_as_the_command_does():
+    run = [sys.executable, "-m", "heavytail"]
+    done = subprocess.run([*run, "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"heavytail {heavytail.__version__}\n")
+    done = subprocess.run([*run, "nonsense"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "usage: heavytail" in done.stderr
 
 
 def test_policies_prints_a_row_a_policy(capsys):

@@ -47,9 +47,10 @@ def test_every_example_runs(script, tmp_path):
     assert run.stdout.strip()
 
 
-def test_importing_heavytail_imports_nothing_heavy():
+@pytest.mark.parametrize("package", ["heavytail", "heavytail.policies", "heavytail.estimators"])
+def test_importing_a_package_imports_nothing_heavy(package):
     heavy = "numba,scipy,matplotlib,sklearn,pyarrow,joblib,rich,pandas,polars,dask,gymnasium"
-    code = f"import sys, heavytail; print([m for m in {heavy.split(',')!r} if m in sys.modules])"
+    code = f"import sys, {package}; print([m for m in {heavy.split(',')!r} if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 
@@ -57,8 +58,10 @@ def test_importing_heavytail_imports_nothing_heavy():
 def test_every_public_name_loads_and_is_documented():
     for name in heavytail.__all__:
         assert getattr(heavytail, name).__doc__, name
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = heavytail.nonsense
+    for package in (heavytail, heavytail.policies, heavytail.estimators):
+        assert {"__all__", *package.__all__} <= set(dir(package))
+        with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+            _ = package.nonsense
 
 
 def test_every_policy_has_its_place_in_the_reference():

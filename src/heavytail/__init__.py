@@ -11,8 +11,9 @@ Names load when they are first used, so that importing the package costs little.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from heavytail._lazy import lazy
 
 __version__ = "0.1.0"
 
@@ -47,36 +48,36 @@ if TYPE_CHECKING:
     from heavytail.tails import MomentBound
 
 _WHERE = {
-    "MomentBound": "heavytail.tails",
-    "HvtUCB": "heavytail.policies",
-    "AdaOFUL": "heavytail.policies",
-    "HuberBandit": "heavytail.policies",
-    "TOFU": "heavytail.policies",
-    "BTC": "heavytail.policies",
-    "HeavyOFUL": "heavytail.policies",
-    "OFUL": "heavytail.policies",
-    "CRTM": "heavytail.policies",
-    "CRMM": "heavytail.policies",
-    "LinTS": "heavytail.policies",
-    "EpsilonGreedy": "heavytail.policies",
-    "RobustUCB": "heavytail.policies",
-    "MENU": "heavytail.policies",
-    "CRT": "heavytail.policies",
-    "MoM": "heavytail.policies",
-    "BMM": "heavytail.policies",
-    "Uniform": "heavytail.policies",
-    "Policy": "heavytail.policies",
-    "Pool": "heavytail.policies",
-    "load": "heavytail.policies",
-    "make": "heavytail.policies",
-    "OnePassHuberRegressor": "heavytail.estimators",
-    "AdaptiveHuberRegressor": "heavytail.estimators",
-    "OnlineRidge": "heavytail.estimators",
-    "LinearBandit": "heavytail.environments",
-    "simulate": "heavytail.simulation",
-    "Results": "heavytail.simulation",
+    "MomentBound": ".tails",
+    "HvtUCB": ".policies",
+    "AdaOFUL": ".policies",
+    "HuberBandit": ".policies",
+    "TOFU": ".policies",
+    "BTC": ".policies",
+    "HeavyOFUL": ".policies",
+    "OFUL": ".policies",
+    "CRTM": ".policies",
+    "CRMM": ".policies",
+    "LinTS": ".policies",
+    "EpsilonGreedy": ".policies",
+    "RobustUCB": ".policies",
+    "MENU": ".policies",
+    "CRT": ".policies",
+    "MoM": ".policies",
+    "BMM": ".policies",
+    "Uniform": ".policies",
+    "Policy": ".policies",
+    "Pool": ".policies",
+    "load": ".policies",
+    "make": ".policies",
+    "OnePassHuberRegressor": ".estimators",
+    "AdaptiveHuberRegressor": ".estimators",
+    "OnlineRidge": ".estimators",
+    "LinearBandit": ".environments",
+    "simulate": ".simulation",
+    "Results": ".simulation",
+    **{module: f".{module}" for module in ("checks", "control", "mdp", "noise", "tails")},
 }
-_MODULES = ("checks", "control", "mdp", "noise", "tails")
 
 __all__ = [
     "BMM",
@@ -115,13 +116,8 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(importlib.import_module(_WHERE[name]), name)
-    if name in _MODULES:
-        return importlib.import_module(f"heavytail.{name}")
-    raise AttributeError(f"module 'heavytail' has no attribute {name!r}")
+__getattr__ = lazy(__name__, _WHERE)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__})

@@ -7,27 +7,31 @@ calls only other kernels and :mod:`math`, so the same source runs as plain Pytho
 numba validates a cached kernel against its own file only, so a caller would keep an old inlined
 callee after the callee changed. Every kernel is therefore stamped with a hash of its file, of the
 stamps of the kernels it calls, and of the constants it reads.
+
+A kernel that is called only by other kernels is part of their machine code and is never loaded
+itself; so no kernel looks for its files before it is called from Python.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba.core.caching import FunctionCache, NullCache
+from numba.core.runtime import rtsys
 
 __all__ = ["compiled", "jit", "specialise"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_STAMPS: dict[
-    int, str
-] = {}  # id of a compiled kernel (kernels live as long as the process) -> its stamp
+# id of a compiled kernel (kernels live as long as the process) -> its stamp, and whether it is
+# heavytail's own to the last callee
+_KERNELS: dict[int, tuple[str, bool]] = {}
 
 
 def compiled() -> bool:
@@ -37,18 +41,55 @@ def compiled() -> bool:
 
 def jit(function: F) -> F:
     """Compile a kernel for the CPU, without the GIL, cached under its stamp."""
-    # numpy's error model: x / 0 is inf, as on the GPU, instead of an exception that costs a branch.
-    kernel: Any = numba.njit(nogil=True, error_model="numpy")(function)
     if not compiled():
         return function
-    stamp = _stamp(function)
-    _STAMPS[id(kernel)] = stamp
-    try:
-        kernel.enable_caching()
-    except RuntimeError:  # no writable place for a cache: compile afresh in every process
-        return kernel
-    kernel._cache._cache_file._source_stamp = stamp
+    # numpy's error model: x / 0 is inf, as on the GPU, instead of an exception that costs a branch.
+    kernel: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    stamp, own = _examine(function)
+    _KERNELS[id(kernel)] = stamp, own
+    kernel._cache = _Cache(function, stamp, own)
     return kernel
+
+
+class _Cache:
+    """The machine code of one kernel on disk, in numba's files under our stamp."""
+
+    def __init__(self, function: Callable[..., Any], stamp: str, own: bool) -> None:
+        self._function = function
+        self._stamp = stamp
+        self._own = own
+
+    @functools.cached_property
+    def _files(self) -> Any:
+        try:
+            files = FunctionCache(self._function)
+        except RuntimeError:  # no writable place for a cache: compile afresh in every process
+            return NullCache()
+        files._cache_file._source_stamp = self._stamp
+        return files
+
+    @property
+    def cache_path(self) -> str | None:
+        return self._files.cache_path
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """The machine code for ``signature``, or None.
+
+        numba would first load all that its compiler knows: half a second, with scipy.linalg in it.
+        Machine code needs the runtime alone, unless it calls what a module of the compiler brings
+        along (the secret of hashes): no kernel of ours does, and one of a user's may.
+        """
+        if self._own and isinstance(self._files, FunctionCache):
+            rtsys.initialize(context)
+            with self._files._guard_against_spurious_io_errors():
+                return self._files._load_overload(signature, context)
+        return self._files.load_overload(signature, context)
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        self._files.save_overload(signature, data)
+
+    def flush(self) -> None:
+        self._files.flush()
 
 
 def specialise(template: Callable[..., Any], name: str, **bindings: Any) -> Callable[..., Any]:
@@ -67,24 +108,24 @@ def specialise(template: Callable[..., Any], name: str, **bindings: Any) -> Call
     return jit(function)
 
 
-def _stamp(function: Callable[..., Any]) -> str:
+def _examine(function: Callable[..., Any]) -> tuple[str, bool]:
+    """The stamp of a kernel, and whether all of it is heavytail's."""
     digest = hashlib.blake2b(_source(function.__code__.co_filename))
     digest.update(numba.__version__.encode())
-    for name in _names(function.__code__):
-        if name not in function.__globals__:
+    own = function.__module__.partition(".")[0] == __name__.partition(".")[0]
+    for name in sorted(function.__code__.co_names):
+        value = function.__globals__.get(name)
+        if name not in function.__globals__ or isinstance(value, types.ModuleType):
             continue
-        value = function.__globals__[name]
-        if isinstance(value, types.ModuleType):
-            continue
-        digest.update(f"{name}={_STAMPS.get(id(value)) or repr(value)};".encode())
-    return digest.hexdigest()
-
-
-def _names(code: types.CodeType) -> list[str]:
-    return sorted(code.co_names)
+        stamp, ours = _KERNELS.get(id(value)) or (repr(value), not callable(value))
+        digest.update(f"{name}={stamp};".encode())
+        own = own and ours
+    return digest.hexdigest(), own
 
 
 @functools.cache
 def _source(filename: str) -> bytes:
+    """A hash of the file, or of its name where it is none."""
     path = Path(filename)
-    return path.read_bytes() if os.path.exists(filename) else filename.encode()
+    content = path.read_bytes() if path.exists() else filename.encode()
+    return hashlib.blake2b(content).digest()

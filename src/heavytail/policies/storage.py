@@ -81,11 +81,13 @@ def load(path: str | os.PathLike[str], *, kinds: tuple[type[Policy], ...] = ()) 
         raise ValueError(
             f"{path} is of format version {header.get('version')}; this heavytail reads {VERSION}."
         )
-    known = {kind.__name__: kind for kind in (*policies.ALL, *kinds)}
-    kind = known.get(str(header.get("policy")))
+    name = str(header.get("policy"))
+    kind = {own.__name__: own for own in kinds}.get(name)
+    if kind is None and name in policies.NAMES:
+        kind = getattr(policies, name)
     if kind is None:
         raise ValueError(
-            f"{path} holds a policy {header.get('policy')!r}, which heavytail does not have; "
+            f"{path} holds a policy {name!r}, which heavytail does not have; "
             "pass its class in kinds."
         )
     try:
