@@ -84,5 +84,5 @@ def test_any_bytes_at_all_are_refused_as_a_policy_file(data):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "policy.npz"
         path.write_bytes(data)
-        with pytest.raises(ValueError, match="not a policy saved by heavytail"):
+        with pytest.raises(ValueError, match="saved by heavytail, or is damaged"):
             ht.load(path)

@@ -136,7 +136,7 @@ def test_a_truncated_file_is_refused_at_every_length(saved):
     whole = saved.read_bytes()
     for length in [0, 1, 10, len(whole) // 3, len(whole) // 2, len(whole) - 1]:
         saved.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match="not a policy saved by heavytail"):
+        with pytest.raises(ValueError, match="saved by heavytail, or is damaged"):
             ht.load(saved)
 
 
@@ -173,10 +173,10 @@ def test_a_file_with_a_nan_inside_is_refused(saved):
 def test_a_pickle_is_never_opened(tmp_path):
     path = tmp_path / "evil.npz"
     np.savez(path, header=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(ValueError, match="not a policy saved by heavytail"):
+    with pytest.raises(ValueError, match="saved by heavytail, or is damaged"):
         ht.load(path)
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(ValueError, match="not a policy saved by heavytail"):
+    with pytest.raises(ValueError, match="saved by heavytail, or is damaged"):
         ht.load(tmp_path / "text")
 
 

@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from heavytail import checks, control, mdp, noise, tails
+    from heavytail._load import load
     from heavytail.environments import LinearBandit
     from heavytail.estimators import AdaptiveHuberRegressor, OnePassHuberRegressor, OnlineRidge
     from heavytail.policies import (
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
         Pool,
         RobustUCB,
         Uniform,
-        load,
         make,
     )
     from heavytail.simulation import Results, simulate
@@ -68,7 +68,7 @@ _WHERE = {
     "Uniform": ".policies",
     "Policy": ".policies",
     "Pool": ".policies",
-    "load": ".policies",
+    "load": "._load",
     "make": ".policies",
     "OnePassHuberRegressor": ".estimators",
     "AdaptiveHuberRegressor": ".estimators",

@@ -12,7 +12,17 @@ from heavytail.control.identify import (
 from heavytail.control.loop import ControlResults, ControlRun, simulate_control
 from heavytail.control.systems import LQSystem, boeing_747, double_integrator, laplacian
 
+ALL: tuple[type[Controller | Identifier], ...] = (
+    CertaintyEquivalence,
+    OFULQ,
+    ThompsonLQ,
+    SystemIdentifier,
+    RidgeIdentifier,
+    BatchHuberIdentifier,
+)
+
 __all__ = [
+    "ALL",
     "OFULQ",
     "BatchHuberIdentifier",
     "CertaintyEquivalence",

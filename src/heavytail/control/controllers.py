@@ -6,14 +6,14 @@ while nothing is known, when no usable gain is found, and whenever the state is 
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
-from typing import ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail._storage import Stored, check_fit
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import check_count, check_number
 from heavytail.control.identify import Identifier, as_state, refusal
@@ -51,16 +51,20 @@ from heavytail.control.steering import (
     postpone,
 )
 from heavytail.control.systems import check_cost, check_gain
+from heavytail.kernels.layout import ROUNDS
 from heavytail.kernels.riccati import Q as STATE_COST
 from heavytail.kernels.riccati import R as INPUT_COST
 from heavytail.kernels.riccati import lay
 
 __all__ = ["OFULQ", "CertaintyEquivalence", "Controller", "ThompsonLQ"]
 
+PREFIX = "identifier."  # of the names of saved arrays
 
-class Controller:
+
+class Controller(Stored):
     """What the controllers share. ``act(x)`` gives the input, ``update(x, u, x_next)`` learns."""
 
+    noun = "controller"
     name: ClassVar[str]
     choose_kernel: ClassVar[Callable[..., bool]]
     identifier: Identifier
@@ -83,7 +87,7 @@ class Controller:
                 f"{where}.identifier must be a fresh SystemIdentifier, RidgeIdentifier or "
                 f"BatchHuberIdentifier; got {identifier!r}."
             )
-        self.identifier = copy.deepcopy(identifier)
+        self.identifier = identifier.clone()
         n, d = identifier.n, identifier.d
         m = max(n, d)
         self._W = np.zeros((STACK, m, m))
@@ -125,9 +129,20 @@ class Controller:
         """Start the controller's own randomness anew."""
         self._c[KEY] = check_count(f"{type(self).__name__}.seed", seed, least=0) % 2**31
 
-    def clone(self) -> Self:
-        """An independent copy, with all that was learned."""
-        return copy.deepcopy(self)
+    def state_arrays(self) -> dict[str, Any]:
+        own = {"scalars": self._c, "gain": self._W[KEPT]}
+        return own | {PREFIX + k: array for k, array in self.identifier.state_arrays().items()}
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        where, own = type(self).__name__, {"scalars": self._c, "gain": self._W[KEPT]}
+        check_fit(where, arrays, own)
+        theirs = {k.removeprefix(PREFIX): a for k, a in arrays.items() if k.startswith(PREFIX)}
+        check_fit(where, theirs, {"scalars": self.identifier.packed[0]})
+        if arrays["scalars"][STEPS] != theirs["scalars"][ROUNDS]:
+            raise ValueError(f"{where}: the saved state is damaged.")
+        self.identifier.restore(theirs)  # refuses before it changes anything
+        for key, array in own.items():
+            array[...] = arrays[key]
 
     def act(self, x: ArrayLike) -> FloatArray:
         """The input for state ``x``."""

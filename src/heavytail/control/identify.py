@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail._storage import Stored, check_fit, of_length
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import check_count, check_number
 from heavytail.control.estimate import (
@@ -45,13 +46,14 @@ __all__ = ["BatchHuberIdentifier", "Identifier", "RidgeIdentifier", "SystemIdent
 NO_GROUP = -1  # of rows: the batch fit takes them all
 
 
-class Identifier(ABC):
+class Identifier(Stored, ABC):
     """What the three identifiers share: they learn from (x, u, x_next) and know how sure they
     are.
 
     The confidence set is {Theta : trace((Theta - Theta_t)' V_t (Theta - Theta_t)) <= radius²}.
     """
 
+    noun = "identifier"
     name: ClassVar[str]
     n: int
     d: int
@@ -98,6 +100,28 @@ class Identifier(ABC):
             larger = np.zeros((max(self.steps + steps, 2 * self._H.shape[0]), self._H.shape[1]))
             larger[: self.steps] = self._H[: self.steps]
             self._H = larger
+
+    def state_arrays(self) -> dict[str, Any]:
+        size = self.n + self.d
+        inverse = self._M[INVERSE : INVERSE + size]
+        arrays = {"scalars": self._s, "theta": self._M[-self.n :], "inverse": inverse}
+        if self._s[KEEPS] == 1.0:
+            arrays["history"] = self._H[: self.steps]
+        return arrays
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        where, wanted = type(self).__name__, self.state_arrays()
+        check_fit(where, arrays, {"scalars": self._s})
+        steps, keeps = arrays["scalars"][ROUNDS], arrays["scalars"][KEEPS]
+        if not 0 <= steps == np.floor(steps) < np.inf or keeps != self._s[KEEPS]:
+            raise ValueError(f"{where}: the saved state's 'scalars' is damaged.")
+        if keeps:
+            wanted["history"] = of_length(self._H, int(steps), 0)
+        check_fit(where, arrays, wanted)
+        self.reserve(int(steps) - self.steps)
+        self._s[...] = arrays["scalars"]  # first: they say how much of the rest is in use
+        for key, array in self.state_arrays().items():
+            array[...] = arrays[key]
 
     def update(self, x: ArrayLike, u: ArrayLike, x_next: ArrayLike) -> None:
         """Learn that state ``x`` and input ``u`` led to ``x_next``."""

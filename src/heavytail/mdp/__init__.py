@@ -12,7 +12,17 @@ from heavytail.mdp.vara import VARA
 from heavytail.mdp.world import LinearMDP
 from heavytail.mdp.worlds import combination_lock, random_mdp, river_swim
 
+ALL: tuple[type[Agent], ...] = (
+    HvtLSVIUCB,
+    HeavyLSVIUCB,
+    VARA,
+    LSVIUCB,
+    GreedyLSVI,
+    UniformAgent,
+)
+
 __all__ = [
+    "ALL",
     "LSVIUCB",
     "VARA",
     "Agent",

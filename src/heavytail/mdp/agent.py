@@ -16,14 +16,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail._storage import Stored, check_fit, of_length
 from heavytail._typing import FloatArray, IntArray, State
 from heavytail._validate import NORM_SLACK, check_choice, check_count, check_number
 from heavytail.kernels.index import SCORES
 from heavytail.kernels.jit import specialise
-from heavytail.kernels.layout import BAD_REWARD, BAD_SCALE, OK
+from heavytail.kernels.layout import BAD_REWARD, BAD_SCALE, INVERSE, OK, THETA
 from heavytail.mdp import planning
 from heavytail.mdp.planning import CAP, EPISODES, MONOTONE, PLANNED, RARE, STAGE, SWITCHES, WEIGHTED
 from heavytail.policies import OFUL, PackedPolicy
+from heavytail.policies.history import HistoryPolicy
 from heavytail.tails import MomentBound
 
 __all__ = ["Agent", "LSVIAgent"]
@@ -31,14 +33,15 @@ __all__ = ["Agent", "LSVIAgent"]
 FIRST_EPISODES = 64  # room to begin with
 
 
-class Agent(ABC):
+class Agent(Stored, ABC):
     """A learner in episodes of H stages over finitely many states with known features.
 
     ``act(stage, state)`` gives the action, ``update`` tells what came of it; stages come in order,
     and after the last one the episode is over. The constructor's arguments are remembered as given,
-    so ``repr`` and ``clone`` need no help.
+    so ``repr``, ``clone`` and ``save`` need no help.
     """
 
+    noun = "agent"
     name: ClassVar[str]
     plan_kernel: ClassVar[Callable[..., bool]]
 
@@ -50,13 +53,6 @@ class Agent(ABC):
     _c: FloatArray
     _table: IntArray
     _features: FloatArray
-    _arguments: dict[str, Any]
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        self = super().__new__(cls)
-        bound = inspect.signature(cls.__init__).bind(self, *args, **kwargs)
-        self._arguments = dict(list(bound.arguments.items())[1:])
-        return self
 
     def __repr__(self) -> str:
         sizes = f"d={self.dim}, S={self.states}, A={self.actions}, H={self.horizon}"
@@ -80,8 +76,24 @@ class Agent(ABC):
         """Start the agent's own randomness anew. Agents without any ignore it."""
 
     def state_arrays(self) -> dict[str, Any]:
-        """What the agent remembers, by name."""
+        """What the agent remembers, by name: enough to resume to the bit."""
         return {"scalars": self._c, "table": self._table}
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Take over what ``state_arrays`` gave; refuse what does not fit, unchanged."""
+        self._check_saved(arrays)
+        self.reserve(int(arrays["scalars"][EPISODES]) + 1 - self.episodes)
+        self._c[...] = arrays["scalars"]  # first: they say how much of the rest is in use
+        for key, array in self.state_arrays().items():
+            array[...] = arrays[key]
+
+    def _check_saved(self, arrays: dict[str, Any]) -> None:
+        where = type(self).__name__
+        check_fit(where, arrays, {"scalars": self._c, "table": self._table})
+        c, table = arrays["scalars"], arrays["table"]
+        whole = all(0 <= c[slot] == np.floor(c[slot]) < np.inf for slot in (EPISODES, STAGE))
+        if not whole or c[STAGE] >= self.horizon or not _all_within(table, self.actions):
+            raise ValueError(f"{where}: the saved state is damaged.")
 
     @property
     def state_bytes(self) -> int:
@@ -238,9 +250,9 @@ class LSVIAgent(Agent):
         c[RARE] = check_choice(f"{where}.switching", switching, SWITCHINGS) == "doubling"
         c[MONOTONE] = bool(monotone)
         H, S, A, d = self.horizon, self.states, self.actions, self.dim
+        self._reward = reward
         self._R = [np.stack([part] * H) for part in reward.packed]
-        self._full_batch = len(self._R) == 3
-        if not self._full_batch:
+        if not isinstance(reward, HistoryPolicy):
             self._R.append(np.zeros((H, 0, 0)))
         values = [self._value_regression(h, weighted, value_bonus, delta) for h in range(H)]
         self._VS, self._VM = (np.stack(parts) for parts in zip(*values, strict=True))
@@ -288,25 +300,47 @@ class LSVIAgent(Agent):
         needed = self.episodes + episodes
         self._past = _grown(self._past, needed)
         self._weight = _grown(self._weight, needed)
-        if self._full_batch:
+        if isinstance(self._reward, HistoryPolicy):
             self._R[2] = _grown(self._R[2], needed)
 
     def state_arrays(self) -> dict[str, Any]:
         k = self.episodes + (self._c[STAGE] > 0)
         arrays = super().state_arrays()
         arrays |= {"reward_scalars": self._R[0], "reward_matrices": self._R[1]}
-        if self._full_batch:
+        if isinstance(self._reward, HistoryPolicy):
             arrays["reward_history"] = self._R[2][:, :k]
         return arrays | {
             "value_scalars": self._VS,
             "value_matrices": self._VM,
             "value_targets": self._targets,
-            "value_tables": np.concatenate([self._Q.ravel(), self._V.ravel()]),
-            "value_low": np.concatenate([self._Q_low.ravel(), self._V_low.ravel()]),
+            "value_Q": self._Q,
+            "value_V": self._V,
+            "value_Q_low": self._Q_low,
+            "value_V_low": self._V_low,
             "value_marks": self._marks,
             "value_past": self._past[:, :k],
             "value_weights": self._weight[:, :k],
         }
+
+    def _check_saved(self, arrays: dict[str, Any]) -> None:
+        super()._check_saved(arrays)
+        where, c = type(self).__name__, arrays["scalars"]
+        k = int(c[EPISODES]) + int(c[STAGE] > 0)
+        wanted = {
+            key: of_length(array, k, 1) if key in _GROWING else array
+            for key, array in self.state_arrays().items()
+        }
+        check_fit(where, arrays, wanted, rough=_MATRICES)
+        known = [THETA, *range(INVERSE, INVERSE + self.dim)]
+        past = arrays["value_past"]
+        sound = not any(np.isnan(arrays[key][:, known]).any() for key in _MATRICES)
+        sound = sound and _all_within(past[..., 0], self.states * self.actions)
+        if not sound or not _all_within(past[..., 1], self.states):
+            raise ValueError(f"{where}: the saved state is damaged.")
+        if isinstance(self._reward, HistoryPolicy):
+            for h, scalars in enumerate(arrays["reward_scalars"]):
+                learned = int(c[EPISODES]) + int(h < c[STAGE])
+                self._reward._check_history(arrays["reward_history"][h, :learned], scalars)
 
     @property
     def upper(self) -> FloatArray:
@@ -322,6 +356,8 @@ class LSVIAgent(Agent):
 WEIGHTINGS = ("variance", "none")
 SWITCHINGS = ("doubling", "every")
 _WORLD = ("features", "horizon")
+_GROWING = ("reward_history", "value_past", "value_weights")  # a row an episode
+_MATRICES = ("reward_matrices", "value_matrices")  # estimates, and room to work in
 
 
 @functools.cache
@@ -342,6 +378,11 @@ def _grown(array: Any, needed: int) -> Any:
     grown = np.zeros((array.shape[0], max(needed, 2 * capacity), *array.shape[2:]), array.dtype)
     grown[:, :capacity] = array
     return grown
+
+
+def _all_within(places: Any, count: int) -> bool:
+    """Whether all are places of an array of ``count``."""
+    return bool(((places >= 0) & (places < count)).all())
 
 
 def _within(name: str, value: object, count: int) -> int:

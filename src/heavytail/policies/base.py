@@ -7,17 +7,17 @@ kernels.
 
 from __future__ import annotations
 
-import inspect
 import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail._storage import Stored, check_fit
 from heavytail._typing import FloatArray, IntArray, State
 from heavytail._validate import (
     NORM_SLACK,
@@ -56,7 +56,7 @@ __all__ = ["PackedPolicy", "Policy"]
 UNBOUNDED = 1e300  # squared norm: where no bound is stated, anything that can be squared
 
 
-class Policy(Deciding, ABC):
+class Policy(Deciding, Stored, ABC):
     """A rule that picks an arm, sees its reward, and learns.
 
     A subclass gives ``name`` and ``info``, ``select`` and ``update``, and its state as named
@@ -64,19 +64,13 @@ class Policy(Deciding, ABC):
     ``save`` need no help.
     """
 
+    noun = "policy"
     name: ClassVar[str]
     info: ClassVar[Info]
 
     dim: int
     tail: MomentBound | None = None
     horizon: int | None = None
-    _arguments: dict[str, Any]
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        self = super().__new__(cls)
-        bound = inspect.signature(cls.__init__).bind(self, *args, **kwargs)
-        self._arguments = dict(list(bound.arguments.items())[1:])
-        return self
 
     def __repr__(self) -> str:
         given = ", ".join(f"{key}={value!r}" for key, value in self._arguments.items())
@@ -135,23 +129,6 @@ class Policy(Deciding, ABC):
         """How the policy is doing, in numbers for a dashboard."""
         return Diagnostics(rounds=self.rounds, pending=len(self.pending), radius=self.radius)
 
-    def clone(self) -> Self:
-        """An independent copy, with all that was learned."""
-        twin = type(self)(**self._arguments)
-        twin.resume({key: array.copy() for key, array in self.saved_arrays().items()})
-        return twin
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._arguments, self.saved_arrays())
-
-    def save(self, path: Any) -> None:
-        """Write the policy to ``path`` (NumPy's .npz, no pickle); ``heavytail.load`` reads it
-        back.
-        """
-        from heavytail.policies.storage import save
-
-        save(self, path)
-
     def _start(self, dim: int, tail: MomentBound | None, horizon: int | None) -> None:
         """Check and keep what nearly every policy is told."""
         where = type(self).__name__
@@ -160,15 +137,6 @@ class Policy(Deciding, ABC):
             raise TypeError(f"{where}.tail must be a MomentBound(order, scale); got {tail!r}.")
         self.tail = tail
         self.horizon = None if horizon is None else check_count(f"{where}.horizon", horizon)
-
-
-def _rebuild(
-    kind: type[Policy], arguments: dict[str, Any], arrays: dict[str, FloatArray]
-) -> Policy:
-    """What :mod:`pickle` calls to hand a policy to another process: as ``clone`` makes it."""
-    policy = kind(**arguments)
-    policy.resume(arrays)
-    return policy
 
 
 class PackedPolicy(Policy):
@@ -369,11 +337,7 @@ class PackedPolicy(Policy):
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
         mine = self.state_arrays()
-        for key, array in mine.items():
-            if key not in arrays or arrays[key].shape != array.shape:
-                raise ValueError(f"{type(self).__name__}: the saved state's {key!r} does not fit.")
-            if arrays[key].dtype != array.dtype or np.isnan(arrays[key]).any():
-                raise ValueError(f"{type(self).__name__}: the saved state's {key!r} is damaged.")
+        check_fit(type(self).__name__, arrays, mine)
         for key, array in mine.items():
             array[...] = arrays[key]
         self._pool = None

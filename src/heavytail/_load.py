@@ -1,0 +1,39 @@
+"""Loading whatever was saved: a policy, an agent, a controller, an identifier."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from heavytail._storage import Stored, read
+
+__all__ = ["load"]
+
+
+def load(path: str | os.PathLike[str], *, kinds: tuple[type[Stored], ...] = ()) -> Any:
+    """Read what ``save`` wrote, of a policy, an agent in an MDP, a controller or an identifier;
+    going on equals never having stopped.
+
+    ``kinds`` are classes of your own that the file may hold. Refuses, with the reason, a file that
+    is not ours, is damaged, or was written by another version.
+    """
+    known = {"policy": _policy, "agent": _agent, "controller": _control, "identifier": _control}
+    return read(path, known, kinds)
+
+
+def _policy(name: str) -> type[Stored] | None:
+    from heavytail.policies.storage import find
+
+    return find(name)
+
+
+def _agent(name: str) -> type[Stored] | None:
+    from heavytail import mdp
+
+    return {kind.__name__: kind for kind in mdp.ALL}.get(name)
+
+
+def _control(name: str) -> type[Stored] | None:
+    from heavytail import control
+
+    return {kind.__name__: kind for kind in control.ALL}.get(name)
