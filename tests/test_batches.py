@@ -95,7 +95,19 @@ def test_a_batch_of_choices_is_each_choice(kind: type[PackedPolicy]) -> None:
     policy = build(kind)
     policy.update_many(X, rewards, scale=0.5)
     sets = np.random.default_rng(0).uniform(-0.5, 0.5, (8, 5, 3))
-    assert policy.select_many(sets).tolist() == [policy.select(arms) for arms in sets]
+    twin = policy.clone()
+    assert policy.select_many(sets).tolist() == [twin.select(arms) for arms in sets]
+    assert states_equal(policy, twin)
+
+
+@pytest.mark.parametrize("kind", PACKED, ids=lambda kind: kind.__name__)
+def test_a_batch_with_a_bad_set_draws_nothing(kind: type[PackedPolicy]) -> None:
+    policy, untouched = build(kind), build(kind)
+    sets = np.full((4, 5, 3), 0.1)
+    sets[2, 1, 0] = np.nan
+    with pytest.raises(ValueError, match=r"set 2: arms\[1\] must be finite"):
+        policy.select_many(sets)
+    assert states_equal(policy, untouched)
 
 
 @pytest.mark.parametrize("kind", PACKED, ids=lambda kind: kind.__name__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -149,6 +151,10 @@ class SelectsAndLearns(Plain):
         return arm
 
 
+class DrawsUncounted(Plain):
+    info = replace(ht.OFUL.info, randomised=True)
+
+
 class HandsOutItsState(Plain):
     theta = property(lambda self: self._inner._M[0])
 
@@ -264,6 +270,11 @@ def test_there_is_a_broken_policy_for_every_check():
 def test_each_policy_check_can_fail(check):
     with pytest.raises(CheckFailed):
         POLICY_CHECKS[check](BROKEN[check](3))
+
+
+def test_a_policy_that_says_it_draws_must_count_its_draws():
+    with pytest.raises(CheckFailed, match="does not count its draws"):
+        POLICY_CHECKS["counts_its_rounds"](DrawsUncounted(3))
 
 
 # --- broken worlds

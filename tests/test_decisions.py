@@ -169,3 +169,30 @@ def test_arms_may_come_and_go():
     pool = ht.Pool(arms(rng, 4))
     decision = p.decide(pool)
     np.testing.assert_array_equal(decision.x, pool[decision.arm])
+
+
+RANDOMISED = [kind.name for kind in ALL if kind.info.randomised]
+
+
+def test_the_randomised_policies_are_those_with_a_key():
+    assert set(RANDOMISED) == {"LinTS", "EpsilonGreedy", "Uniform"}
+    assert {kind.name for kind in ALL if getattr(kind, "key_slot", -1) >= 0} == set(RANDOMISED)
+
+
+@pytest.mark.parametrize("name", RANDOMISED)
+def test_decisions_without_rewards_between_them_are_drawn_anew(name, tmp_path):
+    options = {} if name == "Uniform" else {"radius_scale": 1.0}
+    p = ht.make(name, dim=3, tail=TAIL, **options)
+    shown = np.vstack([np.eye(3), -np.eye(3)])
+    counts = np.bincount([p.decide(shown).arm for _ in range(300)], minlength=6)
+    # Before any reward every draw is symmetric: each arm's share is 1/6, within 4 deviations.
+    assert (abs(counts / 300 - 1 / 6) < 4 * math.sqrt(5 / 36 / 300)).all()
+    p.save(tmp_path / "p.npz")
+    resumed = ht.load(tmp_path / "p.npz")
+    assert state(resumed) == state(p)
+    with pytest.raises(ValueError, match="finite"):
+        p.decide([[math.nan, 0.0, 0.0]])
+    assert state(resumed) == state(p)
+    later = [[each.decide(shown).arm for _ in range(20)] for each in (p, resumed)]
+    assert later[0] == later[1]
+    assert len(set(later[0])) > 1

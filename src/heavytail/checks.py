@@ -128,25 +128,35 @@ def declares_itself(policy: Policy) -> None:
 
 
 def selects_an_offered_arm(policy: Policy) -> None:
-    """``select`` returns an int in range, the same when asked twice, for 1 arm and for many."""
+    """``select`` returns an int in range, for 1 arm and for many; the same when asked twice, or,
+    where it draws, when a clone is asked.
+    """
     policy = policy.clone()
     for count in (1, 2, ARMS, 50):
         arms = _arms(policy, count=count)
+        twin = policy.clone() if policy.info.randomised else policy
         arm = policy.select(arms)
         _require(isinstance(arm, int), f"selects {arm!r}, which is not an int")
         _require(0 <= arm < count, f"selects {arm} among {count} arms")
-        _require(policy.select(arms) == arm, "selects another arm when asked twice")
+        _require(twin.select(arms) == arm, "selects another arm when asked twice")
 
 
 def counts_its_rounds(policy: Policy) -> None:
-    """``rounds`` is the number of rewards learned; selecting learns nothing."""
+    """``rounds`` is the number of rewards learned; selecting learns nothing, and changes nothing
+    but the count of draws where the policy declares that it draws.
+    """
     policy = policy.clone()
     for t in range(5):
         _require(policy.rounds == t, f"says rounds={policy.rounds} after {t}")
-        before = _snapshot(policy)
+        before, theta = _snapshot(policy), policy.theta
         arms = _arms(policy, seed=t)
         arm = policy.select(arms)
-        _require(_snapshot(policy) == before, "changes its state when it selects")
+        same = _snapshot(policy) == before
+        if policy.info.randomised:
+            _require(not same, "does not count its draws in its state")
+            _require(np.array_equal(policy.theta, theta), "learns when it selects")
+        else:
+            _require(same, "changes its state when it selects")
         policy.update(arms[arm], 0.5)
 
 
@@ -167,13 +177,13 @@ def takes_what_numpy_takes(policy: Policy) -> None:
     """Lists, integers, float32, read-only and strided arrays work, and are never written to."""
     policy = policy.clone()
     arms = _arms(policy)
-    plain = policy.select(arms)
+    plain = policy.clone().select(arms)
     wide = np.zeros((ARMS, 2 * policy.dim))
     wide[:, ::2] = arms
     frozen = arms.copy()
     frozen.flags.writeable = False
     for form in (arms.tolist(), wide[:, ::2], frozen, np.asfortranarray(arms)):
-        _require(policy.select(form) == plain, "selects another arm for the same numbers")
+        _require(policy.clone().select(form) == plain, "selects another arm for the same numbers")
     policy.select(arms.astype(np.float32))
     policy.select(np.eye(policy.dim, dtype=int))
     policy.update(frozen[plain], np.float32(0.5))  # type: ignore[arg-type]
@@ -241,9 +251,10 @@ def survives_extremes(policy: Policy) -> None:
     arms = _arms(policy)
     policy.update(np.zeros(policy.dim), 1.0)
     for reward in (1e300, -1e300, 1e-300, 0.0):
+        arm = policy.select(arms)
         before = _snapshot(policy)
         try:
-            policy.update(arms[policy.select(arms)], reward)
+            policy.update(arms[arm], reward)
         except ValueError:
             _require(_snapshot(policy) == before, f"refuses a reward of {reward} but has changed")
         _require(bool(np.isfinite(policy.theta).all()), f"has theta {policy.theta} after {reward}")

@@ -20,12 +20,15 @@ __all__ = ["select_many", "update_many"]
 
 
 def select_many(policy: PackedPolicy, arms: Any) -> IntArray:
-    """One choice for each set of ``arms`` (b, n, dim), all from the present state."""
+    """One choice for each set of ``arms`` (b, n, dim), all from what is known now."""
     where = f"{type(policy).__name__}.select_many"
     batch = as_rows(arms, (None, None, policy.dim), f"{where}: arms")
     choices = np.empty(batch.shape[0], dtype=np.int64)
+    s = policy.packed[0]
+    before = s.copy()  # a policy that draws counts its draws there
     bad = _selector(type(policy))(policy.packed, batch, choices)
     if bad >= 0:
+        s[:] = before
         raise explain_arms(batch[bad], policy.packed[0][ARM_LIMIT], f"{where}: set {bad}")
     return choices
 

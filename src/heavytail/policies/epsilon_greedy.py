@@ -21,7 +21,8 @@ __all__ = ["EpsilonGreedy"]
 KEY: Final = OWN
 EPSILON: Final = OWN + 1  # negative: the schedule t^(-1/3)
 RADIUS_SCALE: Final = OWN + 2
-SLOTS: Final = OWN + 3
+DRAWS: Final = OWN + 3  # choices made so far
+SLOTS: Final = OWN + 4
 
 
 @jit
@@ -35,7 +36,7 @@ def exploration(s: Vector) -> float:
 
 @jit
 def select(s: Vector, M: Matrix, arms: Matrix) -> int:
-    """The first arm of largest x'theta, or any arm; fixed by key and round. O(n d)."""
+    """The first arm of largest x'theta, or any arm, drawn anew each time. O(n d)."""
     best = NO_ARM
     best_mean = -math.inf
     for i in range(arms.shape[0]):
@@ -49,10 +50,13 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
         if mean > best_mean or best < 0:
             best = i
             best_mean = mean
+    if best < 0:
+        return best
     key = int(s[KEY])
-    t = int(s[ROUNDS])
-    if best >= 0 and uniform(key, t, 0) < exploration(s):
-        return int(uniform(key, t, 1) * arms.shape[0])
+    number = int(s[DRAWS])
+    s[DRAWS] += 1.0
+    if uniform(key, number, 0) < exploration(s):
+        return int(uniform(key, number, 1) * arms.shape[0])
     return best
 
 
@@ -99,9 +103,11 @@ class EpsilonGreedy(PackedPolicy):
         cost="O(1)",
         storage="O(1)",
         moment="sub-Gaussian",
+        randomised=True,
     )
     select_kernel = staticmethod(select)
     update_kernel = staticmethod(update)
+    key_slot = KEY
 
     def __init__(
         self,
@@ -132,3 +138,4 @@ class EpsilonGreedy(PackedPolicy):
 
     def reseed(self, seed: int) -> None:
         self._s[KEY] = check_count("EpsilonGreedy.seed", seed, least=0) % 2**53
+        self._s[DRAWS] = 0.0

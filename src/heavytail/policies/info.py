@@ -12,6 +12,7 @@ class Info:
     """One row: the method, its promises, and the assumptions a world must meet.
 
     ``moment`` is "central" (of the noise), "raw" (of the reward), "sub-Gaussian" or "none".
+    ``randomised``: every selection draws anew, and its state counts the draws.
     """
 
     method: str
@@ -26,6 +27,7 @@ class Info:
     fixed_arms: bool = False
     horizon: bool = False
     uses_scale: bool = False
+    randomised: bool = False
 
     @property
     def needs(self) -> str:

@@ -34,12 +34,13 @@ KEY: Final = OWN
 NOISE_SCALE: Final = OWN + 1
 LOG_INVERSE_DELTA: Final = OWN + 2
 RADIUS_SCALE: Final = OWN + 3
-SLOTS: Final = OWN + 4
+DRAWS: Final = OWN + 4  # choices made so far
+SLOTS: Final = OWN + 5
 
 
 @jit
 def draw(s: Vector, M: Matrix) -> None:
-    """SCRATCH <- theta + v L z, where P = L L' and z is standard normal, fixed by key and round.
+    """SCRATCH <- theta + v L z, where P = L L' and z is standard normal, fixed by key and DRAWS.
 
     L goes into the room behind P, which no state remembers. O(d³/3).
     """
@@ -57,18 +58,20 @@ def draw(s: Vector, M: Matrix) -> None:
             else:
                 M[L + i, j] = 0.0
     key = int(s[KEY])
-    t = int(s[ROUNDS])
+    number = int(s[DRAWS])
     for i in range(size):
         M[SCRATCH, i] = M[THETA, i]
     for k in range(size):
-        z = s[RADIUS] * normal(key, t, k)
+        z = s[RADIUS] * normal(key, number, k)
         for i in range(k, size):
             M[SCRATCH, i] += M[L + i, k] * z
 
 
 @jit
 def select(s: Vector, M: Matrix, arms: Matrix) -> int:
-    """The first arm best under a theta drawn from N(theta_t, v² V_t^-1). O(d³ + n d)."""
+    """The first arm best under a theta drawn from N(theta_t, v² V_t^-1), anew each time. O(d³ + n
+    d).
+    """
     draw(s, M)
     best = NO_ARM
     best_mean = -math.inf
@@ -83,6 +86,8 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
         if mean > best_mean or best < 0:
             best = i
             best_mean = mean
+    if best >= 0:
+        s[DRAWS] += 1.0
     return best
 
 
@@ -116,7 +121,8 @@ class LinTS(PackedPolicy):
 
     For R-sub-Gaussian noise the regret is Õ(d^(3/2) sqrt(T)) with probability 1 - delta at
     ``radius_scale=1``. Nothing bounds what one reward can do, as in :class:`heavytail.OFUL`.
-    O(d³ + n d) a round. A draw is a function of the seed and the round alone.
+    O(d³ + n d) a round. Every choice draws anew, also while rewards are late: a draw is a function
+    of the seed and of how many came before it.
 
     >>> import heavytail as ht
     >>> policy = ht.LinTS(2, noise_scale=0.1, seed=1)
@@ -144,9 +150,11 @@ class LinTS(PackedPolicy):
         cost="O(1)",
         storage="O(1)",
         moment="sub-Gaussian",
+        randomised=True,
     )
     select_kernel = staticmethod(select)
     update_kernel = staticmethod(update)
+    key_slot = KEY
 
     def __init__(
         self,
@@ -179,3 +187,4 @@ class LinTS(PackedPolicy):
 
     def reseed(self, seed: int) -> None:
         self._s[KEY] = check_count("LinTS.seed", seed, least=0) % 2**53
+        self._s[DRAWS] = 0.0

@@ -20,18 +20,21 @@ from heavytail.tails import MomentBound
 __all__ = ["Uniform"]
 
 KEY: Final = OWN
-SLOTS: Final = OWN + 1
+DRAWS: Final = OWN + 1  # choices made so far
+SLOTS: Final = OWN + 2
 
 
 @jit
 def select(s: Vector, M: Matrix, arms: Matrix) -> int:
-    """A uniform arm, fixed by the key and the number of rounds learned."""
+    """A uniform arm, fixed by the key and the number of choices before it."""
     for i in range(arms.shape[0]):
         if not (squared_norm(arms[i]) <= s[ARM_LIMIT]):
             return BAD_X
     if arms.shape[0] == 0:
         return NO_ARM
-    return int(uniform(int(s[KEY]), int(s[ROUNDS]), 0) * arms.shape[0])
+    number = int(s[DRAWS])
+    s[DRAWS] += 1.0
+    return int(uniform(int(s[KEY]), number, 0) * arms.shape[0])
 
 
 @jit
@@ -61,6 +64,7 @@ class Uniform(PackedPolicy):
         cost="O(1)",
         storage="O(1)",
         moment="none",
+        randomised=True,
     )
     select_kernel = staticmethod(select)
     update_kernel = staticmethod(update)
@@ -80,3 +84,4 @@ class Uniform(PackedPolicy):
 
     def reseed(self, seed: int) -> None:
         self._s[KEY] = check_count("Uniform.seed", seed, least=0) % 2**53
+        self._s[DRAWS] = 0.0
