@@ -6,6 +6,7 @@ import math
 import pickle
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pandas as pd
@@ -251,6 +252,48 @@ def test_a_bad_row_is_named_and_nothing_of_its_batch_is_learned(kind, warm):
     with pytest.raises(ValueError, match="one scale a row"):
         model.partial_fit(X[:5], y[:5], sample_scale=[1.0])
     assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_rows_that_are_no_plain_doubles_are_learned_alike(kind):
+    X, y, _ = data(300)
+    X, y = np.round(X * 8.0) / 8.0, np.round(y * 8.0) / 8.0  # the same numbers in single precision
+    frozen = X[200:].copy()
+    frozen.flags.writeable = False
+    whole = kind().fit(X, y)
+    forms = (np.asfortranarray(X[200:]), X[200:].astype(np.float32), frozen, X[200:].tolist())
+    for form in forms:
+        parts = kind().fit(X[:200], y[:200]).partial_fit(form, y[200:])
+        np.testing.assert_array_equal(parts.coef_, whole.coef_)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_another_width_or_number_are_refused(kind):
+    X, y, _ = data(200)
+    model = kind().fit(X, y)
+    before = pickle.dumps(model)
+    for features, responses in ((X[:, :2], y), (X, y[:-1]), (X[:0], y[:0]), (X[0], y[:1])):
+        with pytest.raises(ValueError):
+            model.partial_fit(features, responses)
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 10])
+@pytest.mark.parametrize("forget", [1.0, 0.95])
+def test_compiled_and_plain_python_rows_agree_to_the_bit(d, forget):
+    from heavytail.kernels import regression as kernels
+
+    X, y, _ = data(150, d=d)
+    model = ht.OnePassHuberRegressor(forget=forget).fit(X[:100], y[:100])
+    S = model.model_.state.copy()
+    model.partial_fit(X[100:], y[100:])
+    world = dict(vars(kernels))
+    for name, value in vars(kernels).items():  # as they are written, each calling the others so
+        if getattr(value, "py_func", None) and value.__module__ == kernels.__name__:
+            world[name] = types.FunctionType(value.py_func.__code__, world, name)
+    assert world["learn_rows"](S, X[100:], y[100:], np.empty(0)) == 0
+    np.testing.assert_array_equal(S, model.model_.state)
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail._validate import check_number
-from heavytail.estimators.base import Model, Regression, check_scale
+from heavytail.estimators.base import Model, Regression, check_scale, is_plain
 from heavytail.estimators.batch import BatchFit, bounded, robust_fit, solve
-from heavytail.estimators.stream import LEAST_INSIDE
+from heavytail.kernels.regression import LEAST_INSIDE, NO_SCALES
 
 __all__ = ["AdaptiveHuberRegressor"]
 
@@ -27,6 +28,13 @@ class History:
         self._order, self._ridge, self._scale = order, ridge, scale
         self._parts: list[tuple[FloatArray, FloatArray, FloatArray]] = []
         self._fit: BatchFit | None = None
+
+    def learn_plain(self, X: Any, y: Any) -> bool:
+        """Keep the rows where they need no conversion."""
+        if not is_plain(X, y, self.dim):
+            return False
+        self.learn(X, y, NO_SCALES)
+        return True
 
     def learn(self, X: FloatArray, y: FloatArray, nu: FloatArray) -> None:
         """Keep the rows."""

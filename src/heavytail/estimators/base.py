@@ -18,7 +18,7 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
         "heavytail's regressions need scikit-learn: pip install 'heavytail[learn]'."
     ) from error
 
-__all__ = ["Model", "Regression", "check_scale"]
+__all__ = ["Model", "Regression", "check_scale", "is_plain"]
 
 _NONE = np.empty(0)
 _DOUBLE = np.dtype(np.float64)
@@ -29,7 +29,13 @@ class Model(Protocol):
 
     dim: int
     size: int
-    seen: int
+
+    @property
+    def seen(self) -> int:
+        """Rows learned."""
+
+    def learn_plain(self, X: Any, y: Any) -> bool:
+        """Learn a batch that needs no conversion; False, and nothing done, where it does."""
 
     def learn(self, X: FloatArray, y: FloatArray, nu: FloatArray) -> None:
         """Learn a batch, or refuse it."""
@@ -74,24 +80,11 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Go on learning; takes what ``fit`` takes. How rows are cut into batches does not
         matter.
         """
-        model = self.__dict__.get("model_")
-        if (  # a plain float64 batch needs no conversion; the kernel checks every number anyway
-            model is not None
-            and sample_scale is None
-            and type(X) is np.ndarray
-            and type(y) is np.ndarray
-            and X.dtype is _DOUBLE
-            and y.dtype is _DOUBLE
-            and X.ndim == 2
-            and y.ndim == 1
-            and X.shape[1] == model.dim
-            and 0 < len(y) == len(X)
-            and X.flags.carray
-            and y.flags.carray
-            and "feature_names_in_" not in self.__dict__
-        ):
-            model.learn(X, y, _NONE)
-            return self
+        own = self.__dict__
+        model = own.get("model_")
+        if model is not None and sample_scale is None and "feature_names_in_" not in own:
+            if model.learn_plain(X, y):
+                return self
         return self._learn(X, y, sample_scale, afresh=model is None)
 
     def _learn(self, X: Any, y: Any, sample_scale: Any, *, afresh: bool) -> Self:
@@ -158,6 +151,24 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Rows learned so far."""
         check_is_fitted(self, "model_")
         return int(self.model_.seen)
+
+
+def is_plain(X: Any, y: Any, dim: int) -> bool:
+    """Whether a batch of rows is at hand as doubles, row behind row, so that nothing needs to be
+    converted.
+    """
+    return (
+        type(X) is np.ndarray
+        and type(y) is np.ndarray
+        and X.dtype is _DOUBLE
+        and y.dtype is _DOUBLE
+        and X.ndim == 2
+        and y.ndim == 1
+        and X.shape[1] == dim
+        and 0 < len(y) == len(X)
+        and X.flags.carray
+        and y.flags.carray
+    )
 
 
 def check_scale(where: str, scale: object) -> float | None:

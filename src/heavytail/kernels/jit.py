@@ -25,7 +25,7 @@ import numba
 from numba.core.caching import FunctionCache, NullCache
 from numba.core.runtime import rtsys
 
-__all__ = ["compiled", "jit", "specialise"]
+__all__ = ["compiled", "jit", "only_for", "specialise"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -90,6 +90,25 @@ class _Cache:
 
     def flush(self) -> None:
         self._files.flush()
+
+
+def only_for(kernel: F, signature: str) -> F:
+    """Compile a kernel for one signature; arguments of any other type are a TypeError from now on.
+
+    So a caller need not look at types the call looks at anyway. Neighbouring scalar operations are
+    paired into vector ones, which numba leaves off unless told: it reorders no arithmetic.
+    """
+    if not compiled():
+        return kernel
+    dispatcher: Any = kernel
+    if dispatcher._can_compile:
+        before, numba.config.SLP_VECTORIZE = numba.config.SLP_VECTORIZE, 1
+        try:
+            dispatcher.compile(signature)
+        finally:
+            numba.config.SLP_VECTORIZE = before
+        dispatcher.disable_compile()
+    return kernel
 
 
 def specialise(template: Callable[..., Any], name: str, **bindings: Any) -> Callable[..., Any]:

@@ -1,0 +1,295 @@
+"""Learning rows of a streaming regression, a batch in one call: the one-pass Huber step, unbounded.
+
+The state is one vector S, because every array handed to a kernel costs a tenth of a microsecond:
+scalars in its first slots, then rows of ``stride`` numbers, the number of coordinates rounded up to
+a multiple of four and the rest zeros. P is kept one update behind, P_true = P - r r' with r in the
+row ROOT, so that one pass over P both brings it up to date and multiplies it by the new x.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from heavytail._typing import Matrix, Vector
+from heavytail.kernels.huber import score
+from heavytail.kernels.jit import jit
+from heavytail.kernels.scale import NORMAL_CONSISTENCY, follow_typical
+
+__all__ = ["GROUPS", "admit_rows", "learn_plain", "learn_rows", "length", "stride_of"]
+
+# Slots of S.
+ROUNDS: Final = 0  # rows learned
+DIM: Final = 1  # features a row
+SIZE: Final = 2  # coordinates: the features, and the constant where there is one
+CLIP: Final = 3
+TYPICAL: Final = 4  # running median of |residual| / nu
+FOLLOW: Final = 5  # 1: the scale is learned, 0: it was given
+INSIDE: Final = 6  # running share of rows that are not clipped
+ENERGY: Final = 7  # running mean of psi², in the unit of y²
+FORGET: Final = 8
+WINDOW: Final = 9  # rows remembered, 1 / (1 - forget); infinity without forgetting
+ROOM: Final = 10  # largest diagonal entry of P to which forgetting may let it grow
+FLOOR: Final = 11  # of TYPICAL
+FADE: Final = 12  # forget^GROUPS: of a group's sums, each time it takes a row
+RESPONSES: Final = 13  # the groups' sums of y / nu² begin here
+GROUPS: Final = 16  # means of residuals whose median corrects the intercept
+SLOTS: Final = 32  # from RESPONSES on GROUPS of them, and the rows behind begin on a cache line
+
+# Rows behind the slots.
+THETA: Final = 0
+FEATURE: Final = 1  # x of the last row, centred and scaled, with the constant
+DIRECTION: Final = 2  # u = P_true x of the last row, before its update
+ROOT: Final = 3  # r: P_true = P - r r'
+CENTRE: Final = 4  # of each feature
+PER_UNIT: Final = 5  # 1 / width of a feature
+SUMS: Final = 6  # the groups' sums of x / nu² begin here
+INVERSE: Final = SUMS + GROUPS  # P begins here, ``stride`` rows
+
+# What a batch is answered: OK, MISFIT, or PROBLEMS * row + problem of the first bad row.
+OK: Final = 0
+MISFIT: Final = -1
+BAD_X: Final = 1
+BAD_Y: Final = 2
+BAD_SCALE: Final = 3
+OVERFLOW: Final = 4
+PROBLEMS: Final = 8
+
+LEAST_INSIDE: Final = 0.3  # the step is at most 1 / this times the ridge's
+LARGEST: Final = 1e150  # past this a square leaves the floating-point range
+LARGEST_X: Final = 1e140  # a feature beyond cannot be squared and summed
+LARGEST_Y: Final = 1e300
+HARMLESS: Final = 1e200  # a squared step: no number of them reaches LARGEST
+NO_SCALES: Final = np.empty(0)
+BLOCK: Final = 4
+
+# Unsigned, for indices into P: a signed one numba tests for being negative at every use, and then
+# LLVM does not pair neighbouring operations.
+ZERO: Final = np.uint64(0)
+ONE: Final = np.uint64(1)
+TWO: Final = np.uint64(2)
+THREE: Final = np.uint64(3)
+FOUR: Final = np.uint64(BLOCK)
+
+
+def stride_of(size: int) -> int:
+    """Numbers in a row of the state."""
+    return -(-size // BLOCK) * BLOCK
+
+
+def length(size: int) -> int:
+    """Numbers in the state."""
+    stride = stride_of(size)
+    return SLOTS + (INVERSE + stride) * stride
+
+
+@jit
+def first_bad_row(X: Matrix, y: Vector, nu: Vector) -> int:
+    """OK, or what is wrong with the first bad row; nu is empty where all are 1."""
+    for t in range(y.shape[0]):
+        for i in range(X.shape[1]):
+            if not (abs(X[t, i]) <= LARGEST_X):
+                return PROBLEMS * t + BAD_X
+        if not (abs(y[t]) <= LARGEST_Y):
+            return PROBLEMS * t + BAD_Y
+        if nu.shape[0] > 0 and not (1.0 / LARGEST_X <= nu[t] <= LARGEST_X):
+            return PROBLEMS * t + BAD_SCALE
+    return OK
+
+
+@jit
+def admit_rows(X: Matrix, y: Vector, nu: Vector) -> int:
+    """:func:`first_bad_row`, asked only where a sum of sizes says that there may be one."""
+    for t in range(y.shape[0]):
+        even, odd = 0.0, 0.0
+        i = ZERO
+        last = np.uint64(X.shape[1] - 1)
+        row = np.uint64(t)
+        while i < last:
+            even += abs(X[row, i])
+            odd += abs(X[row, i + ONE])
+            i += TWO
+        if i == last:
+            even += abs(X[row, i])
+        if not (even + odd <= LARGEST_X and abs(y[row]) <= LARGEST_Y):
+            return first_bad_row(X, y, nu)
+    return first_bad_row(X, y, nu) if nu.shape[0] > 0 else OK
+
+
+@jit
+def lay(S: Vector, stride: int, X: Matrix, t: int) -> None:
+    """Row t of X, centred and scaled, into FEATURE, where the constant already is."""
+    x = SLOTS + FEATURE * stride
+    centre = SLOTS + CENTRE * stride
+    per_unit = SLOTS + PER_UNIT * stride
+    for i in range(X.shape[1]):
+        S[x + i] = (X[t, i] - S[centre + i]) * S[per_unit + i]
+
+
+@jit
+def forget(S: Vector, stride: int, group: int) -> None:
+    """P_true <- P_true / forget, unless a direction has not been seen for so long that it would
+    pass its start; the group's sums fade by as much as there are groups.
+    """
+    sums = SLOTS + (SUMS + group) * stride
+    S[RESPONSES + group] *= S[FADE]
+    for i in range(sums, sums + stride):
+        S[i] *= S[FADE]
+    first = SLOTS + INVERSE * stride
+    root = SLOTS + ROOT * stride
+    for i in range(int(S[SIZE])):
+        if S[first + i * stride + i] - S[root + i] * S[root + i] > S[FORGET] * S[ROOM]:
+            return
+    for i in range(first, first + stride * stride):
+        S[i] /= S[FORGET]
+    for i in range(root, root + stride):
+        S[i] /= math.sqrt(S[FORGET])
+
+
+@jit
+def renew(S: Vector, width: int) -> tuple[float, float]:
+    """P <- P - r r', both halves alike to the bit, and u <- P x in one pass; x'P x, x'theta. O(d²).
+
+    Four columns by two rows at a time, held in registers.
+    """
+    stride = np.uint64(width)
+    theta = np.uint64(SLOTS)
+    x = np.uint64(SLOTS) + np.uint64(FEATURE) * stride
+    u = np.uint64(SLOTS) + np.uint64(DIRECTION) * stride
+    r = np.uint64(SLOTS) + np.uint64(ROOT) * stride
+    first = np.uint64(SLOTS) + np.uint64(INVERSE) * stride
+    squared, fitted = 0.0, 0.0
+    j = ZERO
+    while j < stride:
+        r0, r1, r2, r3 = S[r + j], S[r + j + ONE], S[r + j + TWO], S[r + j + THREE]
+        u0, u1, u2, u3 = 0.0, 0.0, 0.0, 0.0
+        at = first + j
+        i = ZERO
+        while i < stride:
+            below = at + stride
+            ri, rk, xi, xk = S[r + i], S[r + i + ONE], S[x + i], S[x + i + ONE]
+            p0 = S[at] - ri * r0
+            p1 = S[at + ONE] - ri * r1
+            p2 = S[at + TWO] - ri * r2
+            p3 = S[at + THREE] - ri * r3
+            q0 = S[below] - rk * r0
+            q1 = S[below + ONE] - rk * r1
+            q2 = S[below + TWO] - rk * r2
+            q3 = S[below + THREE] - rk * r3
+            S[at] = p0
+            S[at + ONE] = p1
+            S[at + TWO] = p2
+            S[at + THREE] = p3
+            S[below] = q0
+            S[below + ONE] = q1
+            S[below + TWO] = q2
+            S[below + THREE] = q3
+            u0 = (u0 + xi * p0) + xk * q0
+            u1 = (u1 + xi * p1) + xk * q1
+            u2 = (u2 + xi * p2) + xk * q2
+            u3 = (u3 + xi * p3) + xk * q3
+            at = below + stride
+            i += TWO
+        S[u + j] = u0
+        S[u + j + ONE] = u1
+        S[u + j + TWO] = u2
+        S[u + j + THREE] = u3
+        x0, x1, x2, x3 = S[x + j], S[x + j + ONE], S[x + j + TWO], S[x + j + THREE]
+        even, odd = u0 * x0 + u2 * x2, u1 * x1 + u3 * x3
+        squared += even + odd
+        even = S[theta + j] * x0 + S[theta + j + TWO] * x2
+        odd = S[theta + j + ONE] * x1 + S[theta + j + THREE] * x3
+        fitted += even + odd
+        j += FOUR
+    return max(squared, 0.0), fitted
+
+
+@jit
+def advance(S: Vector, width: int, step: float, root: float, group: int, weight: float) -> None:
+    """theta <- theta + step u, r <- root u, and the group's sum of x grows by weight x."""
+    stride = np.uint64(width)
+    theta = np.uint64(SLOTS)
+    x = np.uint64(SLOTS) + np.uint64(FEATURE) * stride
+    u = np.uint64(SLOTS) + np.uint64(DIRECTION) * stride
+    r = np.uint64(SLOTS) + np.uint64(ROOT) * stride
+    g = np.uint64(SLOTS) + np.uint64(SUMS + group) * stride
+    i = ZERO
+    while i < stride:
+        u0, u1, x0, x1 = S[u + i], S[u + i + ONE], S[x + i], S[x + i + ONE]
+        a0, a1 = S[theta + i] + step * u0, S[theta + i + ONE] + step * u1
+        S[theta + i] = a0
+        S[theta + i + ONE] = a1
+        r0, r1 = root * u0, root * u1
+        S[r + i] = r0
+        S[r + i + ONE] = r1
+        g0, g1 = S[g + i] + weight * x0, S[g + i + ONE] + weight * x1
+        S[g + i] = g0
+        S[g + i + ONE] = g1
+        i += TWO
+
+
+@jit
+def stays_finite(S: Vector, stride: int, step: float) -> bool:
+    """Whether theta + step u is in the floating-point range."""
+    for i in range(SLOTS, SLOTS + stride):
+        if not (abs(S[i] + step * S[i + DIRECTION * stride]) <= LARGEST):
+            return False
+    return True
+
+
+@jit
+def learn_row(S: Vector, stride: int, y: float, nu: float) -> int:
+    """Learn the row laid into FEATURE. OK or OVERFLOW. O(d²)."""
+    n = S[ROUNDS] + 1.0
+    group = int(n) % GROUPS
+    if S[FORGET] < 1.0:
+        forget(S, stride, group)
+    squared, fitted = renew(S, stride)
+    weight = 1.0 / (nu * nu)
+    growth = 1.0 + weight * squared
+    z = (y - fitted) / nu
+    typical = NORMAL_CONSISTENCY * S[TYPICAL]
+    tau = S[CLIP] * typical
+    psi = score(z, tau)
+    # A clipped row has curvature 0, so V overstates the loss's by 1 / INSIDE: step by as much.
+    step = psi / (max(S[INSIDE], LEAST_INSIDE) * nu * growth)
+    # |u_i|² <= P_ii x'P x, so that most steps are known to be small without looking at them.
+    if not (step * step * squared * S[ROOM] <= HARMLESS) and not stays_finite(S, stride, step):
+        advance(S, stride, 0.0, 0.0, group, 0.0)
+        return OVERFLOW
+    S[ROUNDS] = n
+    share = 1.0 / min(n, S[WINDOW])
+    S[INSIDE] += share * ((1.0 if abs(z) <= tau else 0.0) - S[INSIDE])
+    S[ENERGY] += share * (psi * psi - S[ENERGY])
+    if S[FOLLOW] == 1.0:
+        S[TYPICAL] = follow_typical(S[TYPICAL], abs(z), n, S[FLOOR])
+    # No row counts for more than n typical ones.
+    S[RESPONSES + group] += weight * (fitted + nu * score(z, n * typical))
+    advance(S, stride, step, math.sqrt(weight / growth), group, weight)
+    return OK
+
+
+@jit
+def learn_rows(S: Vector, X: Matrix, y: Vector, nu: Vector) -> int:
+    """Learn rows of y on X, each with its noise scale, none where all are 1. OK, or what was wrong:
+    a bad row, and nothing touched, or OVERFLOW, and the rows before it learned.
+    """
+    if X.shape[1] != S[DIM] or X.shape[0] != y.shape[0] or y.shape[0] == 0:
+        return MISFIT
+    code = admit_rows(X, y, nu)
+    if code != OK:
+        return code
+    stride = -(-int(S[SIZE]) // BLOCK) * BLOCK
+    for t in range(y.shape[0]):
+        lay(S, stride, X, t)
+        if learn_row(S, stride, y[t], nu[t] if nu.shape[0] > 0 else 1.0) != OK:
+            return PROBLEMS * t + OVERFLOW
+    return OK
+
+
+@jit
+def learn_plain(S: Vector, X: Matrix, y: Vector) -> int:
+    """:func:`learn_rows` where all scales are 1: one array fewer to hand over, a row at a time."""
+    return learn_rows(S, X, y, NO_SCALES)
