@@ -9,7 +9,7 @@ import pytest
 
 import heavytail as ht
 from heavytail.checks import ENVIRONMENT_CHECKS, POLICY_CHECKS, CheckFailed
-from heavytail.environments import Block, Environment
+from heavytail.environments import BLOCK, Block, Environment
 from heavytail.policies import ALL
 
 CENSUS = {
@@ -290,7 +290,7 @@ class Broken(Environment):
         rng = np.random.default_rng(seed)
         arms = rng.uniform(-0.7, 0.7, (4, 2))
         while True:
-            noise = rng.standard_normal(ht.checks.BLOCK)
+            noise = rng.standard_normal(BLOCK)
             yield self.spoil(Block(arms=arms, means=arms @ np.ones(2), noise=noise))
 
     def spoil(self, block):

@@ -30,7 +30,7 @@ __all__ = ["CHUNK", "CoverUnit", "Outcome", "Unit", "Work", "chunks", "source_di
 CHUNK = 5  # trials a unit: enough to keep a hundred workers busy, and little is lost when killed
 RECORD = 200  # rounds at which regret is kept
 # The parts of the package no number of a unit depends on.
-_APART = {"experiments", "commands", "cli.py", "checks.py", "mdp", "control", "estimators"}
+_APART = {"experiments", "commands", "cli.py", "checks", "mdp", "control", "estimators"}
 
 Outcome: TypeAlias = dict[str, FloatArray]
 

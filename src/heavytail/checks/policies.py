@@ -1,80 +1,24 @@
-"""Conformance checks for policies and worlds, for ours and for your own.
-
-``check_policy(policy)`` and ``check_environment(environment)`` run a battery and raise
-:class:`CheckFailed` at the first thing that is not as users may expect. Each check is a function of
-its own, listed in ``POLICY_CHECKS`` or ``ENVIRONMENT_CHECKS``; ``skip`` names those to leave out.
-
->>> import heavytail as ht
->>> ht.checks.check_policy(ht.OFUL(3, noise_scale=1.0))
-"""
+"""What users may expect of a policy, one function a promise."""
 
 from __future__ import annotations
 
 import math
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from heavytail._typing import FloatArray
-from heavytail.environments import BLOCK, Environment
+from heavytail.checks.battery import CheckFailed, require
 from heavytail.policies import Policy, load
 
-__all__ = [
-    "ENVIRONMENT_CHECKS",
-    "POLICY_CHECKS",
-    "CheckFailed",
-    "check_environment",
-    "check_policy",
-]
+__all__ = ["POLICY_CHECKS"]
 
 ROUNDS = 60
 ARMS = 7
-
-
-class CheckFailed(AssertionError):
-    """A policy or world is not as users may expect; the message says which check failed and why."""
-
-
-def check_policy(policy: Policy, *, skip: Iterable[str] = ()) -> None:
-    """Run every check on copies of ``policy``, which must not have learned anything yet."""
-    _run(POLICY_CHECKS, policy, skip)
-
-
-def check_environment(environment: Environment, *, skip: Iterable[str] = ()) -> None:
-    """Run every check on ``environment``."""
-    _run(ENVIRONMENT_CHECKS, environment, skip)
-
-
-def _run(checks: dict[str, Callable[[Any], None]], subject: Any, skip: Iterable[str]) -> None:
-    left_out = set(skip)
-    unknown = left_out - set(checks)
-    if unknown:
-        raise ValueError(
-            f"no check is called {', '.join(sorted(unknown))}; see {', '.join(checks)}."
-        )
-    for name, check in checks.items():
-        if name in left_out:
-            continue
-        try:
-            check(subject)
-        except CheckFailed as failure:
-            raise CheckFailed(f"{name}: {subject!r} {failure}") from None
-        except Exception as error:
-            raise CheckFailed(
-                f"{name}: {subject!r} raises {type(error).__name__}: {error}"
-            ) from error
-
-
-def _require(condition: bool, problem: str) -> None:
-    if not condition:
-        raise CheckFailed(problem)
-
-
-# --- what the checks are made of ------------------------------------------------------------
 
 
 def _arms(policy: Policy, seed: int = 0, count: int = ARMS) -> FloatArray:
@@ -106,25 +50,22 @@ def _refused(policy: Policy, call: Callable[[], Any], what: str) -> None:
     try:
         call()
     except (ValueError, TypeError) as error:
-        _require(len(str(error)) > 20, f"refuses {what} without saying why: {error!r}")
+        require(len(str(error)) > 20, f"refuses {what} without saying why: {error!r}")
     except Exception as error:
         raise CheckFailed(f"answers {what} with {type(error).__name__}: {error}") from None
     else:
         raise CheckFailed(f"accepts {what}")
-    _require(_snapshot(policy) == before, f"refuses {what} but has changed its state")
-
-
-# --- policies --------------------------------------------------------------------------------
+    require(_snapshot(policy) == before, f"refuses {what} but has changed its state")
 
 
 def declares_itself(policy: Policy) -> None:
     """It has a name, a dimension, a row for the table, and a repr that names its class."""
-    _require(isinstance(policy.name, str) and policy.name != "", "has no name")
-    _require(policy.dim >= 1, "has no dim")
+    require(isinstance(policy.name, str) and policy.name != "", "has no name")
+    require(policy.dim >= 1, "has no dim")
     for key in ("method", "reference", "regret", "cost", "storage", "moment"):
-        _require(bool(getattr(policy.info, key, "")), f"declares no info.{key}")
-    _require(type(policy).__name__ in repr(policy), "has a repr that does not name its class")
-    _require(policy.rounds == 0, "has learned something already; pass a fresh policy")
+        require(bool(getattr(policy.info, key, "")), f"declares no info.{key}")
+    require(type(policy).__name__ in repr(policy), "has a repr that does not name its class")
+    require(policy.rounds == 0, "has learned something already; pass a fresh policy")
 
 
 def selects_an_offered_arm(policy: Policy) -> None:
@@ -136,9 +77,9 @@ def selects_an_offered_arm(policy: Policy) -> None:
         arms = _arms(policy, count=count)
         twin = policy.clone() if policy.info.randomised else policy
         arm = policy.select(arms)
-        _require(isinstance(arm, int), f"selects {arm!r}, which is not an int")
-        _require(0 <= arm < count, f"selects {arm} among {count} arms")
-        _require(twin.select(arms) == arm, "selects another arm when asked twice")
+        require(isinstance(arm, int), f"selects {arm!r}, which is not an int")
+        require(0 <= arm < count, f"selects {arm} among {count} arms")
+        require(twin.select(arms) == arm, "selects another arm when asked twice")
 
 
 def counts_its_rounds(policy: Policy) -> None:
@@ -147,16 +88,16 @@ def counts_its_rounds(policy: Policy) -> None:
     """
     policy = policy.clone()
     for t in range(5):
-        _require(policy.rounds == t, f"says rounds={policy.rounds} after {t}")
+        require(policy.rounds == t, f"says rounds={policy.rounds} after {t}")
         before, theta = _snapshot(policy), policy.theta
         arms = _arms(policy, seed=t)
         arm = policy.select(arms)
         same = _snapshot(policy) == before
         if policy.info.randomised:
-            _require(not same, "does not count its draws in its state")
-            _require(np.array_equal(policy.theta, theta), "learns when it selects")
+            require(not same, "does not count its draws in its state")
+            require(np.array_equal(policy.theta, theta), "learns when it selects")
         else:
-            _require(same, "changes its state when it selects")
+            require(same, "changes its state when it selects")
         policy.update(arms[arm], 0.5)
 
 
@@ -165,12 +106,12 @@ def reports_its_estimate(policy: Policy) -> None:
     policy = policy.clone()
     _play(policy)
     theta = policy.theta
-    _require(theta.shape == (policy.dim,), f"has theta of shape {theta.shape}")
-    _require(bool(np.isfinite(theta).all()), f"has theta {theta}")
+    require(theta.shape == (policy.dim,), f"has theta of shape {theta.shape}")
+    require(bool(np.isfinite(theta).all()), f"has theta {theta}")
     before = _snapshot(policy)
     theta[:] = 1e9
-    _require(_snapshot(policy) == before, "hands out its own theta, not a copy")
-    _require(policy.radius >= 0.0, f"has radius {policy.radius}")
+    require(_snapshot(policy) == before, "hands out its own theta, not a copy")
+    require(policy.radius >= 0.0, f"has radius {policy.radius}")
 
 
 def takes_what_numpy_takes(policy: Policy) -> None:
@@ -183,13 +124,13 @@ def takes_what_numpy_takes(policy: Policy) -> None:
     frozen = arms.copy()
     frozen.flags.writeable = False
     for form in (arms.tolist(), wide[:, ::2], frozen, np.asfortranarray(arms)):
-        _require(policy.clone().select(form) == plain, "selects another arm for the same numbers")
+        require(policy.clone().select(form) == plain, "selects another arm for the same numbers")
     policy.select(arms.astype(np.float32))
     policy.select(np.eye(policy.dim, dtype=int))
     policy.update(frozen[plain], np.float32(0.5))  # type: ignore[arg-type]
     policy.update(arms[plain].tolist(), 1)
     policy.update(wide[plain, ::2], np.int64(1), scale=1)  # type: ignore[arg-type]
-    _require(
+    require(
         np.array_equal(frozen, arms) and np.array_equal(wide[:, ::2], arms), "writes to its input"
     )
 
@@ -241,7 +182,7 @@ def refuses_bad_observations(policy: Policy) -> None:
         _refused(policy, call, what)
     rounds = policy.rounds
     policy.update(x, 1.0)
-    _require(policy.rounds == rounds + 1, "does not learn after a refused call")
+    require(policy.rounds == rounds + 1, "does not learn after a refused call")
 
 
 def survives_extremes(policy: Policy) -> None:
@@ -256,9 +197,9 @@ def survives_extremes(policy: Policy) -> None:
         try:
             policy.update(arms[arm], reward)
         except ValueError:
-            _require(_snapshot(policy) == before, f"refuses a reward of {reward} but has changed")
-        _require(bool(np.isfinite(policy.theta).all()), f"has theta {policy.theta} after {reward}")
-        _require(0 <= policy.select(arms) < ARMS, f"cannot select after a reward of {reward}")
+            require(_snapshot(policy) == before, f"refuses a reward of {reward} but has changed")
+        require(bool(np.isfinite(policy.theta).all()), f"has theta {policy.theta} after {reward}")
+        require(0 <= policy.select(arms) < ARMS, f"cannot select after a reward of {reward}")
     policy.update(arms[0], 1.0)
 
 
@@ -267,11 +208,11 @@ def clones_stand_apart(policy: Policy) -> None:
     policy = policy.clone()
     _play(policy, 20)
     twin = policy.clone()
-    _require(_snapshot(twin) == _snapshot(policy), "has a clone that knows something else")
+    require(_snapshot(twin) == _snapshot(policy), "has a clone that knows something else")
     before = _snapshot(policy)
     chosen = _play(twin, 20, seed=2)
-    _require(_snapshot(policy) == before, "learns when its clone does")
-    _require(_play(policy, 20, seed=2) == chosen, "and its clone part ways on the same rewards")
+    require(_snapshot(policy) == before, "learns when its clone does")
+    require(_play(policy, 20, seed=2) == chosen, "and its clone part ways on the same rewards")
 
 
 def repeats_itself(policy: Policy) -> None:
@@ -279,8 +220,8 @@ def repeats_itself(policy: Policy) -> None:
     one, two = policy.clone(), policy.clone()
     one.reseed(5)
     two.reseed(5)
-    _require(_play(one) == _play(two), "chooses otherwise on the same rewards")
-    _require(_snapshot(one) == _snapshot(two), "ends in another state on the same rewards")
+    require(_play(one) == _play(two), "chooses otherwise on the same rewards")
+    require(_snapshot(one) == _snapshot(two), "ends in another state on the same rewards")
 
 
 def resumes_to_the_bit(policy: Policy) -> None:
@@ -293,12 +234,12 @@ def resumes_to_the_bit(policy: Policy) -> None:
             path = Path(folder) / "policy.npz"
             stopped.save(path)
             resumed = load(path, kinds=(type(policy),))
-        _require(
+        require(
             _snapshot(resumed) == _snapshot(straight), f"is another after a save at round {stop}"
         )
         chosen = _play(straight, ROUNDS, seed=3)
-        _require(_play(resumed, ROUNDS, seed=3) == chosen, f"goes on otherwise after round {stop}")
-        _require(_snapshot(resumed) == _snapshot(straight), f"drifts after a save at round {stop}")
+        require(_play(resumed, ROUNDS, seed=3) == chosen, f"goes on otherwise after round {stop}")
+        require(_snapshot(resumed) == _snapshot(straight), f"drifts after a save at round {stop}")
 
 
 def keeps_its_memory_bounded(policy: Policy) -> None:
@@ -308,8 +249,8 @@ def keeps_its_memory_bounded(policy: Policy) -> None:
     small = policy.state_bytes
     _play(policy, 300)
     if policy.info.storage == "O(1)":
-        _require(policy.state_bytes == small, f"grows from {small} to {policy.state_bytes} bytes")
-    _require(policy.state_bytes > 0, "says that it remembers nothing")
+        require(policy.state_bytes == small, f"grows from {small} to {policy.state_bytes} bytes")
+    require(policy.state_bytes > 0, "says that it remembers nothing")
 
 
 def says_when_the_horizon_is_past(policy: Policy) -> None:
@@ -324,7 +265,7 @@ def says_when_the_horizon_is_past(policy: Policy) -> None:
         for _ in range(horizon + 3):
             policy.update(arms[policy.select(arms)], 0.1)
     spoken = [w for w in seen if "horizon" in str(w.message)]
-    _require(len(spoken) == 1, f"speaks {len(spoken)} times of its horizon being past, not once")
+    require(len(spoken) == 1, f"speaks {len(spoken)} times of its horizon being past, not once")
 
 
 def learns_the_better_arm(policy: Policy) -> None:
@@ -341,9 +282,7 @@ def learns_the_better_arm(policy: Policy) -> None:
             arm = policy.select(arms)
             policy.update(arms[arm], float(arms[arm, 0] + 0.1 * rng.standard_normal()))
             late += t >= rounds - tail and arm == 1
-    _require(
-        late >= 0.8 * tail, f"plays the better of two arms in {late} of the last {tail} rounds"
-    )
+    require(late >= 0.8 * tail, f"plays the better of two arms in {late} of the last {tail} rounds")
 
 
 POLICY_CHECKS: dict[str, Callable[[Policy], None]] = {
@@ -363,79 +302,5 @@ POLICY_CHECKS: dict[str, Callable[[Policy], None]] = {
         keeps_its_memory_bounded,
         says_when_the_horizon_is_past,
         learns_the_better_arm,
-    )
-}
-
-
-# --- worlds --------------------------------------------------------------------------------
-
-
-def _deal(environment: Environment, entropy: int, rounds: int) -> list[Any]:
-    return list(environment.blocks(np.random.SeedSequence(entropy), rounds))
-
-
-def deals_what_was_asked(environment: Environment) -> None:
-    """Blocks add up to the rounds asked for, and their arrays fit each other."""
-    for rounds in (1, 10, BLOCK, BLOCK + 1):
-        blocks = _deal(environment, 0, rounds)
-        _require(
-            sum(b.length for b in blocks) == rounds, f"deals not {rounds} rounds when asked to"
-        )
-        arms, means = blocks[0].round(0)
-        _require(arms.ndim == 2 and arms.shape[1] == environment.dim, f"deals arms {arms.shape}")
-        _require(means.shape == (arms.shape[0],), "deals means that do not fit its arms")
-        _require(
-            bool(np.isfinite(arms).all() and np.isfinite(means).all()), "deals non-finite arms"
-        )
-        _require(bool(np.isfinite(blocks[0].noise).all()), "deals noise that is not finite")
-        if blocks[0].factor is not None:
-            _require(bool((blocks[0].factor > 0).all()), "deals factors that are not positive")
-
-
-def deals_the_same_twice(environment: Environment) -> None:
-    """The same seed deals the same world; another seed another."""
-    one, two, other = (_deal(environment, seed, 50)[0] for seed in (1, 1, 2))
-    _require(np.array_equal(one.noise, two.noise), "deals other noise for the same seed")
-    _require(np.array_equal(one.arms, two.arms), "deals other arms for the same seed")
-    _require(np.array_equal(one.means, two.means), "deals other means for the same seed")
-    _require(not np.array_equal(one.noise, other.noise), "deals the same noise for another seed")
-
-
-def begins_alike_at_any_length(environment: Environment) -> None:
-    """A longer run begins as a shorter one."""
-    short = _deal(environment, 3, 20)[0]
-    long = _deal(environment, 3, BLOCK + 20)[0]
-    _require(np.array_equal(short.noise, long.noise[:20]), "deals other noise in a longer run")
-    for t in range(20):
-        same = all(map(np.array_equal, short.round(t), long.round(t)))
-        _require(same, "deals other arms in a longer run")
-
-
-def keeps_its_bounds(environment: Environment) -> None:
-    """Arms are no longer than ``arm_bound``, where the world states one."""
-    bound = getattr(environment, "arm_bound", None)
-    if bound is None:
-        return
-    block = _deal(environment, 4, 200)[0]
-    longest = np.linalg.norm(block.arms, axis=-1).max()
-    _require(longest <= bound * (1 + 1e-9), f"deals an arm of length {longest}, bound {bound}")
-
-
-def hides_nothing_in_its_order(environment: Environment) -> None:
-    """The best arm is not always at the same place: a policy cannot win by position."""
-    if _deal(environment, 0, 1)[0].round(0)[0].shape[0] == 1:
-        return
-    places = {int(np.argmax(_deal(environment, seed, 1)[0].round(0)[1])) for seed in range(30)}
-    _require(len(places) > 1, f"has its best arm always at {places}")
-
-
-ENVIRONMENT_CHECKS: dict[str, Callable[[Environment], None]] = {
-    check.__name__: check
-    for check in (
-        deals_what_was_asked,
-        deals_the_same_twice,
-        begins_alike_at_any_length,
-        keeps_its_bounds,
-        hides_nothing_in_its_order,
     )
 }

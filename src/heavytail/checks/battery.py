@@ -1,0 +1,39 @@
+"""How a battery of checks is run, and how a check fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+__all__ = ["CheckFailed", "require", "run"]
+
+
+class CheckFailed(AssertionError):
+    """A policy or world is not as users may expect; the message says which check failed and why."""
+
+
+def run(checks: dict[str, Callable[[Any], None]], subject: Any, skip: Iterable[str]) -> None:
+    """Run every check on ``subject`` but those named in ``skip``."""
+    left_out = set(skip)
+    unknown = left_out - set(checks)
+    if unknown:
+        raise ValueError(
+            f"no check is called {', '.join(sorted(unknown))}; see {', '.join(checks)}."
+        )
+    for name, check in checks.items():
+        if name in left_out:
+            continue
+        try:
+            check(subject)
+        except CheckFailed as failure:
+            raise CheckFailed(f"{name}: {subject!r} {failure}") from None
+        except Exception as error:
+            raise CheckFailed(
+                f"{name}: {subject!r} raises {type(error).__name__}: {error}"
+            ) from error
+
+
+def require(condition: bool, problem: str) -> None:
+    """The check fails with ``problem`` unless ``condition`` holds."""
+    if not condition:
+        raise CheckFailed(problem)

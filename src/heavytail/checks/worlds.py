@@ -1,0 +1,80 @@
+"""What policies may expect of a world, one function a promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from heavytail.checks.battery import require
+from heavytail.environments import BLOCK, Environment
+
+__all__ = ["ENVIRONMENT_CHECKS"]
+
+
+def _deal(environment: Environment, entropy: int, rounds: int) -> list[Any]:
+    return list(environment.blocks(np.random.SeedSequence(entropy), rounds))
+
+
+def deals_what_was_asked(environment: Environment) -> None:
+    """Blocks add up to the rounds asked for, and their arrays fit each other."""
+    for rounds in (1, 10, BLOCK, BLOCK + 1):
+        blocks = _deal(environment, 0, rounds)
+        require(sum(b.length for b in blocks) == rounds, f"deals not {rounds} rounds when asked to")
+        arms, means = blocks[0].round(0)
+        require(arms.ndim == 2 and arms.shape[1] == environment.dim, f"deals arms {arms.shape}")
+        require(means.shape == (arms.shape[0],), "deals means that do not fit its arms")
+        require(bool(np.isfinite(arms).all() and np.isfinite(means).all()), "deals non-finite arms")
+        require(bool(np.isfinite(blocks[0].noise).all()), "deals noise that is not finite")
+        if blocks[0].factor is not None:
+            require(bool((blocks[0].factor > 0).all()), "deals factors that are not positive")
+
+
+def deals_the_same_twice(environment: Environment) -> None:
+    """The same seed deals the same world; another seed another."""
+    one, two, other = (_deal(environment, seed, 50)[0] for seed in (1, 1, 2))
+    require(np.array_equal(one.noise, two.noise), "deals other noise for the same seed")
+    require(np.array_equal(one.arms, two.arms), "deals other arms for the same seed")
+    require(np.array_equal(one.means, two.means), "deals other means for the same seed")
+    require(not np.array_equal(one.noise, other.noise), "deals the same noise for another seed")
+
+
+def begins_alike_at_any_length(environment: Environment) -> None:
+    """A longer run begins as a shorter one."""
+    short = _deal(environment, 3, 20)[0]
+    long = _deal(environment, 3, BLOCK + 20)[0]
+    require(np.array_equal(short.noise, long.noise[:20]), "deals other noise in a longer run")
+    for t in range(20):
+        same = all(map(np.array_equal, short.round(t), long.round(t)))
+        require(same, "deals other arms in a longer run")
+
+
+def keeps_its_bounds(environment: Environment) -> None:
+    """Arms are no longer than ``arm_bound``, where the world states one."""
+    bound = getattr(environment, "arm_bound", None)
+    if bound is None:
+        return
+    block = _deal(environment, 4, 200)[0]
+    longest = np.linalg.norm(block.arms, axis=-1).max()
+    require(longest <= bound * (1 + 1e-9), f"deals an arm of length {longest}, bound {bound}")
+
+
+def hides_nothing_in_its_order(environment: Environment) -> None:
+    """The best arm is not always at the same place: a policy cannot win by position."""
+    if _deal(environment, 0, 1)[0].round(0)[0].shape[0] == 1:
+        return
+    places = {int(np.argmax(_deal(environment, seed, 1)[0].round(0)[1])) for seed in range(30)}
+    require(len(places) > 1, f"has its best arm always at {places}")
+
+
+ENVIRONMENT_CHECKS: dict[str, Callable[[Environment], None]] = {
+    check.__name__: check
+    for check in (
+        deals_what_was_asked,
+        deals_the_same_twice,
+        begins_alike_at_any_length,
+        keeps_its_bounds,
+        hides_nothing_in_its_order,
+    )
+}
