@@ -237,7 +237,7 @@ def _regrets(found: dict[Case, Outcome]) -> Table:
 
 
 def _error_figure(found: dict[Case, Outcome], marks: tuple[int, ...]) -> Figure:
-    figure, axes = plots.new_figure(columns=len(DFS), width=2.8)
+    figure, axes = plots.new_figure(columns=len(DFS), width=2.8, share=True)
     for axis, df in zip(axes, DFS, strict=True):
         for identifier in IDENTIFIERS:
             _band(axis, marks, found["laplacian", df, "", identifier]["error"], identifier)
@@ -249,7 +249,7 @@ def _error_figure(found: dict[Case, Outcome], marks: tuple[int, ...]) -> Figure:
 
 def _regret_figure(found: dict[Case, Outcome], marks: tuple[int, ...]) -> Figure:
     finite = [df for df in DFS if df > 2.0]
-    figure, axes = plots.new_figure(columns=len(finite), width=3.4)
+    figure, axes = plots.new_figure(columns=len(finite), width=3.4, share=True)
     for axis, df in zip(axes, finite, strict=True):
         for identifier in IDENTIFIERS:
             run = found["laplacian", df, CertaintyEquivalence.name, identifier]

@@ -57,14 +57,16 @@ def style() -> Any:
     }
 
 
-def new_figure(columns: int = 1, width: float = 4.6, height: float = 3.1) -> tuple[Figure, Any]:
-    """A figure of its own (no global state) with ``columns`` axes."""
+def new_figure(
+    columns: int = 1, width: float = 4.6, height: float = 3.1, *, share: bool = False
+) -> tuple[Figure, Any]:
+    """A figure of its own (no global state) with ``columns`` axes, of one height scale if asked."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context(style()):
         figure = Figure(figsize=(width * columns, height), layout="constrained")
-        axes = figure.subplots(1, columns, squeeze=False)[0]
+        axes = figure.subplots(1, columns, squeeze=False, sharey=share)[0]
     return figure, axes
 
 
