@@ -20,10 +20,21 @@ repeats, one thread. **Models differ**: Vowpal Wabbit (squarecb) and the NumPy c
 over all arms, as heavytail does; river, contextualbandits and mabwiser fit one model an arm
 (disjoint LinUCB), so their ratio mixes model and code. Vowpal Wabbit parses its text in every
 round. "A pool" is `heavytail.Pool`, O(n d) a round; "any arms" is O(n d²). The byte floor is the
-time this machine takes to copy the fewest bytes that a round must move. Threads and cold start are
-by the clock: other work on the machine shows in them.
+time this machine takes to copy the fewest bytes that a round must move. Threads are by the
+clock: other work on the machine shows in them.
 
 ![Microseconds a round](benchmarks.svg)
+"""
+
+COLD = """
+## Cold start
+
+Printed by `python -m benchmarks.cold` on {date}: a fresh process, kernels and bytecode cached.
+Clock time is processor time only where a core is free; importing NumPy and numba is the floor.
+
+```text
+{table}
+```
 """
 
 
@@ -39,10 +50,10 @@ def write(path: Path, report: dict[str, Any]) -> None:
         dim, arms = (int(v) for v in key.split(","))
         shown = rounds.table(dim, arms, ours, report["peers"][key]).strip()
         text += f"\n## d = {dim}, n = {arms}\n\n```text\n{shown}\n```\n"
-    text += "\n## Growth, threads, cold start\n\n```text\n"
+    text += "\n## Growth and threads\n\n```text\n"
     text += rounds.growth_text(report["growth"]).strip() + "\n"
-    text += rounds.threads_text(report["threads"]).strip() + "\n"
-    text += cold.text(report["cold"]) + "\n```\n"
+    text += rounds.threads_text(report["threads"]).strip() + "\n```\n"
+    text += COLD.format(date=datetime.date.today().isoformat(), table=cold.text(report["cold"]))
     extra = path.with_name("benchmarks_gpu.txt")
     if extra.exists():
         text += (
