@@ -15,7 +15,7 @@ from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import BAD_REWARD, OK
 from heavytail.kernels.random import uniform
 from heavytail.mdp.agent import Agent, LSVIAgent
-from heavytail.mdp.planning import EPISODES, PLANNED, STAGE, SWITCHES
+from heavytail.mdp.planning import EPISODES, PLANNED, SWITCHES, count_stage
 from heavytail.policies import OFUL
 from heavytail.tails import MomentBound
 
@@ -46,12 +46,7 @@ def learn(
     """Count the stage; nothing is learned."""
     if not (abs(reward) < math.inf):
         return BAD_REWARD
-    if h + 1 < table.shape[0]:
-        c[STAGE] = h + 1.0
-        return OK
-    c[STAGE] = 0.0
-    c[EPISODES] += 1.0
-    c[PLANNED] = 0.0
+    count_stage(c, h, table.shape[0])
     return OK
 
 

@@ -47,6 +47,17 @@ SQUARE: Final = 1  # regression of the square of the upper value
 
 
 @jit
+def count_stage(c: Any, h: int, horizon: int) -> None:
+    """Stage h is learned: the next one comes, or after the last the next episode."""
+    if h + 1 < horizon:
+        c[STAGE] = h + 1.0
+        return
+    c[STAGE] = 0.0
+    c[EPISODES] += 1.0
+    c[PLANNED] = 0.0
+
+
+@jit
 def due(c: Any, RS: Any, VS: Any, marks: Any) -> bool:
     """Whether the coming episode needs a new plan: always, or once a determinant has doubled."""
     if c[PLANNED] == 1.0:
@@ -286,9 +297,5 @@ def learn_stage(
         past[h, k, 0] = row
         past[h, k, 1] = landed
         weight[h, k] = 1.0 / (sigma * sigma)
-        c[STAGE] = h + 1.0
-    else:
-        c[STAGE] = 0.0
-        c[EPISODES] += 1.0
-        c[PLANNED] = 0.0
+    count_stage(c, h, horizon)
     return OK

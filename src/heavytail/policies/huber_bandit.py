@@ -10,6 +10,7 @@ import numpy as np
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import check_count, check_number
 from heavytail.kernels.batch import TARGET, newton
+from heavytail.kernels.index import usable
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
     ARM_LIMIT,
@@ -124,18 +125,14 @@ def select(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
     ones leave within h/2 of their best. O(n K d).
     """
     count = arms.shape[0]
-    leader = -math.inf
-    for i in range(count):
-        length = 0.0
-        for j in range(arms.shape[1]):
-            length += arms[i, j] * arms[i, j]
-        if not (length <= s[ARM_LIMIT]):
-            return BAD_X
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
     if count == 0:
         return NO_ARM
     forced = forced_arm(s, s[ROUNDS] + 1.0)
     if forced >= 0:
         return forced % count
+    leader = -math.inf
     for i in range(count):
         leader = max(leader, prediction(s, M, FORCED_FIT, arms, i))
     best = NO_ARM
