@@ -10,6 +10,8 @@ from heavytail._typing import FloatArray
 
 __all__ = ["minimise"]
 
+Data = tuple[FloatArray, FloatArray, FloatArray]  # a, b, tau
+
 MEMORY = 20
 REFINEMENTS = 8  # restarts with the loss measured from where the last run ended
 MOST_ITERATIONS = 500
@@ -26,14 +28,17 @@ def minimise(
     the sphere minimises the loss with ridge + mu in place of ridge: mu is the root of
     ‖theta(mu)‖ = bound.
     """
-    theta = _free(rows, start, ridge, ridge * tolerance)
+    size = start.shape[0]
+    # Columns of their own: a product with every third number of a row is several times slower.
+    data = np.ascontiguousarray(rows[:, :size]), rows[:, size].copy(), rows[:, size + 1].copy()
+    theta = _free(data, start, ridge, ridge * tolerance)
     length = float(np.linalg.norm(theta))
     if length <= bound:
         return theta
     # 1/‖theta(mu)‖ is concave and nearly linear: secants rise to its root from the left.
     past, mu, before = 0.0, ridge * (length / bound - 1.0), 1.0 / length
     for _ in range(SECANTS):
-        theta = _free(rows, theta, ridge + mu, ridge * tolerance)
+        theta = _free(data, theta, ridge + mu, ridge * tolerance)
         length = float(np.linalg.norm(theta))
         if abs(length - bound) <= SPHERE * tolerance or 1.0 / length == before:
             break
@@ -44,15 +49,14 @@ def minimise(
 
 
 def _change(
-    rows: FloatArray, origin: FloatArray, step: FloatArray, ridge: float
+    data: Data, origin: FloatArray, step: FloatArray, ridge: float
 ) -> tuple[float, FloatArray]:
     """The loss at origin + step minus that at origin, and the gradient there.
 
     As a difference it keeps its digits when the step is small, which the line search needs.
     """
-    size = origin.shape[0]
-    a, tau = rows[:, :size], rows[:, size + 1]
-    z, moved = rows[:, size] - a @ origin, -(a @ step)
+    a, b, tau = data
+    z, moved = b - a @ origin, -(a @ step)
     before, after = np.clip(z, -tau, tau), np.clip(z + moved, -tau, tau)
     # The score is constant or linear between z and z + moved, but for rows that change region.
     change = 0.5 * (before + after) * moved
@@ -69,14 +73,14 @@ def _huber(z: FloatArray, tau: FloatArray) -> FloatArray:
     return np.asarray(inner * (np.abs(z) - 0.5 * inner))
 
 
-def _free(rows: FloatArray, start: FloatArray, ridge: float, accuracy: float) -> FloatArray:
+def _free(data: Data, start: FloatArray, ridge: float, accuracy: float) -> FloatArray:
     """The free minimiser, to a gradient of at most ``accuracy``."""
     from scipy.optimize import minimize
 
     theta, still = start.copy(), np.zeros_like(start)
-    curvature = ridge + float((rows[:, : start.size] ** 2).sum())
+    curvature = ridge + float((data[0] ** 2).sum())
     for _ in range(REFINEMENTS):
-        slope = float(np.linalg.norm(_change(rows, theta, still, ridge)[1]))
+        slope = float(np.linalg.norm(_change(data, theta, still, ridge)[1]))
         if slope <= accuracy:
             return theta
         unit = slope / curvature  # a gradient step: L-BFGS begins with a step of length one
@@ -84,7 +88,7 @@ def _free(rows: FloatArray, start: FloatArray, ridge: float, accuracy: float) ->
         def change(
             step: FloatArray, origin: FloatArray = theta, unit: float = unit, slope: float = slope
         ) -> tuple[float, FloatArray]:
-            value, gradient = _change(rows, origin, unit * step, ridge)
+            value, gradient = _change(data, origin, unit * step, ridge)
             return value / (unit * slope), gradient / slope
 
         options = {"maxcor": MEMORY, "ftol": 0.0, "maxiter": MOST_ITERATIONS}
