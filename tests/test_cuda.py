@@ -18,17 +18,31 @@ pytestmark = pytest.mark.compiled
 SIMULATED = """
 import numpy as np
 import heavytail as ht
+from heavytail.policies import ALL, PackedPolicy
 from heavytail.simulation import cuda
 from heavytail.simulation.distribution import distribution
 assert cuda.available()
-tail = ht.MomentBound(order=1.5, scale=1.0)
-for noise in (ht.noise.StudentT(1.7), ht.noise.Scaled(ht.noise.Pareto(1.8), 1.0)):
-    world = ht.LinearBandit(2, arms=6, noise=noise)
-    for policy in (ht.HvtUCB(2, tail=tail), ht.OFUL(2, tail=tail), ht.Uniform(2)):
-        run = dict(rounds=25, seed=4, record=3)
+tail = ht.MomentBound(order=2.0, scale=1.0)
+run = dict(rounds=25, seed=4, record=3)
+world = ht.LinearBandit(2, arms=6, noise=ht.noise.StudentT(1.7))
+played = []
+for kind in ALL:
+    policy = ht.make(kind.name, dim=2, horizon=20000, tail=tail, arms=6)
+    if isinstance(policy, PackedPolicy) and len(policy.packed) == 2:
         cpu = distribution(policy, world, trials=3, engine="compiled", **run)
         gpu = distribution(policy, world, trials=3, engine="cuda", **run)
         np.testing.assert_allclose(gpu.regret, cpu.regret, rtol=1e-9)
+        played.append(policy.name)
+one_pass = ["Hvt-UCB", "OFUL", "CRTM", "CRMM", "MENU", "CRT", "MoM", "BMM", "LinTS"]
+assert played == [*one_pass, "EpsilonGreedy", "RobustUCB", "Uniform"], played
+world = ht.LinearBandit(3, arms=6, noise=ht.noise.Scaled(ht.noise.Pareto(1.8), 1.0))
+policy = ht.HvtUCB(3, tail=tail)
+cpu = distribution(policy, world, trials=3, engine="compiled", cover=True, **run)
+gpu = distribution(policy, world, trials=3, engine="cuda", cover=True, **run)
+np.testing.assert_allclose(gpu.regret, cpu.regret, rtol=1e-9)
+np.testing.assert_allclose(gpu.worst, cpu.worst, rtol=1e-9)
+policy = ht.Uniform(3)
+cpu = distribution(policy, world, trials=3, engine="compiled", **run)
 cuda.SHARED_BYTES = 0  # arms in the device's memory
 cuda._kernel.cache_clear()
 cuda.BATCH = 2  # and a trial is the same whatever the batch

@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "reproduce": "run the paper's experiments: figures, results, verdicts",
     "run": "run policies and worlds of your own from a TOML file",
     "policies": "list the policies, what they cost and what they assume",
+    "coverage": "count how often the truth was covered, and how regret is distributed",
     "diagnose": "say how heavy the tail of a column of a CSV file is",
 }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+import time
 from pathlib import Path
 
 __all__ = ["add_arguments", "run"]
@@ -15,23 +17,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rounds", type=int, default=5000, metavar="T", help="rounds a trial (5000)"
     )
-    parser.add_argument("--trials", type=int, default=10, metavar="N", help="trials a world (10)")
+    parser.add_argument(
+        "--trials", type=int, default=10, metavar="N", help="trials of a candidate in a world (10)"
+    )
+    parser.add_argument(
+        "--dims", type=int, nargs="+", metavar="D", help="dimensions of the worlds (2 5 20)"
+    )
+    parser.add_argument(
+        "--engine", choices=("compiled", "cuda"), default="compiled", help="cuda needs a GPU"
+    )
     parser.add_argument("--jobs", type=int, metavar="J", help="trials at once (all cores)")
     parser.add_argument("--write", metavar="PAGE", help="put the tables into this Markdown page")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the tables of docs/guide/calibration.md."""
-    from heavytail.experiments.calibration import calibrate
+    from heavytail.experiments.calibration import DIMS, calibrate
+    from heavytail.experiments.machine import made_by
 
-    outcome = calibrate(rounds=args.rounds, trials=args.trials, jobs=args.jobs)
-    tables = outcome.markdown()
+    start = time.perf_counter()
+    outcome = calibrate(
+        rounds=args.rounds,
+        trials=args.trials,
+        dims=args.dims or DIMS,
+        engine=args.engine,
+        jobs=args.jobs,
+        progress=True if sys.stderr.isatty() else None,
+    )
+    count = args.trials * len(outcome.labels) * len(outcome.worlds)
+    made = (
+        f"{args.trials:,} trials of {args.rounds:,} rounds for each candidate in each world, "
+        f"{count:,} in all; {time.perf_counter() - start:.0f} s. {made_by(args.engine)}"
+    )
+    tables = f"{made}\n\n{outcome.markdown()}"
     print(tables)
     if args.write:
         page = Path(args.write)
         head, mark, _ = page.read_text().partition(MARK)
         if not mark:
             raise ValueError(f"{page} has no line {MARK!r} after which the tables could stand.")
-        size = f"{args.trials} trials of {args.rounds:,} rounds a world."
-        page.write_text(f"{head}{MARK}\n\n{size}\n\n{tables}\n")
+        page.write_text(f"{head}{MARK}\n\n{tables}\n")
     return 0

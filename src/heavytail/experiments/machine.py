@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["commit", "machine", "provenance", "versions"]
+__all__ = ["commit", "machine", "made_by", "provenance", "versions"]
 
 _PACKAGES = ("heavytail", "numpy", "numba", "scipy", "joblib", "matplotlib", "pyarrow")
 
@@ -18,7 +18,12 @@ _PACKAGES = ("heavytail", "numpy", "numba", "scipy", "joblib", "matplotlib", "py
 def provenance(**more: Any) -> dict[str, Any]:
     """Date, commit, command, machine and versions, and what the caller adds."""
     words = ["heavytail", *sys.argv[1:]]
-    for option in ("--out", "--tuned"):  # where things lie is nobody's business
+    for option in (
+        "--out",
+        "--tuned",
+        "--write",
+        "--plot",
+    ):  # where things lie is nobody's business
         if option in words:
             place = words.index(option)
             del words[place : place + 2]
@@ -34,11 +39,23 @@ def provenance(**more: Any) -> dict[str, Any]:
     }
 
 
-def machine() -> str:
-    """The kind of machine: processor, cores, system."""
+def made_by(engine: str = "compiled") -> str:
+    """Command, commit, date and machine in one sentence, for a page."""
+    made = provenance()
+    where = machine(engine)
+    return f"`{made['command']}` at {made['commit']} on {made['date']}, {where}."
+
+
+def machine(engine: str = "compiled") -> str:
+    """The kind of machine: processor, cores, system; the GPU where one did the work."""
     import joblib
 
-    return f"{platform.machine()} {_processor()}, {joblib.cpu_count()} cores, {platform.system()}"
+    found = f"{platform.machine()} {_processor()}, {joblib.cpu_count()} cores, {platform.system()}"
+    if engine == "cuda":
+        from heavytail.simulation.cuda import device_name
+
+        found = f"{device_name()} ({found})"
+    return found
 
 
 def _processor() -> str:

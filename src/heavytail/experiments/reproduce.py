@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from heavytail._validate import check_count
-from heavytail.experiments import cost, plots, protocol, report, sections, tuning
+from heavytail.experiments import cost, plots, protocol, report, sections, spread, tuning
 from heavytail.experiments.catalogue import SETTINGS, Setting, setting
 from heavytail.experiments.machine import provenance
 from heavytail.experiments.measured import Measured, gather, write_parquet
@@ -60,6 +60,9 @@ def reproduce(
     others = [run_extra(name, settings, show) for name in extras]
     if "speedup" not in extras:
         others.append(cost.speedup_section(cost.read_speedup()))
+    recorded = spread.read_record()
+    if recorded is not None:
+        others.append(spread.section(recorded))
     tuned = protocol.read_tuned(settings.tuned)
     found = [sections.setting_section(one, tuned) for one in measured]
     by_name = {one.setting.name: one for one in measured}

@@ -12,19 +12,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from heavytail._typing import FloatArray, IntArray
 from heavytail.environments import Environment, LinearBandit
 from heavytail.environments import noise as noises
 from heavytail.kernels import counter_world as world
 from heavytail.kernels.counter_world import CHOICE, FACTOR, NOISE, draw_arms, draw_theta, stream
+from heavytail.kernels.covering import ratio
 from heavytail.kernels.jit import jit, specialise
+from heavytail.kernels.layout import INVERSE, RADIUS
 from heavytail.kernels.random import uniform, uniform_pair
 from heavytail.policies import PackedPolicy, Policy
 
-__all__ = ["Setting", "copy_state", "cpu_runner", "describe", "play_trial"]
+__all__ = ["Setting", "copy_state", "cpu_runner", "describe", "play_trial", "start_state"]
 
 KEYS = 2.0**53  # a policy's key is one of so many
 KEY_SLOT = -1  # stands for the policy's slot in the template below
+COVER = False  # stands for whether the confidence set is watched
 
 
 @dataclass(frozen=True)
@@ -143,6 +148,8 @@ def play_trial(
     """Template: one trial; regret[c, column] is the regret after round kept[c].
 
     ``arms``, ``theta`` and ``x`` are room. A round that a kernel refuses leaves NaN from there on.
+    With COVER, V_0 stands in the last rows of M, and one more row of ``regret`` takes the largest
+    distance to the truth that was met, in radii.
     """
     if KEY_SLOT >= 0:
         s[KEY_SLOT] = math.floor(KEYS * uniform(stream(seed, CHOICE), trial, 0))
@@ -155,6 +162,7 @@ def play_trial(
             mean += arms[i, j] * theta[j]
         best = max(best, mean)
     total = 0.0
+    worst = 0.0
     t = 0
     for c in range(kept.shape[0]):
         while t < kept[c]:
@@ -172,9 +180,13 @@ def play_trial(
                 factor = 10.0 ** (spread * uniform(stream(seed, FACTOR), trial, t))
             if update(s, M, x, mean + factor * draw(u, v, a, b), nu * factor) < 0:
                 total = math.nan
+            if COVER:
+                worst = max(worst, ratio(s, M, theta))
             total += best - mean
             t += 1
         regret[c, column] = total
+    if COVER:
+        regret[kept.shape[0], column] = worst
 
 
 @jit
@@ -207,10 +219,26 @@ def _play_range(
         play_trial(s, M, arms, theta, x, seed, first + k, kept, regret, k, *numbers)
 
 
+def start_state(policy: PackedPolicy, cover: bool) -> tuple[FloatArray, FloatArray]:
+    """Copies of (s, M), with V_0 behind M where the confidence set is to be watched."""
+    s, M = policy.packed
+    if not cover:
+        return s.copy(), M.copy()
+    if not policy.rank_one or not s[RADIUS] > 0.0:
+        raise ValueError(
+            f"{policy.name} has no confidence set that a kernel could watch round by round; "
+            "coverage is for one-pass policies with a radius, such as HvtUCB and OFUL."
+        )
+    size = M.shape[1]
+    return s.copy(), np.vstack([M, np.linalg.inv(M[INVERSE : INVERSE + size])])
+
+
 @functools.cache
-def cpu_runner(kind: type[PackedPolicy], draw: Callable[..., float]) -> Callable[..., None]:
+def cpu_runner(
+    kind: type[PackedPolicy], draw: Callable[..., float], cover: bool
+) -> Callable[..., None]:
     """A range of trials compiled for the CPU around one policy's kernels and one noise."""
-    name = f"{kind.__name__}_{draw.__name__}"
+    name = f"{kind.__name__}_{draw.__name__}" + "_covered" * cover
     play = specialise(
         play_trial,
         f"_play_trial_{name}",
@@ -218,5 +246,6 @@ def cpu_runner(kind: type[PackedPolicy], draw: Callable[..., float]) -> Callable
         update=kind.update_kernel,
         draw=draw,
         KEY_SLOT=kind.key_slot,
+        COVER=cover,
     )
     return specialise(_play_range, f"_play_range_{name}", play_trial=play)

@@ -15,19 +15,16 @@ from typing import Any
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
-from heavytail.kernels import index
 from heavytail.policies import PackedPolicy
 from heavytail.simulation.counter import Setting, copy_state, play_trial
+from heavytail.simulation.device import substitutes
 
-__all__ = ["available", "explain", "run_trials"]
+__all__ = ["available", "device_name", "explain", "run_trials"]
 
 THREADS = 32  # a block is one warp: its arms must fit into shared memory
 SHARED_BYTES = 48 * 1024  # a block may have this much without asking for more
 BATCH = 1 << 20  # trials a launch, where their arms fit into shared memory
 GLOBAL_BYTES = 4 * 1024**3  # arms that do not fit there: this much at a time
-
-
-TINY = 1e-290  # stands for a squared width of 0, whose reciprocal root is infinite
 
 
 def available() -> bool:
@@ -52,39 +49,48 @@ def explain() -> str:
     return ""
 
 
+def device_name() -> str:
+    """What the GPU calls itself."""
+    name = getattr(_numba_cuda().get_current_device(), "name", "simulator")
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
 def run_trials(
-    policy: PackedPolicy,
+    kind: type[PackedPolicy],
+    state: tuple[FloatArray, FloatArray],
     setting: Setting,
-    *,
     seed: int,
     trials: int,
     kept: IntArray,
+    cover: bool = False,
     advance: Callable[[int], None] = lambda steps: None,
 ) -> FloatArray:
-    """Regret (checkpoints, trials) of ``trials`` trials, each from the policy's present state."""
+    """Regret (checkpoints, trials) of ``trials`` trials from one state; with ``cover`` a last row
+    more, as :func:`heavytail.simulation.counter.play_trial` says.
+    """
     problem = explain()
     if problem:
         raise RuntimeError(problem)
     cuda = _numba_cuda()
-    s, M = policy.packed
+    s, M = state
     shared = setting.arms * setting.dim * THREADS * 8 <= SHARED_BYTES
-    kernel = _kernel(type(policy), setting, s.shape[0], M.shape[0], M.shape[1], shared)
+    kernel = _kernel(kind, setting.draw, setting.dim, setting.arms, len(s), *M.shape, shared, cover)
     batch = min(trials, BATCH)
     if not shared:
         batch = min(batch, max(GLOBAL_BYTES // (8 * setting.arms * setting.dim), THREADS))
     room = cuda.device_array((1, 1, 1) if shared else (setting.arms, setting.dim, batch))
     states = cuda.to_device(s), cuda.to_device(M)
     marks = cuda.to_device(kept)
-    out = np.empty((kept.shape[0], trials))
+    out = np.empty((len(kept) + cover, trials))
     for first in range(0, trials, batch):
         count = min(batch, trials - first)
-        regret = cuda.device_array((kept.shape[0], count))
+        found = cuda.device_array((len(out), count))
         blocks = (count + THREADS - 1) // THREADS
-        kernel[blocks, THREADS](*states, room, seed, first, marks, regret, *setting.numbers)
+        kernel[blocks, THREADS](*states, room, seed, first, marks, found, *setting.numbers)
         if count == trials:
-            regret.copy_to_host(out)
+            found.copy_to_host(out)
         else:
-            out[:, first : first + count] = regret.copy_to_host()
+            out[:, first : first + count] = found.copy_to_host()
         advance(count)
     return out
 
@@ -112,33 +118,6 @@ def _device(kernel: Any, known: dict[int, Any]) -> Any:
     return known[id(kernel)]
 
 
-def _substitutes(cuda: Any) -> dict[int, Any]:
-    """Device versions that differ from their kernels in how they compute, never in what.
-
-    Threads of a warp wait for each other, so a branch around a root saves nothing; the root itself
-    is the reciprocal root's approximation and one step of Newton's, without the branch that the
-    library's has. The arms of a trial were drawn within their bound.
-    """
-    libdevice: Any = getattr(cuda, "libdevice", None)
-
-    def always(mean: float, squared: float, widened: float, best: float) -> bool:
-        return True
-
-    def drawn(arms: FloatArray, limit: float) -> bool:
-        return True
-
-    def index_of(mean: float, squared: float, radius: float) -> float:
-        q = max(squared, TINY)
-        inverse = libdevice.rsqrt(q)
-        root = q * inverse
-        return mean + radius * (root + 0.5 * inverse * (q - root * root))
-
-    found = {id(index.may_win): always, id(index.usable): drawn}
-    if libdevice is not None:  # numba's simulator has none
-        found[id(index.index_of)] = index_of
-    return {key: cuda.jit(device=True)(function) for key, function in found.items()}
-
-
 def _rebind(
     source: Any, name: str, bindings: dict[str, Any], known: dict[int, Any]
 ) -> types.FunctionType:
@@ -163,17 +142,26 @@ def _is_kernel(value: Any) -> bool:
 
 @functools.cache
 def _kernel(
-    kind: type[PackedPolicy], setting: Setting, slots: int, rows: int, size: int, shared: bool
+    kind: type[PackedPolicy],
+    draw: Callable[..., float],
+    dim: int,
+    arms: int,
+    slots: int,
+    rows: int,
+    size: int,
+    shared: bool,
+    cover: bool,
 ) -> Any:
     """The launchable kernel for one policy, one noise and one size: sizes are constants to it."""
     cuda = _numba_cuda()
     known: dict[int, Any] = {}
-    known.update(_substitutes(cuda))
+    known.update(substitutes(cuda))
     bound = {
         "select": kind.select_kernel,
         "update": kind.update_kernel,
-        "draw": setting.draw,
+        "draw": draw,
         "KEY_SLOT": kind.key_slot,
+        "COVER": cover,
     }
     play = _rebind(play_trial, "play_trial", bound, known)
     constants = {
@@ -181,8 +169,8 @@ def _kernel(
         "SLOTS": slots,
         "ROWS": rows,
         "SIZE": size,
-        "DIM": setting.dim,
-        "ARMS": setting.arms,
+        "DIM": dim,
+        "ARMS": arms,
         "play": cuda.jit(device=True)(play),
         "copy": _device(copy_state, known),
     }

@@ -10,7 +10,7 @@ from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import check_choice, check_count
 from heavytail.environments import Environment
 from heavytail.policies import PackedPolicy, Policy
-from heavytail.simulation.counter import Setting, cpu_runner, describe
+from heavytail.simulation.counter import Setting, cpu_runner, describe, start_state
 from heavytail.simulation.progress import Progress, progress_bar
 
 __all__ = ["Distribution", "checkpoints", "distribution"]
@@ -23,11 +23,15 @@ CHUNK = 64  # trials a task on the CPU
 class Distribution:
     """``regret`` (checkpoints, trials) after the ``rounds`` (checkpoints,); see
     :func:`distribution`.
+
+    ``worst`` (trials,), where the confidence set was watched, is the largest distance to the truth
+    met in a trial, in radii.
     """
 
     name: str
     rounds: IntArray
     regret: FloatArray
+    worst: FloatArray | None = None
 
     @property
     def mean(self) -> FloatArray:
@@ -42,6 +46,13 @@ class Distribution:
     def quantile(self, q: float) -> FloatArray:
         """The quantile of regret at each checkpoint."""
         return np.asarray(np.quantile(self.regret, q, axis=1))
+
+    @property
+    def share(self) -> float:
+        """The share of trials whose confidence set held the truth after every round."""
+        if self.worst is None:
+            raise ValueError("Distribution.share: the confidence set was not watched; cover=True.")
+        return float(np.mean(self.worst <= 1.0))
 
     def table(self) -> str:
         """Mean, its standard error and quantiles, one line a checkpoint."""
@@ -63,6 +74,7 @@ def distribution(
     seed: int,
     engine: str = "compiled",
     record: int = 8,
+    cover: bool = False,
     jobs: int | None = None,
     progress: bool | None = None,
 ) -> Distribution:
@@ -85,6 +97,7 @@ def distribution(
         seed: fixes everything.
         engine: "compiled" (threads on the CPU) or "cuda" (one thread a trial on a GPU).
         record: how many checkpoints; the last round is always one.
+        cover: also watch whether the confidence set holds the truth, round by round.
         jobs: threads on the CPU; all cores unless given.
         progress: show a bar with the time left; on a terminal unless given.
     """
@@ -94,16 +107,16 @@ def distribution(
     kept = checkpoints(check_count("distribution: rounds", rounds), record)
     setting = describe(policy, environment)
     assert isinstance(policy, PackedPolicy)  # describe refuses others
+    state = start_state(policy, cover)
     with progress_bar(progress, policy.name, trials) as bar:
         if engine == "cuda":
             from heavytail.simulation.cuda import run_trials
 
-            regret = run_trials(
-                policy, setting, seed=seed, trials=trials, kept=kept, advance=bar.advance
-            )
+            found = run_trials(type(policy), state, setting, seed, trials, kept, cover, bar.advance)
         else:
-            regret = _on_cpu(policy, setting, seed, trials, kept, jobs, bar)
-    return Distribution(name=policy.name, rounds=kept, regret=regret)
+            found = _on_cpu(type(policy), state, setting, seed, trials, kept, cover, bar, jobs)
+    regret = found[: len(kept)]
+    return Distribution(policy.name, kept, regret, found[-1] if cover else None)
 
 
 def checkpoints(rounds: int, record: int | None) -> IntArray:
@@ -115,22 +128,24 @@ def checkpoints(rounds: int, record: int | None) -> IntArray:
 
 
 def _on_cpu(
-    policy: PackedPolicy,
+    kind: type[PackedPolicy],
+    state: tuple[FloatArray, FloatArray],
     setting: Setting,
     seed: int,
     trials: int,
     kept: IntArray,
-    jobs: int | None,
+    cover: bool,
     bar: Progress,
+    jobs: int | None,
 ) -> FloatArray:
     import joblib
 
-    run = cpu_runner(type(policy), setting.draw)
-    s, M = policy.packed
-    out = np.empty((kept.shape[0], trials))
+    run = cpu_runner(kind, setting.draw, cover)
+    s, M = state
+    out = np.empty((len(kept) + cover, trials))
 
     def task(first: int) -> int:
-        part = np.empty((kept.shape[0], min(CHUNK, trials - first)))
+        part = np.empty((len(out), min(CHUNK, trials - first)))
         room = np.empty((setting.arms, setting.dim)), np.empty(setting.dim), np.empty(setting.dim)
         run(s, M, s.copy(), M.copy(), *room, seed, first, kept, part, setting.numbers)
         out[:, first : first + part.shape[1]] = part

@@ -1,0 +1,187 @@
+"""The distribution of regret, and coverage, over very many trials: ``heavytail coverage``.
+
+Worlds are drawn by counters, so that a trial is the same on a CPU and a GPU. What a run with
+``--record`` found is kept beside this file, and every report shows it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytail.experiments import plots
+from heavytail.experiments.catalogue import Setting, setting
+from heavytail.experiments.machine import machine, provenance
+from heavytail.experiments.protocol import Entry, entries, read_tuned
+from heavytail.experiments.registry import TUNED, Section, Table
+from heavytail.policies import PackedPolicy
+from heavytail.simulation import distribution
+from heavytail.simulation.coverage import least_share
+from heavytail.simulation.progress import progress_bar
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["RECORD", "WORLDS", "measure", "read_record", "section", "write_record"]
+
+RECORD = Path(__file__).with_name("spread.json")
+WORLDS = ("student", "gaussian", "pareto", "scale-2")  # as many as there are columns in a figure
+POLICIES = ("HvtUCB", "OFUL", "CRTM", "CRMM")  # of the paper's five, those of one pass
+LEVELS = (*(1e-4, 1e-3), *(k / 100 for k in range(1, 100)), *(0.995, 0.999, 0.9995, 0.9999))
+SHOWN = (0.01, 0.5, 0.9, 0.99, 0.999)
+APART = 29  # seeds of their own
+
+
+def measure(
+    names: Sequence[str] = WORLDS,
+    *,
+    trials: int = 1000,
+    rounds: int | None = None,
+    seed: int,
+    engine: str = "compiled",
+    jobs: int | None = None,
+    progress: bool | None = None,
+) -> dict[str, Any]:
+    """Mean, quantiles and coverage of every policy and variant in every world, as plain numbers."""
+    tuned = read_tuned(TUNED)
+    work: list[tuple[Setting, int, Entry]] = []
+    for name in names:
+        world = setting(name)
+        T = rounds or world.rounds
+        work += [
+            (world, T, entry)
+            for entry in entries(world, POLICIES, T, tuned)
+            if entry.variant != "theory" or entry.policy == "Hvt-UCB"
+        ]
+    found = []
+    with progress_bar(progress, "trials", len(work) * trials) as bar:
+        for world, T, entry in work:
+            found.append(_one(world, T, entry, trials, seed + APART, engine, jobs))
+            bar.advance(trials)
+    return {"runs": found, "provenance": {**provenance(seed=seed), "machine": machine(engine)}}
+
+
+def _one(
+    world: Setting, T: int, entry: Entry, trials: int, seed: int, engine: str, jobs: int | None
+) -> dict[str, Any]:
+    policy = entry.built
+    assert isinstance(policy, PackedPolicy)
+    start = time.perf_counter()
+    run = distribution(
+        policy,
+        world.environment,
+        rounds=T,
+        trials=trials,
+        seed=world.seed(seed),
+        engine=engine,
+        record=1,
+        cover=policy.rank_one,
+        jobs=jobs,
+        progress=False,
+    )
+    out = {
+        "world": world.name,
+        "policy": entry.policy,
+        "variant": entry.variant,
+        "built": repr(policy),
+        "trials": trials,
+        "rounds": T,
+        "seconds": round(time.perf_counter() - start, 2),
+        "mean": float(run.mean[-1]),
+        "error": float(run.error[-1]),
+        "quantiles": [float(f"{q:.6g}") for q in np.quantile(run.regret[-1], LEVELS)],
+    }
+    if run.worst is not None:
+        out["covered"] = int(np.sum(run.worst <= 1.0))
+        out["worst"] = float(run.worst.max())
+    return out
+
+
+def read_record(path: Path = RECORD) -> dict[str, Any] | None:
+    """What ``heavytail coverage --record`` found last, if ever."""
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def write_record(found: dict[str, Any], path: Path = RECORD) -> None:
+    """Keep it, whole or not at all."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(found, indent=1) + "\n")
+    os.replace(part, path)
+
+
+def section(found: dict[str, Any]) -> Section:
+    """Quantiles and coverage as tables, and the distribution of regret as a figure."""
+    made, runs = found["provenance"], found["runs"]
+    out = Section("spread", "The distribution of regret")
+    out.text.append(
+        f"{runs[0]['trials']:,} trials of {runs[0]['rounds']:,} rounds each, by "
+        f"`{made['command']}` at {made['commit']} on {made['date']}, {made['machine']}; "
+        "recorded then, not measured anew by each reproduction. A trial counts as covered when "
+        "theta* lay in the confidence set after every round; only the theory promises that."
+    )
+    heads = [f"{100 * q:g} %" for q in SHOWN]
+    places = [LEVELS.index(q) for q in SHOWN]
+    rows = [
+        (
+            run["world"],
+            run["policy"],
+            run["variant"],
+            f"{run['mean']:,.1f} ± {run['error']:.2g}",
+            *(f"{run['quantiles'][k]:,.0f}" for k in places),
+            f"{run['seconds']:.1f}",
+        )
+        for run in runs
+    ]
+    columns = ("world", "policy", "variant", "mean regret", *heads, "seconds")
+    out.tables.append(Table("Quantiles of regret", columns, rows))
+    columns = ("world", "policy", "variant", "covered in every round", "share at least (99 %)")
+    rows = [
+        (
+            run["world"],
+            run["policy"],
+            run["variant"],
+            f"{run['covered']:,} of {run['trials']:,}",
+            f"{least_share(run['covered'], run['trials']):.6f}",
+            f"{run['worst']:.3g}",
+        )
+        for run in runs
+        if "covered" in run
+    ]
+    out.tables.append(Table("Coverage", (*columns, "largest distance, in radii"), rows))
+    for name in dict.fromkeys(run["world"] for run in runs):
+        key = f"spread-{name}"
+        out.figures[key] = figure(name, [run for run in runs if run["world"] == name])
+        out.captions[key] = "How often regret exceeds a value; both axes logarithmic."
+    out.data["spread"] = found
+    return out
+
+
+def figure(name: str, runs: list[dict[str, Any]]) -> Figure:
+    """The share of trials whose regret exceeds a value, by that value."""
+    out, (axis,) = plots.new_figure()
+    above = 1.0 - np.array(LEVELS)
+    for run in runs:
+        if run["variant"] == "theory":
+            continue
+        line = "--" if run["variant"] == "untuned" else "-"
+        if run["variant"] == "untuned" and run["policy"] != "Hvt-UCB":
+            continue
+        label = run["policy"] + (", untuned" if run["variant"] == "untuned" else "")
+        colour = plots.colour(run["policy"])
+        axis.plot(run["quantiles"], above, line, color=colour, lw=1.5, label=label)
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel=f"regret after {runs[0]['rounds']:,} rounds",
+        ylabel="share of trials above",
+        title=setting(name).title,
+    )
+    axis.set_ylim(max(1e-4, 1.0 / runs[0]["trials"]), 1.2)
+    axis.legend(fontsize=8)
+    return out
