@@ -14,6 +14,7 @@ from heavytail.kernels.layout import (
     ARM_LIMIT,
     BAD_X,
     CLIPPED,
+    FEATURE,
     INVERSE,
     NO_ARM,
     OK,
@@ -161,7 +162,9 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     if code != OK:
         return code
     known = int(s[KNOWN])
-    a = find(s, M, x.reshape((1, x.shape[0])), 0)
+    for j in range(x.shape[0]):
+        M[FEATURE, j] = x[j]
+    a = find(s, M, M, FEATURE)
     new = a < 0
     if new:
         a = known
