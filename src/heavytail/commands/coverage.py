@@ -38,7 +38,6 @@ def run(args: argparse.Namespace) -> int:
     """Measure, print, and draw or keep where asked to."""
     from heavytail.experiments import spread
     from heavytail.experiments.catalogue import SEED
-    from heavytail.experiments.reproduce import save_figures, text_table
 
     found = spread.measure(
         args.worlds or spread.WORLDS,
@@ -49,11 +48,12 @@ def run(args: argparse.Namespace) -> int:
         jobs=args.jobs,
         progress=True if sys.stderr.isatty() else None,
     )
-    section = spread.section(found)
-    print("\n\n".join(text_table(table) for table in section.tables))
-    if args.out is not None:
-        save_figures(args.out, [section])
-        print(f"\nThe figures: {args.out / 'figures'}")
     if args.record:
-        spread.write_record(found)
+        spread.write_record(found)  # before anything that could fail
+    from heavytail.experiments.reproduce import save_figures, text_table
+
+    print("\n\n".join(text_table(table) for table in spread.tables(found)))
+    if args.out is not None:
+        save_figures(args.out, [spread.section(found)])
+        print(f"\nThe figures: {args.out / 'figures'}")
     return 0

@@ -28,7 +28,7 @@ from heavytail.simulation.progress import progress_bar
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["RECORD", "WORLDS", "measure", "read_record", "section", "write_record"]
+__all__ = ["RECORD", "WORLDS", "measure", "read_record", "section", "tables", "write_record"]
 
 RECORD = Path(__file__).with_name("spread.json")
 WORLDS = ("student", "gaussian", "pareto", "scale-2")  # as many as there are columns in a figure
@@ -116,18 +116,28 @@ def write_record(found: dict[str, Any], path: Path = RECORD) -> None:
 
 
 def section(found: dict[str, Any]) -> Section:
-    """Quantiles and coverage as tables, and the distribution of regret as a figure."""
+    """The tables, and the distribution of regret as a figure for each world."""
     made, runs = found["provenance"], found["runs"]
-    out = Section("spread", "The distribution of regret")
+    out = Section("spread", "The distribution of regret", tables=tables(found))
     out.text.append(
         f"{runs[0]['trials']:,} trials of {runs[0]['rounds']:,} rounds each, by "
         f"`{made['command']}` at {made['commit']} on {made['date']}, {made['machine']}; "
         "recorded then, not measured anew by each reproduction. A trial counts as covered when "
         "theta* lay in the confidence set after every round; only the theory promises that."
     )
+    for name in dict.fromkeys(run["world"] for run in runs):
+        key = f"spread-{name}"
+        out.figures[key] = figure(name, [run for run in runs if run["world"] == name])
+        out.captions[key] = "How often regret exceeds a value; both axes logarithmic."
+    return out
+
+
+def tables(found: dict[str, Any]) -> list[Table]:
+    """Quantiles of regret, and coverage."""
+    runs = found["runs"]
     heads = [f"{100 * q:g} %" for q in SHOWN]
     places = [LEVELS.index(q) for q in SHOWN]
-    rows = [
+    spreads = [
         (
             run["world"],
             run["policy"],
@@ -138,10 +148,7 @@ def section(found: dict[str, Any]) -> Section:
         )
         for run in runs
     ]
-    columns = ("world", "policy", "variant", "mean regret", *heads, "seconds")
-    out.tables.append(Table("Quantiles of regret", columns, rows))
-    columns = ("world", "policy", "variant", "covered in every round", "share at least (99 %)")
-    rows = [
+    covers = [
         (
             run["world"],
             run["policy"],
@@ -153,13 +160,12 @@ def section(found: dict[str, Any]) -> Section:
         for run in runs
         if "covered" in run
     ]
-    out.tables.append(Table("Coverage", (*columns, "largest distance, in radii"), rows))
-    for name in dict.fromkeys(run["world"] for run in runs):
-        key = f"spread-{name}"
-        out.figures[key] = figure(name, [run for run in runs if run["world"] == name])
-        out.captions[key] = "How often regret exceeds a value; both axes logarithmic."
-    out.data["spread"] = found
-    return out
+    which = ("world", "policy", "variant")
+    counted = ("covered in every round", "share at least (99 %)", "largest distance, in radii")
+    return [
+        Table("Quantiles of regret", (*which, "mean regret", *heads, "seconds"), spreads),
+        Table("Coverage", (*which, *counted), covers),
+    ]
 
 
 def figure(name: str, runs: list[dict[str, Any]]) -> Figure:
