@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 from heavytail._typing import Matrix, Vector
+from heavytail.kernels.fused import fused
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import DIRECTION, FEATURE, INVERSE, SCRATCH, THETA
 
@@ -45,13 +46,33 @@ def predict(M: Matrix) -> float:
     return total
 
 
+@fused
+@jit
+def _add_rows(M: Matrix, whole: int) -> None:
+    """u += sum of x_j P_j over the first ``whole`` rows of P, four a pass over u."""
+    for j in range(0, whole, 4):
+        a = M[FEATURE, j]
+        b = M[FEATURE, j + 1]
+        c = M[FEATURE, j + 2]
+        d = M[FEATURE, j + 3]
+        for i in range(M.shape[1]):
+            total = a * M[INVERSE + j, i] + M[DIRECTION, i]
+            total = b * M[INVERSE + j + 1, i] + total
+            total = c * M[INVERSE + j + 2, i] + total
+            M[DIRECTION, i] = d * M[INVERSE + j + 3, i] + total
+
+
 @jit
 def transform(M: Matrix) -> float:
     """Set u = P x (row DIRECTION) for x in the row FEATURE; return x'P x = ‖x‖²_{V^-1}. O(d²)."""
     size = M.shape[1]
+    whole = size - size % 4
     for i in range(size):
         M[DIRECTION, i] = 0.0
-    for j in range(size):  # by rows of P, which is symmetric: the inner loop is then a vector's
+    # By rows of P, which is symmetric: the inner loop is then a vector's.
+    if whole > 0:
+        _add_rows(M, whole)
+    for j in range(whole, size):
         x = M[FEATURE, j]
         for i in range(size):
             M[DIRECTION, i] += x * M[INVERSE + j, i]
@@ -59,6 +80,24 @@ def transform(M: Matrix) -> float:
     for i in range(size):
         total += M[DIRECTION, i] * M[FEATURE, i]
     return max(total, 0.0)
+
+
+@fused
+@jit
+def _subtract_pairs(M: Matrix) -> None:
+    """P <- P - v v', v in the row SCRATCH, two rows a pass."""
+    size = M.shape[1]
+    for i in range(0, size - 1, 2):
+        a = M[SCRATCH, i]
+        b = M[SCRATCH, i + 1]
+        for j in range(size):
+            v = M[SCRATCH, j]
+            M[INVERSE + i, j] -= a * v
+            M[INVERSE + i + 1, j] -= b * v
+    if size % 2 == 1:
+        a = M[SCRATCH, size - 1]
+        for j in range(size):
+            M[INVERSE + size - 1, j] -= a * M[SCRATCH, j]
 
 
 @jit
@@ -69,10 +108,14 @@ def shrink(M: Matrix, gain: float) -> None:
     of the gain is taken first, so that entry (i, j) and entry (j, i) are the same product and P
     stays symmetric to the bit.
     """
+    size = M.shape[1]
     root = math.sqrt(gain)
-    for j in range(M.shape[1]):
+    for j in range(size):
         M[SCRATCH, j] = root * M[DIRECTION, j]
-    for i in range(M.shape[1]):
+    if size >= 4:
+        _subtract_pairs(M)
+        return
+    for i in range(size):
         ui = M[SCRATCH, i]
-        for j in range(M.shape[1]):
+        for j in range(size):
             M[INVERSE + i, j] -= ui * M[SCRATCH, j]
