@@ -82,39 +82,18 @@ def transform(M: Matrix) -> float:
     return max(total, 0.0)
 
 
-@fused
-@jit
-def _subtract_pairs(M: Matrix) -> None:
-    """P <- P - v v', v in the row SCRATCH, two rows a pass."""
-    size = M.shape[1]
-    for i in range(0, size - 1, 2):
-        a = M[SCRATCH, i]
-        b = M[SCRATCH, i + 1]
-        for j in range(size):
-            v = M[SCRATCH, j]
-            M[INVERSE + i, j] -= a * v
-            M[INVERSE + i + 1, j] -= b * v
-    if size % 2 == 1:
-        a = M[SCRATCH, size - 1]
-        for j in range(size):
-            M[INVERSE + size - 1, j] -= a * M[SCRATCH, j]
-
-
 @jit
 def shrink(M: Matrix, gain: float) -> None:
     """P <- P - gain u u', both halves written alike. O(d²).
 
     With u = P x and gain = c / (1 + c x'P x) this is the inverse after V <- V + c x x'. The root
     of the gain is taken first, so that entry (i, j) and entry (j, i) are the same product and P
-    stays symmetric to the bit.
+    stays symmetric to the bit: nothing here is fused, or the halves might differ.
     """
     size = M.shape[1]
     root = math.sqrt(gain)
     for j in range(size):
         M[SCRATCH, j] = root * M[DIRECTION, j]
-    if size >= 4:
-        _subtract_pairs(M)
-        return
     for i in range(size):
         ui = M[SCRATCH, i]
         for j in range(size):

@@ -234,6 +234,8 @@ def select_again(
     ``rows``, ``pool`` and ``scores`` are the caller's, of the size of ``arms`` and for its state
     alone; they hold the arms chosen from last, compared entry by entry, and what is known of them.
     """
+    if arms.shape[0] == 0:
+        return NO_ARM
     if not same(arms, rows):
         lay(arms, rows, pool)
         scores[AT, 0] = -1.0
