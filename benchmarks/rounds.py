@@ -104,7 +104,7 @@ def measure(dim: int, arms: int) -> dict[str, float]:
     hvt, free = ht.HvtUCB(dim, tail=tail), ht.HvtUCB(dim, tail=tail, theta_bound=math.inf)
     tight, bound, share = active(dim, tail, block)
     oful, plain = ht.OFUL(dim, tail=tail), LinUCB(dim)
-    sets = np.repeat(X[None], BATCH if dim < 64 else 4, axis=0)
+    sets = np.stack([rng.permutation(X) for _ in range(BATCH if dim < 64 else 4)])
     rows = np.ascontiguousarray(X[np.arange(len(sets)) % arms])
     paid = np.zeros(len(sets))
 

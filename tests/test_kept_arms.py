@@ -57,6 +57,20 @@ def test_repeated_changed_and_other_arms_are_chosen_from_alike(kind: type[Packed
             policy.update(shown[choice], float(shown[choice].sum() + rng.standard_t(1.7)))
 
 
+def test_many_sets_are_chosen_from_as_each_alone() -> None:
+    policy = ht.HvtUCB(DIM, tail=TAIL)
+    rng = np.random.default_rng(4)
+    sets = np.stack([draw(rng) for _ in range(6)])
+    sets[3] = sets[2]
+    policy.update_many(sets[0], rng.standard_t(1.7, 9))
+    choices = policy.select_many(sets)
+    assert all(best(policy, arms, choice) for arms, choice in zip(sets, choices, strict=True))
+    assert choices.tolist() == [policy.select(arms) for arms in sets]
+    sets[4, 1] = np.nan
+    with pytest.raises(ValueError, match=r"set 4: arms\[1\] must be finite"):
+        policy.select_many(sets)
+
+
 def test_arms_changed_in_place_are_seen() -> None:
     policy = ht.HvtUCB(DIM, tail=TAIL)
     arms = np.zeros((4, DIM))

@@ -9,7 +9,7 @@ a round. From WIDE features on, arms of any kind are better laid out as a pool f
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 from heavytail._typing import IntArray, Matrix, Vector
 from heavytail.kernels.jit import jit
@@ -36,6 +36,7 @@ __all__ = [
     "rate",
     "select",
     "select_again",
+    "select_each",
     "select_kept",
 ]
 
@@ -240,3 +241,15 @@ def select_again(
         lay(arms, rows, pool)
         scores[AT, 0] = -1.0
     return select_kept(s, M, pool, scores)
+
+
+@jit
+def select_each(
+    s: Vector, M: Matrix, sets: Any, rows: Matrix, pool: Matrix, scores: Matrix, choices: IntArray
+) -> int:
+    """:func:`select_again` for every set of ``sets`` (b, n, d); -1, or the first set refused."""
+    for b in range(sets.shape[0]):
+        choices[b] = select_again(s, M, sets[b], rows, pool, scores)
+        if choices[b] < 0:
+            return b
+    return -1
