@@ -46,8 +46,8 @@ bench-gpu: setup  ## the GPU engine: time of 10^6 trials, and the CPU's regret b
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[cuda]'
 	$(BIN)/python -m benchmarks.gpu
 
-bench: setup .bench/.ready  ## a round of heavytail, NumPy and the peers, as ratios; growth, threads, cold start
-	$(BIN)/python -m benchmarks
+bench: setup .bench/.ready  ## a round of heavytail, NumPy and the peers, as ratios; growth, threads, cold start; writes the page
+	$(BIN)/python -m benchmarks --page docs/guide/benchmarks.md
 
 # Each peer alone: where one cannot be installed the table says so.
 .bench/.ready:

@@ -17,7 +17,7 @@ from pathlib import Path
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-from benchmarks import cold, page, rounds  # noqa: E402
+from benchmarks import cold, page, rounds, threads  # noqa: E402
 
 SIZES = ((2, 50), (16, 100), (64, 200), (256, 1000))
 PEERS = ("vowpalwabbit", "river", "contextualbandits", "mabwiser")
@@ -53,8 +53,8 @@ def main() -> None:
         report["peers"][f"{dim},{arms}"] = theirs  # type: ignore[index]
     report["growth"] = rounds.growth(args.long)
     print(rounds.growth_text(report["growth"]), flush=True)
-    report["threads"] = rounds.threads()
-    print(rounds.threads_text(report["threads"]), flush=True)
+    report["threads"] = threads.measure(sys.executable)
+    print("\n" + threads.text(report["threads"]), flush=True)
     report["cold"] = cold.measure(sys.executable)
     print("\n" + cold.text(report["cold"]), flush=True)
     if args.page:

@@ -5,23 +5,36 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cold, rounds
+from benchmarks import cold, rounds, threads
+from heavytail.kernels.index import WIDE
+
+# Too near another line of the plot to be told from it.
+HIDDEN = (
+    "Hvt-UCB compiled, no ball",
+    "Hvt-UCB compiled, projecting",
+    "OFUL from Python, a pool",
+)
 
 HEAD = """# Benchmarks
 
-Printed by `make bench` on {date}; this page is written by `python -m benchmarks --page
-docs/guide/benchmarks.md`. Machine: {machine}, {cores} cores, Python {python}.
+Written on {date} by `{command}`, which `make bench` runs. Machine: {machine}, {cores} cores, Python
+{python}; load average {load} at the end.
 
 Times are processor time a round (one selection among n arms and one update), the least of a few
 repeats, one thread. **Models differ**: Vowpal Wabbit (squarecb) and the NumPy code learn one model
 over all arms, as heavytail does; river, contextualbandits and mabwiser fit one model an arm
 (disjoint LinUCB), so their ratio mixes model and code. Vowpal Wabbit parses its text in every
-round. "A pool" is `heavytail.Pool`, O(n d) a round; "any arms" is O(n d²). The byte floor is the
-time this machine takes to copy the fewest bytes that a round must move. Threads are by the
-clock: other work on the machine shows in them.
+round. "A pool" is `heavytail.Pool` and "same arms" one array in every round: O(n d), the array from
+{wide} features on. "Fresh arms" are others in every round, O(n d²). NumPy and the peers are shown
+the same arms. "Projecting" is Hvt-UCB with a `theta_bound` halved from the true length until one
+round in a hundred or more has to return to the ball; OFUL never projects. The byte floor is the
+time in which this machine copies as many bytes as a round moves: the pool read once, the inverse
+read twice and written once. Threads are by the clock: other work on the machine shows in them, and
+in the two processes beside them.
 
 ![Microseconds a round](benchmarks.svg)
 """
@@ -45,6 +58,9 @@ def write(path: Path, report: dict[str, Any]) -> None:
         machine=platform.machine(),
         cores=os.cpu_count(),
         python=platform.python_version(),
+        command=" ".join(["python -m benchmarks", *sys.argv[1:]]),
+        load=f"{os.getloadavg()[0]:.1f}",
+        wide=WIDE,
     )
     for key, ours in report["rounds"].items():
         dim, arms = (int(v) for v in key.split(","))
@@ -52,7 +68,7 @@ def write(path: Path, report: dict[str, Any]) -> None:
         text += f"\n## d = {dim}, n = {arms}\n\n```text\n{shown}\n```\n"
     text += "\n## Growth and threads\n\n```text\n"
     text += rounds.growth_text(report["growth"]).strip() + "\n"
-    text += rounds.threads_text(report["threads"]).strip() + "\n```\n"
+    text += threads.text(report["threads"]).strip() + "\n```\n"
     text += COLD.format(date=datetime.date.today().isoformat(), table=cold.text(report["cold"]))
     extra = path.with_name("benchmarks_gpu.txt")
     if extra.exists():
@@ -74,13 +90,16 @@ def plot(path: Path, report: dict[str, Any]) -> None:
     series: dict[str, list[float]] = {}
     keys = list(report["rounds"])
     for i, key in enumerate(keys):
-        for name, value in {**report["rounds"][key], **report["peers"][key]}.items():
+        for name, value in {
+            **rounds.times(report["rounds"][key]),
+            **report["peers"][key],
+        }.items():
             series.setdefault(name, [float("nan")] * len(keys))
             if isinstance(value, float):
                 series[name][i] = value
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
     for name, values in series.items():
-        if name not in ("Hvt-UCB compiled, no ball", "OFUL from Python, a pool"):
+        if name not in HIDDEN:
             axes.plot(range(len(keys)), values, marker="o", label=name)
     axes.set_yscale("log")
     axes.set_xticks(range(len(keys)), [f"d, n = {key}" for key in keys])

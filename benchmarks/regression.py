@@ -1,4 +1,5 @@
-"""The one-pass regression against full-batch and streaming peers: error, coverage, outliers, speed.
+"""The one-pass regression against full-batch and streaming peers: error, coverage, outliers,
+zeros, speed.
 
     python -m benchmarks.regression            # about five minutes
     python -m benchmarks.regression --quick    # fewer repetitions
@@ -123,6 +124,41 @@ def outlier(n: int = 10_000, d: int = 10) -> None:
         print(f"| {name} | {' | '.join(moves)} |")
 
 
+def zeros(seeds: int = 6, n: int = 20_000) -> None:
+    """Responses that are mostly exactly 0, and otherwise a positive amount of mean 2 + x'theta."""
+    from sklearn.linear_model import LinearRegression
+
+    print(f"\nMostly zeros: root mean square error of the mean response after {n:,} rows, {seeds}")
+    print("seeds (median), in units of the mean response\n")
+    print("| zeros | amounts | ours | least squares | scale found |")
+    print("| --- | --- | --- | --- | --- |")
+    for share in (0.6, 0.9):
+        for name in ("exponential", "log-normal", "Pareto(1.5)"):
+            ours, least, scale = [], [], []
+            for seed in range(seeds):
+                rng = np.random.default_rng([31, seed])
+                X = rng.uniform(size=(n, 4))
+                mean = 2.0 + X @ [1.0, 2.0, 3.0, 0.5]
+                amount = {
+                    "exponential": lambda r: r.exponential(size=n),
+                    "log-normal": lambda r: np.exp(r.standard_normal(n) - 0.5),
+                    "Pareto(1.5)": lambda r: 0.5 * r.pareto(1.5, n),
+                }[name](rng)
+                y = np.where(rng.random(n) < share, 0.0, mean * amount)
+                truth = (1.0 - share) * mean
+                model = ht.OnePassHuberRegressor().fit(X, y)
+                plain = LinearRegression().fit(X, y)
+                for errors, fitted in ((ours, model), (least, plain)):
+                    error = np.sqrt(np.mean((fitted.predict(X) - truth) ** 2)) / truth.mean()
+                    errors.append(float(error))
+                scale.append(model.scale_)
+            print(
+                f"| {share:.0%} | {name} | {np.median(ours):.2f} | {np.median(least):.2f} | "
+                f"{np.median(scale):.1f} |",
+                flush=True,
+            )
+
+
 def speed(d: int = 10, rows: int = 20_000) -> None:
     """Processor time a row, in one run; ours before and after, and the slower one counts."""
     from sklearn.linear_model import SGDRegressor
@@ -181,12 +217,13 @@ def river_row(X: np.ndarray, y: np.ndarray) -> float | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    parser.add_argument("--only", choices=("quality", "coverage", "outlier", "speed"))
+    parser.add_argument("--only", choices=("quality", "coverage", "outlier", "zeros", "speed"))
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     parts = {
         "speed": speed,
         "outlier": outlier,
+        "zeros": zeros,
         "coverage": lambda: coverage(60 if args.quick else 200),
         "quality": lambda: quality({2: 10, 10: 5, 50: 2} if args.quick else {2: 40, 10: 12, 50: 4}),
     }

@@ -1,6 +1,6 @@
 """What not knowing the tail costs, and how well it is measured.
 
-python -m benchmarks.unknown               # about three minutes
+python -m benchmarks.unknown               # about ten minutes
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ TAILS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=int, default=60)
+    parser.add_argument("--trials", type=int, default=800)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--only", choices=("diagnose", "auto"))
     args = parser.parse_args()

@@ -9,6 +9,7 @@ import pytest
 
 import heavytail as ht
 from heavytail.kernels.jit import compiled
+from heavytail.policies import hvt_ucb
 
 TAIL = ht.MomentBound(order=1.5, scale=1.0)
 
@@ -121,3 +122,18 @@ def test_a_policy_with_many_matrices_takes_no_prior():
     menu = ht.make("MENU", dim=2, tail=TAIL, horizon=10_000)
     with pytest.raises(ValueError, match="no single Gram matrix"):
         menu.start_from([0.0, 0.0], np.eye(2))
+
+
+@pytest.mark.parametrize("tail", [TAIL, "auto"])
+def test_rewards_that_are_mostly_nothing_do_not_collapse_the_scale(tail):
+    rng = np.random.default_rng(5)
+    rewards = np.where(rng.random(2000) < 0.1, 10.0 * rng.exponential(size=2000), 0.0)
+    policy = fed(ht.HvtUCB(2, tail=tail), rewards)
+    assert 3.0 < policy.diagnostics().scale < 30.0
+
+
+@pytest.mark.parametrize("tail", [TAIL, "auto"])
+def test_rewards_that_are_never_nothing_are_all_counted(tail):
+    rewards = np.random.default_rng(6).standard_t(2.0, 300)
+    policy = fed(ht.HvtUCB(2, tail=tail), rewards)
+    assert policy._s[hvt_ucb.TELLING] == 300.0

@@ -138,6 +138,36 @@ def test_under_symmetric_noise_the_intercept_is_not_touched():
     assert np.count_nonzero(shifts) <= 1
 
 
+@pytest.mark.parametrize("share", [0.6, 0.9])
+@pytest.mark.parametrize("common", [0.0, -7.5])
+def test_where_most_responses_are_one_value_the_others_are_still_learned(share, common):
+    rng = np.random.default_rng(3)
+    n = LENGTH
+    X = rng.uniform(size=(n, 2))
+    bought = rng.random(n) > share
+    y = np.where(bought, (2.0 + X @ [1.0, 3.0]) * rng.exponential(size=n), 0.0) + common
+    model = ht.OnePassHuberRegressor().fit(X, y)
+    truth = (1.0 - share) * (2.0 + X @ [1.0, 3.0]) + common
+    assert 1.0 < model.scale_ < 10.0
+    assert np.sqrt(np.mean((model.predict(X) - truth) ** 2)) < 0.5 * np.sqrt(
+        np.mean((truth - common) ** 2)
+    )
+
+
+def test_a_scale_is_found_after_a_start_in_which_nothing_happened():
+    X, y, _ = data(400, noise="normal")
+    y[:100] = 0.0
+    assert 0.2 < ht.OnePassHuberRegressor().fit(X, y).scale_ < 20.0
+
+
+def test_under_skewed_noise_the_interval_reaches_further_on_the_tails_side():
+    X, y, _ = data(noise="pareto")
+    mean, low, high = ht.OnePassHuberRegressor().fit(X, y).predict(X[:5], return_interval=True)
+    assert np.all(high - mean > mean - low)
+    mean, low, high = ht.OnePassHuberRegressor().fit(X, -y).predict(X[:5], return_interval=True)
+    assert np.all(high - mean < mean - low)
+
+
 @pytest.mark.parametrize("at", [0, 60, 599])
 @pytest.mark.parametrize("size", [1e12, -1e12, 1e300])
 @pytest.mark.filterwarnings("error")

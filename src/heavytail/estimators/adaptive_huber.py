@@ -9,7 +9,14 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail._validate import check_number
-from heavytail.estimators.base import Model, Regression, check_scale, is_plain
+from heavytail.estimators.base import (
+    NO_SHIFT,
+    Model,
+    Regression,
+    Shift,
+    check_scale,
+    is_plain,
+)
 from heavytail.estimators.batch import BatchFit, bounded, robust_fit, solve
 from heavytail.kernels.regression import LEAST_INSIDE, NO_SCALES
 
@@ -88,9 +95,9 @@ class History:
         """The scale of the noise."""
         return self.fitted.spread
 
-    def shift(self) -> tuple[float, float]:
+    def shift(self) -> Shift:
         """None is needed: the threshold grows with the number of rows."""
-        return 0.0, 0.0
+        return NO_SHIFT
 
     def standard_error(self, X: FloatArray) -> FloatArray:
         """The sandwich formula."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -18,10 +18,24 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
         "heavytail's regressions need scikit-learn: pip install 'heavytail[learn]'."
     ) from error
 
-__all__ = ["Model", "Regression", "check_scale", "is_plain"]
+__all__ = ["NO_SHIFT", "Model", "Regression", "Shift", "check_scale", "is_plain"]
 
 _NONE = np.empty(0)
 _DOUBLE = np.dtype(np.float64)
+
+
+class Shift(NamedTuple):
+    """A correction of the intercept, its standard error with the freedom it has, and how much of
+    the mean it may have missed, above or below it.
+    """
+
+    value: float
+    error: float
+    missed: float
+    freedom: int
+
+
+NO_SHIFT = Shift(0.0, 0.0, 0.0, 1)
 
 
 class Model(Protocol):
@@ -48,8 +62,8 @@ class Model(Protocol):
     def spread(self) -> float:
         """The scale of the noise."""
 
-    def shift(self) -> tuple[float, float]:
-        """The intercept's correction and its standard error."""
+    def shift(self) -> Shift:
+        """What the intercept lacks."""
 
     def standard_error(self, X: FloatArray) -> FloatArray:
         """Of the fitted value at each row."""
@@ -120,10 +134,11 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         level = check_number("level", self.level, above=0.0, below=1.0)
         freedom = max(self.model_.seen - self.model_.size, 1)
-        quantile = float(stats.t.ppf(0.5 + level / 2.0, freedom))
-        error = self.model_.standard_error(X)
-        half = quantile * np.sqrt(error**2 + self.model_.shift()[1] ** 2)
-        return mean, mean - half, mean + half
+        error = self.model_.standard_error(X) * float(stats.t.ppf(0.5 + level / 2.0, freedom))
+        shift = self.model_.shift()
+        of_shift = shift.error * float(stats.t.ppf(0.5 + level / 2.0, shift.freedom))
+        half = np.hypot(error, of_shift)
+        return mean, mean - half + min(shift.missed, 0.0), mean + half + max(shift.missed, 0.0)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in self.__dict__
@@ -138,7 +153,7 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def intercept_(self) -> float:
         """The mean response at x = 0."""
         check_is_fitted(self, "model_")
-        return self.model_.coefficients[1] + self.model_.shift()[0]
+        return self.model_.coefficients[1] + self.model_.shift().value
 
     @property
     def scale_(self) -> float:

@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from heavytail._typing import FloatArray
 from heavytail.kernels.scale import LARGEST, NORMAL_CONSISTENCY
 
-__all__ = ["BatchFit", "robust_fit", "solve"]
+__all__ = ["BatchFit", "bounded", "robust_fit", "solve", "telling"]
 
 FAR = 1e8  # in median deviations: a response beyond is clipped at the solution whatever its size
 STEPS = 200
@@ -69,15 +70,16 @@ def robust_fit(
     inverse = np.asarray(np.linalg.pinv(gram, hermitian=True), dtype=np.float64)
     freedom = max(n - size, 1) / n
     target = bounded(y) if math.isfinite(clip) else y
+    told = telling(y)
     theta = inverse @ (Z.T @ target)
-    spread = scale if scale is not None else _spread(target - Z @ theta, freedom)
+    spread = scale if scale is not None else _spread((target - Z @ theta)[told], freedom)
     if math.isfinite(clip):
         for _ in range(STEPS):
             r = target - Z @ theta
             weight = np.minimum(1.0, clip * spread / np.maximum(np.abs(r), TINY))
             theta = _weighted(Z, target, weight, penalty)
             before = spread
-            spread = scale if scale is not None else _spread(target - Z @ theta, freedom)
+            spread = scale if scale is not None else _spread((target - Z @ theta)[told], freedom)
             if abs(spread - before) <= 1e-3 * spread:
                 break
         theta = solve(Z, target, penalty, clip * spread, theta)
@@ -101,6 +103,15 @@ def bounded(y: FloatArray) -> FloatArray:
         positive = deviation[deviation > 0.0]
         width = FAR * float(np.median(positive)) if positive.size else 1.0
     return np.clip(y, middle - width, middle + width)
+
+
+def telling(y: FloatArray) -> NDArray[np.bool_]:
+    """The rows that tell the scale: all, but for those of a value that more than half have."""
+    values, counts = np.unique(y, return_counts=True)
+    most = int(np.argmax(counts))
+    if not 2 * counts[most] > y.shape[0] > counts[most]:
+        return np.ones(y.shape[0], dtype=bool)
+    return np.asarray(y != values[most])
 
 
 def _spread(r: FloatArray, freedom: float) -> float:

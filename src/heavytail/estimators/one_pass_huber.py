@@ -18,16 +18,19 @@ class OnePassHuberRegressor(Regression):
        \theta_t = \theta_{t-1} + \frac{1}{q_t} V_t^{-1} x_t \, \psi(z_t) / \nu_t,
        \qquad z_t = (y_t - x_t^\top\theta_{t-1}) / \nu_t, $$
 
-    with $\psi$ clipping at ``clip`` times the running scale (1.4826 running medians of |z|) and
+    with $\psi$ clipping at ``clip`` times the running scale (1.4826 running medians of |z|, leaving
+    out a value of y that more than half of the rows have, such as no purchase) and
     $q_t$ the share of rows not clipped so far, so that the step is Newton's for the Huber loss.
     With clip = infinity it is ridge regression, exactly.
 
     **Intercept.** Under skewed noise a clip moves the intercept away from the mean. Sixteen
-    groups of rows keep their sums, and the median of their mean residuals, a median of means, is
-    added back once at least 14 groups agree on its sign (0.4 % of symmetric cases). Its error is
-    of the order n^-((p-1)/p) for every p in (1, 2] of which a moment is finite, with p unknown.
+    groups of rows keep their sums, and the mean of the middle eight of their mean residuals (a
+    median of means, smoothed) is added back once at least 14 groups agree on its sign (0.4 % of
+    symmetric cases). Its error is of the order n^-((p-1)/p) for every p in (1, 2] of which a moment
+    is finite, with p unknown.
 
-    **Interval.** Sandwich: sqrt(mean psi²) / q ‖x‖_{V^-1} times Student's quantile. In practice it
+    **Interval.** Sandwich: sqrt(mean psi²) / q ‖x‖_{V^-1} times Student's quantile, and where the
+    intercept was corrected, longer on the side of the tail. In practice it
     covers at its level for noise independent of x (tables in the docs); there is no finite-sample
     theorem. Skewed noise with an infinite variance is covered less often than stated, and noise
     that is skewed *and* of a size that depends on x biases the slopes of any Huber fit.

@@ -13,14 +13,15 @@ from typing import Any, Final
 import numpy as np
 
 from heavytail._typing import FloatArray
-from heavytail.estimators.base import is_plain
-from heavytail.estimators.batch import BatchFit, bounded, robust_fit
+from heavytail.estimators.base import NO_SHIFT, Shift, is_plain
+from heavytail.estimators.batch import BatchFit, bounded, robust_fit, telling
 from heavytail.kernels.jit import compiled, only_for
 from heavytail.kernels.regression import (
     BAD_X,
     BAD_Y,
     CENTRE,
     CLIP,
+    COMMON,
     DIM,
     ENERGY,
     FADE,
@@ -47,8 +48,10 @@ from heavytail.kernels.regression import (
     SIZE,
     SLOTS,
     SUMS,
+    TELLING,
     THETA,
     TYPICAL,
+    VOTES,
     WINDOW,
     admit_rows,
     learn_plain,
@@ -56,10 +59,11 @@ from heavytail.kernels.regression import (
     length,
     stride_of,
 )
-from heavytail.kernels.scale import NORMAL_CONSISTENCY
+from heavytail.kernels.scale import NORMAL_CONSISTENCY, vote
 
 __all__ = ["Stream"]
 
+QUARTER: Final = GROUPS // 4
 AGREE: Final = 14  # so many of them on one side: by chance in 0.4 % of symmetric cases
 ONE_PASS: Final = 1.05  # error of one pass against that of the exact minimiser, as measured
 WARM: Final = 50  # rows fitted together at the start: WARM, or ROWS_A_COORDINATE each if more
@@ -224,6 +228,12 @@ class Stream:
         self.M[INVERSE : INVERSE + size, :size] = (fit.inverse + fit.inverse.T) / 2.0
         s[ROUNDS] = self.kept
         s[TYPICAL] = fit.spread / NORMAL_CONSISTENCY
+        s[TELLING] = np.count_nonzero(telling(target))
+        if np.all(target == target[0]):  # no scale in sight
+            s[TYPICAL] = s[TELLING] = 0.0
+        s[COMMON] = s[VOTES] = 0.0
+        for value in self._rows[: self.kept, self.dim]:
+            s[COMMON], s[VOTES] = vote(value, s[COMMON], s[VOTES])
         s[INSIDE] = fit.inside
         s[ENERGY] = fit.energy
         s[FLOOR] = RELATIVE_FLOOR * s[TYPICAL]
@@ -248,23 +258,22 @@ class Stream:
         self.refresh()
         return float(NORMAL_CONSISTENCY * self.s[TYPICAL])
 
-    def shift(self) -> tuple[float, float]:
-        """What the clip took from the intercept under skewed noise, and its standard error.
-
-        The median of the groups' mean residuals; (0, 0) unless nearly all groups agree on its
-        sign.
+    def shift(self) -> Shift:
+        """What the clip took from the intercept under skewed noise: the mean of the middle half of
+        the groups' mean residuals; none unless nearly all groups agree on its sign.
         """
         self.refresh()
         weight = self.G[:, self.dim] if self.size > self.dim else np.zeros(GROUPS)
         if not np.isfinite(self.s[CLIP]) or self.seen < self.warm or np.any(weight <= 0.0):
-            return 0.0, 0.0
-        means = (self.s[RESPONSES : RESPONSES + GROUPS] - self.G @ self.theta) / weight
+            return NO_SHIFT
+        means = np.sort((self.s[RESPONSES : RESPONSES + GROUPS] - self.G @ self.theta) / weight)
         if max(np.sum(means > 0.0), np.sum(means < 0.0)) < AGREE:
-            return 0.0, 0.0
-        middle = float(np.median(means))
-        # sqrt(pi/2) deviations / sqrt(n) is the standard error of a median. The deviation is the
-        # plain one: a group far out is what says that the median may lie below the mean.
-        return middle, math.sqrt(math.pi / 2.0 / GROUPS) * float(np.std(means, ddof=1))
+            return NO_SHIFT
+        middle = float(np.mean(means[QUARTER:-QUARTER]))
+        # A group far out is what says that the middle may not be the mean: so the deviation is the
+        # plain one, with a median's factor, and the interval reaches on to the mean of all groups.
+        error = math.sqrt(math.pi / 2.0 / GROUPS) * float(np.std(means, ddof=1))
+        return Shift(middle, error, float(np.mean(means)) - middle, GROUPS - 1)
 
     def standard_error(self, X: FloatArray) -> FloatArray:
         """Of the fitted value at each row of X, without the correction's: the sandwich formula."""

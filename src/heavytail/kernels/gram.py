@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 from heavytail._typing import Matrix, Vector
+from heavytail.kernels.fused import fused
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import DIRECTION, FEATURE, INVERSE, SCRATCH, THETA
 
@@ -45,13 +46,33 @@ def predict(M: Matrix) -> float:
     return total
 
 
+@fused
+@jit
+def _add_rows(M: Matrix, whole: int) -> None:
+    """u += sum of x_j P_j over the first ``whole`` rows of P, four a pass over u."""
+    for j in range(0, whole, 4):
+        a = M[FEATURE, j]
+        b = M[FEATURE, j + 1]
+        c = M[FEATURE, j + 2]
+        d = M[FEATURE, j + 3]
+        for i in range(M.shape[1]):
+            total = a * M[INVERSE + j, i] + M[DIRECTION, i]
+            total = b * M[INVERSE + j + 1, i] + total
+            total = c * M[INVERSE + j + 2, i] + total
+            M[DIRECTION, i] = d * M[INVERSE + j + 3, i] + total
+
+
 @jit
 def transform(M: Matrix) -> float:
     """Set u = P x (row DIRECTION) for x in the row FEATURE; return x'P x = ‖x‖²_{V^-1}. O(d²)."""
     size = M.shape[1]
+    whole = size - size % 4
     for i in range(size):
         M[DIRECTION, i] = 0.0
-    for j in range(size):  # by rows of P, which is symmetric: the inner loop is then a vector's
+    # By rows of P, which is symmetric: the inner loop is then a vector's.
+    if whole > 0:
+        _add_rows(M, whole)
+    for j in range(whole, size):
         x = M[FEATURE, j]
         for i in range(size):
             M[DIRECTION, i] += x * M[INVERSE + j, i]
@@ -67,12 +88,13 @@ def shrink(M: Matrix, gain: float) -> None:
 
     With u = P x and gain = c / (1 + c x'P x) this is the inverse after V <- V + c x x'. The root
     of the gain is taken first, so that entry (i, j) and entry (j, i) are the same product and P
-    stays symmetric to the bit.
+    stays symmetric to the bit: nothing here is fused, or the halves might differ.
     """
+    size = M.shape[1]
     root = math.sqrt(gain)
-    for j in range(M.shape[1]):
+    for j in range(size):
         M[SCRATCH, j] = root * M[DIRECTION, j]
-    for i in range(M.shape[1]):
+    for i in range(size):
         ui = M[SCRATCH, i]
-        for j in range(M.shape[1]):
+        for j in range(size):
             M[INVERSE + i, j] -= ui * M[SCRATCH, j]

@@ -1,17 +1,15 @@
 """Choosing by a linear index: argmax x'theta + beta ‖x‖_{V^-1} over the arms offered.
 
 Two ways to the same arm. :func:`select` takes any arms and forms x'P x for each, O(n d²).
-:func:`rate`, :func:`follow` and :func:`choose` keep the scores of a pool of arms: an update moves
-P by -k u u' and theta by c u, so with g = X u every squared width moves by -k g² and every mean by
-c g, O(n d) a round. Rounding gathers at 1e-16 a round: rate the pool anew every 10^4 rounds.
-
-A pool is stored by features, (d, n), so that the inner loops run along the arms.
+:func:`select_kept` keeps the scores of a pool of arms (see :mod:`heavytail.kernels.scores`), O(n d)
+a round. From WIDE features on, arms of any kind are better laid out as a pool first:
+:func:`select_again`, which also notices when they are those of the round before.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 from heavytail._typing import IntArray, Matrix, Vector
 from heavytail.kernels.jit import jit
@@ -19,29 +17,31 @@ from heavytail.kernels.layout import (
     ARM_LIMIT,
     BAD_X,
     CONSTANT,
-    DIRECTION,
-    GAIN,
     INVERSE,
     NO_ARM,
-    OK,
-    PROJECTED,
     RADIUS,
     ROUNDS,
-    STEP,
     THETA,
 )
+from heavytail.kernels.scores import AGE, AT, MEAN, SCORES, SQUARED, follow, rate
 
-__all__ = ["SCORES", "choose", "choose_offered", "follow", "rate", "select", "select_kept"]
-
-# Rows of a pool's scores, (SCORES, n).
-SQUARED: Final = 0  # x'P x
-MEAN: Final = 1  # x'theta, without the constant feature: it adds the same to every arm
-PRODUCT: Final = 2  # room: x'u
-AT: Final = 3  # first entry: the round the scores stand at; -1 before they were rated
-AGE: Final = 4  # first entry: updates followed since they were rated
-SCORES: Final = 5
+__all__ = [
+    "MEAN",
+    "SCORES",
+    "SQUARED",
+    "WIDE",
+    "choose",
+    "choose_offered",
+    "follow",
+    "rate",
+    "select",
+    "select_again",
+    "select_each",
+    "select_kept",
+]
 
 LIFETIME: Final = 10_000  # updates after which a pool is rated anew
+WIDE: Final = 12  # features from which laying arms out by feature costs less than it saves
 
 MARGIN: Final = 1e-9  # relative: arms this near the best are compared by the index itself
 
@@ -154,77 +154,6 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
 
 
 @jit
-def multiply(pool: Matrix, size: int, M: Matrix, row: int, scores: Matrix, into: int) -> None:
-    """scores[into] = pool[:size]' M[row, :size], four features a pass. O(n size)."""
-    whole = size - size % 4
-    for i in range(pool.shape[1]):
-        scores[into, i] = 0.0
-    for j in range(0, whole, 4):
-        a = M[row, j]
-        b = M[row, j + 1]
-        c = M[row, j + 2]
-        d = M[row, j + 3]
-        for i in range(pool.shape[1]):
-            scores[into, i] += (a * pool[j, i] + b * pool[j + 1, i]) + (
-                c * pool[j + 2, i] + d * pool[j + 3, i]
-            )
-    for j in range(whole, size):
-        a = M[row, j]
-        for i in range(pool.shape[1]):
-            scores[into, i] += a * pool[j, i]
-
-
-@jit
-def rate(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> int:
-    """Score every arm of a pool from the state alone; BAD_X where an arm is not usable. O(n d²)."""
-    size = pool.shape[0]
-    for i in range(pool.shape[1]):
-        length = 0.0
-        for j in range(size):
-            length += pool[j, i] * pool[j, i]
-        if not (length <= s[ARM_LIMIT]):
-            return BAD_X
-        scores[SQUARED, i] = 0.0
-    for j in range(M.shape[1]):
-        multiply(pool, min(j, size), M, INVERSE + j, scores, PRODUCT)
-        half = 0.5 * M[INVERSE + j, j]
-        for i in range(pool.shape[1]):
-            x = pool[j, i] if j < size else s[CONSTANT]
-            scores[SQUARED, i] += 2.0 * (scores[PRODUCT, i] + half * x) * x
-    multiply(pool, size, M, THETA, scores, MEAN)
-    return OK
-
-
-@jit
-def follow(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> None:
-    """Bring the scores over the last update, which left k, c and u in the state. O(n d)."""
-    size = pool.shape[0]
-    gain = s[GAIN]
-    step = s[STEP]
-    if gain != 0.0 or step != 0.0:
-        # The last feature or two join the pass that moves the scores, so that a plane takes that
-        # pass alone.
-        whole = (size - 1) // 2 * 2
-        last = size - 1
-        a = M[DIRECTION, whole]
-        b = M[DIRECTION, last] if last > whole else 0.0
-        constant = s[CONSTANT] * M[DIRECTION, size] if M.shape[1] > size else 0.0
-        if whole > 0:
-            multiply(pool, whole, M, DIRECTION, scores, PRODUCT)
-            for i in range(pool.shape[1]):
-                g = scores[PRODUCT, i] + (a * pool[whole, i] + b * pool[last, i])
-                scores[MEAN, i] += step * g
-                scores[SQUARED, i] -= gain * (g + constant) * (g + constant)
-        else:
-            for i in range(pool.shape[1]):
-                g = a * pool[whole, i] + b * pool[last, i]
-                scores[MEAN, i] += step * g
-                scores[SQUARED, i] -= gain * (g + constant) * (g + constant)
-    if s[PROJECTED] != 0.0:  # theta moved otherwise
-        multiply(pool, size, M, THETA, scores, MEAN)
-
-
-@jit
 def choose(s: Vector, scores: Matrix) -> int:
     """The first arm of the pool of largest index. O(n)."""
     radius = s[RADIUS]
@@ -274,3 +203,53 @@ def select_kept(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> int:
         scores[AGE, 0] = 0.0
     scores[AT, 0] = s[ROUNDS]
     return choose(s, scores)
+
+
+@jit
+def lay(arms: Matrix, rows: Matrix, pool: Matrix) -> None:
+    """Copy ``arms`` into ``rows`` and, by feature, into ``pool``. O(n d)."""
+    for i in range(arms.shape[0]):
+        for j in range(arms.shape[1]):
+            rows[i, j] = arms[i, j]
+            pool[j, i] = arms[i, j]
+
+
+@jit
+def same(arms: Matrix, rows: Matrix) -> bool:
+    """Whether the two hold the same numbers; NaN is the same as nothing. O(n d), or less."""
+    for i in range(arms.shape[0]):
+        equal = True
+        for j in range(arms.shape[1]):
+            equal = equal & (arms[i, j] == rows[i, j])
+        if not equal:
+            return False
+    return True
+
+
+@jit
+def select_again(
+    s: Vector, M: Matrix, arms: Matrix, rows: Matrix, pool: Matrix, scores: Matrix
+) -> int:
+    """What :func:`select` chooses from ``arms``; O(n d) where they are those chosen from last.
+
+    ``rows``, ``pool`` and ``scores`` are the caller's, of the size of ``arms`` and for its state
+    alone; they hold the arms chosen from last, compared entry by entry, and what is known of them.
+    """
+    if arms.shape[0] == 0:
+        return NO_ARM
+    if not same(arms, rows):
+        lay(arms, rows, pool)
+        scores[AT, 0] = -1.0
+    return select_kept(s, M, pool, scores)
+
+
+@jit
+def select_each(
+    s: Vector, M: Matrix, sets: Any, rows: Matrix, pool: Matrix, scores: Matrix, choices: IntArray
+) -> int:
+    """:func:`select_again` for every set of ``sets`` (b, n, d); -1, or the first set refused."""
+    for b in range(sets.shape[0]):
+        choices[b] = select_again(s, M, sets[b], rows, pool, scores)
+        if choices[b] < 0:
+            return b
+    return -1

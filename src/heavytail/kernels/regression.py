@@ -16,7 +16,7 @@ import numpy as np
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.huber import score
 from heavytail.kernels.jit import jit
-from heavytail.kernels.scale import NORMAL_CONSISTENCY, follow_typical
+from heavytail.kernels.scale import NORMAL_CONSISTENCY, follow_typical, stands_out, vote
 
 __all__ = ["GROUPS", "admit_rows", "learn_plain", "learn_rows", "length", "stride_of"]
 
@@ -34,7 +34,10 @@ WINDOW: Final = 9  # rows remembered, 1 / (1 - forget); infinity without forgett
 ROOM: Final = 10  # largest diagonal entry of P to which forgetting may let it grow
 FLOOR: Final = 11  # of TYPICAL
 FADE: Final = 12  # forget^GROUPS: of a group's sums, each time it takes a row
-RESPONSES: Final = 13  # the groups' sums of y / nu² begin here
+COMMON: Final = 13  # the value that more than half of y are, if any is ...
+VOTES: Final = 14  # ... and by how many votes it leads
+TELLING: Final = 15  # rows learned of another value: those that the scale is of
+RESPONSES: Final = 16  # the groups' sums of y / nu² begin here
 GROUPS: Final = 16  # means of residuals whose median corrects the intercept
 SLOTS: Final = 32  # from RESPONSES on GROUPS of them, and the rows behind begin on a cache line
 
@@ -264,7 +267,11 @@ def learn_row(S: Vector, stride: int, y: float, nu: float) -> int:
     S[INSIDE] += share * ((1.0 if abs(z) <= tau else 0.0) - S[INSIDE])
     S[ENERGY] += share * (psi * psi - S[ENERGY])
     if S[FOLLOW] == 1.0:
-        S[TYPICAL] = follow_typical(S[TYPICAL], abs(z), n, S[FLOOR])
+        if stands_out(y, S[COMMON], S[VOTES]):
+            S[TELLING] += 1.0
+            before = S[TYPICAL] if S[TYPICAL] > 0.0 else abs(z)  # 0 where all were alike so far
+            S[TYPICAL] = follow_typical(before, abs(z), S[TELLING], S[FLOOR])
+        S[COMMON], S[VOTES] = vote(y, S[COMMON], S[VOTES])
     # No row counts for more than n typical ones.
     S[RESPONSES + group] += weight * (fitted + nu * score(z, n * typical))
     advance(S, stride, step, math.sqrt(weight / growth), group, weight)

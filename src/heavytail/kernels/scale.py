@@ -2,6 +2,11 @@
 
 The running median of |residual|, kept on the log scale: one residual moves it by one step however
 large it is, and multiplying all rewards by a constant multiplies it by that constant.
+
+Where more than half of all values are one and the same (no purchase, no claim, no failure) that
+median would tell of the common value alone and everything else would look like an outlier. So the
+commonest value is followed too, by majority vote, and its residuals are left out of the scale.
+Values that never repeat have no say in this: not a bit changes for them.
 """
 
 from __future__ import annotations
@@ -17,8 +22,11 @@ __all__ = [
     "first_typical",
     "follow_quantile",
     "follow_typical",
+    "lead",
     "next_run",
     "seek_typical",
+    "stands_out",
+    "vote",
 ]
 
 NORMAL_CONSISTENCY: Final = 1.4826  # the standard deviation of a normal, in medians of its size
@@ -30,6 +38,8 @@ CAUTION: Final = 10.0  # regret at 1 and 3 was up to 1.3 times that at 10, over 
 SEEKING: Final = 64  # rounds in which a scale that is not known is sought by growing steps
 PATIENCE: Final = 3  # moves in one direction before the steps grow
 LONGEST: Final = 10  # doublings of a step
+MAJORITY: Final = 16.0  # votes by which a value leads before it is believed to be the common one
+MOST_VOTES: Final = 1000.0  # so that a majority that ends is forgotten
 UP: Final = math.exp(SLOWEST)
 DOWN: Final = math.exp(-SLOWEST)
 
@@ -84,3 +94,23 @@ def seek_typical(typical: float, size: float, t: float, run: float, floor: float
     if size > typical:
         return min(max(moved, min(leap, size)), LARGEST)
     return max(min(moved, max(leap, size)), floor)
+
+
+@jit
+def stands_out(value: float, common: float, votes: float) -> bool:
+    """Whether a value is other than the one that more than half of all values are."""
+    return value != common or votes < MAJORITY
+
+
+@jit
+def lead(agrees: bool, votes: float) -> float:
+    """The votes by which a value leads, after one more for or against it."""
+    return min(votes + 1.0, MOST_VOTES) if agrees else max(votes - 1.0, 0.0)
+
+
+@jit
+def vote(value: float, common: float, votes: float) -> tuple[float, float]:
+    """Boyer and Moore's majority vote: the candidate and the votes by which it leads. O(1)."""
+    if value != common and votes <= 0.0:
+        return value, 1.0
+    return common, lead(value == common, votes)

@@ -48,7 +48,7 @@ from heavytail.policies import batch, prior
 from heavytail.policies.decisions import Deciding
 from heavytail.policies.diagnostics import Diagnostics
 from heavytail.policies.info import Info
-from heavytail.policies.pool import Pool
+from heavytail.policies.pool import Kept, Pool
 from heavytail.tails import MomentBound
 
 __all__ = ["PackedPolicy", "Policy"]
@@ -160,8 +160,9 @@ class PackedPolicy(Policy):
     _M: FloatArray
     _nu: float = 1.0
     _late: bool = False
-    _pool: Pool | None = None  # the pool that _scores are of; kept for speed, no part of the state
-    _scores: FloatArray
+    keeps_scores: bool = False  # whether scores of arms can be kept over an update
+    _wide: bool = False  # whether plain arms are worth laying out and keeping
+    _last: Kept | None = None  # of the arms chosen from last, for speed; no part of the state
 
     def _allocate(
         self,
@@ -180,6 +181,8 @@ class PackedPolicy(Policy):
         size = self.dim if size is None else size
         ridge = check_number(f"{where}.ridge", ridge, above=0.0)
         theta_bound = check_number(f"{where}.theta_bound", theta_bound, above=0.0, infinite=True)
+        self.keeps_scores = self.rank_one and type(self).select_kernel is index.select
+        self._wide = self.keeps_scores and self.dim >= index.WIDE
         self._s = np.zeros(slots)
         self._M = np.zeros((rows(size) + extra, size))
         self._M[INVERSE : INVERSE + size] = np.eye(size) / ridge
@@ -213,20 +216,27 @@ class PackedPolicy(Policy):
         if type(arms) is Pool:
             return self._select_from(arms)
         matrix = as_arms(arms, self.dim, type(self), ".select")
-        choice: int = self.select_kernel(*self.packed, matrix)
+        choice: int
+        if self._wide:
+            kept = self._last
+            if kept is None or not kept.fits(matrix):
+                kept = self._last = Kept(matrix.shape)
+            choice = index.select_again(self._s, self._M, matrix, *kept.room)
+        else:
+            choice = self.select_kernel(*self.packed, matrix)
         if choice < 0:
             raise explain_arms(matrix, self._s[ARM_LIMIT], type(self).__name__ + ".select")
         return choice
 
     def _select_from(self, pool: Pool) -> int:
         """Choose by the pool's kept scores, where the policy's updates let them be kept."""
-        if not self.rank_one or type(self).select_kernel is not index.select:
-            return self.select(pool._rows)
-        if self._pool is not pool:
+        kept = self._last
+        if kept is None or kept.pool is not pool:
+            if not self.keeps_scores:
+                return self.select(pool._rows)
             as_arms(pool._rows, self.dim, type(self), ".select")
-            self._scores = np.full((index.SCORES, len(pool)), -1.0)
-            self._pool = pool
-        choice: int = index.select_kept(self._s, self._M, pool.by_feature, self._scores)
+            kept = self._last = Kept(pool)
+        choice: int = index.select_kept(self._s, self._M, *kept.scored)
         if choice < 0:
             raise explain_arms(pool._rows, self._s[ARM_LIMIT], type(self).__name__ + ".select")
         return choice
@@ -308,9 +318,7 @@ class PackedPolicy(Policy):
 
     @property
     def inverse_gram(self) -> FloatArray:
-        """P = V_t^-1, a copy; with an intercept, the last row and column are the constant
-        feature's.
-        """
+        """P = V_t^-1, a copy; with an intercept, the last row and column are of the constant."""
         size = self._M.shape[1]
         return self._M[INVERSE : INVERSE + size].copy()
 
@@ -340,7 +348,7 @@ class PackedPolicy(Policy):
         check_fit(type(self).__name__, arrays, mine)
         for key, array in mine.items():
             array[...] = arrays[key]
-        self._pool = None
+        self._last = None
 
 
 def check_tail(where: str, tail: object) -> MomentBound:

@@ -10,8 +10,10 @@ import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import as_rows, explain_arms
+from heavytail.kernels.index import select_each
 from heavytail.kernels.jit import specialise
 from heavytail.kernels.layout import ARM_LIMIT
+from heavytail.policies.pool import Kept
 
 if TYPE_CHECKING:
     from heavytail.policies.base import PackedPolicy
@@ -26,7 +28,11 @@ def select_many(policy: PackedPolicy, arms: Any) -> IntArray:
     choices = np.empty(batch.shape[0], dtype=np.int64)
     s = policy.packed[0]
     before = s.copy()  # a policy that draws counts its draws there
-    bad = _selector(type(policy))(policy.packed, batch, choices)
+    if policy._wide:
+        room = Kept(batch.shape[1:]).room
+        bad = select_each(policy._s, policy._M, batch, *room, choices)
+    else:
+        bad = _selector(type(policy))(policy.packed, batch, choices)
     if bad >= 0:
         s[:] = before
         raise explain_arms(batch[bad], policy.packed[0][ARM_LIMIT], f"{where}: set {bad}")

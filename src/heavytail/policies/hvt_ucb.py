@@ -15,11 +15,14 @@ from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import CONSTANT, GAIN, OK, OWN, RADIUS, ROUNDS, THETA
 from heavytail.kernels.one_pass import admit, learn, measure
 from heavytail.kernels.scale import (
+    MAJORITY,
     NORMAL_CONSISTENCY,
     first_typical,
     follow_typical,
+    lead,
     next_run,
     seek_typical,
+    stands_out,
 )
 from heavytail.policies.base import PackedPolicy, check_tail, inverse_log
 from heavytail.policies.diagnostics import Diagnostics
@@ -52,7 +55,9 @@ NEAR: Final = OWN + 19  # rounds whose residual was beyond TAIL_FROM typical siz
 FAR: Final = OWN + 20  # ... and beyond TAIL_TO: their ratio is the tail's slope
 WEIGHT: Final = OWN + 21  # sum of 1 / sigma_t²
 WEIGHT_SQUARES: Final = OWN + 22
-SLOTS: Final = OWN + 23
+VOTES: Final = OWN + 23  # rewards of exactly 0 ahead of all others
+TELLING: Final = OWN + 24  # rounds that the typical size is of: all, or those with another reward
+SLOTS: Final = OWN + 25
 
 TAIL_FROM: Final = 4.0
 TAIL_TO: Final = 16.0
@@ -99,7 +104,11 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     alpha = s[ALPHA]
     residual = reward - predict(M)
     size = abs(residual) / nu
-    typical = first_typical(s[TYPICAL], size, t, SMALLEST) if s[AUTO] == 1.0 else s[TYPICAL]
+    telling = stands_out(reward, 0.0, s[VOTES])
+    told = s[TELLING] + 1.0
+    typical = s[TYPICAL]
+    if s[AUTO] == 1.0 and telling:
+        typical = first_typical(typical, size, told, SMALLEST)
     if s[THEORY] == 1.0:
         sigma = lemma_sigma(s, t, width, nu)
         tau = threshold(s[TAU_0], leverage(width, sigma, alpha), t, s[ORDER])
@@ -116,11 +125,14 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     s[STABILITY] += psi * psi * alpha * squared * s[GAIN]  # alpha w²/(1 + w²) psi²
     s[ENERGY] += psi * psi
     note(s, size, typical, sigma)
-    if s[AUTO] == 1.0:
-        s[RUN] = next_run(s[RUN], size, typical)
-        s[TYPICAL] = seek_typical(typical, size, t, s[RUN], SMALLEST)
-    else:
-        s[TYPICAL] = follow_typical(typical, size, t, SMALLEST)
+    if telling:
+        s[TELLING] = told
+        if s[AUTO] == 1.0:
+            s[RUN] = next_run(s[RUN], size, typical)
+            s[TYPICAL] = seek_typical(typical, size, told, s[RUN], SMALLEST)
+        else:
+            s[TYPICAL] = follow_typical(typical, size, told, SMALLEST)
+    s[VOTES] = lead(reward == 0.0, s[VOTES])
     s[RADIUS] = s[RADIUS_SCALE] * current_radius(s, t)
     return OK
 
@@ -248,6 +260,7 @@ class HvtUCB(PackedPolicy):
         )
         s[RADIUS_SCALE] = check_number("HvtUCB.radius_scale", radius_scale, least=0.0)
         threshold_scale = check_number("HvtUCB.threshold_scale", threshold_scale, above=0.0)
+        s[VOTES] = MAJORITY  # a reward of exactly 0 says nothing of the scale until others are seen
         s[THEORY] = theory
         s[TYPICAL] = 1.0 / NORMAL_CONSISTENCY  # to begin with, the stated scale is believed
         if theory:

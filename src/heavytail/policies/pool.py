@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray
 from heavytail._validate import as_arms
+from heavytail.kernels import index
 
-__all__ = ["Pool"]
+__all__ = ["Kept", "Pool"]
 
 
 class Pool:
@@ -53,3 +54,29 @@ class Pool:
 
     def __repr__(self) -> str:
         return f"Pool({len(self)} arms of dimension {self._rows.shape[1]})"
+
+
+class Kept:
+    """What a policy keeps of the arms it chose from last: laid out by feature, and their scores.
+
+    Arms that come again cost O(n d). A :class:`Pool` is known by itself, a plain array by its
+    entries, compared with a copy, so that arms changed in place are seen. It is kept for speed and
+    is no part of the state: whoever sets that otherwise than by an update begins a new one.
+    """
+
+    __slots__ = ("pool", "room", "scored")
+
+    def __init__(self, arms: Pool | tuple[int, ...]) -> None:
+        """For a pool, or for plain arms of a shape (n, dim), none of them seen yet."""
+        if isinstance(arms, Pool):
+            self.pool: Pool | None = arms
+            rows, by_feature = arms._rows, arms.by_feature
+        else:
+            self.pool = None
+            rows, by_feature = np.full(arms, np.nan), np.empty(arms[::-1])
+        self.scored = (by_feature, np.full((index.SCORES, len(rows)), -1.0))
+        self.room = (rows, *self.scored)
+
+    def fits(self, arms: FloatArray) -> bool:
+        """Whether this is room of our own for ``arms``."""
+        return self.pool is None and self.room[0].shape == arms.shape

@@ -38,4 +38,4 @@ def start_from(policy: PackedPolicy, theta: Any, covariance: Any) -> None:
         )
     policy._M[THETA, :d] = start
     policy._M[INVERSE : INVERSE + d, :d] = (C + C.T) / (2.0 * policy.prior_unit)
-    policy._pool = None  # scores kept for a pool are of the old start
+    policy._last = None  # scores that were kept are of the old start

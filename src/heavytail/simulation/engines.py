@@ -18,7 +18,6 @@ import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail.environments import Block, Environment
-from heavytail.kernels import index
 from heavytail.kernels.index import SCORES, choose, choose_offered, follow, rate
 from heavytail.kernels.jit import specialise
 from heavytail.policies import PackedPolicy, Policy
@@ -72,10 +71,9 @@ def _compiled(policy: Policy, rounds: int) -> Callable[[Block, FloatArray], None
     if not isinstance(policy, PackedPolicy) or not policy.has_kernels:
         return None
     policy.reserve(rounds)
-    keeps_scores = policy.rank_one and type(policy).select_kernel is index.select
 
     def play(block: Block, regret: FloatArray) -> None:
-        if block.arms.ndim == 2 and keeps_scores:
+        if block.arms.ndim == 2 and policy.keeps_scores:
             bad = _play_pool(policy, block, regret)
         else:
             bad = _play_fresh(policy, block, regret)
