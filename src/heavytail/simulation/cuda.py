@@ -91,7 +91,7 @@ def run_trials(
         found = cuda.device_array((len(out), count))
         blocks = (count + THREADS - 1) // THREADS
         with warnings.catch_warnings():  # few trials do not fill a GPU: that is no one's mistake
-            warnings.filterwarnings("ignore", "Grid size", Warning)
+            warnings.filterwarnings("ignore", ".*Grid size", Warning)
             kernel[blocks, THREADS](*states, room, seed, first, marks, found, *setting.numbers)
         if count == trials:
             found.copy_to_host(out)
