@@ -109,9 +109,11 @@ def read_record(path: Path = RECORD) -> dict[str, Any] | None:
 
 
 def write_record(found: dict[str, Any], path: Path = RECORD) -> None:
-    """Keep it, whole or not at all."""
+    """Keep it, whole or not at all; one run a line."""
+    runs = ",\n".join(json.dumps(run) for run in found["runs"])
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(found, indent=1) + "\n")
+    made = json.dumps(found["provenance"], indent=1)
+    part.write_text(f'{{"provenance": {made},\n"runs": [\n{runs}\n]}}\n')
     os.replace(part, path)
 
 
