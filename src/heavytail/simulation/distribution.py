@@ -16,7 +16,7 @@ from heavytail.simulation.progress import Progress, progress_bar
 __all__ = ["Distribution", "checkpoints", "distribution"]
 
 QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
-CHUNK = 64  # trials a task on the CPU
+CHUNK = 64  # trials a task on the CPU, at most
 
 
 @dataclass(frozen=True)
@@ -144,16 +144,17 @@ def _on_cpu(
     s, M = state
     out = np.empty((len(kept) + cover, trials))
 
+    jobs = jobs or joblib.cpu_count()
+    chunk = min(CHUNK, -(-trials // jobs))
+
     def task(first: int) -> int:
-        part = np.empty((len(out), min(CHUNK, trials - first)))
+        part = np.empty((len(out), min(chunk, trials - first)))
         room = np.empty((setting.arms, setting.dim)), np.empty(setting.dim), np.empty(setting.dim)
         run(s, M, s.copy(), M.copy(), *room, seed, first, kept, part, setting.numbers)
         out[:, first : first + part.shape[1]] = part
         return part.shape[1]
 
-    parallel = joblib.Parallel(
-        n_jobs=jobs or joblib.cpu_count(), backend="threading", return_as="generator"
-    )
-    for done in parallel(joblib.delayed(task)(first) for first in range(0, trials, CHUNK)):
+    parallel = joblib.Parallel(n_jobs=jobs, backend="threading", return_as="generator")
+    for done in parallel(joblib.delayed(task)(first) for first in range(0, trials, chunk)):
         bar.advance(done)
     return out
