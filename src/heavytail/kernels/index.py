@@ -43,7 +43,14 @@ __all__ = [
 LIFETIME: Final = 10_000  # updates after which a pool is rated anew
 WIDE: Final = 12  # features from which laying arms out by feature costs less than it saves
 
+TIE: Final = 1e-10  # relative: indices this near are equal, so that every engine chooses alike
 MARGIN: Final = 1e-9  # relative: arms this near the best are compared by the index itself
+
+
+@jit
+def beyond(index: float) -> float:
+    """What another index must exceed to be larger by more than rounding."""
+    return index + TIE * abs(index)
 
 
 @jit
@@ -134,22 +141,22 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
             index = index_of(mean_a, 2.0 * half_a, radius)
             if index > best_index:
                 best = a
-                best_index = index
+                best_index = beyond(index)
         if may_win(mean_b, 2.0 * half_b, widened, best_index):
             index = index_of(mean_b, 2.0 * half_b, radius)
             if index > best_index:
                 best = b
-                best_index = index
+                best_index = beyond(index)
         if may_win(mean_c, 2.0 * half_c, widened, best_index):
             index = index_of(mean_c, 2.0 * half_c, radius)
             if index > best_index:
                 best = c
-                best_index = index
+                best_index = beyond(index)
         if may_win(mean_d, 2.0 * half_d, widened, best_index):
             index = index_of(mean_d, 2.0 * half_d, radius)
             if index > best_index:
                 best = d
-                best_index = index
+                best_index = beyond(index)
     return best
 
 
@@ -165,7 +172,7 @@ def choose(s: Vector, scores: Matrix) -> int:
             index = index_of(scores[MEAN, i], scores[SQUARED, i], radius)
             if index > best_index:
                 best = i
-                best_index = index
+                best_index = beyond(index)
     return best
 
 
@@ -182,7 +189,7 @@ def choose_offered(s: Vector, scores: Matrix, offered: IntArray, t: int) -> int:
             index = index_of(scores[MEAN, i], scores[SQUARED, i], radius)
             if index > best_index:
                 best = k
-                best_index = index
+                best_index = beyond(index)
     return best
 
 

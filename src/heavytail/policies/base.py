@@ -78,7 +78,10 @@ class Policy(Deciding, Stored, ABC):
 
     @abstractmethod
     def select(self, arms: ArrayLike) -> int:
-        """The index of the arm to play among ``arms``, shape (n, dim). Ties go to the first."""
+        """The index of the arm to play among ``arms``, shape (n, dim).
+
+        Ties go to the first; a policy of linear indices takes those equal to ten digits for one.
+        """
 
     @abstractmethod
     def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None:

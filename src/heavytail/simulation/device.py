@@ -24,6 +24,7 @@ TINY = 1e-290  # stands for a squared width of 0, whose reciprocal root is infin
 def substitutes(cuda: Any) -> dict[int, Any]:
     """Device versions, by the id of the kernel each stands for."""
     device: Callable[[Any], Any] = cuda.jit(device=True)
+    beyond = device(getattr(index.beyond, "py_func", index.beyond))
     root = device(_root(_reciprocal_root(cuda)))
 
     @device
@@ -59,17 +60,17 @@ def substitutes(cuda: Any) -> dict[int, Any]:
             third = value(s, M, arms, a + 2)
             fourth = value(s, M, arms, a + 3)
             if first > best_value:
-                best, best_value = a, first
+                best, best_value = a, beyond(first)
             if second > best_value:
-                best, best_value = a + 1, second
+                best, best_value = a + 1, beyond(second)
             if third > best_value:
-                best, best_value = a + 2, third
+                best, best_value = a + 2, beyond(third)
             if fourth > best_value:
-                best, best_value = a + 3, fourth
+                best, best_value = a + 3, beyond(fourth)
         for a in range(fours, count):
             last = value(s, M, arms, a)
             if last > best_value:
-                best, best_value = a, last
+                best, best_value = a, beyond(last)
         return best
 
     return {id(index.select): select}
