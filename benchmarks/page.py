@@ -73,7 +73,7 @@ def write(path: Path, report: dict[str, Any]) -> None:
     extra = path.with_name("benchmarks_gpu.txt")
     if extra.exists():
         text += (
-            "\n## GPU\n\nPrinted by `make bench-gpu` on one NVIDIA H200:\n\n"
+            "\n## GPU\n\nPrinted by `python -m benchmarks.gpu`, which `make bench-gpu` runs:\n\n"
             f"```text\n{extra.read_text().strip()}\n```\n"
         )
     path.write_text(text)
