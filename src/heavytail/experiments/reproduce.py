@@ -167,14 +167,17 @@ def table(measured: list[Measured]) -> str:
     if not measured:
         return ""
     policies = list(dict.fromkeys(key[0] for one in measured for key in one.curves))
+    widths = {policy: max(len(policy), 9) + 2 for policy in policies}
     lines = [
         "mean regret at the end",
-        f"{'setting':<16} {'variant':<8}" + "".join(f"{p:>12}" for p in policies),
+        f"{'setting':<16} {'variant':<8}" + "".join(f"{p:>{widths[p]}}" for p in policies),
     ]
     for one in measured:
         for variant in dict.fromkeys(key[1] for key in one.curves):
             cells = [
-                f"{one.final(p, variant).mean():>12.1f}" if (p, variant) in one.curves else " " * 12
+                f"{one.final(p, variant).mean():>{widths[p]}.1f}"
+                if (p, variant) in one.curves
+                else " " * widths[p]
                 for p in policies
             ]
             if any(cell.strip() for cell in cells):
