@@ -208,7 +208,7 @@ def speedup(settings: Settings, progress: Progress) -> Section:
     ]
     # In a worker: there BLAS keeps to one thread, and does not wait for a second core.
     with joblib.parallel_config("loky", inner_max_num_threads=1):
-        run = joblib.Parallel(n_jobs=2, return_as="generator", pre_dispatch=1)
+        run = joblib.Parallel(n_jobs=2, return_as="generator")
         for solver, found in zip(
             wanted, run(joblib.delayed(_solve)(s, settings, T, seed) for s in wanted), strict=True
         ):

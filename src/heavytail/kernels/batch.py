@@ -299,6 +299,43 @@ def advance(
 
 
 @jit
+def slope_plane(M: Matrix, H: Matrix, count: int, at: int, ridge: float) -> None:
+    """:func:`slope` at d = 2, its sums in registers."""
+    gradient = first_extra(2) + 2 + GRADIENT
+    theta_0 = M[at, 0]
+    theta_1 = M[at, 1]
+    g_0 = ridge * theta_0
+    g_1 = ridge * theta_1
+    for row in range(count):
+        x_0 = H[row, 0]
+        x_1 = H[row, 1]
+        psi = score(H[row, 2 + TARGET] - x_0 * theta_0 - x_1 * theta_1, H[row, 2 + TAU])
+        g_0 -= psi * x_0
+        g_1 -= psi * x_1
+    M[gradient, 0] = g_0
+    M[gradient, 1] = g_1
+
+
+@jit
+def slope(M: Matrix, H: Matrix, count: int, at: int, ridge: float) -> None:
+    """Set the gradient of Huber's loss at the theta in row ``at``. O(count d)."""
+    size = M.shape[1]
+    if size == 2:
+        slope_plane(M, H, count, at, ridge)
+        return
+    gradient = first_extra(size) + size + GRADIENT
+    for i in range(size):
+        M[gradient, i] = ridge * M[at, i]
+    for row in range(count):
+        z = H[row, size + TARGET]
+        for i in range(size):
+            z -= H[row, i] * M[at, i]
+        psi = score(z, H[row, size + TAU])
+        for i in range(size):
+            M[gradient, i] -= psi * H[row, i]
+
+
+@jit
 def descend(
     M: Matrix,
     H: Matrix,
@@ -319,15 +356,7 @@ def descend(
     for i in range(size):
         M[at, i] = 0.0
     for k in range(MOST_DESCENTS):
-        for i in range(size):
-            M[gradient, i] = ridge * M[at, i]
-        for row in range(count):
-            z = H[row, size + TARGET]
-            for i in range(size):
-                z -= H[row, i] * M[at, i]
-            psi = score(z, H[row, size + TAU])
-            for i in range(size):
-                M[gradient, i] -= psi * H[row, i]
+        slope(M, H, count, at, ridge)
         squared = 0.0
         for i in range(size):
             M[gradient, i] = M[at, i] - M[gradient, i] / lipschitz
