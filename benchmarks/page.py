@@ -19,6 +19,9 @@ HIDDEN = (
     "OFUL from Python, a pool",
 )
 
+OWN_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000")
+OTHER_MARKS = ("s", "^", "v", "D", "x", "+")  # grey, told apart by these
+
 HEAD = """# Benchmarks
 
 Written on {date} by `{command}`, which `make bench` runs. Machine: {machine}, {cores} cores, Python
@@ -97,13 +100,19 @@ def plot(path: Path, report: dict[str, Any]) -> None:
             series.setdefault(name, [float("nan")] * len(keys))
             if isinstance(value, float):
                 series[name][i] = value
-    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-    for name, values in series.items():
-        if name not in HIDDEN:
-            axes.plot(range(len(keys)), values, marker="o", label=name)
+    figure, axes = plt.subplots(figsize=(8.5, 4.6), layout="constrained")
+    shown = {name: values for name, values in series.items() if name not in HIDDEN}
+    colours = iter(OWN_COLOURS)
+    grey = iter(OTHER_MARKS)
+    for name, values in sorted(shown.items(), key=lambda item: -item[1][-1]):
+        if "UCB" in name or "OFUL" in name:
+            axes.plot(range(len(keys)), values, "o-", color=next(colours), label=name)
+        else:
+            axes.plot(range(len(keys)), values, next(grey) + "--", color="0.45", label=name)
     axes.set_yscale("log")
-    axes.set_xticks(range(len(keys)), [f"d, n = {key}" for key in keys])
-    axes.set_ylabel("microseconds a round")
-    axes.legend(fontsize="small", ncols=2)
+    axes.set_xticks(range(len(keys)), [f"({key.replace(',', ', ')})" for key in keys])
+    axes.set(xlabel="(d, n)", ylabel="microseconds a round")
+    axes.grid(alpha=0.25)
+    figure.legend(loc="outside right center", fontsize="small", frameon=False)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
