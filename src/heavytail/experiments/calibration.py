@@ -3,8 +3,8 @@
 Twenty-seven worlds of our own making (dimensions 2, 5 and 20; nine noises, symmetric and skewed,
 one with a changing scale), drawn by counters, none of which is reported elsewhere. Every candidate
 runs in all of them on the same seeds. A candidate's score in a world is its mean regret over that
-of the best candidate there. The default has the least geometric mean score; within 2 %, the least
-worst score.
+of the best candidate there. The default was chosen for the least geometric mean score; within 2 %,
+for the least worst score.
 """
 
 from __future__ import annotations
