@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import heavytail as ht
-from heavytail.simulation import coverage
+from heavytail.simulation import distribution
 
 TAIL = ht.MomentBound(1.5, 2.0)
 WORLDS = {
@@ -149,7 +149,7 @@ def test_lemma_1_covers_the_truth_in_every_round_of_every_trial():
     for noise, order in ((ht.noise.StudentT(2.1), 1.99), (ht.noise.Pareto(1.5), 1.49)):
         world = ht.LinearBandit(2, 50, noise)
         policy = ht.HvtUCB(2, tail=noise.tail(order), radius="theory", horizon=500)
-        counted = coverage(policy, world, rounds=500, trials=1000, seed=0)
+        counted = distribution(policy, world, rounds=500, trials=1000, seed=0, cover=True)
         assert counted.share == 1.0
         assert counted.at_least(0.99) > 0.995
 
@@ -158,7 +158,7 @@ def test_lemma_1_covers_the_truth_in_every_round_of_every_trial():
 def test_coverage_counts_failures_too():
     world = ht.LinearBandit(2, 20, ht.noise.Gaussian())
     tiny = ht.HvtUCB(2, tail=ht.MomentBound(2.0, 1.0), exploration=0.01)
-    counted = coverage(tiny, world, rounds=300, trials=20, seed=0)
+    counted = distribution(tiny, world, rounds=300, trials=20, seed=0, cover=True)
     assert counted.share < 0.2
     assert counted.worst.min() > 0.5
 
@@ -168,4 +168,4 @@ def test_the_empirical_radius_at_exploration_1_covers_most_trials_even_under_ske
     for noise in (ht.noise.Gaussian(), ht.noise.StudentT(2.1), ht.noise.Pareto(1.5)):
         world = ht.LinearBandit(2, 50, noise)
         policy = ht.HvtUCB(2, tail=noise.tail(1.4), exploration=1.0)
-        assert coverage(policy, world, rounds=1000, trials=60, seed=1).share > 0.7
+        assert distribution(policy, world, rounds=1000, trials=60, seed=1, cover=True).share > 0.7

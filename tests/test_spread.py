@@ -12,7 +12,7 @@ from heavytail.cli import main
 from heavytail.experiments import spread
 from heavytail.kernels.counter_world import NOISE, draw_arms, draw_theta, stream, student_t
 from heavytail.kernels.random import uniform_pair
-from heavytail.simulation import coverage, distribution
+from heavytail.simulation import distribution
 
 pytestmark = pytest.mark.compiled
 
@@ -65,7 +65,7 @@ def test_the_command_prints_and_draws(tmp_path, capsys):
 def test_a_policy_without_a_confidence_set_is_refused():
     world = ht.LinearBandit(2, arms=5, noise=ht.noise.Gaussian())
     with pytest.raises(ValueError, match="no confidence set"):
-        coverage(ht.Uniform(2), world, rounds=5, trials=2, seed=0)
+        distribution(ht.Uniform(2), world, rounds=5, trials=2, seed=0, cover=True)
     with pytest.raises(ValueError, match="was not watched"):
         distribution(ht.Uniform(2), world, rounds=5, trials=2, seed=0).share  # noqa: B018
 
@@ -73,7 +73,7 @@ def test_a_policy_without_a_confidence_set_is_refused():
 def test_the_watched_set_is_that_of_the_policy_played_by_hand():
     world = ht.LinearBandit(2, arms=5, noise=ht.noise.StudentT(2.1))
     policy = ht.HvtUCB(2, tail=world.noise.tail(1.9))  # with its intercept, which is free
-    counted = coverage(policy, world, rounds=60, trials=2, seed=3)
+    counted = distribution(policy, world, rounds=60, trials=2, seed=3, cover=True)
     for trial in range(2):
         twin, worst, regret = policy.clone(), 0.0, 0.0
         theta, arms = np.empty(2), np.empty((5, 2))
@@ -87,4 +87,6 @@ def test_the_watched_set_is_that_of_the_policy_played_by_hand():
             squared = apart @ np.linalg.inv(twin.inverse_gram[:2, :2]) @ apart
             worst = max(worst, np.sqrt(squared) / twin.radius)
             regret += (arms @ theta).max() - arms[arm] @ theta
-        np.testing.assert_allclose([counted.worst[trial], counted.regret[trial]], [worst, regret])
+        np.testing.assert_allclose(
+            [counted.worst[trial], counted.regret[-1, trial]], [worst, regret]
+        )

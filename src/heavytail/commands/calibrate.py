@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 
@@ -42,7 +41,6 @@ def run(args: argparse.Namespace) -> int:
         dims=args.dims or DIMS,
         engine=args.engine,
         jobs=args.jobs,
-        progress=True if sys.stderr.isatty() else None,
     )
     count = args.trials * len(outcome.labels) * len(outcome.worlds)
     made = (

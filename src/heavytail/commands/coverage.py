@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 __all__ = ["add_arguments", "run"]
@@ -46,7 +45,6 @@ def run(args: argparse.Namespace) -> int:
         seed=SEED if args.seed is None else args.seed,
         engine=args.engine,
         jobs=args.jobs,
-        progress=True if sys.stderr.isatty() else None,
     )
     if args.record:
         spread.write_record(found)  # before anything that could fail

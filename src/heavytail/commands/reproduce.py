@@ -59,7 +59,6 @@ def run(args: argparse.Namespace) -> int:
         policies=policy_names(args.all_policies, args.policy),
         tuned=args.tuned or TUNED,
     )
-    show = True if sys.stderr.isatty() else None
-    print(reproduce.reproduce(args.names, settings, retune=args.retune, docs=args.docs, show=show))
+    print(reproduce.reproduce(args.names, settings, retune=args.retune, docs=args.docs))
     print(f"\nThe report: {args.out / 'report.html'}")
     return 0

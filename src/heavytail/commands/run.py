@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 __all__ = ["add_arguments", "run"]
@@ -24,6 +23,6 @@ def run(args: argparse.Namespace) -> int:
 
     asked = read(args.file)
     settings = Settings(out=asked.out, trials=asked.trials, jobs=args.jobs, dask=args.dask)
-    print(run_file(asked, settings, show=True if sys.stderr.isatty() else None))
+    print(run_file(asked, settings))
     print(f"\nThe report: {asked.out / 'report.html'}")
     return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from heavytail.experiments.machine import machine, provenance
 from heavytail.experiments.protocol import build, options_of, read_tuned
 from heavytail.experiments.registry import Section, Settings, Table
 from heavytail.experiments.stats import loglog_slope
+from heavytail.experiments.store import write_text
 from heavytail.experiments.units import source_digest
 from heavytail.policies import Policy
 from heavytail.policies.build import find
@@ -220,9 +220,7 @@ def speedup(settings: Settings, progress: Progress) -> Section:
                 "source": source_digest(),
                 "provenance": provenance(),
             }
-            part = path.with_suffix(".part")
-            part.write_text(json.dumps(record, indent=1) + "\n")
-            os.replace(part, path)
+            write_text(path, json.dumps(record, indent=1) + "\n")
             progress.advance()
     return speedup_section(record)
 

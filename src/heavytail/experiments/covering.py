@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta, binom
+from scipy.stats import binom
 
 from heavytail.experiments.catalogue import Setting, setting
 from heavytail.experiments.protocol import build, options_of, read_tuned
@@ -13,6 +13,7 @@ from heavytail.experiments.registry import Section, Settings, Table
 from heavytail.experiments.store import complete
 from heavytail.experiments.units import CoverUnit
 from heavytail.policies import PackedPolicy
+from heavytail.simulation.distribution import least_share
 from heavytail.simulation.progress import Progress
 
 __all__ = ["Share", "cover_units", "covering"]
@@ -33,9 +34,7 @@ class Share:
     @property
     def least(self) -> float:
         """Clopper and Pearson's lower bound at 99 %."""
-        if self.covered == 0:
-            return 0.0
-        return float(beta.ppf(0.01, self.covered, self.trials - self.covered + 1))
+        return least_share(self.covered, self.trials)
 
     @property
     def agrees(self) -> bool:

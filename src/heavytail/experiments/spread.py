@@ -7,7 +7,6 @@ Worlds are drawn by counters, so that a trial is the same on a CPU and a GPU. Wh
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,9 +19,10 @@ from heavytail.experiments.catalogue import Setting, setting
 from heavytail.experiments.machine import machine, provenance
 from heavytail.experiments.protocol import Entry, entries, read_tuned
 from heavytail.experiments.registry import TUNED, Section, Table
+from heavytail.experiments.store import write_text
 from heavytail.policies import PackedPolicy
 from heavytail.simulation import distribution
-from heavytail.simulation.coverage import least_share
+from heavytail.simulation.distribution import least_share
 from heavytail.simulation.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -111,10 +111,8 @@ def read_record(path: Path = RECORD) -> dict[str, Any] | None:
 def write_record(found: dict[str, Any], path: Path = RECORD) -> None:
     """Keep it, whole or not at all; one run a line."""
     runs = ",\n".join(json.dumps(run) for run in found["runs"])
-    part = path.with_suffix(".part")
     made = json.dumps(found["provenance"], indent=1)
-    part.write_text(f'{{"provenance": {made},\n"runs": [\n{runs}\n]}}\n')
-    os.replace(part, path)
+    write_text(path, f'{{"provenance": {made},\n"runs": [\n{runs}\n]}}\n')
 
 
 def section(found: dict[str, Any]) -> Section:

@@ -17,7 +17,14 @@ import numpy as np
 from heavytail.experiments.units import Outcome, Work
 from heavytail.simulation.progress import Progress
 
-__all__ = ["Store", "complete"]
+__all__ = ["Store", "complete", "write_text"]
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file all or nothing."""
+    part = path.with_suffix(".part")
+    part.write_text(text)
+    os.replace(part, path)
 
 
 class Store:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from heavytail.experiments.catalogue import Setting
 from heavytail.experiments.machine import provenance
 from heavytail.experiments.protocol import Entry, build, entry_units, grid_of, options_of, weight_of
 from heavytail.experiments.registry import Settings
-from heavytail.experiments.store import complete
+from heavytail.experiments.store import complete, write_text
 from heavytail.policies.build import find
 from heavytail.simulation.progress import progress_bar
 
@@ -59,9 +58,7 @@ def _write(path: Path, record: dict[str, Any]) -> None:
         old = json.loads(path.read_text()).get("settings", {})
         for name, policies in old.items():
             record["settings"][name] = {**policies, **record["settings"].get(name, {})}
-    part = path.with_suffix(".part")
-    part.write_text(_compact(record))
-    os.replace(part, path)
+    write_text(path, _compact(record))
 
 
 def _compact(record: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 from heavytail._typing import FloatArray, IntArray
 from heavytail.environments import Environment, LinearBandit
 from heavytail.policies import PackedPolicy, Policy
-from heavytail.simulation import coverage
+from heavytail.simulation import distribution
 from heavytail.simulation.engines import episode
 from heavytail.simulation.trials import checkpoints, trial_seed
 
@@ -126,15 +126,18 @@ class CoverUnit:
 
     def run(self) -> Outcome:
         """``worst`` (trials,): the largest distance to the truth met, in radii."""
-        found = coverage(
+        found = distribution(
             self.policy,
             self.environment,
             rounds=self.rounds,
             trials=self.trials,
             seed=self.seed,
+            record=1,
+            cover=True,
             jobs=1,
             progress=False,
         )
+        assert found.worst is not None
         return {"worst": found.worst}
 
 

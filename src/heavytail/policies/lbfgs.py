@@ -29,7 +29,6 @@ def minimise(
     ‖theta(mu)‖ = bound.
     """
     size = start.shape[0]
-    # Columns of their own: a product with every third number of a row is several times slower.
     data = np.ascontiguousarray(rows[:, :size]), rows[:, size].copy(), rows[:, size + 1].copy()
     theta = _free(data, start, ridge, ridge * tolerance)
     length = float(np.linalg.norm(theta))

@@ -13,7 +13,7 @@ from heavytail.policies import PackedPolicy, Policy
 from heavytail.simulation.counter import Setting, cpu_runner, describe, start_state
 from heavytail.simulation.progress import Progress, progress_bar
 
-__all__ = ["Distribution", "checkpoints", "distribution"]
+__all__ = ["Distribution", "checkpoints", "distribution", "least_share"]
 
 QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
 CHUNK = 64  # trials a task on the CPU, at most
@@ -25,7 +25,8 @@ class Distribution:
     :func:`distribution`.
 
     ``worst`` (trials,), where the confidence set was watched, is the largest distance to the truth
-    met in a trial, in radii.
+    met in a trial, in radii: a trial is covered when ‖theta_t - theta*‖_{V_t} <= beta_t after every
+    round. An intercept is free: only theta counts.
     """
 
     name: str
@@ -53,6 +54,11 @@ class Distribution:
         if self.worst is None:
             raise ValueError("Distribution.share: the confidence set was not watched; cover=True.")
         return float(np.mean(self.worst <= 1.0))
+
+    def at_least(self, confidence: float = 0.99) -> float:
+        """A lower bound at ``confidence`` on the probability that a trial is covered."""
+        trials = self.regret.shape[1]
+        return least_share(round(self.share * trials), trials, confidence)
 
     def table(self) -> str:
         """Mean, its standard error and quantiles, one line a checkpoint."""
@@ -117,6 +123,13 @@ def distribution(
             found = _on_cpu(type(policy), state, setting, seed, trials, kept, cover, bar, jobs)
     regret = found[: len(kept)]
     return Distribution(policy.name, kept, regret, found[-1] if cover else None)
+
+
+def least_share(hits: int, trials: int, confidence: float = 0.99) -> float:
+    """A lower bound on the probability that gave ``hits`` of ``trials`` (Clopper and Pearson)."""
+    from scipy.stats import beta
+
+    return 0.0 if hits == 0 else float(beta.ppf(1.0 - confidence, hits, trials - hits + 1))
 
 
 def checkpoints(rounds: int, record: int | None) -> IntArray:
