@@ -15,6 +15,7 @@ from heavytail._typing import FloatArray
 
 __all__ = [
     "NORM_SLACK",
+    "Check",
     "as_arms",
     "as_rows",
     "as_vector",
@@ -82,6 +83,35 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
     return str(value)
+
+
+class Check:
+    """Checks arguments for one owner, whose name and the argument's stand in every refusal.
+
+    >>> class Policy: ...
+    >>> Check(Policy).number("ridge", -1.0, above=0.0)
+    Traceback (most recent call last):
+    ValueError: Policy.ridge must be a number in (0, inf); got -1.0.
+    """
+
+    def __init__(self, owner: type | str) -> None:
+        self.owner = owner if isinstance(owner, str) else owner.__name__
+
+    def number(self, name: str, value: object, **bounds: Any) -> float:
+        """As :func:`check_number`."""
+        return check_number(f"{self.owner}.{name}", value, **bounds)
+
+    def count(self, name: str, value: object, *, least: int = 1, hint: str = "") -> int:
+        """As :func:`check_count`."""
+        return check_count(f"{self.owner}.{name}", value, least=least, hint=hint)
+
+    def choice(self, name: str, value: object, choices: tuple[str, ...]) -> str:
+        """As :func:`check_choice`."""
+        return check_choice(f"{self.owner}.{name}", value, choices)
+
+    def delta(self, value: object) -> float:
+        """A failure probability."""
+        return self.number("delta", value, above=0.0, below=1.0)
 
 
 def as_arms(arms: Any, dim: int, owner: type, method: str = "") -> FloatArray:

@@ -4,26 +4,73 @@ The state of a linear-index policy is two arrays: ``s``, a vector of scalars, an
 whose first rows are vectors and whose later rows are square blocks. Two arrays make a call from
 Python cheap and saving, copying, comparing and batching trivial. The first slots are common to all
 such policies, so that one selection kernel and one episode loop serve them all; a policy's own
-slots start at ``OWN``. A policy with ``rank_one`` leaves GAIN, STEP, PROJECTED and DIRECTION as
+slots follow by name. A policy with ``rank_one`` leaves GAIN, STEP, PROJECTED and DIRECTION as
 said here after every update, 0 where nothing moved.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeVar
 
-# --- slots of s
-ROUNDS: Final = 0  # t, rounds learned so far
-RADIUS: Final = 1  # beta_t, the radius the next selection uses
-GAIN: Final = 2  # k of the last update: P <- P - k u u', u = M[DIRECTION]
-STEP: Final = 3  # c of the last update: theta <- theta + c u, before any projection
-PROJECTED: Final = 4  # 1 when the last update moved theta otherwise too: projected, or solved anew
-LOG_DET: Final = 5  # log det V_t - log det V_0
-ARM_LIMIT: Final = 6  # largest squared norm an arm may have
-THETA_BOUND: Final = 7  # S; infinity where there is no ball
-CONSTANT: Final = 8  # the constant feature appended to every arm; unused without intercept
-CLIPPED: Final = 9  # rounds whose reward was clipped or truncated
-OWN: Final = 10  # first slot of a policy's own
+Numbers = TypeVar("Numbers", bound=tuple[int, ...])
+
+
+def numbered(kind: type[Numbers], *, after: tuple[int, ...] = ()) -> Numbers:
+    """Number the fields of a NamedTuple of ints, from 0 or right behind those of ``after``.
+
+    >>> class Slots(NamedTuple):
+    ...     FIRST: int
+    ...     SECOND: int
+    >>> numbered(Slots, after=(0, 1, 2))
+    Slots(FIRST=3, SECOND=4)
+    """
+    fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    first = behind(after)
+    return kind(*range(first, first + len(fields)))
+
+
+def behind(slots: tuple[int, ...]) -> int:
+    """The first number that follows ``slots``: where a run of unnamed ones begins."""
+    return slots[-1] + 1 if slots else 0
+
+
+def slot_names(*parts: Any) -> tuple[str, ...]:
+    """The names of numbered tuples that follow each other, in the order of their numbers."""
+    numbers = [number for part in parts for number in part]
+    if numbers != list(range(len(numbers))):
+        raise ValueError(f"slots must be numbered one behind the other; got {numbers}.")
+    return tuple(name for part in parts for name in part._fields)
+
+
+class Common(NamedTuple):
+    """Slots of s that every packed policy has."""
+
+    ROUNDS: int  # t, rounds learned so far
+    RADIUS: int  # beta_t, the radius the next selection uses
+    GAIN: int  # k of the last update: P <- P - k u u', u = M[DIRECTION]
+    STEP: int  # c of the last update: theta <- theta + c u, before any projection
+    PROJECTED: int  # 1 if theta also moved off the line u: projected, or solved anew
+    LOG_DET: int  # log det V_t - log det V_0
+    ARM_LIMIT: int  # largest squared norm an arm may have
+    THETA_BOUND: int  # S; infinity where there is no ball
+    CONSTANT: int  # the constant feature appended to every arm; unused without intercept
+    CLIPPED: int  # rounds whose reward was clipped or truncated
+
+
+COMMON: Final = numbered(Common)
+(
+    ROUNDS,
+    RADIUS,
+    GAIN,
+    STEP,
+    PROJECTED,
+    LOG_DET,
+    ARM_LIMIT,
+    THETA_BOUND,
+    CONSTANT,
+    CLIPPED,
+) = COMMON
+OWN: Final = behind(COMMON)  # first slot of a policy's own
 
 # --- rows of M
 THETA: Final = 0  # the estimate

@@ -11,7 +11,7 @@ import heavytail as ht
 from heavytail import cli
 from heavytail.experiments.userfile import read
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 GOOD = """
 rounds = 300
 trials = 2

@@ -14,7 +14,7 @@ import pytest
 
 import heavytail
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 MODULES = sorted(
     name
     for _, name, _ in pkgutil.walk_packages(heavytail.__path__, "heavytail.")

@@ -9,9 +9,9 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
+from tests.control.tools import CONTROLLERS, IDENTIFIERS, T15, T21, controller, drive
 
 import heavytail as ht
-from control_tools import CONTROLLERS, IDENTIFIERS, T15, T21, controller, drive
 from heavytail import control, mdp
 
 TAIL = ht.MomentBound(order=1.5, scale=1.0)

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from tests.control.tools import IDENTIFIERS, NORMAL, T15, T21, controller, drive
 
-from control_tools import IDENTIFIERS, NORMAL, T15, T21, controller, drive
 from heavytail import control
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "randhie.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "randhie.py"
 
 
 @pytest.fixture(scope="module")

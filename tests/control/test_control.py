@@ -7,9 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy.linalg import solve_discrete_lyapunov
-
-import heavytail as ht
-from control_tools import (
+from tests.control.tools import (
     CONTROLLERS,
     IDENTIFIERS,
     NORMAL,
@@ -20,6 +18,8 @@ from control_tools import (
     controller,
     drive,
 )
+
+import heavytail as ht
 from heavytail import control
 from heavytail.control.systems import solve_riccati, spectral_radius
 from heavytail.kernels import riccati

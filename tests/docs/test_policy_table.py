@@ -11,7 +11,7 @@ import pytest
 from heavytail.cli import main
 from heavytail.policies import ALL
 
-GUIDE = Path(__file__).parent.parent / "docs" / "guide"
+GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 KEEP_ONE = {"OFUL"}  # works at 1, which is what everybody means by it
 
 
