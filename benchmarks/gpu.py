@@ -35,7 +35,7 @@ def every_one_pass_policy(trials: int = 1_024, rounds: int = 1_000) -> None:
     print(f"\n{trials} trials of {rounds} rounds on both engines")
     tail = ht.MomentBound(order=2.0, scale=4.0)  # what every policy takes
     for kind in ALL:
-        policy = ht.make(kind.name, dim=2, horizon=18_000, tail=tail, arms=50)
+        policy = ht.make_policy(kind.name, dim=2, horizon=18_000, tail=tail, arms=50)
         if not isinstance(policy, PackedPolicy) or len(policy.packed) != 2:
             continue
         run = {"rounds": rounds, "seed": 0, "record": 1}

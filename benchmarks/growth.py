@@ -48,7 +48,7 @@ def run(case: str, rounds: int, horizon: int) -> tuple[float, int]:
     for _ in range(REPEATS):
         name, options = CASES[case]
         problem = {"dim": WORLD.dim, "horizon": horizon, "tail": tail, "arms": WORLD.arms}
-        policy = ht.make(name, **problem, **options)
+        policy = ht.make_policy(name, **problem, **options)
         start = time.process_time()
         episode(policy, WORLD, np.random.SeedSequence(1), rounds, "compiled")
         spent = time.process_time() - start

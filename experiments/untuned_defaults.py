@@ -59,7 +59,7 @@ def measure(kind: type[ht.Policy], rounds: int, trials: int) -> tuple[np.ndarray
         problem = {"dim": world.dim, "horizon": rounds, "tail": world.noise.tail(order)}
         try:
             named = {
-                str(i): ht.make(kind.name, arms=ARMS, **problem, **pair)
+                str(i): ht.make_policy(kind.name, arms=ARMS, **problem, **pair)
                 for i, pair in enumerate(grid(kind))
             }
         except ValueError:  # an order that the policy refuses

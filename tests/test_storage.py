@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import zipfile
 from copy import deepcopy
@@ -10,6 +9,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 from tests.control.tools import CONTROLLERS, IDENTIFIERS, T15, T21, controller, drive
+from tests.storage_tools import rewrite
 
 import heavytail as ht
 from heavytail import control, mdp
@@ -147,14 +147,6 @@ def saved(subject, tmp_path):
     path = tmp_path / "it.npz"
     subject.save(path)
     return path
-
-
-def rewrite(path, change):
-    with np.load(path) as archive:
-        arrays = {key: archive[key] for key in archive.files}
-    header = json.loads(str(arrays.pop("header")))
-    change(header, arrays)
-    np.savez(path, header=np.array(json.dumps(header)), **arrays)
 
 
 def learned(name):

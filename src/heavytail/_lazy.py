@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-__all__ = ["lazy"]
+__all__ = ["lazy", "stub"]
+
+IMPORT = re.compile(r"^from (\.[\w.]*) import (\w+) as \2$", re.MULTILINE)
+
+
+def stub(file: str) -> dict[str, str]:
+    """The names that the ``__init__.pyi`` beside ``file`` imports, and the module of each.
+
+    So that one list serves type checkers, editors and the interpreter.
+    """
+    text = Path(file).with_name("__init__.pyi").read_text(encoding="utf-8")
+    return {name: module for module, name in IMPORT.findall(text)}
 
 
 def lazy(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
@@ -15,15 +28,17 @@ def lazy(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         package: ``__name__`` of the package.
-        where: for each name, the module that has it, or the name itself where it is a module; as
-            in an import, a leading dot is the package.
+        where: for each name, the module that has it; as in an import, a leading dot is the
+            package, and a dot alone says that the name is a module of it.
     """
 
     def load(name: str) -> Any:
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(where[name], package)
-        value = module if where[name] == f".{name}" else getattr(module, name)
+        if where[name] == ".":  # a module of the package
+            value: Any = importlib.import_module(f".{name}", package)
+        else:
+            value = getattr(importlib.import_module(where[name], package), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -22,9 +22,9 @@ def load(path: str | os.PathLike[str], *, kinds: tuple[type[Stored], ...] = ()) 
 
 
 def _policy(name: str) -> type[Stored] | None:
-    from heavytail.policies.storage import find
+    from heavytail.policies import _table
 
-    return find(name)
+    return _table.load(name) if name in _table.NAMES else None
 
 
 def _agent(name: str) -> type[Stored] | None:

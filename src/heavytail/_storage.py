@@ -1,13 +1,15 @@
 """Saving and loading whatever learns: NumPy's .npz with a JSON header, never a pickle.
 
-The header names the format's version, the class and the arguments it was built with; the arrays
-are its state, and those of its arguments that are arrays. A file is written beside its target and
-moved over it, so a crash leaves the old one whole.
+The header names the format's version, the library's, the class, the arguments it was built with
+and the slots of every packed array; the arrays are its state, and those of its arguments that are
+arrays. Slots are loaded by name, and a digest tells a file that was changed since it was written.
+A file is written beside its target and moved over it, so a crash leaves the old one whole.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
 import inspect
 import json
 import os
@@ -19,12 +21,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from heavytail._version import __version__
 from heavytail.tails import MomentBound
 
 __all__ = ["Known", "Stored", "check_fit", "of_length", "read"]
 
 FORMAT = "heavytail "  # and the noun
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)  # version 1 had no names: its slots are known by their order, see `upgrade`
 LONGEST = 2**31  # rows that an array may have; a damaged count may say anything
 PREFIX = "argument."  # of the names of saved arrays that are arguments
 
@@ -65,6 +69,25 @@ class Stored:
         """Take over what ``saved_arrays`` gave."""
         self.restore(arrays)
 
+    def slot_names(self) -> dict[str, tuple[str, ...]]:
+        """For each packed vector among ``state_arrays``, the names of its slots in order."""
+        return {}
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What it remembers, to look at: arrays by name, the slots of a packed one by theirs."""
+        names = self.slot_names()
+        return {
+            key: dict(zip(names[key], array.tolist(), strict=True))
+            if key in names
+            else array.copy()
+            for key, array in self.state_arrays().items()
+        }
+
+    def upgrade(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """The arrays of a file of version 1 as this version has them; called on a fresh object."""
+        return arrays
+
     def clone(self) -> Self:
         """An independent copy, with all that was learned."""
         twin = type(self)(**self._arguments)
@@ -80,11 +103,14 @@ class Stored:
         header = {
             "format": FORMAT + self.noun,
             "version": VERSION,
+            "library": __version__,
+            "slots": self.slot_names(),
             **_describe(self, arrays, PREFIX),
         }
         for key, array in arrays.items():
             if array.dtype.hasobject:
                 raise TypeError(f"{type(self).__name__}.save: {key!r} is an array of objects.")
+        header["digest"] = _digest(header, arrays)
         target = Path(path)
         handle, temporary = tempfile.mkstemp(
             dir=target.parent or ".", prefix=target.name, suffix=".part"
@@ -111,9 +137,16 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Stored
     not ours, is damaged, or was written by another version.
     """
     header, arrays = _open(path, tuple(known))
-    if header.get("version") != VERSION:
+    version = header.get("version")
+    if version not in READABLE:
         raise ValueError(
-            f"{path} is of format version {header.get('version')}; this heavytail reads {VERSION}."
+            f"{path} is of format version {version}, written by heavytail "
+            f"{header.get('library', 'unknown')}; this heavytail reads {READABLE}."
+        )
+    if version == VERSION and header.pop("digest", None) != _digest(header, arrays):
+        raise ValueError(
+            f"{path} was changed since it was saved: its digest does not fit. Pass a file as "
+            "save(path) wrote it."
         )
     own = {(kind.noun, kind.__name__): kind for kind in kinds}
 
@@ -133,9 +166,48 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Stored
             problem = f"{path} holds arguments that {kind.__name__} refuses: {error}"
             raise ValueError(problem) from None
 
-    found = build(header["format"].removeprefix(FORMAT), header)
-    found.resume({key: array for key, array in arrays.items() if not key.startswith(PREFIX)})
-    return found
+    subject = build(header["format"].removeprefix(FORMAT), header)
+    state = {key: array for key, array in arrays.items() if not key.startswith(PREFIX)}
+    if version == 1:
+        state = subject.upgrade(state)
+    else:
+        state = _by_name(path, subject, state, header.get("slots"))
+    subject.resume(state)
+    foreign = sorted(set(state) - set(subject.saved_arrays()))
+    if foreign:
+        raise ValueError(f"{path} holds arrays that {type(subject).__name__} has not: {foreign}.")
+    return subject
+
+
+def _by_name(
+    path: str | os.PathLike[str], subject: Stored, arrays: dict[str, Any], slots: Any
+) -> dict[str, Any]:
+    """``arrays`` with the slots of packed ones in the order that ``subject`` has them in."""
+    wanted = subject.slot_names()
+    if not isinstance(slots, dict) or set(slots) != set(wanted):
+        raise ValueError(f"{path} does not name the slots of {sorted(wanted)}.")
+    ordered = dict(arrays)
+    for key, names in wanted.items():
+        saved = slots[key]
+        missing, foreign = sorted(set(names) - set(saved)), sorted(set(saved) - set(names))
+        if missing or foreign or len(saved) != len(names):
+            raise ValueError(
+                f"{path} does not fit this version of {type(subject).__name__}: of its slots "
+                f"{missing or 'none'} are missing and {foreign or 'none'} are unknown here."
+            )
+        if key in arrays and arrays[key].shape == (len(names),):
+            ordered[key] = arrays[key][[saved.index(name) for name in names]]
+    return ordered
+
+
+def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
+    """Of everything in a file; it tells accidents, not forgeries."""
+    digest = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16)
+    for key in sorted(arrays):
+        array = np.ascontiguousarray(arrays[key])
+        digest.update(f"{key}:{array.dtype.str}:{array.shape};".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def check_fit(

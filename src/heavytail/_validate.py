@@ -113,6 +113,10 @@ class Check:
         """A failure probability."""
         return self.number("delta", value, above=0.0, below=1.0)
 
+    def log_inverse(self, delta: object) -> float:
+        """log(1/delta) of a failure probability."""
+        return math.log(1.0 / self.delta(delta))
+
 
 def as_arms(arms: Any, dim: int, owner: type, method: str = "") -> FloatArray:
     """``arms`` as a contiguous float64 (n, dim) array, the same object where it already is one.

@@ -1,25 +1,4 @@
 """``ht.noise``: see :mod:`heavytail.environments.noise`."""
 
-from heavytail.environments.noise import (
-    Fisk,
-    Gaussian,
-    LogNormal,
-    Lomax,
-    Noise,
-    Pareto,
-    Scaled,
-    Stable,
-    StudentT,
-)
-
-__all__ = [
-    "Fisk",
-    "Gaussian",
-    "LogNormal",
-    "Lomax",
-    "Noise",
-    "Pareto",
-    "Scaled",
-    "Stable",
-    "StudentT",
-]
+from heavytail.environments.noise import *  # noqa: F403
+from heavytail.environments.noise import __all__ as __all__

@@ -10,9 +10,9 @@ import pytest
 import heavytail as ht
 from heavytail.cli import main
 from heavytail.experiments import spread
-from heavytail.kernels.counter_world import NOISE, draw_arms, draw_theta, stream, student_t
 from heavytail.kernels.random import uniform_pair
 from heavytail.simulation import distribution
+from heavytail.simulation.counter_world import NOISE, draw_arms, draw_theta, stream, student_t
 
 pytestmark = pytest.mark.compiled
 

@@ -108,7 +108,7 @@ def test_the_documented_policy_passes_the_checks_and_gets_into_the_figures(
     (tmp_path / "winsor.py").write_text(documented("developer/new_policy.md", "python"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    policy = ht.make("winsor:Winsor", dim=3, tail=ht.MomentBound(1.5, 1.0))
+    policy = ht.make_policy("winsor:Winsor", dim=3, tail=ht.MomentBound(1.5, 1.0))
     ht.checks.check_policy(policy)
     small = ["--trials", "2", "--rounds", "200", "--jobs", "1", "--out", "out"]
     assert cli.main(["reproduce", "student", "--policy", "winsor:Winsor", *small]) == 0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import heavytail as ht
-from heavytail.kernels.robust_mean import catoni_level, group_of, median_of_means
+from heavytail.policies.robust_ucb import catoni_level, group_of, median_of_means
 
 TAIL = ht.MomentBound(order=2.0, scale=1.0)
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
@@ -65,7 +65,7 @@ def test_epsilon_greedy_plays_any_arm_in_the_stated_share_of_rounds() -> None:
 @pytest.mark.parametrize("name", ["LinTS", "EpsilonGreedy"])
 def test_the_same_seed_makes_the_same_choices_and_another_makes_others(name: str) -> None:
     def choices(seed: int) -> list[int]:
-        policy = ht.make(name, dim=2, tail=TAIL, seed=seed, radius_scale=1.0)
+        policy = ht.make_policy(name, dim=2, tail=TAIL, seed=seed, radius_scale=1.0)
         out = []
         for t in range(50):
             out.append(policy.select(ARMS))

@@ -151,7 +151,7 @@ def test_a_policy_that_repeats_pulls_decides_one_at_a_time():
     kinds = [kind for kind in ALL if kind.info.repeats]
     assert kinds
     for kind in kinds:
-        p = ht.make(kind.name, dim=3, tail=TAIL, horizon=10_000, arms=3)
+        p = ht.make_policy(kind.name, dim=3, tail=TAIL, horizon=10_000, arms=3)
         decision = p.decide(np.eye(3))
         with pytest.raises(ValueError, match="see each reward"):
             p.decide(np.eye(3))
@@ -182,7 +182,7 @@ def test_the_randomised_policies_are_those_with_a_key():
 @pytest.mark.parametrize("name", RANDOMISED)
 def test_decisions_without_rewards_between_them_are_drawn_anew(name, tmp_path):
     options = {} if name == "Uniform" else {"radius_scale": 1.0}
-    p = ht.make(name, dim=3, tail=TAIL, **options)
+    p = ht.make_policy(name, dim=3, tail=TAIL, **options)
     shown = np.vstack([np.eye(3), -np.eye(3)])
     counts = np.bincount([p.decide(shown).arm for _ in range(300)], minlength=6)
     # Before any reward every draw is symmetric: each arm's share is 1/6, within 4 deviations.

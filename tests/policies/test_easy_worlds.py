@@ -19,7 +19,7 @@ def test_it_beats_uniform_by_three_times_untuned(name: str) -> None:
     noise = ht.noise.Gaussian(0.5) if name in LIGHT else ht.noise.StudentT(3.0)
     world = ht.LinearBandit(2, arms=10, noise=noise)
     rounds = 8000 if name in LONG else 600 if name in SHORT else 2000
-    policy = ht.make(name, dim=2, horizon=rounds, tail=noise.tail(2.0), arms=10)
+    policy = ht.make_policy(name, dim=2, horizon=rounds, tail=noise.tail(2.0), arms=10)
     assert world.broken_needs(policy, rounds) == []
     results = ht.simulate(
         [policy, ht.Uniform(2)], world, rounds=rounds, trials=20, seed=2718, record=1

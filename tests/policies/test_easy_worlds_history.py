@@ -33,6 +33,8 @@ def test_each_beats_chance_threefold_where_its_assumptions_hold(
 ) -> None:
     noise, order = setting
     world = ht.LinearBandit(2, arms=ARMS, noise=noise)
-    policy = ht.make(name, dim=2, horizon=ROUNDS, tail=noise.tail(order), arms=ARMS, **options)
+    policy = ht.make_policy(
+        name, dim=2, horizon=ROUNDS, tail=noise.tail(order), arms=ARMS, **options
+    )
     mine, chance = regret(policy, world), regret(ht.Uniform(2), world)
     assert 3.0 * mine <= chance, f"{mine:.0f} against {chance:.0f}"

@@ -23,7 +23,7 @@ REPEATING: dict[str, Any] = {
 
 
 def build(name: str, **options: Any) -> Any:
-    return ht.make(
+    return ht.make_policy(
         name.removeprefix("Sup"),
         dim=2,
         horizon=5000,
@@ -128,7 +128,7 @@ def test_a_refused_reward_leaves_an_epoch_as_it_was(name: str) -> None:
 @pytest.mark.parametrize("name", REPEATING)
 def test_a_horizon_too_short_for_one_epoch_names_the_smallest_that_works(name: str) -> None:
     def make(horizon: int) -> Any:
-        return ht.make(name.removeprefix("Sup"), dim=2, horizon=horizon, tail=TAIL, arms=4)
+        return ht.make_policy(name.removeprefix("Sup"), dim=2, horizon=horizon, tail=TAIL, arms=4)
 
     with pytest.raises(ValueError, match=r"smallest horizon that works is (\d+)") as caught:
         make(3)

@@ -9,7 +9,6 @@ import pytest
 
 import heavytail as ht
 from heavytail.kernels.jit import compiled
-from heavytail.policies import hvt_ucb
 
 TAIL = ht.MomentBound(order=1.5, scale=1.0)
 
@@ -119,7 +118,7 @@ def test_a_bad_prior_is_refused(theta, covariance, message):
 
 
 def test_a_policy_with_many_matrices_takes_no_prior():
-    menu = ht.make("MENU", dim=2, tail=TAIL, horizon=10_000)
+    menu = ht.make_policy("MENU", dim=2, tail=TAIL, horizon=10_000)
     with pytest.raises(ValueError, match="no single Gram matrix"):
         menu.start_from([0.0, 0.0], np.eye(2))
 
@@ -136,4 +135,4 @@ def test_rewards_that_are_mostly_nothing_do_not_collapse_the_scale(tail):
 def test_rewards_that_are_never_nothing_are_all_counted(tail):
     rewards = np.random.default_rng(6).standard_t(2.0, 300)
     policy = fed(ht.HvtUCB(2, tail=tail), rewards)
-    assert policy._s[hvt_ucb.TELLING] == 300.0
+    assert policy.state["scalars"]["telling"] == 300.0

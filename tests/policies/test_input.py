@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 
 import numpy as np
 import pytest
+from tests.storage_tools import rewrite
 
 import heavytail as ht
 
@@ -121,15 +121,6 @@ def saved(tmp_path):
     path = tmp_path / "policy.npz"
     policy.save(path)
     return path
-
-
-def rewrite(path, change):
-    """Save the file again with its header changed."""
-    with np.load(path) as archive:
-        arrays = dict(archive)
-    header = json.loads(str(arrays.pop("header")))
-    change(header, arrays)
-    np.savez(path, header=np.array(json.dumps(header)), **arrays)
 
 
 def test_a_truncated_file_is_refused_at_every_length(saved):

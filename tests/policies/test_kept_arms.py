@@ -19,7 +19,7 @@ KEEPING = [kind for kind in ALL if issubclass(kind, PackedPolicy) and kind.rank_
 
 
 def build(kind: type[PackedPolicy]) -> PackedPolicy:
-    policy = ht.make(kind.name, dim=DIM, horizon=10_000, tail=TAIL, arms=9)
+    policy = ht.make_policy(kind.name, dim=DIM, horizon=10_000, tail=TAIL, arms=9)
     assert isinstance(policy, PackedPolicy)
     assert policy.keeps_scores
     return policy

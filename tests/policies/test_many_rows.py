@@ -15,7 +15,7 @@ TAIL = ht.MomentBound(order=2.0, scale=1.0)
 
 
 def build(kind: type[PackedPolicy]) -> PackedPolicy:
-    policy = ht.make(kind.name, dim=3, horizon=2000, tail=TAIL, arms=12)
+    policy = ht.make_policy(kind.name, dim=3, horizon=2000, tail=TAIL, arms=12)
     assert isinstance(policy, PackedPolicy)
     return policy
 

@@ -12,12 +12,14 @@ import pytest
 
 import heavytail as ht
 from heavytail._typing import FloatArray
-from heavytail.kernels import batch, lazy_huber, quadratic
-from heavytail.kernels.adaptive import ROOT, STEEP, TAU_0
-from heavytail.kernels.groups import STAGE
+from heavytail.kernels import m_estimate as batch
+from heavytail.kernels import quadratic
 from heavytail.kernels.layout import ROUNDS, THETA, rows
-from heavytail.policies.btc import GROUPS
-from heavytail.policies.lbfgs import minimise
+from heavytail.policies import heavy_oful as lazy_huber
+from heavytail.policies._lbfgs import minimise
+from heavytail.policies.btc import STAGE
+from heavytail.policies.btc import S as BTC_SLOTS
+from heavytail.policies.core.adaptive import ADAPTIVE
 
 SOLVERS = ("lazy", "newton", "gd", "lbfgs")
 TAIL = ht.MomentBound(order=1.5, scale=1.0)
@@ -72,7 +74,7 @@ def test_all_four_solvers_find_the_minimiser_over_the_ball(
 ) -> None:
     ridge, rounds = 0.5, 60
     H = hard_problem(0, dim, tau, rounds)
-    lazy, warm, cold, s = state(dim, ridge), state(dim, ridge), state(dim, ridge), np.zeros(20)
+    lazy, warm, cold, s = state(dim, ridge), state(dim, ridge), state(dim, ridge), np.zeros(40)
     for count in range(1, rounds + 1):
         kept = H[:count, : dim + 2]
         lazy_huber.fit(s, lazy, H, count, ridge, bound)
@@ -146,7 +148,7 @@ def test_a_step_too_long_is_cut_where_the_loss_stops_falling(smooth: bool) -> No
 
 def test_the_lazy_fit_can_be_built_anew_at_any_round() -> None:
     H = hard_problem(2, 2, 0.5, 100)
-    lazy, warm, s = state(2, 0.5), state(2, 0.5), np.zeros(20)
+    lazy, warm, s = state(2, 0.5), state(2, 0.5), np.zeros(40)
     for count in range(1, 101):
         lazy_huber.fit(s, lazy, H, count, 0.5, 1.0)
         if count % 13 == 0:  # as its safeguard does
@@ -158,7 +160,7 @@ def test_the_lazy_fit_can_be_built_anew_at_any_round() -> None:
 @pytest.mark.compiled
 def test_the_lazy_fit_stays_exact_over_thousands_of_rounds() -> None:
     H = hard_problem(4, 3, 0.5, 3000)
-    lazy, warm, s = state(3, 1.0), state(3, 1.0), np.zeros(20)
+    lazy, warm, s = state(3, 1.0), state(3, 1.0), np.zeros(40)
     for count in range(1, 3001):
         lazy_huber.fit(s, lazy, H, count, 1.0, 1.0)
         if count % 500 == 0:
@@ -217,9 +219,9 @@ def test_heavy_oful_has_the_published_constants() -> None:
     )
     assert policy.radius == pytest.approx(math.sqrt(2.0))
     s = policy._s
-    assert s[STEEP] == pytest.approx(27.2, abs=0.05)  # 1 / c_0
-    assert s[ROOT] == pytest.approx(2.15, abs=0.005)
-    assert s[TAU_0] == pytest.approx(1.50, abs=0.005)
+    assert s[ADAPTIVE.STEEP] == pytest.approx(27.2, abs=0.05)  # 1 / c_0
+    assert s[ADAPTIVE.ROOT] == pytest.approx(2.15, abs=0.005)
+    assert s[ADAPTIVE.TAU_0] == pytest.approx(1.50, abs=0.005)
     s[ROUNDS] = 17_999
     policy.reserve(1)
     policy._H[:17_999, 3] = 1.0
@@ -230,9 +232,9 @@ def test_heavy_oful_has_the_published_constants() -> None:
 def test_sigma_has_both_lower_bounds() -> None:
     policy = ht.HeavyOFUL(2, horizon=18_000, tail=ht.MomentBound(1.99, 1e-9), ridge=1.0)
     policy.update([1e-3, 0.0], 0.0)  # width 1e-3: the root rules
-    assert policy.sigma == pytest.approx(policy._s[ROOT] * math.sqrt(1e-3), rel=1e-12)
+    assert policy.sigma == pytest.approx(policy._s[ADAPTIVE.ROOT] * math.sqrt(1e-3), rel=1e-12)
     policy.update([0.0, 1.0], 0.0)  # width 1: the steep one does
-    assert policy.sigma == pytest.approx(policy._s[STEEP], rel=1e-12)
+    assert policy.sigma == pytest.approx(policy._s[ADAPTIVE.STEEP], rel=1e-12)
 
 
 def test_ada_oful_refuses_another_order_and_says_why() -> None:
@@ -292,7 +294,7 @@ def test_btc_learns_in_the_stage_that_explores() -> None:
     for _ in range(300):
         arm = policy.select(arms)
         policy.update(arms[arm], float(arms[arm, 0] + 0.1 * world.standard_normal()))
-    samples = policy._H[: int(policy._s[GROUPS]), 2 + STAGE]
+    samples = policy._H[: int(policy._s[BTC_SLOTS.GROUPS]), 2 + STAGE]
     assert set(samples) >= {0.0, 1.0}
     assert policy.rounds == 300 > policy.kept - 1
 

@@ -40,7 +40,7 @@ def test_crtm_by_least_squares_without_truncation_is_ridge_regression() -> None:
 
 def test_crtm_by_least_squares_is_ridge_regression_on_the_rewards_it_kept() -> None:
     policy = ht.CRTM(3, horizon=200, tail=TAIL, form="least squares", threshold_scale=0.05)
-    level = policy._s[ht.policies.crtm.LEVEL]
+    level = policy.state["scalars"]["level"]
     X, y = play(policy, rounds=200)
     P, kept = np.eye(3), y.copy()
     for i, x in enumerate(X):
@@ -82,7 +82,7 @@ def test_crtms_constants_are_the_known_ones_at_order_two() -> None:
     )
     A, ell = d * math.log(1 + T / (2 * d)), math.log(4 * T / delta)
     assert policy.radius == pytest.approx(math.sqrt(896 * u * ell * A + 2 + 48 * A))
-    assert policy._s[ht.policies.crtm.LEVEL] == pytest.approx(2 * math.sqrt(A * u / ell))
+    assert policy.state["scalars"]["level"] == pytest.approx(2 * math.sqrt(A * u / ell))
 
 
 def test_truncation_bounds_what_one_reward_can_do() -> None:

@@ -27,7 +27,7 @@ run = dict(rounds=25, seed=4, record=3)
 world = ht.LinearBandit(2, arms=6, noise=ht.noise.StudentT(1.7))
 played = []
 for kind in ALL:
-    policy = ht.make(kind.name, dim=2, horizon=20000, tail=tail, arms=6)
+    policy = ht.make_policy(kind.name, dim=2, horizon=20000, tail=tail, arms=6)
     if isinstance(policy, PackedPolicy) and len(policy.packed) == 2:
         cpu = distribution(policy, world, trials=3, engine="compiled", **run)
         gpu = distribution(policy, world, trials=3, engine="cuda", **run)

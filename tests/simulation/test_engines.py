@@ -23,7 +23,7 @@ TAIL = ht.MomentBound(order=1.5, scale=1.0)
 
 
 def build(kind: type[PackedPolicy], **options: object) -> PackedPolicy:
-    policy = ht.make(kind.name, dim=3, horizon=10_000, tail=TAIL, arms=12, **options)
+    policy = ht.make_policy(kind.name, dim=3, horizon=10_000, tail=TAIL, arms=12, **options)
     assert isinstance(policy, PackedPolicy)
     return policy
 
@@ -69,7 +69,7 @@ def test_scores_kept_for_ten_thousand_rounds_are_the_scores() -> None:
     rate(s, M, pool, kept)
     for t in range(10_000):
         x = np.ascontiguousarray(pool[:, t % 20])
-        type(policy).update_kernel(s, M, x, float(x.sum() + rng.standard_t(1.7)), 1.0)
+        policy.update_kernel(s, M, x, float(x.sum() + rng.standard_t(1.7)), 1.0)
         follow(s, M, pool, kept)
     rate(s, M, pool, fresh)
     np.testing.assert_allclose(kept[SQUARED], fresh[SQUARED], rtol=1e-9)

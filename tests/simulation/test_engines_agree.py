@@ -36,7 +36,7 @@ def test_the_compiled_engine_agrees_with_the_reference(case: str, world: str) ->
     seed, rounds = np.random.SeedSequence(3), 700
     runs = []
     for engine in ("compiled", "reference"):
-        policy = ht.make(name, dim=2, horizon=1000, tail=TAIL, arms=6, **options)
+        policy = ht.make_policy(name, dim=2, horizon=1000, tail=TAIL, arms=6, **options)
         regret, _ = episode(policy, WORLDS[world], seed, rounds, engine)
         runs.append((regret, policy.state_arrays()))
     np.testing.assert_array_equal(runs[0][0], runs[1][0])

@@ -20,7 +20,7 @@ def world(noise: Any = T_1_7, **options: Any) -> ht.LinearBandit:
 
 
 def build(name: str, tail: ht.MomentBound = TAIL) -> ht.Policy:
-    return ht.make(name, dim=2, horizon=2000, tail=tail, arms=4)
+    return ht.make_policy(name, dim=2, horizon=2000, tail=tail, arms=4)
 
 
 BROKEN = {

@@ -19,7 +19,7 @@ names, rounds = json.loads(sys.argv[1]), int(sys.argv[2])
 noise = ht.noise.StudentT(2.1)
 world = ht.LinearBandit(3, 8, noise)
 tail = noise.tail(2.0)
-policies = {n: ht.make(n, dim=3, horizon=rounds, tail=tail, arms=8) for n in names}
+policies = {n: ht.make_policy(n, dim=3, horizon=rounds, tail=tail, arms=8) for n in names}
 results = ht.simulate(policies, world, rounds=rounds, trials=1, seed=4, jobs=1)
 print(json.dumps({"compiled": compiled(), **{n: results[n].regret[0].tolist() for n in names}}))
 """

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from heavytail._load import load
 from heavytail._typing import FloatArray
 from heavytail.checks.battery import CheckFailed, require
-from heavytail.policies import Policy, load
+from heavytail.policies import Policy
 
 __all__ = ["POLICY_CHECKS"]
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from heavytail._storage import Stored, check_fit, of_length
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import check_count, check_number
+from heavytail._validate import Check, check_count, check_number
 from heavytail.control.estimate import (
     CLIP,
     EXPLORATION,
@@ -36,10 +36,10 @@ from heavytail.control.estimate import (
     observe,
     spread,
 )
-from heavytail.kernels.batch import extra_rows, newton
 from heavytail.kernels.layout import ARM_LIMIT, CLIPPED, INVERSE, LOG_DET, RADIUS, ROUNDS, rows
+from heavytail.kernels.m_estimate import extra_rows, newton
 from heavytail.kernels.scale import NORMAL_CONSISTENCY
-from heavytail.policies.base import UNBOUNDED, inverse_log
+from heavytail.policies.core.base import UNBOUNDED
 
 __all__ = ["BatchHuberIdentifier", "Identifier", "RidgeIdentifier", "SystemIdentifier"]
 
@@ -81,7 +81,7 @@ class Identifier(Stored, ABC):
         bound = check_number(f"{where}.theta_bound", theta_bound, above=0.0)
         s[EXPLORATION] = check_number(f"{where}.exploration", exploration, least=0.0)
         s[PRIOR] = s[RIDGE] * bound**2 / s[SCALE] ** 2
-        s[LOG_INVERSE_DELTA] = inverse_log(where, delta)
+        s[LOG_INVERSE_DELTA] = Check(where).log_inverse(delta)
         s[RADIUS] = current_radius(s, self.n)
 
     @property
@@ -309,7 +309,7 @@ class RidgeIdentifier(Identifier):
         self._allocate(n, d, 1.0, math.inf, ridge)
         bound = check_number("RidgeIdentifier.noise_bound", noise_bound, above=0.0)
         self._s[NOISE_BOUND] = self.n * bound
-        self._s[LOG_INVERSE_DELTA] = inverse_log("RidgeIdentifier", delta)
+        self._s[LOG_INVERSE_DELTA] = Check("RidgeIdentifier").log_inverse(delta)
         size = check_number("RidgeIdentifier.theta_bound", theta_bound, above=0.0)
         self._s[PRIOR_ROOT] = math.sqrt(ridge) * size
         self._s[RADIUS] = current_radius(self._s, self.n)

@@ -21,7 +21,7 @@ from typing import Any
 
 from heavytail.experiments.catalogue import Setting
 from heavytail.experiments.units import Unit, chunks
-from heavytail.policies import ALL, Policy, make
+from heavytail.policies import ALL, Policy, make_policy
 from heavytail.policies.build import find
 from heavytail.tails import MomentBound
 
@@ -94,7 +94,9 @@ def weight_of(name: str) -> int:
 def build(name: str, setting: Setting, rounds: int, **options: Any) -> Policy:
     """The policy for a setting."""
     tail = told(name, setting)
-    return make(name, dim=setting.dim, horizon=rounds, tail=tail, arms=setting.arms, **options)
+    return make_policy(
+        name, dim=setting.dim, horizon=rounds, tail=tail, arms=setting.arms, **options
+    )
 
 
 def told(name: str, setting: Setting) -> MomentBound:

@@ -20,7 +20,7 @@ from heavytail.environments import noise as noises
 from heavytail.environments.noise import Noise, Scaled
 from heavytail.experiments.catalogue import Setting
 from heavytail.experiments.protocol import Entry, told
-from heavytail.policies import Policy, make
+from heavytail.policies import Policy, make_policy
 from heavytail.policies.build import find
 
 __all__ = ["Asked", "Choice", "read"]
@@ -43,7 +43,7 @@ class Choice:
         """The policy in a world."""
         tail = told(self.policy, world)
         options = {**self.options, **more}
-        return make(
+        return make_policy(
             self.policy, dim=world.dim, horizon=rounds, tail=tail, arms=world.arms, **options
         )
 

@@ -8,7 +8,7 @@ to it, and every reward counts for the arm meant. Selection reads the state and 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels import index
@@ -17,6 +17,7 @@ from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
     ARM_LIMIT,
     BAD_X,
+    COMMON,
     FEATURE,
     GAIN,
     INVERSE,
@@ -24,15 +25,12 @@ from heavytail.kernels.layout import (
     NO_ARM,
     OK,
     OVERFLOW,
-    OWN,
     ROUNDS,
+    numbered,
 )
 
 __all__ = [
-    "EPOCHS",
-    "OWN_EPOCH",
-    "PULLS",
-    "REPEATS",
+    "EPOCH",
     "absorb",
     "credit",
     "end_epoch",
@@ -44,10 +42,16 @@ __all__ = [
     "select",
 ]
 
-REPEATS: Final = OWN  # pulls of an epoch
-PULLS: Final = OWN + 1  # pulls of the running epoch that were learned
-EPOCHS: Final = OWN + 2  # epochs completed
-OWN_EPOCH: Final = OWN + 3  # first slot of a policy's own
+
+class Epoch(NamedTuple):
+    """Slots of s that all of them have."""
+
+    REPEATS: int  # pulls of an epoch
+    PULLS: int  # pulls of the running epoch that were learned
+    EPOCHS: int  # epochs completed
+
+
+EPOCH: Final = numbered(Epoch, after=COMMON)
 
 LARGEST_SUM: Final = 1e140  # of rewards times features: its square must stay finite
 
@@ -87,7 +91,7 @@ def nearest(s: Vector, M: Matrix, arms: Matrix) -> int:
 @jit
 def select(s: Vector, M: Matrix, arms: Matrix) -> int:
     """By the linear index when an epoch begins; inside it, the arm meant or the nearest to it."""
-    if s[PULLS] > 0.0:
+    if s[EPOCH.PULLS] > 0.0:
         return nearest(s, M, arms)
     return _index_select(s, M, arms)
 
@@ -95,11 +99,11 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
 @jit
 def lay_meant(s: Vector, M: Matrix, x: Vector) -> None:
     """At an epoch's first pull, remember the arm played as the one meant; count the pull."""
-    if s[PULLS] == 0.0:
+    if s[EPOCH.PULLS] == 0.0:
         row = meant_row(M)
         for j in range(x.shape[0]):
             M[row, j] = x[j]
-    s[PULLS] += 1.0
+    s[EPOCH.PULLS] += 1.0
     s[ROUNDS] += 1.0
 
 
@@ -110,7 +114,7 @@ def measure_meant(s: Vector, M: Matrix, x: Vector) -> float:
     """
     row = meant_row(M)
     for j in range(M.shape[1]):
-        M[FEATURE, j] = x[j] if s[PULLS] == 0.0 else M[row, j]
+        M[FEATURE, j] = x[j] if s[EPOCH.PULLS] == 0.0 else M[row, j]
     return transform(M)
 
 
@@ -120,7 +124,7 @@ def credit(s: Vector, M: Matrix, x: Vector, row: int, reward: float) -> int:
     large. ``x`` is the arm meant where the epoch has just begun.
     """
     meant = meant_row(M)
-    begins = s[PULLS] == 0.0
+    begins = s[EPOCH.PULLS] == 0.0
     for j in range(M.shape[1]):
         feature = x[j] if begins else M[meant, j]
         if not (abs(M[row, j] + reward * feature) <= LARGEST_SUM):
@@ -142,8 +146,8 @@ def absorb(s: Vector, M: Matrix, squared: float) -> None:
 @jit
 def end_epoch(s: Vector) -> None:
     """The epoch's last pull is learned: the next selection chooses anew."""
-    s[PULLS] = 0.0
-    s[EPOCHS] += 1.0
+    s[EPOCH.PULLS] = 0.0
+    s[EPOCH.EPOCHS] += 1.0
 
 
 @jit

@@ -1,4 +1,5 @@
 """Choosing by estimates made for each arm: the largest index, or stage by stage (the Sup wrapper).
+Indices, and widths, equal to ten digits tie, and the first arm has it.
 
 A stage learns from its own explorations alone. Its inverse Gram matrix A^-1 lies in the rows P.. of
 M. A policy brings two kernels, both for the arm in FEATURE: ``width(s, M, stage)``, which leaves
@@ -13,10 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 from heavytail._typing import Matrix, Vector
+from heavytail.kernels.index import beyond
 from heavytail.kernels.jit import jit, specialise
 from heavytail.kernels.layout import FEATURE, NO_ARM, SCRATCH
 
-__all__ = ["absorb", "chooser", "learning_stage", "squared_width"]
+__all__ = ["absorb", "choosers", "learning_stage", "squared_width"]
 
 
 @jit
@@ -77,7 +79,7 @@ def choose_largest(s: Vector, M: Matrix, R: Matrix, arms: Matrix) -> int:
         lay_arm(M, arms, i)
         index = width(s, M, 0)
         index += mean(s, M, R, 0)
-        if index > best_index or best < 0:
+        if index > beyond(best_index) or best < 0:
             best = i
             best_index = index
     return best
@@ -100,6 +102,8 @@ def choose_by_stages(
 ) -> int:
     """Template: the Sup wrapper. Refine among the arms that survive, until one is worth exploring
     or none is wider than ``finest``.
+
+    ``bests`` is the first of ``stages`` slots of s that are room for the best index of each stage.
     """
     for g in range(stages):
         best = NO_ARM
@@ -111,10 +115,10 @@ def choose_by_stages(
             if survives(s, M, R, g, bests):
                 w = width(s, M, g)
                 index = w + mean(s, M, R, g)
-                if index > best_index or best < 0:
+                if index > beyond(best_index) or best < 0:
                     best = i
                     best_index = index
-                if w > most:
+                if w > beyond(most) or widest < 0:
                     widest = i
                     most = w
         if too_wide(most, g, finest):
@@ -125,39 +129,24 @@ def choose_by_stages(
     return NO_ARM
 
 
-def choose(
-    s: Vector, M: Matrix, R: Matrix, arms: Matrix, stages: int, finest: float, bests: int
-) -> int:
-    """Template: by the largest index where there is one stage, else by the Sup wrapper.
-
-    ``bests`` is the first of ``stages`` slots of s that are room for the best index of each stage.
-    """
-    if stages == 1:
-        return choose_largest(s, M, R, arms)
-    return choose_by_stages(s, M, R, arms, stages, finest, bests)
-
-
 def first_too_wide(s: Vector, M: Matrix, stages: int, finest: float) -> int:
     """Template: the stage that learns from the arm in FEATURE, the first that it is too wide for;
-    -1 where none is. One stage alone learns always.
+    -1 where none is.
     """
-    if stages == 1:
-        return 0
     for g in range(stages):
         if too_wide(width(s, M, g), g, finest):
             return g
     return -1
 
 
-def chooser(
+def choosers(
     name: str, width: Callable[..., float], mean: Callable[..., float]
-) -> Callable[..., int]:
-    """:func:`choose` compiled around the kernels of the policy ``name``."""
+) -> tuple[Callable[..., int], Callable[..., int]]:
+    """:func:`choose_largest` and :func:`choose_by_stages` around the kernels of ``name``."""
     own = {"width": width, "mean": mean}
     largest = specialise(choose_largest, f"choose_largest_{name}", **own)
     own["survives"] = specialise(survives, f"survives_{name}", **own)
-    staged = specialise(choose_by_stages, f"choose_by_stages_{name}", **own)
-    return specialise(choose, f"choose_{name}", choose_largest=largest, choose_by_stages=staged)
+    return largest, specialise(choose_by_stages, f"choose_by_stages_{name}", **own)
 
 
 def learning_stage(name: str, width: Callable[..., float]) -> Callable[..., int]:

@@ -6,8 +6,6 @@ what is common to least-squares value iteration, whatever estimates the rewards.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
 from abc import ABC
 from collections.abc import Callable
@@ -20,12 +18,12 @@ from heavytail._storage import Stored, check_fit, of_length
 from heavytail._typing import FloatArray, IntArray, State
 from heavytail._validate import NORM_SLACK, check_choice, check_count, check_number
 from heavytail.kernels.index import SCORES
-from heavytail.kernels.jit import specialise
 from heavytail.kernels.layout import BAD_REWARD, BAD_SCALE, INVERSE, OK, THETA
 from heavytail.mdp import planning
 from heavytail.mdp.planning import CAP, EPISODES, MONOTONE, PLANNED, RARE, STAGE, SWITCHES, WEIGHTED
 from heavytail.policies import OFUL, PackedPolicy
-from heavytail.policies.history import HistoryPolicy
+from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.loops import around
 from heavytail.tails import MomentBound
 
 __all__ = ["Agent", "LSVIAgent"]
@@ -360,14 +358,11 @@ _GROWING = ("reward_history", "value_past", "value_weights")  # a row an episode
 _MATRICES = ("reward_matrices", "value_matrices")  # estimates, and room to work in
 
 
-@functools.cache
-def _learner(kind: type[PackedPolicy]) -> Callable[..., int]:
+def _learner(policy: PackedPolicy) -> Callable[..., int]:
     """The learning of one stage, compiled around one bandit policy's own kernel."""
-    full = len(inspect.signature(kind.update_kernel).parameters) == 6  # s, M, H, x, reward, nu
+    full = isinstance(policy, HistoryPolicy)
     template = planning.full_batch_reward if full else planning.one_pass_reward
-    name = kind.__name__
-    reward = specialise(template, f"learn_reward_{name}", update=kind.update_kernel)
-    return specialise(planning.learn_stage, f"learn_stage_{name}", learn_reward=reward)
+    return around(planning.learn_stage, learn_reward=around(template, update=policy.update_kernel))
 
 
 def _grown(array: Any, needed: int) -> Any:

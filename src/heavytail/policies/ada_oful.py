@@ -2,44 +2,76 @@
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from typing import Final, NamedTuple, final
 
 from heavytail._typing import Matrix, Vector
-from heavytail.confidence import ada_oful_constants, ada_oful_radius
-from heavytail.kernels import adaptive
-from heavytail.kernels.adaptive import (
-    PRIOR_ROOT,
-    RADIUS_SCALE,
-    RIDGE,
-    SIGMA,
-    TAU_T,
-    observe,
-)
-from heavytail.kernels.batch import TAU, advance
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import OK, RADIUS, ROUNDS, THETA, THETA_BOUND
-from heavytail.kernels.quadratic import extra_rows
-from heavytail.policies.adaptive import set_constants, start
-from heavytail.policies.base import check_tail, inverse_log
-from heavytail.policies.history import HistoryPolicy
-from heavytail.policies.info import Info
+from heavytail.kernels.layout import COMMON, OK, RADIUS, ROUNDS, THETA, THETA_BOUND, numbered
+from heavytail.kernels.m_estimate import TAU, advance
+from heavytail.policies.core.adaptive import ADAPTIVE, AdaptiveHuber, observe, set_constants, start
+from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
 __all__ = ["AdaOFUL"]
 
-KAPPA: Final = adaptive.SLOTS
-THEORY_TAU_0: Final = adaptive.SLOTS + 1  # before threshold_scale, for the radius
-LOG_INVERSE_DELTA: Final = adaptive.SLOTS + 2
-SLOTS: Final = adaptive.SLOTS + 3
+
+class Slots(NamedTuple):
+    """AdaOFUL's own numbers."""
+
+    KAPPA: int
+    THEORY_TAU_0: int  # before threshold_scale, for the radius
+    LOG_INVERSE_DELTA: int
+
+
+S: Final = numbered(Slots, after=ADAPTIVE)
+
+
+@jit
+def ada_oful_radius(
+    t: float, kappa: float, tau_0: float, log_inverse_delta: float, prior_root: float
+) -> float:
+    """32 (kappa/tau_0 + sqrt(kappa l_t) + tau_0 l_t) + 5 sqrt(lambda) B, l_t = log(2t²/delta).
+
+    sqrt(lambda) B at t = 0, where the formula has the logarithm of 0.
+    """
+    if t == 0.0:
+        return prior_root
+    ell = math.log(2.0 * t * t) + log_inverse_delta
+    return 32.0 * (kappa / tau_0 + math.sqrt(kappa * ell) + tau_0 * ell) + 5.0 * prior_root
+
+
+def ada_oful_constants(
+    dim: int,
+    horizon: int,
+    *,
+    ridge: float,
+    theta_bound: float,
+    arm_bound: float,
+    sigma_min: float,
+    delta: float,
+) -> AdaptiveHuber:
+    """The constants of AdaOFUL, Li and Sun (TMLR 2024), for finite variance."""
+    T = float(horizon)
+    kappa = dim * math.log1p(T * arm_bound**2 / (dim * ridge * sigma_min**2))
+    ell = math.log(2.0 * T**2 / delta)
+    return AdaptiveHuber(
+        kappa=kappa,
+        ell=ell,
+        tau_0=max(math.sqrt(2.0 * kappa), 2.0 * math.sqrt(dim)) / math.sqrt(ell),
+        steep=6.0 * math.sqrt(3.0 * ell),
+        root=math.sqrt(arm_bound * theta_bound) * (42.0 * ell / dim) ** 0.25,
+    )
 
 
 @jit
 def current_radius(s: Vector) -> float:
     """beta_t, with radius_scale."""
     radius = ada_oful_radius(
-        s[ROUNDS], s[KAPPA], s[THEORY_TAU_0], s[LOG_INVERSE_DELTA], s[PRIOR_ROOT]
+        s[ROUNDS], s[S.KAPPA], s[S.THEORY_TAU_0], s[S.LOG_INVERSE_DELTA], s[ADAPTIVE.PRIOR_ROOT]
     )
-    return s[RADIUS_SCALE] * radius
+    return s[ADAPTIVE.RADIUS_SCALE] * radius
 
 
 @jit
@@ -48,11 +80,12 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     code = observe(s, M, H, x, reward, nu)
     if code != OK:
         return code
-    advance(M, H, int(s[ROUNDS]), THETA, s[RIDGE], s[THETA_BOUND], True)
+    advance(M, H, int(s[ROUNDS]), THETA, s[ADAPTIVE.RIDGE], s[THETA_BOUND], True)
     s[RADIUS] = current_radius(s)
     return OK
 
 
+@final
 class AdaOFUL(HistoryPolicy):
     r"""Optimism with pseudo-Huber regression over the whole history; finite variance only.
 
@@ -98,10 +131,17 @@ class AdaOFUL(HistoryPolicy):
         cost="O(t log T)",
         storage="O(t)",
         moment="central",
-        orders="2",
+        only_order=2.0,
         horizon=True,
         uses_scale=True,
+        sources=(
+            "*Certain*: loss, thresholds and radius as the same authors restate them in a later "
+            r"paper, at the identity link. *Decided*: $\beta_0 = \sqrt\lambda B$ and an infinite "
+            "threshold for x = 0. An audit of the preprint asks for log 6 where the radius has "
+            "log 2; the printed one is kept."
+        ),
     )
+    slots = (COMMON, ADAPTIVE, S)
     update_kernel = staticmethod(update)
 
     def __init__(
@@ -118,7 +158,7 @@ class AdaOFUL(HistoryPolicy):
         radius_scale: float = 0.0003,
         threshold_scale: float = 1.0,
     ) -> None:
-        self._start(dim, check_tail("AdaOFUL", tail), horizon)
+        check = self._start(dim, tail, horizon)
         if tail.order != 2.0:
             raise ValueError(
                 f"AdaOFUL.tail must be of order 2; got order {tail.order}. Its loss and radius are "
@@ -126,7 +166,7 @@ class AdaOFUL(HistoryPolicy):
             )
         problem = start(
             self,
-            SLOTS,
+            check,
             theta_bound=theta_bound,
             arm_bound=arm_bound,
             ridge=ridge,
@@ -135,20 +175,20 @@ class AdaOFUL(HistoryPolicy):
             radius_scale=radius_scale,
         )
         constants = ada_oful_constants(self.dim, horizon, **problem)
-        set_constants(self, constants, tail.order, threshold_scale)
+        set_constants(self, check, constants, tail.order, threshold_scale)
         s = self._s
-        s[KAPPA] = constants.kappa
-        s[THEORY_TAU_0] = constants.tau_0
-        s[LOG_INVERSE_DELTA] = inverse_log("AdaOFUL", problem["delta"])
+        s[S.KAPPA] = constants.kappa
+        s[S.THEORY_TAU_0] = constants.tau_0
+        s[S.LOG_INVERSE_DELTA] = check.log_inverse(problem["delta"])
         s[RADIUS] = current_radius(s)
-        self._allocate_history(self.dim + TAU + 1, sums=extra_rows(self.dim))
+        self._allocate_history(self.dim + TAU + 1)
 
     @property
     def sigma(self) -> float:
         """sigma_t of the last round."""
-        return float(self._s[SIGMA])
+        return float(self._s[ADAPTIVE.SIGMA])
 
     @property
     def tau(self) -> float:
         """tau_t of the last round, in units of sigma_t."""
-        return float(self._s[TAU_T])
+        return float(self._s[ADAPTIVE.TAU_T])

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import check_count, check_number
+from heavytail._validate import as_vector
 from heavytail.confidence import bmm_radius
 from heavytail.kernels.index import usable
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
     ARM_LIMIT,
     BAD_X,
+    COMMON,
     FEATURE,
     INVERSE,
     OK,
     RADIUS,
     SCRATCH,
     THETA,
+    behind,
+    numbered,
 )
-from heavytail.kernels.one_pass import admit
 from heavytail.kernels.repeats import (
-    OWN_EPOCH,
-    PULLS,
-    REPEATS,
+    EPOCH,
     credit,
     end_epoch,
     lay_meant,
@@ -34,21 +34,27 @@ from heavytail.kernels.repeats import (
     median,
     nearest,
 )
-from heavytail.kernels.stages import absorb, chooser, learning_stage, squared_width
-from heavytail.policies.base import check_tail, inverse_log
-from heavytail.policies.epochs import EpochPolicy, check_epoch
-from heavytail.policies.info import Info
+from heavytail.kernels.stages import absorb, choosers, learning_stage, squared_width
+from heavytail.policies.core.epochs import EpochPolicy, check_epoch
+from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
 __all__ = ["BMM"]
 
-ORDER: Final = OWN_EPOCH
-NOISE: Final = OWN_EPOCH + 1  # (12 v)^(1/p)
-PRIOR_ROOT: Final = OWN_EPOCH + 2  # sqrt(lambda) S
-RADIUS_SCALE: Final = OWN_EPOCH + 3
-STAGES: Final = OWN_EPOCH + 4  # 1 without the Sup wrapper
-FINEST: Final = OWN_EPOCH + 5  # 1/sqrt(T): widths below it exploit
-COUNTS: Final = OWN_EPOCH + 6  # samples of each stage; after them room for as many, then r numbers
+
+class Slots(NamedTuple):
+    """BMM's own numbers."""
+
+    ORDER: int
+    NOISE: int  # (12 v)^(1/p)
+    PRIOR_ROOT: int  # sqrt(lambda) S
+    RADIUS_SCALE: int
+    STAGES: int  # 1 without the Sup wrapper
+    FINEST: int  # 1/sqrt(T): widths below it exploit
+
+
+S: Final = numbered(Slots, after=EPOCH)
+COUNTS: Final = behind(S)  # samples of each stage; after them room for as many, then r numbers
 
 # Stage g keeps r sums b_j = sum y_j x, rows from the arm meant on, and P_g; stage 0's P is the
 # common one, the others' follow all the sums.
@@ -59,7 +65,7 @@ def gram_row(s: Vector, M: Matrix, stage: int) -> int:
     """First row of the stage's P."""
     if stage == 0:
         return int(INVERSE)
-    after = meant_row(M) + 1 + int(s[STAGES]) * int(s[REPEATS])
+    after = meant_row(M) + 1 + int(s[S.STAGES]) * int(s[EPOCH.REPEATS])
     return int(after + (stage - 1) * M.shape[1])
 
 
@@ -67,7 +73,7 @@ def gram_row(s: Vector, M: Matrix, stage: int) -> int:
 def current_radius(s: Vector, stage: int) -> float:
     """alpha_n + sqrt(lambda) S of the stage, n the epoch to come, with radius_scale."""
     n = s[COUNTS + stage] + 1.0
-    return s[RADIUS_SCALE] * bmm_radius(n, s[ORDER], s[NOISE], s[PRIOR_ROOT])
+    return s[S.RADIUS_SCALE] * bmm_radius(n, s[S.ORDER], s[S.NOISE], s[S.PRIOR_ROOT])
 
 
 @jit
@@ -79,8 +85,8 @@ def stage_width(s: Vector, M: Matrix, stage: int) -> float:
 @jit
 def stage_mean(s: Vector, M: Matrix, R: Matrix, stage: int) -> float:
     """median_j x'theta_j of the stage, after :func:`stage_width`; R is M. O(r d)."""
-    copies = int(s[REPEATS])
-    room = COUNTS + 2 * int(s[STAGES])
+    copies = int(s[EPOCH.REPEATS])
+    room = COUNTS + 2 * int(s[S.STAGES])
     sums = meant_row(M) + 1 + stage * copies
     for c in range(copies):
         total = 0.0
@@ -90,7 +96,7 @@ def stage_mean(s: Vector, M: Matrix, R: Matrix, stage: int) -> float:
     return median(s, room, copies)
 
 
-choose = chooser("BMM", stage_width, stage_mean)
+choose, choose_staged = choosers("BMM", stage_width, stage_mean)
 stage_of = learning_stage("BMM", stage_width)
 
 
@@ -99,10 +105,20 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
     """Inside an epoch the arm meant or the nearest to it; else by medians of predictions."""
     if not usable(arms, s[ARM_LIMIT]):
         return BAD_X
-    if s[PULLS] > 0.0:
+    if s[EPOCH.PULLS] > 0.0:
         return nearest(s, M, arms)
-    stages = int(s[STAGES])
-    return choose(s, M, M, arms, stages, s[FINEST], COUNTS + stages)
+    return choose(s, M, M, arms)
+
+
+@jit
+def select_staged(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """The same, between epochs by the Sup wrapper."""
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
+    if s[EPOCH.PULLS] > 0.0:
+        return nearest(s, M, arms)
+    stages = int(s[S.STAGES])
+    return choose_staged(s, M, M, arms, stages, s[S.FINEST], COUNTS + stages)
 
 
 @jit
@@ -117,19 +133,23 @@ def report(s: Vector, M: Matrix) -> None:
 
 
 @jit
-def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
-    """Pull j of an epoch teaches copy j of the epoch's stage; after the last, its V grows once."""
-    code = admit(s, M, x, reward, nu)
-    if code != OK:
-        return code
-    copies = int(s[REPEATS])
-    pull = int(s[PULLS])
+def lay(s: Vector, M: Matrix, x: Vector) -> None:
+    """FEATURE <- the arm meant, which is x where an epoch begins."""
     meant = meant_row(M)
+    begins = s[EPOCH.PULLS] == 0.0
     for j in range(M.shape[1]):
-        M[FEATURE, j] = x[j] if pull == 0 else M[meant, j]
-    stage = stage_of(s, M, int(s[STAGES]), s[FINEST])
+        M[FEATURE, j] = x[j] if begins else M[meant, j]
+
+
+@jit
+def learn_in(s: Vector, M: Matrix, x: Vector, stage: int, reward: float) -> int:
+    """Pull j of an epoch teaches copy j of the ``stage``, -1 for none; after the last, its V grows
+    once.
+    """
+    copies = int(s[EPOCH.REPEATS])
+    pull = int(s[EPOCH.PULLS])
     if stage >= 0:
-        code = credit(s, M, x, meant + 1 + stage * copies + pull, reward)
+        code = credit(s, M, x, meant_row(M) + 1 + stage * copies + pull, reward)
         if code != OK:
             return code
     lay_meant(s, M, x)
@@ -143,6 +163,21 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
+@jit
+def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """One round's learning, by the one stage there is."""
+    lay(s, M, x)
+    return learn_in(s, M, x, 0, reward)
+
+
+@jit
+def update_staged(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """One round's learning, by the first stage that the arm meant is too wide for, if any."""
+    lay(s, M, x)
+    return learn_in(s, M, x, stage_of(s, M, int(s[S.STAGES]), s[S.FINEST]), reward)
+
+
+@final
 class BMM(EpochPolicy):
     r"""Optimism with the median of r ridge predictions of each arm; for finitely many arms.
 
@@ -192,7 +227,15 @@ class BMM(EpochPolicy):
         moment="central",
         repeats=True,
         horizon=True,
+        sources=(
+            "*Certain*: r, the median of predictions, the width and the Sup wrapper, from "
+            "published experiment code and memory. *Decided*: n in the width counts the epochs an "
+            "estimate has seen and the one to come; among wide arms the widest is explored; the "
+            "stage that learns is read off the arm played, which is the stage that chose it but "
+            "for one case told in the docstring."
+        ),
     )
+    slots = (COMMON, EPOCH, S)
     select_kernel = staticmethod(select)
     update_kernel = staticmethod(update)
 
@@ -211,29 +254,31 @@ class BMM(EpochPolicy):
         delta: float = 0.01,
         radius_scale: float = 0.1,
     ) -> None:
-        horizon = check_count("BMM.horizon", horizon)
-        self._start(dim, check_tail("BMM", tail), horizon)
-        K = check_count("BMM.arms", arms)
-        theta_bound = check_number("BMM.theta_bound", theta_bound, above=0.0)
-        log_inverse_delta = inverse_log("BMM", delta)
-        given = None if copies is None else check_count("BMM.copies", copies)
-        r = check_epoch("BMM", horizon, lambda T: given or _copies(T, K, log_inverse_delta))
+        check = self._start(dim, tail, horizon)
+        K = check.count("arms", arms)
+        theta_bound = check.number("theta_bound", theta_bound, above=0.0)
+        log_inverse_delta = check.log_inverse(delta)
+        given = None if copies is None else check.count("copies", copies)
+        r = check_epoch(check, horizon, lambda T: given or _copies(T, K, log_inverse_delta))
         stages = max(math.floor(math.log(horizon)), 1) if sup else 1
-        self._allocate(
-            COUNTS,
+        if sup:
+            self.select_kernel, self.update_kernel = select_staged, update_staged
+        self._allocate_epochs(
+            r,
             ridge=ridge,
-            arm_bound=check_number("BMM.arm_bound", arm_bound, above=0.0),
+            arm_bound=arm_bound,
             theta_bound=math.inf,  # ridge estimates, without a ball
+            rows={"copies": stages * r + (stages - 1) * self.dim},
+            runs={"counts": stages},
+            spare=stages + r,
         )
-        more = stages * r + (stages - 1) * self.dim
-        self._extend(r, buffer=stages, spare=stages + r, vectors=more)
         s = self._s
-        s[ORDER] = tail.order
-        s[NOISE] = 12.0 ** (1.0 / tail.order) * tail.scale
-        s[PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
-        s[RADIUS_SCALE] = check_number("BMM.radius_scale", radius_scale, least=0.0)
-        s[STAGES] = stages
-        s[FINEST] = horizon**-0.5
+        s[S.ORDER] = tail.order
+        s[S.NOISE] = 12.0 ** (1.0 / tail.order) * tail.scale
+        s[S.PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
+        s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
+        s[S.STAGES] = stages
+        s[S.FINEST] = horizon**-0.5
         for g in range(1, stages):
             row = gram_row(s, self._M, g)
             self._M[row : row + self.dim] = np.eye(self.dim) / ridge
@@ -241,7 +286,7 @@ class BMM(EpochPolicy):
 
     def predict(self, x: FloatArray) -> float:
         """The median of the copies' predictions at ``x`` (of stage 1), which selection goes by."""
-        self._M[FEATURE] = x
+        self._M[FEATURE] = as_vector(x, self.dim, type(self), ".predict")
         stage_width(self._s, self._M, 0)
         return float(stage_mean(self._s, self._M, self._M, 0))
 

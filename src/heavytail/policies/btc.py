@@ -3,49 +3,158 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import as_vector, check_count, check_number
-from heavytail.confidence import btc_factor
-from heavytail.kernels.groups import FOLLOWING, HEAD, WIDTH, find_group, insert, truncated_sum
+from heavytail._validate import as_vector
 from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.index import usable
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
     ARM_LIMIT,
     BAD_X,
+    COMMON,
     FEATURE,
     INVERSE,
     LOG_DET,
     OK,
     OVERFLOW,
-    OWN,
     RADIUS,
     ROUNDS,
+    SCRATCH,
+    behind,
+    numbered,
 )
-from heavytail.kernels.one_pass import LARGEST, admit
+from heavytail.kernels.one_pass import LARGEST
 from heavytail.kernels.quadratic import first_extra
-from heavytail.kernels.stages import absorb, chooser, learning_stage, squared_width
-from heavytail.policies.base import check_tail
-from heavytail.policies.history import HistoryPolicy
-from heavytail.policies.info import Info
+from heavytail.kernels.stages import absorb, choosers, learning_stage, squared_width
+from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
 __all__ = ["BTC"]
 
-ORDER: Final = OWN
-FACTOR: Final = OWN + 1  # alpha: the radius is FACTOR t^a + sqrt(lambda) S
-THRESHOLD_SCALE: Final = OWN + 2
-PRIOR_ROOT: Final = OWN + 3  # sqrt(lambda) S
-RADIUS_SCALE: Final = OWN + 4
-STAGES: Final = OWN + 5  # 1 without the Sup wrapper
-FINEST: Final = OWN + 6  # 1/sqrt(T): widths below it exploit
-SAMPLES: Final = OWN + 7  # rows of H
-GROUPS: Final = OWN + 8  # distinct (features, stage) among them
-BEST: Final = OWN + 9  # the largest index of each stage in the running choice: room, not state
+
+class Slots(NamedTuple):
+    """BTC's own numbers."""
+
+    ORDER: int
+    FACTOR: int  # alpha: the radius is FACTOR t^a + sqrt(lambda) S
+    THRESHOLD_SCALE: int
+    PRIOR_ROOT: int  # sqrt(lambda) S
+    RADIUS_SCALE: int
+    STAGES: int  # 1 without the Sup wrapper
+    FINEST: int  # 1/sqrt(T): widths below it exploit
+    SAMPLES: int  # rows of H
+    GROUPS: int  # distinct (features, stage) among them
+
+
+S: Final = numbered(Slots, after=COMMON)
+BEST: Final = behind(S)  # the largest index of each stage in the running choice: room, not state
+
+
+# Rewards are kept by the features they were paid for, so that truncated sums need not visit them
+# all. Rows of H with the same features (and stage) are a group. Its rewards are a list from the
+# largest |y| down, and each row knows the sum of y from itself on. What a threshold leaves is then
+# one sum, found past the few rewards it truncates, and never as a difference in which an outlier
+# would drown the rest. Row g of H also describes group g, its features first.
+
+# Columns of H, counted from behind the features.
+REWARD: Final = 0
+FOLLOWING: Final = 1  # the row next in the list, -1 at its end
+REST: Final = 2  # the sum of y over this row and those after it
+HEAD: Final = 3  # of group g: the row of largest |y|
+COUNT: Final = 4  # of group g
+STAGE: Final = 5  # of group g
+WIDTH: Final = 6
+
+
+def btc_factor(order: float, horizon: int, arms: int, raw_scale: float, delta: float) -> float:
+    """alpha of BTC, Xue et al. (IJCAI 2020): the width of arm x is (alpha t^a + 1) ‖x‖_{A^-1}.
+
+    alpha = (2/3) q + sqrt(2 q v) + v, q = log(2 T K log(T) / delta), v = raw_scale^p >= E|r|^p.
+    """
+    q = math.log(2.0 * horizon * arms * math.log(horizon) / delta)
+    v = raw_scale**order
+    return 2.0 / 3.0 * q + math.sqrt(2.0 * q * v) + v
+
+
+@jit
+def find_group(M: Matrix, H: Matrix, groups: int, stage: int) -> int:
+    """The group of the features in FEATURE; a new and empty one, number ``groups``, where there is
+    none. O(groups d).
+    """
+    size = M.shape[1]
+    for g in range(groups):
+        same = H[g, size + STAGE] == stage
+        for j in range(size):
+            same = same and H[g, j] == M[FEATURE, j]
+        if same:
+            return g
+    for j in range(size):
+        H[groups, j] = M[FEATURE, j]
+    H[groups, size + HEAD] = -1.0
+    H[groups, size + COUNT] = 0.0
+    H[groups, size + STAGE] = stage
+    return groups
+
+
+@jit
+def insert(M: Matrix, H: Matrix, row: int, group: int, reward: float) -> None:
+    """Put a reward into its group's list. O(length), all of it rows that are larger."""
+    size = M.shape[1]
+    before = -1
+    here = int(H[group, size + HEAD])
+    while here >= 0 and abs(H[here, size + REWARD]) > abs(reward):
+        H[here, size + REST] += reward
+        before = here
+        here = int(H[here, size + FOLLOWING])
+    H[row, size + REWARD] = reward
+    H[row, size + FOLLOWING] = here
+    H[row, size + REST] = reward + (H[here, size + REST] if here >= 0 else 0.0)
+    if before < 0:
+        H[group, size + HEAD] = row
+    else:
+        H[before, size + FOLLOWING] = row
+    H[group, size + COUNT] += 1.0
+
+
+@jit
+def truncated_sum(
+    M: Matrix, H: Matrix, groups: int, stage: int, order: float, scale: float
+) -> float:
+    """sum_s h_s y_s 1{|h_s y_s| <= scale ‖h‖_p}, h_s = x_s'u for u in SCRATCH, over one stage.
+
+    O(groups d), and one step for every reward truncated.
+    """
+    size = M.shape[1]
+    power = 0.0
+    for g in range(groups):
+        if H[g, size + STAGE] != stage:
+            continue
+        h = 0.0
+        for j in range(size):
+            h += H[g, j] * M[SCRATCH, j]
+        power += H[g, size + COUNT] * (h * h if order == 2.0 else abs(h) ** order)
+    level = scale * power ** (1.0 / order)
+    total = 0.0
+    for g in range(groups):
+        if H[g, size + STAGE] != stage:
+            continue
+        h = 0.0
+        for j in range(size):
+            h += H[g, j] * M[SCRATCH, j]
+        if h == 0.0:
+            continue
+        limit = level / abs(h)
+        row = int(H[g, size + HEAD])
+        while row >= 0 and abs(H[row, size + REWARD]) > limit:
+            row = int(H[row, size + FOLLOWING])
+        if row >= 0:
+            total += h * H[row, size + REST]
+    return total
 
 
 @jit
@@ -65,10 +174,10 @@ def stage_width(s: Vector, M: Matrix, stage: int) -> float:
 @jit
 def stage_mean(s: Vector, M: Matrix, H: Matrix, stage: int) -> float:
     """The estimate of the stage for x in FEATURE, after :func:`stage_width`."""
-    return truncated_sum(M, H, int(s[GROUPS]), stage, s[ORDER], s[THRESHOLD_SCALE])
+    return truncated_sum(M, H, int(s[S.GROUPS]), stage, s[S.ORDER], s[S.THRESHOLD_SCALE])
 
 
-choose = chooser("BTC", stage_width, stage_mean)
+choose, choose_staged = choosers("BTC", stage_width, stage_mean)
 stage_of = learning_stage("BTC", stage_width)
 
 
@@ -77,42 +186,78 @@ def select(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
     """By estimates made for each arm; BAD_X or NO_ARM where the arms are not usable."""
     if not usable(arms, s[ARM_LIMIT]):
         return BAD_X
-    return choose(s, M, H, arms, int(s[STAGES]), s[FINEST], BEST)
+    return choose(s, M, H, arms)
+
+
+@jit
+def select_staged(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
+    """The same by the Sup wrapper."""
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
+    return choose_staged(s, M, H, arms, int(s[S.STAGES]), s[S.FINEST], BEST)
 
 
 @jit
 def set_radius(s: Vector) -> None:
     """The radius for round t = ROUNDS + 1: alpha t^a + sqrt(lambda) S, with radius_scale."""
     t = s[ROUNDS] + 1.0
-    s[RADIUS] = s[RADIUS_SCALE] * (s[FACTOR] * t ** time_exponent(s[ORDER]) + s[PRIOR_ROOT])
+    s[RADIUS] = s[S.RADIUS_SCALE] * (s[S.FACTOR] * t ** time_exponent(s[S.ORDER]) + s[S.PRIOR_ROOT])
+
+
+@jit
+def learn_in(s: Vector, M: Matrix, H: Matrix, stage: int, reward: float) -> None:
+    """The reward of the arm in FEATURE into its group, and A of its stage. Nothing is fitted."""
+    groups = int(s[S.GROUPS])
+    group = find_group(M, H, groups, stage)
+    if group == groups:
+        s[S.GROUPS] += 1.0
+    insert(M, H, int(s[S.SAMPLES]), group, reward)
+    s[S.SAMPLES] += 1.0
+    growth = absorb(M, gram_row(M, stage))
+    if stage == 0:
+        s[LOG_DET] += math.log(growth)
+
+
+@jit
+def too_large(s: Vector, reward: float) -> bool:
+    """Whether a reward that is never truncated would leave the floating-point range."""
+    return not (s[S.THRESHOLD_SCALE] < math.inf or abs(reward) <= LARGEST)
+
+
+@jit
+def lay(M: Matrix, x: Vector) -> None:
+    """FEATURE <- x."""
+    for j in range(M.shape[1]):
+        M[FEATURE, j] = x[j]
 
 
 @jit
 def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float) -> int:
-    """One round's learning: the reward into its group, A of its stage. Nothing is fitted."""
-    code = admit(s, M, x, reward, nu)
-    if code != OK:
-        return code
-    if not (s[THRESHOLD_SCALE] < math.inf or abs(reward) <= LARGEST):
+    """One round's learning, by the one stage there is."""
+    if too_large(s, reward):
         return OVERFLOW
-    for j in range(M.shape[1]):
-        M[FEATURE, j] = x[j]
-    stage = stage_of(s, M, int(s[STAGES]), s[FINEST])
-    if stage >= 0:
-        groups = int(s[GROUPS])
-        group = find_group(M, H, groups, stage)
-        if group == groups:
-            s[GROUPS] += 1.0
-        insert(M, H, int(s[SAMPLES]), group, reward)
-        s[SAMPLES] += 1.0
-        growth = absorb(M, gram_row(M, stage))
-        if stage == 0:
-            s[LOG_DET] += math.log(growth)
+    lay(M, x)
+    learn_in(s, M, H, 0, reward)
     s[ROUNDS] += 1.0
     set_radius(s)
     return OK
 
 
+@jit
+def update_staged(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """One round's learning, by the first stage that x is too wide for, if any."""
+    if too_large(s, reward):
+        return OVERFLOW
+    lay(M, x)
+    stage = stage_of(s, M, int(s[S.STAGES]), s[S.FINEST])
+    if stage >= 0:
+        learn_in(s, M, H, stage, reward)
+    s[ROUNDS] += 1.0
+    set_radius(s)
+    return OK
+
+
+@final
 class BTC(HistoryPolicy):
     r"""Optimism with estimates truncated for each arm apart; for finitely many arms.
 
@@ -164,10 +309,16 @@ class BTC(HistoryPolicy):
         storage="O(t)",
         moment="raw",
         horizon=True,
+        sources=(
+            "*Certain*: estimator, threshold and width, from published experiment code. "
+            "*Decided*: how ties and the choice among wide arms are made in the Sup wrapper; the "
+            "stage that learns is read off the arm played."
+        ),
     )
+    slots = (COMMON, S)
     select_kernel = staticmethod(select)
     update_kernel = staticmethod(update)
-    in_use = SAMPLES
+    in_use = S.SAMPLES
     pointers = (FOLLOWING, HEAD)
 
     def __init__(
@@ -185,38 +336,38 @@ class BTC(HistoryPolicy):
         radius_scale: float = 0.03,
         threshold_scale: float = 1.0,
     ) -> None:
-        horizon = check_count(
-            "BTC.horizon", horizon, least=3, hint="ln T must be at least one stage."
-        )
-        self._start(dim, check_tail("BTC", tail), horizon)
-        K = check_count("BTC.arms", arms)
-        theta_bound = check_number("BTC.theta_bound", theta_bound, above=0.0)
-        arm_bound = check_number("BTC.arm_bound", arm_bound, above=0.0)
-        delta = check_number("BTC.delta", delta, above=0.0, below=1.0)
+        check = self._start(dim, tail, horizon)
+        check.count("horizon", horizon, least=3, hint="ln T must be at least one stage.")
+        K = check.count("arms", arms)
+        theta_bound = check.number("theta_bound", theta_bound, above=0.0)
+        arm_bound = check.number("arm_bound", arm_bound, above=0.0)
+        delta = check.delta(delta)
         stages = math.floor(math.log(horizon)) if sup else 1
+        if sup:
+            self.select_kernel, self.update_kernel = select_staged, update_staged
         self._allocate(
-            BEST + stages,
             ridge=ridge,
             arm_bound=arm_bound,
             theta_bound=math.inf,
-            extra=(stages - 1) * self.dim,
+            rows={"sums": (stages - 1) * self.dim},
+            spare=stages,
         )
         raw_scale = tail.scale + theta_bound * arm_bound  # Minkowski: (E|y|^p)^(1/p) <= nu + S L
         s = self._s
-        s[ORDER] = tail.order
-        s[FACTOR] = btc_factor(tail.order, horizon, K, raw_scale, delta)
-        s[THRESHOLD_SCALE] = check_number(
-            "BTC.threshold_scale", threshold_scale, above=0.0, infinite=True
+        s[S.ORDER] = tail.order
+        s[S.FACTOR] = btc_factor(tail.order, horizon, K, raw_scale, delta)
+        s[S.THRESHOLD_SCALE] = check.number(
+            "threshold_scale", threshold_scale, above=0.0, infinite=True
         )
-        s[PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
-        s[RADIUS_SCALE] = check_number("BTC.radius_scale", radius_scale, least=0.0)
-        s[STAGES] = stages
-        s[FINEST] = horizon**-0.5
+        s[S.PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
+        s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
+        s[S.STAGES] = stages
+        s[S.FINEST] = horizon**-0.5
         for g in range(1, stages):
             row = gram_row(self._M, g)
             self._M[row : row + self.dim] = np.eye(self.dim) / ridge
         set_radius(s)
-        self._allocate_history(self.dim + WIDTH, sums=(stages - 1) * self.dim)
+        self._allocate_history(self.dim + WIDTH)
 
     def predict(self, x: FloatArray) -> float:
         """The truncated estimate at ``x`` (of stage 1), which selection goes by."""
@@ -228,12 +379,9 @@ class BTC(HistoryPolicy):
     def theta(self) -> FloatArray:
         return np.array([self.predict(unit) for unit in np.eye(self.dim)])
 
-    def state_arrays(self) -> dict[str, FloatArray]:
-        return {**super().state_arrays(), "scalars": self._s[:BEST]}
-
     def _check_history(self, history: FloatArray | None, scalars: FloatArray | None) -> None:
         super()._check_history(history, scalars)
         assert history is not None
         assert scalars is not None
-        if not 0 <= scalars[GROUPS] <= history.shape[0]:
+        if not 0 <= scalars[S.GROUPS] <= history.shape[0]:
             raise ValueError("BTC: the saved state's 'history' is damaged.")

@@ -7,13 +7,14 @@ import inspect
 import re
 from typing import Any
 
-from heavytail.policies.base import Policy
+from heavytail.policies import _table
+from heavytail.policies.core.base import Policy
 from heavytail.tails import MomentBound
 
-__all__ = ["find", "make"]
+__all__ = ["find", "make_policy"]
 
 
-def make(
+def make_policy(
     name: str,
     *,
     dim: int,
@@ -22,11 +23,11 @@ def make(
     arms: int | None = None,
     **options: Any,
 ) -> Policy:
-    """Build the policy called ``name`` for a problem; what it does not need of that it ignores.
+    """Build the policy called ``name`` for a problem, whatever of that it takes.
 
     >>> import heavytail as ht
     >>> tail = ht.MomentBound(order=1.5, scale=1.0)
-    >>> ht.make("Hvt-UCB", dim=2, horizon=1000, tail=tail, exploration=0.3).name
+    >>> ht.make_policy("Hvt-UCB", dim=2, horizon=1000, tail=tail, exploration=0.3).name
     'Hvt-UCB'
 
     Args:
@@ -41,26 +42,22 @@ def make(
     kind = find(name)
     accepted = inspect.signature(kind).parameters
     problem = {"horizon": horizon, "tail": tail, "arms": arms}
-    given = {
-        k: v for k, v in problem.items() if k in accepted and v is not None and k not in options
-    }
-    return kind(dim, **given, **options)
+    taken = {k: v for k, v in problem.items() if k in accepted and v is not None}
+    return kind(dim, **{**taken, **options})
 
 
 def find(name: str) -> type[Policy]:
     """The policy class called ``name``, or at the import path "module:Class"."""
-    import heavytail.policies as policies
-
     if ":" in name:
         return _imported(name)
     wanted = _plain(name)
-    for own in policies.NAMES:  # a class's own name first: it is known without loading it
+    for own in _table.NAMES:  # a class's own name first: it is known without loading it
         if wanted == _plain(own):
-            return getattr(policies, own)
-    for kind in policies.ALL:
+            return _table.load(own)
+    for kind in _table.load_all():
         if wanted == _plain(kind.name):
             return kind
-    known = ", ".join(kind.name for kind in policies.ALL)
+    known = ", ".join(kind.name for kind in _table.load_all())
     raise ValueError(f"no policy is called {name!r}; there are {known}.")
 
 

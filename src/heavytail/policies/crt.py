@@ -3,29 +3,52 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple, final
 
 from heavytail._typing import Matrix, Vector
-from heavytail._validate import check_count, check_number
-from heavytail.confidence import crt_radius
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import CLIPPED, LOG_DET, OK, OWN, RADIUS, ROUNDS
-from heavytail.kernels.one_pass import admit, learn, measure
-from heavytail.policies.base import PackedPolicy, check_tail, inverse_log
-from heavytail.policies.info import Info
+from heavytail.kernels.layout import CLIPPED, COMMON, LOG_DET, OK, RADIUS, ROUNDS, numbered
+from heavytail.kernels.one_pass import learn, measure
+from heavytail.policies.core.base import PackedPolicy
+from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
 __all__ = ["CRT"]
 
-ORDER: Final = OWN
-RAW_POWER: Final = OWN + 1  # v = E|y|^p
-LOG_INVERSE_DELTA: Final = OWN + 2
-LOG_HORIZON: Final = OWN + 3
-PRIOR_ROOT: Final = OWN + 4  # sqrt(lambda) S
-RADIUS_SCALE: Final = OWN + 5
-THRESHOLD_SCALE: Final = OWN + 6
-SLOTS: Final = OWN + 7
+
+class Slots(NamedTuple):
+    """CRT's own numbers."""
+
+    ORDER: int
+    RAW_POWER: int  # v = E|y|^p
+    LOG_INVERSE_DELTA: int
+    LOG_HORIZON: int
+    PRIOR_ROOT: int  # sqrt(lambda) S
+    RADIUS_SCALE: int
+    THRESHOLD_SCALE: int
+
+
+S: Final = numbered(Slots, after=COMMON)
+
+
+@jit
+def crt_radius(
+    log_det: float,
+    t: float,
+    order: float,
+    log_inverse_delta: float,
+    raw_power: float,
+    log_horizon: float,
+    prior_root: float,
+) -> float:
+    """2 sqrt(2 t^(1/p) (log(det(V_t)^(1/2)/delta) + v² log T)) + sqrt(lambda) S.
+
+    Medina and Yang (ICML 2016), Theorem 1, with v = E|y|^p and sqrt(lambda) S for its 1. Corollary
+    2 as printed loses the power of t in the second term; the proof has it.
+    """
+    inner = 0.5 * log_det + log_inverse_delta + raw_power * raw_power * log_horizon
+    return 2.0 * math.sqrt(2.0 * t ** (1.0 / order) * inner) + prior_root
 
 
 @jit
@@ -34,22 +57,19 @@ def current_radius(s: Vector) -> float:
     radius = crt_radius(
         s[LOG_DET],
         s[ROUNDS],
-        s[ORDER],
-        s[LOG_INVERSE_DELTA],
-        s[RAW_POWER],
-        s[LOG_HORIZON],
-        s[PRIOR_ROOT],
+        s[S.ORDER],
+        s[S.LOG_INVERSE_DELTA],
+        s[S.RAW_POWER],
+        s[S.LOG_HORIZON],
+        s[S.PRIOR_ROOT],
     )
-    return s[RADIUS_SCALE] * radius
+    return s[S.RADIUS_SCALE] * radius
 
 
 @jit
 def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """Ridge regression on rewards, each truncated once, at its own round's level."""
-    code = admit(s, M, x, reward, nu)
-    if code != OK:
-        return code
-    level = s[THRESHOLD_SCALE] * (s[ROUNDS] + 1.0) ** (0.5 / s[ORDER])
+    level = s[S.THRESHOLD_SCALE] * (s[ROUNDS] + 1.0) ** (0.5 / s[S.ORDER])
     kept = reward if abs(reward) <= level else 0.0
     squared = measure(s, M, x)
     code = learn(s, M, x.shape[0], squared, kept - predict(M), 1.0, 1.0, math.inf)
@@ -61,6 +81,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
+@final
 class CRT(PackedPolicy):
     r"""Optimism with ridge regression on truncated rewards; one pass, O(n d²) a round.
 
@@ -103,7 +124,13 @@ class CRT(PackedPolicy):
         storage="O(1)",
         moment="raw",
         horizon=True,
+        sources=(
+            "*Certain*: truncation at $t^{1/(2p)}$ and Theorem 1's radius, read in the paper. "
+            "*Corrected*: Corollary 2 as printed loses a power of t that its proof has; Theorem 1 "
+            r"is used. *Decided*: $\sqrt\lambda S$ for the paper's 1, since its S and λ are 1."
+        ),
     )
+    slots = (COMMON, S)
     update_kernel = staticmethod(update)
     rank_one = True
 
@@ -120,21 +147,20 @@ class CRT(PackedPolicy):
         radius_scale: float = 0.003,
         threshold_scale: float = 1.0,
     ) -> None:
-        horizon = check_count("CRT.horizon", horizon)
-        self._start(dim, check_tail("CRT", tail), horizon)
-        theta_bound = check_number("CRT.theta_bound", theta_bound, above=0.0)
-        arm_bound = check_number("CRT.arm_bound", arm_bound, above=0.0)
-        self._allocate(SLOTS, ridge=ridge, arm_bound=arm_bound, theta_bound=math.inf)
+        check = self._start(dim, tail, horizon)
+        theta_bound = check.number("theta_bound", theta_bound, above=0.0)
+        arm_bound = check.number("arm_bound", arm_bound, above=0.0)
+        self._allocate(ridge=ridge, arm_bound=arm_bound, theta_bound=math.inf)
         s = self._s
-        s[ORDER] = tail.order
+        s[S.ORDER] = tail.order
         # Raw moment in power form: Minkowski, E|y|^p <= (nu + S L)^p.
-        s[RAW_POWER] = (tail.scale + theta_bound * arm_bound) ** tail.order
-        s[LOG_INVERSE_DELTA] = inverse_log("CRT", delta)
-        s[LOG_HORIZON] = math.log(horizon)
-        s[PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
-        s[RADIUS_SCALE] = check_number("CRT.radius_scale", radius_scale, least=0.0)
-        s[THRESHOLD_SCALE] = check_number(
-            "CRT.threshold_scale", threshold_scale, above=0.0, infinite=True
+        s[S.RAW_POWER] = (tail.scale + theta_bound * arm_bound) ** tail.order
+        s[S.LOG_INVERSE_DELTA] = check.log_inverse(delta)
+        s[S.LOG_HORIZON] = math.log(horizon)
+        s[S.PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
+        s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
+        s[S.THRESHOLD_SCALE] = check.number(
+            "threshold_scale", threshold_scale, above=0.0, infinite=True
         )
         s[RADIUS] = current_radius(s)
 

@@ -3,43 +3,76 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple, final
 
 from heavytail._typing import Matrix, Vector
-from heavytail._validate import check_choice, check_count, check_number
-from heavytail.confidence import crtm_constants
 from heavytail.kernels.gram import predict
+from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import CLIPPED, OK, OWN, RADIUS
-from heavytail.kernels.one_pass import admit, learn, measure
-from heavytail.policies.base import PackedPolicy, check_tail
-from heavytail.policies.info import Info
+from heavytail.kernels.layout import CLIPPED, COMMON, OK, RADIUS, numbered
+from heavytail.kernels.one_pass import learn, measure
+from heavytail.policies.core.base import PackedPolicy
+from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
 __all__ = ["CRTM"]
 
-LEVEL: Final = OWN  # Gamma
-ALPHA: Final = OWN + 1  # 2: V <- V + x x'/2, the Newton step; 1: least squares
-SLOTS: Final = OWN + 2
+
+class Slots(NamedTuple):
+    """CRTM's own numbers."""
+
+    LEVEL: int  # Gamma
+    ALPHA: int  # 2: V <- V + x x'/2, the Newton step; 1: least squares
+
+
+S: Final = numbered(Slots, after=COMMON)
+
+
+def crtm_constants(
+    dim: int,
+    order: float,
+    horizon: int,
+    raw_scale: float,
+    *,
+    ridge: float,
+    theta_bound: float,
+    arm_bound: float,
+    delta: float,
+    weight: float = 0.5,
+) -> tuple[float, float]:
+    """(radius, Gamma) of CRTM, Xue et al. (NeurIPS 2023), linear link; u = raw_scale^p.
+
+    radius² = 896 A u^(2/p) ell^(2(p-1)/p) T^(2a) + 2 lambda S² + 48 S A and
+    Gamma = 2 sqrt(A) (u/ell)^(1/p) T^a, with A = d log(1 + weight L² T/(lambda d)),
+    ell = log(4T/delta), a = (2-p)/(2p); ``weight`` is that of x x' in V.
+
+    Note: certain at p = 2 and lambda = L = 1. The powers for p < 2 are re-derived: the bias
+    u T^(1-p/2) (4A)^(p/2) / Gamma^(p-1) that truncation leaves is balanced against Gamma ell.
+    """
+    T, a = float(horizon), time_exponent(order)
+    A = dim * math.log1p(weight * arm_bound**2 * T / (ridge * dim))
+    ell = math.log(4.0 * T / delta)
+    level = 2.0 * math.sqrt(A) * raw_scale / ell ** (1.0 / order) * T**a
+    noise = 896.0 * A * raw_scale**2 * ell ** (2.0 * (order - 1.0) / order) * T ** (2.0 * a)
+    rest = 2.0 * ridge * theta_bound**2 + 48.0 * theta_bound * A
+    return math.sqrt(noise + rest), level
 
 
 @jit
 def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """One round's learning: the one-pass step on the truncated reward, which is 0 or the reward."""
-    code = admit(s, M, x, reward, nu)
-    if code != OK:
-        return code
     squared = measure(s, M, x)
     kept = reward
-    if math.sqrt(squared) * abs(reward) > s[LEVEL]:
+    if math.sqrt(squared) * abs(reward) > s[S.LEVEL]:
         kept = 0.0
     z = kept - predict(M)
-    code = learn(s, M, x.shape[0], squared, z, 1.0, s[ALPHA], math.inf)
+    code = learn(s, M, x.shape[0], squared, z, 1.0, s[S.ALPHA], math.inf)
     if code == OK and kept != reward:
         s[CLIPPED] += 1.0
     return code
 
 
+@final
 class CRTM(PackedPolicy):
     r"""Optimism with rewards truncated to zero where they are too large; one pass, O(n d²) a round.
 
@@ -86,7 +119,17 @@ class CRTM(PackedPolicy):
         storage="O(1)",
         moment="raw",
         horizon=True,
+        sources=(
+            r"*Certain*: the Newton step and, at p = 2 and $\lambda = L = 1$, both constants, from "
+            "a later paper that restates them; a test checks them. *Re-derived*: the powers for p "
+            r"< 2, by balancing the bias $u\,T^{1-p/2}(4A)^{p/2}/\Gamma^{p-1}$ that truncation "
+            r"leaves against $\Gamma\log(4T/\delta)$. *Decided*: the width before the update "
+            'enters the truncation test; `form="least squares"`, which is how the Hvt-UCB paper '
+            r"says it ran CRTM, takes over radius and $\Gamma$ without a theorem. *Unsure*: 48 S "
+            "A, which has no unit of reward in it, stands as restated."
+        ),
     )
+    slots = (COMMON, S)
     update_kernel = staticmethod(update)
     rank_one = True
 
@@ -104,13 +147,12 @@ class CRTM(PackedPolicy):
         radius_scale: float = 0.001,
         threshold_scale: float = 1.0,
     ) -> None:
-        horizon = check_count("CRTM.horizon", horizon)
-        self._start(dim, check_tail("CRTM", tail), horizon)
-        newton = check_choice("CRTM.form", form, ("newton", "least squares")) == "newton"
-        theta_bound = check_number("CRTM.theta_bound", theta_bound, above=0.0)
-        arm_bound = check_number("CRTM.arm_bound", arm_bound, above=0.0)
+        check = self._start(dim, tail, horizon)
+        newton = check.choice("form", form, ("newton", "least squares")) == "newton"
+        theta_bound = check.number("theta_bound", theta_bound, above=0.0)
+        arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         ball = theta_bound if newton else math.inf
-        self._allocate(SLOTS, ridge=ridge, arm_bound=arm_bound, theta_bound=ball)
+        self._allocate(ridge=ridge, arm_bound=arm_bound, theta_bound=ball)
         radius, level = crtm_constants(
             self.dim,
             tail.order,
@@ -119,16 +161,14 @@ class CRTM(PackedPolicy):
             ridge=ridge,
             theta_bound=theta_bound,
             arm_bound=arm_bound,
-            delta=check_number("CRTM.delta", delta, above=0.0, below=1.0),
+            delta=check.delta(delta),
             weight=0.5 if newton else 1.0,
         )
-        threshold_scale = check_number(
-            "CRTM.threshold_scale", threshold_scale, above=0.0, infinite=True
-        )
+        threshold_scale = check.number("threshold_scale", threshold_scale, above=0.0, infinite=True)
         s = self._s
-        s[ALPHA] = 2.0 if newton else 1.0
-        s[LEVEL] = threshold_scale * level
-        s[RADIUS] = check_number("CRTM.radius_scale", radius_scale, least=0.0) * radius
+        s[S.ALPHA] = 2.0 if newton else 1.0
+        s[S.LEVEL] = threshold_scale * level
+        s[RADIUS] = check.number("radius_scale", radius_scale, least=0.0) * radius
 
     @property
     def truncated(self) -> int:

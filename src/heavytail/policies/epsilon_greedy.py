@@ -3,35 +3,48 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple, final
 
 from heavytail._typing import Matrix, Vector
-from heavytail._validate import check_count, check_number
+from heavytail._validate import Check
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import ARM_LIMIT, BAD_X, NO_ARM, OK, OWN, RADIUS, ROUNDS, THETA
-from heavytail.kernels.one_pass import admit, learn, measure
+from heavytail.kernels.layout import (
+    ARM_LIMIT,
+    BAD_X,
+    COMMON,
+    NO_ARM,
+    RADIUS,
+    ROUNDS,
+    THETA,
+    numbered,
+)
+from heavytail.kernels.one_pass import learn, measure
 from heavytail.kernels.random import uniform
-from heavytail.policies.base import PackedPolicy
-from heavytail.policies.info import Info
-from heavytail.tails import MomentBound
+from heavytail.policies.core.base import PackedPolicy
+from heavytail.policies.core.info import Info
 
 __all__ = ["EpsilonGreedy"]
 
-KEY: Final = OWN
-EPSILON: Final = OWN + 1  # negative: the schedule t^(-1/3)
-RADIUS_SCALE: Final = OWN + 2
-DRAWS: Final = OWN + 3  # choices made so far
-SLOTS: Final = OWN + 4
+
+class Slots(NamedTuple):
+    """EpsilonGreedy's own numbers."""
+
+    KEY: int
+    SHARE: int  # epsilon_t = SHARE t^-DECAY
+    DECAY: int
+    RADIUS_SCALE: int
+    DRAWS: int  # choices made so far
+
+
+S: Final = numbered(Slots, after=COMMON)
 
 
 @jit
 def exploration(s: Vector) -> float:
     """The probability that the next round plays any arm."""
-    share = s[EPSILON]
-    if share < 0.0:
-        share = (s[ROUNDS] + 1.0) ** (-1.0 / 3.0)
-    return min(s[RADIUS_SCALE] * share, 1.0)
+    share = s[S.SHARE] * (s[ROUNDS] + 1.0) ** (-s[S.DECAY])
+    return min(s[S.RADIUS_SCALE] * share, 1.0)
 
 
 @jit
@@ -52,9 +65,9 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
             best_mean = mean
     if best < 0:
         return best
-    key = int(s[KEY])
-    number = int(s[DRAWS])
-    s[DRAWS] += 1.0
+    key = int(s[S.KEY])
+    number = int(s[S.DRAWS])
+    s[S.DRAWS] += 1.0
     if uniform(key, number, 0) < exploration(s):
         return int(uniform(key, number, 1) * arms.shape[0])
     return best
@@ -63,13 +76,11 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
 @jit
 def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """Ridge regression."""
-    code = admit(s, M, x, reward, nu)
-    if code != OK:
-        return code
     squared = measure(s, M, x)
     return learn(s, M, x.shape[0], squared, reward - predict(M), 1.0, 1.0, math.inf)
 
 
+@final
 class EpsilonGreedy(PackedPolicy):
     r"""Ridge regression, greedy but for a share of rounds that play any arm; O(d² + n d) a round.
 
@@ -87,8 +98,6 @@ class EpsilonGreedy(PackedPolicy):
     Args:
         dim: length of a feature vector.
         epsilon: a constant share instead of the schedule.
-        tail: ignored, so that all policies can be built alike.
-        horizon: ignored likewise.
         arm_bound: L >= ‖x‖; longer vectors are refused. None accepts any.
         ridge: lambda.
         seed: of its choices.
@@ -104,30 +113,30 @@ class EpsilonGreedy(PackedPolicy):
         storage="O(1)",
         moment="sub-Gaussian",
         randomised=True,
+        sources=("Folklore; the schedule $t^{-1/3}$ is the one with regret $T^{2/3}$."),
     )
+    slots = (COMMON, S)
     select_kernel = staticmethod(select)
     update_kernel = staticmethod(update)
-    key_slot = KEY
+    key_slot = S.KEY
 
     def __init__(
         self,
         dim: int,
         *,
         epsilon: float | None = None,
-        tail: MomentBound | None = None,
-        horizon: int | None = None,
         arm_bound: float | None = None,
         ridge: float = 1.0,
         seed: int = 0,
         radius_scale: float = 0.1,
     ) -> None:
-        self._start(dim, tail, None)
-        self._allocate(SLOTS, ridge=ridge, arm_bound=arm_bound, theta_bound=math.inf)
+        check = self._start(dim, None, None)
+        self._allocate(ridge=ridge, arm_bound=arm_bound, theta_bound=math.inf)
         s = self._s
-        s[EPSILON] = -1.0
+        s[S.SHARE], s[S.DECAY] = 1.0, 1.0 / 3.0
         if epsilon is not None:
-            s[EPSILON] = check_number("EpsilonGreedy.epsilon", epsilon, least=0.0, most=1.0)
-        s[RADIUS_SCALE] = check_number("EpsilonGreedy.radius_scale", radius_scale, least=0.0)
+            s[S.SHARE], s[S.DECAY] = check.number("epsilon", epsilon, least=0.0, most=1.0), 0.0
+        s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
         s[RADIUS] = 0.0
         self.reseed(seed)
 
@@ -137,5 +146,5 @@ class EpsilonGreedy(PackedPolicy):
         return float(exploration(self._s))
 
     def reseed(self, seed: int) -> None:
-        self._s[KEY] = check_count("EpsilonGreedy.seed", seed, least=0) % 2**53
-        self._s[DRAWS] = 0.0
+        self._s[S.KEY] = Check(type(self)).count("seed", seed, least=0) % 2**53
+        self._s[S.DRAWS] = 0.0

@@ -2,48 +2,236 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from typing import Final
-
-from numpy.typing import ArrayLike
+from typing import Final, NamedTuple, final
 
 from heavytail._typing import Matrix, Vector
-from heavytail._validate import check_choice, check_number
-from heavytail.confidence import heavy_oful_constants, theory_radius
-from heavytail.kernels import adaptive
-from heavytail.kernels.adaptive import (
-    ORDER,
-    PRIOR_ROOT,
-    RADIUS_SCALE,
-    RIDGE,
-    SIGMA,
-    TAU_T,
-    observe,
-)
-from heavytail.kernels.batch import MOST_DESCENTS, TAU, advance, descend
+from heavytail.confidence import theory_radius
+from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import OK, RADIUS, ROUNDS, THETA, THETA_BOUND
-from heavytail.kernels.lazy_huber import HEAP, fit
-from heavytail.kernels.quadratic import extra_rows, first_extra
-from heavytail.policies.adaptive import set_constants, start
-from heavytail.policies.base import check_tail
-from heavytail.policies.history import HistoryPolicy
-from heavytail.policies.info import Info
-from heavytail.policies.lbfgs import minimise
+from heavytail.kernels.layout import COMMON, OK, RADIUS, ROUNDS, THETA, THETA_BOUND, numbered
+from heavytail.kernels.m_estimate import (
+    MOST_DESCENTS,
+    TARGET,
+    TAU,
+    advance,
+    descend,
+    newton,
+    residual,
+)
+from heavytail.kernels.quadratic import LINEAR, NEXT, first_extra, minimise_quadratic
+from heavytail.policies._lbfgs import minimise
+from heavytail.policies.core.adaptive import ADAPTIVE, AdaptiveHuber, observe, set_constants, start
+from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
 __all__ = ["HeavyOFUL"]
 
-SOLVERS: Final = ("lazy", "newton", "gd", "lbfgs")
-LAZY: Final = 0
-NEWTON: Final = 1
-GD: Final = 2
 
-SLOPE: Final = adaptive.SLOTS  # beta_t = SLOPE t^a + 3 sqrt(lambda) B
-SOLVER: Final = adaptive.SLOTS + 1
-ACCURACY: Final = adaptive.SLOTS + 2  # of theta, for the solvers that only come near it
-STEPS: Final = adaptive.SLOTS + 3  # gradient steps of the last round
-SLOTS: Final = adaptive.SLOTS + 4
+class Slots(NamedTuple):
+    """HeavyOFUL's own numbers."""
+
+    PATH: int  # lazy: the length of theta's path since the heap was built
+    SLOPE: int  # beta_t = SLOPE t^a + 3 sqrt(lambda) B
+    ACCURACY: int  # of theta, for the solvers that only come near it
+    STEPS: int  # gradient steps of the last round
+
+
+S: Final = numbered(Slots, after=ADAPTIVE)
+
+
+def heavy_oful_constants(
+    dim: int,
+    order: float,
+    horizon: int,
+    *,
+    ridge: float,
+    theta_bound: float,
+    arm_bound: float,
+    sigma_min: float,
+    delta: float,
+) -> tuple[AdaptiveHuber, float]:
+    """The constants of HEAVY-OFUL, Huang et al. (NeurIPS 2023), Theorem 3.1, and the slope of its
+    radius: beta_t = slope t^a + 3 sqrt(lambda) B for t >= 1, a = (2-p)/(2p).
+
+    kappa has no alpha, unlike Lemma 1 of Hvt-UCB. The factor sqrt(L B) of the second lower bound is
+    1 in the published code, where L = B = 1.
+    """
+    T, a = float(horizon), time_exponent(order)
+    kappa = dim * math.log1p(T * arm_bound**2 / (dim * ridge * sigma_min**2))
+    ell = math.log(2.0 * T**2 / delta)
+    log_term = math.log(3.0 * T) ** a
+    c_1 = log_term**2 / (48.0 * ell ** (2.0 / order))
+    constants = AdaptiveHuber(
+        kappa=kappa,
+        ell=ell,
+        tau_0=math.sqrt(2.0 * kappa) * log_term / ell ** (1.0 / order),
+        steep=math.sqrt(23.0 * ell),
+        root=math.sqrt(arm_bound * theta_bound) / (2.0 * c_1 * kappa) ** 0.25,
+    )
+    return constants, 24.0 * math.sqrt(2.0 * kappa) * log_term * ell ** ((order - 1.0) / order)
+
+
+# --- The lazy solver: the exact Huber fit of every round, amortised.
+#
+# Given every row's region (inside ±tau, above, below) the loss is one quadratic, theta'Q theta / 2
+# - c'theta, whose sums are kept. A row with residual z changes region only after theta has moved by
+# ||z| - tau| / ‖a‖. So each row carries the length of theta's path at which it must be looked at
+# again, in a heap; a round pops the few rows that are due. When no due row has changed region, the
+# quadratic's minimiser over the ball is the minimiser of the loss, exactly.
+#
+# The heap lies in H: position i of it names a row in column HEAP, and a row's due length stands in
+# its column KEY.
+
+# Columns of H, counted from behind the features.
+REGION: Final = 2  # -1 below, 0 inside, 1 above
+KEY: Final = 3
+HEAP: Final = 4
+
+MOST_STEPS: Final = 30  # full steps before the safeguarded iteration takes over
+
+
+@jit
+def shift(M: Matrix, H: Matrix, row: int, region: float, sign: float) -> None:
+    """Add (sign 1) or take away (-1) what a row in ``region`` gives to the sums Q and c."""
+    size = M.shape[1]
+    Q = first_extra(size)
+    inside = region == 0.0
+    pull = H[row, size + TARGET] if inside else region * H[row, size + TAU]
+    for i in range(size):
+        scaled = sign * H[row, i]
+        M[Q + size + LINEAR, i] += pull * scaled
+        if inside:
+            for j in range(i + 1):
+                M[Q + i, j] += scaled * H[row, j]
+
+
+@jit
+def look(s: Vector, M: Matrix, H: Matrix, row: int) -> float:
+    """A row's region at theta; its KEY is set to the path length at which to look again."""
+    size = M.shape[1]
+    z = residual(M, H, row, THETA)
+    tau = H[row, size + TAU]
+    squared = 0.0
+    for i in range(size):
+        squared += H[row, i] * H[row, i]
+    margin = abs(abs(z) - tau)
+    H[row, size + KEY] = s[S.PATH] + margin / math.sqrt(squared) if squared > 0.0 else math.inf
+    if abs(z) <= tau:
+        return 0.0
+    return math.copysign(1.0, z)
+
+
+@jit
+def sink(H: Matrix, count: int, start: int, size: int) -> None:
+    """Let the row at a heap position sink to its place."""
+    key = size + KEY
+    heap = size + HEAP
+    row = int(H[start, heap])
+    here = start
+    while True:
+        child = 2 * here + 1
+        if child >= count:
+            break
+        other = child + 1
+        if other < count and H[int(H[other, heap]), key] < H[int(H[child, heap]), key]:
+            child = other
+        if not (H[int(H[child, heap]), key] < H[row, key]):
+            break
+        H[here, heap] = H[child, heap]
+        here = child
+    H[here, heap] = row
+
+
+@jit
+def rise(H: Matrix, start: int, size: int) -> None:
+    """Let the row at a heap position rise to its place."""
+    key = size + KEY
+    heap = size + HEAP
+    row = int(H[start, heap])
+    here = start
+    while here > 0:
+        parent = (here - 1) // 2
+        if not (H[row, key] < H[int(H[parent, heap]), key]):
+            break
+        H[here, heap] = H[parent, heap]
+        here = parent
+    H[here, heap] = row
+
+
+@jit
+def build(s: Vector, M: Matrix, H: Matrix, count: int, ridge: float) -> None:
+    """Sums, regions and heap from the rows alone. O(count d²)."""
+    size = M.shape[1]
+    Q = first_extra(size)
+    for i in range(size):
+        for j in range(i):
+            M[Q + i, j] = 0.0
+        M[Q + i, i] = ridge
+        M[Q + size + LINEAR, i] = 0.0
+    s[S.PATH] = 0.0
+    for row in range(count):
+        region = look(s, M, H, row)
+        H[row, size + REGION] = region
+        H[row, size + HEAP] = row
+        shift(M, H, row, region, 1.0)
+    for position in range(count // 2 - 1, -1, -1):
+        sink(H, count, position, size)
+
+
+@jit
+def follow(s: Vector, M: Matrix, H: Matrix, count: int) -> int:
+    """Look again at every row that is due; return how many changed region."""
+    size = M.shape[1]
+    changed = 0
+    while H[int(H[0, size + HEAP]), size + KEY] < s[S.PATH]:
+        row = int(H[0, size + HEAP])
+        region = look(s, M, H, row)
+        before = H[row, size + REGION]
+        if region != before:
+            shift(M, H, row, before, -1.0)
+            shift(M, H, row, region, 1.0)
+            H[row, size + REGION] = region
+            changed += 1
+        sink(H, count, 0, size)
+    return changed
+
+
+@jit
+def fit(s: Vector, M: Matrix, H: Matrix, count: int, ridge: float, bound: float) -> None:
+    """Move THETA to the minimiser over all ``count`` rows, the last of them new.
+
+    O(d³ + log t) amortised while few rows are near their threshold; the sums are made anew, against
+    rounding, whenever the rows have doubled.
+    """
+    size = M.shape[1]
+    new = count - 1
+    if count & new == 0:
+        build(s, M, H, count, ridge)
+    else:
+        region = look(s, M, H, new)
+        H[new, size + REGION] = region
+        H[new, size + HEAP] = new
+        shift(M, H, new, region, 1.0)
+        rise(H, new, size)
+    following = first_extra(size) + size + NEXT
+    for _ in range(MOST_STEPS):
+        minimise_quadratic(M, ridge, bound)
+        moved = 0.0
+        for i in range(size):
+            step = M[following, i] - M[THETA, i]
+            moved += step * step
+            M[THETA, i] = M[following, i]
+        s[S.PATH] += math.sqrt(moved)
+        if follow(s, M, H, count) == 0:
+            return
+    newton(M, H, count, THETA, ridge, bound, 0.0, False, 0, -1)
+    build(s, M, H, count, ridge)
+
+
+# --- The other solvers, and a round of each.
 
 
 @jit
@@ -66,31 +254,64 @@ def current_radius(s: Vector) -> float:
     """beta_t, with radius_scale; sqrt(lambda) B before the first round."""
     t = s[ROUNDS]
     if t == 0.0:
-        return s[RADIUS_SCALE] * s[PRIOR_ROOT]
-    return s[RADIUS_SCALE] * theory_radius(t, s[ORDER], s[SLOPE], 3.0 * s[PRIOR_ROOT])
+        return s[ADAPTIVE.RADIUS_SCALE] * s[ADAPTIVE.PRIOR_ROOT]
+    return s[ADAPTIVE.RADIUS_SCALE] * theory_radius(
+        t, s[ADAPTIVE.ORDER], s[S.SLOPE], 3.0 * s[ADAPTIVE.PRIOR_ROOT]
+    )
 
 
 @jit
-def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float) -> int:
-    """One round's learning: keep it, then the minimiser over everything kept.
-
-    The solver "lbfgs" has no kernel: then this only keeps the round.
-    """
+def update_lazy(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """Keep the round, then the lazy fit over everything kept."""
     code = observe(s, M, H, x, reward, nu)
-    if code != OK:
-        return code
-    count = int(s[ROUNDS])
-    if s[SOLVER] == LAZY:
-        fit(s, M, H, count, s[RIDGE], s[THETA_BOUND])
-    elif s[SOLVER] == NEWTON:
-        advance(M, H, count, THETA, s[RIDGE], s[THETA_BOUND], False)
-    elif s[SOLVER] == GD:
+    if code == OK:
+        fit(s, M, H, int(s[ROUNDS]), s[ADAPTIVE.RIDGE], s[THETA_BOUND])
+        s[RADIUS] = current_radius(s)
+    return code
+
+
+@jit
+def update_newton(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """Keep the round, then Newton's method from the last estimate."""
+    code = observe(s, M, H, x, reward, nu)
+    if code == OK:
+        advance(M, H, int(s[ROUNDS]), THETA, s[ADAPTIVE.RIDGE], s[THETA_BOUND], False)
+        s[RADIUS] = current_radius(s)
+    return code
+
+
+@jit
+def update_gd(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """Keep the round, then projected gradient descent from 0."""
+    code = observe(s, M, H, x, reward, nu)
+    if code == OK:
+        count = int(s[ROUNDS])
         lipschitz = widen(M, H, count - 1)
-        s[STEPS] = descend(M, H, count, THETA, s[RIDGE], s[THETA_BOUND], lipschitz, s[ACCURACY])
-    s[RADIUS] = current_radius(s)
-    return OK
+        s[S.STEPS] = descend(
+            M, H, count, THETA, s[ADAPTIVE.RIDGE], s[THETA_BOUND], lipschitz, s[S.ACCURACY]
+        )
+        s[RADIUS] = current_radius(s)
+    return code
 
 
+@jit
+def update_kept(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """Keep the round: L-BFGS has no kernel, and the policy fits after it."""
+    code = observe(s, M, H, x, reward, nu)
+    if code == OK:
+        s[RADIUS] = current_radius(s)
+    return code
+
+
+SOLVERS: Final = {
+    "lazy": update_lazy,
+    "newton": update_newton,
+    "gd": update_gd,
+    "lbfgs": update_kept,
+}
+
+
+@final
 class HeavyOFUL(HistoryPolicy):
     r"""Optimism with adaptive Huber regression, solved anew over the whole history every round.
 
@@ -146,8 +367,14 @@ class HeavyOFUL(HistoryPolicy):
         moment="central",
         horizon=True,
         uses_scale=True,
+        sources=(
+            r"*Certain*: the estimator, both lower bounds of $\sigma_t$ and the radius, from the "
+            "paper as the Hvt-UCB paper and the published script restate them. *Re-derived*: the "
+            "factor LB in the second lower bound, which the script omits because its L = B = 1. "
+            r"*Decided*: the regulariser is $\lambda/2$, so that the Hessian is V."
+        ),
     )
-    update_kernel = staticmethod(update)
+    slots = (COMMON, ADAPTIVE, S)
 
     def __init__(
         self,
@@ -165,11 +392,12 @@ class HeavyOFUL(HistoryPolicy):
         radius_scale: float = 0.001,
         threshold_scale: float = 1.0,
     ) -> None:
-        self._start(dim, check_tail("HeavyOFUL", tail), horizon)
-        self.solver = check_choice("HeavyOFUL.solver", solver, SOLVERS)
+        check = self._start(dim, tail, horizon)
+        self.solver = check.choice("solver", solver, tuple(SOLVERS))
+        self.update_kernel = SOLVERS[self.solver]
         problem = start(
             self,
-            SLOTS,
+            check,
             theta_bound=theta_bound,
             arm_bound=arm_bound,
             ridge=ridge,
@@ -178,50 +406,43 @@ class HeavyOFUL(HistoryPolicy):
             radius_scale=radius_scale,
         )
         constants, slope = heavy_oful_constants(self.dim, tail.order, horizon, **problem)
-        set_constants(self, constants, tail.order, threshold_scale)
+        set_constants(self, check, constants, tail.order, threshold_scale)
         s = self._s
-        s[SLOPE] = slope
-        s[SOLVER] = SOLVERS.index(self.solver)
-        s[ACCURACY] = check_number("HeavyOFUL.tolerance", tolerance, above=0.0)
+        s[S.SLOPE] = slope
+        s[S.ACCURACY] = check.number("tolerance", tolerance, above=0.0)
         s[RADIUS] = current_radius(s)
         lazy = self.solver == "lazy"
-        sums = extra_rows(self.dim) if self.has_kernels else 0
-        self._allocate_history(self.dim + (HEAP if lazy else TAU) + 1, sums=sums)
+        self._allocate_history(self.dim + (HEAP if lazy else TAU) + 1)
         self.pointers = (HEAP,) if lazy else ()
 
     @property
     def has_kernels(self) -> bool:
         return self.solver != "lbfgs"
 
-    def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None:
-        super().update(x, reward, scale=scale)
-        self._finish()
-
-    def update_many(
-        self, X: ArrayLike, rewards: ArrayLike, *, scale: ArrayLike | None = None
-    ) -> None:
-        super().update_many(X, rewards, scale=scale)
-        self._finish()
-
-    def _finish(self) -> None:
+    def _settle(self) -> None:
         """The fit, where no kernel does it, and a word where one gave up."""
         s = self._s
         if self.solver == "lbfgs":
-            kept = self._H[: self.rounds]
-            self._M[THETA] = minimise(kept, self._M[THETA], s[RIDGE], s[THETA_BOUND], s[ACCURACY])
-        if s[STEPS] >= MOST_DESCENTS:
+            self._M[THETA] = minimise(
+                self._H[: self.rounds],
+                self._M[THETA],
+                s[ADAPTIVE.RIDGE],
+                s[THETA_BOUND],
+                s[S.ACCURACY],
+            )
+        if s[S.STEPS] >= MOST_DESCENTS:
             warnings.warn(
                 f"HeavyOFUL: gradient descent stopped after {MOST_DESCENTS} steps, short of "
-                f"tolerance={s[ACCURACY]}. Use another solver, or a larger tolerance.",
+                f"tolerance={s[S.ACCURACY]}. Use another solver, or a larger tolerance.",
                 stacklevel=3,
             )
 
     @property
     def sigma(self) -> float:
         """sigma_t of the last round."""
-        return float(self._s[SIGMA])
+        return float(self._s[ADAPTIVE.SIGMA])
 
     @property
     def tau(self) -> float:
         """tau_t of the last round, in units of sigma_t."""
-        return float(self._s[TAU_T])
+        return float(self._s[ADAPTIVE.TAU_T])

@@ -3,44 +3,51 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import check_count, check_number
-from heavytail.kernels.batch import TARGET, newton
 from heavytail.kernels.index import usable
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
     ARM_LIMIT,
     BAD_X,
+    COMMON,
     NO_ARM,
     OK,
     OVERFLOW,
-    OWN,
     RADIUS,
     ROUNDS,
     THETA,
+    behind,
+    numbered,
 )
-from heavytail.kernels.one_pass import LARGEST, admit
+from heavytail.kernels.m_estimate import TARGET, newton
+from heavytail.kernels.one_pass import LARGEST
 from heavytail.kernels.quadratic import BEHIND, extra_rows, first_extra
-from heavytail.policies.base import check_tail, inverse_log
-from heavytail.policies.history import HistoryPolicy
-from heavytail.policies.info import Info
+from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
 __all__ = ["HuberBandit"]
 
-ORDER: Final = OWN
-NU: Final = OWN + 1  # threshold_scale times nu
-ARMS: Final = OWN + 2  # K
-FORCED: Final = OWN + 3  # q, forced pulls of an arm in every phase
-RIDGE: Final = OWN + 4
-LOG_TERM: Final = OWN + 5  # log((2d + 1) / delta)
-MODELS: Final = OWN + 6  # K, or 1 where the parameter is shared
-KNOWN: Final = OWN + 7  # models in use
-COUNTS: Final = OWN + 8  # |S_k| of each model, then |T_k| of each
+
+class Slots(NamedTuple):
+    """HuberBandit's own numbers."""
+
+    ORDER: int
+    NU: int  # threshold_scale times nu
+    ARMS: int  # K
+    FORCED: int  # q, forced pulls of an arm in every phase
+    RIDGE: int
+    LOG_TERM: int  # log((2d + 1) / delta)
+    MODELS: int  # K, or 1 where the parameter is shared
+    KNOWN: int  # models in use
+
+
+S: Final = numbered(Slots, after=COMMON)
+COUNTS: Final = behind(S)  # |S_k| of each model, then |T_k| of each
 
 # Columns of H behind x and the reward: the model of the row, and again where it was forced.
 ALL_OF: Final = 1
@@ -59,7 +66,7 @@ PARTS: Final = 3
 def model_row(s: Vector, M: Matrix, part: int, model: int) -> int:
     """The row of M with one part of one model."""
     size = M.shape[1]
-    return first_extra(size) + size + BEHIND + part * int(s[MODELS]) + model
+    return first_extra(size) + size + BEHIND + part * int(s[S.MODELS]) + model
 
 
 @jit
@@ -67,7 +74,7 @@ def forced_arm(s: Vector, t: float) -> int:
     """The arm that round t is reserved for, or -1: phase n is rounds (2^n - 1) K q + 1 .. 2^n K
     q.
     """
-    phase = s[ARMS] * s[FORCED]
+    phase = s[S.ARMS] * s[S.FORCED]
     start = 0.0
     length = phase
     while start + phase < t:
@@ -75,7 +82,7 @@ def forced_arm(s: Vector, t: float) -> int:
         length *= 2.0
     if t <= start:
         return -1
-    return int((t - start - 1.0) // s[FORCED])
+    return int((t - start - 1.0) // s[S.FORCED])
 
 
 @jit
@@ -91,8 +98,8 @@ def distance(s: Vector, M: Matrix, model: int, arms: Matrix, i: int) -> float:
 @jit
 def model_of(s: Vector, M: Matrix, arms: Matrix, i: int) -> int:
     """The model of arms[i]: the one of these features, else the nearest known; -1 if none is."""
-    known = int(s[KNOWN])
-    if s[MODELS] == 1.0:
+    known = int(s[S.KNOWN])
+    if s[S.MODELS] == 1.0:
         return min(known, 1) - 1
     if i < known and distance(s, M, i, arms, i) == 0.0:
         return i
@@ -149,7 +156,7 @@ def select(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
 @jit
 def assign(s: Vector, M: Matrix, x: Vector) -> int:
     """The model that learns from x: its own, a new one while there are any, else the nearest."""
-    known = int(s[KNOWN])
+    known = int(s[S.KNOWN])
     best = -1
     shortest = math.inf
     for model in range(known):
@@ -160,11 +167,11 @@ def assign(s: Vector, M: Matrix, x: Vector) -> int:
         if length < shortest:
             best = model
             shortest = length
-    if known < int(s[MODELS]) and shortest > 0.0:
+    if known < int(s[S.MODELS]) and shortest > 0.0:
         row = model_row(s, M, FEATURES, known)
         for j in range(x.shape[0]):
             M[row, j] = x[j]
-        s[KNOWN] += 1.0
+        s[S.KNOWN] += 1.0
         return known
     return best
 
@@ -175,19 +182,16 @@ def refit(s: Vector, M: Matrix, H: Matrix, part: int, model: int, label: int) ->
     d²).
     """
     t = s[ROUNDS]
-    size = s[COUNTS + (part - FIT) * int(s[MODELS]) + model]
-    tau = s[NU] * (size / (2.0 * math.log(t) + s[LOG_TERM])) ** (1.0 / s[ORDER])
+    size = s[COUNTS + (part - FIT) * int(s[S.MODELS]) + model]
+    tau = s[S.NU] * (size / (2.0 * math.log(t) + s[S.LOG_TERM])) ** (1.0 / s[S.ORDER])
     at = model_row(s, M, part, model)
-    newton(M, H, int(t), at, s[RIDGE], math.inf, tau, False, M.shape[1] + label, model)
+    newton(M, H, int(t), at, s[S.RIDGE], math.inf, tau, False, M.shape[1] + label, model)
 
 
 @jit
 def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float) -> int:
     """One round's learning: the played arm's fits are made anew."""
-    code = admit(s, M, x, reward, nu)
-    if code != OK:
-        return code
-    if not (s[NU] < math.inf or abs(reward) <= LARGEST):
+    if not (s[S.NU] < math.inf or abs(reward) <= LARGEST):
         return OVERFLOW
     size = M.shape[1]
     row = int(s[ROUNDS])
@@ -202,7 +206,7 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     s[COUNTS + model] += 1.0
     refit(s, M, H, FIT, model, ALL_OF)
     if forced:
-        s[COUNTS + int(s[MODELS]) + model] += 1.0
+        s[COUNTS + int(s[S.MODELS]) + model] += 1.0
         refit(s, M, H, FORCED_FIT, model, FORCED_OF)
     fitted = model_row(s, M, FIT, model)
     for j in range(size):
@@ -210,6 +214,7 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     return OK
 
 
+@final
 class HuberBandit(HistoryPolicy):
     r"""Greedy on Huber regressions, one an arm, with rounds reserved for each arm in turn.
 
@@ -261,7 +266,13 @@ class HuberBandit(HistoryPolicy):
         cost="O(t)",
         storage="O(t)",
         moment="central",
+        sources=(
+            "*Certain*: the schedule of forced rounds, the two-step choice and the threshold, "
+            "read in the paper. *Corrected*: the threshold uses the moment's root, where the "
+            "paper's unit slips. *Ours*: `shared=True`, one regression for all arms."
+        ),
     )
+    slots = (COMMON, S)
     select_kernel = staticmethod(select)
     update_kernel = staticmethod(update)
 
@@ -281,46 +292,48 @@ class HuberBandit(HistoryPolicy):
         radius_scale: float = 1.0,
         threshold_scale: float = 1.0,
     ) -> None:
-        self._start(dim, check_tail("HuberBandit", tail), horizon)
-        K = check_count("HuberBandit.arms", arms)
-        q = check_count("HuberBandit.forced", forced)
+        check = self._start(dim, tail, horizon)
+        K = check.count("arms", arms)
+        q = check.count("forced", forced)
         if horizon is not None and horizon <= K * q:
             raise ValueError(
                 f"HuberBandit.horizon must leave a round that is not reserved; got {horizon} for "
                 f"arms={K}, forced={q}. The smallest horizon that works is {K * q + 1}."
             )
         models = 1 if shared else K
-        more = extra_rows(self.dim) + PARTS * models
         self._allocate(
-            COUNTS + 2 * models,
             ridge=ridge,
-            arm_bound=check_number("HuberBandit.arm_bound", arm_bound, above=0.0),
+            arm_bound=check.number("arm_bound", arm_bound, above=0.0),
             theta_bound=math.inf,
-            extra=more,
+            rows={
+                "solver": extra_rows(self.dim),
+                "features": models,
+                "fits": models,
+                "forced_fits": models,
+            },
+            runs={"counts": models, "forced_counts": models},
         )
-        scale = check_number(
-            "HuberBandit.threshold_scale", threshold_scale, above=0.0, infinite=True
-        )
-        gap = check_number("HuberBandit.gap", gap, above=0.0)
+        scale = check.number("threshold_scale", threshold_scale, above=0.0, infinite=True)
+        gap = check.number("gap", gap, above=0.0)
         s = self._s
-        s[ORDER] = tail.order
-        s[NU] = scale * tail.scale
-        s[ARMS] = K
-        s[FORCED] = q
-        s[RIDGE] = ridge
-        s[LOG_TERM] = math.log(2.0 * self.dim + 1.0) + inverse_log("HuberBandit", delta)
-        s[MODELS] = models
-        s[RADIUS] = 0.5 * gap * check_number("HuberBandit.radius_scale", radius_scale, least=0.0)
-        self._allocate_history(self.dim + FORCED_OF + 1, sums=more)
+        s[S.ORDER] = tail.order
+        s[S.NU] = scale * tail.scale
+        s[S.ARMS] = K
+        s[S.FORCED] = q
+        s[S.RIDGE] = ridge
+        s[S.LOG_TERM] = math.log(2.0 * self.dim + 1.0) + check.log_inverse(delta)
+        s[S.MODELS] = models
+        s[RADIUS] = 0.5 * gap * check.number("radius_scale", radius_scale, least=0.0)
+        self._allocate_history(self.dim + FORCED_OF + 1)
 
     @property
     def models(self) -> FloatArray:
         """Every arm's fit to all of its rewards, (K, dim); ``theta`` is the one made last."""
         first = model_row(self._s, self._M, FIT, 0)
-        return np.array(self._M[first : first + int(self._s[MODELS])])
+        return np.array(self._M[first : first + int(self._s[S.MODELS])])
 
     def _check_history(self, history: FloatArray | None, scalars: FloatArray | None) -> None:
         super()._check_history(history, scalars)
         assert scalars is not None
-        if not 0 <= scalars[KNOWN] <= scalars[MODELS] == self._s[MODELS]:
+        if not 0 <= scalars[S.KNOWN] <= scalars[S.MODELS] == self._s[S.MODELS]:
             raise ValueError("HuberBandit: the saved state's 'scalars' is damaged.")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple, final
 
 from heavytail._typing import Matrix, Vector
-from heavytail._validate import check_choice, check_number
+from heavytail._validate import Check
 from heavytail.confidence import empirical_radius, lemma_1, theory_radius
 from heavytail.kernels.gram import predict
 from heavytail.kernels.huber import leverage, score, threshold, time_exponent
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import CONSTANT, GAIN, OK, OWN, RADIUS, ROUNDS, THETA
-from heavytail.kernels.one_pass import admit, learn, measure
+from heavytail.kernels.layout import COMMON, CONSTANT, GAIN, OK, RADIUS, ROUNDS, THETA, numbered
+from heavytail.kernels.one_pass import learn, measure
 from heavytail.kernels.scale import (
     MAJORITY,
     NORMAL_CONSISTENCY,
@@ -24,40 +24,43 @@ from heavytail.kernels.scale import (
     seek_typical,
     stands_out,
 )
-from heavytail.policies.base import PackedPolicy, check_tail, inverse_log
-from heavytail.policies.diagnostics import Diagnostics
-from heavytail.policies.info import Info
+from heavytail.policies.core.base import PackedPolicy
+from heavytail.policies.core.diagnostics import Diagnostics
+from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
 __all__ = ["HvtUCB"]
 
-# Slots of s that are Hvt-UCB's own.
-ORDER: Final = OWN
-ALPHA: Final = OWN + 1
-RADIUS_SCALE: Final = OWN + 2
-SIGMA: Final = OWN + 3  # sigma_t of the last round
-TAU: Final = OWN + 4  # tau_t of the last round
-THEORY: Final = OWN + 5  # 1: Lemma 1; 0: the practical mode
-SIGMA_MIN: Final = OWN + 6
-TAU_0: Final = OWN + 7
-SLOPE: Final = OWN + 8  # beta_t = SLOPE t^a + BETA_0
-BETA_0: Final = OWN + 9
-EXPLORATION: Final = OWN + 10
-PRIOR: Final = OWN + 11  # lambda S²
-LOG_INVERSE_DELTA: Final = OWN + 12
-STABILITY: Final = OWN + 13  # G_t
-ENERGY: Final = OWN + 14  # sum of psi²
-TYPICAL: Final = OWN + 15  # running median of |residual| / nu_t
-CLIP: Final = OWN + 16  # the practical mode's tau_t
-AUTO: Final = OWN + 17  # 1: no scale was stated, and it is sought from the first rewards on
-RUN: Final = OWN + 18  # sizes in a row above (+) or below (-) the typical one
-NEAR: Final = OWN + 19  # rounds whose residual was beyond TAIL_FROM typical sizes ...
-FAR: Final = OWN + 20  # ... and beyond TAIL_TO: their ratio is the tail's slope
-WEIGHT: Final = OWN + 21  # sum of 1 / sigma_t²
-WEIGHT_SQUARES: Final = OWN + 22
-VOTES: Final = OWN + 23  # rewards of exactly 0 ahead of all others
-TELLING: Final = OWN + 24  # rounds that the typical size is of: all, or those with another reward
-SLOTS: Final = OWN + 25
+
+class Slots(NamedTuple):
+    """HvtUCB's own numbers."""
+
+    ORDER: int
+    ALPHA: int
+    RADIUS_SCALE: int
+    SIGMA: int  # sigma_t of the last round
+    TAU: int  # tau_t of the last round
+    SIGMA_MIN: int
+    TAU_0: int
+    SLOPE: int  # beta_t = SLOPE t^a + BETA_0
+    BETA_0: int
+    EXPLORATION: int
+    PRIOR: int  # lambda S²
+    LOG_INVERSE_DELTA: int
+    STABILITY: int  # G_t
+    ENERGY: int  # sum of psi²
+    TYPICAL: int  # running median of |residual| / nu_t
+    CLIP: int  # the practical mode's tau_t
+    RUN: int  # sizes in a row above (+) or below (-) the typical one
+    NEAR: int  # rounds whose residual was beyond TAIL_FROM typical sizes ...
+    FAR: int  # ... and beyond TAIL_TO: their ratio is the tail's slope
+    WEIGHT: int  # sum of 1 / sigma_t²
+    WEIGHT_SQUARES: int
+    VOTES: int  # rewards of exactly 0 ahead of all others
+    TELLING: int  # rounds that the typical size is of: all, or those with another reward
+
+
+S: Final = numbered(Slots, after=COMMON)
 
 TAIL_FROM: Final = 4.0
 TAIL_TO: Final = 16.0
@@ -73,80 +76,123 @@ RESOLUTION: Final = 3e-7
 def lemma_sigma(s: Vector, t: float, width: float, nu: float) -> float:
     """sigma_t of Algorithm 1 (line 5), with the floor 2 sqrt(2) width that Lemmas 5 and 6 need."""
     beta_prev = s[RADIUS]
-    growth = s[TAU_0] * math.sqrt(s[ALPHA]) * t ** time_exponent(s[ORDER])
+    growth = s[S.TAU_0] * math.sqrt(s[S.ALPHA]) * t ** time_exponent(s[S.ORDER])
     floor = max(2.0 * math.sqrt(2.0), math.sqrt(2.0 * beta_prev / growth))
-    return max(nu, s[SIGMA_MIN], floor * width)
+    return max(nu, s[S.SIGMA_MIN], floor * width)
 
 
 @jit
 def note(s: Vector, size: float, typical: float, sigma: float) -> None:
     """What :meth:`HvtUCB.diagnostics` tells: nothing here steers the policy."""
     if size > TAIL_FROM * NORMAL_CONSISTENCY * typical:
-        s[NEAR] += 1.0
+        s[S.NEAR] += 1.0
         if size > TAIL_TO * NORMAL_CONSISTENCY * typical:
-            s[FAR] += 1.0
+            s[S.FAR] += 1.0
     weight = 1.0 / (sigma * sigma)
-    s[WEIGHT] += weight
-    s[WEIGHT_SQUARES] += weight * weight
+    s[S.WEIGHT] += weight
+    s[S.WEIGHT_SQUARES] += weight * weight
 
 
 @jit
-def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
-    """One round's learning. Returns OK, or what was wrong with the observation, the state
-    untouched.
-    """
-    code = admit(s, M, x, reward, nu)
-    if code != OK:
-        return code
+def finish(s: Vector, squared: float, z: float, sigma: float, tau: float) -> None:
+    """What both modes note of a step: sigma_t, tau_t and the sums that the radius reads."""
+    psi = score(z, tau)
+    s[S.SIGMA] = sigma
+    s[S.TAU] = tau
+    s[S.STABILITY] += psi * psi * s[S.ALPHA] * squared * s[GAIN]  # alpha w²/(1 + w²) psi²
+    s[S.ENERGY] += psi * psi
+
+
+@jit
+def update_theory(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """Algorithm 1, lines 5 to 8; OVERFLOW with the state untouched."""
     squared = measure(s, M, x)
     width = math.sqrt(squared)
     t = s[ROUNDS] + 1.0
-    alpha = s[ALPHA]
     residual = reward - predict(M)
-    size = abs(residual) / nu
-    telling = stands_out(reward, 0.0, s[VOTES])
-    told = s[TELLING] + 1.0
-    typical = s[TYPICAL]
-    if s[AUTO] == 1.0 and telling:
-        typical = first_typical(typical, size, told, SMALLEST)
-    if s[THEORY] == 1.0:
-        sigma = lemma_sigma(s, t, width, nu)
-        tau = threshold(s[TAU_0], leverage(width, sigma, alpha), t, s[ORDER])
-    else:
-        sigma = max(nu * NORMAL_CONSISTENCY * typical, width, s[SIGMA_MIN] * math.sqrt(t))
-        tau = s[CLIP]
+    sigma = lemma_sigma(s, t, width, nu)
+    tau = threshold(s[S.TAU_0], leverage(width, sigma, s[S.ALPHA]), t, s[S.ORDER])
     z = residual / sigma if squared > 0.0 else 0.0  # x = 0 says nothing about theta
-    code = learn(s, M, x.shape[0], squared, z, sigma, alpha, tau)
+    code = learn(s, M, x.shape[0], squared, z, sigma, s[S.ALPHA], tau)
     if code != OK:
         return code
-    psi = score(z, tau)
-    s[SIGMA] = sigma
-    s[TAU] = tau
-    s[STABILITY] += psi * psi * alpha * squared * s[GAIN]  # alpha w²/(1 + w²) psi²
-    s[ENERGY] += psi * psi
-    note(s, size, typical, sigma)
-    if telling:
-        s[TELLING] = told
-        if s[AUTO] == 1.0:
-            s[RUN] = next_run(s[RUN], size, typical)
-            s[TYPICAL] = seek_typical(typical, size, told, s[RUN], SMALLEST)
-        else:
-            s[TYPICAL] = follow_typical(typical, size, told, SMALLEST)
-    s[VOTES] = lead(reward == 0.0, s[VOTES])
-    s[RADIUS] = s[RADIUS_SCALE] * current_radius(s, t)
+    finish(s, squared, z, sigma, tau)
+    size = abs(residual) / nu
+    note(s, size, s[S.TYPICAL], sigma)
+    if stands_out(reward, 0.0, s[S.VOTES]):
+        s[S.TELLING] += 1.0
+        s[S.TYPICAL] = follow_typical(s[S.TYPICAL], size, s[S.TELLING], SMALLEST)
+    s[S.VOTES] = lead(reward == 0.0, s[S.VOTES])
+    s[RADIUS] = s[S.RADIUS_SCALE] * theory_radius(t, s[S.ORDER], s[S.SLOPE], s[S.BETA_0])
     return OK
 
 
 @jit
-def current_radius(s: Vector, t: float) -> float:
-    """beta_t, before radius_scale."""
-    if s[THEORY] == 1.0:
-        return theory_radius(t, s[ORDER], s[SLOPE], s[BETA_0])
-    return empirical_radius(
-        s[EXPLORATION], s[PRIOR], s[STABILITY], s[ENERGY], t, s[LOG_INVERSE_DELTA]
+def practical_step(
+    s: Vector, M: Matrix, dim: int, squared: float, residual: float, nu: float, typical: float
+) -> int:
+    """The step of the practical mode, after :func:`measure`; ``typical`` is the typical size of a
+    residual in units of nu. OVERFLOW with the state untouched.
+    """
+    t = s[ROUNDS] + 1.0
+    sigma = max(
+        nu * NORMAL_CONSISTENCY * typical, math.sqrt(squared), s[S.SIGMA_MIN] * math.sqrt(t)
+    )
+    z = residual / sigma if squared > 0.0 else 0.0  # x = 0 says nothing about theta
+    code = learn(s, M, dim, squared, z, sigma, s[S.ALPHA], s[S.CLIP])
+    if code == OK:
+        finish(s, squared, z, sigma, s[S.CLIP])
+        note(s, abs(residual) / nu, typical, sigma)
+        s[RADIUS] = practical_radius(s, t)
+    return code
+
+
+@jit
+def practical_radius(s: Vector, t: float) -> float:
+    """beta_t of the practical mode, with radius_scale."""
+    return s[S.RADIUS_SCALE] * empirical_radius(
+        s[S.EXPLORATION], s[S.PRIOR], s[S.STABILITY], s[S.ENERGY], t, s[S.LOG_INVERSE_DELTA]
     )
 
 
+@jit
+def update_stated(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """The practical mode where a scale was stated: it is believed, and followed slowly."""
+    squared = measure(s, M, x)
+    residual = reward - predict(M)
+    code = practical_step(s, M, x.shape[0], squared, residual, nu, s[S.TYPICAL])
+    if code != OK:
+        return code
+    if stands_out(reward, 0.0, s[S.VOTES]):
+        s[S.TELLING] += 1.0
+        s[S.TYPICAL] = follow_typical(s[S.TYPICAL], abs(residual) / nu, s[S.TELLING], SMALLEST)
+    s[S.VOTES] = lead(reward == 0.0, s[S.VOTES])
+    return OK
+
+
+@jit
+def update_unstated(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """The practical mode where no scale was stated: it is sought from the first rewards on."""
+    squared = measure(s, M, x)
+    residual = reward - predict(M)
+    size = abs(residual) / nu
+    telling = stands_out(reward, 0.0, s[S.VOTES])
+    count = s[S.TELLING] + 1.0
+    typical = s[S.TYPICAL]
+    if telling:
+        typical = first_typical(typical, size, count, SMALLEST)
+    code = practical_step(s, M, x.shape[0], squared, residual, nu, typical)
+    if code != OK:
+        return code
+    if telling:
+        s[S.TELLING] = count
+        s[S.RUN] = next_run(s[S.RUN], size, typical)
+        s[S.TYPICAL] = seek_typical(typical, size, count, s[S.RUN], SMALLEST)
+    s[S.VOTES] = lead(reward == 0.0, s[S.VOTES])
+    return OK
+
+
+@final
 class HvtUCB(PackedPolicy):
     r"""Optimism with the one-pass Huber estimator; a round costs O(n d² + d²), whatever t is.
 
@@ -206,8 +252,15 @@ class HvtUCB(PackedPolicy):
         storage="O(1)",
         moment="central",
         uses_scale=True,
+        sources=(
+            '*Certain*: Algorithm 1 and Lemma 1, read in the paper; `radius="theory"` is both. '
+            r"*Decided*: the floor $2\sqrt2\,\|x\|_{V^{-1}}$ of $\sigma_t$, which the appendix "
+            r"uses and Algorithm 1 omits; $\beta_0$ as a case of its own, since the formula at t = "
+            "0 reads $0^0$ at p = 2; the step with $V_t$ after its update; the projection in the "
+            "$V_t$-norm. *Ours*: the practical mode, which has no theorem."
+        ),
     )
-    update_kernel = staticmethod(update)
+    slots = (COMMON, S)
     takes_prior = True
     rank_one = True
 
@@ -230,22 +283,22 @@ class HvtUCB(PackedPolicy):
         radius_scale: float = 1.0,
         threshold_scale: float = 1.0,
     ) -> None:
-        auto = isinstance(tail, str) and check_choice("HvtUCB.tail", tail, ("auto",)) == "auto"
-        known = None if auto else check_tail("HvtUCB", tail)
-        self._start(dim, known, horizon)
-        theory = check_choice("HvtUCB.radius", radius, ("empirical", "theory")) == "theory"
+        check = Check(type(self))
+        auto = isinstance(tail, str) and check.choice("tail", tail, ("auto",)) == "auto"
+        known = None if isinstance(tail, str) else tail
+        self._start(dim, known, horizon, scale_known=not auto)
+        theory = check.choice("radius", radius, ("empirical", "theory")) == "theory"
         if theory and horizon is None:
             raise ValueError(
                 'HvtUCB.horizon must be given for radius="theory": Lemma 1 is for one T.'
             )
-        if theory and known is None:
+        if theory and auto:
             raise ValueError('HvtUCB.tail must be a MomentBound for radius="theory"; got "auto".')
         if theory and intercept:
             raise ValueError('HvtUCB.intercept must be off for radius="theory": Lemma 1 has none.')
         has_intercept = not theory if intercept is None else bool(intercept)
         ridge = float(self.dim) if ridge is None else ridge
         self._allocate(
-            SLOTS,
             ridge=ridge,
             arm_bound=arm_bound,
             theta_bound=theta_bound,
@@ -253,26 +306,24 @@ class HvtUCB(PackedPolicy):
         )
         s = self._s
         s[CONSTANT] = arm_bound  # the constant feature is as long as an arm may be
-        s[ORDER] = 2.0 if known is None else known.order
-        s[AUTO] = known is None
-        s[ALPHA] = check_number(
-            "HvtUCB.alpha", (4.0 if theory else 1.0) if alpha is None else alpha, above=0.0
-        )
-        s[RADIUS_SCALE] = check_number("HvtUCB.radius_scale", radius_scale, least=0.0)
-        threshold_scale = check_number("HvtUCB.threshold_scale", threshold_scale, above=0.0)
-        s[VOTES] = MAJORITY  # a reward of exactly 0 says nothing of the scale until others are seen
-        s[THEORY] = theory
-        s[TYPICAL] = 1.0 / NORMAL_CONSISTENCY  # to begin with, the stated scale is believed
+        s[S.ORDER] = 2.0 if known is None else known.order
+        alpha = (4.0 if theory else 1.0) if alpha is None else alpha
+        s[S.ALPHA] = check.number("alpha", alpha, above=0.0)
+        s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
+        threshold_scale = check.number("threshold_scale", threshold_scale, above=0.0)
+        s[S.VOTES] = MAJORITY  # a reward of exactly 0 says nothing of the scale until others do
+        s[S.TYPICAL] = 1.0 / NORMAL_CONSISTENCY  # to begin with, the stated scale is believed
         if theory:
+            self.update_kernel = update_theory
             self._set_theory(ridge, theta_bound, arm_bound, sigma_min, delta, threshold_scale)
-        else:
-            clip = check_number("HvtUCB.clip", clip, above=0.0, infinite=True)
-            s[CLIP] = clip * threshold_scale
-            s[EXPLORATION] = check_number("HvtUCB.exploration", exploration, least=0.0)
-            s[PRIOR] = ridge * theta_bound**2 if math.isfinite(theta_bound) else ridge
-            s[LOG_INVERSE_DELTA] = inverse_log("HvtUCB", 0.01 if delta is None else delta)
-            s[SIGMA_MIN] = RESOLUTION * arm_bound / math.sqrt(ridge)
-        s[RADIUS] = s[RADIUS_SCALE] * current_radius(s, 0.0)
+            return
+        self.update_kernel = update_unstated if auto else update_stated
+        s[S.CLIP] = threshold_scale * check.number("clip", clip, above=0.0, infinite=True)
+        s[S.EXPLORATION] = check.number("exploration", exploration, least=0.0)
+        s[S.PRIOR] = ridge * theta_bound**2 if math.isfinite(theta_bound) else ridge
+        s[S.LOG_INVERSE_DELTA] = check.log_inverse(0.01 if delta is None else delta)
+        s[S.SIGMA_MIN] = RESOLUTION * arm_bound / math.sqrt(ridge)
+        s[RADIUS] = practical_radius(s, 0.0)
 
     def _set_theory(
         self,
@@ -287,19 +338,20 @@ class HvtUCB(PackedPolicy):
         assert self.horizon is not None
         lemma = lemma_1(
             self.dim,
-            s[ORDER],
+            s[S.ORDER],
             self.horizon,
-            alpha=s[ALPHA],
+            alpha=s[S.ALPHA],
             ridge=ridge,
             theta_bound=theta_bound,
             arm_bound=arm_bound,
             sigma_min=sigma_min,
             delta=delta,
         )
-        s[SIGMA_MIN] = self.horizon**-0.5 if sigma_min is None else sigma_min
-        s[TAU_0] = threshold_scale * lemma.tau_0
-        s[SLOPE] = lemma.slope
-        s[BETA_0] = lemma.beta_0
+        s[S.SIGMA_MIN] = self.horizon**-0.5 if sigma_min is None else sigma_min
+        s[S.TAU_0] = threshold_scale * lemma.tau_0
+        s[S.SLOPE] = lemma.slope
+        s[S.BETA_0] = lemma.beta_0
+        s[RADIUS] = s[S.RADIUS_SCALE] * lemma.beta_0
 
     @property
     def intercept(self) -> float:
@@ -309,23 +361,23 @@ class HvtUCB(PackedPolicy):
     @property
     def sigma(self) -> float:
         """sigma_t of the last round."""
-        return float(self._s[SIGMA])
+        return float(self._s[S.SIGMA])
 
     @property
     def tau(self) -> float:
         """tau_t of the last round, in units of sigma_t."""
-        return float(self._s[TAU])
+        return float(self._s[S.TAU])
 
     def diagnostics(self) -> Diagnostics:
         s = self._s
-        weight = s[WEIGHT] ** 2 / s[WEIGHT_SQUARES] if s[WEIGHT_SQUARES] > 0.0 else 0.0
+        weight = s[S.WEIGHT] ** 2 / s[S.WEIGHT_SQUARES] if s[S.WEIGHT_SQUARES] > 0.0 else 0.0
         index = math.inf
-        if s[FAR] > 0.0:
-            index = math.log(s[NEAR] / s[FAR]) / math.log(TAIL_TO / TAIL_FROM)
+        if s[S.FAR] > 0.0:
+            index = math.log(s[S.NEAR] / s[S.FAR]) / math.log(TAIL_TO / TAIL_FROM)
         return replace(
             super().diagnostics(),
-            threshold=float(s[TAU] * s[SIGMA]),
-            scale=float(self._nu * NORMAL_CONSISTENCY * s[TYPICAL]),
+            threshold=float(s[S.TAU] * s[S.SIGMA]),
+            scale=float(self._nu * NORMAL_CONSISTENCY * s[S.TYPICAL]),
             effective_samples=float(weight),
             tail_index=float(index),
         )

@@ -3,39 +3,56 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple, final
 
 from heavytail._typing import Matrix, Vector
-from heavytail._validate import check_count, check_number
-from heavytail.confidence import linear_thompson_scale
+from heavytail._validate import Check
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
     ARM_LIMIT,
     BAD_X,
+    COMMON,
     INVERSE,
     NO_ARM,
     OK,
-    OWN,
     RADIUS,
     ROUNDS,
     SCRATCH,
     THETA,
+    numbered,
 )
-from heavytail.kernels.one_pass import admit, learn, measure
+from heavytail.kernels.one_pass import learn, measure
 from heavytail.kernels.random import normal
-from heavytail.policies.base import PackedPolicy, inverse_log
-from heavytail.policies.info import Info
+from heavytail.policies.core.base import PackedPolicy
+from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
 __all__ = ["LinTS"]
 
-KEY: Final = OWN
-NOISE_SCALE: Final = OWN + 1
-LOG_INVERSE_DELTA: Final = OWN + 2
-RADIUS_SCALE: Final = OWN + 3
-DRAWS: Final = OWN + 4  # choices made so far
-SLOTS: Final = OWN + 5
+
+class Slots(NamedTuple):
+    """LinTS's own numbers."""
+
+    KEY: int
+    NOISE_SCALE: int
+    LOG_INVERSE_DELTA: int
+    RADIUS_SCALE: int
+    DRAWS: int  # choices made so far
+
+
+S: Final = numbered(Slots, after=COMMON)
+
+
+@jit
+def linear_thompson_scale(
+    t: float, dim: float, noise_scale: float, log_inverse_delta: float
+) -> float:
+    """R sqrt(9 d log(t/delta)): the width of the draw in round t, for R-sub-Gaussian noise.
+
+    Agrawal and Goyal (ICML 2013).
+    """
+    return noise_scale * math.sqrt(9.0 * dim * (math.log(t) + log_inverse_delta))
 
 
 @jit
@@ -57,8 +74,8 @@ def draw(s: Vector, M: Matrix) -> None:
                 M[L + i, j] = total / M[L + j, j]
             else:
                 M[L + i, j] = 0.0
-    key = int(s[KEY])
-    number = int(s[DRAWS])
+    key = int(s[S.KEY])
+    number = int(s[S.DRAWS])
     for i in range(size):
         M[SCRATCH, i] = M[THETA, i]
     for k in range(size):
@@ -87,7 +104,7 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
             best = i
             best_mean = mean
     if best >= 0:
-        s[DRAWS] += 1.0
+        s[S.DRAWS] += 1.0
     return best
 
 
@@ -95,16 +112,13 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
 def current_radius(s: Vector, dim: int) -> float:
     """v_{t+1}, with radius_scale."""
     t = s[ROUNDS] + 1.0
-    scale = linear_thompson_scale(t, float(dim), s[NOISE_SCALE], s[LOG_INVERSE_DELTA])
-    return s[RADIUS_SCALE] * scale
+    scale = linear_thompson_scale(t, float(dim), s[S.NOISE_SCALE], s[S.LOG_INVERSE_DELTA])
+    return s[S.RADIUS_SCALE] * scale
 
 
 @jit
 def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """Ridge regression."""
-    code = admit(s, M, x, reward, nu)
-    if code != OK:
-        return code
     squared = measure(s, M, x)
     code = learn(s, M, x.shape[0], squared, reward - predict(M), 1.0, 1.0, math.inf)
     if code == OK:
@@ -112,6 +126,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return code
 
 
+@final
 class LinTS(PackedPolicy):
     r"""Thompson sampling with ridge regression: the randomised baseline for light tails.
 
@@ -151,10 +166,12 @@ class LinTS(PackedPolicy):
         storage="O(1)",
         moment="sub-Gaussian",
         randomised=True,
+        sources=(r"*Certain*: the draw and its width $v_t = R\sqrt{9d\log(t/\delta)}$."),
     )
+    slots = (COMMON, S)
     select_kernel = staticmethod(select)
     update_kernel = staticmethod(update)
-    key_slot = KEY
+    key_slot = S.KEY
 
     def __init__(
         self,
@@ -169,22 +186,22 @@ class LinTS(PackedPolicy):
         seed: int = 0,
         radius_scale: float = 0.03,
     ) -> None:
-        self._start(dim, tail, horizon)
+        check = self._start(dim, tail, horizon)
         if noise_scale is None and tail is None:
             raise ValueError(
                 "LinTS.noise_scale must be given (or tail, for its scale); got neither."
             )
-        self._allocate(SLOTS, ridge=ridge, arm_bound=arm_bound, theta_bound=math.inf)
+        self._allocate(ridge=ridge, arm_bound=arm_bound, theta_bound=math.inf)
         if delta is None:
             delta = 0.01 if horizon is None else min(1.0 / horizon, 0.5)
         s = self._s
         scale = noise_scale if noise_scale is not None else self._nu
-        s[NOISE_SCALE] = check_number("LinTS.noise_scale", scale, least=0.0)
-        s[LOG_INVERSE_DELTA] = inverse_log("LinTS", delta)
-        s[RADIUS_SCALE] = check_number("LinTS.radius_scale", radius_scale, least=0.0)
+        s[S.NOISE_SCALE] = check.number("noise_scale", scale, least=0.0)
+        s[S.LOG_INVERSE_DELTA] = check.log_inverse(delta)
+        s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
         s[RADIUS] = current_radius(s, self.dim)
         self.reseed(seed)
 
     def reseed(self, seed: int) -> None:
-        self._s[KEY] = check_count("LinTS.seed", seed, least=0) % 2**53
-        self._s[DRAWS] = 0.0
+        self._s[S.KEY] = Check(type(self)).count("seed", seed, least=0) % 2**53
+        self._s[S.DRAWS] = 0.0

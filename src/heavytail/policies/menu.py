@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple, final
 
 from heavytail._typing import Matrix, Vector
-from heavytail._validate import check_count, check_number
-from heavytail.confidence import menu_radius
+from heavytail.confidence import bmm_radius
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import INVERSE, OK, RADIUS, THETA
-from heavytail.kernels.one_pass import admit
+from heavytail.kernels.layout import COMMON, INVERSE, OK, RADIUS, THETA, behind, numbered
 from heavytail.kernels.repeats import (
-    EPOCHS,
-    OWN_EPOCH,
-    PULLS,
-    REPEATS,
+    EPOCH,
     absorb,
     credit,
     end_epoch,
@@ -24,25 +19,40 @@ from heavytail.kernels.repeats import (
     measure_meant,
     median,
 )
-from heavytail.policies.base import check_tail, inverse_log
-from heavytail.policies.epochs import EpochPolicy, check_epoch
-from heavytail.policies.info import Info
+from heavytail.policies.core.epochs import EpochPolicy, check_epoch
+from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
 __all__ = ["MENU"]
 
-ORDER: Final = OWN_EPOCH
-NOISE: Final = OWN_EPOCH + 1  # (9 d c)^(1/p)
-PRIOR_ROOT: Final = OWN_EPOCH + 2  # sqrt(lambda) S
-RADIUS_SCALE: Final = OWN_EPOCH + 3
-CHOSEN: Final = OWN_EPOCH + 4  # k*, the copy that the estimate is
-ROOM: Final = OWN_EPOCH + 5  # k distances
+
+class Slots(NamedTuple):
+    """MENU's own numbers."""
+
+    ORDER: int
+    NOISE: int  # (9 d c)^(1/p)
+    PRIOR_ROOT: int  # sqrt(lambda) S
+    RADIUS_SCALE: int
+    CHOSEN: int  # k*, the copy that the estimate is
+
+
+S: Final = numbered(Slots, after=EPOCH)
+ROOM: Final = behind(S)  # k distances
+
+
+@jit
+def menu_radius(n: float, order: float, noise: float, prior_root: float) -> float:
+    """3 ((9 d c)^(1/p) n^((2-p)/(2p)) + sqrt(lambda) S) after n epochs; ``noise`` is (9 d c)^(1/p).
+
+    Shao, Yu, King and Lyu (NeurIPS 2018), Algorithm 1.
+    """
+    return 3.0 * (bmm_radius(n, order, noise, prior_root))
 
 
 @jit
 def current_radius(s: Vector) -> float:
     """beta_n, with radius_scale."""
-    return s[RADIUS_SCALE] * menu_radius(s[EPOCHS], s[ORDER], s[NOISE], s[PRIOR_ROOT])
+    return s[S.RADIUS_SCALE] * menu_radius(s[EPOCH.EPOCHS], s[S.ORDER], s[S.NOISE], s[S.PRIOR_ROOT])
 
 
 @jit
@@ -76,7 +86,7 @@ def choose(s: Vector, M: Matrix, copies: int) -> None:
         if distance < least:
             chosen = c
             least = distance
-    s[CHOSEN] = chosen
+    s[S.CHOSEN] = chosen
     for i in range(size):
         M[THETA, i] = M[thetas + chosen, i]
 
@@ -84,11 +94,8 @@ def choose(s: Vector, M: Matrix, copies: int) -> None:
 @jit
 def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """Pull j of an epoch teaches copy j; after the last, V grows once and a copy is chosen."""
-    code = admit(s, M, x, reward, nu)
-    if code != OK:
-        return code
-    copies = int(s[REPEATS])
-    pull = int(s[PULLS])
+    copies = int(s[EPOCH.REPEATS])
+    pull = int(s[EPOCH.PULLS])
     code = credit(s, M, x, meant_row(M) + 1 + pull, reward)
     if code != OK:
         return code
@@ -102,6 +109,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
+@final
 class MENU(EpochPolicy):
     r"""Optimism with the median, by distance, of k ridge estimates, each from its own pulls.
 
@@ -144,7 +152,13 @@ class MENU(EpochPolicy):
         moment="central",
         repeats=True,
         horizon=True,
+        sources=(
+            r"*Certain*: $k = \lceil 24\log(eT/\delta)\rceil$ with e = 2.718, the choice by median "
+            "distance, and the radius, from memory of the paper and three published scripts (one "
+            "of which reads e as epsilon). *Decided*: a copy's distance to itself does not count."
+        ),
     )
+    slots = (COMMON, EPOCH, S)
     update_kernel = staticmethod(update)
 
     def __init__(
@@ -160,26 +174,27 @@ class MENU(EpochPolicy):
         delta: float = 0.01,
         radius_scale: float = 0.1,
     ) -> None:
-        horizon = check_count("MENU.horizon", horizon)
-        self._start(dim, check_tail("MENU", tail), horizon)
-        theta_bound = check_number("MENU.theta_bound", theta_bound, above=0.0)
-        log_inverse_delta = inverse_log("MENU", delta)
-        given = None if copies is None else check_count("MENU.copies", copies)
+        check = self._start(dim, tail, horizon)
+        theta_bound = check.number("theta_bound", theta_bound, above=0.0)
+        log_inverse_delta = check.log_inverse(delta)
+        given = None if copies is None else check.count("copies", copies)
         k = check_epoch(
-            "MENU",
+            check,
             horizon,
             lambda T: given or math.ceil(24.0 * (1.0 + math.log(T) + log_inverse_delta)),
         )
-        self._allocate(
-            ROOM,
+        self._allocate_epochs(
+            k,
             ridge=ridge,
-            arm_bound=check_number("MENU.arm_bound", arm_bound, above=0.0),
+            arm_bound=arm_bound,
             theta_bound=math.inf,  # ridge estimates, without a ball
+            rows={"copies": k},
+            room=k,
+            spare=k,
         )
-        self._extend(k, spare=k, vectors=k, spare_vectors=k)
         s = self._s
-        s[ORDER] = tail.order
-        s[NOISE] = (9.0 * self.dim) ** (1.0 / tail.order) * tail.scale
-        s[PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
-        s[RADIUS_SCALE] = check_number("MENU.radius_scale", radius_scale, least=0.0)
+        s[S.ORDER] = tail.order
+        s[S.NOISE] = (9.0 * self.dim) ** (1.0 / tail.order) * tail.scale
+        s[S.PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
+        s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
         s[RADIUS] = current_radius(s)

@@ -3,63 +3,75 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple, final
 
 from heavytail._typing import Matrix, Vector
-from heavytail._validate import check_count, check_number
-from heavytail.confidence import mom_radius
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import LOG_DET, OK, OVERFLOW, RADIUS
-from heavytail.kernels.one_pass import LARGEST, admit, learn
+from heavytail.kernels.layout import COMMON, LOG_DET, OK, OVERFLOW, RADIUS, behind, numbered
+from heavytail.kernels.one_pass import LARGEST, learn
 from heavytail.kernels.repeats import (
-    EPOCHS,
-    OWN_EPOCH,
-    PULLS,
-    REPEATS,
+    EPOCH,
     end_epoch,
     lay_meant,
     measure_meant,
     median,
 )
-from heavytail.policies.base import check_tail, inverse_log
-from heavytail.policies.epochs import EpochPolicy, check_epoch
-from heavytail.policies.info import Info
+from heavytail.policies.core.epochs import EpochPolicy, check_epoch
+from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
 __all__ = ["MoM"]
 
-GROUPS: Final = OWN_EPOCH  # k
-MEAN_WIDTH: Final = OWN_EPOCH + 1  # the error of a median of means
-LOG_BATCHES: Final = OWN_EPOCH + 2  # log(m/delta)
-PRIOR_ROOT: Final = OWN_EPOCH + 3  # sqrt(lambda) S
-RADIUS_SCALE: Final = OWN_EPOCH + 4
-SUMS: Final = OWN_EPOCH + 5  # k sums of a group's rewards, then room for as many
+
+class Slots(NamedTuple):
+    """MoM's own numbers."""
+
+    GROUPS: int  # k
+    MEAN_WIDTH: int  # the error of a median of means
+    LOG_BATCHES: int  # log(m/delta)
+    PRIOR_ROOT: int  # sqrt(lambda) S
+    RADIUS_SCALE: int
+
+
+S: Final = numbered(Slots, after=EPOCH)
+SUMS: Final = behind(S)  # k sums of a group's rewards, then room for as many
 
 ROUNDING: Final = 1e-9  # a power that should be whole is not rounded up for its last bit
 
 
 @jit
+def mom_radius(
+    log_det: float, n: float, mean_width: float, log_batches: float, prior_root: float
+) -> float:
+    """mean_width (sqrt(2 log(m det(V_n)^(1/2)/delta)) + sqrt(n)) + sqrt(lambda) S after n batches.
+
+    Medina and Yang (ICML 2016), section 4: ``mean_width`` bounds a median of means,
+    (12 v)^(1/p) (8 log(2m/delta)/r)^((p-1)/p); ``log_batches`` is log(m/delta).
+    """
+    return mean_width * (math.sqrt(log_det + 2.0 * log_batches) + math.sqrt(n)) + prior_root
+
+
+@jit
 def current_radius(s: Vector) -> float:
     """beta_n, with radius_scale."""
-    radius = mom_radius(s[LOG_DET], s[EPOCHS], s[MEAN_WIDTH], s[LOG_BATCHES], s[PRIOR_ROOT])
-    return s[RADIUS_SCALE] * radius
+    radius = mom_radius(
+        s[LOG_DET], s[EPOCH.EPOCHS], s[S.MEAN_WIDTH], s[S.LOG_BATCHES], s[S.PRIOR_ROOT]
+    )
+    return s[S.RADIUS_SCALE] * radius
 
 
 @jit
 def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """Add the reward to its group; at the batch's last pull learn the median of the means."""
-    code = admit(s, M, x, reward, nu)
-    if code != OK:
-        return code
-    groups = int(s[GROUPS])
-    pull = int(s[PULLS])
-    size = int(s[REPEATS]) // groups  # N pulls a group
+    groups = int(s[S.GROUPS])
+    pull = int(s[EPOCH.PULLS])
+    size = int(s[EPOCH.REPEATS]) // groups  # N pulls a group
     at = SUMS + pull // size
     total = reward if pull % size == 0 else s[at] + reward
     if not (abs(total) <= LARGEST):
         return OVERFLOW
-    if pull + 1 < int(s[REPEATS]):
+    if pull + 1 < int(s[EPOCH.REPEATS]):
         s[at] = total
         lay_meant(s, M, x)
         return OK
@@ -77,6 +89,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
+@final
 class MoM(EpochPolicy):
     r"""Optimism with ridge regression on medians of means of long batches; O(n d²) a batch.
 
@@ -120,7 +133,13 @@ class MoM(EpochPolicy):
         moment="central",
         repeats=True,
         horizon=True,
+        sources=(
+            "*Certain*: number and length of batches, groups, and radius, read in the paper. "
+            "*Decided*: a batch is cut to a whole number of groups, since the paper plays the "
+            r"rest and uses none of it; $\sqrt\lambda S$ for 1."
+        ),
     )
+    slots = (COMMON, EPOCH, S)
     update_kernel = staticmethod(update)
 
     def __init__(
@@ -137,37 +156,37 @@ class MoM(EpochPolicy):
         delta: float = 0.01,
         radius_scale: float = 0.01,
     ) -> None:
-        horizon = check_count("MoM.horizon", horizon)
-        self._start(dim, check_tail("MoM", tail), horizon)
-        theta_bound = check_number("MoM.theta_bound", theta_bound, above=0.0)
-        log_inverse_delta = inverse_log("MoM", delta)
+        check = self._start(dim, tail, horizon)
+        theta_bound = check.number("theta_bound", theta_bound, above=0.0)
+        log_inverse_delta = check.log_inverse(delta)
         k = math.floor(8.0 * (math.log(2.0) + log_inverse_delta)) if groups is None else groups
-        k = check_count("MoM.groups", k)
-        given = None if repeats is None else check_count("MoM.repeats", repeats, least=k)
-        r = check_epoch("MoM", horizon, lambda T: _batch(given or _pulls(T, tail.order), k, T))
-        self._allocate(
-            SUMS,
+        k = check.count("groups", k)
+        given = None if repeats is None else check.count("repeats", repeats, least=k)
+        r = check_epoch(check, horizon, lambda T: _batch(given or _pulls(T, tail.order), k, T))
+        self._allocate_epochs(
+            r,
             ridge=ridge,
-            arm_bound=check_number("MoM.arm_bound", arm_bound, above=0.0),
+            arm_bound=arm_bound,
             theta_bound=math.inf,  # ridge regression, without a ball
+            runs={"sums": k},
+            spare=k,
         )
-        self._extend(r, buffer=k, spare=k)
         batches = horizon / r
         error = (8.0 * (math.log(2.0 * batches) + log_inverse_delta) / r) ** (
             1.0 - 1.0 / tail.order
         )
         s = self._s
-        s[GROUPS] = k
-        s[MEAN_WIDTH] = 12.0 ** (1.0 / tail.order) * tail.scale * error
-        s[LOG_BATCHES] = math.log(batches) + log_inverse_delta
-        s[PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
-        s[RADIUS_SCALE] = check_number("MoM.radius_scale", radius_scale, least=0.0)
+        s[S.GROUPS] = k
+        s[S.MEAN_WIDTH] = 12.0 ** (1.0 / tail.order) * tail.scale * error
+        s[S.LOG_BATCHES] = math.log(batches) + log_inverse_delta
+        s[S.PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
+        s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
         s[RADIUS] = current_radius(s)
 
     @property
     def groups(self) -> int:
         """k, the groups of a batch."""
-        return int(self._s[GROUPS])
+        return int(self._s[S.GROUPS])
 
 
 def _pulls(horizon: int, order: float) -> int:

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple, final
 
 from heavytail._typing import Matrix, Vector
-from heavytail._validate import check_number
 from heavytail.confidence import oful_radius
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import LOG_DET, OK, OWN, RADIUS
-from heavytail.kernels.one_pass import admit, learn, measure
-from heavytail.policies.base import PackedPolicy, inverse_log
-from heavytail.policies.info import Info
+from heavytail.kernels.layout import COMMON, LOG_DET, OK, RADIUS, numbered
+from heavytail.kernels.one_pass import learn, measure
+from heavytail.policies.core.base import PackedPolicy
+from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
 __all__ = ["OFUL"]
 
-NOISE_SCALE: Final = OWN
-LOG_INVERSE_DELTA: Final = OWN + 1
-PRIOR_ROOT: Final = OWN + 2  # sqrt(lambda) S
-RADIUS_SCALE: Final = OWN + 3
-SLOTS: Final = OWN + 4
+
+class Slots(NamedTuple):
+    """OFUL's own numbers."""
+
+    NOISE_SCALE: int
+    LOG_INVERSE_DELTA: int
+    PRIOR_ROOT: int  # sqrt(lambda) S
+    RADIUS_SCALE: int
+
+
+S: Final = numbered(Slots, after=COMMON)
 
 
 @jit
 def current_radius(s: Vector) -> float:
     """beta_t, with radius_scale."""
-    radius = oful_radius(s[LOG_DET], s[NOISE_SCALE], s[LOG_INVERSE_DELTA], s[PRIOR_ROOT])
-    return s[RADIUS_SCALE] * radius
+    radius = oful_radius(s[LOG_DET], s[S.NOISE_SCALE], s[S.LOG_INVERSE_DELTA], s[S.PRIOR_ROOT])
+    return s[S.RADIUS_SCALE] * radius
 
 
 @jit
@@ -37,9 +42,6 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """One round's learning: the one-pass step with sigma = alpha = 1 and no clip, which is ridge
     regression.
     """
-    code = admit(s, M, x, reward, nu)
-    if code != OK:
-        return code
     squared = measure(s, M, x)
     residual = reward - predict(M)
     code = learn(s, M, x.shape[0], squared, residual, 1.0, 1.0, math.inf)
@@ -49,6 +51,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
+@final
 class OFUL(PackedPolicy):
     r"""Optimism with ridge regression: the baseline for light tails. O(n d²) a round.
 
@@ -83,7 +86,11 @@ class OFUL(PackedPolicy):
         cost="O(1)",
         storage="O(1)",
         moment="sub-Gaussian",
+        sources=(
+            "*Certain*: Theorem 2 of the paper, with the determinant, not the looser closed form."
+        ),
     )
+    slots = (COMMON, S)
     update_kernel = staticmethod(update)
     rank_one = True
     takes_prior = True
@@ -101,23 +108,23 @@ class OFUL(PackedPolicy):
         delta: float | None = None,
         radius_scale: float = 1.0,
     ) -> None:
-        self._start(dim, tail, horizon)
+        check = self._start(dim, tail, horizon)
         if noise_scale is None and tail is None:
             raise ValueError(
                 "OFUL.noise_scale must be given (or tail, for its scale); got neither."
             )
-        theta_bound = check_number("OFUL.theta_bound", theta_bound, above=0.0)
-        self._allocate(SLOTS, ridge=ridge, arm_bound=arm_bound, theta_bound=math.inf)
+        theta_bound = check.number("theta_bound", theta_bound, above=0.0)
+        self._allocate(ridge=ridge, arm_bound=arm_bound, theta_bound=math.inf)
         scale = noise_scale if noise_scale is not None else self._nu
         if delta is None:
             delta = 0.01 if horizon is None else min(1.0 / horizon, 0.5)
         s = self._s
-        s[NOISE_SCALE] = check_number("OFUL.noise_scale", scale, least=0.0)
-        s[LOG_INVERSE_DELTA] = inverse_log("OFUL", delta)
-        s[PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
-        s[RADIUS_SCALE] = check_number("OFUL.radius_scale", radius_scale, least=0.0)
+        s[S.NOISE_SCALE] = check.number("noise_scale", scale, least=0.0)
+        s[S.LOG_INVERSE_DELTA] = check.log_inverse(delta)
+        s[S.PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
+        s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
         s[RADIUS] = current_radius(s)
 
     @property
     def prior_unit(self) -> float:
-        return float(self._s[NOISE_SCALE] ** 2) or 1.0
+        return float(self._s[S.NOISE_SCALE] ** 2) or 1.0

@@ -3,62 +3,145 @@
 from __future__ import annotations
 
 import math
-from typing import Final
-
-import numpy as np
+from typing import Any, Final, NamedTuple, final
 
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import check_choice, check_count, check_number
-from heavytail.kernels.jit import jit
+from heavytail.kernels.jit import jit, specialise
 from heavytail.kernels.layout import (
     ARM_LIMIT,
     BAD_X,
     CLIPPED,
+    COMMON,
     FEATURE,
     INVERSE,
     NO_ARM,
     OK,
     OVERFLOW,
-    OWN,
     ROUNDS,
+    behind,
+    numbered,
 )
-from heavytail.kernels.one_pass import LARGEST, admit
-from heavytail.kernels.robust_mean import (
-    catoni_level,
-    catoni_mean,
-    group_of,
-    median_of_means,
-    truncation_level,
-)
-from heavytail.policies.base import PackedPolicy, check_tail
-from heavytail.policies.info import Info
+from heavytail.kernels.one_pass import LARGEST
+from heavytail.kernels.repeats import median
+from heavytail.policies.core.base import PackedPolicy
+from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
 __all__ = ["RobustUCB"]
 
-ESTIMATORS = ("truncated", "median of means", "catoni")
-TRUNCATED: Final = 0.0
-MEDIAN: Final = 1.0
+STEPS: Final = 60  # of Newton's method kept in its bracket; bisection alone would do in these
+PRECISION: Final = 1e-13  # relative
 
-ORDER: Final = OWN
-METHOD: Final = OWN + 1
-ARMS: Final = OWN + 2  # K
-KNOWN: Final = OWN + 3  # arms met so far
-GROUPS: Final = OWN + 4  # of the median of means
-CAPACITY: Final = OWN + 5  # rewards that Catoni's estimator can keep
-SCALE: Final = OWN + 6  # u^(1/p) or nu: the root moment that the estimator needs
-LOG_INVERSE: Final = OWN + 7  # log(1/delta)
-CONSTANT_FACTOR: Final = OWN + 8  # of the width, radius_scale included
-LEAST: Final = OWN + 9  # pulls below which an arm's width is infinite
-THRESHOLD_SCALE: Final = OWN + 10
-COUNTS: Final = OWN + 11  # pulls of each arm; then K means, K sums or last samples; then the rest
+
+class Slots(NamedTuple):
+    """RobustUCB's own numbers."""
+
+    ORDER: int
+    ARMS: int  # K
+    KNOWN: int  # arms met so far
+    GROUPS: int  # of the median of means
+    CAPACITY: int  # rewards that Catoni's estimator can keep
+    SCALE: int  # u^(1/p) or nu: the root moment that the estimator needs
+    LOG_INVERSE: int  # log(1/delta)
+    CONSTANT_FACTOR: int  # of the width, radius_scale included
+    LEAST: int  # pulls below which an arm's width is infinite
+    THRESHOLD_SCALE: int
+
+
+S: Final = numbered(Slots, after=COMMON)
+COUNTS: Final = behind(S)  # pulls of each arm; then K means, K sums or last samples; then the rest
+
+
+# --- Robust means; ``log_inverse`` is log(1/delta) throughout.
+
+
+@jit
+def truncation_level(n: float, raw_scale: float, order: float, log_inverse: float) -> float:
+    """(u n / log(1/delta))^(1/p): beyond it the n-th reward counts as 0; u = raw_scale^p."""
+    return raw_scale * (n / log_inverse) ** (1.0 / order)
+
+
+@jit
+def group_of(i: int, groups: int) -> int:
+    """The group of the i-th sample (from 0): pairs are dealt round, so that at any time there are
+    min(groups, ceil(n/2)) groups in use, of sizes that differ by at most two.
+    """
+    return (i // 2) % groups
+
+
+@jit
+def median_of_means(s: Vector, first: int, groups: int, n: int, room: int) -> float:
+    """The median of the means of the groups whose sums are s[first:], of n samples in all. Works in
+    s[room : room + groups]. O(groups).
+    """
+    used = min(groups, (n + 1) // 2)
+    whole = n // (2 * groups)
+    rest = n - whole * 2 * groups
+    for g in range(used):
+        count = 2 * whole + min(max(rest - 2 * g, 0), 2)
+        s[room + g] = s[first + g] / count
+    return median(s, room, used)
+
+
+@jit
+def catoni_level(n: float, scale: float, log_inverse: float) -> float:
+    """1/alpha of Catoni's influence function; needs n > 2 log(1/delta) samples of variance <=
+    scale².
+    """
+    spread = 1.0 + 2.0 * log_inverse / (n - 2.0 * log_inverse)
+    return scale * math.sqrt(n * spread / (2.0 * log_inverse))
+
+
+@jit
+def catoni_mean(
+    s: Vector, rewards: int, previous: int, last: int, level: float, start: float
+) -> float:
+    """The root of sum psi((X - m) / level), psi(z) = ±log(1 + |z| + z²/2), over a linked list.
+
+    Sample i is s[rewards + i] and the one before it s[previous + i] (-1 ends). O(n) a step of
+    Newton's method, a few steps from the last estimate.
+    """
+    low = math.inf
+    high = -math.inf
+    i = last
+    while i >= 0:
+        low = min(low, s[rewards + i])
+        high = max(high, s[rewards + i])
+        i = int(s[previous + i])
+    m = min(max(start, low), high)
+    for _ in range(STEPS):
+        total = 0.0
+        slope = 0.0
+        i = last
+        while i >= 0:
+            z = (s[rewards + i] - m) / level
+            size = abs(z)
+            inner = 1.0 + size + 0.5 * z * z
+            total += math.copysign(math.log(inner), z)
+            slope += (1.0 + size) / inner
+            i = int(s[previous + i])
+        if total > 0.0:
+            low = m
+        else:
+            high = m
+        step = level * total / slope
+        moved = m + step
+        if not (low <= moved <= high):
+            moved = 0.5 * low + 0.5 * high
+        if abs(moved - m) <= PRECISION * (abs(m) + level):
+            return moved
+        m = moved
+    return m
+
+
+# --- A round.
 
 
 @jit
 def find(s: Vector, M: Matrix, arms: Matrix, i: int) -> int:
     """The number of the arm whose features are arms[i], or -1 where it is new. O(K d)."""
     first = INVERSE + 2 * M.shape[1] + 1
-    known = int(s[KNOWN])
+    known = int(s[S.KNOWN])
     for guess in range(-1, known):  # in a pool the i-th arm is most often the i-th met
         row = guess if guess >= 0 else i
         if row < known:
@@ -75,9 +158,9 @@ def find(s: Vector, M: Matrix, arms: Matrix, i: int) -> int:
 @jit
 def width(s: Vector, n: float) -> float:
     """The confidence width of a mean of n rewards."""
-    if n < s[LEAST]:
+    if n < s[S.LEAST]:
         return math.inf
-    return s[CONSTANT_FACTOR] * n ** (1.0 / s[ORDER] - 1.0)
+    return s[S.CONSTANT_FACTOR] * n ** (1.0 / s[S.ORDER] - 1.0)
 
 
 @jit
@@ -87,7 +170,7 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
     """
     best = NO_ARM
     best_index = -math.inf
-    means = COUNTS + int(s[ARMS])
+    means = COUNTS + int(s[S.ARMS])
     for i in range(arms.shape[0]):
         length = 0.0
         for j in range(arms.shape[1]):
@@ -107,8 +190,10 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
 @jit
 def learn_truncated(s: Vector, a: int, n: int, reward: float) -> int:
     """The mean of rewards, each 0 beyond the level of its turn."""
-    K = int(s[ARMS])
-    level = s[THRESHOLD_SCALE] * truncation_level(float(n), s[SCALE], s[ORDER], s[LOG_INVERSE])
+    K = int(s[S.ARMS])
+    level = s[S.THRESHOLD_SCALE] * truncation_level(
+        float(n), s[S.SCALE], s[S.ORDER], s[S.LOG_INVERSE]
+    )
     kept = reward if abs(reward) <= level else 0.0
     total = s[COUNTS + 2 * K + a] + kept
     if not (abs(total) <= LARGEST):
@@ -123,8 +208,8 @@ def learn_truncated(s: Vector, a: int, n: int, reward: float) -> int:
 @jit
 def learn_median(s: Vector, a: int, n: int, reward: float) -> int:
     """The median of the means of the arm's groups."""
-    K = int(s[ARMS])
-    groups = int(s[GROUPS])
+    K = int(s[S.ARMS])
+    groups = int(s[S.GROUPS])
     first = COUNTS + 2 * K + a * groups
     at = first + group_of(n - 1, groups)
     if not (abs(s[at] + reward) <= LARGEST):
@@ -137,58 +222,61 @@ def learn_median(s: Vector, a: int, n: int, reward: float) -> int:
 @jit
 def learn_catoni(s: Vector, a: int, n: int, reward: float) -> int:
     """Catoni's M-estimate of all rewards of the arm, kept as a linked list."""
-    K = int(s[ARMS])
+    K = int(s[S.ARMS])
     if not (abs(reward) <= LARGEST):
         return OVERFLOW
     last = COUNTS + 2 * K + a
     rewards = COUNTS + 3 * K
-    previous = rewards + int(s[CAPACITY])
+    previous = rewards + int(s[S.CAPACITY])
     t = int(s[ROUNDS])
     s[rewards + t] = reward
     s[previous + t] = s[last]
     s[last] = t
-    if n >= s[LEAST]:
-        level = s[THRESHOLD_SCALE] * catoni_level(float(n), s[SCALE], s[LOG_INVERSE])
+    if n >= s[S.LEAST]:
+        level = s[S.THRESHOLD_SCALE] * catoni_level(float(n), s[S.SCALE], s[S.LOG_INVERSE])
         s[COUNTS + K + a] = catoni_mean(s, rewards, previous, t, level, s[COUNTS + K + a])
     return OK
 
 
-@jit
+def learn(*_: Any) -> int:
+    """Stands for one of the three kernels above in the template below."""
+    raise NotImplementedError
+
+
 def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
-    """Learn the mean of the arm that x names; an arm too many, or a reward too many to keep, only
-    counts as a round.
+    """Template: learn the mean of the arm that x names; an arm too many, or a reward too many to
+    keep, only counts as a round.
     """
-    code = admit(s, M, x, reward, nu)
-    if code != OK:
-        return code
-    known = int(s[KNOWN])
+    known = int(s[S.KNOWN])
     for j in range(x.shape[0]):
         M[FEATURE, j] = x[j]
     a = find(s, M, M, FEATURE)
     new = a < 0
     if new:
         a = known
-    full = (new and known == int(s[ARMS])) or s[ROUNDS] >= s[CAPACITY]
+    full = (new and known == int(s[S.ARMS])) or s[ROUNDS] >= s[S.CAPACITY]
     if not full:
-        n = int(s[COUNTS + a]) + 1
-        if s[METHOD] == TRUNCATED:
-            code = learn_truncated(s, a, n, reward)
-        elif s[METHOD] == MEDIAN:
-            code = learn_median(s, a, n, reward)
-        else:
-            code = learn_catoni(s, a, n, reward)
+        code = learn(s, a, int(s[COUNTS + a]) + 1, reward)
         if code != OK:
             return code
         if new:
             first = INVERSE + 2 * M.shape[1] + 1
             for j in range(x.shape[0]):
                 M[first + a, j] = x[j]
-            s[KNOWN] += 1.0
+            s[S.KNOWN] += 1.0
         s[COUNTS + a] += 1.0
     s[ROUNDS] += 1.0
     return OK
 
 
+ESTIMATORS: Final = {
+    "truncated": specialise(update, "update_truncated", learn=learn_truncated),
+    "median of means": specialise(update, "update_median", learn=learn_median),
+    "catoni": specialise(update, "update_catoni", learn=learn_catoni),
+}
+
+
+@final
 class RobustUCB(PackedPolicy):
     r"""Optimism arm by arm with a robust mean: what robustness buys where features are not used.
 
@@ -236,9 +324,15 @@ class RobustUCB(PackedPolicy):
         moment="raw",
         fixed_arms=True,
         horizon=True,
+        sources=(
+            "*Certain*: the three estimators and their widths, from memory of the paper. "
+            "*Decided*: δ = 1/T² instead of 1/t², so that truncated means need one pass; groups "
+            "of the median of means are dealt round in pairs instead of cut into blocks; an arm "
+            "is known by its features."
+        ),
     )
+    slots = (COMMON, S)
     select_kernel = staticmethod(select)
-    update_kernel = staticmethod(update)
     _kept: int
 
     def __init__(
@@ -254,50 +348,61 @@ class RobustUCB(PackedPolicy):
         radius_scale: float = 0.03,
         threshold_scale: float = 1.0,
     ) -> None:
-        horizon = check_count("RobustUCB.horizon", horizon)
-        self._start(dim, check_tail("RobustUCB", tail), horizon)
-        K = check_count("RobustUCB.arms", arms)
-        method = ESTIMATORS.index(check_choice("RobustUCB.estimator", estimator, ESTIMATORS))
+        check = self._start(dim, tail, horizon)
+        K = check.count("arms", arms)
+        self.update_kernel = ESTIMATORS[check.choice("estimator", estimator, tuple(ESTIMATORS))]
         if estimator == "catoni" and tail.order != 2.0:
             raise ValueError(
                 "RobustUCB.tail must be of order 2 for estimator='catoni', which needs a variance; "
                 f"got {tail.order:g}. Take estimator='truncated' or 'median of means'."
             )
-        theta_bound = check_number("RobustUCB.theta_bound", theta_bound, above=0.0)
-        arm_bound = check_number("RobustUCB.arm_bound", arm_bound, above=0.0)
-        self._allocate(COUNTS, ridge=1.0, arm_bound=arm_bound, theta_bound=math.inf)
+        theta_bound = check.number("theta_bound", theta_bound, above=0.0)
+        arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         log_inverse = 2.0 * math.log(max(horizon, 2))
         groups = math.floor(8.0 * log_inverse + 1.0)
-        # Counts and means of K arms; then sums, or sums of groups, or last samples and the samples.
-        more = (K, K * groups, K + 2 * horizon)[method]
-        self._kept = COUNTS + 2 * K + more
-        self._s = np.concatenate([self._s, np.zeros(2 * K + more + groups)])
-        self._M = np.vstack([self._M, np.zeros((K, self.dim))])
+        samples = {
+            "truncated": {"sums": K},
+            "median of means": {"group_sums": K * groups},
+            "catoni": {"last": K, "rewards": horizon, "previous": horizon},
+        }[estimator]
+        self._allocate(
+            ridge=1.0,
+            arm_bound=arm_bound,
+            theta_bound=math.inf,
+            rows={"arms": K},
+            runs={"pulls": K, "means": K, **samples},
+            spare=groups,
+        )
+        del self._rows["theta"], self._rows["inverse"]  # it has neither
         s, p = self._s, tail.order
         # Truncation needs the raw moment: Minkowski, ‖y‖_p <= nu + S L.
-        s[SCALE] = tail.scale + theta_bound * arm_bound if method == 0 else tail.scale
-        factor = (4.0, 12.0 ** (1.0 / p) * 16.0 ** (1.0 - 1.0 / p), 2.0)[method]
-        log = log_inverse + 0.125 if method == 1 else log_inverse  # log(e^(1/8)/delta)
-        scale = check_number("RobustUCB.radius_scale", radius_scale, least=0.0)
-        s[ORDER], s[METHOD], s[ARMS], s[GROUPS] = p, method, K, groups
-        s[CAPACITY] = horizon if estimator == "catoni" else math.inf
-        s[LOG_INVERSE] = log_inverse
-        s[CONSTANT_FACTOR] = scale * factor * s[SCALE] * log ** (1.0 - 1.0 / p)
-        s[LEAST] = math.ceil(4.0 * log_inverse) if estimator == "catoni" else 1.0
-        s[THRESHOLD_SCALE] = check_number("RobustUCB.threshold_scale", threshold_scale, above=0.0)
+        truncated = estimator == "truncated"
+        s[S.SCALE] = tail.scale + theta_bound * arm_bound if truncated else tail.scale
+        factor = {
+            "truncated": 4.0,
+            "median of means": 12.0 ** (1.0 / p) * 16.0 ** (1.0 - 1.0 / p),
+            "catoni": 2.0,
+        }[estimator]
+        log = log_inverse
+        if estimator == "median of means":
+            log += 0.125  # log(e^(1/8)/delta)
+        scale = check.number("radius_scale", radius_scale, least=0.0)
+        s[S.ORDER], s[S.ARMS], s[S.GROUPS] = p, K, groups
+        s[S.CAPACITY] = horizon if estimator == "catoni" else math.inf
+        s[S.LOG_INVERSE] = log_inverse
+        s[S.CONSTANT_FACTOR] = scale * factor * s[S.SCALE] * log ** (1.0 - 1.0 / p)
+        s[S.LEAST] = math.ceil(4.0 * log_inverse) if estimator == "catoni" else 1.0
+        s[S.THRESHOLD_SCALE] = check.number("threshold_scale", threshold_scale, above=0.0)
         if estimator == "catoni":
-            s[COUNTS + 2 * K : COUNTS + 3 * K] = -1.0  # no last sample yet
+            s[self._runs["last"]] = -1.0  # no last sample yet
 
     @property
     def means(self) -> FloatArray:
         """The estimated mean of each arm met so far, in the order they were first learned of."""
-        first = COUNTS + int(self._s[ARMS])
-        return self._s[first : first + int(self._s[KNOWN])].copy()
+        first = COUNTS + int(self._s[S.ARMS])
+        return self._s[first : first + int(self._s[S.KNOWN])].copy()
 
     @property
     def pulls(self) -> FloatArray:
         """How often each of them was learned of."""
-        return self._s[COUNTS : COUNTS + int(self._s[KNOWN])].copy()
-
-    def state_arrays(self) -> dict[str, FloatArray]:
-        return {"scalars": self._s[: self._kept], "arms": self._M[INVERSE + 2 * self.dim + 1 :]}
+        return self._s[COUNTS : COUNTS + int(self._s[S.KNOWN])].copy()

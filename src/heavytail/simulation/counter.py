@@ -6,7 +6,6 @@ up to rounding; memory does not grow with the horizon.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,15 +16,25 @@ import numpy as np
 from heavytail._typing import FloatArray, IntArray
 from heavytail.environments import Environment, LinearBandit
 from heavytail.environments import noise as noises
-from heavytail.kernels import counter_world as world
-from heavytail.kernels.counter_world import CHOICE, FACTOR, NOISE, draw_arms, draw_theta, stream
-from heavytail.kernels.covering import ratio
-from heavytail.kernels.jit import jit, specialise
-from heavytail.kernels.layout import INVERSE, RADIUS
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import INVERSE, OK, RADIUS
+from heavytail.kernels.one_pass import admit
 from heavytail.kernels.random import uniform, uniform_pair
 from heavytail.policies import PackedPolicy, Policy
+from heavytail.policies.core.loops import around
+from heavytail.simulation import counter_world as world
+from heavytail.simulation.counter_world import CHOICE, FACTOR, NOISE, draw_arms, draw_theta, stream
+from heavytail.simulation.covering import ratio
 
-__all__ = ["Setting", "copy_state", "cpu_runner", "describe", "play_trial", "start_state"]
+__all__ = [
+    "CounterWorld",
+    "copy_state",
+    "cpu_runner",
+    "describe",
+    "kernels_of",
+    "play_trial",
+    "start_state",
+]
 
 KEYS = 2.0**53  # a policy's key is one of so many
 KEY_SLOT = -1  # stands for the policy's slot in the template below
@@ -33,7 +42,7 @@ COVER = False  # stands for whether the confidence set is watched
 
 
 @dataclass(frozen=True)
-class Setting:
+class CounterWorld:
     """A world and a policy as the numbers that :func:`play_trial` takes, and the noise's kernel."""
 
     dim: int
@@ -61,7 +70,7 @@ class Setting:
         )
 
 
-def describe(policy: Policy, environment: Environment) -> Setting:
+def describe(policy: Policy, environment: Environment) -> CounterWorld:
     """The setting, or why these trials cannot be drawn by counters."""
     if not isinstance(policy, PackedPolicy) or len(policy.packed) != 2:
         raise ValueError(
@@ -78,7 +87,7 @@ def describe(policy: Policy, environment: Environment) -> Setting:
         spread = noise.spread
         noise = noise.noise
     draw, a, b = _noise_kernel(noise)
-    return Setting(
+    return CounterWorld(
         dim=environment.dim,
         arms=environment.arms,
         theta_bound=environment.theta_bound,
@@ -178,7 +187,9 @@ def play_trial(
             factor = 1.0
             if spread > 0.0:
                 factor = 10.0 ** (spread * uniform(stream(seed, FACTOR), trial, t))
-            if update(s, M, x, mean + factor * draw(u, v, a, b), nu * factor) < 0:
+            reward = mean + factor * draw(u, v, a, b)
+            scale = nu * factor
+            if admit(s, M, x, reward, scale) != OK or update(s, M, x, reward, scale) < 0:
                 total = math.nan
             if COVER:
                 worst = max(worst, ratio(s, M, theta))
@@ -233,19 +244,20 @@ def start_state(policy: PackedPolicy, cover: bool) -> tuple[FloatArray, FloatArr
     return s.copy(), np.vstack([M, np.linalg.inv(M[INVERSE : INVERSE + size])])
 
 
-@functools.cache
+def kernels_of(policy: PackedPolicy, draw: Callable[..., float], cover: bool) -> dict[str, Any]:
+    """What :func:`play_trial` is bound to for one policy and one noise."""
+    return {
+        "select": policy.select_kernel,
+        "update": policy.update_kernel,
+        "draw": draw,
+        "KEY_SLOT": policy.key_slot,
+        "COVER": cover,
+    }
+
+
 def cpu_runner(
-    kind: type[PackedPolicy], draw: Callable[..., float], cover: bool
+    policy: PackedPolicy, draw: Callable[..., float], cover: bool
 ) -> Callable[..., None]:
     """A range of trials compiled for the CPU around one policy's kernels and one noise."""
-    name = f"{kind.__name__}_{draw.__name__}" + "_covered" * cover
-    play = specialise(
-        play_trial,
-        f"_play_trial_{name}",
-        select=kind.select_kernel,
-        update=kind.update_kernel,
-        draw=draw,
-        KEY_SLOT=kind.key_slot,
-        COVER=cover,
-    )
-    return specialise(_play_range, f"_play_range_{name}", play_trial=play)
+    play = around(play_trial, **kernels_of(policy, draw, cover))
+    return around(_play_range, play_trial=play)

@@ -8,6 +8,8 @@ memory and its arms in the block's shared memory where they fit.
 from __future__ import annotations
 
 import functools
+import importlib
+import os
 import types
 import warnings
 from collections.abc import Callable
@@ -17,7 +19,7 @@ import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail.policies import PackedPolicy
-from heavytail.simulation.counter import Setting, copy_state, play_trial
+from heavytail.simulation.counter import CounterWorld, copy_state, kernels_of, play_trial
 from heavytail.simulation.device import substitutes
 
 __all__ = ["available", "device_name", "explain", "run_trials"]
@@ -60,9 +62,9 @@ def device_name() -> str:
 
 
 def run_trials(
-    kind: type[PackedPolicy],
+    policy: PackedPolicy,
     state: tuple[FloatArray, FloatArray],
-    setting: Setting,
+    setting: CounterWorld,
     seed: int,
     trials: int,
     kept: IntArray,
@@ -78,7 +80,8 @@ def run_trials(
     cuda = _numba_cuda()
     s, M = state
     shared = setting.arms * setting.dim * THREADS * 8 <= SHARED_BYTES
-    kernel = _kernel(kind, setting.draw, setting.dim, setting.arms, len(s), *M.shape, shared, cover)
+    bound = tuple(kernels_of(policy, setting.draw, cover).items())
+    kernel = _kernel(bound, setting.dim, setting.arms, len(s), *M.shape, shared)
     batch = min(trials, BATCH)
     if not shared:
         batch = min(batch, max(GLOBAL_BYTES // (8 * setting.arms * setting.dim), THREADS))
@@ -102,12 +105,18 @@ def run_trials(
 
 
 def _numba_cuda() -> Any:
-    """numba.cuda; numba-cuda 0.30 asks at import for a name that NumPy 2.5 no longer has."""
+    """numba.cuda, with all that it would import at the first compilation.
+
+    numba-cuda 0.30 asks NumPy there for a name that NumPy 2.5 no longer has.
+    """
     gone = not hasattr(np, "row_stack")
     if gone:
         setattr(np, "row_stack", np.vstack)  # noqa: B010
     try:
         from numba import cuda
+
+        if gone and os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
+            importlib.import_module("numba.cuda.cudaimpl")
     finally:
         if gone:
             delattr(np, "row_stack")
@@ -148,28 +157,19 @@ def _is_kernel(value: Any) -> bool:
 
 @functools.cache
 def _kernel(
-    kind: type[PackedPolicy],
-    draw: Callable[..., float],
+    bound: tuple[tuple[str, Any], ...],
     dim: int,
     arms: int,
     slots: int,
     rows: int,
     size: int,
     shared: bool,
-    cover: bool,
 ) -> Any:
     """The launchable kernel for one policy, one noise and one size: sizes are constants to it."""
     cuda = _numba_cuda()
     known: dict[int, Any] = {}
     known.update(substitutes(cuda))
-    bound = {
-        "select": kind.select_kernel,
-        "update": kind.update_kernel,
-        "draw": draw,
-        "KEY_SLOT": kind.key_slot,
-        "COVER": cover,
-    }
-    play = _rebind(play_trial, "play_trial", bound, known)
+    play = _rebind(play_trial, "play_trial", dict(bound), known)
     constants = {
         "cuda": cuda,
         "SLOTS": slots,

@@ -10,7 +10,7 @@ from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import check_choice, check_count
 from heavytail.environments import Environment
 from heavytail.policies import PackedPolicy, Policy
-from heavytail.simulation.counter import Setting, cpu_runner, describe, start_state
+from heavytail.simulation.counter import CounterWorld, cpu_runner, describe, start_state
 from heavytail.simulation.progress import Progress, progress_bar
 
 __all__ = ["Distribution", "checkpoints", "distribution", "least_share"]
@@ -118,9 +118,9 @@ def distribution(
         if engine == "cuda":
             from heavytail.simulation.cuda import run_trials
 
-            found = run_trials(type(policy), state, setting, seed, trials, kept, cover, bar.advance)
+            found = run_trials(policy, state, setting, seed, trials, kept, cover, bar.advance)
         else:
-            found = _on_cpu(type(policy), state, setting, seed, trials, kept, cover, bar, jobs)
+            found = _on_cpu(policy, state, setting, seed, trials, kept, cover, bar, jobs)
     regret = found[: len(kept)]
     return Distribution(policy.name, kept, regret, found[-1] if cover else None)
 
@@ -141,9 +141,9 @@ def checkpoints(rounds: int, record: int | None) -> IntArray:
 
 
 def _on_cpu(
-    kind: type[PackedPolicy],
+    policy: PackedPolicy,
     state: tuple[FloatArray, FloatArray],
-    setting: Setting,
+    setting: CounterWorld,
     seed: int,
     trials: int,
     kept: IntArray,
@@ -153,7 +153,7 @@ def _on_cpu(
 ) -> FloatArray:
     import joblib
 
-    run = cpu_runner(kind, setting.draw, cover)
+    run = cpu_runner(policy, setting.draw, cover)
     s, M = state
     out = np.empty((len(kept) + cover, trials))
 

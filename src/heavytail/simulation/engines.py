@@ -9,7 +9,6 @@ loop keeps the scores of a policy whose updates are of rank one (see
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,8 +18,10 @@ import numpy as np
 from heavytail._typing import FloatArray, IntArray
 from heavytail.environments import Block, Environment
 from heavytail.kernels.index import SCORES, choose, choose_offered, follow, rate
-from heavytail.kernels.jit import specialise
+from heavytail.kernels.layout import OK
+from heavytail.kernels.one_pass import admit
 from heavytail.policies import PackedPolicy, Policy
+from heavytail.policies.core.loops import around
 
 __all__ = ["episode"]
 
@@ -88,7 +89,8 @@ def _compiled(policy: Policy, rounds: int) -> Callable[[Block, FloatArray], None
 
 def _play_pool(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
     """Scores are rated anew with every block, so rounding never gathers over more rounds."""
-    return _pool_runner(type(policy))(
+    runner = around(_run_pool, update=policy.update_kernel)
+    return runner(
         policy.packed,
         policy._nu,
         np.ascontiguousarray(block.arms.T),
@@ -105,7 +107,8 @@ def _play_pool(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
 def _play_fresh(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
     fresh = block.arms.ndim == 3
     offered = _EMPTY if block.offered is None else block.offered
-    return _runner(type(policy))(
+    runner = around(_run_block, select=policy.select_kernel, update=policy.update_kernel)
+    return runner(
         policy.packed,
         policy._nu,
         block.arms if fresh else block.arms[None],
@@ -116,23 +119,6 @@ def _play_fresh(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
         _ONES if block.factor is None else block.factor,
         regret,
     )
-
-
-@functools.cache
-def _runner(kind: type[PackedPolicy]) -> Callable[..., int]:
-    """The episode loop bound to one policy's kernels, compiled under the policy's name."""
-    return specialise(
-        _run_block,
-        f"_run_block_{kind.__name__}",
-        select=kind.select_kernel,
-        update=kind.update_kernel,
-    )
-
-
-@functools.cache
-def _pool_runner(kind: type[PackedPolicy]) -> Callable[..., int]:
-    """The loop with kept scores bound to one policy's learning kernel."""
-    return specialise(_run_pool, f"_run_pool_{kind.__name__}", update=kind.update_kernel)
 
 
 def select(*_: Any) -> int:
@@ -179,7 +165,10 @@ def _run_block(
             return t
         arm = offered[t, choice] if part else choice
         scale = nu * factor[t] if factor.shape[0] > 0 else nu
-        if update(*state, arms[at, arm], means[at, arm] + noise[t], scale) < 0:
+        reward = means[at, arm] + noise[t]
+        if admit(state[0], state[1], arms[at, arm], reward, scale) != OK:
+            return t
+        if update(*state, arms[at, arm], reward, scale) < 0:
             return t
         regret[t] = best - means[at, arm]
     return -1
@@ -221,7 +210,8 @@ def _run_pool(
         for j in range(x.shape[0]):
             x[j] = pool[j, arm]
         scale = nu * factor[t] if factor.shape[0] > 0 else nu
-        if update(*state, x, means[arm] + noise[t], scale) < 0:
+        reward = means[arm] + noise[t]
+        if admit(s, M, x, reward, scale) != OK or update(*state, x, reward, scale) < 0:
             return t
         follow(s, M, pool, scores)
         regret[t] = best - means[arm]

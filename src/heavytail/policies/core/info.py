@@ -9,10 +9,13 @@ __all__ = ["Info"]
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """One row: the method, its promises, and the assumptions a world must meet.
+    """One row: the method, its promises, and the assumptions an environment must meet.
 
-    ``moment`` is "central" (of the noise), "raw" (of the reward), "sub-Gaussian" or "none".
-    ``randomised``: every selection draws anew, and its state counts the draws.
+    ``moment`` is "central" (of the noise), "raw" (of the reward), "sub-Gaussian" or "none";
+    ``only_order`` is set where it must be of one order. ``randomised``: ``select`` is random, and
+    the number of draws is part of the state. ``uses_scale``: a round's ``scale`` is used.
+    ``sources`` says, in Markdown, what follows the paper to the letter and what was derived again
+    or decided.
     """
 
     method: str
@@ -21,13 +24,19 @@ class Info:
     cost: str
     storage: str
     moment: str
-    orders: str = "(1, 2]"
+    only_order: float | None = None
     symmetric: bool = False
     repeats: bool = False
     fixed_arms: bool = False
     horizon: bool = False
     uses_scale: bool = False
     randomised: bool = False
+    sources: str = ""
+
+    @property
+    def orders(self) -> str:
+        """The orders of the moment in words."""
+        return "(1, 2]" if self.only_order is None else f"{self.only_order:g}"
 
     @property
     def needs(self) -> str:

@@ -7,12 +7,12 @@ kernels.
 
 from __future__ import annotations
 
-import math
+import functools
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,9 +21,10 @@ from heavytail._storage import Stored, check_fit
 from heavytail._typing import FloatArray, IntArray, State
 from heavytail._validate import (
     NORM_SLACK,
+    Check,
     as_arms,
+    as_rows,
     as_vector,
-    check_count,
     check_number,
     explain_arms,
     explain_vector,
@@ -35,6 +36,7 @@ from heavytail.kernels.layout import (
     BAD_SCALE,
     BAD_X,
     CLIPPED,
+    COMMON,
     CONSTANT,
     INVERSE,
     OVERFLOW,
@@ -42,18 +44,22 @@ from heavytail.kernels.layout import (
     ROUNDS,
     THETA,
     THETA_BOUND,
-    rows,
+    behind,
+    slot_names,
 )
-from heavytail.policies import batch, prior
-from heavytail.policies.decisions import Deciding
-from heavytail.policies.diagnostics import Diagnostics
-from heavytail.policies.info import Info
-from heavytail.policies.pool import Kept, Pool
+from heavytail.kernels.layout import rows as common_rows
+from heavytail.policies.core import version1
+from heavytail.policies.core.decisions import Deciding
+from heavytail.policies.core.diagnostics import Diagnostics
+from heavytail.policies.core.info import Info
+from heavytail.policies.core.loops import ENTRIES, around, select_rows, update_rows
+from heavytail.policies.core.pool import Kept, Pool
 from heavytail.tails import MomentBound
 
 __all__ = ["PackedPolicy", "Policy"]
 
 UNBOUNDED = 1e300  # squared norm: where no bound is stated, anything that can be squared
+SYMMETRY = 1e-8  # of the largest entry: more than this apart is not rounding
 
 
 class Policy(Deciding, Stored, ABC):
@@ -132,35 +138,73 @@ class Policy(Deciding, Stored, ABC):
         """How the policy is doing, in numbers for a dashboard."""
         return Diagnostics(rounds=self.rounds, pending=len(self.pending), radius=self.radius)
 
-    def _start(self, dim: int, tail: MomentBound | None, horizon: int | None) -> None:
-        """Check and keep what nearly every policy is told."""
-        where = type(self).__name__
-        self.dim = check_count(f"{where}.dim", dim)
-        if tail is not None and not isinstance(tail, MomentBound):
-            raise TypeError(f"{where}.tail must be a MomentBound(order, scale); got {tail!r}.")
+    def update_many(
+        self, X: ArrayLike, rewards: ArrayLike, *, scale: ArrayLike | None = None
+    ) -> None:
+        """Learn the rows of ``X`` (b, dim) and ``rewards`` (b,) in order, as ``update`` would.
+
+        ``scale`` is one number or one per row. Where any row is refused, none is learned.
+        """
+        features, paid = self._rows_and_rewards(X, rewards)
+        scales = np.broadcast_to(np.asarray(scale, dtype=object), paid.shape)
+        before = {key: array.copy() for key, array in self.state_arrays().items()}
+        try:
+            for x, reward, nu in zip(features, paid, scales, strict=True):
+                self.update(x, float(reward), scale=nu)
+        except Exception:
+            self.restore(before)
+            raise
+
+    def _rows_and_rewards(self, X: ArrayLike, rewards: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        where = f"{type(self).__name__}.update_many"
+        features = as_rows(X, (None, self.dim), f"{where}: X")
+        return features, as_rows(rewards, (features.shape[0],), f"{where}: rewards")
+
+    def _start(
+        self, dim: int, tail: MomentBound | None, horizon: int | None, *, scale_known: bool = True
+    ) -> Check:
+        """Check and keep what nearly every policy is told; the checker for the rest.
+
+        Whether tail and horizon must be given is what ``info`` says; without ``scale_known`` the
+        policy finds the scale itself.
+        """
+        check = Check(type(self))
+        self.dim = check.count("dim", dim)
+        needed = scale_known and self.info.moment in ("central", "raw")
+        if not isinstance(tail, MomentBound) and (needed or tail is not None):
+            raise TypeError(
+                f"{check.owner}.tail must be a MomentBound(order, scale); got {tail!r}."
+            )
         self.tail = tail
-        self.horizon = None if horizon is None else check_count(f"{where}.horizon", horizon)
+        if horizon is not None or self.info.horizon:
+            self.horizon = check.count("horizon", horizon)
+        return check
 
 
 class PackedPolicy(Policy):
     """A policy whose state is (s, M), laid out as in :mod:`heavytail.kernels.layout`, and whose
     round is kernels.
 
-    A subclass sets ``update_kernel`` (and ``select_kernel`` where it does not choose by the linear
-    index) and calls ``_allocate``. The compiled engine runs the very same kernels. ``rank_one``
-    promises that every update leaves GAIN, STEP, PROJECTED and DIRECTION as the layout says, so
-    that the scores of a pool of arms can be kept instead of formed anew. ``key_slot`` is the slot
-    of s that holds the key of the policy's own randomness; -1 where it has none.
+    A subclass names its ``slots``, sets ``update_kernel`` (and ``select_kernel`` where it does not
+    choose by the linear index), on the class or, where its modes differ, on the instance, and calls
+    ``_allocate``. Every engine runs the very same kernels. ``rank_one`` promises that every update
+    leaves GAIN, STEP, PROJECTED and DIRECTION as the layout says, so that the scores of a pool of
+    arms can be kept instead of formed anew. ``key_slot`` is the slot of s that holds the key of the
+    policy's own randomness; -1 where it has none.
     """
 
-    select_kernel: ClassVar[Callable[..., int]] = staticmethod(index.select)
-    update_kernel: ClassVar[Callable[..., int]]
+    slots: ClassVar[tuple[Any, ...]] = (COMMON,)
+    select_kernel: Callable[..., int] = staticmethod(index.select)
+    update_kernel: Callable[..., int]
     rank_one: ClassVar[bool] = False
     takes_prior: ClassVar[bool] = False
     key_slot: ClassVar[int] = -1
+    grows: ClassVar[bool] = False  # whether a round needs more room
 
     _s: FloatArray
     _M: FloatArray
+    _rows: dict[str, slice | int]  # of M, by the name they are saved under
+    _runs: dict[str, slice]  # of s behind the named slots, likewise
     _nu: float = 1.0
     _late: bool = False
     keeps_scores: bool = False  # whether scores of arms can be kept over an update
@@ -169,30 +213,46 @@ class PackedPolicy(Policy):
 
     def _allocate(
         self,
-        slots: int,
         *,
         ridge: float,
         arm_bound: float | None,
         theta_bound: float,
         size: int | None = None,
-        extra: int = 0,
+        rows: Mapping[str, int | None] | None = None,
+        room: int = 0,
+        runs: Mapping[str, int] | None = None,
+        spare: int = 0,
     ) -> None:
-        """Fresh state for an estimate of ``size`` (dim unless given) coordinates: theta = 0, P = I
-        / ridge. ``extra`` rows of M, zero, follow the common ones.
+        """Fresh state for an estimate of ``size`` (dim unless given) coordinates: theta = 0,
+        P = I / ridge.
+
+        Behind the common rows of M follow the named ``rows`` (so many; None is one, as a vector)
+        and ``room`` to work in; behind the named slots of s the named ``runs`` and ``spare``
+        numbers to work with. What is named is saved.
         """
-        where = type(self).__name__
+        check = Check(type(self))
         size = self.dim if size is None else size
-        ridge = check_number(f"{where}.ridge", ridge, above=0.0)
-        theta_bound = check_number(f"{where}.theta_bound", theta_bound, above=0.0, infinite=True)
-        self.keeps_scores = self.rank_one and type(self).select_kernel is index.select
+        ridge = check.number("ridge", ridge, above=0.0)
+        self._rows = {"theta": THETA, "inverse": slice(INVERSE, INVERSE + size)}
+        row = common_rows(size)
+        for name, count in (rows or {}).items():
+            if count != 0:
+                self._rows[name] = row if count is None else slice(row, row + count)
+            row += 1 if count is None else count
+        self._runs = {}
+        slot = behind(self.slots[-1])
+        for name, length in (runs or {}).items():
+            self._runs[name] = slice(slot, slot + length)
+            slot += length
+        self.keeps_scores = self.rank_one and self.select_kernel is index.select
         self._wide = self.keeps_scores and self.dim >= index.WIDE
-        self._s = np.zeros(slots)
-        self._M = np.zeros((rows(size) + extra, size))
+        self._s = np.zeros(slot + spare)
+        self._M = np.zeros((row + room, size))
         self._M[INVERSE : INVERSE + size] = np.eye(size) / ridge
-        self._s[THETA_BOUND] = theta_bound
+        self._s[THETA_BOUND] = check.number("theta_bound", theta_bound, above=0.0, infinite=True)
         self._s[ARM_LIMIT] = UNBOUNDED
         if arm_bound is not None:
-            bound = check_number(f"{where}.arm_bound", arm_bound, above=0.0)
+            bound = check.number("arm_bound", arm_bound, above=0.0)
             self._s[ARM_LIMIT] = (bound * (1.0 + NORM_SLACK)) ** 2
         if self.tail is not None:
             self._nu = self.tail.scale
@@ -211,6 +271,11 @@ class PackedPolicy(Policy):
     def packed(self) -> State:
         """The arrays the kernels work on, in the order they take them."""
         return (self._s, self._M)
+
+    @functools.cached_property
+    def _enter(self) -> Callable[..., int]:
+        """Admits an observation and learns it."""
+        return around(ENTRIES[len(self.packed)], update=self.update_kernel)
 
     def reserve(self, rounds: int) -> None:
         """Make room for ``rounds`` more rounds; a policy that keeps no history needs none."""
@@ -254,25 +319,53 @@ class PackedPolicy(Policy):
             nu = scale
         else:
             nu = check_number(f"{type(self).__name__}.update: scale", scale, above=0.0)
-        code = self.update_kernel(*self.packed, vector, float(reward), nu)
+        if self.grows:
+            self.reserve(1)
+        code = self._enter(*self.packed, vector, float(reward), nu)
         if code < 0:
             raise self._refusal(code, vector, reward, nu)
+        if self.grows:
+            self._settle()
         if self.horizon is not None and not self._late:
             self._warn_past_horizon()
 
     def select_many(self, arms: ArrayLike) -> IntArray:
         """One choice for each of many sets of arms, (b, n, dim), all from what is known now."""
-        return batch.select_many(self, arms)
+        where = f"{type(self).__name__}.select_many"
+        sets = as_rows(arms, (None, None, self.dim), f"{where}: arms")
+        choices = np.empty(sets.shape[0], dtype=np.int64)
+        before = self._s.copy()  # a policy that draws counts its draws there
+        if self._wide:
+            bad = index.select_each(self._s, self._M, sets, *Kept(sets.shape[1:]).room, choices)
+        else:
+            bad = around(select_rows, select=self.select_kernel)(self.packed, sets, choices)
+        if bad >= 0:
+            self._s[:] = before
+            raise explain_arms(sets[bad], self._s[ARM_LIMIT], f"{where}: set {bad}")
+        return choices
 
     def update_many(
         self, X: ArrayLike, rewards: ArrayLike, *, scale: ArrayLike | None = None
     ) -> None:
-        """Learn the rows of ``X`` (b, dim) and ``rewards`` (b,) in order, as ``update`` would.
-
-        ``scale`` is one number or one a row. Where any row is refused, none is learned.
-        """
-        batch.update_many(self, X, rewards, scale)
+        features, paid = self._rows_and_rewards(X, rewards)
+        count = len(paid)
+        if scale is None or np.ndim(scale) == 0:
+            scale = np.full(count, self._nu if scale is None else scale)
+        where = f"{type(self).__name__}.update_many"
+        nu = as_rows(scale, (count,), f"{where}: scale")
+        self.reserve(count)
+        before = {key: array.copy() for key, array in self.state_arrays().items()}
+        bad = around(update_rows, update=self.update_kernel)(self.packed, features, paid, nu)
+        if bad >= 0:
+            code = self._enter(*self.packed, features[bad], paid[bad], nu[bad])
+            self.restore(before)
+            error = self._refusal(code, features[bad], float(paid[bad]), float(nu[bad]))
+            raise ValueError(f"{where}: row {bad}: {error} No row was learned.")
+        self._settle()
         self._warn_past_horizon()
+
+    def _settle(self) -> None:
+        """What is left to do after an update, where the kernels do not do the whole round."""
 
     def start_from(self, theta: ArrayLike, covariance: ArrayLike) -> None:
         """Begin from an earlier estimate instead of from nothing; before the first reward only.
@@ -280,7 +373,30 @@ class PackedPolicy(Policy):
         ``covariance`` (dim, dim) is that of the estimate's error, in the reward's unit squared; it
         takes the place of I / ridge. To begin from logged data, ``update_many`` them.
         """
-        prior.start_from(self, theta, covariance)
+        where = f"{type(self).__name__}.start_from"
+        if not self.takes_prior:
+            raise ValueError(f"{where}: this policy has no single Gram matrix to begin from.")
+        if self.rounds:
+            raise ValueError(
+                f"{where} must come before the first reward; {self.rounds} are learned."
+            )
+        d = self.dim
+        start = as_vector(theta, d, type(self), ".start_from")
+        C = as_rows(covariance, (d, d), f"{where}: covariance")
+        if not (np.all(np.isfinite(start)) and np.all(np.isfinite(C))):
+            raise ValueError(f"{where}: theta and covariance must be finite.")
+        skew = np.max(np.abs(C - C.T)) > SYMMETRY * np.max(np.abs(C))
+        if skew or np.linalg.eigvalsh(C)[0] <= 0.0:
+            raise ValueError(f"{where}: covariance must be symmetric with positive eigenvalues.")
+        norm, bound = float(np.linalg.norm(start)), self._s[THETA_BOUND]
+        if norm > bound:
+            raise ValueError(
+                f"{where}: theta has norm {norm:.6g}, above theta_bound {bound:.6g}. "
+                "Raise theta_bound."
+            )
+        self._M[THETA, :d] = start
+        self._M[INVERSE : INVERSE + d, :d] = (C + C.T) / (2.0 * self.prior_unit)
+        self._last = None  # scores that were kept are of the old start
 
     def _warn_past_horizon(self) -> None:
         if self.horizon is not None and not self._late and self._s[ROUNDS] > self.horizon:
@@ -330,21 +446,24 @@ class PackedPolicy(Policy):
         return replace(super().diagnostics(), clipped_share=float(share))
 
     def width(self, x: ArrayLike) -> float:
-        """‖x‖_{V_t^-1}, so that x'theta ± radius * width is the policy's interval for the mean
-        reward at x.
-        """
+        """‖x‖_{V_t^-1}; the half-width of the policy's interval at x is radius * width(x)."""
         vector = as_vector(x, self.dim, type(self), ".width")
         constant = np.full(self._M.shape[1] - self.dim, self._s[CONSTANT])
         feature = np.concatenate([vector, constant])
         return float(np.sqrt(max(feature @ self.inverse_gram @ feature, 0.0)))
 
+    def slot_names(self) -> dict[str, tuple[str, ...]]:
+        return {"scalars": tuple(name.lower() for name in slot_names(*self.slots))}
+
     def state_arrays(self) -> dict[str, FloatArray]:
-        size = self._M.shape[1]
         return {
-            "scalars": self._s,
-            "theta": self._M[THETA],
-            "inverse": self._M[INVERSE : INVERSE + size],
+            "scalars": self._s[: behind(self.slots[-1])],
+            **{name: self._M[rows] for name, rows in self._rows.items()},
+            **{name: self._s[run] for name, run in self._runs.items()},
         }
+
+    def upgrade(self, arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        return version1.upgrade(type(self).__name__, arrays, self.slot_names(), self.state_arrays())
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
         mine = self.state_arrays()
@@ -352,15 +471,3 @@ class PackedPolicy(Policy):
         for key, array in mine.items():
             array[...] = arrays[key]
         self._last = None
-
-
-def check_tail(where: str, tail: object) -> MomentBound:
-    """``tail`` if it is a MomentBound, or refuse it by name."""
-    if not isinstance(tail, MomentBound):
-        raise TypeError(f"{where}.tail must be a MomentBound(order, scale); got {tail!r}.")
-    return tail
-
-
-def inverse_log(where: str, delta: float) -> float:
-    """log(1/delta), delta in (0, 1)."""
-    return math.log(1.0 / check_number(f"{where}.delta", delta, above=0.0, below=1.0))

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray
 from heavytail._validate import check_count
-from heavytail.policies.pool import Pool
+from heavytail.policies.core.pool import Pool
 
 if TYPE_CHECKING:
-    from heavytail.policies.info import Info
+    from heavytail.policies.core.info import Info
 
 __all__ = ["Deciding", "Decision"]
 
@@ -48,6 +48,7 @@ class Deciding:
 
         def select(self, arms: Any) -> int: ...
         def update(self, x: Any, reward: float, *, scale: Any = None) -> None: ...
+        def update_many(self, X: Any, rewards: Any, *, scale: Any = None) -> None: ...
         def state_arrays(self) -> dict[str, FloatArray]: ...
         def restore(self, arrays: dict[str, FloatArray]) -> None: ...
 
@@ -94,10 +95,19 @@ class Deciding:
         if not many:
             self.update(features[0], reward, scale=scale)
         elif tokens:
-            _learn_rows(self, features, reward, scale)
+            self._learn_rows(features, reward, scale)
         assert self._waiting is not None or not tokens
         for token in tokens:
             del self._waiting[token]  # type: ignore[union-attr]
+
+    def _learn_rows(self, features: Sequence[FloatArray], rewards: ArrayLike, scale: Any) -> None:
+        values = np.asarray(rewards, dtype=np.float64)
+        if values.shape != (len(features),):
+            raise ValueError(
+                f"{type(self).__name__}.learn: {len(features)} decisions need as many rewards; "
+                f"got shape {values.shape}."
+            )
+        self.update_many(np.array(features), values, scale=scale)
 
     def expire(self, age: int) -> int:
         """Forget decisions without a reward but for the last ``age`` made; how many were
@@ -163,28 +173,3 @@ def _pending(policy: Deciding, decision: Any) -> FloatArray:
             "Nothing was learned."
         )
     return x
-
-
-def _learn_rows(
-    policy: Deciding, features: Sequence[FloatArray], rewards: ArrayLike, scale: Any
-) -> None:
-    from heavytail.policies.base import PackedPolicy
-
-    values = np.asarray(rewards, dtype=np.float64)
-    if values.shape != (len(features),):
-        raise ValueError(
-            f"{type(policy).__name__}.learn: {len(features)} decisions need as many rewards; "
-            f"got shape {values.shape}."
-        )
-    if isinstance(policy, PackedPolicy):
-        policy.update_many(np.array(features), values, scale=scale)
-        return
-    before = policy.state_arrays()
-    before = {key: array.copy() for key, array in before.items()}
-    scales = np.broadcast_to(np.asarray(scale, dtype=object), values.shape)
-    try:
-        for x, value, nu in zip(features, values, scales, strict=True):
-            policy.update(x, float(value), scale=nu)
-    except Exception:
-        policy.restore(before)
-        raise

@@ -1,8 +1,7 @@
 """Policies that keep every round: the packed state (s, M) and a third array that grows.
 
 Row t of ``H`` is what round t left; its columns are the policy's own. The array doubles when it is
-full, so that a round costs no allocation on average, and the rows not yet used are nobody's: they
-are neither counted nor saved.
+full, so that a round costs no allocation on average; unused rows are neither counted nor saved.
 """
 
 from __future__ import annotations
@@ -10,13 +9,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray, Matrix, State, Vector
 from heavytail.kernels import index
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import ROUNDS, rows
-from heavytail.policies.base import PackedPolicy
+from heavytail.kernels.layout import ROUNDS
+from heavytail.policies.core.base import PackedPolicy
 
 __all__ = ["HistoryPolicy"]
 
@@ -32,7 +30,7 @@ def select(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
 
 
 class HistoryPolicy(PackedPolicy):
-    """A policy whose state is (s, M, H), at most one row of H a round.
+    """A policy whose state is (s, M, H), at most one row of H per round.
 
     ``in_use`` is the slot of s that counts the rows. A subclass calls ``_allocate`` and then
     ``_allocate_history``, and names in ``pointers`` the columns, counted from behind the features,
@@ -40,19 +38,17 @@ class HistoryPolicy(PackedPolicy):
     of bounds.
     """
 
+    grows = True
+
     select_kernel = staticmethod(select)
     in_use: ClassVar[int] = ROUNDS
     pointers: tuple[int, ...] = ()
 
     _H: FloatArray
-    _sums: int = 0
 
-    def _allocate_history(self, width: int, *, sums: int = 0) -> None:
-        """No rows yet, of ``width`` numbers each; ``sums`` of M's extra rows are remembered too,
-        the rest is room to work in.
-        """
+    def _allocate_history(self, width: int) -> None:
+        """No rows yet, of ``width`` numbers each."""
         self._H = np.zeros((FIRST_ROWS, width))
-        self._sums = sums
 
     @property
     def kept(self) -> int:
@@ -72,17 +68,8 @@ class HistoryPolicy(PackedPolicy):
         grown[:capacity] = self._H
         self._H = grown
 
-    def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None:
-        self.reserve(1)
-        super().update(x, reward, scale=scale)
-
     def state_arrays(self) -> dict[str, FloatArray]:
-        arrays = super().state_arrays()
-        first = rows(self._M.shape[1])
-        if self._sums:
-            arrays["sums"] = self._M[first : first + self._sums]
-        arrays["history"] = self._H[: self.kept]
-        return arrays
+        return {**super().state_arrays(), "history": self._H[: self.kept]}
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
         history = arrays.get("history")

@@ -1,0 +1,1 @@
+"""What every policy is made of; the algorithms themselves stand one folder up, one file each."""

@@ -1,0 +1,82 @@
+"""Files of format version 1, which knew the slots of a policy by their order alone.
+
+Nothing here changes any more: it is what was once written. A slot that has gone since is dropped,
+one that has come since keeps the value that the policy's arguments give it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+
+__all__ = ["upgrade"]
+
+COMMON: Final = "rounds radius gain step projected log_det arm_limit theta_bound constant clipped"
+# The named slots of each class behind the common ones; a run of others may follow.
+OWN: Final = {
+    "HvtUCB": (
+        "order alpha radius_scale sigma tau theory sigma_min tau_0 slope beta_0 exploration prior "
+        "log_inverse_delta stability energy typical clip auto run near far weight weight_squares "
+        "votes telling"
+    ),
+    "HeavyOFUL": (
+        "path order ridge sigma_min steep root tau_0 radius_scale prior_root sigma tau_t slope "
+        "solver accuracy steps"
+    ),
+    "AdaOFUL": (
+        "path order ridge sigma_min steep root tau_0 radius_scale prior_root sigma tau_t kappa "
+        "theory_tau_0 log_inverse_delta"
+    ),
+    "HuberBandit": "order nu arms forced ridge log_term models known",
+    "TOFU": "order slope level prior_root radius_scale",
+    "BTC": "order factor threshold_scale prior_root radius_scale stages finest samples groups",
+    "OFUL": "noise_scale log_inverse_delta prior_root radius_scale",
+    "CRTM": "level alpha",
+    "CRMM": "repeats pulls epochs noise log_inverse_delta prior_root span radius_scale",
+    "MENU": "repeats pulls epochs order noise prior_root radius_scale chosen",
+    "CRT": "order raw_power log_inverse_delta log_horizon prior_root radius_scale threshold_scale",
+    "MoM": "repeats pulls epochs groups mean_width log_batches prior_root radius_scale",
+    "BMM": "repeats pulls epochs order noise prior_root radius_scale stages finest",
+    "LinTS": "key noise_scale log_inverse_delta radius_scale draws",
+    "EpsilonGreedy": "key epsilon radius_scale draws",
+    "RobustUCB": (
+        "order method arms known groups capacity scale log_inverse constant_factor least "
+        "threshold_scale"
+    ),
+    "Uniform": "key draws",
+}
+
+
+def upgrade(
+    kind: str,
+    arrays: Mapping[str, FloatArray],
+    slots: Mapping[str, tuple[str, ...]],
+    fresh: Mapping[str, FloatArray],
+) -> dict[str, FloatArray]:
+    """The ``arrays`` of a file as the class called ``kind`` has them now, ``fresh`` being those of
+    a new object. What does not fit is left for the loader to refuse.
+    """
+    scalars = arrays.get("scalars")
+    if kind not in OWN or scalars is None or scalars.ndim != 1:
+        return dict(arrays)
+    names = f"{COMMON} {OWN[kind]}".split()
+    if len(scalars) < len(names):
+        return dict(arrays)
+    values = dict(zip(names, scalars, strict=False))
+    upgraded = dict(arrays)
+    upgraded["scalars"] = np.array(
+        [
+            values.get(name, now)
+            for name, now in zip(slots["scalars"], fresh["scalars"], strict=True)
+        ]
+    )
+    sources = {1: scalars[len(names) :], 2: None if "sums" in fresh else upgraded.pop("sums", None)}
+    for name, now in fresh.items():
+        source = sources[now.ndim]
+        if name not in arrays and name != "history" and source is not None:
+            upgraded[name], sources[now.ndim] = source[: len(now)], source[len(now) :]
+    return upgraded

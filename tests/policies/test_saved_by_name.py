@@ -1,0 +1,165 @@
+"""Files name the slots of a policy: they load by name, in any order, or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.storage_tools import rewrite
+
+import heavytail as ht
+from heavytail.kernels.layout import COMMON, slot_names
+from heavytail.policies import ALL, PackedPolicy
+
+OLD = Path(__file__).parents[1] / "data" / "version1"
+TAIL, VARIANCE = ht.MomentBound(order=1.5, scale=1.2), ht.MomentBound(order=2.0, scale=0.8)
+T = 400
+
+# What the files of version 1 were made by: 30 rounds of `play` below, and then one decision.
+MADE = {
+    "hvt": lambda: ht.HvtUCB(2, tail=TAIL),
+    "hvt-auto": lambda: ht.HvtUCB(2, tail="auto"),
+    "hvt-theory": lambda: ht.HvtUCB(2, tail=TAIL, horizon=T, radius="theory", radius_scale=1e-4),
+    "hvt-noint": lambda: ht.HvtUCB(
+        2, tail=TAIL, intercept=False, theta_bound=0.3, alpha=2.0, clip=3.0, exploration=0.7
+    ),
+    "oful": lambda: ht.OFUL(2, noise_scale=0.5, horizon=T),
+    "oful2": lambda: ht.OFUL(2, tail=TAIL, ridge=2.0, delta=0.1),
+    "crtm": lambda: ht.CRTM(2, horizon=T, tail=TAIL),
+    "crtm-ls": lambda: ht.CRTM(2, horizon=T, tail=TAIL, form="least squares", threshold_scale=0.1),
+    "crmm": lambda: ht.CRMM(2, horizon=T, tail=TAIL),
+    "menu": lambda: ht.MENU(2, horizon=T, tail=TAIL, copies=9),
+    "crt": lambda: ht.CRT(2, horizon=T, tail=TAIL),
+    "mom": lambda: ht.MoM(2, horizon=T, tail=TAIL, groups=5),
+    "bmm": lambda: ht.BMM(2, horizon=T, tail=TAIL, arms=8, copies=7),
+    "bmm-sup": lambda: ht.BMM(2, horizon=T, tail=TAIL, arms=8, copies=7, sup=True),
+    "lints": lambda: ht.LinTS(2, tail=TAIL, seed=3),
+    "eps": lambda: ht.EpsilonGreedy(2, seed=3),
+    "eps2": lambda: ht.EpsilonGreedy(2, seed=3, epsilon=0.3),
+    "rucb-t": lambda: ht.RobustUCB(2, horizon=T, tail=TAIL, arms=8),
+    "rucb-c": lambda: ht.RobustUCB(2, horizon=T, tail=VARIANCE, arms=8, estimator="catoni"),
+    "unif": lambda: ht.Uniform(2, seed=4),
+    "heavy-lazy": lambda: ht.HeavyOFUL(2, horizon=T, tail=TAIL),
+    "heavy-newton": lambda: ht.HeavyOFUL(
+        2, horizon=T, tail=TAIL, solver="newton", threshold_scale=0.1
+    ),
+    "heavy-gd": lambda: ht.HeavyOFUL(2, horizon=T, tail=TAIL, solver="gd", tolerance=1e-4),
+    "heavy-lbfgs": lambda: ht.HeavyOFUL(2, horizon=T, tail=TAIL, solver="lbfgs"),
+    "ada": lambda: ht.AdaOFUL(2, horizon=T, tail=VARIANCE),
+    "tofu": lambda: ht.TOFU(2, horizon=T, tail=TAIL),
+    "btc": lambda: ht.BTC(2, horizon=T, tail=TAIL, arms=8),
+    "btc-sup": lambda: ht.BTC(2, horizon=T, tail=TAIL, arms=8, sup=True),
+    "hb": lambda: ht.HuberBandit(2, tail=TAIL, arms=8),
+    "hb-sh": lambda: ht.HuberBandit(2, tail=TAIL, arms=8, shared=True, forced=3),
+}
+
+
+def play(policy: ht.Policy, rounds: int) -> np.ndarray:
+    """``rounds`` rounds among eight arms in the plane; the arms."""
+    rng = np.random.default_rng(7)
+    arms = rng.uniform(-1, 1, (8, 2))
+    arms /= np.linalg.norm(arms, axis=1)[:, None]
+    for _ in range(rounds):
+        arm = policy.select(arms)
+        policy.update(arms[arm], float(arms[arm].sum() + rng.standard_t(1.7)))
+    return arms
+
+
+def build(kind: type[ht.Policy]) -> ht.Policy:
+    return ht.make_policy(kind.name, dim=2, horizon=2000, tail=VARIANCE, arms=8)
+
+
+@pytest.mark.parametrize("name", sorted(MADE))
+def test_a_file_of_version_one_goes_on_as_if_it_had_never_stopped(name: str) -> None:
+    """Choices and radii to the bit on the machine that wrote it, to rounding elsewhere."""
+    loaded, fresh = ht.load(OLD / f"{name}.npz"), MADE[name]()
+    arms = play(fresh, 30)
+    if not fresh.info.repeats:
+        fresh.decide(arms)
+    assert loaded.pending == fresh.pending
+    for _ in range(20):
+        arm = fresh.select(arms)
+        assert loaded.select(arms) == arm
+        for policy in (loaded, fresh):
+            policy.update(arms[arm], 0.3)
+    np.testing.assert_allclose(loaded.theta, fresh.theta, rtol=1e-9, atol=1e-12)
+    assert loaded.radius == pytest.approx(fresh.radius, rel=1e-9)
+
+
+def test_there_is_a_file_of_version_one_for_every_policy_it_knew() -> None:
+    from heavytail.policies.core.version1 import OWN
+
+    assert {type(make()).__name__ for make in MADE.values()} == set(OWN)
+    assert sorted(path.stem for path in OLD.glob("*.npz")) == sorted(MADE)
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
+def test_the_state_is_a_dict_by_name(kind: type[ht.Policy]) -> None:
+    policy = build(kind)
+    assert isinstance(policy, PackedPolicy)
+    play(policy, 5)
+    scalars = policy.state["scalars"]
+    assert scalars["rounds"] == 5.0
+    assert scalars["radius"] == policy.radius
+    assert list(scalars)[: len(COMMON)] == [name.lower() for name in COMMON._fields]
+    assert len(scalars) == len(slot_names(*kind.slots))  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    policy = ht.HvtUCB(2, tail=TAIL)
+    play(policy, 50)
+    policy.save(tmp_path / "policy.npz")
+    return tmp_path / "policy.npz"
+
+
+def exchange(header: dict, arrays: dict, *, names: bool, values: bool) -> None:
+    slots = header["slots"]["scalars"]
+    a, b = slots.index("stability"), slots.index("energy")
+    if names:
+        slots[a], slots[b] = slots[b], slots[a]
+    if values:
+        arrays["scalars"][[a, b]] = arrays["scalars"][[b, a]]
+
+
+def test_slots_in_another_order_load_by_their_names(file: Path) -> None:
+    before = ht.load(file)
+    rewrite(file, lambda header, arrays: exchange(header, arrays, names=True, values=True))
+    after = ht.load(file)
+    assert after.state["scalars"] == before.state["scalars"]
+
+
+def test_a_file_with_two_slots_exchanged_is_refused(file: Path) -> None:
+    with np.load(file) as archive:
+        arrays = dict(archive)
+    a, b = 10, 12
+    arrays["scalars"][[a, b]] = arrays["scalars"][[b, a]]
+    np.savez(file, **arrays)
+    with pytest.raises(ValueError, match="changed since it was saved"):
+        ht.load(file)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda header, _: header["slots"]["scalars"].remove("energy"), "'energy'.* missing"),
+        (lambda header, _: header["slots"]["scalars"].append("heat"), "'heat'.* unknown here"),
+        (lambda header, _: header.pop("slots"), "does not name the slots"),
+        (lambda header, _: header.update(slots={}), "does not name the slots"),
+        (lambda _, arrays: arrays.update(extra=np.zeros(3)), "arrays that HvtUCB has not"),
+        (lambda _, arrays: arrays.pop("inverse"), "does not fit"),
+    ],
+    ids=["a slot gone", "a slot more", "no names", "empty names", "an array more", "an array gone"],
+)
+def test_what_is_missing_or_foreign_is_refused_by_name(file: Path, change, says: str) -> None:
+    rewrite(file, change)
+    with pytest.raises(ValueError, match=says):
+        ht.load(file)
+
+
+def test_the_header_says_who_wrote_it(file: Path) -> None:
+    seen = {}
+    rewrite(file, lambda header, _: seen.update(header))
+    assert seen["library"] == ht.__version__
+    assert seen["version"] == 2
