@@ -34,6 +34,7 @@ class Agent(Stored, ABC):
 
     noun = "agent"
     name: ClassVar[str]
+    one_pass_rewards: ClassVar[bool] = True  # whether the reward part is of one size for ever
 
     dim: int
     states: int
@@ -95,6 +96,11 @@ class Agent(Stored, ABC):
         whole = all(0 <= c[slot] == np.floor(c[slot]) < np.inf for slot in (EPISODES, STAGE))
         if not whole or c[STAGE] >= self.horizon or not all_within(table, self.actions):
             raise ValueError(f"{where}: the saved state is damaged.")
+
+    @property
+    def features(self) -> FloatArray:
+        """phi, shape (S, A, d), a copy."""
+        return self._features.reshape(self.states, self.actions, self.dim).copy()
 
     @property
     def state_bytes(self) -> int:

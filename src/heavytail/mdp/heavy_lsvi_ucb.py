@@ -67,6 +67,7 @@ class HeavyLSVIUCB(LSVIAgent):
     """
 
     name = "Heavy-LSVI-UCB"
+    one_pass_rewards = False
 
     def __init__(
         self,

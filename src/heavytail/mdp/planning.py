@@ -39,6 +39,9 @@ from heavytail.policies.oful import current_radius
 __all__ = ["COUNTS", "Plan", "learner", "planner"]
 
 CAP: Final = 1.0  # largest mean reward of a stage
+# Growth of a log-determinant that asks for a new plan. A reward whose sigma is its width doubles
+# one exactly: the slack keeps rounding out of the decision.
+DOUBLED: Final = math.log(2.0) - 1e-9
 
 
 class Counts(NamedTuple):
@@ -117,7 +120,7 @@ def when_doubled(plan: Plan) -> bool:
     for h in range(plan.marks.shape[0]):
         reward = plan.reward_s[h, LOG_DET] - plan.marks[h, 0]
         value = plan.value_s[h, LOG_DET] - plan.marks[h, 1]
-        if max(reward, value) >= math.log(2.0):
+        if max(reward, value) >= DOUBLED:
             return True
     return False
 

@@ -53,6 +53,7 @@ class VARA(LSVIAgent):
     """
 
     name = "VARA"
+    one_pass_rewards = False
 
     def __init__(
         self,
