@@ -1,8 +1,9 @@
 """Conformance checks for policies, environments and agents, for ours and for your own.
 
-``check_policy(policy)`` and ``check_environment(environment)`` run a battery and raise
-:class:`CheckFailed` at the first thing that is not as users may expect. Each check is a function of
-its own, listed in ``POLICY_CHECKS`` or ``ENVIRONMENT_CHECKS``; ``skip`` names those to leave out.
+``check_policy(policy)``, ``check_environment(environment)`` and ``check_agent(agent)`` run a
+battery and raise :class:`CheckFailed` at the first thing that is not as users may expect. Each is a
+function of its own, listed in ``POLICY_CHECKS``, ``ENVIRONMENT_CHECKS`` or ``AGENT_CHECKS``;
+``skip`` names those to leave out.
 
 >>> import heavytail as ht
 >>> ht.checks.check_policy(ht.OFUL(3, noise_scale=1.0))

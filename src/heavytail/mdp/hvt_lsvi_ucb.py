@@ -29,8 +29,8 @@ class HvtLSVIUCB(LSVIAgent):
 
     **What is one-pass and what is not.** A reward is learned in O(d²) time and never stored:
     ``reward_bytes`` does not depend on the episode. The values are not: w_h is regressed anew on
-    all past transitions at every plan, so ``state_bytes`` grows by 24 H bytes an episode and a
-    plan costs O(H d k). ``switching="doubling"`` limits plans to O(d H log k).
+    all past transitions at every plan, so ``state_bytes`` grows by 24 H bytes per episode
+    and a plan costs O(H d k). ``switching="doubling"`` limits plans to O(d H log k).
 
     >>> import heavytail as ht
     >>> from heavytail.mdp import HvtLSVIUCB, random_mdp
@@ -48,8 +48,8 @@ class HvtLSVIUCB(LSVIAgent):
         value_bonus: multiplies the values' radius.
         clip: threshold in typical residual sizes; :class:`heavytail.HvtUCB`'s unless given.
         threshold_scale: multiplies ``clip``.
-        intercept: a constant feature that absorbs the clip's bias; a shift that all actions share
-            does not change a plan.
+        intercept: a constant feature of the rewards, which absorbs the clip's bias. Its share is
+            part of Q: without it V could stand at its floor of 0 in every state.
         weighting: "variance" or "none", of the value regression.
         switching: "doubling" plans once a determinant has doubled, "every" before each episode.
         monotone: whether Q may never rise from plan to plan.
