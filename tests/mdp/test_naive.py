@@ -14,6 +14,7 @@ from heavytail.kernels.layout import RADIUS
 
 S, A = 4, 3
 MODES = {"weighting": "none", "switching": "every", "monotone": False}
+WEIGHTED = {**MODES, "weighting": "variance"}
 FULL = {"weighting": "variance", "switching": "doubling", "monotone": True}
 
 
@@ -61,8 +62,10 @@ def greedy(dim, H):
     return mdp.GreedyLSVI(phi, H), twin(phi, rewards, MODES, value_bonus=0.0, delta=0.5)
 
 
-def hvt(dim, H, *, order=1.3, intercept=True, clip=None, threshold=0.8, bound=1.5, modes=MODES):
-    phi, scales = features(dim, bound), {"reward_bonus": 0.5, "value_bonus": 0.2, "delta": 0.04}
+def hvt(dim, H, *, order=1.3, intercept=True, clip=None, bonuses=(0.5, 0.2), modes=MODES):
+    threshold, bound = 0.8, 1.5
+    phi = features(dim, bound)
+    scales = {"reward_bonus": bonuses[0], "value_bonus": bonuses[1], "delta": 0.04}
     own = {} if clip is None else {"clip": clip}
     agent = mdp.HvtLSVIUCB(
         phi,
@@ -79,14 +82,14 @@ def hvt(dim, H, *, order=1.3, intercept=True, clip=None, threshold=0.8, bound=1.
         OnePassHuber(
             dim,
             clip=threshold * (1.345 if clip is None else clip),
-            scale=0.5,
+            scale=bonuses[0],
             delta=0.04,
             intercept=intercept,
             feature_bound=bound,
         )
         for _ in range(H)
     ]
-    return agent, twin(phi, rewards, modes, value_bonus=0.2, delta=0.04)
+    return agent, twin(phi, rewards, modes, value_bonus=bonuses[1], delta=0.04)
 
 
 def adaptive(kind, dim, H, *, order=2.0, bonus=0.003, modes=FULL, **own):
@@ -127,7 +130,10 @@ CASES = {
     "greedy": lambda: greedy(3, 3),
     "Hvt-LSVI-UCB": lambda: hvt(3, 3),
     "Hvt-LSVI-UCB, no intercept": lambda: hvt(2, 4, intercept=False, clip=0.7, order=1.8),
-    "Hvt-LSVI-UCB, weighted": lambda: hvt(2, 4, modes={**MODES, "weighting": "variance"}),
+    "Hvt-LSVI-UCB, weighted": lambda: hvt(2, 4, modes=WEIGHTED),
+    # With bonuses this small the parts of sigma are below their ceilings, and its floors count.
+    "Hvt-LSVI-UCB, weighted, narrow": lambda: hvt(2, 4, modes=WEIGHTED, bonuses=(0.05, 0.01)),
+    "Hvt-LSVI-UCB, weighted, bare": lambda: hvt(3, 4, modes=WEIGHTED, bonuses=(0.002, 0.0)),
     "Hvt-LSVI-UCB, rare and monotone": lambda: hvt(3, 3, modes=FULL),
     "Heavy-LSVI-UCB": lambda: adaptive(mdp.HeavyLSVIUCB, 3, 3, order=1.4),
     "Heavy-LSVI-UCB, newton": lambda: adaptive(mdp.HeavyLSVIUCB, 2, 4, order=1.7, solver="newton"),

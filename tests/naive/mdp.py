@@ -176,6 +176,7 @@ class Agent:
         self.Q_low = np.zeros((H, self.S, self.A))
         self.w = np.zeros((3, H, self.d))  # of V, of its lower bound, of its square
         self.table = np.zeros((H, self.S), dtype=int)
+        self.level = np.zeros(H + 1)  # B_h: the sum of the rewards' intercepts from stage h on
         self.marks = None
         self.switches = 0
 
@@ -206,15 +207,18 @@ class Agent:
         for h in reversed(range(self.H)):
             reward = self.rewards[h]
             x = reward.lift(self.phi)
+            B = self.level[h + 1]
+            intercept = reward.theta[self.d :].sum() * getattr(reward, "bound", 0.0)
             width = np.sqrt(np.einsum("sad,de,sae->sa", x, np.linalg.inv(reward.V), x))
             index = x @ reward.theta + reward.radius * width
             low = x @ reward.theta - reward.radius * width
             if h < self.H - 1:
-                self.w[:, h] = [self.regression(h, v) for v in (V, V_low, V**2)]
+                self.w[:, h] = [self.regression(h, v) for v in (V - B, V_low - B, V**2)]
                 P = np.linalg.inv(self.Sigma[h])
                 width = np.sqrt(np.einsum("sad,de,sae->sa", self.phi, P, self.phi))
-                index = index + self.phi @ self.w[0, h] + self.value_radius(h) * width
-                low = low + self.phi @ self.w[1, h] - self.value_radius(h) * width
+                index = index + B + self.phi @ self.w[0, h] + self.value_radius(h) * width
+                low = low + B + self.phi @ self.w[1, h] - self.value_radius(h) * width
+            self.level[h] = B + intercept
             upper, lower = (np.clip(q, 0.0, self.H - h) for q in (index, low))
             if self.monotone:
                 upper, lower = np.minimum(upper, self.Q[h]), np.maximum(lower, self.Q_low[h])
@@ -229,7 +233,7 @@ class Agent:
         R = float(self.H - 1 - h)
         n = math.sqrt(x @ np.linalg.solve(self.Sigma[h], x))
         beta = self.value_radius(h)
-        raw, low, square = self.w[:, h] @ x
+        raw, low, square = self.w[:, h] @ x + self.level[h + 1] * np.array([1.0, 1.0, 0.0])
         variance = max(np.clip(square, 0.0, R**2) - np.clip(raw, 0.0, R) ** 2, 0.0)
         E = 2.0 * min(2.0 * R * beta * n, R**2)
         D = min(2.0 * R * max(raw - low + 2.0 * beta * n, 0.0), R**2)

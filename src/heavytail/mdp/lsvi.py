@@ -76,6 +76,7 @@ class LSVIAgent(Agent):
             V=np.zeros((H + 1, S)),
             V_low=np.zeros((H + 1, S)),
             marks=np.zeros((H, 2)),
+            level=np.zeros(H + 1),
             features=self._features,
             pool=np.ascontiguousarray(self._features.T),
             reward_scores=np.zeros((SCORES, S * A)),
@@ -126,6 +127,7 @@ class LSVIAgent(Agent):
             "value_Q_low": p.Q_low,
             "value_V_low": p.V_low,
             "value_marks": p.marks,
+            "value_level": p.level,
             "value_past": p.past[:, :k],
             "value_weights": p.weight[:, :k],
         }
@@ -139,8 +141,10 @@ class LSVIAgent(Agent):
         return names
 
     def _as_now(self, arrays: dict[str, Any]) -> dict[str, Any]:
-        """Files of format 1 hold whole matrices, with the room to work in."""
-        arrays = super()._as_now(arrays)
+        """Files of format 1 hold whole matrices, with the room to work in, and plans without a
+        level.
+        """
+        arrays = {"value_level": np.zeros(self.horizon + 1), **super()._as_now(arrays)}
         for part, policy in (("reward", self._reward), ("value", self._value)):
             whole = arrays.get(f"{part}_matrices")
             if whole is not None and whole.shape == getattr(self._arrays, f"{part}_M").shape:
@@ -168,7 +172,7 @@ class LSVIAgent(Agent):
 
     def _plan_arrays(self) -> list[Any]:
         p = self._arrays
-        plan = [p.value_M[:, THETA], p.targets, p.Q, p.Q_low, p.V, p.V_low, p.marks]
+        plan = [p.value_M[:, THETA], p.targets, p.Q, p.Q_low, p.V, p.V_low, p.marks, p.level]
         return [*super()._plan_arrays(), *plan]
 
     @property

@@ -86,6 +86,7 @@ class Plan(NamedTuple):
     V: Matrix  # (H + 1, S): of Q
     V_low: Matrix  # (H + 1, S): of Q_low
     marks: Matrix  # (H, 2): log-determinants of both regressions at the last plan
+    level: Vector  # (H + 1,): B_h, what the reward intercepts of the stages from h on add to V_h
     features: Matrix  # (S A, d): phi
     pool: Matrix  # (d, S A): phi by feature
     reward_scores: Matrix  # (SCORES, S A): room
@@ -161,13 +162,14 @@ def value_sigma(plan: Plan, h: int, row: int, width: float) -> float:
     x = plan.features[row]
     remaining = float(plan.table.shape[0] - 1 - h)
     most = CAP * remaining
-    raw = dot(plan.value_M[h, THETA], x)
+    raw = dot(plan.value_M[h, THETA], x) + plan.level[h + 1]
     mean = min(max(raw, 0.0), most)
     second = min(max(dot(plan.targets[h, SQUARE], x), 0.0), most * most)
     error = plan.value_s[h, RADIUS] * width
     spread = max(second - mean * mean, 0.0)
     spread += 2.0 * min(2.0 * most * error, most * most)  # E: of the two regressions behind spread
-    gap = raw - dot(plan.targets[h, PESSIMIST], x) + 2.0 * error
+    low = dot(plan.targets[h, PESSIMIST], x) + plan.level[h + 1]
+    gap = raw - low + 2.0 * error
     spread += min(2.0 * most * max(gap, 0.0), most * most)  # D: of V_{h+1} itself
     floor = CAP * math.sqrt(remaining)
     return max(math.sqrt(spread), floor, width)
@@ -177,15 +179,15 @@ def value_sigma(plan: Plan, h: int, row: int, width: float) -> float:
 
 
 @jit
-def regress(plan: Plan, h: int, values: Vector, squared: bool, w: Vector) -> None:
-    """w = Sigma_h^-1 sum_i sigma_i^-2 phi_i y_i over the past, y_i the value of the next state or
-    its square. O(k d + d²).
+def regress(plan: Plan, h: int, values: Vector, shift: float, squared: bool, w: Vector) -> None:
+    """w = Sigma_h^-1 sum_i sigma_i^-2 phi_i y_i over the past, y_i the value of the next state less
+    ``shift``, or its square. O(k d + d²).
     """
     M = plan.value_M[h]
     for j in range(M.shape[1]):
         M[SCRATCH, j] = 0.0
     for i in range(int(plan.counts[EPISODES])):
-        value = values[plan.past[h, i, 1]]
+        value = values[plan.past[h, i, 1]] - shift
         y = plan.weight[h, i] * value
         if squared:
             y *= value
@@ -198,20 +200,23 @@ def regress(plan: Plan, h: int, values: Vector, squared: bool, w: Vector) -> Non
 
 @jit
 def relabel(plan: Plan, h: int) -> None:
-    """Regress V_{h+1} and its lower bound on the past. O(k d)."""
-    regress(plan, h, plan.V[h + 1], False, plan.value_M[h, THETA])
-    regress(plan, h, plan.V_low[h + 1], False, plan.targets[h, PESSIMIST])
+    """Regress V_{h+1} and its lower bound on the past, both less B_{h+1}: the ridge then pulls to
+    that level instead of to 0. O(k d).
+    """
+    shift = plan.level[h + 1]
+    regress(plan, h, plan.V[h + 1], shift, False, plan.value_M[h, THETA])
+    regress(plan, h, plan.V_low[h + 1], shift, False, plan.targets[h, PESSIMIST])
 
 
 @jit
 def relabel_square(plan: Plan, h: int) -> None:
     """As :func:`relabel`, and the square of V_{h+1}, which the weights need."""
     relabel(plan, h)
-    regress(plan, h, plan.V[h + 1], True, plan.targets[h, SQUARE])
+    regress(plan, h, plan.V[h + 1], 0.0, True, plan.targets[h, SQUARE])
 
 
 @jit
-def level(plan: Plan, h: int) -> float:
+def intercept(plan: Plan, h: int) -> float:
     """What the reward policy's constant feature adds to every mean reward; 0 without one."""
     size = plan.features.shape[1]
     if plan.reward_M.shape[2] == size:
@@ -220,10 +225,10 @@ def level(plan: Plan, h: int) -> float:
 
 
 @jit
-def interval(plan: Plan, h: int, row: int, constant: float) -> tuple[float, float]:
+def interval(plan: Plan, h: int, row: int) -> tuple[float, float]:
     """(index, low): Q's optimistic and pessimistic estimates before any cap."""
     scores = plan.reward_scores
-    mean = scores[MEAN, row] + constant
+    mean = scores[MEAN, row] + plan.level[h]
     bonus = plan.reward_s[h, RADIUS] * math.sqrt(max(scores[SQUARED, row], 0.0))
     index = mean + bonus
     low = mean - bonus
@@ -256,11 +261,10 @@ def decide(plan: Plan, h: int) -> None:
     Actions tied at a cap are told apart by the index before it.
     """
     actions = plan.Q.shape[2]
-    constant = level(plan, h)
     for s in range(plan.table.shape[1]):
         best_q = best_index = best_low = -math.inf
         for a in range(actions):
-            index, low = interval(plan, h, s * actions + a, constant)
+            index, low = interval(plan, h, s * actions + a)
             settle(plan, h, s, a, index, low)
             q = plan.Q[h, s, a]
             if q > best_q or (q == best_q and index > best_index):
@@ -276,8 +280,8 @@ def make_plan(plan: Plan) -> bool:
     """Template: the policy of the coming episode into ``table``; whether it was computed anew.
 
     Q_h = min{phi'(theta_h + w_h) + beta_R ‖phi‖_{R_h^-1} + beta_V ‖phi‖_{Sigma_h^-1}, stages left},
-    at least 0, and at most what it was where Q is monotone; phi'theta_h has the constant feature's
-    part where there is one. O(H d (k + S A d)).
+    at least 0, and at most what it was where Q is monotone. Where rewards have an intercept b_h,
+    B_h = b_h + B_{h+1} is added and w_h is of V_{h+1} - B_{h+1}. O(H d (k + S A d)).
     """
     if plan.counts[PLANNED] == 1.0:
         return False
@@ -290,6 +294,7 @@ def make_plan(plan: Plan) -> bool:
             label(plan, h)
             rate(plan.value_s[h], plan.value_M[h], plan.pool, plan.value_scores)
         rate(plan.reward_s[h], plan.reward_M[h], plan.pool, plan.reward_scores)
+        plan.level[h] = intercept(plan, h) + plan.level[h + 1]
         decide(plan, h)
         plan.marks[h, 0] = plan.reward_s[h, LOG_DET]
         plan.marks[h, 1] = plan.value_s[h, LOG_DET]
