@@ -78,7 +78,7 @@ class Stored:
         """What it remembers, to look at: arrays by name, the slots of a packed one by theirs."""
         names = self.slot_names()
         return {
-            key: dict(zip(names[key], array.tolist(), strict=True))
+            key: dict(zip(names[key], np.moveaxis(array, -1, 0).tolist(), strict=True))
             if key in names
             else array.copy()
             for key, array in self.state_arrays().items()
@@ -195,8 +195,8 @@ def _by_name(
                 f"{path} does not fit this version of {type(subject).__name__}: of its slots "
                 f"{missing or 'none'} are missing and {foreign or 'none'} are unknown here."
             )
-        if key in arrays and arrays[key].shape == (len(names),):
-            ordered[key] = arrays[key][[saved.index(name) for name in names]]
+        if key in arrays and arrays[key].shape[-1:] == (len(names),):
+            ordered[key] = arrays[key][..., [saved.index(name) for name in names]]
     return ordered
 
 

@@ -33,6 +33,8 @@ def world(noise=None, **changes):
 
 def needs(kind):
     """What some agents must be told beside the tail, and VARA's order."""
+    if kind in (GreedyLSVI, UniformAgent):
+        return {}
     if kind not in (HeavyLSVIUCB, VARA):
         return {"tail": TAIL}
     return {"episodes": 500, "tail": ht.MomentBound(2.0, 1.0) if kind is VARA else TAIL}
@@ -207,23 +209,123 @@ def test_a_monotone_q_never_rises_and_its_lower_bound_never_falls():
         upper, lower = agent.upper, agent.lower
 
 
-@pytest.mark.compiled
-def test_optimism_holds_with_full_bonuses():
+# Hvt-UCB's practical radius is 0.4 of what its proof observes: for bounds on Q the whole is taken.
+BOUNDS = {
+    "LSVI-UCB": (LSVIUCB, {"reward_bonus": 1.0}),
+    "Hvt-LSVI-UCB": (HvtLSVIUCB, {"reward_bonus": 2.5}),
+    "Hvt-LSVI-UCB, weighted": (HvtLSVIUCB, {"reward_bonus": 2.5, "weighting": "variance"}),
+    "Hvt-LSVI-UCB, no intercept": (HvtLSVIUCB, {"reward_bonus": 2.5, "intercept": False}),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_with_full_bonuses_the_truth_lies_between_the_bounds(name):
     place = world(ht.noise.Gaussian())
-    # Hvt-UCB's practical radius is 0.4 of what its proof observes, and an intercept holds a part of
-    # the level: for bounds on Q itself the whole radius is taken, and no intercept.
-    options = {
-        LSVIUCB: {"reward_bonus": 1.0},
-        HvtLSVIUCB: {"reward_bonus": 2.5, "intercept": False, "weighting": "variance"},
+    kind, options = BOUNDS[name]
+    agent = build(kind, place, value_bonus=1.0, **options)
+    for _ in range(4):
+        run_agent(agent, place, np.random.SeedSequence(1), 25)
+        assert agent.policy.shape == (3, 5)
+        assert (agent.lower <= place.action_values + 1e-9).all()
+        assert (place.action_values <= agent.upper + 1e-9).all()
+
+
+@pytest.mark.parametrize("weighting", ["none", "variance"])
+@pytest.mark.parametrize("monotone", [False, True])
+def test_the_lower_bound_is_never_above_the_upper_one(weighting, monotone):
+    """Also where there is no bonus at all, and nothing else keeps the two apart."""
+    place = world()
+    agent = build(
+        HvtLSVIUCB,
+        place,
+        reward_bonus=0.0,
+        value_bonus=0.0,
+        weighting=weighting,
+        monotone=monotone,
+    )
+    for _ in range(15):
+        run_agent(agent, place, np.random.SeedSequence(1), 2)
+        assert agent.policy.shape == (3, 5)
+        assert (agent.lower <= agent.upper).all()
+        assert (agent.lower >= 0.0).all()
+
+
+def rich_and_poor(noise):
+    """Nine states, two stages. From state 0 the actions lead to states that pay 0 and 0.5 next;
+    from the six others, where most episodes start, everything leads to a pay of 1.
+    """
+    S, A = 9, 2
+    move, pay = np.zeros((S, A, S)), np.zeros((2, S, A))
+    move[range(1, S), :, range(1, S)] = 1.0
+    move[0, 0, 2] = move[0, 1, 1] = 1.0
+    pay[1, 1], pay[1, 3:] = 0.5, 1.0
+    return LinearMDP(
+        np.eye(S * A).reshape(S, A, S * A),
+        theta=pay.reshape(2, S * A),
+        mu=move.reshape(S * A, S),
+        noise=noise,
+        start=[0.4, 0.0, 0.0, *[0.1] * 6],
+    )
+
+
+@pytest.mark.compiled
+def test_an_intercept_that_bears_the_level_does_not_hide_the_better_state():
+    """The intercept learns the pay of most states, near 1. A Q without it is below 0 in both the
+    states that 0 leads to, and with V at its floor in both there would be nothing to choose by.
+    """
+    place = rich_and_poor(ht.noise.Gaussian(0.1))
+    tail = place.noise.tail(1.5)
+    agents = {
+        "with": HvtLSVIUCB(place.features, 2, tail=tail),
+        "without": HvtLSVIUCB(place.features, 2, tail=tail, intercept=False),
     }
-    for kind in (LSVIUCB, HvtLSVIUCB):
-        agent = build(kind, place, value_bonus=1.0, **options[kind])
-        for _ in range(5):
-            run_agent(agent, place, np.random.SeedSequence(1), 60)
-            assert agent.policy.shape == (3, 5)
-            assert (agent.upper >= place.action_values - 1e-9).all()
-            if kind is HvtLSVIUCB:
-                assert (agent.lower <= place.action_values + 1e-9).all()
+    results = simulate_agents(agents, place, episodes=600, trials=2, seed=0)
+    chance = 0.4 * 0.25 * 600  # regret of tossing a coin in state 0
+    assert results["with"].final.max() < 0.3 * chance
+    assert results["without"].final.max() < 0.3 * chance
+
+
+@pytest.mark.parametrize("kind", [LSVIUCB, GreedyLSVI])
+def test_a_refused_reward_changes_nothing_not_even_the_plan(kind):
+    place = world()
+    agent = build(kind, place)
+    for stage in (0, 1, 2):
+        agent.update(stage, 0, agent.act(stage, 0), 0.3, 1)
+    before = {key: array.tobytes() for key, array in agent.state_arrays().items()}
+    with pytest.raises(ValueError, match="out of the floating-point range"):
+        agent.update(0, 0, 0, 1e300, 0)
+    after = {key: array.tobytes() for key, array in agent.state_arrays().items()}
+    assert after == before
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+def test_a_state_of_format_1_is_read(kind):
+    """Then scalars had eight slots for all, and matrices were saved with their room to work in."""
+    place = world()
+    agent = build(kind, place)
+    for stage in (0, 1, 2, 0):
+        agent.update(stage, 0, agent.act(stage, 0), 0.3, 1)
+    now = agent.state_arrays()
+    old = {key: array for key, array in now.items() if "theta" not in key and "inverse" not in key}
+    old["scalars"] = np.concatenate([now["scalars"], np.ones(8 - len(now["scalars"]))])
+    if kind is not UniformAgent:
+        plan = agent.packed[0]
+        old |= {"reward_matrices": plan.reward_M, "value_matrices": plan.value_M}
+    twin = agent.fresh()
+    twin.restore({key: array.copy() for key, array in old.items()})
+    for key, array in twin.state_arrays().items():
+        np.testing.assert_array_equal(array, now[key])
+
+
+def test_an_agent_names_its_scalars():
+    place = world()
+    names = build(UniformAgent, place).slot_names()["scalars"]
+    assert names == ("EPISODES", "STAGE", "PLANNED", "SWITCHES", "KEY")
+    for kind in AGENTS:
+        agent = build(kind, place)
+        arrays = agent.state_arrays()
+        for key, columns in agent.slot_names().items():
+            assert arrays[key].shape[-1] == len(columns)
 
 
 @pytest.mark.compiled
@@ -262,7 +364,7 @@ def test_one_enormous_reward_does_not_move_the_plan_far():
     agent = build(HvtLSVIUCB, place)
     agent.update(0, 0, 0, 1e12, 1)
     assert np.isfinite(agent.upper).all()
-    assert np.abs(agent.state_arrays()["reward_matrices"][0, 0]).max() < 10.0
+    assert np.abs(agent.state_arrays()["reward_theta"][0]).max() < 10.0
 
 
 def test_the_theory_radius_is_the_papers():
@@ -309,8 +411,9 @@ def test_worlds_that_do_not_fit_are_refused(kind):
         kind(3.0 * place.features, 3, **needs(kind))
     with pytest.raises(ValueError, match="horizon must be a whole number"):
         kind(place.features, 0, **needs(kind))
-    with pytest.raises(TypeError, match="tail must be a MomentBound"):
-        kind(place.features, 3, **{**needs(kind), "tail": 1.0})
+    if "tail" in needs(kind):
+        with pytest.raises(TypeError, match="tail must be a MomentBound"):
+            kind(place.features, 3, **{**needs(kind), "tail": 1.0})
     with pytest.raises(ValueError, match=r"built for \(H, S, A, d\) = \(2, 5, 3, 4\)"):
         simulate_agents(
             [kind(place.features, 2, **needs(kind))], place, episodes=1, trials=1, seed=0
@@ -328,17 +431,17 @@ def test_options_that_mean_nothing_are_refused():
         simulate_agents([build(LSVIUCB, place)] * 2, place, episodes=1, trials=1, seed=0)
     with pytest.raises(ValueError, match="noise_scale must be given"):
         LSVIUCB(place.features, 3)
-    with pytest.raises(ValueError, match="solver must be 'lazy' or 'newton'"):
+    with pytest.raises(ValueError, match=r"HeavyLSVIUCB\.solver must be one of 'lazy', 'newton'"):
         build(HeavyLSVIUCB, place, solver="lbfgs")
     with pytest.raises(ValueError, match="must be of order 2"):
         build(VARA, place, tail=TAIL)
 
 
-def test_a_clone_starts_afresh_and_shows_its_arguments():
+def test_a_clone_keeps_what_was_learned_and_a_fresh_agent_does_not():
     place = world()
     agent = build(HvtLSVIUCB, place, value_bonus=0.2)
     run_agent(agent, place, np.random.SeedSequence(0), 5)
     twin = agent.clone()
-    assert (agent.episodes, twin.episodes) == (5, 0)
+    assert (agent.episodes, twin.episodes, agent.fresh().episodes) == (5, 5, 0)
     assert repr(twin).startswith("HvtLSVIUCB(d=4, S=5, A=3, H=3, tail=")
     assert "value_bonus=0.2" in repr(twin)

@@ -1,4 +1,4 @@
-"""Linear MDPs with heavy-tailed rewards: worlds, agents, simulation."""
+"""Linear MDPs with heavy-tailed rewards: environments, agents, simulation."""
 
 from __future__ import annotations
 

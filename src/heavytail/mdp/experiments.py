@@ -136,9 +136,10 @@ def build(name: str, world: LinearMDP, rewards: Rewards, episodes: int, **option
     kind, own = AGENTS[name]
     order = 2.0 if kind is VARA else rewards.order
     tail = MomentBound(order=order, scale=rewards.noise.scale(order))
-    if kind in (HeavyLSVIUCB, VARA):
-        options = {"episodes": episodes, **options}
-    return kind(world.features, world.horizon, tail=tail, **own, **options)
+    told = {"tail": tail, "episodes": episodes}
+    needed = {HeavyLSVIUCB: told, VARA: told, GreedyLSVI: {}, UniformAgent: {}}
+    options = {**needed.get(kind, {"tail": tail}), **own, **options}
+    return kind(world.features, world.horizon, **options)
 
 
 def unit(

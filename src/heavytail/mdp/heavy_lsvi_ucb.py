@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import final
 
 from numpy.typing import ArrayLike
 
-from heavytail._validate import check_count, check_number
-from heavytail.mdp.agent import LSVIAgent
+from heavytail._validate import Check
+from heavytail.mdp.lsvi import LSVIAgent
 from heavytail.policies import HeavyOFUL
 from heavytail.tails import MomentBound
 
 __all__ = ["HeavyLSVIUCB"]
 
 
+@final
 class HeavyLSVIUCB(LSVIAgent):
     r"""Adaptive Huber regression for rewards, variance-weighted regression for values, rare plans.
 
@@ -33,9 +35,9 @@ class HeavyLSVIUCB(LSVIAgent):
 
     >>> import heavytail as ht
     >>> from heavytail.mdp import HeavyLSVIUCB, random_mdp
-    >>> world = random_mdp(4, states=6, actions=3, horizon=3, noise=ht.noise.StudentT(1.7))
-    >>> tail = world.noise.tail(1.5)
-    >>> agent = HeavyLSVIUCB(world.features, world.horizon, episodes=1000, tail=tail)
+    >>> environment = random_mdp(4, states=6, actions=3, horizon=3, noise=ht.noise.StudentT(1.7))
+    >>> tail = environment.noise.tail(1.5)
+    >>> agent = HeavyLSVIUCB(environment.features, environment.horizon, episodes=1000, tail=tail)
     >>> agent.act(0, 0) in range(3)
     True
 
@@ -65,7 +67,7 @@ class HeavyLSVIUCB(LSVIAgent):
     """
 
     name = "Heavy-LSVI-UCB"
-    reward_kind = HeavyOFUL
+    one_pass_rewards = False
 
     def __init__(
         self,
@@ -84,18 +86,17 @@ class HeavyLSVIUCB(LSVIAgent):
         delta: float = 0.01,
         feature_bound: float = 1.0,
     ) -> None:
+        check = Check(HeavyLSVIUCB)
         self._start(features, horizon, tail, feature_bound)
-        if solver not in ("lazy", "newton"):
-            raise ValueError(f"HeavyLSVIUCB.solver must be 'lazy' or 'newton'; got {solver!r}.")
         reward = HeavyOFUL(
             self.dim,
-            horizon=check_count("HeavyLSVIUCB.episodes", episodes),
+            horizon=check.count("episodes", episodes),
             tail=tail,
             theta_bound=math.sqrt(self.dim),
             arm_bound=feature_bound,
-            solver=solver,
+            solver=check.choice("solver", solver, ("lazy", "newton")),
             delta=delta,
-            radius_scale=check_number("HeavyLSVIUCB.reward_bonus", reward_bonus, least=0.0),
+            radius_scale=check.number("reward_bonus", reward_bonus, least=0.0),
             threshold_scale=threshold_scale,
         )
         self._allocate(

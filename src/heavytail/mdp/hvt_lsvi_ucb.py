@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, final
 
 from numpy.typing import ArrayLike
 
-from heavytail._validate import check_number
-from heavytail.mdp.agent import LSVIAgent
+from heavytail._validate import Check
+from heavytail.mdp.lsvi import LSVIAgent
 from heavytail.policies import HvtUCB
 from heavytail.tails import MomentBound
 
 __all__ = ["HvtLSVIUCB"]
 
 
+@final
 class HvtLSVIUCB(LSVIAgent):
-    r"""Optimistic value iteration whose reward part is Hvt-UCB's, one mirror-descent step a stage.
+    r"""Optimistic value iteration whose reward part is Hvt-UCB's: a mirror-descent step per stage.
 
     $$Q_h = \min\big\{\phi^\top(\hat\theta_h + \hat w_h) + \beta_{R,h}\|\phi\|_{R_h^{-1}} +
       \beta_{V,h}\|\phi\|_{\Sigma_h^{-1}},\ H-h+1\big\}$$
@@ -28,13 +29,14 @@ class HvtLSVIUCB(LSVIAgent):
 
     **What is one-pass and what is not.** A reward is learned in O(d²) time and never stored:
     ``reward_bytes`` does not depend on the episode. The values are not: w_h is regressed anew on
-    all past transitions at every plan, so ``state_bytes`` grows by 24 H bytes an episode and a
-    plan costs O(H d k). ``switching="doubling"`` limits plans to O(d H log k).
+    all past transitions at every plan, so ``state_bytes`` grows by 24 H bytes per episode
+    and a plan costs O(H d k). ``switching="doubling"`` limits plans to O(d H log k).
 
     >>> import heavytail as ht
     >>> from heavytail.mdp import HvtLSVIUCB, random_mdp
-    >>> world = random_mdp(4, states=6, actions=3, horizon=3, noise=ht.noise.StudentT(1.7))
-    >>> agent = HvtLSVIUCB(world.features, world.horizon, tail=world.noise.tail(1.5))
+    >>> environment = random_mdp(4, states=6, actions=3, horizon=3, noise=ht.noise.StudentT(1.7))
+    >>> tail = environment.noise.tail(1.5)
+    >>> agent = HvtLSVIUCB(environment.features, environment.horizon, tail=tail)
     >>> agent.act(0, 0) in range(3)
     True
 
@@ -46,8 +48,8 @@ class HvtLSVIUCB(LSVIAgent):
         value_bonus: multiplies the values' radius.
         clip: threshold in typical residual sizes; :class:`heavytail.HvtUCB`'s unless given.
         threshold_scale: multiplies ``clip``.
-        intercept: a constant feature that absorbs the clip's bias; a shift that all actions share
-            does not change a plan.
+        intercept: a constant feature of the rewards, which absorbs the clip's bias. Its share is
+            part of Q: without it V could stand at its floor of 0 in every state.
         weighting: "variance" or "none", of the value regression.
         switching: "doubling" plans once a determinant has doubled, "every" before each episode.
         monotone: whether Q may never rise from plan to plan.
@@ -58,7 +60,6 @@ class HvtLSVIUCB(LSVIAgent):
     """
 
     name = "Hvt-LSVI-UCB"
-    reward_kind = HvtUCB
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class HvtLSVIUCB(LSVIAgent):
         delta: float = 0.01,
         feature_bound: float = 1.0,
     ) -> None:
+        check = Check(HvtLSVIUCB)
         self._start(features, horizon, tail, feature_bound)
         own: dict[str, Any] = {} if clip is None else {"clip": clip}
         reward = HvtUCB(
@@ -88,7 +90,7 @@ class HvtLSVIUCB(LSVIAgent):
             **own,
             intercept=intercept,
             delta=delta,
-            radius_scale=check_number("HvtLSVIUCB.reward_bonus", reward_bonus, least=0.0),
+            radius_scale=check.number("reward_bonus", reward_bonus, least=0.0),
         )
         self._allocate(
             reward,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import final
 
 from numpy.typing import ArrayLike
 
-from heavytail._validate import check_choice, check_number
+from heavytail._validate import Check
 from heavytail.confidence import lsvi_radius
-from heavytail.mdp.agent import LSVIAgent
+from heavytail.mdp.lsvi import LSVIAgent
 from heavytail.policies import OFUL
 from heavytail.tails import MomentBound
 
 __all__ = ["LSVIUCB"]
 
 
+@final
 class LSVIUCB(LSVIAgent):
     r"""Optimistic least-squares value iteration: ridge regression for rewards and values alike.
 
@@ -32,8 +34,8 @@ class LSVIUCB(LSVIAgent):
 
     >>> import heavytail as ht
     >>> from heavytail.mdp import LSVIUCB, random_mdp
-    >>> world = random_mdp(4, states=6, actions=3, horizon=3, noise=ht.noise.Gaussian())
-    >>> agent = LSVIUCB(world.features, world.horizon, noise_scale=1.0)
+    >>> environment = random_mdp(4, states=6, actions=3, horizon=3, noise=ht.noise.Gaussian())
+    >>> agent = LSVIUCB(environment.features, environment.horizon, noise_scale=1.0)
     >>> agent.act(0, 0) in range(3)
     True
 
@@ -54,7 +56,6 @@ class LSVIUCB(LSVIAgent):
     """
 
     name = "LSVI-UCB"
-    reward_kind = OFUL
 
     def __init__(
         self,
@@ -70,8 +71,9 @@ class LSVIUCB(LSVIAgent):
         delta: float = 0.01,
         feature_bound: float = 1.0,
     ) -> None:
+        check = Check(LSVIUCB)
         self._start(features, horizon, tail, feature_bound)
-        theory = check_choice("LSVIUCB.radius", radius, ("self-normalised", "theory")) == "theory"
+        theory = check.choice("radius", radius, ("self-normalised", "theory")) == "theory"
         if noise_scale is None and tail is None:
             raise ValueError(
                 "LSVIUCB.noise_scale must be given (or tail, for its scale); got neither."
@@ -86,17 +88,14 @@ class LSVIUCB(LSVIAgent):
             prior = lsvi_radius(self.dim, self.horizon, episodes, delta)
         reward = OFUL(
             self.dim,
-            noise_scale=0.0 if theory else check_number("LSVIUCB.noise_scale", scale, least=0.0),
+            noise_scale=0.0 if theory else check.number("noise_scale", scale, least=0.0),
             theta_bound=prior,
             arm_bound=feature_bound,
             delta=delta,
-            radius_scale=check_number("LSVIUCB.reward_bonus", reward_bonus, least=0.0),
+            radius_scale=check.number("reward_bonus", reward_bonus, least=0.0),
         )
         self._allocate(
             reward,
             value_bonus=0.0 if theory else value_bonus,
             delta=delta,
-            weighting="none",
-            switching="every",
-            monotone=False,
         )

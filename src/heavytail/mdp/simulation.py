@@ -65,7 +65,7 @@ def simulate_agents(
         n_jobs=jobs or joblib.cpu_count(), backend="threading", return_as="generator"
     )
     tasks = (
-        joblib.delayed(run_agent)(named[n].clone(), world, trial_seed(seed, t), episodes, engine)
+        joblib.delayed(run_agent)(named[n].fresh(), world, trial_seed(seed, t), episodes, engine)
         for n, t in work
     )
     outcomes = {}
@@ -155,7 +155,7 @@ def _reference(agent: Agent, world: LinearMDP, draws: Draws, regret: FloatArray)
 
 
 def _compiled(agent: Agent, world: LinearMDP, draws: Draws, regret: FloatArray) -> None:
-    run = _runner(type(agent).plan_kernel, type(agent).learn_kernel())
+    run = _runner(agent.plan_kernel, agent.learn_kernel)
     values = np.zeros((world.horizon + 1, world.states))
     factor = _CONSTANT if draws.factor is None else draws.factor
     code = run(
@@ -169,7 +169,8 @@ def _compiled(agent: Agent, world: LinearMDP, draws: Draws, regret: FloatArray) 
 @functools.cache
 def _runner(plan: Callable[..., bool], learn: Callable[..., int]) -> Callable[..., int]:
     """The loop over episodes bound to an agent's kernels; agents of the same kernels share it."""
-    return specialise(_run_episodes, f"_run_episodes_{learn.__name__}", plan=plan, learn=learn)
+    name = f"_run_episodes_{plan.__name__}_{learn.__name__}"
+    return specialise(_run_episodes, name, plan=plan, learn=learn)
 
 
 def plan(*_: Any) -> bool:

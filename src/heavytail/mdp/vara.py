@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import final
 
 from numpy.typing import ArrayLike
 
-from heavytail._validate import check_count, check_number
-from heavytail.mdp.agent import LSVIAgent
+from heavytail._validate import Check
+from heavytail.mdp.lsvi import LSVIAgent
 from heavytail.policies import AdaOFUL
 from heavytail.tails import MomentBound
 
 __all__ = ["VARA"]
 
 
+@final
 class VARA(LSVIAgent):
     """Pseudo-Huber regression for rewards of finite variance, variance-weighted values, rare plans.
 
@@ -24,9 +26,9 @@ class VARA(LSVIAgent):
 
     >>> import heavytail as ht
     >>> from heavytail.mdp import VARA, random_mdp
-    >>> world = random_mdp(4, states=6, actions=3, horizon=3, noise=ht.noise.StudentT(2.1))
-    >>> tail = ht.MomentBound(order=2.0, scale=world.noise.scale(2.0))
-    >>> agent = VARA(world.features, world.horizon, episodes=1000, tail=tail)
+    >>> environment = random_mdp(4, states=6, actions=3, horizon=3, noise=ht.noise.StudentT(2.1))
+    >>> tail = ht.MomentBound(order=2.0, scale=environment.noise.scale(2.0))
+    >>> agent = VARA(environment.features, environment.horizon, episodes=1000, tail=tail)
     >>> agent.act(0, 0) in range(3)
     True
 
@@ -51,7 +53,7 @@ class VARA(LSVIAgent):
     """
 
     name = "VARA"
-    reward_kind = AdaOFUL
+    one_pass_rewards = False
 
     def __init__(
         self,
@@ -69,15 +71,16 @@ class VARA(LSVIAgent):
         delta: float = 0.01,
         feature_bound: float = 1.0,
     ) -> None:
+        check = Check(VARA)
         self._start(features, horizon, tail, feature_bound)
         reward = AdaOFUL(
             self.dim,
-            horizon=check_count("VARA.episodes", episodes),
+            horizon=check.count("episodes", episodes),
             tail=tail,
             theta_bound=math.sqrt(self.dim),
             arm_bound=feature_bound,
             delta=delta,
-            radius_scale=check_number("VARA.reward_bonus", reward_bonus, least=0.0),
+            radius_scale=check.number("reward_bonus", reward_bonus, least=0.0),
             threshold_scale=threshold_scale,
         )
         self._allocate(

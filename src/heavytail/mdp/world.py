@@ -78,7 +78,7 @@ class LinearMDP:
         horizon: H; read off ``theta`` or ``mu`` where either has a stage axis.
         start: distribution of the first state, (S,); state 0 unless given.
         feature_bound: the largest length of a feature vector.
-        name: how the world is shown.
+        name: how it is shown.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class LinearMDP:
         )
 
     def describe(self) -> dict[str, Any]:
-        """The world's sizes and noise as plain data, for results and settings files."""
+        """The sizes and noise as plain data, for results and settings files."""
         keys = ("name", "dim", "states", "actions", "horizon")
         return {**{key: getattr(self, key) for key in keys}, "noise": describe(self.noise)}
 
@@ -230,7 +230,7 @@ class LinearMDP:
         array = _floats("start", start, 1, "(S,)")
         if array.shape != (self.states,):
             raise ValueError(
-                f"LinearMDP.start must have shape ({self.states},), one entry a state; "
+                f"LinearMDP.start must have shape ({self.states},), one entry per state; "
                 f"got shape {array.shape}."
             )
         if array.min() < 0.0 or abs(array.sum() - 1.0) > SUM_TOLERANCE:

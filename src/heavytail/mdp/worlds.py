@@ -43,7 +43,7 @@ def random_mdp(
         concentration: of both Dirichlets; the smaller, the nearer to deterministic moves.
         bias: whether the last feature is a constant, as in most linear models; phi is then
             (distribution over d - 1 moves, 1) / sqrt(2).
-        seed: fixes the world.
+        seed: fixes the environment.
     """
     d = check_count("random_mdp.dim", dim, least=1 + bool(bias))
     S, A = check_count("random_mdp.states", states), check_count("random_mdp.actions", actions)
@@ -89,7 +89,7 @@ def river_swim(*, noise: Noise, states: int = 5, horizon: int = 10) -> LinearMDP
 def combination_lock(
     *, noise: Noise, horizon: int = 6, actions: int = 3, lure: float = 0.1, seed: int = 0
 ) -> LinearMDP:
-    """The combination lock: one right action a stage, and only the whole combination pays 1.
+    """The combination lock: one right action per stage, and only the whole combination pays 1.
 
     A wrong action pays ``lure`` and leads to a state where nothing is paid until the episode ends.
     Two states, features one-hot in (state, action), d = 2 A; the combination is drawn by ``seed``.

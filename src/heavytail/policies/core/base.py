@@ -463,7 +463,7 @@ class PackedPolicy(Policy):
         }
 
     def upgrade(self, arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
-        return version1.upgrade(type(self).__name__, arrays, self.slot_names(), self.state_arrays())
+        return version1.upgrade(self, arrays)
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
         mine = self.state_arrays()

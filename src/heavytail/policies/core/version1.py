@@ -7,7 +7,7 @@ one that has come since keeps the value that the policy's arguments give it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -51,32 +51,37 @@ OWN: Final = {
 }
 
 
-def upgrade(
-    kind: str,
-    arrays: Mapping[str, FloatArray],
-    slots: Mapping[str, tuple[str, ...]],
-    fresh: Mapping[str, FloatArray],
-) -> dict[str, FloatArray]:
-    """The ``arrays`` of a file as the class called ``kind`` has them now, ``fresh`` being those of
-    a new object. What does not fit is left for the loader to refuse.
+def by_name(policy: Any, scalars: FloatArray) -> FloatArray:
+    """Scalars (..., n) of a policy in the order that it has them now; as they are where their
+    order then is not known.
     """
-    scalars = arrays.get("scalars")
-    if kind not in OWN or scalars is None or scalars.ndim != 1:
+    names = _names(type(policy).__name__)
+    if scalars.shape[-1:] != (len(names),):
+        return scalars
+    now = policy.state_arrays()["scalars"]
+    columns = [
+        scalars[..., names.index(name)] if name in names else np.full(scalars.shape[:-1], value)
+        for name, value in zip(policy.slot_names()["scalars"], now, strict=True)
+    ]
+    return np.stack(columns, axis=-1)
+
+
+def upgrade(policy: Any, arrays: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """The ``arrays`` of a file as the fresh ``policy`` has them now. What does not fit is left for
+    the loader to refuse.
+    """
+    scalars, names = arrays.get("scalars"), _names(type(policy).__name__)
+    if not names or scalars is None or scalars.ndim != 1 or len(scalars) < len(names):
         return dict(arrays)
-    names = f"{COMMON} {OWN[kind]}".split()
-    if len(scalars) < len(names):
-        return dict(arrays)
-    values = dict(zip(names, scalars, strict=False))
-    upgraded = dict(arrays)
-    upgraded["scalars"] = np.array(
-        [
-            values.get(name, now)
-            for name, now in zip(slots["scalars"], fresh["scalars"], strict=True)
-        ]
-    )
+    fresh = policy.state_arrays()
+    upgraded = {**arrays, "scalars": by_name(policy, scalars[: len(names)])}
     sources = {1: scalars[len(names) :], 2: None if "sums" in fresh else upgraded.pop("sums", None)}
     for name, now in fresh.items():
         source = sources[now.ndim]
         if name not in arrays and name != "history" and source is not None:
             upgraded[name], sources[now.ndim] = source[: len(now)], source[len(now) :]
     return upgraded
+
+
+def _names(kind: str) -> list[str]:
+    return f"{COMMON} {OWN[kind]}".split() if kind in OWN else []
