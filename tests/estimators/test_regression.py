@@ -279,7 +279,7 @@ def test_a_bad_row_is_named_and_nothing_of_its_batch_is_learned(kind, warm):
         model.partial_fit(X[:5], rewards)
     with pytest.raises(ValueError, match=r"sample_scale\[1\]"):
         model.partial_fit(X[:5], y[:5], sample_scale=[1.0, 0.0, 1.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match="one scale a row"):
+    with pytest.raises(ValueError, match="one scale per row"):
         model.partial_fit(X[:5], y[:5], sample_scale=[1.0])
     assert pickle.dumps(model) == before
 
@@ -312,7 +312,7 @@ def test_rows_of_another_width_or_number_are_refused(kind):
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 10])
 @pytest.mark.parametrize("forget", [1.0, 0.95])
 def test_compiled_and_plain_python_rows_agree_to_the_bit(d, forget):
-    from heavytail.kernels import regression as kernels
+    from heavytail.estimators import rows as kernels
 
     X, y, _ = data(150, d=d)
     model = ht.OnePassHuberRegressor(forget=forget).fit(X[:100], y[:100])

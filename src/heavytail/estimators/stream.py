@@ -2,7 +2,7 @@
 
 The first rows, a fixed number of them, are kept and fitted together, which gives the scale, the
 centre of the features and a sane start whatever the units; from then on each row is one step of
-:mod:`heavytail.kernels.regression` and is forgotten.
+:mod:`heavytail.estimators.rows` and is forgotten.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail.estimators.base import NO_SHIFT, Shift, is_plain
-from heavytail.estimators.batch import BatchFit, bounded, robust_fit, telling
-from heavytail.kernels.jit import compiled, only_for
-from heavytail.kernels.regression import (
+from heavytail.estimators.rows import (
     BAD_X,
     BAD_Y,
     CENTRE,
@@ -59,6 +57,8 @@ from heavytail.kernels.regression import (
     length,
     stride_of,
 )
+from heavytail.estimators.start import BatchFit, bounded, robust_fit, telling
+from heavytail.kernels.jit import compiled, only_for
 from heavytail.kernels.scale import NORMAL_CONSISTENCY, vote
 
 __all__ = ["Stream"]
@@ -66,8 +66,8 @@ __all__ = ["Stream"]
 QUARTER: Final = GROUPS // 4
 AGREE: Final = 14  # so many of them on one side: by chance in 0.4 % of symmetric cases
 ONE_PASS: Final = 1.05  # error of one pass against that of the exact minimiser, as measured
-WARM: Final = 50  # rows fitted together at the start: WARM, or ROWS_A_COORDINATE each if more
-ROWS_A_COORDINATE: Final = 5
+WARM: Final = 50  # rows fitted together at the start: WARM, or ROWS_PER_COORDINATE each if more
+ROWS_PER_COORDINATE: Final = 5
 RELATIVE_FLOOR: Final = 1e-12  # of the scale at the start, below which a scale is rounding
 DOUBLES: Final = "(float64[::1], float64[:, ::1], float64[::1])"
 
@@ -77,7 +77,7 @@ _learn_plain: Final[Any] = learn_plain
 
 
 class Stream:
-    """A streaming regression: a start of a few rows fitted together, then one step a row."""
+    """A streaming regression: a start of a few rows fitted together, then one step per row."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Stream:
         self.s[WINDOW] = math.inf if forget == 1.0 else 1.0 / (1.0 - forget)
         self.M[PER_UNIT] = 1.0
         self.M[FEATURE, dim:size] = 1.0
-        self.warm = max(WARM, ROWS_A_COORDINATE * size)
+        self.warm = max(WARM, ROWS_PER_COORDINATE * size)
         self._rows = np.empty((self.warm, dim + 2))  # x, y, nu of the first rows
         self._fresh = True  # whether the state reflects the rows kept
 
