@@ -147,7 +147,7 @@ def double_integrator(noise: Noise) -> LQSystem:
 
 
 def boeing_747(noise: Noise) -> LQSystem:
-    """Longitudinal flight at 40,000 ft and 774 ft/s, one step per second, inputs elevator and thrust.
+    """Longitudinal flight at 40,000 ft and 774 ft/s, by the second; inputs elevator and thrust.
 
     Matrices as in Boyd and Vandenberghe (2018), Introduction to Applied Linear Algebra, section
     17.2; the benchmark of Lale, Azizzadenesheli, Hassibi and Anandkumar (AISTATS 2022), Q = I and

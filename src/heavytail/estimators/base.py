@@ -97,7 +97,7 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(X, y, sample_scale, afresh=True)
 
     def partial_fit(self, X: Any, y: Any, sample_scale: Any = None) -> Self:
-        """Go on learning; takes what ``fit`` takes. The cut of rows into batches does not matter."""
+        """Go on learning, as ``fit`` does; the cut of rows into batches does not matter."""
         own = self.__dict__
         model = own.get("model_")
         if model is not None and sample_scale is None and "feature_names_in_" not in own:
