@@ -98,7 +98,7 @@ def test_a_spread_ends_at_a_thousandth_of_the_stated_scale():
 def test_the_batch_identifier_is_its_formula_over_rounds(system, options):
     one = control.BatchHuberIdentifier(system.n, system.d, **options)
     two = naive.Batch(system.n, system.d, **options)
-    for t, step in enumerate(drive(system, 80)):
+    for t, step in enumerate(drive(system, 50)):
         one.update(*step)
         assert np.isfinite(one.theta).all()  # reading it fits it anew, as the twin does
         two.update(*step)

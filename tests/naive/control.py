@@ -115,23 +115,21 @@ class Batch(OnePass):
     def __init__(self, n, d, **options):
         super().__init__(n, d, **options)
         self.rows = []
-        self.exact = np.zeros((self.size, n))
-        self.fresh = True
 
     def update(self, x, u, y):
-        if self.rows:
-            self.refit()  # the library's residuals are those of the last estimate it made
         super().update(x, u, y)
         self.rows.append((np.concatenate([x, u]), y))
 
     def refit(self):
-        """Leave the fit of all rows in ``theta``: the next one-pass step starts from it."""
+        """What reading the estimate does: ``theta`` is the fit of all rows, and the next one-pass
+        step starts from it.
+        """
         Z, Y = (np.array(column) for column in zip(*self.rows, strict=True))
         for j in range(self.n):
             self.theta[:, j] = huber_fit(Z, Y[:, j], self.clip * self.spread[j], self.options[1])
 
 
-def huber_fit(Z, y, tau, ridge, iterations=3000):
+def huber_fit(Z, y, tau, ridge, iterations=2000):
     """argmin ridge/2 ‖theta‖² + sum huber(y - Z theta; tau), by reweighting until it rests."""
     penalty = np.broadcast_to(ridge, Z.shape[1])
     theta = np.linalg.lstsq(Z, y, rcond=None)[0]
@@ -139,8 +137,8 @@ def huber_fit(Z, y, tau, ridge, iterations=3000):
         weight = np.minimum(1.0, tau / np.maximum(np.abs(y - Z @ theta), 1e-300))
         A = (Z * weight[:, None]).T @ Z + np.diag(penalty)
         moved = np.linalg.solve(A, (Z * weight[:, None]).T @ y)
-        if np.abs(moved - theta).max() <= 1e-15 * np.abs(moved).max():
-            break
+        if np.abs(moved - theta).max() <= 1e-11 * np.abs(moved).max():
+            return moved
         theta = moved
     return theta
 
