@@ -48,7 +48,8 @@ class Start:
             if scale is not None:
                 return scale
             sizes = np.abs(y - Z @ theta)[kept]
-            return 1.4826 * (np.median(sizes) / math.sqrt(freedom) or np.mean(sizes))
+            typical = np.median(sizes) / math.sqrt(freedom) or np.mean(sizes)
+            return max(1.4826 * typical, 1e-300)
 
         theta = np.linalg.pinv(V) @ Z.T @ y
         spread, before = measure(theta), math.inf

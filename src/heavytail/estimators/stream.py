@@ -172,18 +172,20 @@ class Stream:
 
     def learn(self, X: FloatArray, y: FloatArray, nu: FloatArray) -> None:
         """Learn a batch; a row that is not usable is named and nothing of the batch is learned."""
+        taken = 0
         if self.kept < self.warm:
             code = admit_rows(X, y, nu)
+            if code == OK and math.isinf(self.s[CLIP]):
+                code = _first_unsquarable(y, nu)
             if code != OK:
-                raise _refusal(code, X, y, nu)
+                raise _refusal(code, X, y, nu, learned=False)
             taken = self._keep(X, y, nu)
             if taken == y.shape[0]:
                 return
-            X, y, nu = X[taken:], y[taken:], nu[taken:]
-        S = self.state
-        code = learn_rows(S, X, y, nu) if nu.shape[0] else learn_plain(S, X, y)
+        S, rest = self.state, (X[taken:], y[taken:], nu[taken:])
+        code = learn_rows(S, *rest) if nu.shape[0] else learn_plain(S, *rest[:2])
         if code != OK:
-            raise _refusal(code, X, y, nu)
+            raise _refusal(code + PROBLEMS * taken, X, y, nu)
 
     def _keep(self, X: FloatArray, y: FloatArray, nu: FloatArray) -> int:
         taken = min(self.warm - self.kept, y.shape[0])
@@ -286,7 +288,17 @@ class Stream:
         return np.asarray(factor * width)
 
 
-def _refusal(code: int, X: FloatArray, y: FloatArray, nu: FloatArray) -> ValueError:
+def _first_unsquarable(y: FloatArray, nu: FloatArray) -> int:
+    """OVERFLOW at the first response that least squares cannot take, as in :func:`learn_row`."""
+    size = np.abs(y / nu) if nu.shape[0] else np.abs(y)
+    bad = np.flatnonzero(size > LARGEST_X)
+    return PROBLEMS * int(bad[0]) + OVERFLOW if bad.size else OK
+
+
+def _refusal(
+    code: int, X: FloatArray, y: FloatArray, nu: FloatArray, *, learned: bool = True
+) -> ValueError:
+    """The error for a bad row; ``learned``: whether those before one that overflows were."""
     row, problem = divmod(code, PROBLEMS)
     if problem == BAD_X:
         column = int(np.flatnonzero(~(np.abs(X[row]) <= LARGEST_X))[0])
@@ -300,9 +312,10 @@ def _refusal(code: int, X: FloatArray, y: FloatArray, nu: FloatArray) -> ValueEr
             "Nothing was learned."
         )
     if problem == OVERFLOW:
+        before = f"The {row} rows before it were" if learned and row else "Nothing was"
         return ValueError(
-            f"y[{row}] = {y[row]!r} would take the estimate out of the floating-point range; rows "
-            "before it were learned. Change the unit of y."
+            f"y[{row}] = {y[row]!r} would take the estimate out of the floating-point range. "
+            f"{before} learned; change the unit of y."
         )
     return ValueError(
         f"sample_scale[{row}] must be a number above 0; got {nu[row]}. Nothing was learned."
