@@ -56,6 +56,8 @@ class Rows(NamedTuple):
     SUMS: int  # the groups' sums of x / nu² begin here
 
 
+SLOT: Final = numbered(Slots)
+ROW: Final = numbered(Rows)
 (
     ROUNDS,
     DIM,
@@ -74,8 +76,8 @@ class Rows(NamedTuple):
     VOTES,
     TELLING,
     RESPONSES,
-) = numbered(Slots)
-THETA, FEATURE, DIRECTION, ROOT, CENTRE, PER_UNIT, SUMS = numbered(Rows)
+) = SLOT
+THETA, FEATURE, DIRECTION, ROOT, CENTRE, PER_UNIT, SUMS = ROW
 GROUPS: Final = 16  # means of residuals whose median corrects the intercept
 SLOTS: Final = RESPONSES + GROUPS  # 32: the rows behind begin on a cache line
 INVERSE: Final = SUMS + GROUPS  # P begins here, ``stride`` rows

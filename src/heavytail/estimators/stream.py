@@ -17,18 +17,7 @@ from heavytail.estimators.base import NO_SHIFT, Shift, is_plain
 from heavytail.estimators.rows import (
     BAD_X,
     BAD_Y,
-    CENTRE,
-    CLIP,
-    COMMON,
-    DIM,
-    ENERGY,
-    FADE,
-    FEATURE,
-    FLOOR,
-    FOLLOW,
-    FORGET,
     GROUPS,
-    INSIDE,
     INVERSE,
     LARGEST_X,
     LARGEST_Y,
@@ -37,20 +26,10 @@ from heavytail.estimators.rows import (
     NO_SCALES,
     OK,
     OVERFLOW,
-    PER_UNIT,
     PROBLEMS,
-    RESPONSES,
-    ROOM,
-    ROOT,
-    ROUNDS,
-    SIZE,
+    ROW,
+    SLOT,
     SLOTS,
-    SUMS,
-    TELLING,
-    THETA,
-    TYPICAL,
-    VOTES,
-    WINDOW,
     admit_rows,
     learn_plain,
     learn_rows,
@@ -95,15 +74,15 @@ class Stream:
         self._options = (clip, ridge, scale, intercept, standardize)
         self.state = np.zeros(length(size))
         self._name_parts()
-        self.s[DIM] = dim
-        self.s[SIZE] = size
-        self.s[CLIP] = clip
-        self.s[FOLLOW] = scale is None
-        self.s[FORGET] = forget
-        self.s[FADE] = forget**GROUPS
-        self.s[WINDOW] = math.inf if forget == 1.0 else 1.0 / (1.0 - forget)
-        self.M[PER_UNIT] = 1.0
-        self.M[FEATURE, dim:size] = 1.0
+        self.s[SLOT.DIM] = dim
+        self.s[SLOT.SIZE] = size
+        self.s[SLOT.CLIP] = clip
+        self.s[SLOT.FOLLOW] = scale is None
+        self.s[SLOT.FORGET] = forget
+        self.s[SLOT.FADE] = forget**GROUPS
+        self.s[SLOT.WINDOW] = math.inf if forget == 1.0 else 1.0 / (1.0 - forget)
+        self.M[ROW.PER_UNIT] = 1.0
+        self.M[ROW.FEATURE, dim:size] = 1.0
         self.warm = max(WARM, ROWS_PER_COORDINATE * size)
         self._rows = np.empty((self.warm, dim + 2))  # x, y, nu of the first rows
         self._fresh = True  # whether the state reflects the rows kept
@@ -126,23 +105,23 @@ class Stream:
         """
         self.s = self.state[:SLOTS]
         self.M = self.state[SLOTS:].reshape(-1, stride_of(self.size))
-        self.F = self.M[CENTRE : PER_UNIT + 1, : self.dim]
-        self.G = self.M[SUMS : SUMS + GROUPS, : self.size]
+        self.F = self.M[ROW.CENTRE : ROW.PER_UNIT + 1, : self.dim]
+        self.G = self.M[ROW.SUMS : ROW.SUMS + GROUPS, : self.size]
 
     @property
     def seen(self) -> int:
         """Rows learned."""
-        return self.kept if self.kept < self.warm else int(self.s[ROUNDS])
+        return self.kept if self.kept < self.warm else int(self.s[SLOT.ROUNDS])
 
     @property
     def theta(self) -> FloatArray:
         """The estimate, in the features' standardised units."""
-        return self.M[THETA, : self.size]
+        return self.M[ROW.THETA, : self.size]
 
     @property
     def inverse(self) -> FloatArray:
         """V^-1."""
-        root = self.M[ROOT, : self.size]
+        root = self.M[ROW.ROOT, : self.size]
         P = self.M[INVERSE : INVERSE + self.size, : self.size]
         return np.asarray(P - np.outer(root, root))
 
@@ -175,7 +154,7 @@ class Stream:
         taken = 0
         if self.kept < self.warm:
             code = admit_rows(X, y, nu)
-            if code == OK and math.isinf(self.s[CLIP]):
+            if code == OK and math.isinf(self.s[SLOT.CLIP]):
                 code = _first_unsquarable(y, nu)
             if code != OK:
                 raise _refusal(code, X, y, nu, learned=False)
@@ -225,26 +204,28 @@ class Stream:
 
     def _take(self, fit: BatchFit, Z: FloatArray, target: FloatArray, nu: FloatArray) -> None:
         s, size = self.s, self.size
-        self.M[THETA, :size] = fit.theta
-        self.M[ROOT] = 0.0
+        self.M[ROW.THETA, :size] = fit.theta
+        self.M[ROW.ROOT] = 0.0
         self.M[INVERSE : INVERSE + size, :size] = (fit.inverse + fit.inverse.T) / 2.0
-        s[ROUNDS] = self.kept
-        s[TYPICAL] = fit.spread / NORMAL_CONSISTENCY
-        s[TELLING] = np.count_nonzero(telling(target))
+        s[SLOT.ROUNDS] = self.kept
+        s[SLOT.TYPICAL] = fit.spread / NORMAL_CONSISTENCY
+        s[SLOT.TELLING] = np.count_nonzero(telling(target))
         if np.all(target == target[0]):  # no scale in sight
-            s[TYPICAL] = s[TELLING] = 0.0
-        s[COMMON] = s[VOTES] = 0.0
+            s[SLOT.TYPICAL] = s[SLOT.TELLING] = 0.0
+        s[SLOT.COMMON] = s[SLOT.VOTES] = 0.0
         for value in self._rows[: self.kept, self.dim]:
-            s[COMMON], s[VOTES] = vote(value, s[COMMON], s[VOTES])
-        s[INSIDE] = fit.inside
-        s[ENERGY] = fit.energy
-        s[FLOOR] = RELATIVE_FLOOR * s[TYPICAL]
-        s[ROOM] = max(1.0, float(np.max(np.diag(fit.inverse))))
+            s[SLOT.COMMON], s[SLOT.VOTES] = vote(value, s[SLOT.COMMON], s[SLOT.VOTES])
+        s[SLOT.INSIDE] = fit.inside
+        s[SLOT.ENERGY] = fit.energy
+        s[SLOT.FLOOR] = RELATIVE_FLOOR * s[SLOT.TYPICAL]
+        s[SLOT.ROOM] = max(1.0, float(np.max(np.diag(fit.inverse))))
         self.G[:] = 0.0
-        cut = bounded(target) if math.isfinite(s[CLIP]) else target
+        cut = bounded(target) if math.isfinite(s[SLOT.CLIP]) else target
         group = np.arange(self.seen) % GROUPS
         np.add.at(self.G, group, Z / nu[:, None])
-        s[RESPONSES : RESPONSES + GROUPS] = np.bincount(group, weights=cut / nu, minlength=GROUPS)
+        s[SLOT.RESPONSES : SLOT.RESPONSES + GROUPS] = np.bincount(
+            group, weights=cut / nu, minlength=GROUPS
+        )
 
     @property
     def coefficients(self) -> tuple[FloatArray, float]:
@@ -258,7 +239,7 @@ class Stream:
     def spread(self) -> float:
         """The scale of the noise, in the unit of y."""
         self.refresh()
-        return float(NORMAL_CONSISTENCY * self.s[TYPICAL])
+        return float(NORMAL_CONSISTENCY * self.s[SLOT.TYPICAL])
 
     def shift(self) -> Shift:
         """What the clip took from the intercept under skewed noise: the mean of the middle half of
@@ -266,9 +247,9 @@ class Stream:
         """
         self.refresh()
         weight = self.G[:, self.dim] if self.size > self.dim else np.zeros(GROUPS)
-        if not np.isfinite(self.s[CLIP]) or self.seen < self.warm or np.any(weight <= 0.0):
+        if not np.isfinite(self.s[SLOT.CLIP]) or self.seen < self.warm or np.any(weight <= 0.0):
             return NO_SHIFT
-        means = np.sort((self.s[RESPONSES : RESPONSES + GROUPS] - self.G @ self.theta) / weight)
+        means = np.sort((self.s[SLOT.RESPONSES :] - self.G @ self.theta) / weight)
         if max(np.sum(means > 0.0), np.sum(means < 0.0)) < AGREE:
             return NO_SHIFT
         middle = float(np.mean(means[QUARTER:-QUARTER]))
@@ -284,7 +265,11 @@ class Stream:
         width = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", Z, self.inverse, Z), 0.0))
         if self.seen <= self.size:
             return np.full(X.shape[0], math.inf)
-        factor = ONE_PASS * math.sqrt(self.s[ENERGY]) / max(float(self.s[INSIDE]), LEAST_INSIDE)
+        factor = (
+            ONE_PASS
+            * math.sqrt(self.s[SLOT.ENERGY])
+            / max(float(self.s[SLOT.INSIDE]), LEAST_INSIDE)
+        )
         return np.asarray(factor * width)
 
 
