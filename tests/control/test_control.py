@@ -21,8 +21,8 @@ from tests.control.tools import (
 
 import heavytail as ht
 from heavytail import control
+from heavytail.control import riccati
 from heavytail.control.systems import solve_riccati, spectral_radius
-from heavytail.kernels import riccati
 
 
 @pytest.fixture(params=SYSTEMS, ids=lambda make: make.__name__)
@@ -63,7 +63,7 @@ def stack(system, theta=None):
     """The system as the Riccati kernels take it."""
     theta = system.theta if theta is None else theta
     m = max(system.n, system.d)
-    W, room = np.zeros((riccati.SLOTS, m, m)), np.zeros((m, 3 * m))
+    W, room = np.zeros((len(riccati.STACK), m, m)), np.zeros((m, 3 * m))
     riccati.lay(W, riccati.A, theta.T[:, : system.n])
     riccati.lay(W, riccati.B, theta.T[:, system.n :])
     riccati.lay(W, riccati.Q, system.Q)
@@ -181,7 +181,7 @@ def test_a_diverging_state_is_caught_and_counted():
     for step in drive(system, 40):
         one.update(*step)
     assert one.fallbacks == 0
-    one._W[control.steering.KEPT, :3, :3] = np.eye(3)  # a gain that blows the state up
+    one._W[control.steering.IN_USE, :3, :3] = np.eye(3)  # a gain that blows the state up
     x, norms = np.ones(3), []
     for _ in range(60):
         x = (system.A + system.B @ one.gain) @ x

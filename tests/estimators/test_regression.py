@@ -279,9 +279,36 @@ def test_a_bad_row_is_named_and_nothing_of_its_batch_is_learned(kind, warm):
         model.partial_fit(X[:5], rewards)
     with pytest.raises(ValueError, match=r"sample_scale\[1\]"):
         model.partial_fit(X[:5], y[:5], sample_scale=[1.0, 0.0, 1.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match="one scale a row"):
+    with pytest.raises(ValueError, match="one scale per row"):
         model.partial_fit(X[:5], y[:5], sample_scale=[1.0])
     assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("rows", [10, 45, 200])
+def test_least_squares_names_the_response_that_it_cannot_square(rows):
+    X, y, _ = data(220)
+    model = ht.OnlineRidge().partial_fit(X[:rows], y[:rows])
+    wild = y[rows : rows + 10].copy()
+    wild[8] = 1e300
+    with pytest.raises(ValueError, match=r"y\[8\] = .*1e\+300.* out of the floating-point range"):
+        model.partial_fit(X[rows : rows + 10], wild)
+    assert model.n_samples_seen_ == (rows if rows < 50 else rows + 8)
+    assert np.isfinite(model.predict(X, return_interval=True)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_refused_fit_leaves_a_fitted_regressor_whole(kind):
+    X, y, _ = data(80)
+    model = kind().fit(pd.DataFrame(X, columns=list("abc")), y)
+    before = pickle.dumps(model)
+    for names in ("uv", "abc"):
+        table = pd.DataFrame(X[:, : len(names)], columns=list(names))
+        with pytest.raises(ValueError, match=r"sample_scale"):
+            model.fit(table, y, np.zeros(80))
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((80, 2), np.nan), y)
+    assert pickle.dumps(model) == before
+    assert kind().fit(X[:, :2], y).fit(X, y).n_features_in_ == 3
 
 
 @pytest.mark.parametrize("kind", STREAMS)
@@ -312,7 +339,7 @@ def test_rows_of_another_width_or_number_are_refused(kind):
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 10])
 @pytest.mark.parametrize("forget", [1.0, 0.95])
 def test_compiled_and_plain_python_rows_agree_to_the_bit(d, forget):
-    from heavytail.kernels import regression as kernels
+    from heavytail.estimators import rows as kernels
 
     X, y, _ = data(150, d=d)
     model = ht.OnePassHuberRegressor(forget=forget).fit(X[:100], y[:100])

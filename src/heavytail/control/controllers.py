@@ -8,40 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail._storage import Stored, check_fit
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import check_count, check_number
+from heavytail._validate import Check
 from heavytail.control.identify import Identifier, as_state, refusal
+from heavytail.control.riccati import Q as STATE_COST
+from heavytail.control.riccati import R as INPUT_COST
+from heavytail.control.riccati import lay
 from heavytail.control.steering import (
-    AFTER,
-    DECAY,
-    DIVERGING,
-    DOUBLING,
     DUE,
-    EPOCH,
-    EXCITATION,
     FALLBACK,
-    FALLBACK_STEPS,
-    FALLBACKS,
-    GAIN_LIMIT,
-    GROWTH,
-    KEPT,
-    KEY,
-    RADIUS_SCALE,
-    REFRESHES,
-    REFUSALS,
-    REFUSED,
-    SCALARS,
-    STACK,
-    STATE_LIMIT,
-    STEPS,
-    THETA_LIMIT,
-    WARMUP,
+    GAINS,
+    IN_USE,
+    C,
     act,
     choose_estimate,
     choose_optimist,
@@ -51,10 +35,7 @@ from heavytail.control.steering import (
     postpone,
 )
 from heavytail.control.systems import check_cost, check_gain
-from heavytail.kernels.layout import ROUNDS
-from heavytail.kernels.riccati import Q as STATE_COST
-from heavytail.kernels.riccati import R as INPUT_COST
-from heavytail.kernels.riccati import lay
+from heavytail.kernels.layout import ROUNDS, behind, slot_names
 
 __all__ = ["OFULQ", "CertaintyEquivalence", "Controller", "ThompsonLQ"]
 
@@ -80,8 +61,9 @@ class Controller(Stored):
         state_limit: float,
         gain_limit: float | None,
         seed: int,
-    ) -> None:
-        where = type(self).__name__
+    ) -> Check:
+        """Check and lay down what all share; the checker of the other arguments."""
+        where, check = type(self).__name__, Check(type(self))
         if not isinstance(identifier, Identifier) or identifier.steps:
             raise TypeError(
                 f"{where}.identifier must be a fresh SystemIdentifier, RidgeIdentifier or "
@@ -90,35 +72,27 @@ class Controller(Stored):
         self.identifier = identifier.clone()
         n, d = identifier.n, identifier.d
         m = max(n, d)
-        self._W = np.zeros((STACK, m, m))
+        self._W = np.zeros((behind(GAINS), m, m))
         self._room = np.zeros((m, 3 * m))
         self._F = np.zeros((4 * n + d + n, n + d))
         self._u = np.zeros(d)
-        c = self._c = np.zeros(SCALARS)
+        c = self._c = np.zeros(behind(C))
         lay(self._W, STATE_COST, check_cost(f"{where}.Q", Q, n, "state", strictly=False))
         lay(self._W, INPUT_COST, check_cost(f"{where}.R", R, d, "input", strictly=True))
         for i in range(d, m):
             self._W[INPUT_COST, i, i] = 1.0
         gain = check_gain(f"{where}.fallback", fallback, d, n)
         lay(self._W, FALLBACK, gain)
-        lay(self._W, KEPT, gain)
-        c[WARMUP] = check_count(f"{where}.warmup", warmup)
-        c[EXCITATION] = check_number(f"{where}.excitation", excitation, least=0.0)
-        c[STATE_LIMIT] = check_number(f"{where}.state_limit", state_limit, above=0.0)
+        lay(self._W, IN_USE, gain)
+        c[C.WARMUP] = check.count("warmup", warmup)
+        c[C.EXCITATION] = check.number("excitation", excitation, least=0.0)
+        c[C.STATE_LIMIT] = check.number("state_limit", state_limit, above=0.0)
         if gain_limit is None:
             gain_limit = 10.0 * (1.0 + float(np.linalg.norm(gain)))
-        c[GAIN_LIMIT] = check_number(f"{where}.gain_limit", gain_limit, above=0.0)
-        c[THETA_LIMIT] = math.inf
+        c[C.GAIN_LIMIT] = check.number("gain_limit", gain_limit, above=0.0)
+        c[C.THETA_LIMIT] = math.inf
         self.reseed(seed)
-
-    def _set_search(self, radius_scale: float, theta_limit: float, epoch: int) -> None:
-        """What optimism and sampling share: the set, and a new choice when det V has doubled."""
-        where, c = type(self).__name__, self._c
-        c[RADIUS_SCALE] = check_number(f"{where}.radius_scale", radius_scale, least=0.0)
-        limit = check_number(f"{where}.theta_limit", theta_limit, above=0.0, infinite=True)
-        c[THETA_LIMIT] = limit**2
-        c[EPOCH] = check_count(f"{where}.epoch", epoch)
-        c[DOUBLING] = math.log(2.0)
+        return check
 
     @property
     def packed(self) -> tuple[Vector, Matrix, Vector, Matrix, Matrix]:
@@ -127,18 +101,23 @@ class Controller(Stored):
 
     def reseed(self, seed: int) -> None:
         """Start the controller's own randomness anew."""
-        self._c[KEY] = check_count(f"{type(self).__name__}.seed", seed, least=0) % 2**31
+        self._c[C.KEY] = Check(type(self)).count("seed", seed, least=0) % 2**31
+
+    def slot_names(self) -> dict[str, tuple[str, ...]]:
+        """For each saved array of scalars, the names of its entries."""
+        theirs = {PREFIX + key: names for key, names in self.identifier.slot_names().items()}
+        return {"scalars": slot_names(C)} | theirs
 
     def state_arrays(self) -> dict[str, Any]:
-        own = {"scalars": self._c, "gain": self._W[KEPT]}
+        own = {"scalars": self._c, "gain": self._W[IN_USE]}
         return own | {PREFIX + k: array for k, array in self.identifier.state_arrays().items()}
 
     def restore(self, arrays: dict[str, Any]) -> None:
-        where, own = type(self).__name__, {"scalars": self._c, "gain": self._W[KEPT]}
+        where, own = type(self).__name__, {"scalars": self._c, "gain": self._W[IN_USE]}
         check_fit(where, arrays, own)
         theirs = {k.removeprefix(PREFIX): a for k, a in arrays.items() if k.startswith(PREFIX)}
         check_fit(where, theirs, {"scalars": self.identifier.packed[0]})
-        if arrays["scalars"][STEPS] != theirs["scalars"][ROUNDS]:
+        if arrays["scalars"][C.STEPS] != theirs["scalars"][ROUNDS]:
             raise ValueError(f"{where}: the saved state is damaged.")
         self.identifier.restore(theirs)  # refuses before it changes anything
         for key, array in own.items():
@@ -184,36 +163,37 @@ class Controller(Stored):
     @property
     def gain(self) -> FloatArray:
         """K that steers now, the excitation aside: u = K x."""
-        c, warm = self._c, self._c[STEPS] < self._c[WARMUP]
-        slot = FALLBACK if warm or c[DIVERGING] or c[REFUSED] else KEPT
+        c, warm = self._c, self._c[C.STEPS] < self._c[C.WARMUP]
+        slot = FALLBACK if warm or c[C.DIVERGING] or c[C.REFUSED] else IN_USE
         return self._W[slot, : self.identifier.d, : self.identifier.n].copy()
 
     @property
     def steps(self) -> int:
         """Steps learned so far."""
-        return int(self._c[STEPS])
+        return int(self._c[C.STEPS])
 
     @property
     def fallbacks(self) -> int:
         """How often the state was caught diverging and the fallback took over."""
-        return int(self._c[FALLBACKS])
+        return int(self._c[C.FALLBACKS])
 
     @property
     def fallback_steps(self) -> int:
         """Steps the fallback steered after the warm-up."""
-        return int(self._c[FALLBACK_STEPS])
+        return int(self._c[C.FALLBACK_STEPS])
 
     @property
     def refusals(self) -> int:
         """How often a model had no usable gain."""
-        return int(self._c[REFUSALS])
+        return int(self._c[C.REFUSALS])
 
     @property
     def refreshes(self) -> int:
         """How often a gain was computed."""
-        return int(self._c[REFRESHES])
+        return int(self._c[C.REFRESHES])
 
 
+@final
 class CertaintyEquivalence(Controller):
     r"""Steer as if the estimate were the truth, with an excitation that dies out.
 
@@ -263,27 +243,17 @@ class CertaintyEquivalence(Controller):
         gain_limit: float | None = None,
         seed: int = 0,
     ) -> None:
-        self._start(identifier, Q, R, fallback, warmup, excitation, state_limit, gain_limit, seed)
-        self._c[AFTER] = 1.0
-        self._c[DECAY] = check_number("CertaintyEquivalence.decay", decay, least=0.0)
-        self._c[GROWTH] = check_number("CertaintyEquivalence.growth", growth, above=0.0)
-        self._c[EPOCH] = 1.0
+        check = self._start(
+            identifier, Q, R, fallback, warmup, excitation, state_limit, gain_limit, seed
+        )
+        self._c[C.AFTER] = 1.0
+        self._c[C.DECAY] = check.number("decay", decay, least=0.0)
+        self._c[C.GROWTH] = check.number("growth", growth, above=0.0)
+        self._c[C.EPOCH] = 1.0
 
 
-class OFULQ(Controller):
-    r"""OFU-LQ: optimism over the confidence set (Abbasi-Yadkori and Szepesvari, COLT 2011).
-
-    $$\tilde\Theta_t \approx \operatorname*{argmin}_{\Theta\in C_t} \operatorname{trace} P(\Theta),
-      \qquad u = K(\tilde\Theta_t)\,x$$
-
-    chosen anew when det V has doubled. For sub-Gaussian noise, the ridge identifier with its own
-    radius and ``radius_scale=1`` the regret is Õ(sqrt(T)). No excitation after the warm-up.
-
-    >>> import heavytail as ht
-    >>> system = ht.control.double_integrator(ht.noise.Gaussian())
-    >>> controller = ht.control.OFULQ(ht.control.RidgeIdentifier(2, 1),
-    ...     Q=system.Q, R=system.R, fallback=[[-0.2, -0.8]])
-    >>> u = controller.act([0.0, 0.0])
+class SetController(Controller):
+    """The constructor of the controllers that take a model from the confidence set.
 
     Args:
         identifier: a fresh one; it is copied.
@@ -291,13 +261,57 @@ class OFULQ(Controller):
         R: cost of the input.
         fallback: a gain that stabilises the true system. Nothing here can check it.
         warmup: steps of fallback and excitation to begin with.
-        excitation: standard deviation of the excitation in the warm-up.
+        excitation: standard deviation of the excitation in the warm-up; there is none later.
         radius_scale: multiplies the identifier's radius; below 1 the guarantee is gone.
-        theta_limit: S; models of larger Frobenius norm are not considered.
-        epoch: least steps between two choices.
+        theta_limit: S; models of larger Frobenius norm are not taken.
+        epoch: least steps between two choices; a choice is due when det V has doubled.
         state_limit: as in :class:`CertaintyEquivalence`.
         gain_limit: as in :class:`CertaintyEquivalence`.
-        seed: fixes the excitation.
+        seed: fixes the excitation, and the draws where there are any.
+    """
+
+    def __init__(
+        self,
+        identifier: Identifier,
+        *,
+        Q: ArrayLike,
+        R: ArrayLike,
+        fallback: ArrayLike,
+        warmup: int = 50,
+        excitation: float = 1.0,
+        radius_scale: float = 0.1,
+        theta_limit: float = math.inf,
+        epoch: int = 10,
+        state_limit: float = 20.0,
+        gain_limit: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        check = self._start(
+            identifier, Q, R, fallback, warmup, excitation, state_limit, gain_limit, seed
+        )
+        c = self._c
+        c[C.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
+        limit = check.number("theta_limit", theta_limit, above=0.0, infinite=True)
+        c[C.THETA_LIMIT] = limit**2
+        c[C.EPOCH] = check.count("epoch", epoch)
+        c[C.DOUBLING] = math.log(2.0)
+
+
+@final
+class OFULQ(SetController):
+    r"""OFU-LQ: optimism over the confidence set (Abbasi-Yadkori and Szepesvari, COLT 2011).
+
+    $$\tilde\Theta_t \approx \operatorname*{argmin}_{\Theta\in C_t} \operatorname{trace} P(\Theta),
+      \qquad u = K(\tilde\Theta_t)\,x$$
+
+    chosen anew when det V has doubled. For sub-Gaussian noise, the ridge identifier with its own
+    radius and ``radius_scale=1`` the regret is Õ(sqrt(T)). Arguments: :class:`SetController`.
+
+    >>> import heavytail as ht
+    >>> system = ht.control.double_integrator(ht.noise.Gaussian())
+    >>> controller = ht.control.OFULQ(ht.control.RidgeIdentifier(2, 1),
+    ...     Q=system.Q, R=system.R, fallback=[[-0.2, -0.8]])
+    >>> u = controller.act([0.0, 0.0])
 
     Note: the minimum is not convex and the paper asks for it up to 1/sqrt(t). Here it is sought by
     at most ten Frank-Wolfe steps from the estimate, along the exact gradient: a local minimum.
@@ -306,73 +320,22 @@ class OFULQ(Controller):
     name = "OFU-LQ"
     choose_kernel = staticmethod(choose_optimist)
 
-    def __init__(
-        self,
-        identifier: Identifier,
-        *,
-        Q: ArrayLike,
-        R: ArrayLike,
-        fallback: ArrayLike,
-        warmup: int = 50,
-        excitation: float = 1.0,
-        radius_scale: float = 0.1,
-        theta_limit: float = math.inf,
-        epoch: int = 10,
-        state_limit: float = 20.0,
-        gain_limit: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        self._start(identifier, Q, R, fallback, warmup, excitation, state_limit, gain_limit, seed)
-        self._set_search(radius_scale, theta_limit, epoch)
 
-
-class ThompsonLQ(Controller):
+@final
+class ThompsonLQ(SetController):
     r"""Thompson sampling: steer by a model drawn uniformly from the confidence set.
 
     $$\tilde\Theta_t \sim U(C_t),\qquad u = K(\tilde\Theta_t)\,x$$
 
     drawn anew when det V has doubled (Abeille and Lazaric 2018). A draw without a gain is drawn
-    again, at most ten times; then the estimate is taken. No excitation after the warm-up.
+    again, at most ten times; then the estimate is taken. Arguments: :class:`SetController`.
 
     >>> import heavytail as ht
     >>> system = ht.control.double_integrator(ht.noise.Gaussian())
     >>> controller = ht.control.ThompsonLQ(ht.control.SystemIdentifier(2, 1),
     ...     Q=system.Q, R=system.R, fallback=[[-0.2, -0.8]])
     >>> u = controller.act([0.0, 0.0])
-
-    Args:
-        identifier: a fresh one; it is copied.
-        Q: cost of the state.
-        R: cost of the input.
-        fallback: a gain that stabilises the true system. Nothing here can check it.
-        warmup: steps of fallback and excitation to begin with.
-        excitation: standard deviation of the excitation in the warm-up.
-        radius_scale: multiplies the identifier's radius; below 1 the guarantee is gone.
-        theta_limit: S; models of larger Frobenius norm are drawn again.
-        epoch: least steps between two draws.
-        state_limit: as in :class:`CertaintyEquivalence`.
-        gain_limit: as in :class:`CertaintyEquivalence`.
-        seed: fixes the draws and the excitation.
     """
 
     name = "Thompson sampling"
     choose_kernel = staticmethod(choose_sample)
-
-    def __init__(
-        self,
-        identifier: Identifier,
-        *,
-        Q: ArrayLike,
-        R: ArrayLike,
-        fallback: ArrayLike,
-        warmup: int = 50,
-        excitation: float = 1.0,
-        radius_scale: float = 0.1,
-        theta_limit: float = math.inf,
-        epoch: int = 10,
-        state_limit: float = 20.0,
-        gain_limit: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        self._start(identifier, Q, R, fallback, warmup, excitation, state_limit, gain_limit, seed)
-        self._set_search(radius_scale, theta_limit, epoch)

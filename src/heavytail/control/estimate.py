@@ -8,7 +8,7 @@ of the row of Theta' being fitted, and x_next.
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
 from heavytail.confidence import empirical_radius, oful_radius
@@ -20,48 +20,68 @@ from heavytail.kernels.layout import (
     BAD_REWARD,
     BAD_X,
     CLIPPED,
+    COMMON,
     DIRECTION,
     FEATURE,
     GAIN,
     LOG_DET,
     OK,
     OVERFLOW,
-    OWN,
     RADIUS,
     ROUNDS,
     SCRATCH,
+    behind,
+    numbered,
+    slot_names,
 )
 from heavytail.kernels.one_pass import LARGEST
 from heavytail.kernels.scale import NORMAL_CONSISTENCY, follow_typical
 
-__all__ = ["current_radius", "observe", "spread"]
+__all__ = ["current_radius", "names", "observe", "spread"]
 
-# --- slots of s, after the common ones
-SCALE: Final = OWN  # nu, the unit in which spreads are kept
-CLIP: Final = OWN + 1  # the threshold, in spreads
-SEEN: Final = OWN + 2  # residuals seen, all rows together, and one
-INSIDE: Final = OWN + 3  # of these, inside their threshold, and one
-RIDGE: Final = OWN + 4
-EXPLORATION: Final = OWN + 5
-PRIOR: Final = OWN + 6  # lambda S² / nu²
-LOG_INVERSE_DELTA: Final = OWN + 7
-NOISE_BOUND: Final = OWN + 8  # n L of the sub-Gaussian radius; 0 for the empirical one
-PRIOR_ROOT: Final = OWN + 9  # sqrt(lambda) S
-KEEPS: Final = OWN + 10  # 1 where every step is kept for refitting
-FRESH: Final = OWN + 11  # 1 where the batch estimate is that of all steps kept
-FIELDS: Final = OWN + 12  # then TYPICAL, STABILITY and ENERGY of each row
-TYPICAL: Final = 0  # running median of |residual| / nu
-STABILITY: Final = 1  # G_t, in nu²
-ENERGY: Final = 2  # sum of psi², in nu²
-PER_ROW: Final = 3
 
+class Slots(NamedTuple):
+    """Slots of s, behind the common ones; the fields of each row of Theta' follow."""
+
+    SCALE: int  # nu, the unit in which spreads are kept
+    CLIP: int  # the threshold, in spreads
+    SEEN: int  # residuals seen, all rows together, and one
+    INSIDE: int  # of these, inside their threshold, and one
+    RIDGE: int
+    EXPLORATION: int
+    PRIOR: int  # lambda S² / nu²
+    LOG_INVERSE_DELTA: int
+    NOISE_BOUND: int  # n L of the sub-Gaussian radius; 0 for the empirical one
+    PRIOR_ROOT: int  # sqrt(lambda) S
+    KEEPS: int  # 1 where every step is kept for refitting
+    FRESH: int  # 1 where the batch estimate is that of all steps kept
+
+
+class Fields(NamedTuple):
+    """What s holds of each row of Theta', from FIELDS on."""
+
+    TYPICAL: int  # running median of |residual| / nu
+    STABILITY: int  # G_t, in nu²
+    ENERGY: int  # sum of psi², in nu²
+
+
+S: Final = numbered(Slots, after=COMMON)
+ROW: Final = numbered(Fields)
+FIELDS: Final = behind(S)
+PER_ROW: Final = len(ROW)
 SMALLEST: Final = 1e-3  # of the stated scale: no spread is ever smaller
+
+
+def names(n: int) -> tuple[str, ...]:
+    """The names of the slots of s where Theta' has ``n`` rows."""
+    fields = (f"{field}_{row}" for row in range(n) for field in ROW._fields)
+    return (*slot_names(COMMON, S), *fields)
 
 
 @jit
 def spread(s: Vector, row: int) -> float:
     """The typical residual size of a row, as a standard deviation would be under a normal law."""
-    return s[SCALE] * NORMAL_CONSISTENCY * s[FIELDS + PER_ROW * row + TYPICAL]
+    return s[S.SCALE] * NORMAL_CONSISTENCY * s[FIELDS + PER_ROW * row + ROW.TYPICAL]
 
 
 @jit
@@ -87,7 +107,7 @@ def lay_residuals(s: Vector, M: Matrix, y: Vector, growth: float) -> bool:
         for i in range(M.shape[1]):
             residual -= M[first + j, i] * M[FEATURE, i]
         M[SCRATCH, j] = residual
-        tau = s[CLIP] * spread(s, j) * math.sqrt(growth)
+        tau = s[S.CLIP] * spread(s, j) * math.sqrt(growth)
         step = score(residual, tau) / growth
         for i in range(M.shape[1]):
             if not (abs(M[first + j, i] + step * M[DIRECTION, i]) <= LARGEST):
@@ -104,40 +124,40 @@ def learn_row(s: Vector, M: Matrix, row: int, n: int, squared: float, growth: fl
     # The residual of a z of high leverage carries the estimate's own error: its spread is
     # sqrt(growth) of the noise's, and so is its threshold.
     reach = math.sqrt(growth)
-    tau = s[CLIP] * spread(s, row) * reach
+    tau = s[S.CLIP] * spread(s, row) * reach
     psi = score(residual, tau)
     for i in range(M.shape[1]):
         M[first + row, i] += psi / growth * M[DIRECTION, i]
-    s[SEEN] += 1.0
+    s[S.SEEN] += 1.0
     if abs(residual) <= tau:
-        s[INSIDE] += 1.0
+        s[S.INSIDE] += 1.0
     else:
         s[CLIPPED] += 1.0
-    nu = s[SCALE]
-    s[at + STABILITY] += psi / nu * (psi / nu) * squared / growth
-    s[at + ENERGY] += psi / nu * (psi / nu)
+    nu = s[S.SCALE]
+    s[at + ROW.STABILITY] += psi / nu * (psi / nu) * squared / growth
+    s[at + ROW.ENERGY] += psi / nu * (psi / nu)
     size = abs(residual) / (reach * nu)
-    s[at + TYPICAL] = follow_typical(s[at + TYPICAL], size, s[ROUNDS] + 1.0, SMALLEST)
+    s[at + ROW.TYPICAL] = follow_typical(s[at + ROW.TYPICAL], size, s[ROUNDS] + 1.0, SMALLEST)
 
 
 @jit
 def current_radius(s: Vector, n: int) -> float:
     """beta_t of {Theta : trace((Theta - Theta_t)' V_t (Theta - Theta_t)) <= beta_t²}."""
-    if s[NOISE_BOUND] > 0.0:
-        return oful_radius(s[LOG_DET], s[NOISE_BOUND], s[LOG_INVERSE_DELTA], s[PRIOR_ROOT])
+    if s[S.NOISE_BOUND] > 0.0:
+        return oful_radius(s[LOG_DET], s[S.NOISE_BOUND], s[S.LOG_INVERSE_DELTA], s[S.PRIOR_ROOT])
     total = 0.0
     for j in range(n):
         at = FIELDS + PER_ROW * j
         beta = empirical_radius(
-            s[EXPLORATION],
-            s[PRIOR],
-            s[at + STABILITY],
-            s[at + ENERGY],
+            s[S.EXPLORATION],
+            s[S.PRIOR],
+            s[at + ROW.STABILITY],
+            s[at + ROW.ENERGY],
             s[ROUNDS],
-            s[LOG_INVERSE_DELTA],
+            s[S.LOG_INVERSE_DELTA],
         )
         total += beta * beta
-    return s[SCALE] * math.sqrt(total)
+    return s[S.SCALE] * math.sqrt(total)
 
 
 @jit
@@ -152,20 +172,20 @@ def observe(s: Vector, M: Matrix, H: Matrix, x: Vector, u: Vector, y: Vector) ->
     squared = transform(M)
     # 1/alpha_t, the share of residuals not clipped: V_t is then the Hessian of the Huber loss, and
     # the step a Newton step. Without a clip it is 1 to the bit.
-    weight = s[INSIDE] / s[SEEN]
+    weight = s[S.INSIDE] / s[S.SEEN]
     growth = 1.0 + weight * squared
     if not (growth <= LARGEST) or not lay_residuals(s, M, y, growth):
         return OVERFLOW
     for j in range(n):
         learn_row(s, M, j, n, squared, growth)
     shrink(M, weight / growth)
-    if s[KEEPS] == 1.0:
+    if s[S.KEEPS] == 1.0:
         at = int(s[ROUNDS])
         for i in range(M.shape[1]):
             H[at, i] = M[FEATURE, i]
         for j in range(n):
             H[at, M.shape[1] + 1 + j] = y[j]
-        s[FRESH] = 0.0
+        s[S.FRESH] = 0.0
     s[ROUNDS] += 1.0
     s[GAIN] = weight / growth
     s[LOG_DET] += math.log(growth)

@@ -1,93 +1,70 @@
 """Identifying x_{t+1} = Theta' z_t + w, z = (x, u), online: one-pass Huber, ridge, batch Huber.
 
-All n rows of Theta' share one inverse Gram matrix, so a step costs O((n + d)²) once and O(n + d) a
-row, whatever t is. The kernels and radii are the bandits' own.
+All n rows of Theta' share one inverse Gram matrix, so a step costs O((n + d)²) once and O(n + d)
+per row, whatever t is. The kernels and radii are the bandits' own.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail._storage import Stored, check_fit, of_length
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import Check, check_count, check_number
+from heavytail._validate import Check
 from heavytail.control.estimate import (
-    CLIP,
-    EXPLORATION,
     FIELDS,
-    FRESH,
-    INSIDE,
-    KEEPS,
-    LOG_INVERSE_DELTA,
-    NOISE_BOUND,
     PER_ROW,
-    PRIOR,
-    PRIOR_ROOT,
-    RIDGE,
-    SCALE,
-    SEEN,
-    TYPICAL,
+    ROW,
+    S,
     current_radius,
+    names,
     observe,
     spread,
 )
 from heavytail.kernels.layout import ARM_LIMIT, CLIPPED, INVERSE, LOG_DET, RADIUS, ROUNDS, rows
 from heavytail.kernels.m_estimate import extra_rows, newton
 from heavytail.kernels.scale import NORMAL_CONSISTENCY
-from heavytail.policies.core.base import UNBOUNDED
 
 __all__ = ["BatchHuberIdentifier", "Identifier", "RidgeIdentifier", "SystemIdentifier"]
 
 NO_GROUP = -1  # of rows: the batch fit takes them all
+UNBOUNDED = 1e300  # ‖z‖²: anything that can be squared
 
 
-class Identifier(Stored, ABC):
-    """What the three identifiers share: they learn from (x, u, x_next) and know how sure they
-    are.
+class Identifier(Stored):
+    """What identifiers share: they learn from (x, u, x_next) and know how sure they are.
 
     The confidence set is {Theta : trace((Theta - Theta_t)' V_t (Theta - Theta_t)) <= radius²}.
     """
 
     noun = "identifier"
     name: ClassVar[str]
+    one_pass: ClassVar[bool]  # whether memory and the cost of a step never grow
     n: int
     d: int
 
-    def _allocate(self, n: int, d: int, scale: float, clip: float, ridge: float) -> None:
-        where = type(self).__name__
-        self.n = check_count(f"{where}.n", n)
-        self.d = check_count(f"{where}.d", d)
+    def _allocate(self, n: int, d: int, scale: float, clip: float, ridge: float) -> Check:
+        """Build the state of one that has seen nothing; the checker of the other arguments."""
+        check = Check(type(self))
+        self.n, self.d = check.count("n", n), check.count("d", d)
         size = self.n + self.d
         s = self._s = np.zeros(FIELDS + PER_ROW * self.n)
         self._M = np.zeros((rows(size) + extra_rows(size) + self.n, size))
         self._H = np.zeros((0, size + 1 + self.n))
-        s[RIDGE] = check_number(f"{where}.ridge", ridge, above=0.0)
-        s[SCALE] = check_number(f"{where}.scale", scale, above=0.0)
-        s[CLIP] = check_number(f"{where}.clip", clip, above=0.0, infinite=True)
+        s[S.RIDGE] = check.number("ridge", ridge, above=0.0)
+        s[S.SCALE] = check.number("scale", scale, above=0.0)
+        s[S.CLIP] = check.number("clip", clip, above=0.0, infinite=True)
+        s[S.KEEPS] = not self.one_pass
+        s[S.SEEN] = s[S.INSIDE] = 1.0
         s[ARM_LIMIT] = UNBOUNDED
-        s[SEEN] = s[INSIDE] = 1.0
-        self._M[INVERSE : INVERSE + size] = np.eye(size) / ridge
+        self._M[INVERSE : INVERSE + size] = np.eye(size) / s[S.RIDGE]
         # To begin with, the stated scale is believed.
-        s[FIELDS + TYPICAL :: PER_ROW] = 1.0 / NORMAL_CONSISTENCY
-
-    def _set_empirical(self, exploration: float, delta: float, theta_bound: float) -> None:
-        where = type(self).__name__
-        s = self._s
-        bound = check_number(f"{where}.theta_bound", theta_bound, above=0.0)
-        s[EXPLORATION] = check_number(f"{where}.exploration", exploration, least=0.0)
-        s[PRIOR] = s[RIDGE] * bound**2 / s[SCALE] ** 2
-        s[LOG_INVERSE_DELTA] = Check(where).log_inverse(delta)
-        s[RADIUS] = current_radius(s, self.n)
-
-    @property
-    @abstractmethod
-    def one_pass(self) -> bool:
-        """Whether memory and the cost of a step stay the same however long it runs."""
+        s[FIELDS + ROW.TYPICAL :: PER_ROW] = 1.0 / NORMAL_CONSISTENCY
+        return check
 
     @property
     def packed(self) -> tuple[Vector, Matrix, Matrix]:
@@ -96,24 +73,28 @@ class Identifier(Stored, ABC):
 
     def reserve(self, steps: int) -> None:
         """Make room for ``steps`` more steps where they are kept."""
-        if self._s[KEEPS] == 1.0 and self.steps + steps > self._H.shape[0]:
+        if self._s[S.KEEPS] == 1.0 and self.steps + steps > self._H.shape[0]:
             larger = np.zeros((max(self.steps + steps, 2 * self._H.shape[0]), self._H.shape[1]))
             larger[: self.steps] = self._H[: self.steps]
             self._H = larger
+
+    def slot_names(self) -> dict[str, tuple[str, ...]]:
+        """For each saved array of scalars, the names of its entries."""
+        return {"scalars": names(self.n)}
 
     def state_arrays(self) -> dict[str, Any]:
         size = self.n + self.d
         inverse = self._M[INVERSE : INVERSE + size]
         arrays = {"scalars": self._s, "theta": self._M[-self.n :], "inverse": inverse}
-        if self._s[KEEPS] == 1.0:
+        if self._s[S.KEEPS] == 1.0:
             arrays["history"] = self._H[: self.steps]
         return arrays
 
     def restore(self, arrays: dict[str, Any]) -> None:
         where, wanted = type(self).__name__, self.state_arrays()
         check_fit(where, arrays, {"scalars": self._s})
-        steps, keeps = arrays["scalars"][ROUNDS], arrays["scalars"][KEEPS]
-        if not 0 <= steps == np.floor(steps) < np.inf or keeps != self._s[KEEPS]:
+        steps, keeps = arrays["scalars"][ROUNDS], arrays["scalars"][S.KEEPS]
+        if not 0 <= steps == np.floor(steps) < np.inf or keeps != self._s[S.KEEPS]:
             raise ValueError(f"{where}: the saved state's 'scalars' is damaged.")
         if keeps:
             wanted["history"] = of_length(self._H, int(steps), 0)
@@ -136,16 +117,14 @@ class Identifier(Stored, ABC):
     def refit(self) -> None:
         """Make the estimate that of everything kept; nothing to do for a one-pass identifier."""
         s, size = self._s, self.n + self.d
-        if s[KEEPS] == 0.0 or s[FRESH] == 1.0:
+        if s[S.KEEPS] == 0.0 or s[S.FRESH] == 1.0:
             return
         for j in range(self.n):
             self._H[: self.steps, size] = self._H[: self.steps, size + 1 + j]
-            tau = float(s[CLIP] * spread(s, j))
-            at = self._M.shape[0] - self.n + j
-            newton(
-                self._M, self._H, self.steps, at, s[RIDGE], math.inf, tau, False, NO_GROUP, NO_GROUP
-            )
-        s[FRESH] = 1.0
+            tau, at = float(s[S.CLIP] * spread(s, j)), self._M.shape[0] - self.n + j
+            rows_of = (self._M, self._H, self.steps, at)
+            newton(*rows_of, s[S.RIDGE], math.inf, tau, False, NO_GROUP, NO_GROUP)
+        s[S.FRESH] = 1.0
 
     @property
     def theta(self) -> FloatArray:
@@ -197,7 +176,7 @@ class Identifier(Stored, ABC):
     @property
     def state_bytes(self) -> int:
         """Bytes of everything it remembers; what it has merely reserved does not count."""
-        kept = self.steps * self._H.itemsize * self._H.shape[1] if self._s[KEEPS] == 1.0 else 0
+        kept = self.steps * self._H.itemsize * self._H.shape[1] if self._s[S.KEEPS] == 1.0 else 0
         return int(self._s.nbytes + self._M.nbytes + kept)
 
     def contains(self, theta: ArrayLike) -> bool:
@@ -211,8 +190,44 @@ class Identifier(Stored, ABC):
         return float(np.linalg.norm(self.theta - np.asarray(theta, dtype=np.float64)))
 
 
-class SystemIdentifier(Identifier):
-    r"""One-pass Huber identification: O((n + d)²) a step, nothing of the past kept.
+class HuberIdentifier(Identifier):
+    """The constructor of the Huber identifiers.
+
+    Args:
+        n: length of the state.
+        d: length of the input.
+        scale: a guess at the size of the noise; a wrong one corrects itself.
+        clip: threshold in spreads of the residual; ``math.inf`` never clips, and the one-pass
+            identifier is recursive ridge regression exactly.
+        ridge: lambda.
+        exploration: factor of the radius, :func:`heavytail.confidence.empirical_radius` row by row.
+        delta: failure probability that the radius is computed for.
+        theta_bound: a guess at the length of a row of Theta*', used in the radius alone.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        d: int,
+        *,
+        scale: float = 1.0,
+        clip: float = 1.2,
+        ridge: float = 1.0,
+        exploration: float = 1.0,
+        delta: float = 0.01,
+        theta_bound: float = 1.0,
+    ) -> None:
+        check = self._allocate(n, d, scale, clip, ridge)
+        s, bound = self._s, check.number("theta_bound", theta_bound, above=0.0)
+        s[S.EXPLORATION] = check.number("exploration", exploration, least=0.0)
+        s[S.PRIOR] = s[S.RIDGE] * bound**2 / s[S.SCALE] ** 2
+        s[S.LOG_INVERSE_DELTA] = math.log(1.0 / check.delta(delta))
+        s[RADIUS] = current_radius(s, self.n)
+
+
+@final
+class SystemIdentifier(HuberIdentifier):
+    r"""One-pass Huber identification: O((n + d)²) per step, nothing of the past kept.
 
     $$\Theta_{j} \leftarrow \Theta_{j} + V_t^{-1} z_t\,
       \psi_{\tau_{t,j}}\bigl(x_{t+1,j} - \Theta_j^\top z_t\bigr),\qquad
@@ -227,50 +242,23 @@ class SystemIdentifier(Identifier):
 
     No theorem covers it: the samples are dependent and ‖z‖ is unbounded. Under noise that is not
     symmetric the clip shifts every row's mean; z averages to zero in a stable loop, so Theta is
-    hardly moved by that. The confidence set leaves the bias out.
+    hardly moved by that. The confidence set leaves the bias out. Arguments:
+    :class:`HuberIdentifier`.
 
     >>> import heavytail as ht
     >>> identifier = ht.control.SystemIdentifier(1, 1)
     >>> identifier.update([1.0], [0.0], [1e12])
     >>> bool(abs(identifier.theta).max() < 2.0)
     True
-
-    Args:
-        n: length of the state.
-        d: length of the input.
-        scale: a guess at the size of the noise; a wrong one corrects itself.
-        clip: threshold in spreads of the residual; ``math.inf`` never clips, and the identifier is
-            recursive ridge regression exactly.
-        ridge: lambda.
-        exploration: factor of the radius, :func:`heavytail.confidence.empirical_radius` row by row.
-        delta: failure probability that the radius is computed for.
-        theta_bound: a guess at the length of a row of Theta*', used in the radius alone.
     """
 
     name = "one-pass Huber"
-
-    def __init__(
-        self,
-        n: int,
-        d: int,
-        *,
-        scale: float = 1.0,
-        clip: float = 1.2,
-        ridge: float = 1.0,
-        exploration: float = 1.0,
-        delta: float = 0.01,
-        theta_bound: float = 1.0,
-    ) -> None:
-        self._allocate(n, d, scale, clip, ridge)
-        self._set_empirical(exploration, delta, theta_bound)
-
-    @property
-    def one_pass(self) -> bool:
-        return True
+    one_pass = True
 
 
+@final
 class RidgeIdentifier(Identifier):
-    r"""Recursive ridge regression: what adaptive control uses. O((n + d)²) a step.
+    r"""Recursive ridge regression: what adaptive control uses. O((n + d)²) per step.
 
     $$\Theta_t = V_t^{-1}\sum_s z_s x_{s+1}^\top,\qquad
       \beta_t = nL\sqrt{\log\frac{\det V_t}{\det\lambda I} + 2\log\frac1\delta}
@@ -295,6 +283,7 @@ class RidgeIdentifier(Identifier):
     """
 
     name = "ridge"
+    one_pass = True
 
     def __init__(
         self,
@@ -306,20 +295,16 @@ class RidgeIdentifier(Identifier):
         delta: float = 0.01,
         theta_bound: float = 1.0,
     ) -> None:
-        self._allocate(n, d, 1.0, math.inf, ridge)
-        bound = check_number("RidgeIdentifier.noise_bound", noise_bound, above=0.0)
-        self._s[NOISE_BOUND] = self.n * bound
-        self._s[LOG_INVERSE_DELTA] = Check("RidgeIdentifier").log_inverse(delta)
-        size = check_number("RidgeIdentifier.theta_bound", theta_bound, above=0.0)
-        self._s[PRIOR_ROOT] = math.sqrt(ridge) * size
-        self._s[RADIUS] = current_radius(self._s, self.n)
-
-    @property
-    def one_pass(self) -> bool:
-        return True
+        check = self._allocate(n, d, 1.0, math.inf, ridge)
+        s, bound = self._s, check.number("theta_bound", theta_bound, above=0.0)
+        s[S.NOISE_BOUND] = self.n * check.number("noise_bound", noise_bound, above=0.0)
+        s[S.LOG_INVERSE_DELTA] = math.log(1.0 / check.delta(delta))
+        s[S.PRIOR_ROOT] = math.sqrt(s[S.RIDGE]) * bound
+        s[RADIUS] = current_radius(s, self.n)
 
 
-class BatchHuberIdentifier(Identifier):
+@final
+class BatchHuberIdentifier(HuberIdentifier):
     r"""Huber regression on everything seen, solved anew whenever it is asked for. O(t) memory.
 
     $$\Theta_{j} = \operatorname*{argmin}_\theta\ \tfrac\lambda2\|\theta\|^2 +
@@ -327,7 +312,7 @@ class BatchHuberIdentifier(Identifier):
 
     The yardstick of :class:`SystemIdentifier`: the same thresholds (running spreads, without the
     leverage) and no shortcut. Solved exactly, from the last estimate on; a step that is not
-    asked about costs what a one-pass step does.
+    asked about costs what a one-pass step does. Arguments: :class:`HuberIdentifier`.
 
     >>> import heavytail as ht
     >>> identifier = ht.control.BatchHuberIdentifier(1, 1)
@@ -335,40 +320,11 @@ class BatchHuberIdentifier(Identifier):
     >>> identifier.one_pass
     False
 
-    Args:
-        n: length of the state.
-        d: length of the input.
-        scale: a guess at the size of the noise; a wrong one corrects itself.
-        clip: threshold in spreads of the residual.
-        ridge: lambda.
-        exploration: factor of the radius.
-        delta: failure probability that the radius is computed for.
-        theta_bound: a guess at the length of a row of Theta*', used in the radius alone.
-
     Note: V_t and the radius are the one-pass identifier's; the set is put around this estimate.
     """
 
     name = "batch Huber"
-
-    def __init__(
-        self,
-        n: int,
-        d: int,
-        *,
-        scale: float = 1.0,
-        clip: float = 1.2,
-        ridge: float = 1.0,
-        exploration: float = 1.0,
-        delta: float = 0.01,
-        theta_bound: float = 1.0,
-    ) -> None:
-        self._allocate(n, d, scale, clip, ridge)
-        self._s[KEEPS] = 1.0
-        self._set_empirical(exploration, delta, theta_bound)
-
-    @property
-    def one_pass(self) -> bool:
-        return False
+    one_pass = False
 
 
 def as_state(value: ArrayLike, size: int, where: str, name: str) -> FloatArray:

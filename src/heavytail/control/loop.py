@@ -17,11 +17,11 @@ import numpy as np
 from heavytail._typing import FloatArray, IntArray, Matrix, Vector
 from heavytail._validate import check_count
 from heavytail.control.controllers import Controller
+from heavytail.control.riccati import Q, R, weigh
 from heavytail.control.steering import DUE, act, learn
 from heavytail.control.systems import LQSystem
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import OK, OVERFLOW
-from heavytail.kernels.riccati import Q, R, weigh
 from heavytail.simulation.progress import progress_bar
 from heavytail.simulation.trials import trial_seed
 

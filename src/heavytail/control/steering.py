@@ -1,7 +1,7 @@
 """The kernels of the controllers: act, learn, and from time to time choose a model and its gain.
 
 A controller's own state is ``c``, a vector of scalars, ``W``, the stack of
-:mod:`heavytail.kernels.riccati` with two slots more for the gain in use and the fallback, ``room``
+:mod:`heavytail.control.riccati` with two slots more for the gain in use and the fallback, ``room``
 for equations, and ``F`` (5 n + d, n + d) for models; its identifier's is (s, M, H). Choosing is
 rare and its kernels are long, so the loop leaves compiled code for it and each is compiled once.
 """
@@ -9,16 +9,13 @@ rare and its kernels are long, so the loop leaves compiled code for it and each 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
 from heavytail.control.estimate import observe, spread
-from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import INVERSE, LOG_DET, OK, RADIUS
-from heavytail.kernels.random import normal, uniform
-from heavytail.kernels.riccati import (
+from heavytail.control.riccati import (
     GAIN,
-    SLOTS,
+    STACK,
     VALUE,
     A,
     B,
@@ -28,39 +25,51 @@ from heavytail.kernels.riccati import (
     optimal_gain,
     trace,
 )
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import INVERSE, LOG_DET, OK, RADIUS, numbered
+from heavytail.kernels.random import normal, uniform
 
 __all__ = ["act", "choose_estimate", "choose_optimist", "choose_sample", "learn"]
 
 DUE: Final = 1  # what a kernel answers where a new gain is to be chosen
 
-# --- slots of W after the Riccati equation's
-KEPT: Final = SLOTS  # the gain in use
-FALLBACK: Final = SLOTS + 1
-STACK: Final = SLOTS + 2
 
-# --- slots of c
-STEPS: Final = 0  # t, steps learned
-WARMUP: Final = 1  # steps of fallback and full excitation to begin with
-EXCITATION: Final = 2  # standard deviation of the excitation, in the warm-up
-AFTER: Final = 3  # ... and its factor afterwards
-DECAY: Final = 4  # ... which falls as a power of t
-NEXT: Final = 5  # no new gain before this step
-EPOCH: Final = 6  # least steps between two
-GROWTH: Final = 7  # ... and their share of t
-DOUBLING: Final = 8  # log det V must have grown by this since the last
-LAST_LOG_DET: Final = 9
-STATE_LIMIT: Final = 10  # in sizes of the noise times log t
-GAIN_LIMIT: Final = 11
-DIVERGING: Final = 12  # 1 while the state was caught and the fallback holds it
-REFUSED: Final = 13  # 1 while the last model gave no usable gain
-FALLBACKS: Final = 14  # times the state was caught
-FALLBACK_STEPS: Final = 15  # steps the fallback steered after the warm-up, for either reason
-REFUSALS: Final = 16
-REFRESHES: Final = 17
-KEY: Final = 18  # of the controller's own randomness
-RADIUS_SCALE: Final = 19
-THETA_LIMIT: Final = 20  # largest squared Frobenius norm of a model that optimism may take
-SCALARS: Final = 21
+class Gains(NamedTuple):
+    """Slots of W, behind the Riccati equation's."""
+
+    IN_USE: int
+    FALLBACK: int
+
+
+class Slots(NamedTuple):
+    """Slots of c."""
+
+    STEPS: int  # t, steps learned
+    WARMUP: int  # steps of fallback and full excitation to begin with
+    EXCITATION: int  # standard deviation of the excitation, in the warm-up
+    AFTER: int  # ... and its factor afterwards
+    DECAY: int  # ... which falls as a power of t
+    NEXT: int  # no new gain before this step
+    EPOCH: int  # least steps between two
+    GROWTH: int  # ... and their share of t
+    DOUBLING: int  # log det V must have grown by this since the last
+    LAST_LOG_DET: int
+    STATE_LIMIT: int  # in sizes of the noise times log t
+    GAIN_LIMIT: int
+    DIVERGING: int  # 1 while the state was caught and the fallback holds it
+    REFUSED: int  # 1 while the last model gave no usable gain
+    FALLBACKS: int  # times the state was caught
+    FALLBACK_STEPS: int  # steps the fallback steered after the warm-up, for either reason
+    REFUSALS: int
+    REFRESHES: int
+    KEY: int  # of the controller's own randomness
+    RADIUS_SCALE: int
+    THETA_LIMIT: int  # largest squared Frobenius norm of a model that optimism may take
+
+
+GAINS: Final = numbered(Gains, after=STACK)
+IN_USE, FALLBACK = GAINS
+C: Final = numbered(Slots)
 
 CALM: Final = 0.5  # of the limit: below it the fallback hands back
 OPTIMISM_STEPS: Final = 10  # of the search for the cheapest model
@@ -75,7 +84,7 @@ def state_limit(c: Vector, s: Vector, n: int) -> float:
     total = 0.0
     for j in range(n):
         total += spread(s, j) * spread(s, j)
-    return c[STATE_LIMIT] * math.sqrt(total) * math.log(math.e + c[STEPS])
+    return c[C.STATE_LIMIT] * math.sqrt(total) * math.log(math.e + c[C.STEPS])
 
 
 @jit
@@ -86,30 +95,30 @@ def watch(c: Vector, s: Vector, x: Vector) -> None:
         total += x[i] * x[i]
     size = math.sqrt(total)
     limit = state_limit(c, s, x.shape[0])
-    if c[DIVERGING] == 0.0 and not (size <= limit):
-        c[DIVERGING] = 1.0
-        c[FALLBACKS] += 1.0
-    elif c[DIVERGING] == 1.0 and size <= CALM * limit:
-        c[DIVERGING] = 0.0
-        c[NEXT] = c[STEPS]
-        c[LAST_LOG_DET] = -math.inf
+    if c[C.DIVERGING] == 0.0 and not (size <= limit):
+        c[C.DIVERGING] = 1.0
+        c[C.FALLBACKS] += 1.0
+    elif c[C.DIVERGING] == 1.0 and size <= CALM * limit:
+        c[C.DIVERGING] = 0.0
+        c[C.NEXT] = c[C.STEPS]
+        c[C.LAST_LOG_DET] = -math.inf
 
 
 @jit
 def act(c: Vector, W: Matrix, s: Vector, x: Vector, u: Vector) -> None:
     """u = K x + excitation, K the gain in use or the fallback."""
     watch(c, s, x)
-    t = c[STEPS]
-    warm = t < c[WARMUP]
-    safe = warm or c[DIVERGING] == 1.0 or c[REFUSED] == 1.0
+    t = c[C.STEPS]
+    warm = t < c[C.WARMUP]
+    safe = warm or c[C.DIVERGING] == 1.0 or c[C.REFUSED] == 1.0
     if safe and not warm:
-        c[FALLBACK_STEPS] += 1.0
-    slot = FALLBACK if safe else KEPT
-    size = c[EXCITATION]
+        c[C.FALLBACK_STEPS] += 1.0
+    slot = FALLBACK if safe else IN_USE
+    size = c[C.EXCITATION]
     if not warm:
-        size *= c[AFTER] * (t - c[WARMUP] + 1.0) ** -c[DECAY]
+        size *= c[C.AFTER] * (t - c[C.WARMUP] + 1.0) ** -c[C.DECAY]
     for i in range(u.shape[0]):
-        total = size * normal(int(c[KEY]), int(t), i) if size > 0.0 else 0.0
+        total = size * normal(int(c[C.KEY]), int(t), i) if size > 0.0 else 0.0
         for j in range(x.shape[0]):
             total += W[slot, i, j] * x[j]
         u[i] = total
@@ -175,7 +184,7 @@ def improve(c: Vector, W: Matrix, room: Matrix, F: Matrix, M: Matrix, n: int, be
             for j in range(M.shape[1]):
                 F[3 * n + i, j] = (1.0 - share) * F[i, j] + share * F[2 * n + i, j]
         length = lay_model(W, F, M, n, 3 * n)
-        if length <= c[THETA_LIMIT] and optimal_gain(W, room):
+        if length <= c[C.THETA_LIMIT] and optimal_gain(W, room):
             value = trace(W, VALUE)
             if value < best * (1.0 - WORTHWHILE):
                 for i in range(n):
@@ -198,7 +207,7 @@ def choose_optimist(
     if not optimal_gain(W, room):
         return False
     best = trace(W, VALUE)
-    radius = c[RADIUS_SCALE] * s[RADIUS]
+    radius = c[C.RADIUS_SCALE] * s[RADIUS]
     for _ in range(OPTIMISM_STEPS):
         if not lyapunov(W, n):
             break
@@ -219,14 +228,14 @@ def lay_sample(c: Vector, F: Matrix, M: Matrix, n: int, radius: float, attempt: 
     V^-1.
     """
     size = M.shape[1]
-    key = int(c[KEY]) + 1
+    key = int(c[C.KEY]) + 1
     first = (n * size + 1) * attempt
     total = 0.0
     for i in range(n):
         for j in range(size):
-            F[n + i, j] = normal(key, int(c[STEPS]), first + i * size + j)
+            F[n + i, j] = normal(key, int(c[C.STEPS]), first + i * size + j)
             total += F[n + i, j] * F[n + i, j]
-    depth = uniform(key, int(c[STEPS]), 2 * (first + n * size)) ** (1.0 / (n * size))
+    depth = uniform(key, int(c[C.STEPS]), 2 * (first + n * size)) ** (1.0 / (n * size))
     for i in range(n):
         for j in range(size):
             value = 0.0
@@ -245,8 +254,8 @@ def choose_sample(
     if not cholesky(M, INVERSE, size, L):
         return choose_estimate(c, W, room, F, s, M, n)
     for attempt in range(TRIES):
-        lay_sample(c, F, M, n, c[RADIUS_SCALE] * s[RADIUS], attempt)
-        if lay_model(W, F, M, n, 0) <= c[THETA_LIMIT] and optimal_gain(W, room):
+        lay_sample(c, F, M, n, c[C.RADIUS_SCALE] * s[RADIUS], attempt)
+        if lay_model(W, F, M, n, 0) <= c[C.THETA_LIMIT] and optimal_gain(W, room):
             return True
     return choose_estimate(c, W, room, F, s, M, n)
 
@@ -259,15 +268,15 @@ def keep_gain(c: Vector, W: Matrix, d: int, n: int, found: bool) -> None:
         for i in range(d):
             for j in range(n):
                 total += W[GAIN, i, j] * W[GAIN, i, j]
-    c[REFRESHES] += 1.0
-    if not found or not (total <= c[GAIN_LIMIT] * c[GAIN_LIMIT]):
-        c[REFUSED] = 1.0
-        c[REFUSALS] += 1.0
+    c[C.REFRESHES] += 1.0
+    if not found or not (total <= c[C.GAIN_LIMIT] * c[C.GAIN_LIMIT]):
+        c[C.REFUSED] = 1.0
+        c[C.REFUSALS] += 1.0
         return
-    c[REFUSED] = 0.0
+    c[C.REFUSED] = 0.0
     for i in range(d):
         for j in range(n):
-            W[KEPT, i, j] = W[GAIN, i, j]
+            W[IN_USE, i, j] = W[GAIN, i, j]
 
 
 @jit
@@ -276,14 +285,14 @@ def learn(c: Vector, s: Vector, M: Matrix, H: Matrix, x: Vector, u: Vector, y: V
     code = observe(s, M, H, x, u, y)
     if code != OK:
         return code
-    c[STEPS] += 1.0
-    t = c[STEPS]
-    grown = s[LOG_DET] - c[LAST_LOG_DET] >= c[DOUBLING]
-    return DUE if t >= c[WARMUP] and t >= c[NEXT] and grown else OK
+    c[C.STEPS] += 1.0
+    t = c[C.STEPS]
+    grown = s[LOG_DET] - c[C.LAST_LOG_DET] >= c[C.DOUBLING]
+    return DUE if t >= c[C.WARMUP] and t >= c[C.NEXT] and grown else OK
 
 
 @jit
 def postpone(c: Vector, s: Vector) -> None:
     """Set when the next gain is due."""
-    c[NEXT] = c[STEPS] + max(c[EPOCH], c[GROWTH] * c[STEPS])
-    c[LAST_LOG_DET] = s[LOG_DET]
+    c[C.NEXT] = c[C.STEPS] + max(c[C.EPOCH], c[C.GROWTH] * c[C.STEPS])
+    c[C.LAST_LOG_DET] = s[LOG_DET]

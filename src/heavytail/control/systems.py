@@ -23,7 +23,7 @@ class LQSystem:
     $$x_{t+1} = A x_t + B u_t + w_{t+1},\qquad c_t = x_t^\top Q x_t + u_t^\top R u_t$$
 
     The optimal controller u = K x, K = -(R + B'PB)^-1 B'PA with P of the Riccati equation, costs
-    J* = trace(P) var(w) a step. It is finite only where the noise has a variance: with t(1.5)
+    J* = trace(P) var(w) per step. It is finite only where the noise has a variance: with t(1.5)
     noise ``optimal_cost`` is infinite, no regret exists, and what can be judged is how well the
     system is identified.
 
@@ -56,7 +56,7 @@ class LQSystem:
         _check_shape("LQSystem.A", self.A, (n, n), "It takes a state to a state: square.")
         self.B = _matrix("B", B)
         d = self.B.shape[1]
-        _check_shape("LQSystem.B", self.B, (n, d), f"It has one row a state, and A has {n}.")
+        _check_shape("LQSystem.B", self.B, (n, d), f"It has one row per state, and A has {n}.")
         self.Q = check_cost("LQSystem.Q", Q, n, "state", strictly=False)
         self.R = check_cost("LQSystem.R", R, d, "input", strictly=True)
         if not isinstance(noise, Noise) or isinstance(noise, Scaled):
@@ -99,11 +99,11 @@ class LQSystem:
 
     @property
     def optimal_cost(self) -> float:
-        """J* = trace(P) var(w), the least long-run cost a step; infinite where the variance is."""
+        """J* = trace(P) var(w), the least long-run cost per step; infinite with the variance."""
         return float(np.trace(self.P)) * self.variance
 
     def cost(self, K: ArrayLike) -> float:
-        """The long-run cost a step of u = K x: exact; infinite where K does not stabilise."""
+        """The long-run cost per step of u = K x: exact; infinite where K does not stabilise."""
         from scipy.linalg import solve_discrete_lyapunov
 
         matrix = check_gain("LQSystem.cost: K", K, self.d, self.n)
@@ -147,7 +147,7 @@ def double_integrator(noise: Noise) -> LQSystem:
 
 
 def boeing_747(noise: Noise) -> LQSystem:
-    """Longitudinal flight at 40,000 ft and 774 ft/s, one step a second, inputs elevator and thrust.
+    """Longitudinal flight at 40,000 ft and 774 ft/s, by the second; inputs elevator and thrust.
 
     Matrices as in Boyd and Vandenberghe (2018), Introduction to Applied Linear Algebra, section
     17.2; the benchmark of Lale, Azizzadenesheli, Hassibi and Anandkumar (AISTATS 2022), Q = I and
@@ -199,7 +199,7 @@ def check_gain(name: str, K: ArrayLike, d: int, n: int) -> FloatArray:
     matrix = _matrix(name.rpartition(".")[2], K, where=name.rpartition(".")[0])
     if matrix.shape != (d, n):
         raise ValueError(
-            f"{name} must have shape ({d}, {n}), one row an input and one column a state, for "
+            f"{name} must have shape ({d}, {n}), one row per input and one column per state, for "
             f"u = K x; got shape {matrix.shape}."
         )
     return matrix

@@ -19,8 +19,9 @@ _WHERE = {
     "OnePassHuberRegressor": ".one_pass_huber",
     "OnlineRidge": ".ridge",
 }
+ALL = tuple(_WHERE)  # names, because naming one loads scikit-learn
 
-__all__ = ["AdaptiveHuberRegressor", "OnePassHuberRegressor", "OnlineRidge"]
+__all__ = ["ALL", "AdaptiveHuberRegressor", "OnePassHuberRegressor", "OnlineRidge"]
 
 __getattr__ = lazy(__name__, _WHERE)
 

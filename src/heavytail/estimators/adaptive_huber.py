@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from heavytail._typing import FloatArray
-from heavytail._validate import check_number
 from heavytail.estimators.base import (
     NO_SHIFT,
     Model,
@@ -17,8 +16,8 @@ from heavytail.estimators.base import (
     check_scale,
     is_plain,
 )
-from heavytail.estimators.batch import BatchFit, bounded, robust_fit, solve
-from heavytail.kernels.regression import LEAST_INSIDE, NO_SCALES
+from heavytail.estimators.rows import LEAST_INSIDE, NO_SCALES
+from heavytail.estimators.start import BatchFit, bounded, robust_fit, solve
 
 __all__ = ["AdaptiveHuberRegressor"]
 
@@ -109,6 +108,7 @@ class History:
         return np.asarray(math.sqrt(fit.energy) / max(fit.inside, LEAST_INSIDE) * width)
 
 
+@final
 class AdaptiveHuberRegressor(Regression):
     r"""Huber regression whose threshold grows with the number of rows; keeps them all.
 
@@ -155,12 +155,11 @@ class AdaptiveHuberRegressor(Regression):
         self.level = level
 
     def _model(self, dim: int) -> Model:
-        where = "AdaptiveHuberRegressor"
-        check_number(f"{where}.level", self.level, above=0.0, below=1.0)
+        check = self._check()
         return History(
             dim,
-            order=check_number(f"{where}.order", self.order, above=1.0, most=2.0),
-            ridge=check_number(f"{where}.ridge", self.ridge, above=0.0),
-            scale=check_scale(where, self.scale),
+            order=check.number("order", self.order, above=1.0, most=2.0),
+            ridge=check.number("ridge", self.ridge, above=0.0),
+            scale=check_scale(check, self.scale),
             intercept=bool(self.fit_intercept),
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import copy
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from heavytail._typing import FloatArray
-from heavytail._validate import check_number
+from heavytail._validate import Check
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
@@ -25,8 +25,8 @@ _DOUBLE = np.dtype(np.float64)
 
 
 class Shift(NamedTuple):
-    """A correction of the intercept, its standard error with the freedom it has, and how much of
-    the mean it may have missed, above or below it.
+    """A correction of the intercept, its standard error and degrees of freedom, and ``missed``:
+    how far the mean may lie beyond it, signed.
     """
 
     value: float
@@ -79,6 +79,12 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _model(self, dim: int) -> Model:
         raise NotImplementedError
 
+    def _check(self) -> Check:
+        """The checker of the constructor's arguments, the level checked already."""
+        check = Check(type(self))
+        check.number("level", self.level, above=0.0, below=1.0)
+        return check
+
     def fit(self, X: Any, y: Any, sample_scale: Any = None) -> Self:
         """Start afresh and learn all rows; the same as one ``partial_fit`` on a new object.
 
@@ -91,9 +97,7 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(X, y, sample_scale, afresh=True)
 
     def partial_fit(self, X: Any, y: Any, sample_scale: Any = None) -> Self:
-        """Go on learning; takes what ``fit`` takes. How rows are cut into batches does not
-        matter.
-        """
+        """Go on learning, as ``fit`` does; the cut of rows into batches does not matter."""
         own = self.__dict__
         model = own.get("model_")
         if model is not None and sample_scale is None and "feature_names_in_" not in own:
@@ -102,19 +106,21 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(X, y, sample_scale, afresh=model is None)
 
     def _learn(self, X: Any, y: Any, sample_scale: Any, *, afresh: bool) -> Self:
-        where = type(self).__name__
+        # scikit-learn notes width and names before it looks at the numbers: let a twin take the
+        # note, so that a refused call leaves this one as it was.
+        twin, where = copy.copy(self), type(self).__name__
         _refuse_categories(X, where)
-        X, y = validate_data(self, X, y, reset=afresh, dtype=np.float64, order="C", y_numeric=True)
+        X, y = validate_data(twin, X, y, reset=afresh, dtype=np.float64, order="C", y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         nu = _NONE if sample_scale is None else np.asarray(sample_scale, dtype=np.float64)
         if sample_scale is not None and nu.shape != y.shape:
             raise ValueError(
-                f"{where}: sample_scale must have shape {y.shape}, one scale a row; got shape "
+                f"{where}: sample_scale must have shape {y.shape}, one scale per row; got shape "
                 f"{nu.shape}."
             )
-        model = self._model(X.shape[1]) if afresh else self.model_
-        model.learn(_writable(X), _writable(y), _writable(nu))
-        self.model_ = model
+        twin.model_ = self._model(X.shape[1]) if afresh else self.model_
+        twin.model_.learn(_writable(X), _writable(y), _writable(nu))
+        self.__dict__ = twin.__dict__
         return self
 
     def predict(self, X: Any, return_interval: bool = False) -> Any:
@@ -132,7 +138,7 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return mean
         from scipy import stats
 
-        level = check_number("level", self.level, above=0.0, below=1.0)
+        level = Check(type(self)).number("level", self.level, above=0.0, below=1.0)
         freedom = max(self.model_.seen - self.model_.size, 1)
         error = self.model_.standard_error(X) * float(stats.t.ppf(0.5 + level / 2.0, freedom))
         shift = self.model_.shift()
@@ -169,9 +175,7 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def is_plain(X: Any, y: Any, dim: int) -> bool:
-    """Whether a batch of rows is at hand as doubles, row behind row, so that nothing needs to be
-    converted.
-    """
+    """Whether X and y are C-contiguous float64 of fitting shapes, so that nothing is converted."""
     return (
         type(X) is np.ndarray
         and type(y) is np.ndarray
@@ -186,19 +190,17 @@ def is_plain(X: Any, y: Any, dim: int) -> bool:
     )
 
 
-def check_scale(where: str, scale: object) -> float | None:
+def check_scale(check: Check, scale: object) -> float | None:
     """None for "auto", or a positive number."""
     if isinstance(scale, str):
         if scale == "auto":
             return None
-        raise ValueError(f'{where}.scale must be "auto" or a number above 0; got {scale!r}.')
-    return check_number(f"{where}.scale", scale, above=0.0, below=math.inf)
+        raise ValueError(f'{check.owner}.scale must be "auto" or a number above 0; got {scale!r}.')
+    return check.number("scale", scale, above=0.0)
 
 
 def _writable(array: FloatArray) -> FloatArray:
-    """The array itself, or a copy of one that is read-only or strided: one compiled kernel serves
-    all.
-    """
+    """The array, or a copy of a read-only or strided one: one compiled kernel serves all."""
     return array if array.flags.carray else np.array(array, order="C")
 
 

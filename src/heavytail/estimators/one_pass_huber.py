@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from heavytail._validate import check_number
+from typing import final
+
 from heavytail.estimators.base import Model, Regression, check_scale
 from heavytail.estimators.stream import Stream
 
 __all__ = ["OnePassHuberRegressor"]
 
 
+@final
 class OnePassHuberRegressor(Regression):
     r"""Linear regression that outliers do not move, in one pass, with intervals; nothing to tune.
 
-    The first rows (50, or 5 a coefficient) are fitted together; every later row is one step
+    The first rows (50, or 5 per coefficient) are fitted together; every later row is one step
 
     $$ V_t = V_{t-1} + x_t x_t^\top / \nu_t^2, \qquad
        \theta_t = \theta_{t-1} + \frac{1}{q_t} V_t^{-1} x_t \, \psi(z_t) / \nu_t,
@@ -35,7 +37,7 @@ class OnePassHuberRegressor(Regression):
     theorem. Skewed noise with an infinite variance is covered less often than stated, and noise
     that is skewed *and* of a size that depends on x biases the slopes of any Huber fit.
 
-    Cost: O(d²) a row, O(d²) memory whatever the number of rows. Robust to any y; not to outliers
+    Cost: O(d²) per row, O(d²) memory whatever the number of rows. Robust to any y; not to outliers
     in X.
 
     >>> import heavytail as ht, numpy as np
@@ -77,14 +79,13 @@ class OnePassHuberRegressor(Regression):
         self.level = level
 
     def _model(self, dim: int) -> Model:
-        where = "OnePassHuberRegressor"
-        check_number(f"{where}.level", self.level, above=0.0, below=1.0)
+        check = self._check()
         return Stream(
             dim,
-            clip=check_number(f"{where}.clip", self.clip, above=0.0, infinite=True),
-            ridge=check_number(f"{where}.ridge", self.ridge, above=0.0),
-            scale=check_scale(where, self.scale),
+            clip=check.number("clip", self.clip, above=0.0, infinite=True),
+            ridge=check.number("ridge", self.ridge, above=0.0),
+            scale=check_scale(check, self.scale),
             intercept=bool(self.fit_intercept),
             standardize=bool(self.standardize),
-            forget=check_number(f"{where}.forget", self.forget, above=0.0, most=1.0),
+            forget=check.number("forget", self.forget, above=0.0, most=1.0),
         )

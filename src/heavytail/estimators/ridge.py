@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import final
 
-from heavytail._validate import check_number
 from heavytail.estimators.base import Model, Regression
 from heavytail.estimators.stream import Stream
 
 __all__ = ["OnlineRidge"]
 
 
+@final
 class OnlineRidge(Regression):
     r"""Least squares with a penalty on the slopes, one row at a time, exact to rounding.
 
     $$ \theta = \arg\min \sum_s (y_s - x_s^\top\theta)^2 / \nu_s^2 + \lambda \|\theta\|^2 $$
 
-    The efficient choice for normal noise; one outlier moves it as far as it likes. O(d²) a row,
+    The efficient choice for normal noise; one outlier moves it as far as it likes. O(d²) per row,
     O(d²) memory. Intervals are the classical ones.
 
     >>> import heavytail as ht
@@ -48,14 +49,13 @@ class OnlineRidge(Regression):
         self.level = level
 
     def _model(self, dim: int) -> Model:
-        where = "OnlineRidge"
-        check_number(f"{where}.level", self.level, above=0.0, below=1.0)
+        check = self._check()
         return Stream(
             dim,
             clip=math.inf,
-            ridge=check_number(f"{where}.ridge", self.ridge, above=0.0),
+            ridge=check.number("ridge", self.ridge, above=0.0),
             scale=None,
             intercept=bool(self.fit_intercept),
             standardize=bool(self.standardize),
-            forget=check_number(f"{where}.forget", self.forget, above=0.0, most=1.0),
+            forget=check.number("forget", self.forget, above=0.0, most=1.0),
         )

@@ -2,7 +2,7 @@
 
 The first rows, a fixed number of them, are kept and fitted together, which gives the scale, the
 centre of the features and a sane start whatever the units; from then on each row is one step of
-:mod:`heavytail.kernels.regression` and is forgotten.
+:mod:`heavytail.estimators.rows` and is forgotten.
 """
 
 from __future__ import annotations
@@ -14,23 +14,10 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail.estimators.base import NO_SHIFT, Shift, is_plain
-from heavytail.estimators.batch import BatchFit, bounded, robust_fit, telling
-from heavytail.kernels.jit import compiled, only_for
-from heavytail.kernels.regression import (
+from heavytail.estimators.rows import (
     BAD_X,
     BAD_Y,
-    CENTRE,
-    CLIP,
-    COMMON,
-    DIM,
-    ENERGY,
-    FADE,
-    FEATURE,
-    FLOOR,
-    FOLLOW,
-    FORGET,
     GROUPS,
-    INSIDE,
     INVERSE,
     LARGEST_X,
     LARGEST_Y,
@@ -39,26 +26,18 @@ from heavytail.kernels.regression import (
     NO_SCALES,
     OK,
     OVERFLOW,
-    PER_UNIT,
     PROBLEMS,
-    RESPONSES,
-    ROOM,
-    ROOT,
-    ROUNDS,
-    SIZE,
+    ROW,
+    SLOT,
     SLOTS,
-    SUMS,
-    TELLING,
-    THETA,
-    TYPICAL,
-    VOTES,
-    WINDOW,
     admit_rows,
     learn_plain,
     learn_rows,
     length,
     stride_of,
 )
+from heavytail.estimators.start import BatchFit, bounded, robust_fit, telling
+from heavytail.kernels.jit import compiled, only_for
 from heavytail.kernels.scale import NORMAL_CONSISTENCY, vote
 
 __all__ = ["Stream"]
@@ -66,8 +45,8 @@ __all__ = ["Stream"]
 QUARTER: Final = GROUPS // 4
 AGREE: Final = 14  # so many of them on one side: by chance in 0.4 % of symmetric cases
 ONE_PASS: Final = 1.05  # error of one pass against that of the exact minimiser, as measured
-WARM: Final = 50  # rows fitted together at the start: WARM, or ROWS_A_COORDINATE each if more
-ROWS_A_COORDINATE: Final = 5
+WARM: Final = 50  # rows fitted together at the start: WARM, or ROWS_PER_COORDINATE each if more
+ROWS_PER_COORDINATE: Final = 5
 RELATIVE_FLOOR: Final = 1e-12  # of the scale at the start, below which a scale is rounding
 DOUBLES: Final = "(float64[::1], float64[:, ::1], float64[::1])"
 
@@ -77,7 +56,7 @@ _learn_plain: Final[Any] = learn_plain
 
 
 class Stream:
-    """A streaming regression: a start of a few rows fitted together, then one step a row."""
+    """A streaming regression: a start of a few rows fitted together, then one step per row."""
 
     def __init__(
         self,
@@ -95,16 +74,16 @@ class Stream:
         self._options = (clip, ridge, scale, intercept, standardize)
         self.state = np.zeros(length(size))
         self._name_parts()
-        self.s[DIM] = dim
-        self.s[SIZE] = size
-        self.s[CLIP] = clip
-        self.s[FOLLOW] = scale is None
-        self.s[FORGET] = forget
-        self.s[FADE] = forget**GROUPS
-        self.s[WINDOW] = math.inf if forget == 1.0 else 1.0 / (1.0 - forget)
-        self.M[PER_UNIT] = 1.0
-        self.M[FEATURE, dim:size] = 1.0
-        self.warm = max(WARM, ROWS_A_COORDINATE * size)
+        self.s[SLOT.DIM] = dim
+        self.s[SLOT.SIZE] = size
+        self.s[SLOT.CLIP] = clip
+        self.s[SLOT.FOLLOW] = scale is None
+        self.s[SLOT.FORGET] = forget
+        self.s[SLOT.FADE] = forget**GROUPS
+        self.s[SLOT.WINDOW] = math.inf if forget == 1.0 else 1.0 / (1.0 - forget)
+        self.M[ROW.PER_UNIT] = 1.0
+        self.M[ROW.FEATURE, dim:size] = 1.0
+        self.warm = max(WARM, ROWS_PER_COORDINATE * size)
         self._rows = np.empty((self.warm, dim + 2))  # x, y, nu of the first rows
         self._fresh = True  # whether the state reflects the rows kept
 
@@ -126,23 +105,23 @@ class Stream:
         """
         self.s = self.state[:SLOTS]
         self.M = self.state[SLOTS:].reshape(-1, stride_of(self.size))
-        self.F = self.M[CENTRE : PER_UNIT + 1, : self.dim]
-        self.G = self.M[SUMS : SUMS + GROUPS, : self.size]
+        self.F = self.M[ROW.CENTRE : ROW.PER_UNIT + 1, : self.dim]
+        self.G = self.M[ROW.SUMS : ROW.SUMS + GROUPS, : self.size]
 
     @property
     def seen(self) -> int:
         """Rows learned."""
-        return self.kept if self.kept < self.warm else int(self.s[ROUNDS])
+        return self.kept if self.kept < self.warm else int(self.s[SLOT.ROUNDS])
 
     @property
     def theta(self) -> FloatArray:
         """The estimate, in the features' standardised units."""
-        return self.M[THETA, : self.size]
+        return self.M[ROW.THETA, : self.size]
 
     @property
     def inverse(self) -> FloatArray:
         """V^-1."""
-        root = self.M[ROOT, : self.size]
+        root = self.M[ROW.ROOT, : self.size]
         P = self.M[INVERSE : INVERSE + self.size, : self.size]
         return np.asarray(P - np.outer(root, root))
 
@@ -172,18 +151,20 @@ class Stream:
 
     def learn(self, X: FloatArray, y: FloatArray, nu: FloatArray) -> None:
         """Learn a batch; a row that is not usable is named and nothing of the batch is learned."""
+        taken = 0
         if self.kept < self.warm:
             code = admit_rows(X, y, nu)
+            if code == OK and math.isinf(self.s[SLOT.CLIP]):
+                code = _first_unsquarable(y, nu)
             if code != OK:
-                raise _refusal(code, X, y, nu)
+                raise _refusal(code, X, y, nu, learned=False)
             taken = self._keep(X, y, nu)
             if taken == y.shape[0]:
                 return
-            X, y, nu = X[taken:], y[taken:], nu[taken:]
-        S = self.state
-        code = learn_rows(S, X, y, nu) if nu.shape[0] else learn_plain(S, X, y)
+        S, rest = self.state, (X[taken:], y[taken:], nu[taken:])
+        code = learn_rows(S, *rest) if nu.shape[0] else learn_plain(S, *rest[:2])
         if code != OK:
-            raise _refusal(code, X, y, nu)
+            raise _refusal(code + PROBLEMS * taken, X, y, nu)
 
     def _keep(self, X: FloatArray, y: FloatArray, nu: FloatArray) -> int:
         taken = min(self.warm - self.kept, y.shape[0])
@@ -223,26 +204,28 @@ class Stream:
 
     def _take(self, fit: BatchFit, Z: FloatArray, target: FloatArray, nu: FloatArray) -> None:
         s, size = self.s, self.size
-        self.M[THETA, :size] = fit.theta
-        self.M[ROOT] = 0.0
+        self.M[ROW.THETA, :size] = fit.theta
+        self.M[ROW.ROOT] = 0.0
         self.M[INVERSE : INVERSE + size, :size] = (fit.inverse + fit.inverse.T) / 2.0
-        s[ROUNDS] = self.kept
-        s[TYPICAL] = fit.spread / NORMAL_CONSISTENCY
-        s[TELLING] = np.count_nonzero(telling(target))
+        s[SLOT.ROUNDS] = self.kept
+        s[SLOT.TYPICAL] = fit.spread / NORMAL_CONSISTENCY
+        s[SLOT.TELLING] = np.count_nonzero(telling(target))
         if np.all(target == target[0]):  # no scale in sight
-            s[TYPICAL] = s[TELLING] = 0.0
-        s[COMMON] = s[VOTES] = 0.0
+            s[SLOT.TYPICAL] = s[SLOT.TELLING] = 0.0
+        s[SLOT.COMMON] = s[SLOT.VOTES] = 0.0
         for value in self._rows[: self.kept, self.dim]:
-            s[COMMON], s[VOTES] = vote(value, s[COMMON], s[VOTES])
-        s[INSIDE] = fit.inside
-        s[ENERGY] = fit.energy
-        s[FLOOR] = RELATIVE_FLOOR * s[TYPICAL]
-        s[ROOM] = max(1.0, float(np.max(np.diag(fit.inverse))))
+            s[SLOT.COMMON], s[SLOT.VOTES] = vote(value, s[SLOT.COMMON], s[SLOT.VOTES])
+        s[SLOT.INSIDE] = fit.inside
+        s[SLOT.ENERGY] = fit.energy
+        s[SLOT.FLOOR] = RELATIVE_FLOOR * s[SLOT.TYPICAL]
+        s[SLOT.ROOM] = max(1.0, float(np.max(np.diag(fit.inverse))))
         self.G[:] = 0.0
-        cut = bounded(target) if math.isfinite(s[CLIP]) else target
+        cut = bounded(target) if math.isfinite(s[SLOT.CLIP]) else target
         group = np.arange(self.seen) % GROUPS
         np.add.at(self.G, group, Z / nu[:, None])
-        s[RESPONSES : RESPONSES + GROUPS] = np.bincount(group, weights=cut / nu, minlength=GROUPS)
+        s[SLOT.RESPONSES : SLOT.RESPONSES + GROUPS] = np.bincount(
+            group, weights=cut / nu, minlength=GROUPS
+        )
 
     @property
     def coefficients(self) -> tuple[FloatArray, float]:
@@ -256,7 +239,7 @@ class Stream:
     def spread(self) -> float:
         """The scale of the noise, in the unit of y."""
         self.refresh()
-        return float(NORMAL_CONSISTENCY * self.s[TYPICAL])
+        return float(NORMAL_CONSISTENCY * self.s[SLOT.TYPICAL])
 
     def shift(self) -> Shift:
         """What the clip took from the intercept under skewed noise: the mean of the middle half of
@@ -264,9 +247,9 @@ class Stream:
         """
         self.refresh()
         weight = self.G[:, self.dim] if self.size > self.dim else np.zeros(GROUPS)
-        if not np.isfinite(self.s[CLIP]) or self.seen < self.warm or np.any(weight <= 0.0):
+        if not np.isfinite(self.s[SLOT.CLIP]) or self.seen < self.warm or np.any(weight <= 0.0):
             return NO_SHIFT
-        means = np.sort((self.s[RESPONSES : RESPONSES + GROUPS] - self.G @ self.theta) / weight)
+        means = np.sort((self.s[SLOT.RESPONSES :] - self.G @ self.theta) / weight)
         if max(np.sum(means > 0.0), np.sum(means < 0.0)) < AGREE:
             return NO_SHIFT
         middle = float(np.mean(means[QUARTER:-QUARTER]))
@@ -282,11 +265,25 @@ class Stream:
         width = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", Z, self.inverse, Z), 0.0))
         if self.seen <= self.size:
             return np.full(X.shape[0], math.inf)
-        factor = ONE_PASS * math.sqrt(self.s[ENERGY]) / max(float(self.s[INSIDE]), LEAST_INSIDE)
+        factor = (
+            ONE_PASS
+            * math.sqrt(self.s[SLOT.ENERGY])
+            / max(float(self.s[SLOT.INSIDE]), LEAST_INSIDE)
+        )
         return np.asarray(factor * width)
 
 
-def _refusal(code: int, X: FloatArray, y: FloatArray, nu: FloatArray) -> ValueError:
+def _first_unsquarable(y: FloatArray, nu: FloatArray) -> int:
+    """OVERFLOW at the first response that least squares cannot take, as in :func:`learn_row`."""
+    size = np.abs(y / nu) if nu.shape[0] else np.abs(y)
+    bad = np.flatnonzero(size > LARGEST_X)
+    return PROBLEMS * int(bad[0]) + OVERFLOW if bad.size else OK
+
+
+def _refusal(
+    code: int, X: FloatArray, y: FloatArray, nu: FloatArray, *, learned: bool = True
+) -> ValueError:
+    """The error for a bad row; ``learned``: whether those before one that overflows were."""
     row, problem = divmod(code, PROBLEMS)
     if problem == BAD_X:
         column = int(np.flatnonzero(~(np.abs(X[row]) <= LARGEST_X))[0])
@@ -300,9 +297,10 @@ def _refusal(code: int, X: FloatArray, y: FloatArray, nu: FloatArray) -> ValueEr
             "Nothing was learned."
         )
     if problem == OVERFLOW:
+        before = f"The {row} rows before it were" if learned and row else "Nothing was"
         return ValueError(
-            f"y[{row}] = {y[row]!r} would take the estimate out of the floating-point range; rows "
-            "before it were learned. Change the unit of y."
+            f"y[{row}] = {y[row]!r} would take the estimate out of the floating-point range. "
+            f"{before} learned; change the unit of y."
         )
     return ValueError(
         f"sample_scale[{row}] must be a number above 0; got {nu[row]}. Nothing was learned."

@@ -4,7 +4,7 @@ P = Q + A'PA - A'PB(R + B'PB)^-1 B'PA is the limit of the doubling recursion of 
 Wang (2004): with S = I + G H, A <- A S^-1 A, G <- G + A S^-1 G A', H <- H + A'H S^-1 A from
 G = B R^-1 B' and H = Q, H tends to P quadratically, in 5 to 15 steps of O(m³).
 
-All matrices of a problem lie in one stack ``W`` (SLOTS, m, m), m = max(n, d), filled up with zeros
+All matrices of a problem lie in one stack ``W``, (slots, m, m), m = max(n, d), filled up with zeros
 (R with ones on its diagonal), and a kernel names them by slot: nothing is allocated and nothing is
 a view. ``room`` (m, 3 m) is where equations are solved.
 """
@@ -12,28 +12,35 @@ a view. ``room`` (m, 3 m) is where equations are solved.
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import numbered
 
 __all__ = ["cholesky", "eliminate", "lyapunov", "optimal_gain", "riccati", "trace"]
 
-# --- slots of the stack
-A: Final = 0
-B: Final = 1
-Q: Final = 2
-R: Final = 3
-VALUE: Final = 4  # P of the Riccati equation
-GAIN: Final = 5  # K = -(R + B'PB)^-1 B'PA, d rows of it used
-CLOSED: Final = 6  # A + B K
-COVARIANCE: Final = 7  # of the state under K, by the Lyapunov equation
-_A: Final = 8  # the recursion's own A, G, H
-_G: Final = 9
-_H: Final = 10
-_X: Final = 11
-_Y: Final = 12
-SLOTS: Final = 13
+
+class Stack(NamedTuple):
+    """Slots of the stack."""
+
+    A: int
+    B: int
+    Q: int
+    R: int
+    VALUE: int  # P of the Riccati equation
+    GAIN: int  # K = -(R + B'PB)^-1 B'PA, d rows of it used
+    CLOSED: int  # A + B K
+    COVARIANCE: int  # of the state under K, by the Lyapunov equation
+    RECURSION_A: int
+    RECURSION_G: int
+    RECURSION_H: int
+    ROOM_X: int
+    ROOM_Y: int
+
+
+STACK: Final = numbered(Stack)
+A, B, Q, R, VALUE, GAIN, CLOSED, COVARIANCE, _A, _G, _H, _X, _Y = STACK
 
 DOUBLINGS: Final = 50  # 2^50 steps of value iteration; the recursion stops long before
 CONVERGED: Final = 1e-14  # relative change of H at which it has

@@ -9,46 +9,77 @@ row ROOT, so that one pass over P both brings it up to date and multiplies it by
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.huber import score
 from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import numbered
 from heavytail.kernels.scale import NORMAL_CONSISTENCY, follow_typical, stands_out, vote
 
 __all__ = ["GROUPS", "admit_rows", "learn_plain", "learn_rows", "length", "stride_of"]
 
-# Slots of S.
-ROUNDS: Final = 0  # rows learned
-DIM: Final = 1  # features a row
-SIZE: Final = 2  # coordinates: the features, and the constant where there is one
-CLIP: Final = 3
-TYPICAL: Final = 4  # running median of |residual| / nu
-FOLLOW: Final = 5  # 1: the scale is learned, 0: it was given
-INSIDE: Final = 6  # running share of rows that are not clipped
-ENERGY: Final = 7  # running mean of psi², in the unit of y²
-FORGET: Final = 8
-WINDOW: Final = 9  # rows remembered, 1 / (1 - forget); infinity without forgetting
-ROOM: Final = 10  # largest diagonal entry of P to which forgetting may let it grow
-FLOOR: Final = 11  # of TYPICAL
-FADE: Final = 12  # forget^GROUPS: of a group's sums, each time it takes a row
-COMMON: Final = 13  # the value that more than half of y are, if any is ...
-VOTES: Final = 14  # ... and by how many votes it leads
-TELLING: Final = 15  # rows learned of another value: those that the scale is of
-RESPONSES: Final = 16  # the groups' sums of y / nu² begin here
-GROUPS: Final = 16  # means of residuals whose median corrects the intercept
-SLOTS: Final = 32  # from RESPONSES on GROUPS of them, and the rows behind begin on a cache line
 
-# Rows behind the slots.
-THETA: Final = 0
-FEATURE: Final = 1  # x of the last row, centred and scaled, with the constant
-DIRECTION: Final = 2  # u = P_true x of the last row, before its update
-ROOT: Final = 3  # r: P_true = P - r r'
-CENTRE: Final = 4  # of each feature
-PER_UNIT: Final = 5  # 1 / width of a feature
-SUMS: Final = 6  # the groups' sums of x / nu² begin here
+class Slots(NamedTuple):
+    """Slots of S."""
+
+    ROUNDS: int  # rows learned
+    DIM: int  # features per row
+    SIZE: int  # coordinates: the features, and the constant where there is one
+    CLIP: int
+    TYPICAL: int  # running median of |residual| / nu
+    FOLLOW: int  # 1 if the scale is learned, 0 if it is a constant
+    INSIDE: int  # running share of rows that are not clipped
+    ENERGY: int  # running mean of psi², in the unit of y²
+    FORGET: int
+    WINDOW: int  # rows remembered, 1 / (1 - forget); infinity without forgetting
+    ROOM: int  # largest diagonal entry of P to which forgetting may let it grow
+    FLOOR: int  # of TYPICAL
+    FADE: int  # forget^GROUPS: of a group's sums, each time it takes a row
+    COMMON: int  # the value that more than half of y are, if any is ...
+    VOTES: int  # ... and by how many votes it leads
+    TELLING: int  # rows learned of another value: those that the scale is of
+    RESPONSES: int  # the groups' sums of y / nu² begin here
+
+
+class Rows(NamedTuple):
+    """Rows behind the slots."""
+
+    THETA: int
+    FEATURE: int  # x of the last row, centred and scaled, with the constant
+    DIRECTION: int  # u = P_true x of the last row, before its update
+    ROOT: int  # r: P_true = P - r r'
+    CENTRE: int  # of each feature
+    PER_UNIT: int  # 1 / width of a feature
+    SUMS: int  # the groups' sums of x / nu² begin here
+
+
+SLOT: Final = numbered(Slots)
+ROW: Final = numbered(Rows)
+(
+    ROUNDS,
+    DIM,
+    SIZE,
+    CLIP,
+    TYPICAL,
+    FOLLOW,
+    INSIDE,
+    ENERGY,
+    FORGET,
+    WINDOW,
+    ROOM,
+    FLOOR,
+    FADE,
+    COMMON,
+    VOTES,
+    TELLING,
+    RESPONSES,
+) = SLOT
+THETA, FEATURE, DIRECTION, ROOT, CENTRE, PER_UNIT, SUMS = ROW
+GROUPS: Final = 16  # means of residuals whose median corrects the intercept
+SLOTS: Final = RESPONSES + GROUPS  # 32: the rows behind begin on a cache line
 INVERSE: Final = SUMS + GROUPS  # P begins here, ``stride`` rows
 
 # What a batch is answered: OK, MISFIT, or PROBLEMS * row + problem of the first bad row.

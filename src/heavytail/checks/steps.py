@@ -1,0 +1,76 @@
+"""What the batteries of identifiers and controllers share: an easy system, refusals, files."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heavytail._load import load
+from heavytail._storage import Stored
+from heavytail._typing import FloatArray
+from heavytail.checks.battery import CheckFailed, require
+
+__all__ = ["STEPS", "Step", "easy_system", "refused", "refuses_bad_steps", "same_file", "snapshot"]
+
+STEPS = 60
+Step = tuple[FloatArray, FloatArray, FloatArray]  # x, u, x_next
+
+
+def easy_system(n: int, d: int, gain: float = 0.0) -> tuple[FloatArray, FloatArray]:
+    """A and B of a system that every input u = K x with ‖K‖ <= ``gain`` leaves stable."""
+    A = 0.5 * np.eye(n) + 0.1 * np.eye(n, k=1)
+    B = np.ones((n, d)) + np.eye(n, d)
+    return A, 0.3 / (1.0 + gain) * B / np.linalg.norm(B)
+
+
+def snapshot(subject: Stored) -> dict[str, bytes]:
+    """Every bit that it remembers."""
+    return {key: array.tobytes() for key, array in subject.saved_arrays().items()}
+
+
+def refused(subject: Stored, call: Callable[[], Any], what: str) -> None:
+    """``call`` must raise ValueError or TypeError and leave every bit of the state as it was."""
+    before = snapshot(subject)
+    try:
+        call()
+    except (ValueError, TypeError) as error:
+        require(len(str(error)) > 20, f"refuses {what} without saying why: {error!r}")
+    except Exception as error:
+        raise CheckFailed(f"answers {what} with {type(error).__name__}: {error}") from None
+    else:
+        raise CheckFailed(f"accepts {what}")
+    require(snapshot(subject) == before, f"refuses {what} but has changed its state")
+
+
+def refuses_bad_steps(subject: Any, n: int, d: int) -> None:
+    """NaN, infinity, wrong lengths, text and objects, in x, u and x_next, change nothing."""
+    good = np.zeros(n), np.zeros(d), np.zeros(n)
+    for place, name in enumerate(("x", "u", "x_next")):
+        size = len(good[place])
+        bad: dict[str, Any] = {
+            "with a NaN": np.full(size, np.nan),
+            "with an infinity": np.full(size, -np.inf),
+            "of the wrong length": np.zeros(size + 1),
+            "of the wrong shape": np.zeros((1, size)),
+            "of text": ["a"] * size,
+            "of objects": [None] * size,
+            "of complex numbers": np.ones(size, dtype=complex),
+        }
+        for what, value in bad.items():
+            step = (*good[:place], value, *good[place + 1 :])
+            refused(subject, lambda step=step: subject.update(*step), f"{name} {what}")  # type: ignore[misc]
+    steps = subject.steps
+    subject.update(*good)
+    require(subject.steps == steps + 1, "does not learn after a refused call")
+
+
+def same_file(subject: Stored) -> Any:
+    """What comes back from a file that ``subject`` was saved in."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "saved.npz"
+        subject.save(path)
+        return load(path, kinds=(type(subject),))

@@ -1,0 +1,146 @@
+"""The regressions against plain NumPy versions written from the formulas."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from tests.naive import estimators as naive
+
+import heavytail as ht
+
+pytest.importorskip("sklearn", reason="needs the extra: pip install 'heavytail[learn]'")
+
+LENGTHS = (4, 20, 51, 400)
+
+
+def table(d, noise, seed=0, n=LENGTHS[-1]):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * np.geomspace(0.5, 3.0, d) + 2.0
+    draws = {
+        "t": lambda: rng.standard_t(1.7, n),
+        "pareto": lambda: rng.pareto(1.5, n),
+        "purchases": lambda: np.where(rng.random(n) < 0.2, 20.0 * rng.exponential(size=n), 0.0),
+    }
+    slopes = np.zeros(d) if noise == "purchases" else np.arange(1.0, d + 1.0)
+    return X, X @ slopes + draws[noise](), rng.uniform(0.3, 3.0, n)
+
+
+def compare(model, twin, X, y, nu, *, rtol=1e-6):
+    model.fit(X, y, nu)
+    twin.fit(X, y, nu)
+    shift = twin.shift()[0]
+    size = 1.0 + np.abs(twin.coef).max()
+    np.testing.assert_allclose(model.coef_, twin.coef, rtol=rtol, atol=rtol * size)
+    assert model.intercept_ == pytest.approx(twin.constant + shift, rel=rtol, abs=rtol * size)
+    assert model.scale_ == pytest.approx(twin.spread, rel=10 * rtol)
+    points = X[:: max(1, len(X) // 7)] * 1.5
+    pairs = zip(model.predict(points, return_interval=True), twin.predict(points), strict=True)
+    for ours, theirs in pairs:
+        np.testing.assert_allclose(ours, theirs, rtol=10 * rtol, atol=10 * rtol * size)
+    return shift
+
+
+KNOBS = {
+    "as they come": {},
+    "all": {
+        "clip": 0.6,
+        "ridge": 2.0,
+        "standardize": True,
+        "level": 0.7,
+    },
+    "forgetting": {"forget": 0.96},
+    "no intercept": {"fit_intercept": False, "clip": 2.0},
+    "a scale": {"scale": 2.5},
+    "little inside": {"clip": 0.1},
+}
+
+
+@pytest.mark.parametrize("d", [1, 5])
+@pytest.mark.parametrize("noise", ["t", "pareto", "purchases"])
+@pytest.mark.parametrize("knobs", KNOBS)
+def test_one_pass_huber_is_its_formula_over_rows(d, noise, knobs):
+    X, y, _ = table(d, noise)
+    for n in LENGTHS:
+        options = KNOBS[knobs]
+        compare(ht.OnePassHuberRegressor(**options), naive.OnePass(**options), X[:n], y[:n], None)
+
+
+@pytest.mark.parametrize("d", [2, 11])
+def test_row_scales_enter_as_the_formula_says(d):
+    X, y, nu = table(d, "pareto", seed=1)
+    for options in ({}, {"forget": 0.97, "clip": 0.8}):
+        for n in LENGTHS:
+            model, twin = ht.OnePassHuberRegressor(**options), naive.OnePass(**options)
+            compare(model, twin, X[:n], y[:n], nu[:n])
+
+
+def test_the_intercept_is_corrected_under_skewed_noise_alone():
+    X, y, _ = table(2, "pareto", seed=2)
+    assert compare(ht.OnePassHuberRegressor(), naive.OnePass(), X, y, None) > 0.0
+    assert compare(ht.OnePassHuberRegressor(), naive.OnePass(), X, -y, None) < 0.0
+    X, y, _ = table(2, "t", seed=2)
+    assert compare(ht.OnePassHuberRegressor(), naive.OnePass(), X, y, None) == 0.0
+
+
+def test_a_direction_that_is_no_longer_seen_is_not_forgotten_past_its_start():
+    X, y, _ = table(2, "t", seed=3)
+    X[60:, 0] = X[:60, 0].mean()
+    options = {"forget": 0.8}
+    compare(ht.OnePassHuberRegressor(**options), naive.OnePass(**options), X, y, None, rtol=1e-5)
+
+
+def test_a_start_in_which_nothing_happened_is_left_as_the_formula_says():
+    X, y, _ = table(2, "t", seed=4)
+    y[:70] = 0.0
+    compare(ht.OnePassHuberRegressor(), naive.OnePass(), X, y, None)
+
+
+@pytest.mark.parametrize("d", [1, 6])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"ridge": 3.0, "standardize": True, "level": 0.6},
+        {"forget": 0.9, "fit_intercept": False},
+    ],
+    ids=str,
+)
+def test_online_ridge_is_its_formula_over_rows(d, options):
+    X, y, nu = table(d, "t", seed=5)
+    for n in LENGTHS:
+        compare(ht.OnlineRidge(**options), naive.Ridge(**options), X[:n], y[:n], None)
+        compare(ht.OnlineRidge(**options), naive.Ridge(**options), X[:n], y[:n], nu[:n])
+
+
+@pytest.mark.parametrize("d", [1, 6])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"order": 1.3, "ridge": 4.0, "level": 0.6}, {"scale": 0.8, "fit_intercept": False}],
+    ids=str,
+)
+def test_adaptive_huber_is_its_formula(d, options):
+    X, y, nu = table(d, "pareto", seed=6)
+    for n in LENGTHS[1:]:
+        for scales in (None, nu[:n]):
+            model, twin = ht.AdaptiveHuberRegressor(**options), naive.Adaptive(**options)
+            compare(model, twin, X[:n], y[:n], scales, rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e12, -1e300])
+def test_a_response_far_out_counts_as_the_formula_says(size):
+    X, y, _ = table(2, "t", seed=7)
+    for at in (3, 200):
+        wild = y.copy()
+        wild[at] = size
+        compare(ht.OnePassHuberRegressor(), naive.OnePass(), X, wild, None)
+        compare(ht.AdaptiveHuberRegressor(), naive.Adaptive(), X, wild, None, rtol=1e-5)
+
+
+def test_the_threshold_of_adaptive_huber_grows_with_the_rows():
+    X, y, _ = table(1, "pareto", seed=8)
+    for n in (30, 400):
+        model = ht.AdaptiveHuberRegressor(order=1.5).fit(X[:n], y[:n])
+        want = model.scale_ * (n / (2 + math.log(n))) ** (1 / 1.5)
+        assert model.model_.tau(model.scale_) == pytest.approx(want)
