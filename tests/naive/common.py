@@ -148,8 +148,9 @@ def near(mine: Any, yours: Any, what: str, rtol: float = 1e-9) -> None:
     a, b = np.asarray(mine, dtype=float), np.asarray(yours, dtype=float)
     assert a.shape == b.shape, what
     if not np.array_equal(a, b):
-        size = max(float(np.max(np.abs(b))), 1e-300)
-        assert np.max(np.abs(a - b)) <= rtol * size, f"{what}: {mine} is not {yours}"
+        size = float(np.max(np.abs(b)))
+        close = math.isfinite(size) and np.max(np.abs(a - b)) <= rtol * size
+        assert close, f"{what}: {mine} is not {yours}"
 
 
 def together(

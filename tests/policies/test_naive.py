@@ -196,9 +196,16 @@ def test_rewards_of_zero_say_nothing_of_the_scale_while_they_lead(auto):
 
 def test_a_majority_of_zeros_that_ends_is_forgotten():
     rng = np.random.default_rng(4)
-    rewards = np.concatenate([np.zeros(1_005), rng.normal(0.0, 1.0, 980), [0.0, 1.0] * 20])
+    rewards = np.concatenate([np.zeros(1_005), rng.normal(0.0, 1.0, 985), np.zeros(5)])
     policy, twin = practice(1, 2.0, 1.0)
     learn_alone(policy, twin, rewards, every=3)
+
+
+def test_sixteen_zeros_in_the_lead_are_a_majority():
+    rng = np.random.default_rng(7)
+    rewards = np.concatenate([rng.normal(0.0, 1.0, 30), np.zeros(30)])
+    policy, twin = practice(1, 2.0, 1.0)
+    learn_alone(policy, twin, rewards)
 
 
 def test_sigma_keeps_above_what_the_inverse_can_resolve():
@@ -235,7 +242,7 @@ def test_oful_is_ridge_regression_with_its_radius(p, d):
     [
         {"noise_scale": 0.0},
         {"noise_scale": 2.5},
-        {"horizon": 100},
+        {"horizon": 250},
         {"horizon": 100, "delta": 0.3},
         {"theta_bound": 3.0, "ridge": 0.4},
         {"ridge": 5.0, "radius_scale": 0.2},

@@ -83,9 +83,10 @@ def test_the_length_of_an_epoch_is_its_formula(name, p, delta, horizon):
     near(policy.radius, twin.radius, "radius")
 
 
-def test_a_whole_power_of_the_horizon_is_not_rounded_up():
-    policy, twin = pair("MoM", 1, 2.0, horizon=10_000, groups=1)
-    assert policy.repeats == twin.repeats == 100
+@pytest.mark.parametrize(("p", "horizon", "whole"), [(2.0, 10_000, 100), (1.4, 2_048, 128)])
+def test_a_whole_power_of_the_horizon_is_not_rounded_up(p, horizon, whole):
+    policy, twin = pair("MoM", 1, p, horizon=horizon, groups=1)
+    assert policy.repeats == twin.repeats == whole
 
 
 @pytest.mark.xfail(reason="below a horizon of e² there is one stage, and one stage is no wrapper")
