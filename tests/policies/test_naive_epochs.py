@@ -130,6 +130,7 @@ def test_bmm_predicts_by_whole_epochs():
         {"radius_scale": 0.3, "ridge": 0.5},
         {"radius_scale": 0.2, "copies": 2},
         {"radius_scale": 0.1, "horizon": 2_000},
+        {"radius_scale": 0.1, "horizon": 100},
         {"radius_scale": 0.1, "theta_bound": 3.0, "horizon": 100_000},
     ],
     ids=str,
