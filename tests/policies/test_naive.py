@@ -73,15 +73,6 @@ def test_hvt_ucb_in_theory_takes_every_knob(knobs):
     together(policy, twin, game(d, ROUNDS, length=length, noise=0.5, scales=True), HVT)
 
 
-def test_hvt_ucb_in_theory_learns_nothing_of_theta_from_no_features():
-    policy, twin = theory(2, 1.4, radius_scale=0.01)
-    for x, reward in [([1.0, 0.0], 2.0), ([0.0, 0.0], 5.0), ([0.3, 0.4], -1.0)]:
-        policy.update(x, reward)
-        twin.learn(np.array(x), reward)
-        for name in HVT:
-            near(getattr(policy, name), getattr(twin, name), name)
-
-
 # --- Hvt-UCB, practice
 
 
@@ -156,6 +147,20 @@ def learn_alone(policy, twin, rewards, x=(1.0,), every=1):
             near(policy.sigma, twin.sigma, f"round {t}: sigma")
     near(policy.radius, twin.radius, "radius")
     same_diagnostics(policy, twin)
+
+
+@pytest.mark.parametrize("kind", ["theory", "practice", "sought"])
+def test_hvt_ucb_learns_nothing_of_theta_from_no_features(kind):
+    if kind == "theory":
+        policy, twin = theory(2, 1.4, radius_scale=0.01)
+    else:
+        build = practice if kind == "practice" else sought
+        policy, twin = build(2, intercept=False)
+    for x, reward in [([1.0, 0.0], 2.0), ([0.0, 0.0], 5.0), ([0.3, 0.4], -1.0)]:
+        policy.update(x, reward)
+        twin.learn(np.array(x), reward)
+        for name in HVT:
+            near(getattr(policy, name), getattr(twin, name), name)
 
 
 def test_the_typical_size_takes_steps_that_shrink_to_the_slowest():
