@@ -41,24 +41,24 @@ def free_minimiser(
     until it no longer passes far beyond the lowest point along it.
     """
 
-    def gradient(theta: Array) -> Array:
-        return ridge * theta - a.T @ score(b - a @ theta, tau)[0]
+    def slope(theta: Array) -> tuple[Array, Array]:
+        psi, weight = score(b - a @ theta, tau)
+        return ridge * theta - a.T @ psi, weight
 
-    theta, best, least = start, start, math.inf
+    theta, (g, weight) = start, slope(start)
+    rounding = 1e-15 * (np.abs(a.T) @ np.minimum(np.abs(b), tau)).sum()
     for _ in range(200):
-        g = gradient(theta)
-        length = float(np.linalg.norm(g))
-        if length < least:
-            best, least = theta, length
-        elif length <= 1e-9 * (np.abs(a).sum() + 1.0):
-            break  # as near as rounding lets it come
-        weight = score(b - a @ theta, tau)[1]
+        if g @ g <= rounding**2:
+            break
         step = -np.linalg.solve(ridge * np.eye(len(theta)) + (a.T * weight) @ a, g)
-        share = 1.0
-        while share > 1e-12 and gradient(theta + share * step) @ step > 0.5 * abs(g @ step):
+        share, (ahead, weight) = 1.0, slope(theta + step)
+        while share > 1e-6 and ahead @ step > 0.5 * abs(g @ step):
             share *= 0.5
-        theta = theta + share * step
-    return best
+            ahead, weight = slope(theta + share * step)
+        if share == 1.0 and ahead @ ahead >= g @ g <= 1e-20 * (1.0 + a.size) ** 2:
+            break  # as near as rounding lets it come
+        theta, g = theta + share * step, ahead
+    return theta
 
 
 def minimiser(
@@ -69,8 +69,12 @@ def minimiser(
     if np.linalg.norm(free) <= bound:
         return free
 
+    near = start
+
     def at(mu: float) -> Array:
-        return free_minimiser(a, b, tau, ridge + mu, score, start)
+        nonlocal near
+        near = free_minimiser(a, b, tau, ridge + mu, score, near)
+        return near
 
     def excess(mu: float) -> float:
         return float(np.linalg.norm(at(mu))) - bound
@@ -78,7 +82,7 @@ def minimiser(
     high = ridge
     while excess(high) > 0.0:
         high *= 4.0
-    return at(brentq(excess, 0.0, high, xtol=1e-14 * high, rtol=1e-15))
+    return at(brentq(excess, 0.0, high, xtol=1e-14 * high, rtol=1e-14))
 
 
 class Optimist:

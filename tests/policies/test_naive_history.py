@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.naive import history as naive
 
 import heavytail as ht
 from heavytail._typing import FloatArray
-from tests.naive import history as naive
 
 ORDERS = (1.3, 1.6, 2.0)
 DIMS = (1, 2, 5)
-ROUNDS = 60
+ROUNDS = 50
 NU = 0.7
 CLOSE = 1e-9
 UNIT = 30.0  # of rewards, so that estimates divided by sigma's floors are of order one
@@ -78,6 +78,14 @@ def subsets(count: int, dim: int, offered: int) -> Any:
     return lambda rng, t: arms[rng.permutation(count)[:offered]]
 
 
+def each_with_a_problem(knobs: dict[str, Any]) -> list[tuple[str, float, int]]:
+    """Every set of knobs once, and every (order, dim) once, in one list of cases."""
+    problems = [(order, dim) for dim in DIMS for order in ORDERS]
+    names = list(knobs)
+    count = max(len(names), len(problems))
+    return [(names[i % len(names)], *problems[i % len(problems)]) for i in range(count)]
+
+
 # --- HEAVY-OFUL and AdaOFUL
 
 ADAPTIVE = {
@@ -110,9 +118,8 @@ def clipped(policy: Any) -> float:
 
 
 @pytest.mark.parametrize("solver", ["lazy", "newton"])
-@pytest.mark.parametrize("knobs", ADAPTIVE)
-@pytest.mark.parametrize(("order", "dim"), [(1.3, 2), (1.6, 5), (2.0, 1)])
-def test_heavy_oful_is_its_formulas(order: float, dim: int, knobs: str, solver: str) -> None:
+@pytest.mark.parametrize(("knobs", "order", "dim"), each_with_a_problem(ADAPTIVE))
+def test_heavy_oful_is_its_formulas(knobs: str, order: float, dim: int, solver: str) -> None:
     told = ADAPTIVE[knobs]
     policy, twin = adaptive_pair(ht.HeavyOFUL, naive.HeavyOFUL, dim, order, told, solver=solver)
     arms_of = changing(6, dim, told.get("arm_bound", 1.0))
@@ -120,13 +127,12 @@ def test_heavy_oful_is_its_formulas(order: float, dim: int, knobs: str, solver: 
     assert clipped(policy) == pytest.approx(twin.clipped)
     if told.get("threshold_scale", 1.0) < 0.1:
         assert twin.clipped > 0
-    if told.get("theta_bound", math.inf) < 1.0:
+    if told.get("theta_bound", math.inf) < 1.0 and dim > 1:
         assert twin.held > 0
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("dim", DIMS)
-def test_heavy_oful_is_its_formulas_at_every_order_and_dimension(order: float, dim: int) -> None:
+@pytest.mark.parametrize(("order", "dim"), [(1.3, 5), (1.6, 2), (2.0, 2)])
+def test_heavy_oful_holds_its_estimate_in_the_ball(order: float, dim: int) -> None:
     told = {"threshold_scale": 0.1, "radius_scale": 0.01, "theta_bound": 0.2, "ridge": 0.5}
     policy, twin = adaptive_pair(ht.HeavyOFUL, naive.HeavyOFUL, dim, order, told)
     play(policy, twin, changing(6, dim), scaled=True, seed=1, unit=UNIT)
@@ -163,9 +169,8 @@ def test_gradient_descent_stops_where_its_tolerance_says() -> None:
     assert errors[0] > errors[1] > errors[2] > 0.0
 
 
-@pytest.mark.parametrize("dim", DIMS)
-@pytest.mark.parametrize("knobs", ADAPTIVE)
-def test_ada_oful_is_its_formulas(dim: int, knobs: str) -> None:
+@pytest.mark.parametrize(("knobs", "_", "dim"), each_with_a_problem(ADAPTIVE))
+def test_ada_oful_is_its_formulas(knobs: str, _: float, dim: int) -> None:
     told = ADAPTIVE[knobs]
     policy, twin = adaptive_pair(ht.AdaOFUL, naive.AdaOFUL, dim, 2.0, told)
     play(policy, twin, changing(6, dim, told.get("arm_bound", 1.0)), scaled=True, unit=UNIT)
@@ -215,10 +220,8 @@ TOFU = {
 }
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("dim", DIMS)
-@pytest.mark.parametrize("knobs", TOFU)
-def test_tofu_is_its_formulas(order: float, dim: int, knobs: str) -> None:
+@pytest.mark.parametrize(("knobs", "order", "dim"), each_with_a_problem(TOFU))
+def test_tofu_is_its_formulas(knobs: str, order: float, dim: int) -> None:
     told = {"horizon": 90, **TOFU[knobs]}
     policy = ht.TOFU(dim, tail=ht.MomentBound(order=order, scale=NU), **told)
     twin = naive.TOFU(dim, order=order, scale=NU, **told)
@@ -247,10 +250,8 @@ def btc_pair(dim: int, order: float, knobs: dict[str, Any]) -> tuple[Any, Any]:
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")  # inf * 0 without rewards, compiler off
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("dim", DIMS)
-@pytest.mark.parametrize("knobs", BTC)
-def test_btc_is_its_formulas(order: float, dim: int, knobs: str) -> None:
+@pytest.mark.parametrize(("knobs", "order", "dim"), each_with_a_problem(BTC))
+def test_btc_is_its_formulas(knobs: str, order: float, dim: int) -> None:
     policy, twin = btc_pair(dim, order, BTC[knobs])
     fixed = pool(4, dim)(None, 0)
     own = BTC[knobs].get("arm_bound", 1.0) * fixed
@@ -270,9 +271,8 @@ SUP = {
 
 
 @pytest.mark.filterwarnings("ignore:BTC. round")
-@pytest.mark.parametrize(("order", "dim"), [(1.3, 2), (1.6, 1), (2.0, 5)])
-@pytest.mark.parametrize("knobs", SUP)
-def test_sup_btc_is_its_stages(order: float, dim: int, knobs: str) -> None:
+@pytest.mark.parametrize(("knobs", "order", "dim"), each_with_a_problem(SUP))
+def test_sup_btc_is_its_stages(knobs: str, order: float, dim: int) -> None:
     policy, twin = btc_pair(dim, order, {"sup": True, **SUP[knobs]})
     play(policy, twin, pool(6, dim), noise=0.3)
 
@@ -315,11 +315,9 @@ def near_a_pool(count: int, dim: int) -> Any:
     return lambda rng, t: arms + rng.uniform(-0.05, 0.05, (count, dim))
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("dim", DIMS)
-@pytest.mark.parametrize("knobs", HUBER)
+@pytest.mark.parametrize(("knobs", "order", "dim"), each_with_a_problem(HUBER))
 @pytest.mark.parametrize("shared", [False, True])
-def test_huber_bandit_is_its_formulas(order: float, dim: int, knobs: str, shared: bool) -> None:
+def test_huber_bandit_is_its_formulas(knobs: str, order: float, dim: int, shared: bool) -> None:
     policy, twin = huber_pair(dim, order, 4, shared=shared, **HUBER[knobs])
     offered = (pool(4, dim), near_a_pool(4, dim))[len(knobs) % 2]
     play(policy, twin, offered)
@@ -327,14 +325,11 @@ def test_huber_bandit_is_its_formulas(order: float, dim: int, knobs: str, shared
         np.testing.assert_allclose(fit, other, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("dim", [2, 5])
 @pytest.mark.parametrize(("arms", "offered"), [(5, 5), (5, 3), (5, 1), (3, 6)])
 @pytest.mark.parametrize("shared", [False, True])
-def test_huber_bandit_plays_any_part_of_the_pool(
-    dim: int, arms: int, offered: int, shared: bool
-) -> None:
-    policy, twin = huber_pair(dim, 1.6, arms, shared=shared)
-    play(policy, twin, subsets(max(arms, offered), dim, offered))
+def test_huber_bandit_plays_any_part_of_the_pool(arms: int, offered: int, shared: bool) -> None:
+    policy, twin = huber_pair(2, 1.6, arms, shared=shared)
+    play(policy, twin, subsets(max(arms, offered), 2, offered))
 
 
 def test_a_reserved_round_plays_its_own_arm_wherever_it_is_offered() -> None:
@@ -346,8 +341,6 @@ def test_a_reserved_round_plays_its_own_arm_wherever_it_is_offered() -> None:
         policy.update(arms[k], 0.1)
     for t in range(9, 33):
         k = twin.reserved.get(t)
-        policy_at = policy.clone()
-        policy_at.resume(policy.saved_arrays())
         for offered in ([3, 1, 0, 2], [2, 3], [1, 0], [0]):
             if k in offered:
                 assert offered[policy.select(arms[offered])] == k
