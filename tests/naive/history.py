@@ -171,7 +171,7 @@ class Adaptive(Optimist):
 
 
 class HeavyOFUL(Adaptive):
-    """Huang et al. 2023: c_0 = 1/sqrt(23 l), c_1 = (log 3T)^((1-eps)/(1+eps))/(48 l^(2/(1+eps)))."""
+    """Huang et al. 2023: c_0 = 1/sqrt(23 l), c_1 = (log 3T)^((2-p)/p) / (48 l^(2/p))."""
 
     score = staticmethod(huber)
 

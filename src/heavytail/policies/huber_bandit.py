@@ -272,9 +272,11 @@ class HuberBandit(HistoryPolicy):
     has its own features and all share theta*. An arm is known by its features: the k-th distinct
     vector played is arm k, which over a fixed pool is its index, and once K are known any other
     belongs to the nearest. So a round reserved for arm k plays it where it is offered and the
-    nearest offered arm where it is not; while fewer than k are known, the first unknown one. The paper's setting is this one with the context laid into the arm's
-    own block of coordinates. Its tau is written with the moment in power form, nu^p, where the unit
-    asks for the root, nu, used here. A reserved reward counts for both fits of its arm.
+    nearest offered arm where it is not; while arm k is not known, the first unknown one. With
+    ``shared`` arms have no names, and reserved rounds take the offered ones in turn. The paper's
+    setting is this one with the context laid into the arm's own block of coordinates. Its tau is
+    written with the moment in power form, nu^p, where the unit asks for the root, nu, used here. A
+    reserved reward counts for both fits of its arm.
     """
 
     name = "Huber-Bandit"
