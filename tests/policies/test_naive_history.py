@@ -267,6 +267,8 @@ SUP = {
     "middle": {"radius_scale": 0.08, "threshold_scale": 0.5},
     "short": {"horizon": 20, "radius_scale": 0.02},
     "exploiting": {"horizon": 18, "radius_scale": 0.01},
+    "one reward is enough": {"ridge": 0.01, "radius_scale": 0.004},  # stage 1 ends below 1/sqrt(T)
+    "finest": {"radius_scale": 0.008},  # 2^-4 < widths of stage 4 < 1/sqrt(T)
     "long": {"horizon": 3000, "radius_scale": 0.01, "theta_bound": 0.4, "ridge": 0.5},
 }
 
@@ -289,7 +291,9 @@ def test_the_stages_of_sup_btc_end_in_every_way() -> None:
     ways: set[str] = set()
     for knobs in SUP.values():
         policy, twin = btc_pair(2, 1.6, {"sup": True, **knobs})
-        play(policy, twin, pool(6, 2), noise=0.3, seed=1)
+        arms = pool(6, 2)(None, 0)
+        twice = np.concatenate([arms, arms])  # ties go to the first
+        play(policy, twin, lambda rng, t, arms=twice: arms, noise=0.3, seed=1)
         ways |= set(twin.ways)
     assert ways >= {"exploit", "explore 1", "explore 2", "explore 3", "out of stages"}
 
