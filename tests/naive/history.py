@@ -137,6 +137,7 @@ class Adaptive(Optimist):
         self.theta, self.V = np.zeros(dim), self.ridge * np.eye(dim)
         self.rows: list[tuple[Array, float, float]] = []  # x/sigma, y/sigma, tau
         self.clipped = self.held = 0  # rounds clipped, rounds that end on the sphere
+        self.turned = 0  # times a row came inside its threshold or left it
         self.ruled: list[int] = []  # which of the four terms sigma_t was
         self.sigma = self.tau = 0.0
         self.radius = radius_scale * math.sqrt(self.ridge) * self.B
@@ -165,7 +166,9 @@ class Adaptive(Optimist):
         self.V = self.V + np.outer(x, x) / self.sigma**2
         self.rows.append((x / self.sigma, reward / self.sigma, self.tau))
         a, b, tau = (np.array(column) for column in zip(*self.rows, strict=True))
+        before = np.abs(b - a @ self.theta) > tau
         self.theta = minimiser(a, b, tau, self.ridge, self.ball, type(self).score, self.theta)
+        self.turned += int(np.sum(before != (np.abs(b - a @ self.theta) > tau)))
         self.held += bool(np.linalg.norm(self.theta) > (1.0 - 1e-9) * self.ball)
         self.radius = self.radius_scale * self.beta(t)
 

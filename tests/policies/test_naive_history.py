@@ -173,6 +173,26 @@ def test_heavy_oful_holds_its_estimate_in_the_ball(order: float, dim: int) -> No
     assert 0 < twin.clipped < ROUNDS
 
 
+@pytest.mark.parametrize("solver", ["lazy", "newton"])
+@pytest.mark.filterwarnings("ignore:HeavyOFUL. round")
+@pytest.mark.parametrize(
+    ("dim", "theta_bound", "threshold"),
+    [(1, math.inf, 0.1), (2, math.inf, 0.06), (2, 5.0, 0.1), (5, 12.0, 0.06)],
+)
+def test_heavy_oful_follows_rows_in_and_out_of_their_threshold(
+    dim: int, theta_bound: float, threshold: float, solver: str
+) -> None:
+    """A large theta* that is reached slowly: what is clipped at first is not later on.
+
+    sigma_t >= sqrt(23 l) n lets V grow by 1 + 1/(23 l) per round, so l is made as small as it can.
+    """
+    told = {"threshold_scale": threshold, "theta_bound": theta_bound, "ridge": 1.0}
+    told |= {"horizon": 1, "delta": 0.99, "sigma_min": 0.01, "radius_scale": 0.01}
+    policy, twin = adaptive_pair(ht.HeavyOFUL, naive.HeavyOFUL, dim, 1.6, told, solver=solver)
+    play(policy, twin, changing(6, dim), noise=0.2, unit=UNIT, rounds=90)
+    assert twin.turned >= 5
+
+
 @pytest.mark.parametrize("solver", ["gd", "lbfgs"])
 @pytest.mark.parametrize(("order", "dim"), [(1.3, 2), (1.6, 1), (2.0, 5)])
 @pytest.mark.parametrize("theta_bound", [0.02, math.inf])
@@ -255,6 +275,7 @@ def btc_pair(dim: int, order: float, knobs: dict[str, Any]) -> tuple[Any, Any]:
 def test_btc_is_its_formulas(knobs: str, order: float, dim: int) -> None:
     policy, twin = btc_pair(dim, order, BTC[knobs])
     fixed = pool(4, dim)(None, 0)
+    fixed[1] = np.concatenate([fixed[0, :1], -fixed[0, 1:]])  # the first coordinate is not the arm
     own = BTC[knobs].get("arm_bound", 1.0) * fixed
     fresh = changing(2, dim)
     play(policy, twin, lambda rng, t: np.concatenate([own, fresh(rng, t)]))
@@ -293,7 +314,7 @@ def test_the_stages_of_sup_btc_end_in_every_way() -> None:
         policy, twin = btc_pair(2, 1.6, {"sup": True, **knobs})
         arms = pool(6, 2)(None, 0)
         twice = np.concatenate([arms, arms])  # ties go to the first
-        play(policy, twin, lambda rng, t, arms=twice: arms, noise=0.3, seed=1)
+        play(policy, twin, lambda rng, t, arms=twice: arms, noise=0.3, seed=1, rounds=30)
         ways |= set(twin.ways)
     assert ways >= {"exploit", "explore 1", "explore 2", "explore 3", "out of stages"}
 
