@@ -176,20 +176,26 @@ def test_heavy_oful_holds_its_estimate_in_the_ball(order: float, dim: int) -> No
 @pytest.mark.parametrize("solver", ["lazy", "newton"])
 @pytest.mark.filterwarnings("ignore:HeavyOFUL. round")
 @pytest.mark.parametrize(
-    ("dim", "theta_bound", "threshold"),
-    [(1, math.inf, 0.1), (2, math.inf, 0.06), (2, 5.0, 0.1), (5, 12.0, 0.06)],
+    ("dim", "theta_bound", "threshold", "more"),
+    [
+        (1, math.inf, 0.1, {}),
+        (2, math.inf, 0.2, {"ridge": 100.0, "arm_bound": 10.0}),  # rows longer than 1
+        (2, 5.0, 0.1, {}),
+        (5, 12.0, 0.06, {}),
+    ],
 )
 def test_heavy_oful_follows_rows_in_and_out_of_their_threshold(
-    dim: int, theta_bound: float, threshold: float, solver: str
+    dim: int, theta_bound: float, threshold: float, more: dict[str, float], solver: str
 ) -> None:
     """A large theta* that is reached slowly: what is clipped at first is not later on.
 
     sigma_t >= sqrt(23 l) n lets V grow by 1 + 1/(23 l) per round, so l is made as small as it can.
     """
     told = {"threshold_scale": threshold, "theta_bound": theta_bound, "ridge": 1.0}
-    told |= {"horizon": 1, "delta": 0.99, "sigma_min": 0.01, "radius_scale": 0.01}
+    told |= {"horizon": 1, "delta": 0.99, "sigma_min": 0.01, "radius_scale": 0.01, **more}
     policy, twin = adaptive_pair(ht.HeavyOFUL, naive.HeavyOFUL, dim, 1.6, told, solver=solver)
-    play(policy, twin, changing(6, dim), noise=0.2, unit=UNIT, rounds=90)
+    arms_of = changing(6, dim, told.get("arm_bound", 1.0))
+    play(policy, twin, arms_of, noise=0.2, unit=UNIT, rounds=90)
     assert twin.turned >= 5
 
 
