@@ -127,6 +127,29 @@ def prediction(s: Vector, M: Matrix, part: int, arms: Matrix, i: int) -> float:
 
 
 @jit
+def reserved(s: Vector, M: Matrix, arms: Matrix, k: int) -> int:
+    """What to play in a round reserved for arm k: the offered arm nearest to it, itself where it
+    is there; while it is not known, the first offered arm that is not known either. O(n K d).
+
+    The offered arms in turn where all of them are known, or where one fit serves all.
+    """
+    count = arms.shape[0]
+    if s[MODELS] == 1.0:
+        return k % count
+    if k < int(s[KNOWN]):
+        best = 0
+        for i in range(1, count):
+            if distance(s, M, k, arms, i) < distance(s, M, k, arms, best):
+                best = i
+        return best
+    for i in range(count):
+        model = model_of(s, M, arms, i)
+        if model < 0 or distance(s, M, model, arms, i) > 0.0:
+            return i
+    return k % count
+
+
+@jit
 def select(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
     """The arm the round is reserved for; else the best by all rewards of those that the forced
     ones leave within h/2 of their best. O(n K d).
@@ -138,7 +161,7 @@ def select(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
         return NO_ARM
     forced = forced_arm(s, s[ROUNDS] + 1.0)
     if forced >= 0:
-        return forced % count
+        return reserved(s, M, arms, forced)
     leader = -math.inf
     for i in range(count):
         leader = max(leader, prediction(s, M, FORCED_FIT, arms, i))
@@ -253,9 +276,12 @@ class HuberBandit(HistoryPolicy):
     Note: the paper draws one context for all arms and gives each its own parameter; here every arm
     has its own features and all share theta*. An arm is known by its features: the k-th distinct
     vector played is arm k, which over a fixed pool is its index, and once K are known any other
-    belongs to the nearest. The paper's setting is this one with the context laid into the arm's
-    own block of coordinates. Its tau is written with the moment in power form, nu^p, where the unit
-    asks for the root, nu, used here. A reserved reward counts for both fits of its arm.
+    belongs to the nearest. So a round reserved for arm k plays it where it is offered and the
+    nearest offered arm where it is not; while arm k is not known, the first unknown one. With
+    ``shared`` arms have no names, and reserved rounds take the offered ones in turn. The paper's
+    setting is this one with the context laid into the arm's own block of coordinates. Its tau is
+    written with the moment in power form, nu^p, where the unit asks for the root, nu, used here. A
+    reserved reward counts for both fits of its arm.
     """
 
     name = "Huber-Bandit"
