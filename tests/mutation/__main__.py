@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 
 os.environ |= {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # half a second a process, and none is needed
 
 import argparse
 import importlib

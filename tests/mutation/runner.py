@@ -9,6 +9,7 @@ that a parametrisation calls) needs a child that imports the mutated file: 1 to 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import hashlib
 import importlib.machinery
@@ -33,13 +34,18 @@ from tests.mutation.mutants import Mutant
 
 SLOWEST = 20.0  # seconds of one test without the compiler, past which it is left out
 MEMORY = 8 << 30
-OPTIONS = "-q -p no:cacheprovider -p no:xdist -p no:cov"
-REWRITTEN = "ignore::pytest.PytestAssertRewriteWarning"  # pytest comes before its plugins here
+OPTIONS = ["-q", "-p", "no:cacheprovider", "-m", "not slow"]
 Items = dict[str, pytest.Item]
 
 
 def digest(path: Path) -> str:
     return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+
+
+def orphan_dies() -> None:
+    """Let this process end with the one that forked it (Linux): a stopped run leaves nothing."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def in_child(work: Callable[[], Any], seconds: float) -> tuple[str, Any]:
@@ -53,6 +59,7 @@ def in_child(work: Callable[[], Any], seconds: float) -> tuple[str, Any]:
     if pid == 0:
         try:
             os.setsid()
+            orphan_dies()
             resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             answer = ["done", work()]
@@ -88,6 +95,7 @@ def share(jobs: int, work: Callable[[int], Any]) -> None:
         pid = os.fork()
         if pid == 0:
             try:
+                orphan_dies()
                 work(k)
             except BaseException:
                 traceback.print_exc()
@@ -139,7 +147,7 @@ def with_items(root: Path, files: list[str], play: Callable[[Items], Any]) -> An
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, 1)
     os.dup2(sink, 2)
-    options = [*OPTIONS.split(), "-W", REWRITTEN, "-m", "not slow", f"--rootdir={root}"]
+    options = [*OPTIONS, f"--rootdir={root}"]
     options.append(f"--basetemp={root / 'build' / 'mutation' / f'tmp{os.getpid()}'}")
     pytest.main([*options, *files], plugins=[Loop()])
     return answer[0] if answer else None
@@ -153,9 +161,10 @@ def record(root: Path, package: str, file: str) -> Any:
     """
 
     def watch() -> coverage.Coverage:
-        return coverage.Coverage(
-            data_file=None, config_file=False, include=[f"{root}/src/{package}/*"]
-        )
+        places = [f"{root}/src/{package}/*"]
+        cov = coverage.Coverage(data_file=None, config_file=False, include=places)
+        cov.set_option("run:disable_warnings", ["no-data-collected"])
+        return cov
 
     def lines(cov: coverage.Coverage) -> dict[str, list[int]]:
         data, home = cov.get_data(), f"{root}/src/{package}/"
@@ -175,6 +184,7 @@ def record(root: Path, package: str, file: str) -> Any:
             status, answer = in_child(lambda item=item: measure(item), SLOWEST)
             tests[name] = answer if status == "done" else {"failed": status, "lines": {}}
         paths = {getattr(m, "__file__", None) or "" for m in list(sys.modules.values())}
+        paths = {p for p in paths if not p.startswith(f"{root}/tests/mutation/")}
         ours = [Path(p) for p in paths if p.startswith((f"{root}/src/", f"{root}/tests/"))]
         own = {str(p.relative_to(root)): digest(p) for p in [*ours, root / file] if p.exists()}
         return {"imported": lines(first), "files": own, "tests": tests}

@@ -78,11 +78,13 @@ class Target:
     def watching(self, mutant: Mutant, budget: float, killers: Counter[str]) -> list[str]:
         """The tests that run the mutant's line, those that killed before and quick ones first."""
         lines = self.runs[mutant.file]
-        if mutant.outer is None:  # a constant: whatever runs a function of the file
+        if mutant.outer is None:  # a constant: whatever runs a function of the file, and its tests
             at: Iterable[int] = [line for line in lines if lines[line]]
+            own = f"test_{Path(mutant.file).stem}.py::"
+            names = {name for name in self.seconds if own in name}
         else:
-            at = range(mutant.lines[0], mutant.lines[1] + 1)
-        names = {name for line in at for name in lines.get(line, ())}
+            at, names = range(mutant.lines[0], mutant.lines[1] + 1), set()
+        names |= {name for line in at for name in lines.get(line, ())}
         order = sorted(names, key=lambda n: (self.seconds[n] / (1 + killers[n]), n))
         chosen, total = [], 0.0
         for name in order:
