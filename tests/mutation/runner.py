@@ -34,7 +34,9 @@ from tests.mutation.mutants import Mutant
 
 SLOWEST = 20.0  # seconds of one test without the compiler, past which it is left out
 MEMORY = 8 << 30
-OPTIONS = ["-q", "-p", "no:cacheprovider", "-m", "not slow"]
+# No traceback is read, and to explain one is nine tenths of the cost of a failure.
+QUICK = ["--assert=plain", "--tb=no"]
+OPTIONS = ["-q", "-p", "no:cacheprovider", "-m", "not slow", *QUICK]
 Items = dict[str, pytest.Item]
 
 
@@ -218,6 +220,7 @@ class Hot:
                 if code.co_filename.startswith(home):
                     name = f"{code.co_filename}:{code.co_qualname}:{code.co_firstlineno}"
                     self.functions.setdefault(name, []).append(thing)
+        gc.freeze()  # a child's collector would touch, and so copy, every page
 
     def change(self, mutant: Mutant, path: Path) -> None:
         """Give the functions that the mutant changes their new code."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import partial
@@ -20,10 +21,14 @@ MARKS = {"killed": ".", "survived": "S", "timeout": "T", "uncovered": "U"}
 class Target:
     """A part of the package with the tests that watch it."""
 
-    def __init__(self, root: Path, package: str, name: str, sources: Any, tests: Any) -> None:
+    def __init__(
+        self, root: Path, package: str, name: str, sources: Any, tests: Any, without: Any = ()
+    ) -> None:
         self.root, self.package, self.name = root, package, name
         self.home = root / "src" / package
         files = {path: None for glob in sources for path in sorted(self.home.glob(glob))}
+        for glob in without:
+            files = {path: None for path in files if path not in set(self.home.glob(glob))}
         self.sources = [str(path.relative_to(self.home)) for path in files]
         found = {
             path: None
@@ -34,6 +39,10 @@ class Target:
         self.tests = [str(path.relative_to(root)) for path in found]
         if not self.sources or not self.tests:
             raise SystemExit(f"target {name!r}: no files for {sources} or no tests for {tests}.")
+        for place, globs in ((self.home, sources), (root, tests)):
+            for glob in globs:
+                if not any(place.glob(glob)):
+                    print(f"target {name!r}: {glob} matches nothing")
         self.digests = {file: runner.digest(self.home / file) for file in self.sources}
 
     def mutants(self) -> list[Mutant]:
@@ -106,6 +115,7 @@ class Worker:
         self.target, self.mutants, self.seconds, self.out = target, mutants, seconds, out
         self.killers: dict[str, Counter[str]] = defaultdict(Counter)
         self.terminal = os.dup(2)
+        self.spent = 0.0
 
     def work(self) -> str:
         hot = [m for m in self.mutants if m.outer is not None]
@@ -178,8 +188,11 @@ class Worker:
         return ("survived" if files else "uncovered"), None, len(names)
 
     def write(self, mutant: Mutant, status: str, by: str | None, tests: int) -> None:
-        own = {"source": self.target.digests[mutant.file], "tests": self.target.state}
-        line = {"key": mutant.key, "id": mutant.id, "status": status, "by": by, "run": tests, **own}
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.spent, before = used.ru_utime + used.ru_stime, self.spent
+        line = {"key": mutant.key, "id": mutant.id, "status": status, "by": by, "run": tests}
+        line |= {"seconds": round(self.spent - before, 3), "tests": self.target.state}
+        line |= {"source": self.target.digests[mutant.file]}
         with self.out.open("a") as out:
             out.write(json.dumps(line) + "\n")
         os.write(self.terminal, MARKS[status].encode())
