@@ -44,7 +44,7 @@ def cases(size, count=3):
         yield positive(rng, size), (0.7 + 3.0 * seed) / np.linalg.norm(y) * y, 0.6
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 24, 25])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 24, 25])
 def test_a_point_outside_goes_to_the_nearest_one_on_the_sphere(size):
     for P, y, bound in cases(size, 3 if size < 20 else 1):
         theta = y.copy()
@@ -90,7 +90,7 @@ def test_in_the_plane_a_singular_inverse_moves_along_its_one_direction():
 def test_a_newton_step_is_its_formula_and_0_at_the_root():
     assert ball._newton_step(3.0, 0.5, 2.0) == pytest.approx(0.5 * 9.0 / 0.5, rel=1e-14)
     assert ball._newton_step(2.0, 0.5, 2.0) == 0.0
-    assert ball._newton_step(2.0 * (1.0 + 0.5e-14), 0.5, 2.0) == 0.0  # to rounding
+    assert ball._newton_step(2.0 * (1.0 + 0.8e-14), 0.5, 2.0) == 0.0  # to rounding
     assert ball._newton_step(2.0 * (1.0 + 1.5e-14), 0.5, 2.0) > 0.0
     assert ball._newton_step(3.0, 0.0, 2.0) == 0.0
     assert ball._newton_step(3.0, -1.0, 2.0) == 0.0
@@ -154,7 +154,14 @@ def spread(size, values, seed=0):
 
 @pytest.mark.parametrize(
     "values",
-    [[2.0], [0.3, 2.0], [0.1, 0.4, 1.7], list(np.linspace(1.0, 1.3, 26)), [1e-9, 3e-9]],
+    [
+        [2.0],
+        [0.3, 2.0],
+        [0.1, 0.4, 1.7],
+        list(np.linspace(1.0, 1.3, 26)),
+        [1e-9, 3e-9],
+        [1e-13, 3e-13],
+    ],
 )
 @pytest.mark.parametrize("length", [0.7, 4.0])
 def test_lanczos_is_exact_where_few_steps_span_all(values, length):
@@ -164,6 +171,19 @@ def test_lanczos_is_exact_where_few_steps_span_all(values, length):
     mu = ball._project_lanczos(P, theta, 0.6, *room(26))
     assert mu >= 0.0
     agree(P, theta, mu, y, 0.6, rel=1e-8)
+
+
+def test_the_basis_of_lanczos_stays_orthonormal_to_rounding_and_ends_on_the_sphere():
+    P = spread(26, 10.0 ** np.linspace(-8.0, 0.0, 26))
+    y = np.random.default_rng(3).standard_normal(26)
+    scratch, basis = room(26)
+    ball._project_lanczos(P, y.copy(), 0.5, scratch, basis)
+    np.testing.assert_allclose(basis[:16] @ basis[:16].T, np.eye(16), atol=1e-13)
+    # A point on the sphere but for rounding is where it should be.
+    theta = y.copy()
+    bound = np.linalg.norm(y) * (1.0 - 2e-15)
+    assert ball._project_lanczos(P, theta, bound, *room(26)) == 0.0
+    np.testing.assert_allclose(theta, y, rtol=1e-12)
 
 
 def test_lanczos_says_so_where_it_is_not_exact_and_leaves_the_point():

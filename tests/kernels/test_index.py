@@ -54,12 +54,13 @@ def test_an_index_is_its_formula_and_a_negative_square_is_0():
 def test_every_arm_is_chosen_where_its_index_is_the_largest(size, intercept):
     rng = np.random.default_rng(10 * size + intercept)
     for count in range(1, 10):
-        for _ in range(6):
+        for radius in (0.0, 0.3, 0.9, 3.0, 3.0, 30.0):
             s, M = state(rng, size + intercept)
+            s[RADIUS] = radius
             arms = rng.standard_normal((count, size))
             expected = indices(s, M, arms)
             assert kernel.select(s, M, arms) == np.argmax(expected)
-            # Each arm in turn is made the best by a little: the lower half of P alone decides.
+            # The upper half of P is never read.
             M[INVERSE : INVERSE + size + intercept] += np.triu(
                 np.full((size + intercept,) * 2, 9.0), 1
             )
@@ -97,6 +98,32 @@ def test_the_constant_feature_counts_at_every_place_of_four(place):
     assert kernel.select(s, M, arms) == place
     arms[place] = [-0.5, -0.49]
     assert kernel.select(s, M, arms) == 0
+
+
+def test_diagonal_and_crossed_terms_are_weighed_against_each_other():
+    s, M = state(np.random.default_rng(0), 2)
+    M[THETA], M[INVERSE], M[INVERSE + 1] = 0.0, [1.0, 0.5], [0.5, 1.0]
+    assert kernel.select(s, M, np.array([[0.55, 0.55], [1.0, 0.0]])) == 1  # 0.9075 and 1
+    assert kernel.select(s, M, np.array([[0.6, 0.6], [1.0, 0.0]])) == 0  # 1.08 and 1
+    assert kernel.select(s, M, np.array([[0.6, -0.6], [0.55, 0.0]])) == 0  # 0.36 and 0.3025
+
+
+@pytest.mark.parametrize(("mean", "chosen"), [(0.5, 0), (0.65, 1)])
+def test_the_square_of_the_constant_is_weighed_against_the_mean(mean, chosen):
+    """Widths sqrt(4 + 4) and sqrt(1 + 4): apart by 0.59, where 0.46 or 0.72 would be wrong."""
+    s, M = state(np.random.default_rng(0), 3)
+    M[THETA], M[INVERSE : INVERSE + 3] = [0.0, mean, 9.0], np.eye(3)
+    s[CONSTANT], s[RADIUS] = 2.0, 1.0
+    assert kernel.select(s, M, np.array([[2.0, 0.0], [0.0, 1.0]])) == chosen
+
+
+def test_where_all_indices_are_0_the_first_arm_wins():
+    s, M = state(np.random.default_rng(0), 2)
+    arms = np.zeros((8, 2))
+    assert kernel.select(s, M, arms) == 0
+    _, pool, scores = kept(arms)
+    assert kernel.select_kept(s, M, pool, scores) == 0
+    assert kernel.choose_offered(s, scores, np.arange(8)[None, :], 0) == 0
 
 
 @pytest.mark.parametrize("place", range(1, 8))
@@ -146,7 +173,8 @@ def test_a_choice_from_scores_is_the_largest_index():
     rng = np.random.default_rng(0)
     s, _ = state(rng, 2)
     for count in (1, 2, 7):
-        for _ in range(20):
+        for radius in (0.0, 0.3, 0.9, 3.0, 30.0) * 4:
+            s[RADIUS] = radius
             scores = scored(rng, count)
             expected = scores[MEAN] + s[RADIUS] * np.sqrt(scores[SQUARED])
             assert kernel.choose(s, scores) == np.argmax(expected)
@@ -217,9 +245,11 @@ def test_arms_are_compared_entry_by_entry_and_laid_out_by_feature():
             assert not kernel.same(other, other)
 
 
-def test_arms_offered_again_keep_their_scores_and_others_are_rated():
+@pytest.mark.parametrize("rounds", [0.0, 1.0, 2.0, 7.0])
+def test_arms_offered_again_keep_their_scores_and_others_are_rated(rounds):
     rng = np.random.default_rng(3)
     s, M = state(rng, 3)
+    s[ROUNDS] = rounds
     arms, others = rng.standard_normal((2, 5, 3))
     rows, pool, scores = kept(arms)
     assert kernel.select_again(s, M, arms, rows, pool, scores) == np.argmax(indices(s, M, arms))
@@ -233,6 +263,7 @@ def test_every_set_is_chosen_from_until_one_is_refused():
     rng = np.random.default_rng(4)
     s, M = state(rng, 3)
     sets = rng.standard_normal((4, 5, 3))
+    sets[1] = sets[1][np.argsort(-indices(s, M, sets[1]))]  # the first arm is no refusal
     rows, pool, scores = kept(sets[0])
     choices = np.full(4, -9)
     assert kernel.select_each(s, M, sets, rows, pool, scores, choices) == -1

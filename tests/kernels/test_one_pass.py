@@ -143,6 +143,7 @@ def test_the_ball_holds_the_features_coefficients_up_to_its_edge_and_not_the_fre
     ("squared", "z", "sigma", "alpha", "theta", "answer"),
     [  # 1e150 is the largest weight, growth, score and coefficient
         (1e-150, 0.5, 1.0, 1.0 / 0.9e150, 0.0, OK),
+        (1e-150, 0.5, 1.0, 1e-150, 0.0, OK),
         (1e-150, 0.5, 1.0, 1.0 / 1.5e150, 0.0, OVERFLOW),
         (1e-160, 0.5, 1e-80, 1.0, 0.0, OVERFLOW),
         (0.9e150, 0.5, 1.0, 1.0, 0.0, OK),

@@ -21,7 +21,7 @@ from heavytail.kernels.layout import (
     STEP,
     THETA,
 )
-from heavytail.kernels.scores import MEAN, SCORES, SQUARED
+from heavytail.kernels.scores import AGE, AT, MEAN, SCORES, SQUARED
 
 SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13]
 
@@ -51,10 +51,11 @@ def test_a_pool_is_rated_from_the_lower_half_of_the_inverse(size, intercept):
     expected = naive(s, M, pool)
     # The upper half is never read: what stands there is of no consequence.
     M[INVERSE : INVERSE + size + intercept] += np.triu(np.full((size + intercept,) * 2, 9.0), 1)
-    before = M.copy()
+    before, books = M.copy(), scores[[AT, AGE]]
     assert kernel.rate(s, M, pool, scores) == OK
     agree(scores, expected)
     assert np.array_equal(M, before)
+    assert np.array_equal(scores[[AT, AGE]], books)  # the caller's
 
 
 @pytest.mark.parametrize("arms", [1, 127, 128, 129, 300])
@@ -75,7 +76,7 @@ def test_an_arm_that_is_too_long_or_not_finite_is_refused(bad, arm):
     assert kernel.rate(s, M, pool, scores) == BAD_X
 
 
-@pytest.mark.parametrize(("gain", "step"), [(0.3, -1.2), (0.3, 0.0), (0.0, 0.7), (0.0, 0.0)])
+@pytest.mark.parametrize(("gain", "step"), [(0.3, -1.2), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0)])
 @pytest.mark.parametrize("intercept", [0, 1])
 @pytest.mark.parametrize("size", SIZES)
 def test_scores_followed_over_an_update_are_those_rated_anew(size, intercept, gain, step):

@@ -122,7 +122,7 @@ class _Finder(ast.NodeVisitor):
         last = len(self.source) if last < 0 else last
         before = self.source[first:last].decode()
         after = (self.source[first:start] + text.encode() + self.source[end:last]).decode()
-        before, after = (" ".join(part.split()) for part in (before, after))
+        before, after = (" ".join(part.partition("  # ")[0].split()) for part in (before, after))
         name = ".".join(self.names)
         where = (line + 1, kind, before, after, start, end, text, self.lines, self.outer)
         self.found.append(Mutant(self.file, name, *where))

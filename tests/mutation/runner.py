@@ -173,11 +173,13 @@ def record(root: Path, package: str, file: str) -> Any:
         return {f.removeprefix(home): sorted(data.lines(f) or []) for f in data.measured_files()}
 
     def measure(item: pytest.Item) -> Any:
-        cov, begin = watch(), time.process_time()
+        cov = watch()
         cov.start()
+        begin = time.process_time()
         failed = run_items([item])
+        seconds = time.process_time() - begin
         cov.stop()
-        return {"failed": failed, "seconds": time.process_time() - begin, "lines": lines(cov)}
+        return {"failed": failed, "seconds": seconds, "lines": lines(cov)}
 
     def play(items: Items) -> Any:
         first.stop()
