@@ -103,7 +103,10 @@ def bent(n, share, power):
         (DRAWS[:6001], 0.3),
         (DRAWS[:4001], 0.2),
         (DRAWS[:1500], 0.05),
+        (DRAWS[:6000], 0.2),
         (bent(20_000, 0.05, 3.0), 0.05),
+        (bent(20_000, 0.06, 1.5), 0.05),  # apart by 3.6 standard errors
+        (bent(20_000, 0.06, 0.7), 0.05),  # by 3.3
         (bent(20_000, 0.1, 3.0), 0.1),
         (bent(20_000, 0.2, 3.0), 0.2),
     ],
@@ -123,12 +126,17 @@ def test_no_shift_of_the_data_changes_the_fit():
 
 
 def test_a_sample_whose_top_is_less_than_a_twentieth_is_fitted_to_what_there_is():
+    for n in (30, 50, 60):  # two excesses at least
+        top = DRAWS[:n]
+        k = max(int(0.05 * n), 2)
+        first = index._excess_shape(top[:k] - top[k])
+        low = 1 / (first + 1.96 * (1 + first) / math.sqrt(k))
+        assert index.shifted_power_law(top, n)[1] == pytest.approx(low, rel=1e-9)
     k = 399
     gamma = index._excess_shape(DRAWS[:k] - DRAWS[k])
     found = index.shifted_power_law(DRAWS[: k + 1], 20_000)
     assert found[0] == pytest.approx(1 / gamma, rel=1e-9)
     assert found[1] == pytest.approx(1 / (gamma + 1.96 * (1 + gamma) / math.sqrt(k)), rel=1e-9)
-    assert math.isfinite(index.shifted_power_law(DRAWS[:20], 30)[0])
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,36 @@ def test_a_skewed_sample_is_read_from_the_side_that_reaches_further(sign):
     assert report.skewed
     expected = index.shifted_power_law(np.sort(SKEWED)[::-1], N)
     assert (report.index, report.low, report.high) == pytest.approx(expected, rel=1e-6)
+    for shift in (-1e6, 1e6):
+        moved = tails.diagnose(sign * SKEWED + shift)
+        assert moved.skewed
+        assert moved.index == pytest.approx(expected[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_one_value_further_out_than_all_is_enough_to_choose_the_side(sign):
+    values = sign * np.append(SKEWED, -1e9)
+    expected = index.shifted_power_law(np.sort(-sign * values)[::-1], N + 1)
+    assert tails.diagnose(values).index == pytest.approx(expected[0], rel=1e-6)
+
+
+def test_neither_shift_nor_unit_makes_a_symmetric_sample_another():
+    plain = tails.diagnose(SYMMETRIC)
+    for shift in (-1e3, 1e3):
+        moved = tails.diagnose(SYMMETRIC + shift)
+        assert not moved.skewed
+        assert moved.index == pytest.approx(plain.index, rel=1e-6)
+    small = tails.diagnose(1e-7 * SYMMETRIC)
+    assert small.top_share == pytest.approx(plain.top_share, rel=1e-9)
+    assert small.suggested.scale == pytest.approx(1e-7 * plain.suggested.scale, rel=1e-9)
+
+
+def test_one_value_beyond_many_equal_ones_is_a_tail():
+    values = np.repeat([-1.0, 0.0, 1.0, 5.0], [100, 1, 99, 1])
+    report = tails.diagnose(values)
+    expected = index.symmetric_tail(deviations(values)[:21])
+    assert (report.index, report.low, report.high) == pytest.approx(expected, rel=1e-9)
+    assert report.index < math.inf
 
 
 @pytest.mark.parametrize(("stretch", "skewed"), [(1.9, False), (2.1, True), (2.0, False)])
@@ -46,8 +76,8 @@ def test_a_sample_is_skewed_where_one_side_reaches_twice_as_far(stretch, skewed,
     values = np.arange(-1000, 1001) / 1000.0
     reach = np.where(values > 0.0, stretch * values, values)
     assert tails.diagnose(sign * np.append(reach, [-1e3, 1e3])).skewed == skewed
-    # A twentieth out, one side leaps: seen; nearer the end than that it is not.
-    for cut, seen in [(95, False), (105, True)]:
+    # Where the hundredth of 2,001 leaps it is seen, where only those beyond do it is not.
+    for cut, seen in [(99, False), (100, True)]:
         far = values.copy()
         far[-cut:] += 5.0
         assert tails.diagnose(sign * far).skewed == seen
@@ -71,7 +101,7 @@ def test_a_share_of_few_values_is_that_of_the_largest_one():
 def test_nothing_is_said_of_fewer_than_50_values():
     with pytest.raises(ValueError, match="at least 50 values"):
         tails.diagnose(SYMMETRIC[:49])
-    with pytest.raises(ValueError, match="got 0"):
+    with pytest.raises(ValueError, match="at least 50 values to be looked at; got 0"):
         tails.diagnose([])
     assert tails.diagnose(SYMMETRIC[:50]).count == 50
     stream = tails.TailMonitor()
@@ -110,15 +140,15 @@ def test_a_streams_centre_is_the_median_of_its_first_thousand():
     assert at_once.report() == stream.report()
 
 
-def test_little_memory_holds_the_largest_and_the_smallest():
+@pytest.mark.parametrize("values", [SYMMETRIC, SKEWED + 1.0, -SKEWED - 1.0])
+def test_little_memory_holds_the_largest_and_the_smallest(values):
     stream = tails.TailMonitor(keep=50)
-    for part in np.array_split(SYMMETRIC, 11):
+    for part in np.array_split(values, 11):
         stream.update(part)
-    ordered = np.sort(SYMMETRIC)[::-1]
+    ordered = np.sort(values)[::-1]
     assert np.array_equal(stream._high, ordered[:50])
     assert np.array_equal(stream._low, ordered[::-1][:50])
-    centre = np.median(SYMMETRIC[: len(np.array_split(SYMMETRIC, 11)[0])][:1000])
-    size = np.abs(SYMMETRIC - centre)
+    size = np.abs(values - np.median(values[:1000]))
     assert stream._sum == pytest.approx(size.sum(), rel=1e-9)
     assert np.array_equal(stream._deviations(), np.sort(size)[::-1][:50])
 
