@@ -99,7 +99,7 @@ class Environment(ABC):
             broken.append("sub-Gaussian noise")
         tail = getattr(policy, "tail", None)
         if info.moment in ("central", "raw") and tail is not None:
-            if not (tail.order < self.tail_index or tail.order == self.tail_index == 2.0):
+            if not tail.order < self.tail_index:
                 broken.append(f"a finite {info.moment} moment of order {tail.order:g}")
         if info.symmetric and not self.symmetric:
             broken.append("symmetric noise")

@@ -57,7 +57,7 @@ class Noise(ABC):
     def scale(self, order: float) -> float:
         """nu = (E|eta|^order)^(1/order), exact."""
         order = check_number(f"{self}.scale: order", order, above=0.0)
-        if not (order < self.index or (order == self.index == 2.0)):
+        if not order < self.index:
             raise ValueError(
                 f"{self} has no finite moment of order {order:g}: "
                 f"pass an order below {self.index:g}."
@@ -235,7 +235,7 @@ class Stable(Noise):
 
     @property
     def index(self) -> float:
-        return self.alpha
+        return self.alpha if self.alpha < 2.0 else math.inf  # at 2 it is normal
 
     def moment(self, order: float) -> float:
         p, alpha = order, self.alpha

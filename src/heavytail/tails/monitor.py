@@ -130,12 +130,10 @@ class TailMonitor:
     def _deviations(self) -> FloatArray:
         """The largest |v - centre| that are surely known, sorted down, zeros left out."""
         assert self._centre is not None
-        if self.keep >= self.count:
-            size = np.abs(self._high - self._centre)
-            known = self.count
-        else:
-            size = np.abs(np.concatenate([self._high, self._low]) - self._centre)
-            known = self.keep
+        # Where the two overlap, what is among the largest is not counted again as small.
+        below = self._low[: max(self.count - self.keep, 0)]
+        size = np.abs(np.concatenate([self._high, below]) - self._centre)
+        known = self.count if self.count <= 2 * self.keep else self.keep
         size = np.sort(size)[::-1][:known]
         return np.asarray(size[size > 0.0])
 

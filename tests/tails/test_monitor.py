@@ -1,0 +1,210 @@
+"""A report number by number, and the edges of what it is made from."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from heavytail import tails
+from heavytail.tails import index, monitor
+
+N = 20_000
+SYMMETRIC = np.random.default_rng(0).standard_t(1.8, N)
+SKEWED = np.random.default_rng(0).pareto(1.5, N)
+
+
+def deviations(values):
+    return np.sort(np.abs(values - np.median(values)))[::-1]
+
+
+def test_a_symmetric_sample_is_read_from_its_largest_tenth():
+    report, top = tails.diagnose(SYMMETRIC), deviations(SYMMETRIC)
+    assert (report.count, report.skewed, report.centre) == (N, False, np.median(SYMMETRIC))
+    found = (report.index, report.low, report.high)
+    assert found == pytest.approx(index.symmetric_tail(top[:2001]), rel=1e-12)
+    assert report.top_share == pytest.approx(top[:20].sum() / top.sum(), rel=1e-9)
+    assert [h.count for h in report.hills] == [20, 60, 200, 600, 2000]
+    for h in report.hills:
+        assert (h.index, h.low, h.high) == pytest.approx(index.hill(top, h.count), rel=1e-12)
+        assert h.threshold == top[h.count]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_skewed_sample_is_read_from_the_side_that_reaches_further(sign):
+    report = tails.diagnose(sign * SKEWED)
+    assert report.skewed
+    expected = index.shifted_power_law(np.sort(SKEWED)[::-1], N)
+    assert (report.index, report.low, report.high) == pytest.approx(expected, rel=1e-6)
+    for shift in (-1e6, 1e6):
+        moved = tails.diagnose(sign * SKEWED + shift)
+        assert moved.skewed
+        assert moved.index == pytest.approx(expected[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_one_value_further_out_than_all_is_enough_to_choose_the_side(sign):
+    values = sign * np.append(SKEWED, -1e9)
+    expected = index.shifted_power_law(np.sort(-sign * values)[::-1], N + 1)
+    assert tails.diagnose(values).index == pytest.approx(expected[0], rel=1e-6)
+
+
+def test_neither_shift_nor_unit_makes_a_symmetric_sample_another():
+    plain = tails.diagnose(SYMMETRIC)
+    for shift in (-1e3, 1e3):
+        moved = tails.diagnose(SYMMETRIC + shift)
+        assert not moved.skewed
+        assert moved.index == pytest.approx(plain.index, rel=1e-6)
+    small = tails.diagnose(1e-7 * SYMMETRIC)
+    assert small.top_share == pytest.approx(plain.top_share, rel=1e-9)
+    assert small.suggested.scale == pytest.approx(1e-7 * plain.suggested.scale, rel=1e-9)
+
+
+def test_one_value_beyond_many_equal_ones_is_a_tail():
+    values = np.repeat([-1.0, 0.0, 1.0, 5.0], [100, 1, 99, 1])
+    report = tails.diagnose(values)
+    expected = index.symmetric_tail(deviations(values)[:21])
+    assert (report.index, report.low, report.high) == pytest.approx(expected, rel=1e-9)
+    assert report.index < math.inf
+
+
+@pytest.mark.parametrize(("stretch", "skewed"), [(1.9, False), (2.1, True), (2.0, False)])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_sample_is_skewed_where_one_side_reaches_twice_as_far(stretch, skewed, sign):
+    """The reach of a side is its value at a twentieth of the sample: here ±1, stretched above."""
+    values = np.arange(-1000, 1001) / 1000.0
+    reach = np.where(values > 0.0, stretch * values, values)
+    assert tails.diagnose(sign * np.append(reach, [-1e3, 1e3])).skewed == skewed
+    # Where the hundredth of 2,001 leaps it is seen, where only those beyond do it is not.
+    for cut, seen in [(99, False), (100, True)]:
+        far = values.copy()
+        far[-cut:] += 5.0
+        assert tails.diagnose(sign * far).skewed == seen
+
+
+def test_hills_need_five_values_and_one_beyond():
+    assert [h.count for h in tails.diagnose(SYMMETRIC[:1700]).hills] == [5, 17, 51, 170]
+    assert [h.count for h in tails.diagnose(SYMMETRIC[:1600]).hills] == [16, 48, 160]
+    stream = tails.TailMonitor(keep=600)
+    stream.update(SYMMETRIC)
+    assert [h.count for h in stream.report().hills] == [20, 60, 200]
+
+
+def test_a_share_of_few_values_is_that_of_the_largest_one():
+    values = SYMMETRIC[:500]
+    top = deviations(values)
+    assert tails.diagnose(values).top_share == pytest.approx(top[0] / top.sum(), rel=1e-9)
+    assert tails.diagnose(np.full(60, 2.5)).top_share == 0.0
+
+
+def test_nothing_is_said_of_fewer_than_50_values():
+    with pytest.raises(ValueError, match="at least 50 values"):
+        tails.diagnose(SYMMETRIC[:49])
+    with pytest.raises(ValueError, match="at least 50 values to be looked at; got 0"):
+        tails.diagnose([])
+    assert tails.diagnose(SYMMETRIC[:50]).count == 50
+    stream = tails.TailMonitor()
+    with pytest.raises(ValueError, match="got 0"):
+        stream.report()
+    stream.update(SYMMETRIC[:49])
+    with pytest.raises(ValueError, match="got 49"):
+        stream.report()
+
+
+def test_too_few_values_beyond_the_centre_have_no_tail():
+    for values in (np.ones(60), np.append(np.ones(58), [2.0, 0.0])):
+        report = tails.diagnose(values)
+        assert (report.index, report.low, report.high) == (math.inf,) * 3
+    lone = tails.TailMonitor(keep=2)
+    lone.update(SYMMETRIC)
+    assert lone.report().index == math.inf
+    three = tails.TailMonitor(keep=3)
+    three.update(SYMMETRIC)
+    assert three.report().low < math.inf
+
+
+def test_a_streams_centre_is_the_median_of_its_first_thousand():
+    stream = tails.TailMonitor(keep=N)
+    for part in (SYMMETRIC[:600], SYMMETRIC[600:999]):
+        stream.update(part)
+    early = stream.report()
+    assert early.centre == np.median(SYMMETRIC[:999])
+    assert stream.count == 0  # not settled yet
+    stream.update(SYMMETRIC[999:1000])
+    assert stream.count == 1000
+    stream.update(SYMMETRIC[1000:])
+    assert stream.report().centre == np.median(SYMMETRIC[:1000])
+    at_once = tails.TailMonitor(keep=N)
+    at_once.update(SYMMETRIC)
+    assert at_once.report() == stream.report()
+
+
+@pytest.mark.parametrize("values", [SYMMETRIC, SKEWED + 1.0, -SKEWED - 1.0])
+def test_little_memory_holds_the_largest_and_the_smallest(values):
+    stream = tails.TailMonitor(keep=50)
+    for part in np.array_split(values, 11):
+        stream.update(part)
+    ordered = np.sort(values)[::-1]
+    assert np.array_equal(stream._high, ordered[:50])
+    assert np.array_equal(stream._low, ordered[::-1][:50])
+    size = np.abs(values - np.median(values[:1000]))
+    assert stream._sum == pytest.approx(size.sum(), rel=1e-9)
+    assert np.array_equal(stream._deviations(), np.sort(size)[::-1][:50])
+
+
+@pytest.mark.parametrize("keep", [N // 2 - 1, N // 2, N // 2 + 1, N - 1, N, N + 1])
+def test_up_to_twice_the_memory_every_value_is_known_and_counted_once(keep):
+    stream = tails.TailMonitor(keep=keep)
+    stream.update(SYMMETRIC)
+    expected = np.sort(np.abs(SYMMETRIC - np.median(SYMMETRIC[:1000])))[::-1]
+    known = expected[: N if 2 * keep >= N else keep]
+    assert np.array_equal(stream._deviations(), known[known > 0.0])
+
+
+def test_the_default_memory_is_8192_values_a_side():
+    assert tails.TailMonitor().keep == 8192
+    with pytest.raises(ValueError, match="keep"):
+        tails.TailMonitor(keep=0)
+    assert tails.TailMonitor(keep=1).keep == 1
+
+
+def test_orders_are_a_grid_of_twentieths_up_to_2():
+    np.testing.assert_allclose(monitor.ORDERS, np.linspace(1.05, 2.0, 20), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("low", "order"),
+    [
+        (1.5, 1.35),  # 1 + 0.75 (low - 1) is 1.375, rounded down to the grid
+        (1.4, 1.3),  # on the grid
+        (1.0001, 1.05),
+        (2.3, 1.95),
+        (2.4, 2.0),
+        (9.0, 2.0),
+    ],
+)
+def test_the_suggested_order_is_three_quarters_of_the_way_to_the_low_end(low, order):
+    stream = tails.TailMonitor(keep=N)
+    stream.update(SYMMETRIC)
+    bound = stream._suggest(low)
+    assert bound.order == pytest.approx(order, rel=1e-12)
+    size = np.abs(SYMMETRIC - np.median(SYMMETRIC[:1000]))
+    assert bound.power == pytest.approx(np.mean(size**order), rel=1e-9)
+
+
+def test_no_bound_is_suggested_without_a_mean_or_a_spread_or_past_the_range():
+    stream = tails.TailMonitor(keep=100)
+    stream.update(SYMMETRIC)
+    assert stream._suggest(1.0) is None
+    assert stream._suggest(0.7) is None
+    assert tails.diagnose(np.ones(60)).suggested is None
+    assert tails.diagnose(1e296 * SYMMETRIC).suggested is None
+
+
+def test_values_are_a_row_of_numbers():
+    for bad in ("abc", [True] * 60, [[1.0]], 3.0, [1j] * 60):
+        with pytest.raises(TypeError, match="one-dimensional array of numbers"):
+            tails.diagnose(bad)
+    for kind in (np.int32, np.uint8, np.float32):
+        assert tails.diagnose(np.arange(60).astype(kind)).centre == 29.5

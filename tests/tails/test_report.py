@@ -1,0 +1,97 @@
+"""What a report says in words, and what it draws."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from heavytail.tails import Hill, MomentBound, TailReport
+
+BOUND = MomentBound(1.5, 2.0)
+
+
+def report(index, *, suggested=BOUND, skewed=False, hills=(), top=None, count=1000):
+    top = np.empty(0) if top is None else top
+    low, high = 0.9 * index, 1.1 * index
+    return TailReport(count, 0.5, index, low, high, hills, 0.25, skewed, suggested, top)
+
+
+@pytest.mark.parametrize(
+    ("index", "heavy", "words"),
+    [
+        (1.5, True, "the variance is infinite"),
+        (2.0, True, "the variance is infinite"),
+        (2.1, True, "the variance is finite"),
+        (3.99, True, "the variance is finite"),
+        (4.0, False, "No heavy tail seen"),
+        (math.inf, False, "No heavy tail seen"),
+    ],
+)
+def test_the_advice_follows_the_index(index, heavy, words):
+    found = report(index)
+    assert found.heavy == heavy
+    assert words in found.advice
+    assert ("hold 25% of the total deviation" in found.advice) == heavy
+    assert found.order == 0.9 * index
+
+
+def test_a_tail_without_a_bound_may_have_no_mean():
+    assert "even the mean may not exist" in report(1.5, suggested=None).advice
+    assert "No heavy tail seen" in report(5.0, suggested=None).advice
+
+
+def test_it_is_printed_line_by_line():
+    hills = (Hill(1000, 12.5, 1.5, 1.25, 1.75),)
+    assert str(report(1.5, skewed=True, hills=hills)).splitlines()[:4] == [
+        "1,000 values, centre 0.5, skewed",
+        "tail index 1.50, 95 % interval 1.35 to 1.65",
+        "  Hill,   1,000 values beyond 12.5         1.50  (1.25 to 1.75)",
+        "suggested: MomentBound(order=1.5, scale=2)",
+    ]
+    plain = str(report(99.5, suggested=None))
+    assert plain.startswith(
+        "1,000 values, centre 0.5\ntail index 99.50, 95 % interval 89.55 to none"
+    )
+    assert "suggested" not in plain
+    assert "tail index none" in str(report(100.0))
+
+
+@pytest.mark.parametrize(("size", "lines"), [(11, 2), (40, 2), (10, 1)])
+def test_the_plot_is_the_share_beyond_each_value_and_a_slope_through_its_tenth(size, lines):
+    pytest.importorskip("matplotlib")
+    top = np.linspace(9.0, 1.0, size)
+    axes = report(1.5, top=top, count=100).plot()
+    assert len(axes.lines) == lines
+    data = axes.lines[0]
+    assert np.array_equal(data.get_xdata(), top)
+    np.testing.assert_allclose(data.get_ydata(), np.arange(1, size + 1) / 100)
+    if lines == 2:
+        at = size // 10
+        slope = axes.lines[1]
+        assert np.array_equal(slope.get_xdata(), top[: at + 1])
+        expected = (at + 1) / 100 * (top[: at + 1] / top[at]) ** -1.5
+        np.testing.assert_allclose(slope.get_ydata(), expected)
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+
+
+def test_a_tail_without_an_index_is_drawn_without_a_slope_on_the_axes_given():
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    assert report(math.inf, top=np.linspace(9.0, 1.0, 40)).plot(axes) is axes
+    assert len(axes.lines) == 1
+
+
+def test_a_bound_is_a_number_of_order_up_to_2_and_scale_up_to_1e100():
+    bound = MomentBound(np.float32(1.5), 4)
+    assert (type(bound.order), type(bound.scale), bound.power) == (float, float, 8.0)
+    for order, scale in [(1.0, 1.0), (2.1, 1.0), (1.5, 0.0), (1.5, 1.5e100), (0.5, 1.0)]:
+        with pytest.raises(ValueError, match="MomentBound"):
+            MomentBound(order, scale)
+    assert MomentBound(1.01, 1e-9).order == 1.01
+    assert MomentBound(2.0, 1e100).scale == 1e100
+    with pytest.raises(ValueError, match="pass any order below"):
+        MomentBound(0.49, 1.0)
