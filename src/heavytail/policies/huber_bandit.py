@@ -134,9 +134,9 @@ def reserved(s: Vector, M: Matrix, arms: Matrix, k: int) -> int:
     The offered arms in turn where all of them are known, or where one fit serves all.
     """
     count = arms.shape[0]
-    if s[MODELS] == 1.0:
+    if s[S.MODELS] == 1.0:
         return k % count
-    if k < int(s[KNOWN]):
+    if k < int(s[S.KNOWN]):
         best = 0
         for i in range(1, count):
             if distance(s, M, k, arms, i) < distance(s, M, k, arms, best):
