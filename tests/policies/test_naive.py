@@ -430,12 +430,13 @@ def test_the_groups_of_a_median_of_means_are_dealt_round_in_pairs(horizon):
 
 
 @pytest.mark.parametrize("p", ORDERS)
-def test_a_reward_of_an_arm_is_truncated_at_the_level_of_its_turn(p):
-    policy, twin = robust("truncated", p, 0.8, horizon=60, theta_bound=2.0)
+@pytest.mark.parametrize("horizon", [1, 2, 60])
+def test_a_reward_of_an_arm_is_truncated_at_the_level_of_its_turn(p, horizon):
+    policy, twin = robust("truncated", p, 0.8, horizon=horizon, theta_bound=2.0)
     rng = np.random.default_rng(6)
     x = [0.6, 0.0]
-    for n in range(1, 60):
-        reward = twin.level(n) * rng.choice([1.0 - 1e-7, 1.0 + 1e-7])
+    for n in range(1, horizon + 1):
+        reward = twin.level(n) * (1.0 - 1e-7 if n == 1 else rng.choice([1.0 - 1e-7, 1.0 + 1e-7]))
         policy.update(x, reward)
         twin.learn(np.array(x), reward)
         near(policy.means, twin.means, f"round {n}: means")

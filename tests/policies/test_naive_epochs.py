@@ -100,6 +100,16 @@ def test_of_copies_equally_near_the_others_menu_takes_the_first():
     together(policy, twin, game(1, 20, noise=5.0), LOOK)
 
 
+@pytest.mark.parametrize("name", SHORT)
+def test_of_arms_equally_near_the_one_meant_the_first_is_played(name):
+    policy, twin = pair(name, 2, **SHORT[name])
+    arms = np.array([[0.6, 0.0], [0.0, 0.5], [0.0, -0.5], [0.0, 0.5]])
+    for x in (policy, twin):
+        getattr(x, "update", getattr(x, "learn", None))(arms[0], 1.0)
+    assert policy.select(arms) == twin.choose(arms) == 0
+    assert policy.select(arms[1:]) == twin.choose(arms[1:]) == 0
+
+
 def predictions(policy, twin, rounds, between):
     rng = np.random.default_rng(8)
     for arms, noise, _ in rounds:
