@@ -338,9 +338,3 @@ def test_a_class_of_ones_own_is_loaded_when_it_is_named(tmp_path):
         ht.load(tmp_path / "it.npz")
     again = ht.load(tmp_path / "it.npz", kinds=(Mine,))
     assert snapshot(again) == snapshot(mine)
-
-
-def test_the_reader_of_policies_alone_refuses_an_agent(tmp_path):
-    path = saved(learned("agent"), tmp_path)
-    with pytest.raises(ValueError, match="not a policy saved by heavytail"):
-        ht.policies.load(path)

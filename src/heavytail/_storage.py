@@ -15,6 +15,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -160,8 +161,11 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Stored
                 "pass its class in kinds."
             )
         try:
-            given = told["arguments"].items()
-            return kind(**{key: _decode(value, arrays, build) for key, value in given})
+            arguments = {k: _decode(v, arrays, build) for k, v in told["arguments"].items()}
+            if version == 1:  # some classes then took a tail and a horizon only to ignore them
+                ignored = {"tail", "horizon"} - set(inspect.signature(kind).parameters)
+                arguments = {k: v for k, v in arguments.items() if k not in ignored}
+            return kind(**arguments)
         except (TypeError, ValueError, AttributeError, KeyError) as error:
             problem = f"{path} holds arguments that {kind.__name__} refuses: {error}"
             raise ValueError(problem) from None
@@ -256,6 +260,9 @@ def _open(
         KeyError,
         TypeError,
         zipfile.BadZipFile,
+        zlib.error,
+        NotImplementedError,  # zipfile's word for a method of compression that it does not know
+        RuntimeError,  # and for an entry that asks for a password
         IndexError,
     ) as error:
         raise ValueError(

@@ -312,7 +312,7 @@ def test_a_state_of_format_1_is_read(kind):
         plan = agent.packed[0]
         old |= {"reward_matrices": plan.reward_M, "value_matrices": plan.value_M}
     twin = agent.fresh()
-    twin.restore({key: array.copy() for key, array in old.items()})
+    twin.restore(twin.upgrade({key: array.copy() for key, array in old.items()}))
     for key, array in twin.state_arrays().items():
         np.testing.assert_array_equal(array, now[key])
 
@@ -320,7 +320,7 @@ def test_a_state_of_format_1_is_read(kind):
 def test_an_agent_names_its_scalars():
     place = world()
     names = build(UniformAgent, place).slot_names()["scalars"]
-    assert names == ("EPISODES", "STAGE", "PLANNED", "SWITCHES", "KEY")
+    assert names == ("episodes", "stage", "planned", "switches", "key")
     for kind in AGENTS:
         agent = build(kind, place)
         arrays = agent.state_arrays()

@@ -20,7 +20,7 @@ ROUNDS = 50
 
 def pair(name, twin, dim, p=1.6, nu=1.0, **knobs):
     """A policy and its twin, built alike."""
-    policy = getattr(ht, name)(dim, tail=ht.MomentBound(p, nu), **knobs)
+    policy = ht.make_policy(name, dim=dim, tail=ht.MomentBound(p, nu), **knobs)
     if name == "HvtUCB":
         knobs.pop("radius", None)
     return policy, twin(dim, order=p, scale=nu, **knobs)

@@ -89,7 +89,6 @@ def test_a_whole_power_of_the_horizon_is_not_rounded_up(p, horizon, whole):
     assert policy.repeats == twin.repeats == whole
 
 
-@pytest.mark.xfail(reason="below a horizon of e² there is one stage, and one stage is no wrapper")
 def test_the_sup_wrapper_of_one_stage_still_leaves_alone_what_is_narrow():
     policy, twin = pair("BMM", 1, horizon=7, arms=6, copies=1, sup=True)
     together(policy, twin, game(1, 7))

@@ -307,7 +307,6 @@ def test_sup_btc_is_its_stages(knobs: str, order: float, dim: int) -> None:
     play(policy, twin, pool(6, dim), noise=0.3)
 
 
-@pytest.mark.xfail(reason="sup=True with one stage, T = 3 to 7, runs without the wrapper")
 def test_sup_btc_of_one_stage_is_its_stage() -> None:
     policy, twin = btc_pair(2, 1.6, {"sup": True, "horizon": 7, "radius_scale": 0.02})
     play(policy, twin, pool(6, 2), rounds=7, noise=0.3)

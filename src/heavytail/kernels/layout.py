@@ -35,11 +35,11 @@ def behind(slots: tuple[int, ...]) -> int:
 
 
 def slot_names(*parts: Any) -> tuple[str, ...]:
-    """The names of numbered tuples that follow each other, in the order of their numbers."""
+    """The names, in small letters, of numbered tuples that follow each other."""
     numbers = [number for part in parts for number in part]
     if numbers != list(range(len(numbers))):
         raise ValueError(f"slots must be numbered one behind the other; got {numbers}.")
-    return tuple(name for part in parts for name in part._fields)
+    return tuple(name.lower() for part in parts for name in part._fields)
 
 
 class Common(NamedTuple):

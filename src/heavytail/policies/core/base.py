@@ -453,7 +453,7 @@ class PackedPolicy(Policy):
         return float(np.sqrt(max(feature @ self.inverse_gram @ feature, 0.0)))
 
     def slot_names(self) -> dict[str, tuple[str, ...]]:
-        return {"scalars": tuple(name.lower() for name in slot_names(*self.slots))}
+        return {"scalars": slot_names(*self.slots)}
 
     def state_arrays(self) -> dict[str, FloatArray]:
         return {
