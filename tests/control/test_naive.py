@@ -163,6 +163,22 @@ def test_every_controller_is_its_formula_over_steps(case, system):
     assert one.fallbacks > 0 or "all knobs" not in case
 
 
+def test_a_state_is_caught_at_the_limit_and_released_at_half_of_it():
+    one = control.CertaintyEquivalence(
+        control.SystemIdentifier(2, 1, scale=3.0),
+        Q=np.eye(2),
+        R=[[1.0]],
+        fallback=[[-0.2, -0.8]],
+        state_limit=2.0,
+    )
+    limit = 2.0 * 3.0 * math.sqrt(2.0)  # state_limit ‖spreads‖ log(e + t) at t = 0
+    for share, caught in ((0.99, 0), (1.01, 1), (0.99, 1), (0.51, 1), (1.01, 1), (0.49, 1)):
+        one.act([share * limit, 0.0])
+        assert one.fallbacks == caught
+    one.act([1.01 * limit, 0.0])
+    assert one.fallbacks == 2
+
+
 def test_slots_are_numbered_one_behind_the_other_and_named():
     one = control.OFULQ(
         control.SystemIdentifier(2, 1), Q=np.eye(2), R=[[1.0]], fallback=[[-0.2, -0.8]]

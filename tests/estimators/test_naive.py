@@ -97,6 +97,19 @@ def test_a_start_in_which_nothing_happened_is_left_as_the_formula_says():
     compare(ht.OnePassHuberRegressor(), naive.OnePass(), X, y, None)
 
 
+def test_a_value_of_less_than_half_of_the_rows_counts_in_the_scale():
+    X, y, _ = table(1, "t", seed=9)
+    y[::5] = y[1::5] = 0.0  # two rows of five
+    for n in (40, 200):
+        compare(ht.OnePassHuberRegressor(), naive.OnePass(), X[:n], y[:n], None)
+
+
+def test_the_scale_falls_after_the_noise_has_gone():
+    X, y, _ = table(1, "t", seed=10, n=1000)
+    y[60:] = 1.0 + X[60:, 0] + 1e-9 * np.cos(np.arange(940))
+    compare(ht.OnePassHuberRegressor(), naive.OnePass(), X, y, None)
+
+
 @pytest.mark.parametrize("d", [1, 6])
 @pytest.mark.parametrize(
     "options",
