@@ -131,7 +131,7 @@ def as_arms(arms: Any, dim: int, owner: type, method: str = "") -> FloatArray:
     if array.ndim != 2 or array.shape[1] != dim or array.shape[0] == 0:
         raise ValueError(
             f"{where}: arms must have shape (n, {dim}), n >= 1; got shape {array.shape}. "
-            "One row an arm, one column a feature."
+            "One row per arm, one column per feature."
         )
     return np.ascontiguousarray(array)
 

@@ -49,7 +49,7 @@ def predict(M: Matrix) -> float:
 @fused
 @jit
 def _add_rows(M: Matrix, whole: int) -> None:
-    """u += sum of x_j P_j over the first ``whole`` rows of P, four a pass over u."""
+    """u += sum of x_j P_j over the first ``whole`` rows of P, four per pass over u."""
     for j in range(0, whole, 4):
         a = M[FEATURE, j]
         b = M[FEATURE, j + 1]

@@ -89,7 +89,7 @@ def minimise_quadratic(M: Matrix, ridge: float, bound: float) -> float:
     """Set NEXT to argmin_{‖theta‖ <= bound} theta'Q theta / 2 - c'theta; return its multiplier mu.
 
     (Q + mu I) theta = c with mu = 0 inside, else the root of ‖theta(mu)‖ = bound by Newton on
-    1/‖theta(mu)‖, which rises to it from mu = 0 without overshooting. O(d³) a step.
+    1/‖theta(mu)‖, which rises to it from mu = 0 without overshooting. O(d³) per step.
     """
     size = M.shape[1]
     behind = first_extra(size) + size

@@ -45,7 +45,7 @@ BLOCK: Final = 128  # arms rated at a time, so that a block of 256 features stay
 @fused
 @jit
 def _add_fours(pool: Matrix, whole: int, M: Matrix, row: int, scores: Matrix, into: int) -> None:
-    """scores[into] += pool[:whole]' M[row, :whole], four features a pass over the scores."""
+    """scores[into] += pool[:whole]' M[row, :whole], four features per pass over the scores."""
     for j in range(0, whole, 4):
         a = M[row, j]
         b = M[row, j + 1]
@@ -94,7 +94,7 @@ def _rate_fours(M: Matrix, pool: Matrix, scores: Matrix, whole: int, first: int,
             scores[PRODUCT + 2, i] = p21 * y + (p20 * x + 0.5 * d2 * z)
             scores[PRODUCT + 3, i] = p32 * z + (p31 * y + (p30 * x + 0.5 * d3 * w))
         for k in range(0, j, 4):
-            for m in range(0, 4, 2):  # two of the four rows a pass, four features of the arms
+            for m in range(0, 4, 2):  # two of the four rows per pass, four features of the arms
                 a, b, c, d = M[r + m, k], M[r + m, k + 1], M[r + m, k + 2], M[r + m, k + 3]
                 r1 = r + m + 1
                 e, f, g, h = M[r1, k], M[r1, k + 1], M[r1, k + 2], M[r1, k + 3]

@@ -187,7 +187,7 @@ class BMM(EpochPolicy):
     Every arm chosen is played r times, once for each estimate. With the Sup wrapper
     (``sup=True``, the theory) the regret is Õ(sqrt(d) T^(1/p)) with probability 1 - delta at
     ``radius_scale=1``; experiments run it without, by the largest $\hat r_a + w_a$ on all data, and
-    that is the default. O(n (d² + r d)) an epoch, and O(log T) times that with the wrapper. Arms
+    that is the default. O(n (d² + r d)) per epoch, and O(log T) times that with the wrapper. Arms
     must be playable again.
 
     >>> import heavytail as ht

@@ -96,7 +96,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
 
 @final
 class CRMM(EpochPolicy):
-    r"""Optimism on medians of r pulls of one arm; one pass, O(n d²) an epoch and O(r) kept.
+    r"""Optimism on medians of r pulls of one arm; one pass, O(n d²) per epoch and O(r) kept.
 
     $$\tilde y_n = \operatorname{median}(y_{n,1},\dots,y_{n,r}),\qquad
       \hat\theta_{n+1} = \operatorname*{argmin}_{\|\theta\|\le S}\

@@ -83,7 +83,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
 
 @final
 class CRT(PackedPolicy):
-    r"""Optimism with ridge regression on truncated rewards; one pass, O(n d²) a round.
+    r"""Optimism with ridge regression on truncated rewards; one pass, O(n d²) per round.
 
     $$\tilde y_t = y_t\,\mathbb 1\{|y_t|\le t^{\frac1{2p}}\},\qquad
       \beta_t = 2\sqrt{2\,t^{1/p}\left(\log\frac{\det(V_t)^{1/2}}\delta + v^2\log T\right)}

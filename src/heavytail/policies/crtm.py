@@ -74,7 +74,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
 
 @final
 class CRTM(PackedPolicy):
-    r"""Optimism with rewards truncated to zero where they are too large; one pass, O(n d²) a round.
+    r"""Optimism with rewards that are taken as 0 where they are too large. O(n d²) per round.
 
     $$\tilde y_t = y_t\,\mathbb 1\{\|x_t\|_{V_{t-1}^{-1}}|y_t|\le\Gamma\},\qquad
       \hat\theta_{t+1} = \operatorname*{argmin}_{\|\theta\|\le S}\

@@ -82,7 +82,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
 
 @final
 class EpsilonGreedy(PackedPolicy):
-    r"""Ridge regression, greedy but for a share of rounds that play any arm; O(d² + n d) a round.
+    r"""Ridge regression, greedy but for a share of rounds that play any arm; O(d² + n d) per round.
 
     $$\epsilon_t = t^{-1/3}$$
 

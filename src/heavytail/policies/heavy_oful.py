@@ -323,8 +323,8 @@ class HeavyOFUL(HistoryPolicy):
     Õ(d T^a sqrt(sum nu_t²) + d T^a), a = (2 - p)/(2p), at ``radius_scale=1`` (which, as with all of
     this family, does not learn at any horizon a person will run).
 
-    Cost: O(t d) memory, whatever the solver. Time a round: "lazy" O(d³ + log t) amortised while few
-    rewards lie near their threshold; "newton" one or two passes over the history; "lbfgs" some
+    Cost: O(t d) memory, whatever the solver. Time per round: "lazy" O(d³ + log t), amortised, while
+    few rewards lie near their threshold; "newton" one or two passes over the history; "lbfgs" some
     tens; "gd" as many as the condition number asks. All four find the same minimiser: "lazy" and
     "newton" exactly, "gd" and "lbfgs" within ``tolerance``. A speed-up over this policy means
     nothing without the solver's name.

@@ -71,9 +71,7 @@ def model_row(s: Vector, M: Matrix, part: int, model: int) -> int:
 
 @jit
 def forced_arm(s: Vector, t: float) -> int:
-    """The arm that round t is reserved for, or -1: phase n is rounds (2^n - 1) K q + 1 .. 2^n K
-    q.
-    """
+    """The arm that round t is reserved for, or -1; phase n ends with round 2^n K q."""
     phase = s[S.ARMS] * s[S.FORCED]
     start = 0.0
     length = phase
@@ -239,7 +237,7 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
 
 @final
 class HuberBandit(HistoryPolicy):
-    r"""Greedy on Huber regressions, one an arm, with rounds reserved for each arm in turn.
+    r"""Greedy on Huber regressions, one per arm, with rounds reserved for each arm in turn.
 
     $$\hat b_i(Z) = \arg\min_b \sum_{s\in Z} f_{\tau}(r_s - x_s^\top b),\qquad
       \tau = \nu\left(\frac{|Z|}{\log(t^2(2d+1)/\delta)}\right)^{1/p}$$
@@ -263,7 +261,7 @@ class HuberBandit(HistoryPolicy):
         horizon: T; not needed, but refused where it leaves no round that is not reserved.
         tail: the moment bound on the noise.
         arms: K, how many arms there are.
-        forced: q, reserved rounds for an arm and phase.
+        forced: q, reserved rounds per arm and phase.
         gap: h, by how much the best arm leads.
         shared: **our variant**: one regression for all arms, since here one theta serves all.
         arm_bound: L >= ‖x‖; longer vectors are refused.

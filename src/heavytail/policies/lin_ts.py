@@ -86,9 +86,7 @@ def draw(s: Vector, M: Matrix) -> None:
 
 @jit
 def select(s: Vector, M: Matrix, arms: Matrix) -> int:
-    """The first arm best under a theta drawn from N(theta_t, v² V_t^-1), anew each time. O(d³ + n
-    d).
-    """
+    """The first arm best under a theta drawn from N(theta_t, v² V_t^-1). O(d³ + n d)."""
     draw(s, M)
     best = NO_ARM
     best_mean = -math.inf
@@ -136,8 +134,8 @@ class LinTS(PackedPolicy):
 
     For R-sub-Gaussian noise the regret is Õ(d^(3/2) sqrt(T)) with probability 1 - delta at
     ``radius_scale=1``. Nothing bounds what one reward can do, as in :class:`heavytail.OFUL`.
-    O(d³ + n d) a round. Every choice draws anew, also while rewards are late: a draw is a function
-    of the seed and of how many came before it.
+    O(d³ + n d) per round. Every choice draws anew, also while rewards are late: a draw is fixed by
+    the seed and by how many came before it.
 
     >>> import heavytail as ht
     >>> policy = ht.LinTS(2, noise_scale=0.1, seed=1)

@@ -91,7 +91,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
 
 @final
 class MoM(EpochPolicy):
-    r"""Optimism with ridge regression on medians of means of long batches; O(n d²) a batch.
+    r"""Optimism with ridge regression on medians of means of long batches; O(n d²) per batch.
 
     $$r = \left\lceil T^{\frac{p}{3p-2}}\right\rceil,\qquad
       \beta_n = (12v)^{\frac1p}\left(\frac{8\log(2m/\delta)}r\right)^{\frac{p-1}p}
@@ -195,5 +195,5 @@ def _pulls(horizon: int, order: float) -> int:
 
 
 def _batch(pulls: int, groups: int, horizon: int) -> int:
-    """``pulls`` cut to whole groups; more than the horizon where there is not one pull a group."""
+    """``pulls`` cut to whole groups; more than the horizon where some group would have none."""
     return pulls // groups * groups if pulls >= groups else horizon + groups

@@ -39,9 +39,7 @@ def current_radius(s: Vector) -> float:
 
 @jit
 def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
-    """One round's learning: the one-pass step with sigma = alpha = 1 and no clip, which is ridge
-    regression.
-    """
+    """One round's learning: the one-pass step without a clip, which is ridge regression."""
     squared = measure(s, M, x)
     residual = reward - predict(M)
     code = learn(s, M, x.shape[0], squared, residual, 1.0, 1.0, math.inf)
@@ -53,7 +51,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
 
 @final
 class OFUL(PackedPolicy):
-    r"""Optimism with ridge regression: the baseline for light tails. O(n d²) a round.
+    r"""Optimism with ridge regression: the baseline for light tails. O(n d²) per round.
 
     $$\beta_t = R\sqrt{\log\frac{\det V_t}{\det\lambda I} + 2\log\frac1\delta} + \sqrt\lambda S$$
 

@@ -98,7 +98,7 @@ def catoni_mean(
 ) -> float:
     """The root of sum psi((X - m) / level), psi(z) = ±log(1 + |z| + z²/2), over a linked list.
 
-    Sample i is s[rewards + i] and the one before it s[previous + i] (-1 ends). O(n) a step of
+    Sample i is s[rewards + i] and the one before it s[previous + i] (-1 ends). O(n) per step of
     Newton's method, a few steps from the last estimate.
     """
     low = math.inf
@@ -286,8 +286,8 @@ class RobustUCB(PackedPolicy):
 
     An arm is a feature vector it has met before, whatever the numbers in it, so arms must be the
     same in every round; their number K enters the regret, O(K) times a power of log T over the
-    gaps, at ``radius_scale=1``. Truncation and median of means take one pass, O(1) a round and arm;
-    Catoni's estimator keeps all rewards and costs O(n_a) a round.
+    gaps, at ``radius_scale=1``. Truncation and median of means take one pass, O(1) per round;
+    Catoni's estimator keeps all rewards and costs O(n_a) per round.
 
     >>> import heavytail as ht
     >>> policy = ht.RobustUCB(2, horizon=100, tail=ht.MomentBound(order=1.5, scale=1.0), arms=2)
@@ -316,7 +316,7 @@ class RobustUCB(PackedPolicy):
 
     name = "RobustUCB"
     info = Info(
-        method="robust mean an arm",
+        method="robust mean per arm",
         reference="Bubeck et al. 2013",
         regret="K^((p-1)/p) T^(1/p)",
         cost="O(1), Catoni O(t)",

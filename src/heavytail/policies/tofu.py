@@ -98,7 +98,7 @@ def rotate(M: Matrix, A: int, vectors: int, p: int, q: int) -> int:
 def symmetric_root(M: Matrix, root: int, vectors: int) -> None:
     """Rows ``root``.. <- P^(1/2), the positive one. Rows ``vectors``.. take the eigenvectors.
 
-    Works in the room for a factor of P. O(d³) a sweep; one sweep at d = 2.
+    Works in the room for a factor of P. O(d³) per sweep; one sweep at d = 2.
     """
     size = M.shape[1]
     A = INVERSE + size

@@ -50,7 +50,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
 
 @final
 class Uniform(PackedPolicy):
-    """Plays every arm with equal probability and learns nothing. O(n) a round.
+    """Plays every arm with equal probability and learns nothing. O(n) per round.
 
     Args:
         dim: length of a feature vector.

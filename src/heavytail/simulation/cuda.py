@@ -1,4 +1,4 @@
-"""The GPU engine: one thread a trial, from the very same kernel functions, in float64.
+"""The GPU engine: one thread per trial, from the very same kernel functions, in float64.
 
 A kernel's Python source is compiled once more, for the device, with the kernels it calls replaced
 by their device versions; nothing is written twice. A thread holds its policy's state in its own
@@ -26,7 +26,7 @@ __all__ = ["available", "device_name", "explain", "run_trials"]
 
 THREADS = 32  # a block is one warp: its arms must fit into shared memory
 SHARED_BYTES = 48 * 1024  # a block may have this much without asking for more
-BATCH = 1 << 20  # trials a launch, where their arms fit into shared memory
+BATCH = 1 << 20  # trials per launch, where their arms fit into shared memory
 GLOBAL_BYTES = 4 * 1024**3  # arms that do not fit there: this much at a time
 
 

@@ -1,7 +1,7 @@
 """Where the GPU computes otherwise than the kernels say, never something else.
 
 Threads of a warp wait for each other, so a branch around a root saves nothing; and a loop over arms
-whose number is a constant is best written plainly, one arm a turn, for the compiler to unroll.
+whose number is a constant is best written plainly, one arm per turn, for the compiler to unroll.
 """
 
 from __future__ import annotations

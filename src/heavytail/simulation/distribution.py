@@ -16,7 +16,7 @@ from heavytail.simulation.progress import Progress, progress_bar
 __all__ = ["Distribution", "checkpoints", "distribution", "least_share"]
 
 QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
-CHUNK = 64  # trials a task on the CPU, at most
+CHUNK = 64  # trials per task on the CPU, at most
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Distribution:
         return least_share(round(self.share * trials), trials, confidence)
 
     def table(self) -> str:
-        """Mean, its standard error and quantiles, one line a checkpoint."""
+        """Mean, its standard error and quantiles, one line per checkpoint."""
         heads = [f"{100 * q:g}%" for q in QUANTILES]
         lines = [f"{'round':>8} {'mean':>9} {'error':>8} " + " ".join(f"{h:>9}" for h in heads)]
         quantiles = np.quantile(self.regret, QUANTILES, axis=1).T
@@ -101,7 +101,7 @@ def distribution(
         rounds: T.
         trials: how many worlds.
         seed: fixes everything.
-        engine: "compiled" (threads on the CPU) or "cuda" (one thread a trial on a GPU).
+        engine: "compiled" (threads on the CPU) or "cuda" (one thread per trial on a GPU).
         record: how many checkpoints; the last round is always one.
         cover: also watch whether the confidence set holds the truth, round by round.
         jobs: threads on the CPU; all cores unless given.

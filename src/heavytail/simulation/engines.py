@@ -4,7 +4,7 @@ kernels.
 Both walk the same blocks in the same order and call the same kernels, so they agree; a policy
 without kernels runs in the compiled engine by the reference loop. Over a pool of arms the compiled
 loop keeps the scores of a policy whose updates are of rank one (see
-:mod:`heavytail.kernels.index`) instead of forming them anew: O(n d) a round, the same arm.
+:mod:`heavytail.kernels.index`) instead of forming them anew: O(n d) per round, the same arm.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ __all__ = ["Kept", "Pool"]
 
 
 class Pool:
-    """Arms laid out once, so that choosing among them costs O(n d) a round instead of O(n d²).
+    """Arms laid out once, so that choosing among them costs O(n d) per round instead of O(n d²).
 
     A policy keeps the scores of the pool it chose from last and moves them with each update; the
     arm is the one that ``select(pool.arms)`` would choose. One pool may serve many policies.
