@@ -118,22 +118,29 @@ noise = { kind = "StudentT", df = 2.1 }
 POLICY = """
 import numpy as np
 import heavytail as ht
+from heavytail.policies import Info
 from helper import choice
+
 
 class First(ht.Policy):
     name = "First"
+    info = Info("none", "-", "T", "O(1)", "O(1)", "none")
     theta = property(lambda self: np.zeros(self.dim))
     radius = property(lambda self: 0.0)
     rounds = property(lambda self: 0)
+
     def __init__(self, dim):
-        self.dim = dim
-        self._arguments = {"dim": dim}
-    def select(self, arms, *, scale=None):
+        self._start(dim, None, None)
+
+    def select(self, arms):
         return choice(arms)
+
     def update(self, x, reward, *, scale=None):
         pass
+
     def state_arrays(self):
         return {}
+
     def restore(self, arrays):
         pass
 """

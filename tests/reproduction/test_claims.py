@@ -120,8 +120,9 @@ def offered(tmp_path: Any) -> set[Any]:
 
 
 def test_every_need_is_something_that_an_experiment_gives(tmp_path) -> None:
+    there = offered(tmp_path)
     for claim in CLAIMS:
-        assert set(claim.needs) <= offered(tmp_path), claim.name
+        assert set(claim.needs) <= there, claim.name
 
 
 @pytest.mark.parametrize(

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from heavytail.experiments.experiment import Section
 from heavytail.experiments.unit import Key
 
-__all__ = ["HOLDS", "MISSING", "NOT", "PART", "Claim", "Part", "Results", "Verdict", "results_of"]
+__all__ = ["HOLDS", "MISSING", "NOT", "PART", "Claim", "Part", "Verdict", "results_of"]
 
 HOLDS, PART, NOT, MISSING = "holds", "holds in part", "does not hold", "not measured"
 
-Results: TypeAlias = Mapping[Key, Any]  # (section, *key of its data) -> what was measured
-
 
 def results_of(sections: Iterable[Section]) -> dict[Key, Any]:
-    """All that sections hold for claims."""
+    """All that sections hold for claims: (section, *key of its data) -> what was measured."""
     return {(one.name, *key): value for one in sections for key, value in one.data.items()}
 
 
@@ -41,10 +39,10 @@ class Claim:
     says: str
     rule: str
     needs: tuple[Key, ...]
-    parts: Callable[[Results], list[Part]]
+    parts: Callable[[Mapping[Key, Any]], list[Part]]
     may_use: tuple[Key, ...] = ()
 
-    def judge(self, results: Results) -> Verdict:
+    def judge(self, results: Mapping[Key, Any]) -> Verdict:
         """The verdict on what was measured."""
         missing = tuple(key for key in self.needs if key not in results)
         if missing:

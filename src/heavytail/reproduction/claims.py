@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
-from heavytail.experiments.claim import Claim, Part, Results
+from heavytail.experiments.claim import Claim, Part
 from heavytail.experiments.stats import Interval, ratio
 from heavytail.experiments.unit import Key
 from heavytail.reproduction.growth import ENVIRONMENTS
@@ -41,36 +42,38 @@ def _tuned(settings: Iterable[str], policies: Iterable[str]) -> tuple[Key, ...]:
     return tuple((s, p, "tuned") for s, p in itertools.product(settings, policies))
 
 
-def _ratio(r: Results, name: str, above: str, below: str, variant: str = "tuned") -> Interval:
+def _ratio(
+    r: Mapping[Key, Any], name: str, above: str, below: str, variant: str = "tuned"
+) -> Interval:
     """Mean regret of one, in ``variant``, over another's, tuned; paired, in one setting."""
     return ratio(r[name, above, variant].final, r[name, below, "tuned"].final)
 
 
-def _comparable(r: Results, name: str, above: str, below: str) -> Part:
+def _comparable(r: Mapping[Key, Any], name: str, above: str, below: str) -> Part:
     found = _ratio(r, name, above, below)
     return Part(f"{name}: {above} / {below} {found:.2f}", found.high <= COMPARABLE)
 
 
-def _worse(r: Results, name: str, above: str, below: str, by: float = 1.0) -> Part:
+def _worse(r: Mapping[Key, Any], name: str, above: str, below: str, by: float = 1.0) -> Part:
     found = _ratio(r, name, above, below)
     return Part(f"{name}: {above} / {below} {found:.2f}", found.low > by)
 
 
-def _best(r: Results, name: str, other: str) -> Part:
+def _best(r: Mapping[Key, Any], name: str, other: str) -> Part:
     found = _ratio(r, name, HVT, other)
     return Part(f"{name}: Hvt-UCB / {other} {found:.2f}", found.high <= 1.0 + SLACK)
 
 
-def _c1(r: Results) -> list[Part]:
+def _c1(r: Mapping[Key, Any]) -> list[Part]:
     return [_comparable(r, name, HVT, HEAVY) for name in ("student", "student-true-nu")]
 
 
-def _c2(r: Results) -> list[Part]:
+def _c2(r: Mapping[Key, Any]) -> list[Part]:
     ratios = {solver: r["speedup", solver]["ratio"] for solver in SOLVERS}
     return [Part(f"{s}: {value:.3g} times", value > SPEED_CLAIM) for s, value in ratios.items()]
 
 
-def _c3(r: Results) -> list[Part]:
+def _c3(r: Mapping[Key, Any]) -> list[Part]:
     mine = r["cost", HVT].seconds
     times = {name: r["cost", name].seconds / mine for name in (OFUL, CRTM, CRMM)}
     parts = [
@@ -81,13 +84,13 @@ def _c3(r: Results) -> list[Part]:
     return [*parts, Part(f"fastest: {least}", least == CRMM)]
 
 
-def _c4(r: Results) -> list[Part]:
+def _c4(r: Mapping[Key, Any]) -> list[Part]:
     theory = _ratio(r, "student", OFUL, HVT, "theory")
     text = f"student: OFUL, its paper's radius / Hvt-UCB {theory:.2f}"
     return [_worse(r, "student", OFUL, HVT, COMPARABLE), Part(text, theory.low > COMPARABLE)]
 
 
-def _c5(r: Results) -> list[Part]:
+def _c5(r: Mapping[Key, Any]) -> list[Part]:
     share = float(np.mean(r["gaussian", CRTM, "tuned"]["truncated"]))
     worse = _worse(r, "gaussian", CRTM, HVT)
     return [
@@ -96,14 +99,14 @@ def _c5(r: Results) -> list[Part]:
     ]
 
 
-def _c6(r: Results) -> list[Part]:
+def _c6(r: Mapping[Key, Any]) -> list[Part]:
     parts = []
     for name in SKEWED:
         parts += [_comparable(r, name, HVT, HEAVY), _worse(r, name, CRMM, HVT, COMPARABLE)]
     return parts
 
 
-def _c7(r: Results) -> list[Part]:
+def _c7(r: Mapping[Key, Any]) -> list[Part]:
     parts = []
     for name in VARYING:
         parts += [
@@ -113,7 +116,7 @@ def _c7(r: Results) -> list[Part]:
     return parts
 
 
-def _c8(r: Results) -> list[Part]:
+def _c8(r: Mapping[Key, Any]) -> list[Part]:
     parts = []
     for name in ARMS:
         parts += [_best(r, name, other) for other in (HEAVY, OFUL, CRTM, CRMM)]
@@ -123,7 +126,7 @@ def _c8(r: Results) -> list[Part]:
     return parts
 
 
-def _c9(r: Results) -> list[Part]:
+def _c9(r: Mapping[Key, Any]) -> list[Part]:
     parts = []
     for name in (HVT, OFUL, CRTM, CRMM):
         one = r["cost", name]
@@ -141,7 +144,7 @@ def _c9(r: Results) -> list[Part]:
     return parts
 
 
-def _c10(r: Results) -> list[Part]:
+def _c10(r: Mapping[Key, Any]) -> list[Part]:
     found = []
     for name in TRUE_NU:
         share = r["coverage", name, "theory"]
@@ -150,7 +153,7 @@ def _c10(r: Results) -> list[Part]:
     return found
 
 
-def _c11(r: Results) -> list[Part]:
+def _c11(r: Mapping[Key, Any]) -> list[Part]:
     parts = []
     for name, variant in itertools.product(ENVIRONMENTS, ("untuned", "tuned")):
         found, exponent = r["horizon", name, variant]
