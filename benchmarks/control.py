@@ -20,15 +20,15 @@ import numpy as np
 
 from heavytail import noise
 from heavytail.control import simulate_control
-from heavytail.control.experiments import (
+from heavytail.control.systems import LQSystem
+from heavytail.reproduction.control import MOST
+from heavytail.reproduction.control_trials import (
     CONTROLLERS,
     IDENTIFIERS,
-    MOST,
     SYSTEMS,
     fallback,
     make_system,
 )
-from heavytail.control.systems import LQSystem
 
 STEPS = 100_000
 NOISES = (

@@ -1,4 +1,4 @@
-"""The command line: ``heavytail COMMAND``. One file a command, under :mod:`heavytail.commands`.
+"""The command line: ``heavytail COMMAND``. One file per command, under :mod:`heavytail.commands`.
 
 A command's module gives ``add_arguments(parser)``, which must import nothing heavy, and
 ``run(args)``, which does the work and returns the exit code.
@@ -18,7 +18,7 @@ __all__ = ["main"]
 COMMANDS: dict[str, str] = {
     "calibrate": "choose the practical default of Hvt-UCB anew, and show the tables",
     "reproduce": "run the paper's experiments: figures, results, verdicts",
-    "run": "run policies and worlds of your own from a TOML file",
+    "run": "run policies and environments of your own from a TOML file",
     "policies": "list the policies, what they cost and what they assume",
     "coverage": "count how often the truth was covered, and how regret is distributed",
     "diagnose": "say how heavy the tail of a column of a CSV file is",

@@ -267,32 +267,3 @@ def test_the_loop_and_the_calls_from_python_agree_to_the_bit():
 
 
 # --- the experiment
-
-
-class Silent:
-    def advance(self, steps=1):
-        """Nothing is shown."""
-
-
-def test_the_experiment_fills_its_section(tmp_path):
-    from heavytail.control import experiments
-    from heavytail.experiments.registry import Settings
-
-    settings = Settings(out=tmp_path, trials=2, rounds=60, quick=True, jobs=1)
-    section = experiments.control(settings, Silent())
-    errors, regrets = section.tables
-    assert [row[1] for row in errors.rows] == ["t(1.5)", "t(2.1)", "t(3)", "normal"]
-    assert [row[1] for row in regrets.rows] == ["t(2.1)", "t(3)", "normal"]  # t(1.5): no regret
-    assert set(section.figures) == {"control-error", "control-regret"}
-    before = len(list(tmp_path.rglob("*.npz")))
-    again = experiments.control(settings, Silent())
-    assert again.tables[0].rows == errors.rows
-    assert len(list(tmp_path.rglob("*.npz"))) == before  # what is done is found, not run anew
-
-
-def test_fifty_trials_are_the_least():
-    from heavytail.control.experiments import trials_of
-    from heavytail.experiments.registry import Settings
-
-    assert trials_of(Settings(out=None, trials=20), True) == 50
-    assert trials_of(Settings(out=None, trials=20), False) == 200

@@ -14,13 +14,17 @@ MARK = "<!-- heavytail calibrate -->"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""
     parser.add_argument(
-        "--rounds", type=int, default=5000, metavar="T", help="rounds a trial (5000)"
+        "--rounds", type=int, default=5000, metavar="T", help="rounds per trial (5000)"
     )
     parser.add_argument(
-        "--trials", type=int, default=10, metavar="N", help="trials of a candidate in a world (10)"
+        "--trials",
+        type=int,
+        default=10,
+        metavar="N",
+        help="trials per candidate and environment (10)",
     )
     parser.add_argument(
-        "--dims", type=int, nargs="+", metavar="D", help="dimensions of the worlds (2 5 20)"
+        "--dims", type=int, nargs="+", metavar="D", help="dimensions of the environments (2 5 20)"
     )
     parser.add_argument(
         "--engine", choices=("compiled", "cuda"), default="compiled", help="cuda needs a GPU"
@@ -31,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the tables of docs/guide/calibration.md."""
-    from heavytail.experiments.calibration import DIMS, calibrate
     from heavytail.experiments.machine import made_by
+    from heavytail.reproduction.calibration import DIMS, calibrate
 
     start = time.perf_counter()
     outcome = calibrate(
@@ -44,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     )
     count = args.trials * len(outcome.labels) * len(outcome.worlds)
     made = (
-        f"{args.trials:,} trials of {args.rounds:,} rounds for each candidate in each world, "
+        f"{args.trials:,} trials of {args.rounds:,} rounds for each candidate in each environment, "
         f"{count:,} in all; {time.perf_counter() - start:.0f} s. {made_by(args.engine)}"
     )
     tables = f"{made}\n\n{outcome.markdown()}"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 __all__ = ["add_arguments", "run"]
 
+RECORD = "src/heavytail/reproduction/recorded/spread.json"  # in a source tree
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What can be asked for."""
@@ -17,9 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="settings of the paper whose arms are all shown (student gaussian pareto scale-2)",
     )
     parser.add_argument(
-        "--trials", type=int, default=1000, metavar="N", help="worlds a policy (1000)"
+        "--trials", type=int, default=1000, metavar="N", help="trials per policy (1000)"
     )
-    parser.add_argument("--rounds", type=int, metavar="T", help="rounds a trial (18000)")
+    parser.add_argument("--rounds", type=int, metavar="T", help="rounds per trial (18000)")
     parser.add_argument(
         "--engine", choices=("compiled", "cuda"), default="compiled", help="cuda needs a GPU"
     )
@@ -29,29 +31,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="FOLDER", help="also draw the distributions, into this folder"
     )
     parser.add_argument(
-        "--record", action="store_true", help="keep the outcome for every later report to show"
+        "--record",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="keep the outcome: in FILE, or in a source tree for every later report to show",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print, and draw or keep where asked to."""
-    from heavytail.experiments import spread
-    from heavytail.experiments.catalogue import SEED
+    from heavytail.experiments import plots
+    from heavytail.experiments.machine import record_at
+    from heavytail.reproduction import spread
+    from heavytail.reproduction.catalogue import SEED
 
+    record = None
+    if args.record is not None:
+        named = Path(args.record) if args.record else None
+        record = record_at(named, RECORD, "--record FILE")
     found = spread.measure(
-        args.worlds or spread.WORLDS,
+        args.worlds or spread.SETTINGS,
         trials=args.trials,
         rounds=args.rounds,
         seed=SEED if args.seed is None else args.seed,
         engine=args.engine,
         jobs=args.jobs,
     )
-    if args.record:
-        spread.write_record(found)  # before anything that could fail
-    from heavytail.experiments.reproduce import save_figures, text_table
-
-    print("\n\n".join(text_table(table) for table in spread.tables(found)))
+    if record is not None:
+        spread.write_record(found, record)  # before anything that could fail
+    print("\n\n".join(table.text() for table in spread.tables(found)))
     if args.out is not None:
-        save_figures(args.out, [spread.section(found)])
+        plots.save_all([spread.section(found).figures], args.out / "figures")
         print(f"\nThe figures: {args.out / 'figures'}")
     return 0

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print one row a policy."""
+    """Print one row per policy."""
     if args.markdown:
         print(markdown())
         return 0

@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="experiments by name; all unless given"
     )
-    parser.add_argument("--trials", type=int, help="worlds an experiment (20)")
+    parser.add_argument("--trials", type=int, help="trials per experiment (20)")
     parser.add_argument("--rounds", type=int, help="T (each experiment's own; 18000 in the paper)")
     parser.add_argument("--jobs", type=int, help="how many at once (all cores)")
     parser.add_argument("--out", type=Path, default=Path("results"), help="where to (results/)")
@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dask", metavar="ADDRESS", help="run on this Dask cluster")
     parser.add_argument(
-        "--retune", action="store_true", help="choose the multipliers anew and record them"
+        "--retune",
+        action="store_true",
+        help="choose the multipliers anew and record them (in --tuned FILE)",
     )
     parser.add_argument("--tuned", type=Path, metavar="FILE", help="multipliers other than ours")
     parser.add_argument("--docs", type=Path, metavar="FILE", help="write the documentation's page")
@@ -39,16 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run, write and print the table."""
-    from heavytail.experiments import reproduce
-    from heavytail.experiments.catalogue import SEED
-    from heavytail.experiments.protocol import policy_names
-    from heavytail.experiments.registry import TUNED, Settings
+    from heavytail.experiments.experiment import Request
+    from heavytail.reproduction.catalogue import SEED
+    from heavytail.reproduction.protocol import policy_names
+    from heavytail.reproduction.reproduce import EXPERIMENTS, reproduce
 
     sys.path.insert(0, "")  # a policy of the user's own, in the current folder
     if args.list:
-        print("\n".join(f"{name:16}  {title}" for name, title in reproduce.catalogue().items()))
+        print("\n".join(f"{one.name:16}  {one.title}" for one in EXPERIMENTS.values()))
         return 0
-    settings = Settings(
+    request = Request(
         out=args.out,
         trials=args.trials or (4 if args.quick else 20),
         rounds=args.rounds,
@@ -57,8 +59,7 @@ def run(args: argparse.Namespace) -> int:
         dask=args.dask,
         quick=args.quick,
         policies=policy_names(args.all_policies, args.policy),
-        tuned=args.tuned or TUNED,
     )
-    print(reproduce.reproduce(args.names, settings, retune=args.retune, docs=args.docs))
+    print(reproduce(args.names, request, retune=args.retune, tuned=args.tuned, docs=args.docs))
     print(f"\nThe report: {args.out / 'report.html'}")
     return 0

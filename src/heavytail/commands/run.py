@@ -1,4 +1,4 @@
-"""``heavytail run my.toml``: policies, worlds and grids of your own."""
+"""``heavytail run my.toml``: policies, environments and grids of your own."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, run, write and print the table."""
-    from heavytail.experiments.registry import Settings
+    from heavytail.experiments.experiment import Request
     from heavytail.experiments.run import run as run_file
     from heavytail.experiments.userfile import read
 
     asked = read(args.file)
-    settings = Settings(out=asked.out, trials=asked.trials, jobs=args.jobs, dask=args.dask)
-    print(run_file(asked, settings))
+    request = Request(
+        out=asked.out, trials=asked.trials, seed=asked.seed, jobs=args.jobs, dask=args.dask
+    )
+    print(run_file(asked, request))
     print(f"\nThe report: {asked.out / 'report.html'}")
     return 0

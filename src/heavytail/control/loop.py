@@ -7,6 +7,7 @@ squared.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +23,8 @@ from heavytail.control.steering import DUE, act, learn
 from heavytail.control.systems import LQSystem
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import OK, OVERFLOW
-from heavytail.simulation.progress import progress_bar
+from heavytail.simulation.parallel import play_trials
+from heavytail.simulation.results import checkpoints
 from heavytail.simulation.trials import trial_seed
 
 __all__ = ["ControlResults", "ControlRun", "simulate_control"]
@@ -112,8 +114,6 @@ def simulate_control(
         jobs: how many trials at once; all cores unless given.
         progress: show a bar with the time left; on a terminal unless given.
     """
-    import joblib
-
     steps = check_count("simulate_control: steps", steps)
     trials = check_count("simulate_control: trials", trials)
     seed = check_count("simulate_control: seed", seed, least=0)
@@ -125,25 +125,21 @@ def simulate_control(
                 f"simulate_control: controller {name!r} is for n, d = {shape}; "
                 f"{system!r} has {(system.n, system.d)}."
             )
-    work = [(name, trial) for trial in range(trials) for name in controllers]
-    tasks = (
-        joblib.delayed(run_trial)(controllers[name].clone(), system, seed, trial, kept)
-        for name, trial in work
-    )
-    parallel = joblib.Parallel(
-        n_jobs=jobs or joblib.cpu_count(), backend="threading", return_as="generator"
-    )
-    outcomes: dict[str, list[tuple[Any, ...]]] = {name: [] for name in controllers}
-    with progress_bar(progress, "controlling", len(work)) as bar:
-        for (name, _), outcome in zip(work, parallel(tasks), strict=True):
-            outcomes[name].append(outcome)
-            bar.advance()
+    play = functools.partial(_trial, system=system, seed=seed, kept=kept)
+    found = play_trials(controllers, play, trials, threads=True, jobs=jobs, progress=progress)
     runs = {
         name: ControlRun(*(np.array(column) for column in zip(*rows, strict=True)))
-        for name, rows in outcomes.items()
+        for name, rows in found.items()
     }
     settings = {"system": repr(system), "steps": steps, "trials": trials, "seed": seed}
     return ControlResults(runs=runs, steps=kept, settings=settings)
+
+
+def _trial(
+    controller: Controller, trial: int, system: LQSystem, seed: int, kept: IntArray
+) -> tuple[Any, ...]:
+    """One trial of a copy of ``controller``."""
+    return run_trial(controller.clone(), system, seed, trial, kept)
 
 
 def run_trial(
@@ -202,7 +198,7 @@ ArrayLike1D = IntArray | list[int] | tuple[int, ...]
 
 def _checkpoints(steps: int, record: ArrayLike1D | None) -> IntArray:
     if record is None:
-        return np.unique(np.linspace(steps / 20, steps, 20).round().astype(np.int64).clip(1))
+        return checkpoints(steps, 20)
     kept = np.unique(np.asarray(record, dtype=np.int64))
     if kept.size == 0 or kept[0] < 1 or kept[-1] != steps:
         raise ValueError(

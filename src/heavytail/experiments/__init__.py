@@ -1,14 +1,11 @@
-"""The paper's figures and claims as frozen values, one protocol for all algorithms, and the report.
+"""Experiments: units of work that can be resumed, plans and pages, claims, tuning, the report.
 
-Reading order: :mod:`catalogue` (what is run), :mod:`protocol` (with which policies and
-multipliers), :mod:`units` and :mod:`store` (how the work is split, and kept), :mod:`stats` and
-:mod:`verdicts` (what follows), :mod:`plots`, :mod:`sections` and :mod:`report` (how it is shown).
+It knows no paper; :mod:`heavytail.reproduction` is built on it, and ``heavytail run`` is.
 
-**Adding an experiment**: ``heavytail reproduce NAME`` runs whatever :data:`registry.EXPERIMENTS`
-lists under that name. An entry has a title and ``"package.module:function"``; the function takes
-``(settings, progress)``, a :class:`registry.Settings` and something with ``advance(steps)``, and
-returns a :class:`registry.Section` of figures (matplotlib), tables and text, which the report shows
-and whose figures are saved as PNG, SVG and PDF. It is imported only when it is asked for.
+Reading order: :mod:`unit` (a call with a key), :mod:`source` (what a key covers), :mod:`store`
+(finished units), :mod:`tune` (the grid search), :mod:`experiment` (plan and page), :mod:`claim`
+(sentence, rule, verdict), :mod:`setting` (policies in an environment), :mod:`stats`, :mod:`plots`,
+:mod:`report`; :mod:`userfile` and :mod:`run` for a user's own file.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import platform
 import subprocess
 import sys
@@ -10,23 +11,21 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["commit", "machine", "made_by", "provenance", "versions"]
+__all__ = ["commit", "machine", "made_by", "provenance", "record_at", "source_tree", "versions"]
 
 _PACKAGES = ("heavytail", "numpy", "numba", "scipy", "joblib", "matplotlib", "pyarrow")
+
+_PLACES = ("--out", "--tuned", "--write", "--plot")  # where things lie is nobody's business
 
 
 def provenance(**more: Any) -> dict[str, Any]:
     """Date, commit, command, machine and versions, and what the caller adds."""
     words = ["heavytail", *sys.argv[1:]]
-    for option in (
-        "--out",
-        "--tuned",
-        "--write",
-        "--plot",
-    ):  # where things lie is nobody's business
+    for option in _PLACES:
         if option in words:
             place = words.index(option)
-            del words[place : place + 2]
+            named = place + 1 < len(words) and not words[place + 1].startswith("-")
+            del words[place : place + 1 + named]
     command = " ".join(words)
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     return {
@@ -93,3 +92,34 @@ def commit() -> str:
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
+
+
+def source_tree(package: Path | None = None) -> Path | None:
+    """The root of the source tree that the library runs from; None where it is installed.
+
+    A source tree has the library's own pyproject.toml two folders above the package, is not in
+    site-packages, and may be written to.
+    """
+    package = package or Path(__file__).resolve().parents[1]
+    root = package.parents[1]
+    project = root / "pyproject.toml"
+    installed = {"site-packages", "dist-packages"} & set(package.parts)
+    if installed or not project.is_file() or not os.access(package, os.W_OK):
+        return None
+    return root if 'name = "heavytail"' in project.read_text(encoding="utf-8") else None
+
+
+def record_at(named: Path | None, inside: str, what: str) -> Path:
+    """Where to record: the file the user names, else ``inside`` the source tree, else a refusal.
+
+    An installed package is never written to. ``what`` says what to add to the command.
+    """
+    if named is not None:
+        return named
+    root = source_tree()
+    if root is None:
+        raise ValueError(
+            f"there is no source tree of heavytail to record in; name a file: {what}. "
+            "An installed package is not written to."
+        )
+    return root / inside

@@ -5,17 +5,27 @@ Colours are Okabe and Ito's, told apart by the colour-blind and, with the line s
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytail.experiments.measured import Measured
+from heavytail.experiments.unit import Key, Trials
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "colour", "new_figure", "regret_figure", "save", "style", "time_figure"]
+__all__ = [
+    "FORMATS",
+    "colour",
+    "new_figure",
+    "regret_figure",
+    "save",
+    "save_all",
+    "style",
+    "time_figure",
+]
 
 FORMATS = ("png", "svg", "pdf")
 _COLOURS = {
@@ -70,43 +80,50 @@ def new_figure(
     return figure, axes
 
 
-def regret_figure(measured: Measured, shown: list[tuple[str, str]]) -> Figure:
-    """Cumulative regret, mean and one standard deviation."""
+def regret_figure(title: str, found: Mapping[Key, Trials], shown: list[Key]) -> Figure:
+    """Cumulative regret by round, mean and one standard deviation."""
     figure, (axis,) = new_figure()
     for key in shown:
-        curves = measured.curves[key]
-        mean, spread = curves.regret.mean(axis=0), curves.regret.std(axis=0)
+        regret, rounds = found[key]["regret"], found[key].arguments["marks"]
+        mean, spread = regret.mean(axis=0), regret.std(axis=0)
         line = "--" if key[1] == "untuned" else "-"
-        axis.plot(measured.rounds, mean, line, color=colour(key[0]), lw=1.5, label=_name(key))
+        axis.plot(rounds, mean, line, color=colour(key[0]), lw=1.5, label=_name(key))
         low = np.maximum(mean - spread, 0.0)
-        axis.fill_between(
-            measured.rounds, low, mean + spread, color=colour(key[0]), alpha=0.12, lw=0
-        )
-    axis.set(xlabel="round", ylabel="cumulative regret", title=measured.setting.title)
-    axis.set_xlim(0, measured.horizon)
+        axis.fill_between(rounds, low, mean + spread, color=colour(key[0]), alpha=0.12, lw=0)
+    axis.set(xlabel="round", ylabel="cumulative regret", title=title)
+    axis.set_xlim(0, rounds[-1])
     axis.locator_params(axis="x", nbins=5)
     axis.set_ylim(bottom=0)
     axis.legend(fontsize=8)
     return figure
 
 
-def _name(key: tuple[str, str]) -> str:
+def _name(key: Key) -> str:
     return f"{key[0]}, untuned" if key[1] == "untuned" else key[0]
 
 
-def time_figure(measured: Measured, shown: list[tuple[str, str]]) -> Figure:
-    """Time a round, the median of the trials, as bars."""
+def time_figure(title: str, found: Mapping[Key, Trials], shown: list[Key]) -> Figure:
+    """Time per round, the median of the trials, as bars."""
     figure, (axis,) = new_figure()
-    micro = [1e6 * np.median(measured.curves[key].seconds) / measured.horizon for key in shown]
+    micro = [
+        1e6 * np.median(found[key]["seconds"]) / found[key].arguments["rounds"] for key in shown
+    ]
     places = np.arange(len(shown))[::-1]
-    axis.barh(places, micro, color=[colour(policy) for policy, _ in shown], height=0.6)
+    axis.barh(places, micro, color=[colour(key[0]) for key in shown], height=0.6)
     for place, value in zip(places, micro, strict=True):
         axis.annotate(f" {value:.2g}", (value, float(place)), va="center", fontsize=8)
-    axis.set(xlabel="time a round, microseconds", title=measured.setting.title)
+    axis.set(xlabel="time per round, microseconds", title=title)
     axis.set_yticks(places, [_name(key) for key in shown])
     axis.grid(axis="y", visible=False)
     axis.margins(x=0.2)
     return figure
+
+
+def save_all(figures: Iterable[Mapping[str, Figure]], folder: Path) -> None:
+    """Every figure as PNG, SVG and PDF, by its name."""
+    for named in figures:
+        for name, figure in named.items():
+            save(figure, folder, name)
 
 
 def save(figure: Figure, folder: Path, name: str) -> None:

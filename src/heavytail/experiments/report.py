@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from heavytail.experiments.registry import Heat, Section, Table
-from heavytail.experiments.verdicts import HOLDS, NOT, PART, Verdict
+from heavytail.experiments import plots
+from heavytail.experiments.claim import HOLDS, NOT, PART, Verdict
+from heavytail.experiments.experiment import Section, Table
 
-__all__ = ["markdown", "page"]
+__all__ = ["markdown", "page", "write"]
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -41,11 +42,6 @@ figcaption, .note { font-size: .85rem; color: #444; }
 details summary { cursor: pointer; padding: .4rem 0; }
 nav a { margin-right: .8rem; display: inline-block; }
 """
-INTRO = (
-    "Every claim of the paper's experiments, what was measured, and the verdict that the rule "
-    "beside it gives. Tuned means: one radius and one threshold multiplier for every algorithm "
-    "from the same grid, chosen on seeds that are not reported."
-)
 MANY = 8  # parts of a claim: more are folded away
 _MARK = {HOLDS: ("✓", "holds"), PART: ("◐", "part"), NOT: ("✗", "not")}
 
@@ -55,8 +51,8 @@ def page(
     sections: list[Section],
     made: dict[str, Any],
     *,
-    title: str = "Heavy-tailed linear bandits with one-pass Huber regression, checked",
-    intro: str = INTRO,
+    title: str,
+    intro: str,
     figures: Path,
 ) -> str:
     """The whole report; every figure (its SVG is in ``figures``) is inside, nothing is fetched."""
@@ -84,17 +80,17 @@ def _e(text: str) -> str:
 def _verdict_table(verdicts: list[Verdict]) -> str:
     rows = []
     for one in verdicts:
-        mark, kind = _MARK.get(one.verdict, ("·", "missing"))
-        parts = "".join(f"<li>{'✓' if p.met else '✗'} {_e(p.measured)}</li>" for p in one.measured)
-        parts = f"<ul>{parts}</ul>" if parts else "-"
-        if len(one.measured) > MANY:
-            met = sum(p.met for p in one.measured)
-            head = f"{met} of {len(one.measured)} parts met: each of them"
+        mark, kind = _MARK.get(one.word, ("·", "missing"))
+        parts = "".join(f"<li>{'✓' if p.met else '✗'} {_e(p.measured)}</li>" for p in one.parts)
+        parts = f"<ul>{parts}</ul>" if parts else f"needs {_e(one.lacks)}" if one.lacks else "-"
+        if len(one.parts) > MANY:
+            met = sum(p.met for p in one.parts)
+            head = f"{met} of {len(one.parts)} parts met: each of them"
             parts = f"<details><summary>{head}</summary>{parts}</details>"
         rows.append(
-            f'<tr><td>{one.claim}</td><td class="{kind}">{mark} {one.verdict}</td>'
-            f"<td>{_e(one.statement)}</td><td>{parts}</td>"
-            f"<td>{_e(one.rule)}</td></tr>"
+            f'<tr><td>{one.claim.name}</td><td class="{kind}">{mark} {one.word}</td>'
+            f"<td>{_e(one.claim.says)}</td><td>{parts}</td>"
+            f"<td>{_e(one.claim.rule)}</td></tr>"
         )
     head = "".join(f"<th>{c}</th>" for c in ("claim", "verdict", "the paper", "measured", "rule"))
     return (
@@ -112,14 +108,15 @@ def _section(section: Section, figures: Path) -> str:
         parts.append('<div class="figures">')
         parts += [_figure(section, name, figures) for name in section.figures]
         parts.append("</div>")
-    parts += [_table(table) for table in section.tables]
-    if section.heats:
+    parts += [_table(table) for table in section.tables if table.values is None]
+    shaded = [table for table in section.tables if table.values is not None]
+    if shaded:
         parts.append(
             "<details><summary>The tuning grid: mean regret on the tuning seeds, by radius "
             "multiplier (columns) and threshold multiplier (rows); the chosen one framed"
             "</summary>"
         )
-        parts += [_heat(heat) for heat in section.heats]
+        parts += [_shaded(table) for table in shaded]
         parts.append("</details>")
     return "\n".join(parts)
 
@@ -145,21 +142,22 @@ def _table(table: Table) -> str:
     )
 
 
-def _heat(heat: Heat) -> str:
-    logs = [[math.log(max(value, 1e-9)) for value in row] for row in heat.values]
+def _shaded(table: Table) -> str:
+    values = table.values or ()
+    logs = [[math.log(max(value, 1e-9)) for value in row] for row in values]
     low, high = min(map(min, logs)), max(map(max, logs))
-    least = min(map(min, heat.values))
-    head = "".join(f"<th>{_e(c)}</th>" for c in ("radius", *heat.columns))
+    least = min(map(min, values))
+    head = "".join(f"<th>{_e(c)}</th>" for c in table.columns)
     body = []
-    for label, row, shades in zip(heat.rows, heat.values, logs, strict=True):
+    for (label, *texts), row, shades in zip(table.rows, values, logs, strict=True):
         cells = "".join(
             f'<td class="{"best" if value == least else ""}" style="{_shade(shade, low, high)}">'
-            f"{value:,.0f}</td>"
-            for value, shade in zip(row, shades, strict=True)
+            f"{text}</td>"
+            for text, value, shade in zip(texts, row, shades, strict=True)
         )
         body.append(f"<tr><th>{_e(label)}</th>{cells}</tr>")
     return (
-        f'<h3>{_e(heat.title)}</h3><div class="scroll"><table class="heat"><thead><tr>{head}</tr>'
+        f'<h3>{_e(table.title)}</h3><div class="scroll"><table class="heat"><thead><tr>{head}</tr>'
         f"</thead><tbody>{''.join(body)}</tbody></table></div>"
     )
 
@@ -191,12 +189,14 @@ def _flat(made: dict[str, Any]) -> Iterable[tuple[str, str]]:
             yield key, str(value)
 
 
-def markdown(verdicts: list[Verdict], sections: list[Section], made: dict[str, Any]) -> str:
-    """The documentation's page, from the same results."""
+def markdown(
+    verdicts: list[Verdict], sections: list[Section], made: dict[str, Any], command: str
+) -> str:
+    """The documentation's page, from the same results; ``command`` writes it."""
     lines = [
         "# The reproduction",
         "",
-        "Written by `heavytail reproduce --docs docs/reproduction.md`; do not edit. "
+        f"Written by `{command}`; do not edit. "
         f"Made at commit `{made['commit']}` by `{made['command']}`, on {made['date']}, "
         f"{made['machine']}, seed {made['seed']}, {made['trials']} trials.",
         "",
@@ -204,10 +204,11 @@ def markdown(verdicts: list[Verdict], sections: list[Section], made: dict[str, A
         "| --- | --- | --- | --- |",
     ]
     for one in verdicts:
-        parts = "; ".join(f"{'✓' if p.met else '✗'} {p.measured}" for p in one.measured)
-        lines.append(f"| {one.claim} | {one.statement} | **{one.verdict}** | {parts} |")
+        parts = "; ".join(f"{'✓' if p.met else '✗'} {p.measured}" for p in one.parts)
+        parts = parts or f"needs {one.lacks}"
+        lines.append(f"| {one.claim.name} | {one.claim.says} | **{one.word}** | {parts} |")
     lines += ["", "## Rules", ""]
-    lines += [f"- **{one.claim}**: {one.rule}" for one in verdicts]
+    lines += [f"- **{one.claim.name}**: {one.claim.rule}" for one in verdicts]
     for section in sections:
         lines += ["", f"## {section.title}", "", *section.text]
         for table in section.tables:
@@ -215,3 +216,18 @@ def markdown(verdicts: list[Verdict], sections: list[Section], made: dict[str, A
             lines += [f"| {' | '.join(row)} |" for row in table.rows]
             lines += ["", table.note] if table.note else []
     return "\n".join(lines) + "\n"
+
+
+def write(
+    out: Path,
+    verdicts: list[Verdict],
+    sections: list[Section],
+    made: dict[str, Any],
+    *,
+    title: str,
+    intro: str,
+) -> None:
+    """Figures and ``report.html`` under ``out``."""
+    plots.save_all((section.figures for section in sections), out / "figures")
+    text = page(verdicts, sections, made, title=title, intro=intro, figures=out / "figures")
+    (out / "report.html").write_text(text, encoding="utf-8")

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from heavytail.experiments.units import Outcome, Work
-from heavytail.simulation.progress import Progress
+from heavytail.experiments.unit import Outcome, Unit
+from heavytail.simulation.parallel import finished
+from heavytail.simulation.progress import Progress, progress_bar
 
 __all__ = ["Store", "complete", "write_text"]
 
@@ -23,33 +23,39 @@ __all__ = ["Store", "complete", "write_text"]
 def write_text(path: Path, text: str) -> None:
     """Write a file all or nothing."""
     part = path.with_suffix(".part")
-    part.write_text(text)
+    part.write_text(text, encoding="utf-8")
     os.replace(part, path)
 
 
 class Store:
-    """Outcomes by key, one small file each under ``folder``."""
+    """Outcomes by key, one small file each under ``folder``; without a folder none is kept."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self.folder = None if folder is None else Path(folder)
 
-    def path(self, unit: Work) -> Path:
-        """Where the unit's outcome is or will be."""
+    def path(self, unit: Unit) -> Path | None:
+        """Where the unit's outcome is or will be; None where it is not kept."""
+        if self.folder is None or unit.runs == "alone":
+            return None
         return self.folder / unit.key[:2] / f"{unit.key}.npz"
 
-    def get(self, unit: Work) -> Outcome | None:
+    def get(self, unit: Unit) -> Outcome | None:
         """The outcome, or None where the unit is still to be run (or its file is damaged)."""
+        path = self.path(unit)
+        if path is None:
+            return None
         try:
-            with np.load(self.path(unit), allow_pickle=False) as data:
+            with np.load(path, allow_pickle=False) as data:
                 return {name: data[name] for name in data.files}
         except (FileNotFoundError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
             return None
 
-    def put(self, unit: Work, outcome: Outcome) -> None:
+    def put(self, unit: Unit, outcome: Outcome) -> None:
         """Keep it, all or nothing."""
         target = self.path(unit)
-        target.parent.mkdir(exist_ok=True)
+        if target is None:
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_suffix(f".{os.getpid()}.part")
         with part.open("wb") as file:
             np.savez(file, **outcome)  # type: ignore[arg-type]
@@ -57,72 +63,51 @@ class Store:
 
 
 def complete(
+    units: Iterable[Unit],
     store: Store,
-    units: Iterable[Work],
-    progress: Progress,
     *,
+    title: str = "experiments",
     jobs: int | None = None,
     dask: str | None = None,
+    progress: bool | None = None,
 ) -> dict[str, Outcome]:
-    """Every unit's outcome by key: those in the store, and the rest, run now and kept."""
+    """Every unit's outcome by key: those in the store, and the rest, run now under one bar."""
     unique = {unit.key: unit for unit in units}
     outcomes: dict[str, Outcome] = {}
     todo = []
-    for key, unit in unique.items():
-        found = store.get(unit)
-        if found is None:
-            todo.append(unit)
-        else:
-            outcomes[key] = found
-            progress.advance(unit.weight)
-    todo.sort(key=lambda unit: -unit.weight)  # the long ones first, so that none is left alone
-    for unit, outcome in _run(todo, jobs, dask):
-        store.put(unit, outcome)
-        outcomes[unit.key] = outcome
-        progress.advance(unit.weight)
+    with progress_bar(progress, title, sum(unit.weight for unit in unique.values())) as bar:
+        for key, unit in unique.items():
+            found = store.get(unit)
+            if found is None:
+                todo.append(unit)
+            else:
+                outcomes[key] = found
+                bar.advance(unit.weight)
+        todo.sort(key=lambda unit: -unit.weight)  # the long ones first, so that none is left alone
+        for runs in ("threads", "processes", "alone"):
+            mine = [unit for unit in todo if unit.runs == runs]
+            _run(mine, runs, store, outcomes, bar, jobs, dask)
     return outcomes
 
 
 def _run(
-    units: Sequence[Work], jobs: int | None, dask: str | None
-) -> Iterator[tuple[Work, Outcome]]:
-    """Units as they finish: on Dask, or here, kernels by threads and Python by processes."""
-    if dask is not None:
-        yield from _on_dask(units, dask)
-        return
-    for threads in (True, False):
-        mine = [unit for unit in units if unit.threads is threads]
-        yield from _parallel(mine, jobs, "threading" if threads else "loky")
-
-
-def _parallel(
-    units: Sequence[Work], jobs: int | None, backend: str | None, **options: Any
-) -> Iterator[tuple[Work, Outcome]]:
-    if not units:
-        return
-    import joblib
-
-    n_jobs = (jobs or joblib.cpu_count()) if backend else -1
-    parallel = joblib.Parallel(
-        n_jobs=n_jobs, backend=backend, return_as="generator_unordered", **options
-    )
-    work: Callable[..., Any] = joblib.delayed(_numbered)
-    for i, outcome in parallel(work(i, unit) for i, unit in enumerate(units)):
-        yield units[i], outcome
-
-
-def _numbered(i: int, unit: Work) -> tuple[int, Outcome]:
-    return i, unit.run()
-
-
-def _on_dask(units: Sequence[Work], address: str) -> Iterator[tuple[Work, Outcome]]:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ValueError(
-            "--dask needs the package's 'dask' extra: pip install heavytail[dask]."
-        ) from None
-    import joblib
-
-    with Client(address) as client, joblib.parallel_config("dask", client=client):
-        yield from _parallel(units, None, None, pre_dispatch="all", batch_size=1)
+    units: Sequence[Unit],
+    runs: str,
+    store: Store,
+    outcomes: dict[str, Outcome],
+    bar: Progress,
+    jobs: int | None,
+    dask: str | None,
+) -> None:
+    """Run units of one kind; keep each as soon as it is done."""
+    alone = runs == "alone"
+    for place, outcome in finished(
+        Unit.run,
+        [(unit,) for unit in units],
+        threads=runs != "processes",
+        jobs=1 if alone else jobs,
+        dask=None if alone else dask,
+    ):
+        store.put(units[place], outcome)
+        outcomes[units[place].key] = outcome
+        bar.advance(units[place].weight)

@@ -1,4 +1,4 @@
-"""``heavytail run my.toml``: any policies, worlds, trials and grids, checked before anything runs.
+"""``heavytail run my.toml``: any policies, environments, trials, grids, checked before they run.
 
 The file's keys are in ``docs/howto/run.md``. An error names the file, the key and what would be
 right.
@@ -11,16 +11,14 @@ import inspect
 import itertools
 import sys
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from heavytail.environments import noise as noises
 from heavytail.environments.noise import Noise, Scaled
-from heavytail.experiments.catalogue import Setting
-from heavytail.experiments.protocol import Entry, told
-from heavytail.policies import Policy, make_policy
+from heavytail.experiments.setting import Setting, build
+from heavytail.policies import Policy
 from heavytail.policies.build import find
 
 __all__ = ["Asked", "Choice", "read"]
@@ -39,24 +37,19 @@ class Choice:
     options: dict[str, Any]
     grid: dict[str, list[Any]]
 
-    def build(self, world: Setting, rounds: int, **more: Any) -> Policy:
-        """The policy in a world."""
-        tail = told(self.policy, world)
-        options = {**self.options, **more}
-        return make_policy(
-            self.policy, dim=world.dim, horizon=rounds, tail=tail, arms=world.arms, **options
-        )
+    @property
+    def variant(self) -> str:
+        """As the tables call it."""
+        return "tuned" if self.grid else "as given"
 
-    def entry(self, world: Setting, rounds: int, **more: Any) -> Entry:
-        """The policy as a line in a figure."""
-        return Entry(
-            self.name, "tuned" if self.grid else "as given", self.build(world, rounds, **more)
-        )
+    def build(self, setting: Setting, rounds: int, **more: Any) -> Policy:
+        """The policy in a setting."""
+        return build(self.policy, setting, rounds, **{**self.options, **more})
 
-    def points(self) -> Iterator[dict[str, Any]]:
+    def points(self) -> list[dict[str, Any]]:
         """Every combination of the grid."""
-        for values in itertools.product(*self.grid.values()):
-            yield dict(zip(self.grid, values, strict=True))
+        product = itertools.product(*self.grid.values())
+        return [dict(zip(self.grid, values, strict=True)) for values in product]
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from heavytail._typing import FloatArray
+from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import check_choice, check_count
 from heavytail.kernels.jit import specialise
 from heavytail.mdp.agent import Agent
 from heavytail.mdp.world import Draws, LinearMDP, evaluate, land
-from heavytail.simulation.progress import progress_bar
-from heavytail.simulation.results import Results, Run
-from heavytail.simulation.trials import ENGINES, checkpoints, trial_seed
+from heavytail.simulation.parallel import play_trials
+from heavytail.simulation.results import Results, Run, checkpoints
+from heavytail.simulation.trials import trial_seed
 
-__all__ = ["run_agent", "simulate_agents"]
+__all__ = ["ENGINES", "run_agent", "simulate_agents"]
 
+ENGINES = ("compiled", "reference")  # there is no GPU engine for agents
 _CONSTANT = np.empty((0, 0))
 
 
@@ -52,33 +53,19 @@ def simulate_agents(
         progress: show a bar with the time left; on a terminal unless given.
         record: keep regret at this many evenly spaced episodes instead of all.
     """
-    import joblib
-
     named = _name_agents(agents, world)
     episodes = check_count("simulate_agents: episodes", episodes)
     trials = check_count("simulate_agents: trials", trials)
     seed = check_count("simulate_agents: seed", seed, least=0)
     check_choice("simulate_agents: engine", engine, ENGINES)
     kept = checkpoints(episodes, record)
-    work = [(name, trial) for trial in range(trials) for name in named]
-    parallel = joblib.Parallel(
-        n_jobs=jobs or joblib.cpu_count(), backend="threading", return_as="generator"
+    play = functools.partial(
+        _trial, world=world, seed=seed, episodes=episodes, engine=engine, kept=kept
     )
-    tasks = (
-        joblib.delayed(run_agent)(named[n].fresh(), world, trial_seed(seed, t), episodes, engine)
-        for n, t in work
-    )
-    outcomes = {}
-    with progress_bar(progress, "simulating", len(work)) as bar:
-        for key, (regret, seconds) in zip(work, parallel(tasks), strict=True):
-            outcomes[key] = regret[kept - 1], seconds.sum()
-            bar.advance()
+    found = play_trials(named, play, trials, threads=True, jobs=jobs, progress=progress)
     runs = {
-        name: Run(
-            regret=np.array([outcomes[name, t][0] for t in range(trials)]),
-            seconds=np.array([outcomes[name, t][1] for t in range(trials)]),
-        )
-        for name in named
+        name: Run(*(np.array(column) for column in zip(*rows, strict=True)))
+        for name, rows in found.items()
     }
     settings = {
         "world": world.describe(),
@@ -88,6 +75,20 @@ def simulate_agents(
         "seed": seed,
     }
     return Results(runs=runs, rounds=kept, settings=settings)
+
+
+def _trial(
+    agent: Agent,
+    trial: int,
+    world: LinearMDP,
+    seed: int,
+    episodes: int,
+    engine: str,
+    kept: IntArray,
+) -> tuple[FloatArray, float]:
+    """One trial of a copy of ``agent``: regret at the kept episodes, and seconds."""
+    regret, seconds = run_agent(agent.fresh(), world, trial_seed(seed, trial), episodes, engine)
+    return regret[kept - 1], float(seconds.sum())
 
 
 def run_agent(

@@ -12,8 +12,9 @@ from heavytail.environments import Environment
 from heavytail.policies import PackedPolicy, Policy
 from heavytail.simulation.counter import CounterWorld, cpu_runner, describe, start_state
 from heavytail.simulation.progress import Progress, progress_bar
+from heavytail.simulation.results import checkpoints
 
-__all__ = ["Distribution", "checkpoints", "distribution", "least_share"]
+__all__ = ["Distribution", "distribution", "least_share"]
 
 QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
 CHUNK = 64  # trials per task on the CPU, at most
@@ -130,14 +131,6 @@ def least_share(hits: int, trials: int, confidence: float = 0.99) -> float:
     from scipy.stats import beta
 
     return 0.0 if hits == 0 else float(beta.ppf(1.0 - confidence, hits, trials - hits + 1))
-
-
-def checkpoints(rounds: int, record: int | None) -> IntArray:
-    """The rounds, counted from 1, whose regret is kept; the last always among them."""
-    if record is None or record >= rounds:
-        return np.arange(1, rounds + 1)
-    count = check_count("record", record)
-    return np.unique(np.linspace(rounds / count, rounds, count).round().astype(np.int64))
 
 
 def _on_cpu(

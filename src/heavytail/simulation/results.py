@@ -12,11 +12,24 @@ from typing import Any
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
+from heavytail._validate import check_count
 
-__all__ = ["Results", "Run"]
+__all__ = ["Results", "Run", "checkpoints"]
 
 FORMAT = "heavytail results"
 VERSION = 1
+
+
+def checkpoints(rounds: int, record: int | None) -> IntArray:
+    """The rounds, counted from 1, whose regret is kept: ``record`` of them, evenly spaced, or all.
+
+    >>> checkpoints(18, 3)
+    array([ 6, 12, 18])
+    """
+    if record is None or record >= rounds:
+        return np.arange(1, rounds + 1)
+    count = check_count("record", record)
+    return np.unique(np.linspace(rounds / count, rounds, count).round().astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -28,7 +41,7 @@ class Run:
 
     @property
     def final(self) -> FloatArray:
-        """Regret at the end, one number a trial."""
+        """Regret at the end, one number per trial."""
         return self.regret[:, -1]
 
 
@@ -61,7 +74,7 @@ class Results(Mapping[str, Run]):
         return len(self.runs)
 
     def table(self) -> str:
-        """Final regret (mean and standard deviation over trials) and time a round, by policy."""
+        """Final regret (mean and standard deviation over trials) and time per round, by policy."""
         width = max([len(name) for name in self.runs] + [6])
         lines = [f"{'policy':<{width}}  {'regret':>10}  {'spread':>9}  {'us/round':>9}"]
         for name, run in self.runs.items():
@@ -73,10 +86,10 @@ class Results(Mapping[str, Run]):
         return "\n".join(lines)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write Parquet: one row a (policy, trial), columns policy, trial, seconds, regret (a
-        list).
+        """Write Parquet: one row per (policy, trial); columns policy, trial, seconds, regret.
 
-        The recorded rounds and the settings are JSON in the schema's metadata.
+        A row's regret is a list. The recorded rounds and the settings are JSON in the schema's
+        metadata.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -1,27 +1,27 @@
-"""Many trials of many policies in one world."""
+"""Many trials of many policies in one environment."""
 
 from __future__ import annotations
 
+import functools
 import time
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from heavytail._typing import FloatArray
+from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import check_choice, check_count
 from heavytail.environments import Environment
 from heavytail.policies import PackedPolicy, Policy
 from heavytail.simulation.distribution import distribution
 from heavytail.simulation.engines import episode
-from heavytail.simulation.progress import Progress, progress_bar
-from heavytail.simulation.results import Results, Run
+from heavytail.simulation.parallel import play_trials
+from heavytail.simulation.results import Results, Run, checkpoints
 
-__all__ = ["ENGINES", "simulate", "trial_seed"]
+__all__ = ["ENGINES", "distribution_block", "releases_gil", "simulate", "trial_block", "trial_seed"]
 
 ENGINES = ("compiled", "reference", "cuda")
-GPU_RECORD = 100  # checkpoints of the GPU engine unless told
+GPU_RECORD = 100  # checkpoints of the GPU engine unless given
 
 
 def simulate(
@@ -81,7 +81,15 @@ def simulate(
             for name, policy in named.items()
         }
     else:
-        runs = _on_cpu(named, environment, rounds, trials, seed, engine, jobs, kept, progress)
+        threads = engine == "compiled" and all(releases_gil(p) for p in named.values())
+        play = functools.partial(
+            run_trial, environment=environment, seed=seed, rounds=rounds, engine=engine, kept=kept
+        )
+        found = play_trials(named, play, trials, threads=threads, jobs=jobs, progress=progress)
+        runs = {
+            name: Run(*(np.array(column) for column in zip(*rows, strict=True)))
+            for name, rows in found.items()
+        }
     settings = {
         "environment": repr(environment),
         "policies": {name: repr(policy) for name, policy in named.items()},
@@ -92,27 +100,9 @@ def simulate(
     return Results(runs=runs, rounds=kept, settings=settings)
 
 
-def _on_cpu(
-    named: dict[str, Policy],
-    environment: Environment,
-    rounds: int,
-    trials: int,
-    seed: int,
-    engine: str,
-    jobs: int | None,
-    kept: np.ndarray[Any, np.dtype[np.int64]],
-    progress: bool | None,
-) -> dict[str, Run]:
-    work = [(name, trial) for trial in range(trials) for name in named]
-    with progress_bar(progress, "simulating", len(work)) as bar:
-        outcomes = _execute(named, environment, work, rounds, seed, engine, jobs, kept, bar)
-    runs = {}
-    for name in named:
-        mine = [outcomes[(name, trial)] for trial in range(trials)]
-        runs[name] = Run(
-            regret=np.array([regret for regret, _ in mine]), seconds=np.array([s for _, s in mine])
-        )
-    return runs
+def releases_gil(policy: Policy) -> bool:
+    """Whether the policy's time is spent in kernels, which run beside each other in one process."""
+    return isinstance(policy, PackedPolicy) and policy.has_kernels
 
 
 def _on_gpu(
@@ -124,7 +114,7 @@ def _on_gpu(
     record: int,
     progress: bool | None,
 ) -> Run:
-    """All trials of one policy in one launch; each is given an equal share of its seconds."""
+    """All trials of one policy in one launch; each gets an equal share of its seconds."""
     start = time.perf_counter()
     found = distribution(
         policy,
@@ -156,14 +146,6 @@ def name_policies(policies: Iterable[Policy] | Mapping[str, Policy]) -> dict[str
     return named
 
 
-def checkpoints(rounds: int, record: int | None) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The rounds, counted from 1, whose regret is kept; the last always among them."""
-    if record is None or record >= rounds:
-        return np.arange(1, rounds + 1)
-    count = check_count("simulate: record", record)
-    return np.unique(np.linspace(rounds / count, rounds, count).round().astype(np.int64))
-
-
 def trial_seed(seed: int, trial: int) -> np.random.SeedSequence:
     """The seed of one trial."""
     return np.random.SeedSequence([seed, trial])
@@ -171,48 +153,74 @@ def trial_seed(seed: int, trial: int) -> np.random.SeedSequence:
 
 def run_trial(
     policy: Policy,
+    trial: int,
     environment: Environment,
     seed: int,
-    trial: int,
     rounds: int,
     engine: str,
-    kept: np.ndarray[Any, np.dtype[np.int64]],
+    kept: IntArray,
 ) -> tuple[FloatArray, float]:
-    """One policy in one world: regret at the kept rounds, and seconds."""
+    """One trial of a copy of ``policy``: regret at the kept rounds, and seconds."""
     regret, seconds = episode(policy.clone(), environment, trial_seed(seed, trial), rounds, engine)
     return regret[kept - 1], seconds
 
 
-def _execute(
-    named: dict[str, Policy],
+def trial_block(
+    policy: Policy,
     environment: Environment,
-    work: list[tuple[str, int]],
     rounds: int,
     seed: int,
-    engine: str,
-    jobs: int | None,
-    kept: np.ndarray[Any, np.dtype[np.int64]],
-    bar: Progress,
-) -> dict[tuple[str, int], tuple[FloatArray, float]]:
-    """Kernels release the GIL, so compiled trials share the process by threads; plain Python takes
-    processes.
-    """
-    import joblib
+    first: int,
+    trials: int,
+    marks: Sequence[int],
+) -> dict[str, FloatArray]:
+    """Trials ``first`` to ``first + trials - 1`` of :func:`simulate`, one after the other.
 
-    threads = engine == "compiled" and all(
-        isinstance(p, PackedPolicy) and p.has_kernels for p in named.values()
+    ``regret`` (trials, marks) after the rounds ``marks``; ``seconds`` (trials,); ``truncated``
+    (trials,): the share of rewards that a truncating policy took as 0, NaN for the others.
+    """
+    kept = np.asarray(marks)
+    regret, seconds, truncated = [], [], []
+    for trial in range(first, first + trials):
+        twin = policy.clone()
+        curve, spent = episode(twin, environment, trial_seed(seed, trial), rounds, "compiled")
+        regret.append(curve[kept - 1])
+        seconds.append(spent)
+        truncated.append(getattr(twin, "truncated", np.nan) / rounds)
+    return {
+        "regret": np.array(regret),
+        "seconds": np.array(seconds),
+        "truncated": np.array(truncated),
+    }
+
+
+def distribution_block(
+    policy: Policy,
+    environment: Environment,
+    rounds: int,
+    seed: int,
+    trials: int,
+    cover: bool,
+    engine: str = "compiled",
+    jobs: int | None = 1,
+) -> dict[str, FloatArray]:
+    """``regret`` (trials, 1) at the end, of :func:`distribution`; ``seconds`` (1,), of all.
+
+    With ``cover`` also ``worst`` (trials,): the largest distance to the truth, in radii.
+    """
+    start = time.perf_counter()
+    found = distribution(
+        policy,
+        environment,
+        rounds=rounds,
+        trials=trials,
+        seed=seed,
+        engine=engine,
+        record=1,
+        cover=cover,
+        jobs=jobs,
+        progress=False,
     )
-    parallel = joblib.Parallel(
-        n_jobs=jobs or joblib.cpu_count(),
-        backend="threading" if threads else "loky",
-        return_as="generator",
-    )
-    tasks = (
-        joblib.delayed(run_trial)(named[name], environment, seed, trial, rounds, engine, kept)
-        for name, trial in work
-    )
-    outcomes = {}
-    for key, outcome in zip(work, parallel(tasks), strict=True):
-        outcomes[key] = outcome
-        bar.advance()
-    return outcomes
+    seconds = np.array([time.perf_counter() - start])
+    more = {} if found.worst is None else {"worst": found.worst}
+    return {"regret": found.regret.T, "seconds": seconds, **more}

@@ -1,0 +1,257 @@
+"""A setting: an environment with what is assumed of its noise; its units, its page, its files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heavytail.environments import LinearBandit
+from heavytail.environments.noise import Noise, Scaled
+from heavytail.experiments import plots
+from heavytail.experiments.experiment import Section, Table
+from heavytail.experiments.stats import ratio
+from heavytail.experiments.unit import Key, Trials, Unit, chunks
+from heavytail.policies import Policy, make_policy
+from heavytail.policies.build import find
+from heavytail.simulation.results import checkpoints
+from heavytail.simulation.trials import releases_gil
+from heavytail.tails import MomentBound
+
+__all__ = ["Setting", "build", "page", "regret_text", "told", "trial_units", "write_parquet"]
+
+RECORD = 200  # rounds at which regret is kept
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An environment, what is assumed of its noise, and how that relates to a paper.
+
+    ``scale`` is the nu that a paper states (right or wrong); None takes the true one.
+    ``worlds`` names the stream of seeds: settings that share it meet the same draws.
+    """
+
+    name: str
+    title: str
+    group: str
+    noise: Noise
+    order: float
+    says: str = ""
+    leaves_open: str = ""
+    chosen: str = ""
+    scale: float | None = None
+    offered: int | None = None
+    dim: int = 2
+    arms: int = 50
+    rounds: int = 18_000
+    worlds: str = ""
+
+    @property
+    def environment(self) -> LinearBandit:
+        """The environment."""
+        return LinearBandit(self.dim, self.arms, self.noise, offered=self.offered)
+
+    def tail(self, *, uses_scale: bool) -> MomentBound:
+        """What a policy is told: the scale at factor 1 if it uses each round's, else the worst."""
+        nu = self.noise.scale(self.order) if self.scale is None else self.scale
+        if isinstance(self.noise, Scaled) and not uses_scale:
+            nu *= 10.0**self.noise.spread
+        return MomentBound(order=self.order, scale=nu)
+
+    def seed(self, base: int) -> int:
+        """This setting's own seed: adding a setting moves no other."""
+        text = f"{base} {self.worlds or self.name}".encode()
+        return int.from_bytes(hashlib.blake2b(text, digest_size=6).digest(), "big")
+
+
+def told(name: str, setting: Setting) -> MomentBound:
+    """The moment bound a policy is given; one that knows finite variance alone gets order 2."""
+    info = find(name).info
+    tail = setting.tail(uses_scale=info.uses_scale)
+    return MomentBound(2.0, tail.scale) if info.orders == "2" else tail
+
+
+def build(name: str, setting: Setting, rounds: int, **options: Any) -> Policy:
+    """The policy for a setting."""
+    tail = told(name, setting)
+    return make_policy(
+        name, dim=setting.dim, horizon=rounds, tail=tail, arms=setting.arms, **options
+    )
+
+
+def trial_units(
+    setting: Setting, policy: Policy, rounds: int, trials: int, base: int, *, weight: int = 1
+) -> list[Unit]:
+    """The trials of a policy in a setting; ``weight`` is that of one trial of 1,000 rounds."""
+    return block_units(
+        policy,
+        setting.environment,
+        rounds,
+        setting.seed(base),
+        trials,
+        tuple(checkpoints(rounds, RECORD).tolist()),
+        weight=weight,
+    )
+
+
+def block_units(
+    policy: Policy,
+    environment: LinearBandit,
+    rounds: int,
+    seed: int,
+    trials: int,
+    marks: tuple[int, ...],
+    *,
+    weight: int = 1,
+    size: int = 5,
+) -> list[Unit]:
+    """Trials of a policy in an environment, ``size`` per unit, regret kept at ``marks``."""
+    fixed = {"policy": policy, "environment": environment, "rounds": rounds, "seed": seed}
+    return [
+        Unit(
+            "heavytail.simulation.trials:trial_block",
+            {**fixed, "first": first, "trials": count, "marks": marks},
+            weight=weight * count * max(rounds // 1000, 1),
+            runs="threads" if releases_gil(policy) else "processes",
+        )
+        for first, count in chunks(trials, size)
+    ]
+
+
+def page(
+    setting: Setting, found: Mapping[Key, Trials], shown: list[Key], reference: str = ""
+) -> Section:
+    """Figure of ``shown``, regret by policy and variant, ratios to ``reference``, what is known."""
+    section = Section(setting.name, setting.title, data=dict(found))
+    section.text = [
+        *(f"The paper: {setting.says}" for _ in setting.says[:1]),
+        *(f"Left open: {setting.leaves_open}" for _ in setting.leaves_open[:1]),
+        *(f"Chosen: {setting.chosen}" for _ in setting.chosen[:1]),
+        f"Environment: {setting.environment!r}; order {setting.order:g}.",
+        *_broken(setting, found),
+    ]
+    section.figures[setting.name] = plots.regret_figure(setting.title, found, shown)
+    trials = len(next(iter(found.values())).final)
+    section.captions[setting.name] = (
+        f"Cumulative regret, mean and standard deviation of {trials} trials."
+    )
+    section.tables = [_regret_table(found)]
+    if (reference, "tuned") in found:
+        section.tables.append(_ratio_table(found, reference))
+    return section
+
+
+def _broken(setting: Setting, found: Mapping[Key, Trials]) -> list[str]:
+    policies = {key[0]: trials.arguments["policy"] for key, trials in found.items()}
+    needs = [(name, setting.environment.broken_needs(one)) for name, one in policies.items()]
+    return [
+        f"{name} assumes {', '.join(broken)}, which this environment lacks."
+        for name, broken in needs
+        if broken
+    ]
+
+
+def _regret_table(found: Mapping[Key, Trials]) -> Table:
+    rows = []
+    for variant in dict.fromkeys(key[1] for key in found):
+        for (policy, how), trials in found.items():
+            if how != variant:
+                continue
+            given = trials.arguments["policy"]._arguments
+            scales = (f"{key} {given[key]:.3g}" for key in given if key.endswith("_scale"))
+            final, share = trials.final, trials["truncated"]
+            rows.append(
+                (
+                    policy,
+                    variant,
+                    f"{final.mean():,.0f}",
+                    f"{final.std(ddof=1):,.0f}" if len(final) > 1 else "-",
+                    f"{np.median(final):,.0f}",
+                    f"{final.max():,.0f}",
+                    "" if np.isnan(share).any() else f"{share.mean():.1%}",
+                    ", ".join(scales),
+                )
+            )
+    columns = ("policy", "variant", "mean regret", "sd", "median", "largest", "truncated")
+    rounds = next(iter(found.values())).arguments["rounds"]
+    return Table(f"Regret at T = {rounds:,}", (*columns, "multipliers"), rows)
+
+
+def _ratio_table(found: Mapping[Key, Trials], reference: str) -> Table:
+    rows = []
+    for policy in [key[0] for key in found if key[1] == "tuned"]:
+        cells = []
+        for variant in ("tuned", "untuned"):
+            if (reference, variant) not in found or (policy, variant) == (reference, "tuned"):
+                cells.append("-")
+                continue
+            mine = ratio(found[policy, "tuned"].final, found[reference, variant].final)
+            cells.append(f"{mine:.2f}")
+        rows.append((policy, *cells))
+    over = f"its regret / {reference}'s"
+    note = "Ratio of means over the same draws, with a 95 % bootstrap interval over trials."
+    columns = ("tuned policy", f"{over}, tuned", f"{over}, untuned")
+    return Table("Paired ratios", columns, rows, note)
+
+
+def regret_text(found: Mapping[str, Mapping[Key, Trials]]) -> str:
+    """Mean final regret, one row per setting and variant, one column per policy."""
+    if not found:
+        return ""
+    policies = list(dict.fromkeys(key[0] for one in found.values() for key in one))
+    widths = {policy: max(len(policy), 9) + 2 for policy in policies}
+    lines = [
+        "mean regret at the end",
+        f"{'setting':<16} {'variant':<8}" + "".join(f"{p:>{widths[p]}}" for p in policies),
+    ]
+    for name, one in found.items():
+        for variant in dict.fromkeys(key[1] for key in one):
+            cells = [
+                f"{one[p, variant].final.mean():>{widths[p]}.1f}"
+                if (p, variant) in one
+                else " " * widths[p]
+                for p in policies
+            ]
+            lines.append(f"{name:<16} {variant:<8}" + "".join(cells))
+    return "\n".join(lines)
+
+
+def write_parquet(
+    folder: Path, found: Mapping[str, Mapping[Key, Trials]], header: dict[str, Any]
+) -> None:
+    """``regret.parquet``, fixed to the bit by the seed, and ``seconds.parquet``, which is not.
+
+    One row per (setting, policy, variant, trial). regret.parquet: ``regret``, the cumulative regret
+    at the rounds in ``rounds``, and ``options``, how the policy was built. seconds.parquet:
+    ``seconds`` of the trial, the environment's own work left out.
+    """
+    import pyarrow as pa
+
+    keys: dict[str, list[Any]] = {"setting": [], "policy": [], "variant": [], "trial": []}
+    options, rounds, regret, seconds = [], [], [], []
+    for name, one in found.items():
+        for (policy, variant), trials in one.items():
+            for trial in range(len(trials.final)):
+                for key, value in zip(keys, (name, policy, variant, trial), strict=True):
+                    keys[key].append(value)
+                options.append(repr(trials.arguments["policy"]))
+                rounds.append(np.asarray(trials.arguments["marks"]))
+                regret.append(trials["regret"][trial])
+                seconds.append(trials["seconds"][trial])
+    whole = pa.table({**keys, "options": options, "rounds": rounds, "regret": regret})
+    _write(folder / "regret.parquet", whole, header)
+    _write(folder / "seconds.parquet", pa.table({**keys, "seconds": seconds}), header)
+
+
+def _write(path: Path, table: Any, header: dict[str, Any]) -> None:
+    import pyarrow.parquet as pq
+
+    part = path.with_name(path.name + ".part")
+    pq.write_table(table.replace_schema_metadata({"heavytail": json.dumps(header)}), part)
+    os.replace(part, path)

@@ -1,0 +1,130 @@
+"""Which source a number depends on: a hash of the files behind a call, the user's own included.
+
+Files are found by reading ``import`` statements, those inside functions too, from the modules in
+question on, without running anything. The library's files count, and so does every file of the
+user's; the standard library and installed packages do not.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+__all__ = ["files_of", "source_digest"]
+
+LIBRARY = "heavytail"  # counts wherever it is installed
+_INSTALLED = {"site-packages", "dist-packages"}
+
+
+@functools.cache
+def source_digest(modules: frozenset[str]) -> str:
+    """A hash of the source of ``modules`` and of all that they import."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, path in files_of(modules).items():
+        digest.update(name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def files_of(modules: Iterable[str]) -> dict[str, Path]:
+    """Every module that ``modules`` lead to, and its file, sorted by name."""
+    found: dict[str, Path] = {}
+    todo = list(modules)
+    seen = set(todo)
+    while todo:
+        name = todo.pop()
+        path = _file(name)
+        if path is None:
+            continue
+        found[name] = path
+        for other in _reached(name, path):
+            if other not in seen:
+                seen.add(other)
+                todo.append(other)
+    return dict(sorted(found.items()))
+
+
+@functools.cache
+def _top(name: str) -> Path | None:
+    """The file or folder of a top-level module; None for what is installed or part of Python."""
+    if name in sys.stdlib_module_names and name != "__main__":
+        return None
+    if name == "__main__":
+        script = getattr(sys.modules[name], "__file__", None)
+        return None if script is None else Path(script)
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    if spec is None:
+        return None
+    folders = list(spec.submodule_search_locations or ())
+    where = folders[0] if folders else spec.origin
+    if where is None or where in ("built-in", "frozen"):
+        return None
+    path = Path(where)
+    return None if name != LIBRARY and _INSTALLED & set(path.parts) else path
+
+
+@functools.cache
+def _file(name: str) -> Path | None:
+    """The file of a module, a package's being its ``__init__``; None where it does not count."""
+    top, *rest = name.split(".")
+    place = _top(top)
+    if place is None:
+        return None
+    place = place.joinpath(*rest)
+    for path in (place, place / "__init__.py", place.with_name(f"{place.name}.py")):
+        if path.is_file():
+            return path
+    return None
+
+
+@functools.cache
+def _reached(name: str, path: Path) -> frozenset[str]:
+    """The modules that the file names in its imports, with the packages they lie in."""
+    if path.suffix != ".py":
+        return frozenset()
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found = set(_parents(name))
+    for target in _imports(ast.parse(path.read_bytes()), package):
+        found |= {target, *_parents(target), *_folder(target)}
+    return frozenset(found)
+
+
+def _imports(tree: ast.AST, package: str) -> Iterator[str]:
+    """The module of every import that can run."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue  # never run
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")[: len(package.split(".")) + 1 - node.level]
+            base = ".".join([*parts, node.module or ""]).strip(".") if node.level else node.module
+            for alias in node.names:
+                inside = f"{base}.{alias.name}"
+                yield inside if _file(inside) else str(base)
+        else:
+            yield from _imports(node, package)
+
+
+def _parents(name: str) -> Iterator[str]:
+    while "." in name:
+        name = name.rpartition(".")[0]
+        yield name
+
+
+def _folder(name: str) -> set[str]:
+    """All modules of a package that loads its names when they are used, so names no imports."""
+    path = _file(name)
+    if path is None or path.name != "__init__.py" or "__getattr__" not in path.read_text("utf-8"):
+        return set()
+    root = path.parent
+    inside = (file.relative_to(root).with_suffix("").parts for file in root.rglob("*.py"))
+    return {".".join([name, *(part for part in parts if part != "__init__")]) for parts in inside}

@@ -1,0 +1,132 @@
+"""The one grid search, and the file that keeps what it chose with all that it tried.
+
+Tuning has seeds of its own: :data:`APART` is added to the seed, so that no trial on which a
+multiplier was chosen is ever reported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+from heavytail.experiments.store import write_text
+from heavytail.experiments.unit import Outcome, Unit, join
+
+__all__ = ["APART", "Point", "Tuned", "best", "scores", "search"]
+
+APART = 1_000_003  # added to the seed of what is reported
+
+Point: TypeAlias = dict[str, Any]  # options by name
+Case = TypeVar("Case", bound=Hashable)
+
+
+def search(
+    grid: Mapping[Case, Sequence[Point]],
+    units_of: Callable[[Case, Point], list[Unit]],
+    run: Callable[[list[Unit]], Mapping[str, Outcome]],
+) -> dict[Case, list[float]]:
+    """The mean final regret of every point of every case, run together."""
+    plan = {case: [units_of(case, point) for point in points] for case, points in grid.items()}
+    outcomes = run([unit for points in plan.values() for units in points for unit in units])
+    return {
+        case: [float(join(units, outcomes).final.mean()) for units in points]
+        for case, points in plan.items()
+    }
+
+
+def best(points: Sequence[Point], regret: Sequence[float]) -> Point:
+    """The point of least regret, the first where several have it."""
+    return points[int(np.argmin(regret))]
+
+
+def scores(regret: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How far points are from the best of each environment: geometric mean, and the worst.
+
+    ``regret`` is (environments, points). A point's score in an environment is its regret over that
+    of the best point there.
+
+    >>> mean, worst = scores(np.array([[1.0, 2.0], [8.0, 4.0]]))
+    >>> mean.tolist(), worst.tolist()
+    ([1.4142135623730951, 1.4142135623730951], [2.0, 2.0])
+    """
+    score = regret / regret.min(axis=1, keepdims=True)
+    return np.exp(np.log(score).mean(axis=0)), score.max(axis=0)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What was chosen, by setting and then by algorithm, and how each setting's choice was made.
+
+    ``settings[setting][name]`` holds ``options``, the point chosen, and ``grid``, every point tried
+    with its ``regret``; ``finals`` too where the best points met again on more environments.
+    """
+
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    provenance: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Tuned:
+        """The file, or nothing chosen where there is none."""
+        if not path.exists():
+            return cls()
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        made = raw.get("provenance", {})
+        if "date" in made:  # a file of before, with one provenance for all
+            made = dict.fromkeys(raw["settings"], made)
+        return cls(raw["settings"], made)
+
+    def options(self, setting: str, name: str) -> Point | None:
+        """The options chosen for an algorithm in a setting; None where it was not tuned there."""
+        found = self.settings.get(setting, {}).get(name)
+        return None if found is None else dict(found["options"])
+
+    def grids(self, setting: str) -> dict[str, list[Point]]:
+        """Every point tried in a setting with its regret, by algorithm."""
+        return {name: found["grid"] for name, found in self.settings.get(setting, {}).items()}
+
+    def with_search(
+        self, setting: str, name: str, points: Sequence[Point], regret: Sequence[float], made: Any
+    ) -> Tuned:
+        """With one more search; what was there for other settings and algorithms stays."""
+        rows = [{**p, "regret": round(r, 2)} for p, r in zip(points, regret, strict=True)]
+        return self._with(setting, name, {"options": best(points, regret), "grid": rows}, made)
+
+    def with_finals(
+        self, setting: str, name: str, points: Sequence[Point], regret: Sequence[float], made: Any
+    ) -> Tuned:
+        """With the choice among the best points of a search made on more environments."""
+        rows = [{**p, "regret": round(r, 2)} for p, r in zip(points, regret, strict=True)]
+        more = {"options": best(points, regret), "finals": rows}
+        return self._with(setting, name, {**self.settings[setting][name], **more}, made)
+
+    def _with(self, setting: str, name: str, found: dict[str, Any], made: Any) -> Tuned:
+        here = {**self.settings.get(setting, {}), name: found}
+        return Tuned({**self.settings, setting: here}, {**self.provenance, setting: made})
+
+    def write(self, path: Path) -> None:
+        """Write the file, whole or not at all; one point per line."""
+        parts = []
+        for setting, chosen in self.settings.items():
+            inside = ",\n".join(_entry(name, found) for name, found in chosen.items())
+            parts.append(f" {json.dumps(setting)}: {{\n{inside}}}")
+        made = ",\n".join(
+            f" {json.dumps(name)}: {json.dumps(one)}" for name, one in self.provenance.items()
+        )
+        body = ",\n".join(parts)
+        write_text(path, f'{{"provenance": {{\n{made}}},\n"settings": {{\n{body}}}}}\n')
+
+
+def _entry(name: str, found: Mapping[str, Any]) -> str:
+    lists = [
+        f'"{key}": [\n    ' + ",\n    ".join(map(json.dumps, found[key])) + "]"
+        for key in ("finals", "grid")
+        if key in found
+    ]
+    parts = [f'"options": {json.dumps(found["options"])}', *lists]
+    return f"  {json.dumps(name)}: {{" + ",\n   ".join(parts) + "}"

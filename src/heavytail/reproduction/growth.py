@@ -1,0 +1,190 @@
+"""How regret grows: with T, from 10^3 to 10^6, and with the size of the noise, down to none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+from heavytail.environments import LinearBandit
+from heavytail.environments.noise import Gaussian, StudentT
+from heavytail.experiments import plots
+from heavytail.experiments.experiment import Experiment, Plan, Request, Section, Table
+from heavytail.experiments.setting import block_units, build
+from heavytail.experiments.stats import Interval, slope
+from heavytail.experiments.unit import Key, Trials
+from heavytail.reproduction.catalogue import setting
+from heavytail.reproduction.protocol import options_of
+
+__all__ = ["ENVIRONMENTS", "HORIZON", "NOISE_LEVEL"]
+
+MARKS = (1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000)
+LEVELS = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-9)  # the last is none, to rounding
+# Name: (order, environment). A fixed pool leaves gaps between arms; fresh arms do not.
+ENVIRONMENTS: dict[str, tuple[float, LinearBandit]] = {
+    "t(2.1), the paper's 50 arms": (1.99, LinearBandit(2, 50, StudentT(2.1))),
+    "t(2.1), 10 new arms a round": (1.99, LinearBandit(2, 10, StudentT(2.1), fresh=True)),
+    "t(1.5), 10 new arms a round": (1.49, LinearBandit(2, 10, StudentT(1.5), fresh=True)),
+}
+_BASE = setting("student")
+
+
+def _trials(request: Request) -> int:
+    return max(2, request.trials // 4)  # a trial is a million rounds
+
+
+def _marks(request: Request) -> tuple[int, ...]:
+    most = request.rounds or (30_000 if request.quick else MARKS[-1])
+    return (*(m for m in MARKS if m < most), most) if most > MARKS[0] else (most // 2, most)
+
+
+def _tuned(request: Request, name: str) -> dict[str, Any] | None:
+    found = request.tuned.options(name, "HvtUCB")
+    return None if found is None else {**options_of("HvtUCB", "tuned"), **found}
+
+
+def _horizon_plan(request: Request) -> Plan:
+    """(environment, variant, T): the untuned policy once, for all T; the tuned one for each T."""
+    marks = _marks(request)
+    plan: Plan = {}
+    tuned = _tuned(request, "student")
+    for name, (order, environment) in ENVIRONMENTS.items():
+        seed = replace(_BASE, worlds=f"horizon {name}").seed(request.seed)
+        told = replace(_BASE, noise=environment.noise, order=order, scale=None)
+        runs: list[tuple[str, int, tuple[int, ...], dict[str, Any]]] = [
+            ("untuned", marks[-1], marks, {})
+        ]
+        if tuned is not None:
+            some = marks if len(marks) < 3 else marks[::-2][::-1]
+            runs += [("tuned", T, (T,), tuned) for T in some]
+        for variant, T, kept, options in runs:
+            plan[name, variant, str(T)] = block_units(
+                build("HvtUCB", told, T, **options),
+                environment,
+                T,
+                seed,
+                _trials(request),
+                kept,
+                size=1 if T > 50_000 else _trials(request),
+            )
+    return plan
+
+
+def _horizon(request: Request, found: Mapping[Key, Trials]) -> Section:
+    """Regret against T, its slope on a log-log scale, and the exponent of the theory, 1/order."""
+    section = Section("horizon", "Regret against T")
+    rows = []
+    figure, (axis,) = plots.new_figure()
+    shades = ("#0072B2", "#56B4E9", "#000000")
+    for place, (name, (order, _)) in enumerate(ENVIRONMENTS.items()):
+        for variant in ("untuned", "tuned"):
+            points = [one for key, one in found.items() if key[:2] == (name, variant)]
+            if not points:
+                continue
+            T = np.concatenate([one.arguments["marks"] for one in points])
+            regret = np.concatenate([one["regret"] for one in points], axis=1)
+            grown = slope(T.astype(float), regret)
+            section.data[name, variant] = (grown, 1.0 / order)
+            rows.append((name, variant, f"{grown:.2f}", f"{1 / order:.3f}"))
+            line = "-" if variant == "untuned" else "--"
+            label = name if variant == "untuned" else None
+            axis.plot(
+                T, regret.mean(axis=0), line, color=shades[place], marker="o", ms=3, label=label
+            )
+    axis.set(xscale="log", yscale="log", xlabel="T", ylabel="regret", title="Hvt-UCB")
+    axis.legend(fontsize=7)
+    section.figures["horizon"] = figure
+    section.captions["horizon"] = "Mean regret; untuned solid, tuned (for each T anew) dashed."
+    section.tables.append(
+        Table("Slope of log regret against log T", ("world", "variant", "slope", "1/p"), rows)
+    )
+    section.text.append(
+        f"Hvt-UCB over {_trials(request)} trials, T to {_marks(request)[-1]:,}; the untuned one "
+        "is anytime, so one run serves every T; the tuned one, with the multipliers of the Student "
+        "t setting, is run for each T. The bound is T^(1/p): an upper bound, so a smaller slope "
+        "agrees with it."
+    )
+    return section
+
+
+def _noise_plan(request: Request) -> Plan:
+    """(variant, level)."""
+    T = request.rounds or (6_000 if request.quick else 18_000)
+    variants: dict[str, dict[str, Any] | None] = {
+        "untuned": {},
+        "tuned": _tuned(request, "gaussian"),
+        "theory": options_of("HvtUCB", "theory"),
+    }
+    plan: Plan = {}
+    for variant, options in variants.items():
+        if options is None:
+            continue
+        for level in LEVELS:
+            told = replace(
+                _BASE, noise=Gaussian(level), order=2.0, scale=None, worlds="noise level"
+            )
+            policy = build("HvtUCB", told, T, **options)
+            seed, marks = told.seed(request.seed), (T // 2, T)
+            plan[variant, str(level)] = block_units(
+                policy, told.environment, T, seed, request.trials, marks
+            )
+    return plan
+
+
+def _excess_slope(x: FloatArray, y: FloatArray, floor: FloatArray) -> Interval:
+    """The slope of regret less that without noise; NaN where noise does not cost any."""
+    excess = y - floor[:, None]
+    if excess.mean(axis=0).min() <= 0.0:
+        return Interval(math.nan, math.nan, math.nan)
+    return slope(x, excess)
+
+
+def _noise_level(request: Request, found: Mapping[Key, Trials]) -> Section:
+    """Regret against the size of Gaussian noise, told to the policy, down to none."""
+    section = Section("noise-level", "Regret against the size of the noise")
+    figure, (axis,) = plots.new_figure()
+    rows = []
+    x = np.array(LEVELS)
+    for variant in dict.fromkeys(key[0] for key in found):
+        # level, trial, half and end
+        regret = np.stack([found[variant, str(level)]["regret"] for level in LEVELS])
+        end = regret[:, :, 1]
+        late = float(1.0 - regret[-1, :, 0].mean() / max(regret[-1, :, 1].mean(), 1e-300))
+        grown = _excess_slope(x[:4], end[:4].T, end[-1])
+        section.data[(variant,)] = (grown, late, Interval.of(end[-1]))
+        line = {"untuned": "-", "tuned": "--", "theory": ":"}[variant]
+        blue = plots.colour("Hvt-UCB")
+        shown = np.maximum(x, 1e-4)
+        axis.plot(shown, end.mean(axis=1), line, color=blue, marker="o", ms=3, label=variant)
+        rows.append(
+            (variant, *(f"{v:.3g}" for v in end.mean(axis=1)), f"{grown:.2f}", f"{late:.1%}")
+        )
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="standard deviation of the noise (0 drawn at 1e-4)",
+        ylabel="regret",
+        title="Hvt-UCB",
+    )
+    axis.legend(fontsize=8)
+    section.figures["noise-level"] = figure
+    section.captions["noise-level"] = "Mean regret at the end."
+    labels = [f"{level:g}" for level in LEVELS[:-1]] + ["none"]
+    columns = (
+        "variant",
+        *labels,
+        "slope above no noise, 0.03 to 1",
+        "without noise: earned in the second half",
+    )
+    section.tables.append(Table("Mean regret by noise", columns, rows))
+    return section
+
+
+HORIZON = Experiment("horizon", "Regret against T", _horizon_plan, _horizon)
+NOISE_LEVEL = Experiment(
+    "noise-level", "Regret against the size of the noise", _noise_plan, _noise_level
+)

@@ -1,0 +1,169 @@
+"""The reproduction from end to end: experiments, results, figures, verdicts, report."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from heavytail._validate import check_count
+from heavytail.experiments import report
+from heavytail.experiments.claim import Verdict, results_of
+from heavytail.experiments.experiment import Experiment, Request, Section, carry_out
+from heavytail.experiments.machine import provenance, record_at
+from heavytail.experiments.setting import regret_text, write_parquet
+from heavytail.experiments.tune import Tuned
+from heavytail.reproduction import cost, mdp, protocol, spread
+from heavytail.reproduction.catalogue import SETTINGS, setting
+from heavytail.reproduction.claims import CLAIMS
+from heavytail.reproduction.control import CONTROL
+from heavytail.reproduction.coverage import COVERAGE
+from heavytail.reproduction.growth import HORIZON, NOISE_LEVEL
+from heavytail.reproduction.settings import setting_experiment, untuned_section, variants_section
+
+__all__ = ["EXPERIMENTS", "reproduce", "wanted"]
+
+EXPERIMENTS: dict[str, Experiment] = {
+    one.name: one
+    for one in (
+        *map(setting_experiment, SETTINGS),
+        HORIZON,
+        NOISE_LEVEL,
+        COVERAGE,
+        cost.COST,
+        cost.SPEEDUP,
+        mdp.MDP,
+        CONTROL,
+    )
+}
+TITLE = "Heavy-tailed linear bandits with one-pass Huber regression, checked"
+INTRO = (
+    "Every claim of the paper's experiments, what was measured, and the verdict that the rule "
+    "beside it gives. Tuned means: one radius and one threshold multiplier for every algorithm "
+    "from the same grid, chosen on seeds that are not reported."
+)
+TUNED = "src/heavytail/reproduction/recorded/tuned.json"  # in a source tree
+_SETTINGS = [one.name for one in SETTINGS]
+
+
+def reproduce(
+    names: Sequence[str],
+    request: Request,
+    *,
+    retune: bool = False,
+    tuned: Path | None = None,
+    docs: Path | None = None,
+) -> str:
+    """Run ``names`` (all unless given), write everything under ``request.out``, return a table.
+
+    ``tuned`` is a file of multipliers other than ours; with ``retune`` it is where they are
+    recorded.
+    """
+    start = time.perf_counter()
+    experiments = wanted(names)
+    check_count("--trials", request.trials)
+    request = dataclasses.replace(request, tuned=Tuned.read(tuned or protocol.TUNED))
+    if retune:
+        path = record_at(tuned, TUNED, "--tuned FILE")
+        request = _retuned([one.name for one in experiments], request, path)
+    request.out.mkdir(parents=True, exist_ok=True)
+    sections = carry_out(experiments, request)
+    for section in sections:
+        if section.name == cost.SPEEDUP.name:
+            cost.record_speedup(section, request)
+    return _report(names, sections, request, start, docs)
+
+
+def wanted(names: Sequence[str]) -> list[Experiment]:
+    """The experiments called ``names``; without names, all that do not take too long."""
+    for name in names:
+        if name not in EXPERIMENTS:
+            known = ", ".join(EXPERIMENTS)
+            raise ValueError(f"no experiment is called {name!r}; there are {known}.")
+    if names:
+        return [EXPERIMENTS[name] for name in dict.fromkeys(names)]
+    return [one for one in EXPERIMENTS.values() if not one.by_name_only]
+
+
+def _retuned(names: Sequence[str], request: Request, path: Path) -> Request:
+    """Choose multipliers anew for the experiments that have any, and record them."""
+    settings = [setting(name) for name in names if name in _SETTINGS]
+    if settings:
+        request = dataclasses.replace(request, tuned=protocol.retune(settings, request))
+    if mdp.MDP.name in names:
+        request = dataclasses.replace(request, tuned=mdp.retune(request))
+    request.tuned.write(path)
+    return request
+
+
+def _report(
+    names: Sequence[str],
+    sections: list[Section],
+    request: Request,
+    start: float,
+    docs: Path | None,
+) -> str:
+    """Result files, figures, verdicts and pages; the text that the command prints."""
+    found = {one.name: one.data for one in sections if one.name in _SETTINGS}
+    mine = [one for one in sections if one.name in found]
+    others = [*(one for one in sections if one.name not in found), *_recorded(sections)]
+    summary = [untuned_section(found), variants_section(found)]
+    results = results_of([*mine, *others])
+    verdicts = [claim.judge(results) for claim in CLAIMS]
+    made = _made(request, time.perf_counter() - start)
+    write_parquet(request.out, found, {"seed": request.seed, "trials": request.trials})
+    _write_verdicts(request.out / "verdicts.parquet", verdicts)
+    shown = [*summary, *mine, *others]
+    report.write(request.out, verdicts, shown, made, title=TITLE, intro=INTRO)
+    if docs is not None:
+        command = "heavytail reproduce --docs docs/reproduction.md"
+        page = report.markdown(verdicts, [*summary, *others], made, command)
+        docs.write_text(page, encoding="utf-8")
+    asked = [table.text() for one in others if one.name in names for table in one.tables]
+    lines = "\n".join(f"{v.claim.name:<4} {v.word:<14} {v.claim.says}" for v in verdicts)
+    return "\n\n".join(part for part in (regret_text(found), *asked, lines) if part)
+
+
+def _recorded(sections: Sequence[Section]) -> list[Section]:
+    """What every report shows from its record: the speed-up unless just run, and the spread."""
+    found = []
+    if all(one.name != cost.SPEEDUP.name for one in sections):
+        found.append(cost.speedup_section(cost.read_speedup()))
+    recorded = spread.read_record()
+    if recorded is not None:
+        found.append(spread.section(recorded))
+    return found
+
+
+def _write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [
+        {
+            "claim": one.claim.name,
+            "statement": one.claim.says,
+            "measured": [part.measured for part in one.parts],
+            "verdict": one.word,
+            "rule": one.claim.rule,
+            "met": [part.met for part in one.parts],
+            "missing": one.lacks,
+        }
+        for one in verdicts
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def _made(request: Request, seconds: float) -> dict[str, Any]:
+    made = {
+        f"{one['command']} at {one['commit']} on {one['date']}, {one['machine']}": name
+        for name, one in request.tuned.provenance.items()
+    }
+    return {
+        **provenance(seed=request.seed, trials=request.trials),
+        "seconds": f"{seconds:.0f}",
+        "tuned multipliers": "; ".join(made) or "none recorded",
+        "results": "regret.parquet, seconds.parquet, verdicts.parquet, figures/ beside this file",
+    }

@@ -1,0 +1,87 @@
+"""The one parallel loop: every simulation, and the experiments, run their work through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from heavytail.simulation.progress import progress_bar
+
+__all__ = ["finished", "play_trials"]
+
+Player = TypeVar("Player")
+Found = TypeVar("Found")
+
+
+def finished(
+    function: Callable[..., Found],
+    tasks: Sequence[tuple[Any, ...]],
+    *,
+    threads: bool,
+    jobs: int | None = None,
+    dask: str | None = None,
+) -> Iterator[tuple[int, Found]]:
+    """``(place, function(*tasks[place]))`` for every task, in the order in which they finish.
+
+    Args:
+        function: what to call; importable by name unless ``threads``.
+        tasks: the arguments of each call.
+        threads: compiled kernels release the GIL, so work that is spent in them shares this
+            process; work in Python takes processes, in each of which BLAS keeps to one thread.
+        jobs: how many at once; all cores unless given.
+        dask: the address of a Dask cluster to run on instead.
+    """
+    if not tasks:
+        return
+    import joblib
+
+    call = joblib.delayed(_numbered)
+    work = (call(place, function, task) for place, task in enumerate(tasks))
+    if dask is not None:
+        with _client(dask) as client, joblib.parallel_config("dask", client=client):
+            options = {"pre_dispatch": "all", "batch_size": 1}
+            yield from joblib.Parallel(n_jobs=-1, return_as="generator_unordered", **options)(work)
+        return
+    backend = {"backend": "threading"} if threads else _PROCESSES
+    with joblib.parallel_config(**backend):
+        parallel = joblib.Parallel(
+            n_jobs=jobs or joblib.cpu_count(), return_as="generator_unordered"
+        )
+    yield from parallel(work)
+
+
+_PROCESSES: dict[str, Any] = {"backend": "loky", "inner_max_num_threads": 1}
+
+
+def _numbered(place: int, function: Callable[..., Found], task: tuple[Any, ...]) -> Any:
+    return place, function(*task)
+
+
+def _client(address: str) -> Any:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ValueError(
+            "--dask needs the package's 'dask' extra: pip install heavytail[dask]."
+        ) from None
+    return Client(address)
+
+
+def play_trials(
+    players: Mapping[str, Player],
+    play: Callable[[Player, int], Found],
+    trials: int,
+    *,
+    threads: bool,
+    jobs: int | None,
+    progress: bool | None,
+) -> dict[str, list[Found]]:
+    """``play(player, trial)`` for every player and trial; by name, in the order of the trials."""
+    work = [(name, trial) for trial in range(trials) for name in players]
+    tasks = [(players[name], trial) for name, trial in work]
+    found: dict[tuple[str, int], Found] = {}
+    with progress_bar(progress, "simulating", len(work)) as bar:
+        for place, outcome in finished(play, tasks, threads=threads, jobs=jobs):
+            found[work[place]] = outcome
+            bar.advance()
+    return {name: [found[name, trial] for trial in range(trials)] for name in players}

@@ -1,0 +1,206 @@
+"""The paper's claims: judged from results by the rule beside them; all verdicts can come out."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from heavytail.experiments.claim import HOLDS, MISSING, NOT, PART
+from heavytail.experiments.experiment import Request
+from heavytail.experiments.stats import Interval
+from heavytail.experiments.tune import Tuned
+from heavytail.experiments.unit import Trials
+from heavytail.reproduction import claims
+from heavytail.reproduction.catalogue import SETTINGS
+from heavytail.reproduction.claims import CLAIMS, FIVE, SOLVERS
+from heavytail.reproduction.coverage import Share
+from heavytail.reproduction.growth import ENVIRONMENTS
+from heavytail.reproduction.protocol import TUNED, VARIANTS, policy_names
+from heavytail.reproduction.reproduce import EXPERIMENTS
+
+BY_NAME = {claim.name: claim for claim in CLAIMS}
+
+
+def settings(means: dict[str, float], truncated: float = 0.1) -> dict[Any, Any]:
+    """Every setting alike: each policy's regret is its mean times the same draws' factors."""
+    factors = np.random.default_rng(0).uniform(0.9, 1.1, 20)
+    found = {}
+    for setting in SETTINGS:
+        for policy in FIVE:
+            regret = np.stack([means[policy] * factors] * 2, axis=1)
+            share = np.full(20, truncated if policy == "CRTM" else np.nan)
+            for variant in VARIANTS:
+                trials = Trials((), {"regret": regret, "truncated": share})
+                found[setting.name, policy, variant] = trials
+    return found
+
+
+def extras(good: bool) -> dict[Any, Any]:
+    """What the other experiments give when they meet every rule, or none."""
+    sharp = Interval(0.3, 0.2, 0.4) if good else Interval(1.5, 1.4, 1.6)
+    grow = Interval(1.0, 0.9, 1.1) if good else Interval(0.1, 0.0, 0.2)
+    cost = SimpleNamespace(seconds=1e-6, time_slope=0.0 if good else 0.9, bytes_slope=0.0)
+    quick = SimpleNamespace(**{**vars(cost), "seconds": 5e-7 if good else 2e-5})
+    quickest = SimpleNamespace(**{**vars(cost), "seconds": 3e-7 if good else 3e-5})
+    newton = SimpleNamespace(seconds=None, time_slope=1.0 if good else 0.0, bytes_slope=1.0)
+    share = Share(1000 if good else 500, 1000, 0.999)
+    return {
+        **{("speedup", s): {"ratio": 900.0 if good else 3.0} for s in SOLVERS},
+        ("cost", "Hvt-UCB"): cost,
+        ("cost", "OFUL"): quick,
+        ("cost", "CRTM"): quick,
+        ("cost", "CRMM"): quickest,
+        ("cost", "HEAVY-OFUL (newton)"): newton,
+        **{("coverage", name, "theory"): share for name in claims.TRUE_NU},
+        **{("horizon", e, v): (sharp, 0.5) for e in ENVIRONMENTS for v in ("untuned", "tuned")},
+        **{
+            ("noise-level", v): (grow, 0.0 if good else 0.5, Interval(1.0, 1.0, 1.0))
+            for v in VARIANTS
+        },
+    }
+
+
+AS_THE_PAPER_SAYS = {"Hvt-UCB": 1.0, "HEAVY-OFUL": 1.06, "OFUL": 9.0, "CRTM": 4.0, "CRMM": 5.0}
+THE_REVERSE = {"Hvt-UCB": 9.0, "HEAVY-OFUL": 3.0, "OFUL": 1.0, "CRTM": 3.5, "CRMM": 2.0}
+
+
+def verdicts(found: dict[Any, Any]) -> dict[str, str]:
+    return {claim.name: claim.judge(found).word for claim in CLAIMS}
+
+
+def test_there_are_eleven_claims_each_with_a_sentence_a_rule_and_needs() -> None:
+    assert [claim.name for claim in CLAIMS] == [f"C{k}" for k in range(1, 12)]
+    assert all(claim.says and claim.rule and claim.needs for claim in CLAIMS)
+
+
+def test_claims_hold_where_results_are_as_the_paper_says() -> None:
+    found = verdicts({**settings(AS_THE_PAPER_SAYS), **extras(True)})
+    # In C8 CRTM must be comparable while in C7 it must be worse: one table of means cannot be both.
+    for claim in ("C1", "C2", "C3", "C4", "C6", "C7", "C9", "C10", "C11"):
+        assert found[claim] == HOLDS, claim
+    assert verdicts(settings({**AS_THE_PAPER_SAYS, "OFUL": 1.0}))["C5"] == HOLDS
+    assert verdicts(settings({**AS_THE_PAPER_SAYS, "CRTM": 1.1}))["C8"] == HOLDS
+
+
+def test_claims_fail_where_results_are_the_reverse() -> None:
+    found = verdicts({**settings(THE_REVERSE), **extras(False)})
+    for claim in ("C1", "C2", "C4", "C5", "C6", "C10", "C11"):
+        assert found[claim] == NOT, claim
+
+
+def test_a_claim_met_in_some_parts_holds_in_part() -> None:
+    found = verdicts(settings({**AS_THE_PAPER_SAYS, "CRMM": 1.0}))
+    assert found["C6"] == PART
+    assert found["C7"] == PART
+    speed = {("speedup", s): {"ratio": 2000.0 if s == "gd" else 2.0} for s in SOLVERS}
+    assert verdicts(speed)["C2"] == PART
+
+
+def test_a_claim_whose_experiment_was_not_run_says_what_it_lacks() -> None:
+    assert verdicts({}) == dict.fromkeys(BY_NAME, MISSING)
+    some = {("speedup", "lazy"): {"ratio": 2.0}}
+    verdict = BY_NAME["C2"].judge(some)
+    assert verdict.word == MISSING  # all four solvers, or no verdict
+    assert verdict.lacks == "speedup: gd, lbfgs, newton"
+
+
+def offered(tmp_path: Any) -> set[Any]:
+    """The keys that a whole reproduction gives to claims, by the plans alone."""
+    request = Request(tmp_path, policies=policy_names(), tuned=Tuned.read(TUNED))
+    found = set()
+    for one in EXPERIMENTS.values():
+        for key in one.plan(request):
+            # The growth experiments say one thing of all T, and of all levels.
+            short = {"horizon": key[:2], "noise-level": key[:1]}.get(one.name, key)
+            found.add((one.name, *short))
+    return found
+
+
+def test_every_need_is_something_that_an_experiment_gives(tmp_path) -> None:
+    there = offered(tmp_path)
+    for claim in CLAIMS:
+        assert set(claim.needs) <= there, claim.name
+
+
+@pytest.mark.parametrize(
+    ("claim", "rule", "met", "missed"),
+    [
+        # The ratio is exact here: the same draws for both, so its interval is one number.
+        ("C1", "comparable up to 1.25", {"Hvt-UCB": 1.249}, {"Hvt-UCB": 1.251}),
+        ("C4", "worse from 1.25 on", {"OFUL": 1.251}, {"OFUL": 1.249}),
+        ("C5", "worse from 1 on", {"CRTM": 1.001}, {"CRTM": 0.999}),
+        ("C6", "comparable up to 1.25", {"HEAVY-OFUL": 0.801}, {"HEAVY-OFUL": 0.799}),
+        ("C7", "worse from 1 on", {"CRMM": 1.001}, {"CRMM": 0.999}),
+        ("C8", "best up to 1.05", {"HEAVY-OFUL": 0.953}, {"HEAVY-OFUL": 0.952}),
+        ("C8", "CRMM fails from 2 on", {"CRMM": 2.001}, {"CRMM": 1.999}),
+    ],
+)
+def test_a_rule_turns_at_its_number(claim, rule, met, missed) -> None:
+    base = {**dict.fromkeys(FIVE, 1.0), **({"CRMM": 3.0} if claim in ("C6", "C8") else {})}
+    count = [
+        sum(part.met for part in BY_NAME[claim].judge(settings({**base, **change})).parts)
+        for change in (met, missed)
+    ]
+    assert count[0] > count[1], rule
+
+
+@pytest.mark.parametrize(
+    ("claim", "key", "met", "missed"),
+    [
+        ("C2", ("speedup", "lazy"), {"ratio": 800.1}, {"ratio": 799.9}),
+        ("C3", ("cost", "OFUL"), {"seconds": 1.01e-7}, {"seconds": 0.99e-7}),
+        ("C3", ("cost", "OFUL"), {"seconds": 0.99e-6}, {"seconds": 1.01e-6}),
+        ("C9", ("cost", "OFUL"), {"time_slope": 0.149}, {"time_slope": 0.151}),
+        ("C9", ("cost", "OFUL"), {"bytes_slope": 0.0}, {"bytes_slope": 0.01}),
+        ("C9", ("cost", "HEAVY-OFUL (newton)"), {"time_slope": 0.61}, {"time_slope": 0.59}),
+        ("C10", ("coverage", "gaussian", "theory"), 996, 995),
+    ],
+)
+def test_a_rule_of_the_other_experiments_turns_at_its_number(claim, key, met, missed) -> None:
+    # A thousand trials of probability 0.999 fail four times or fewer with 99 %.
+    count = []
+    for change in (met, missed):
+        found = extras(True)
+        if isinstance(change, int):
+            found[key] = Share(change, 1000, 0.999)
+        elif "ratio" in change:
+            found[key] = change
+        else:
+            found[key] = SimpleNamespace(**{**vars(found[key]), **change})
+        count.append(sum(part.met for part in BY_NAME[claim].judge(found).parts))
+    assert count[0] > count[1]
+
+
+@pytest.mark.parametrize(
+    ("met", "missed"),
+    [
+        ((Interval(0.5, 0.4, 0.549), 0.5), (Interval(0.5, 0.4, 0.551), 0.5)),
+        (
+            (Interval(1.0, 0.801, 1.1), 0.0, Interval(1, 1, 1)),
+            (Interval(1.0, 0.799, 1.1), 0.0, Interval(1, 1, 1)),
+        ),
+        (
+            (Interval(1.0, 0.9, 1.1), 0.0099, Interval(1, 1, 1)),
+            (Interval(1.0, 0.9, 1.1), 0.0101, Interval(1, 1, 1)),
+        ),
+    ],
+)
+def test_the_growth_of_regret_is_judged_by_the_end_of_its_interval(met, missed) -> None:
+    key = ("horizon", next(iter(ENVIRONMENTS)), "tuned") if len(met) == 2 else None
+    count = [
+        sum(p.met for p in BY_NAME["C11"].judge({**extras(True), key or LEVEL: value}).parts)
+        for value in (met, missed)
+    ]
+    assert count[0] == count[1] + 1
+
+
+LEVEL = ("noise-level", "tuned")
+
+
+def test_over_truncation_needs_a_hundredth_of_the_rewards() -> None:
+    means = {**dict.fromkeys(FIVE, 1.0), "CRTM": 2.0}
+    assert BY_NAME["C5"].judge(settings(means, truncated=0.0101)).word == HOLDS
+    assert BY_NAME["C5"].judge(settings(means, truncated=0.0099)).word == PART

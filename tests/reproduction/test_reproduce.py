@@ -1,0 +1,144 @@
+"""heavytail reproduce: what it writes, and that it can be stopped anywhere."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heavytail as ht
+from heavytail import cli
+from heavytail.experiments import machine
+from heavytail.experiments.experiment import Request
+from heavytail.experiments.tune import Tuned
+from heavytail.policies import ALL
+from heavytail.reproduction import cost, protocol
+from heavytail.reproduction.catalogue import ELEVEN, SETTINGS, setting
+from heavytail.reproduction.protocol import entries, grid_of, policy_names, tuning_units
+from heavytail.reproduction.reproduce import EXPERIMENTS, wanted
+
+SMALL = ["--trials", "2", "--rounds", "300", "--jobs", "1"]
+
+
+def reproduce(out: Path, *more: str) -> int:
+    return cli.main(["reproduce", *more, *SMALL, "--out", str(out)])
+
+
+def test_a_small_reproduction_writes_figures_results_and_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce(tmp_path, "student", "gaussian") == 0
+    assert "gaussian" in capsys.readouterr().out
+    for kind in ("png", "svg", "pdf"):
+        assert (tmp_path / "figures" / f"student.{kind}").stat().st_size > 1000
+    assert (tmp_path / "regret.parquet").exists()
+
+
+def test_an_unknown_experiment_is_one_sentence_and_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce(tmp_path, "studnet") == 2
+    assert "no experiment is called 'studnet'" in capsys.readouterr().err
+
+
+def test_the_paper_has_eleven_settings() -> None:
+    assert len(ELEVEN) == 11
+    assert len({one.name for one in SETTINGS}) == len(SETTINGS)
+
+
+def test_the_papers_nu_stands_beside_the_true_one() -> None:
+    assert setting("student").tail(uses_scale=True).scale == 1.31
+    assert setting("student-true-nu").tail(uses_scale=True).scale == pytest.approx(4.388, abs=1e-3)
+
+
+def test_policies_that_cannot_use_a_rounds_scale_are_given_the_worst() -> None:
+    one = setting("scale-2")
+    ratio = one.tail(uses_scale=False).scale / one.tail(uses_scale=True).scale
+    assert ratio == pytest.approx(100.0)
+
+
+def test_a_policy_travels_to_another_process_with_all_it_learned() -> None:
+    policy = ht.HvtUCB(2, tail=ht.MomentBound(order=1.5, scale=1.0))
+    policy.update([1.0, 0.0], reward=3.0)
+    twin = pickle.loads(pickle.dumps(policy))
+    for name, array in policy.state_arrays().items():
+        np.testing.assert_array_equal(array, twin.state_arrays()[name])
+
+
+def test_every_policy_can_be_built_for_every_setting_in_every_variant() -> None:
+    names = policy_names(everyone=True)
+    assert {kind.__name__ for kind in ALL} == set(names)
+    for one in SETTINGS:
+        found = entries(one, names, one.rounds, Tuned())
+        assert {variant for _, variant in found} == {"untuned", "theory"}
+        assert len(found) == 2 * len(names)
+    for name in names:
+        assert len(grid_of(name)) in (0, 9, 45)
+
+
+def drawn(units):
+    """Which trials of which seeds units run."""
+    return {
+        (told["seed"], told["first"] + k)
+        for told in (unit.arguments for unit in units)
+        for k in range(told["trials"])
+    }
+
+
+def test_no_trial_that_multipliers_are_chosen_on_is_reported(tmp_path: Path) -> None:
+    request = Request(tmp_path, trials=20, seed=2025, policies=("HvtUCB", "OFUL"))
+    for one in SETTINGS:
+        reported = EXPERIMENTS[one.name].plan(request)
+        point = grid_of("HvtUCB")[0]
+        tuning = drawn(tuning_units(request, one, "HvtUCB", point))
+        assert len(tuning) == 10
+        assert not tuning & drawn([unit for units in reported.values() for unit in units])
+
+
+def test_the_recorded_multipliers_are_the_best_of_the_whole_grid() -> None:
+    tuned = Tuned.read(protocol.TUNED)
+    for one in SETTINGS:
+        for name in protocol.PAPER:
+            rows = tuned.grids(one.name)[name]
+            best = min(rows, key=lambda row: row["regret"])
+            assert tuned.options(one.name, name) == {k: v for k, v in best.items() if k != "regret"}
+            assert [{k: row[k] for k in row if k != "regret"} for row in rows] == grid_of(name)
+        assert tuned.provenance[one.name]["seed"] == 2025 + 1_000_003
+
+
+def test_without_names_all_run_but_what_takes_long() -> None:
+    left_out = set(EXPERIMENTS) - {one.name for one in wanted([])}
+    assert left_out == {"speedup", "mdp", "control"}
+
+
+def test_an_installed_package_is_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = protocol.TUNED.read_bytes()
+    monkeypatch.setattr(machine, "source_tree", lambda: None)
+    assert reproduce(tmp_path / "out", "student", "--retune") == 2
+    assert "name a file: --tuned FILE" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()  # refused before the work starts
+    assert cli.main(["coverage", "student", "--trials", "2", "--rounds", "9", "--record"]) == 2
+    assert "name a file: --record FILE" in capsys.readouterr().err
+    assert protocol.TUNED.read_bytes() == before
+
+
+def test_multipliers_are_recorded_in_the_file_that_is_named(tmp_path: Path) -> None:
+    before, mine = protocol.TUNED.read_bytes(), tmp_path / "mine.json"
+    small = ["--trials", "1", "--rounds", "60", "--jobs", "1", "--out", str(tmp_path / "out")]
+    assert cli.main(["reproduce", "student", "--retune", "--tuned", str(mine), *small]) == 0
+    tuned = Tuned.read(mine)
+    assert set(tuned.settings) == {"student"}
+    assert set(tuned.settings["student"]) == set(protocol.PAPER)
+    assert len(tuned.grids("student")["HvtUCB"]) == 45
+    assert protocol.TUNED.read_bytes() == before
+
+
+def test_a_shortened_speedup_is_kept_in_the_results_alone(tmp_path: Path) -> None:
+    before = cost.RECORD.read_bytes()
+    assert cli.main(["reproduce", "speedup", "--rounds", "60", "--out", str(tmp_path)]) == 0
+    assert set(cost.read_speedup(tmp_path / "speedup.json")) == set(cost.SOLVERS)
+    assert cost.RECORD.read_bytes() == before
