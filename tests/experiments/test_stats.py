@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from heavytail.experiments import stats
 from heavytail.experiments.stats import Interval, loglog_slope, median_ratio, ratio, slope
 
 RNG = np.random.default_rng(0)
@@ -68,9 +69,6 @@ def test_an_interval_is_as_wide_as_95_percent_ask():
 def test_an_interval_is_printed_with_three_digits_or_as_asked():
     assert f"{Interval(1.23456, 1.0, 2.0)}" == "1.23 [1, 2]"
     assert f"{Interval(1.23456, 1.0, 2.0):.1f}" == "1.2 [1.0, 2.0]"
-
-
-from heavytail.experiments import stats
 
 
 def test_a_paired_ratio_ignores_what_both_share() -> None:
