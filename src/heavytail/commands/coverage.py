@@ -62,6 +62,6 @@ def run(args: argparse.Namespace) -> int:
         spread.write_record(found, record)  # before anything that could fail
     print("\n\n".join(table.text() for table in spread.tables(found)))
     if args.out is not None:
-        plots.save_all([spread.section(found).figures], args.out / "figures")
+        plots.save(spread.section(found).figures, args.out / "figures")
         print(f"\nThe figures: {args.out / 'figures'}")
     return 0

@@ -5,7 +5,8 @@ Colours are Okabe and Ito's, told apart by the colour-blind and, with the line s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,6 @@ __all__ = [
     "new_figure",
     "regret_figure",
     "save",
-    "save_all",
     "style",
     "time_figure",
 ]
@@ -94,7 +94,7 @@ def regret_figure(title: str, found: Mapping[Key, Trials], shown: list[Key]) -> 
     axis.set_xlim(0, rounds[-1])
     axis.locator_params(axis="x", nbins=5)
     axis.set_ylim(bottom=0)
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=8, loc="upper left")  # the best place takes long to find, and warns
     return figure
 
 
@@ -119,19 +119,12 @@ def time_figure(title: str, found: Mapping[Key, Trials], shown: list[Key]) -> Fi
     return figure
 
 
-def save_all(figures: Iterable[Mapping[str, Figure]], folder: Path) -> None:
+def save(figures: Mapping[str, Figure], folder: Path) -> None:
     """Every figure as PNG, SVG and PDF, by its name."""
-    for named in figures:
-        for name, figure in named.items():
-            save(figure, folder, name)
-
-
-def save(figure: Figure, folder: Path, name: str) -> None:
-    """The figure as PNG, SVG and PDF."""
     import matplotlib as mpl
 
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(style()):
-        for kind in FORMATS:
+        for (name, figure), kind in itertools.product(figures.items(), FORMATS):
             meta = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
             figure.savefig(folder / f"{name}.{kind}", metadata=meta)

@@ -228,6 +228,7 @@ def write(
     intro: str,
 ) -> None:
     """Figures and ``report.html`` under ``out``."""
-    plots.save_all((section.figures for section in sections), out / "figures")
+    for section in sections:
+        plots.save(section.figures, out / "figures")
     text = page(verdicts, sections, made, title=title, intro=intro, figures=out / "figures")
     (out / "report.html").write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Paired comparisons: the same worlds for both, so the spread between worlds cancels."""
+"""Paired comparisons: the same draws for both, so the spread between draws cancels."""
 
 from __future__ import annotations
 

@@ -94,18 +94,29 @@ class Tuned:
         self, setting: str, name: str, points: Sequence[Point], regret: Sequence[float], made: Any
     ) -> Tuned:
         """With one more search; what was there for other settings and algorithms stays."""
-        rows = [{**p, "regret": round(r, 2)} for p, r in zip(points, regret, strict=True)]
-        return self._with(setting, name, {"options": best(points, regret), "grid": rows}, made)
+        return self._with(setting, name, {}, "grid", points, regret, made)
 
     def with_finals(
         self, setting: str, name: str, points: Sequence[Point], regret: Sequence[float], made: Any
     ) -> Tuned:
         """With the choice among the best points of a search made on more environments."""
-        rows = [{**p, "regret": round(r, 2)} for p, r in zip(points, regret, strict=True)]
-        more = {"options": best(points, regret), "finals": rows}
-        return self._with(setting, name, {**self.settings[setting][name], **more}, made)
+        before = self.settings[setting][name]
+        return self._with(setting, name, before, "finals", points, regret, made)
 
-    def _with(self, setting: str, name: str, found: dict[str, Any], made: Any) -> Tuned:
+    def _with(
+        self,
+        setting: str,
+        name: str,
+        before: Mapping[str, Any],
+        which: str,
+        points: Sequence[Point],
+        regret: Sequence[float],
+        made: Any,
+    ) -> Tuned:
+        # Chosen on the numbers as the file shows them, so that the file alone explains the choice.
+        shown = [round(value, 2) for value in regret]
+        rows = [{**point, "regret": value} for point, value in zip(points, shown, strict=True)]
+        found = {**before, "options": best(points, shown), which: rows}
         here = {**self.settings.get(setting, {}), name: found}
         return Tuned({**self.settings, setting: here}, {**self.provenance, setting: made})
 

@@ -87,7 +87,8 @@ def candidates() -> dict[str, Point]:
 class Calibration:
     """``regret`` (candidates, worlds), mean over trials; ``oful`` (worlds,): best of three.
 
-    ``quantiles`` (worlds, QUANTILES) of the default's regret; ``covered`` (worlds, COVERED).
+    ``worlds`` names the environments; ``quantiles`` (worlds, QUANTILES) are of the default's
+    regret; ``covered`` (worlds, COVERED).
     """
 
     labels: list[str]
