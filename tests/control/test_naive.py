@@ -188,8 +188,8 @@ def test_slots_are_numbered_one_behind_the_other_and_named():
     for key, slots in names.items():
         assert len(slots) == len(set(slots)) == len(arrays[key])
     state = types.SimpleNamespace(**dict(zip(names["scalars"], arrays["scalars"], strict=True)))
-    assert (state.WARMUP, state.EPOCH, state.RADIUS_SCALE) == (50, 10, 0.1)
+    assert (state.warmup, state.epoch, state.radius_scale) == (50, 10, 0.1)
     theirs = dict(zip(names["identifier.scalars"], arrays["identifier.scalars"], strict=True))
-    assert theirs["TYPICAL_1"] == 1 / 1.4826
-    assert (theirs["CLIP"], theirs["ROUNDS"]) == (1.2, 0)
+    assert theirs["typical_1"] == 1 / 1.4826
+    assert (theirs["clip"], theirs["rounds"]) == (1.2, 0)
     assert ht.control.ALL[0].__final__

@@ -52,8 +52,8 @@ def scores(regret: FloatArray) -> tuple[FloatArray, FloatArray]:
     of the best point there.
 
     >>> mean, worst = scores(np.array([[1.0, 2.0], [8.0, 4.0]]))
-    >>> mean.tolist(), worst.tolist()
-    ([1.4142135623730951, 1.4142135623730951], [2.0, 2.0])
+    >>> mean.round(3).tolist(), worst.tolist()
+    ([1.414, 1.414], [2.0, 2.0])
     """
     score = regret / regret.min(axis=1, keepdims=True)
     return np.exp(np.log(score).mean(axis=0)), score.max(axis=0)

@@ -81,7 +81,7 @@ def _modules(value: Any, seen: set[int]) -> set[str]:
         parts = [*value.keys(), *value.values()]
     elif isinstance(value, list | tuple | set | frozenset):
         parts = [*value]
-    elif hasattr(value, "__dict__") and not isinstance(value, type):
+    elif hasattr(value, "__dict__") and not hasattr(value, "__qualname__"):  # an instance
         parts = [*vars(value).values()]
     named = value if hasattr(value, "__qualname__") else type(value)
     found = {str(named.__module__)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -102,7 +103,9 @@ def build(name: str, world: LinearMDP, rewards: Rewards, episodes: int, **option
     tail = MomentBound(order=order, scale=rewards.noise.scale(order))
     if kind in (HeavyLSVIUCB, VARA):
         options = {"episodes": episodes, **options}
-    return kind(world.features, world.horizon, tail=tail, **own, **options)
+    if "tail" in inspect.signature(kind).parameters:
+        options = {"tail": tail, **options}
+    return kind(world.features, world.horizon, **own, **options)
 
 
 def applies(name: str, noise: str) -> bool:
