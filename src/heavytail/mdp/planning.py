@@ -133,19 +133,17 @@ def clipped(value: float, stages: int) -> float:
 
 
 @jit
-def replace(plan: Plan, h: int, s: int, a: int, index: float, low: float) -> None:
+def replace(Q: Matrix, Q_low: Matrix, s: int, a: int, index: float, low: float) -> None:
     """Q and its lower bound are those of this plan."""
-    stages = plan.table.shape[0] - h
-    plan.Q[h, s, a] = clipped(index, stages)
-    plan.Q_low[h, s, a] = clipped(low, stages)
+    Q[s, a] = index
+    Q_low[s, a] = low
 
 
 @jit
-def tighten(plan: Plan, h: int, s: int, a: int, index: float, low: float) -> None:
+def tighten(Q: Matrix, Q_low: Matrix, s: int, a: int, index: float, low: float) -> None:
     """Q never rises from plan to plan, its lower bound never falls."""
-    stages = plan.table.shape[0] - h
-    plan.Q[h, s, a] = min(clipped(index, stages), plan.Q[h, s, a])
-    plan.Q_low[h, s, a] = max(clipped(low, stages), plan.Q_low[h, s, a])
+    Q[s, a] = min(index, Q[s, a])
+    Q_low[s, a] = max(low, Q_low[s, a])
 
 
 @jit
@@ -183,17 +181,18 @@ def regress(plan: Plan, h: int, values: Vector, shift: float, squared: bool, w: 
     """w = Sigma_h^-1 sum_i sigma_i^-2 phi_i y_i over the past, y_i the value of the next state less
     ``shift``, or its square. O(k d + d²).
     """
-    M = plan.value_M[h]
+    # An array taken out of a tuple is counted by the runtime: not in the inner loops.
+    M, past, weight, features = plan.value_M[h], plan.past[h], plan.weight[h], plan.features
     for j in range(M.shape[1]):
         M[SCRATCH, j] = 0.0
     for i in range(int(plan.counts[EPISODES])):
-        value = values[plan.past[h, i, 1]] - shift
-        y = plan.weight[h, i] * value
+        value = values[past[i, 1]] - shift
+        y = weight[i] * value
         if squared:
             y *= value
-        row = plan.past[h, i, 0]
+        row = past[i, 0]
         for j in range(M.shape[1]):
-            M[SCRATCH, j] += y * plan.features[row, j]
+            M[SCRATCH, j] += y * features[row, j]
     for i in range(M.shape[1]):
         w[i] = dot(M[SCRATCH], M[INVERSE + i])
 
@@ -225,19 +224,9 @@ def intercept(plan: Plan, h: int) -> float:
 
 
 @jit
-def interval(plan: Plan, h: int, row: int) -> tuple[float, float]:
-    """(index, low): Q's optimistic and pessimistic estimates before any cap."""
-    scores = plan.reward_scores
-    mean = scores[MEAN, row] + plan.level[h]
-    bonus = plan.reward_s[h, RADIUS] * math.sqrt(max(scores[SQUARED, row], 0.0))
-    index = mean + bonus
-    low = mean - bonus
-    if h + 1 < plan.table.shape[0]:
-        scores = plan.value_scores
-        bonus = plan.value_s[h, RADIUS] * math.sqrt(max(scores[SQUARED, row], 0.0))
-        index += scores[MEAN, row] + bonus
-        low += dot(plan.targets[h, PESSIMIST], plan.features[row]) - bonus
-    return index, low
+def bonus(scores: Matrix, row: int, radius: float) -> float:
+    """beta ‖phi‖ of a row of the pool."""
+    return radius * math.sqrt(max(scores[SQUARED, row], 0.0))
 
 
 def due(plan: Plan) -> bool:
@@ -250,7 +239,7 @@ def label(plan: Plan, h: int) -> None:
     raise NotImplementedError
 
 
-def settle(plan: Plan, h: int, s: int, a: int, index: float, low: float) -> None:
+def settle(Q: Matrix, Q_low: Matrix, s: int, a: int, index: float, low: float) -> None:
     """Stands for :func:`replace` or :func:`tighten` in the template below."""
     raise NotImplementedError
 
@@ -260,20 +249,35 @@ def decide(plan: Plan, h: int) -> None:
 
     Actions tied at a cap are told apart by the index before it.
     """
-    actions = plan.Q.shape[2]
-    for s in range(plan.table.shape[1]):
+    # An array taken out of a tuple is counted by the runtime: not in the inner loops.
+    rewards, values, features = plan.reward_scores, plan.value_scores, plan.features
+    Q, Q_low, pessimist = plan.Q[h], plan.Q_low[h], plan.targets[h, PESSIMIST]
+    table, V, V_low = plan.table[h], plan.V[h], plan.V_low[h]
+    reward_radius, value_radius = plan.reward_s[h, RADIUS], plan.value_s[h, RADIUS]
+    level = plan.level[h]
+    stages = plan.table.shape[0] - h
+    actions = Q.shape[1]
+    for s in range(Q.shape[0]):
         best_q = best_index = best_low = -math.inf
         for a in range(actions):
-            index, low = interval(plan, h, s * actions + a)
-            settle(plan, h, s, a, index, low)
-            q = plan.Q[h, s, a]
+            row = s * actions + a
+            mean = rewards[MEAN, row] + level
+            width = bonus(rewards, row, reward_radius)
+            index = mean + width
+            low = mean - width
+            if stages > 1:
+                width = bonus(values, row, value_radius)
+                index += values[MEAN, row] + width
+                low += dot(pessimist, features[row]) - width
+            settle(Q, Q_low, s, a, clipped(index, stages), clipped(low, stages))
+            q = Q[s, a]
             if q > best_q or (q == best_q and index > best_index):
-                plan.table[h, s] = a
+                table[s] = a
                 best_q = q
                 best_index = index
-            best_low = max(best_low, plan.Q_low[h, s, a])
-        plan.V[h, s] = best_q
-        plan.V_low[h, s] = best_low
+            best_low = max(best_low, Q_low[s, a])
+        V[s] = best_q
+        V_low[s] = best_low
 
 
 def make_plan(plan: Plan) -> bool:
