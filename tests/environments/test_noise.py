@@ -136,6 +136,13 @@ def rng():
     return np.random.default_rng(8)
 
 
+def symmetric_stable(alpha, draws):
+    """Chambers, Mallows and Stuck's without skewness: pairs of an angle and an exponential."""
+    angle, weight = math.pi * (draws[:, 0] - 0.5), -np.log(1.0 - draws[:, 1])
+    bent = np.cos((1.0 - alpha) * angle) / weight
+    return np.sin(alpha * angle) * np.cos(angle) ** (-1.0 / alpha) * bent ** (1.0 / alpha - 1.0)
+
+
 @pytest.mark.parametrize(
     ("noise", "draws"),
     [
@@ -144,6 +151,7 @@ def rng():
         (Pareto(1.5), rng().pareto(1.5, 9) + 1.0 - 3.0),
         (Lomax(1.5), rng().pareto(1.5, 9) - 2.0),
         (Fisk(1.5), (1.0 / rng().random(9) - 1.0) ** (1 / 1.5) - Fisk(1.5).mean),
+        (Stable(1.5), symmetric_stable(1.5, rng().random((9, 2)))),
         (LogNormal(1.5), np.exp(1.5 * rng().standard_normal(9)) - math.exp(1.125)),
     ],
     ids=str,

@@ -186,6 +186,18 @@ def test_the_basis_of_lanczos_stays_orthonormal_to_rounding_and_ends_on_the_sphe
     np.testing.assert_allclose(theta, y, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("beside", "accepted"), [(0.2222, True), (0.2312, False)])
+def test_lanczos_counts_as_exact_up_to_a_residual_of_1e_12(beside, accepted):
+    """P is tridiagonal and y its first axis, so that Lanczos finds P itself, 16 rows of it."""
+    P = np.eye(26) + beside * (np.eye(26, k=1) + np.eye(26, k=-1))
+    T, axis = P[:16, :16], np.eye(16)[0]
+    point, root = expected(T, 2.0 * axis, 0.5)
+    residual = root * beside * abs(point[15]) / 2.0
+    assert residual == pytest.approx(0.7e-12 if accepted else 1.4e-12, rel=0.01)
+    y = 2.0 * np.eye(26)[0]
+    assert (ball._project_lanczos(P, y, 0.5, *room(26)) > 0.0) == accepted
+
+
 def test_lanczos_says_so_where_it_is_not_exact_and_leaves_the_point():
     P = spread(26, 10.0 ** np.linspace(-6.0, 0.0, 26))
     y = 10.0 * np.random.default_rng(3).standard_normal(26)

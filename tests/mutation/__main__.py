@@ -84,7 +84,8 @@ def table(mutants: list[Mutant], results: dict[str, Any], excused: dict[str, str
             bad.append(mutant)
         for row in (mutant.file, "all"):
             rows.setdefault(row, Counter())[status] += 1
-    rows["all"] = rows.pop("all")
+    if mutants:
+        rows["all"] = rows.pop("all")
     for name, row in rows.items():
         total = sum(row.values())
         dead = sum(row[status] for status in DEAD)

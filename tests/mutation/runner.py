@@ -34,6 +34,7 @@ from tests.mutation.mutants import Mutant
 
 SLOWEST = 20.0  # seconds of one test without the compiler, past which it is left out
 MEMORY = 8 << 30
+LIMITS = (signal.SIGXCPU, signal.SIGKILL)  # what ends a process whose time is up
 # No traceback is read, and to explain one is nine tenths of the cost of a failure.
 QUICK = ["--assert=plain", "--tb=no"]
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-m", "not slow", *QUICK]
@@ -51,10 +52,11 @@ def orphan_dies() -> None:
 
 
 def in_child(work: Callable[[], Any], seconds: float) -> tuple[str, Any]:
-    """What ``work`` returns, from a forked process: ("done", answer), or "timeout", or "crash".
+    """What ``work`` returns, from a forked process: ("done", answer), ("error", traceback), or
+    "timeout" or "crash".
 
-    The limit is of processor time, so that a busy machine kills no mutant; ten times that on the
-    clock, for one that only waits.
+    The limit is of processor time, so that a busy machine kills no mutant; on the clock a minute
+    and ten times that, for one that only waits.
     """
     read, write = os.pipe()
     pid = os.fork()
@@ -66,12 +68,12 @@ def in_child(work: Callable[[], Any], seconds: float) -> tuple[str, Any]:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             answer = ["done", work()]
         except BaseException:
-            answer = ["crash", traceback.format_exc()]
+            answer = ["error", traceback.format_exc()]
         with open(write, "w", closefd=False) as pipe:
             pipe.write(json.dumps(answer) + "\n")
         os._exit(0)
     os.close(write)
-    answer, until = b"", time.monotonic() + 10.0 * seconds
+    answer, until = b"", time.monotonic() + 60.0 + 10.0 * seconds
     while not answer.endswith(b"\n"):
         ready, _, _ = select.select([read], [], [], max(until - time.monotonic(), 0.0))
         part = os.read(read, 1 << 16) if ready else b""
@@ -86,7 +88,7 @@ def in_child(work: Callable[[], Any], seconds: float) -> tuple[str, Any]:
     if answer.endswith(b"\n"):
         status, result = json.loads(answer)
         return status, result
-    slow = not ready or (os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGSEGV)
+    slow = not ready or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in LIMITS)
     return ("timeout" if slow else "crash"), None
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from tests.mutation import runner
 from tests.mutation.mutants import Mutant, mutants_of
 
-MARKS = {"killed": ".", "survived": "S", "timeout": "T", "uncovered": "U"}
+MARKS = {"killed": ".", "survived": "S", "timeout": "T", "uncovered": "U", "error": "E"}
 
 
 class Target:
@@ -149,9 +149,9 @@ class Worker:
                 status, by = "killed", "crash"
             elif status == "done":
                 status = "killed" if by else "survived"
-            if by:
-                killers[by] += 1
-            elif status != "timeout" and self.target.imports(mutant):
+            if status == "killed":
+                killers[str(by)] += 1
+            elif status in ("survived", "uncovered") and self.target.imports(mutant):
                 again.append(mutant.key)
                 continue
             self.write(mutant, status, by, len(names))
@@ -164,6 +164,7 @@ class Worker:
     def cold(self, mutant: Mutant) -> tuple[str, str | None, int]:
         """A mutant that is imported: file by file of the tests, until one fails."""
         target, path = self.target, self.target.home / mutant.file
+        compile(mutant.applied(path.read_bytes()), str(path), "exec")  # or every test would fail
         names = target.watching(mutant, self.seconds, self.killers[mutant.file])
         files = dict.fromkeys(
             f for n in names for f in target.tests if n in target.records[f]["tests"]
@@ -180,8 +181,8 @@ class Worker:
 
         for file in files:
             status, by = runner.in_child(partial(attempt, file), self.seconds)
-            if status == "timeout":
-                return status, file, len(names)
+            if status in ("timeout", "error"):
+                return status, by or file, len(names)
             if by not in ("survived", "skipped"):
                 self.killers[mutant.file][by or file] += 1
                 return "killed", by or file, len(names)

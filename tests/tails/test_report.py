@@ -76,6 +76,13 @@ def test_the_plot_is_the_share_beyond_each_value_and_a_slope_through_its_tenth(s
     assert axes.get_xscale() == axes.get_yscale() == "log"
 
 
+def test_the_values_drawn_are_no_part_of_what_a_report_says():
+    few, many = (report(1.5, top=np.ones(size)) for size in (3, 40))
+    assert few == many
+    assert "_top" not in repr(few)
+    assert TailReport(100, 0.5, 1.5, 1.4, 1.6, (), 0.25, False, None)._top.size == 0
+
+
 def test_a_tail_without_an_index_is_drawn_without_a_slope_on_the_axes_given():
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
