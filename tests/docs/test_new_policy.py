@@ -53,7 +53,7 @@ def test_the_new_policy_meets_the_battery_and_every_table(tree: Path) -> None:
     out = run(
         tree,
         *("-m", "pytest", *QUICK, "-n", "0", "-k", "Winsor or list or table or page"),
-        *("-v", "-p", "no:cacheprovider"),
+        *("-vv", "-p", "no:cacheprovider"),
         NUMBA_DISABLE_JIT="1",
     )
     met = set(re.findall(r"test_every_policy_passes_the_battery\[Winsor-(\w+)\]", out))

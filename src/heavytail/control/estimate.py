@@ -74,7 +74,7 @@ SMALLEST: Final = 1e-3  # of the stated scale: no spread is ever smaller
 
 def names(n: int) -> tuple[str, ...]:
     """The names of the slots of s where Theta' has ``n`` rows."""
-    fields = (f"{field}_{row}" for row in range(n) for field in ROW._fields)
+    fields = (f"{field.lower()}_{row}" for row in range(n) for field in ROW._fields)
     return (*slot_names(COMMON, S), *fields)
 
 
