@@ -269,3 +269,12 @@ def test_scaled_noise_speaks_of_factor_1_and_its_worst_of_the_largest():
 
 def test_noise_is_described_as_plain_data():
     assert describe(Stable(1.5, 0.3)) == {"noise": "Stable", "alpha": 1.5, "beta": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("noise", "broken"), [(Pareto(2.0), 1), (Pareto(2.1), 0), (Stable(2.0), 0)]
+)
+def test_a_moment_of_order_2_is_missed_where_the_index_is_2_and_not_in_normal_noise(noise, broken):
+    environment = ht.LinearBandit(2, 5, noise)
+    policy = ht.HvtUCB(2, tail=ht.MomentBound(2.0, 1.0))
+    assert len(environment.broken_needs(policy)) == broken

@@ -237,9 +237,14 @@ class Hot:
                     function.__code__ = code
 
 
+def module_name(package: str, file: str) -> str:
+    """The module that a source file is, given from within the package."""
+    return ".".join([package, *Path(file).with_suffix("").parts]).removesuffix(".__init__")
+
+
 def import_mutated(mutant: Mutant, path: Path, package: str) -> None:
     """From now on importing the mutant's module gives the mutant."""
-    module = ".".join([package, *Path(mutant.file).with_suffix("").parts]).removesuffix(".__init__")
+    module = module_name(package, mutant.file)
 
     class Loader(importlib.machinery.SourceFileLoader):
         def get_code(self, fullname: str) -> types.CodeType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import resource
@@ -136,6 +137,8 @@ class Worker:
 
     def serve(self, items: runner.Items, mutants: list[Mutant]) -> list[str]:
         """All mutants that need no import; the keys of those that do after all."""
+        for file in self.target.sources:  # names load lazily: what is not there cannot be changed
+            importlib.import_module(runner.module_name(self.target.package, file))
         functions, again = runner.Hot(str(self.target.home)), []
         for mutant in mutants:
             killers = self.killers[mutant.function]
