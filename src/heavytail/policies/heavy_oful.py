@@ -421,6 +421,7 @@ class HeavyOFUL(HistoryPolicy):
 
     def _settle(self) -> None:
         """The fit, where no kernel does it, and a word where one gave up."""
+        super()._settle()
         s = self._s
         if self.solver == "lbfgs":
             self._M[THETA] = minimise(

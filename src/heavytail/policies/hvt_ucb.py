@@ -298,6 +298,8 @@ class HvtUCB(PackedPolicy):
             raise ValueError('HvtUCB.intercept must be off for radius="theory": Lemma 1 has none.')
         has_intercept = not theory if intercept is None else bool(intercept)
         ridge = float(self.dim) if ridge is None else ridge
+        practice = update_unstated if auto else update_stated
+        self.update_kernel = update_theory if theory else practice
         self._allocate(
             ridge=ridge,
             arm_bound=arm_bound,
@@ -314,10 +316,8 @@ class HvtUCB(PackedPolicy):
         s[S.VOTES] = MAJORITY  # a reward of exactly 0 says nothing of the scale until others do
         s[S.TYPICAL] = 1.0 / NORMAL_CONSISTENCY  # to begin with, the stated scale is believed
         if theory:
-            self.update_kernel = update_theory
             self._set_theory(ridge, theta_bound, arm_bound, sigma_min, delta, threshold_scale)
             return
-        self.update_kernel = update_unstated if auto else update_stated
         s[S.CLIP] = threshold_scale * check.number("clip", clip, above=0.0, infinite=True)
         s[S.EXPLORATION] = check.number("exploration", exploration, least=0.0)
         s[S.PRIOR] = ridge * theta_bound**2 if math.isfinite(theta_bound) else ridge

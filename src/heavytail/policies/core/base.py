@@ -7,7 +7,6 @@ kernels.
 
 from __future__ import annotations
 
-import functools
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -52,7 +51,7 @@ from heavytail.policies.core import version1
 from heavytail.policies.core.decisions import Deciding
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.loops import ENTRIES, around, select_rows, update_rows
+from heavytail.policies.core.loops import around, enter, select_rows, update_rows
 from heavytail.policies.core.pool import Kept, Pool
 from heavytail.tails import MomentBound
 
@@ -199,12 +198,13 @@ class PackedPolicy(Policy):
     rank_one: ClassVar[bool] = False
     takes_prior: ClassVar[bool] = False
     key_slot: ClassVar[int] = -1
-    grows: ClassVar[bool] = False  # whether a round needs more room
+    grows: ClassVar[bool] = False  # whether `_settle` has something to do after a round
 
     _s: FloatArray
     _M: FloatArray
     _rows: dict[str, slice | int]  # of M, by the name they are saved under
     _runs: dict[str, slice]  # of s behind the named slots, likewise
+    _enter: Callable[..., int]  # admits an observation and learns it
     _nu: float = 1.0
     _late: bool = False
     keeps_scores: bool = False  # whether scores of arms can be kept over an update
@@ -224,7 +224,7 @@ class PackedPolicy(Policy):
         spare: int = 0,
     ) -> None:
         """Fresh state for an estimate of ``size`` (dim unless given) coordinates: theta = 0,
-        P = I / ridge.
+        P = I / ridge. Kernels of the instance's own are set before.
 
         Behind the common rows of M follow the named ``rows`` (so many; None is one, as a vector)
         and ``room`` to work in; behind the named slots of s the named ``runs`` and ``spare``
@@ -244,6 +244,7 @@ class PackedPolicy(Policy):
         for name, length in (runs or {}).items():
             self._runs[name] = slice(slot, slot + length)
             slot += length
+        self._enter = around(enter, update=self.update_kernel)
         self.keeps_scores = self.rank_one and self.select_kernel is index.select
         self._wide = self.keeps_scores and self.dim >= index.WIDE
         self._s = np.zeros(slot + spare)
@@ -271,11 +272,6 @@ class PackedPolicy(Policy):
     def packed(self) -> State:
         """The arrays the kernels work on, in the order they take them."""
         return (self._s, self._M)
-
-    @functools.cached_property
-    def _enter(self) -> Callable[..., int]:
-        """Admits an observation and learns it."""
-        return around(ENTRIES[len(self.packed)], update=self.update_kernel)
 
     def reserve(self, rounds: int) -> None:
         """Make room for ``rounds`` more rounds; a policy that keeps no history needs none."""
@@ -319,8 +315,6 @@ class PackedPolicy(Policy):
             nu = scale
         else:
             nu = check_number(f"{type(self).__name__}.update: scale", scale, above=0.0)
-        if self.grows:
-            self.reserve(1)
         code = self._enter(*self.packed, vector, float(reward), nu)
         if code < 0:
             raise self._refusal(code, vector, reward, nu)
@@ -365,7 +359,7 @@ class PackedPolicy(Policy):
         self._warn_past_horizon()
 
     def _settle(self) -> None:
-        """What is left to do after an update, where the kernels do not do the whole round."""
+        """What is left to do after an update, where the kernels do not do the whole of it."""
 
     def start_from(self, theta: ArrayLike, covariance: ArrayLike) -> None:
         """Begin from an earlier estimate instead of from nothing; before the first reward only.

@@ -15,6 +15,7 @@ from heavytail.kernels import index
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import ROUNDS
 from heavytail.policies.core.base import PackedPolicy
+from heavytail.policies.core.loops import around, enter_history
 
 __all__ = ["HistoryPolicy"]
 
@@ -49,6 +50,7 @@ class HistoryPolicy(PackedPolicy):
     def _allocate_history(self, width: int) -> None:
         """No rows yet, of ``width`` numbers each."""
         self._H = np.zeros((FIRST_ROWS, width))
+        self._enter = around(enter_history, update=self.update_kernel)
 
     @property
     def kept(self) -> int:
@@ -60,13 +62,16 @@ class HistoryPolicy(PackedPolicy):
         return (self._s, self._M, self._H)
 
     def reserve(self, rounds: int) -> None:
-        needed = self.kept + rounds
+        needed = self.kept + rounds + 1  # one more than asked: see `_settle`
         capacity = self._H.shape[0]
         if needed <= capacity:
             return
         grown = np.zeros((max(needed, 2 * capacity), self._H.shape[1]))
         grown[:capacity] = self._H
         self._H = grown
+
+    def _settle(self) -> None:
+        self.reserve(1)  # there is always room for the next round
 
     def state_arrays(self) -> dict[str, FloatArray]:
         return {**super().state_arrays(), "history": self._H[: self.kept]}
@@ -77,8 +82,8 @@ class HistoryPolicy(PackedPolicy):
         assert history is not None
         fits = {**arrays, "history": self._H[: self.kept]}
         super().restore(fits)  # checks the rest, and sets the number of rows
-        if self._H.shape[0] < history.shape[0]:
-            self._H = np.zeros((history.shape[0], self._H.shape[1]))
+        if self._H.shape[0] <= history.shape[0]:
+            self._H = np.zeros((history.shape[0] + 1, self._H.shape[1]))
         self._H[: history.shape[0]] = history
 
     def _check_history(self, history: FloatArray | None, scalars: FloatArray | None) -> None:

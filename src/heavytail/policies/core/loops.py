@@ -15,7 +15,7 @@ from heavytail.kernels.jit import specialise
 from heavytail.kernels.layout import OK
 from heavytail.kernels.one_pass import admit
 
-__all__ = ["ENTRIES", "around", "select_rows", "update_rows"]
+__all__ = ["around", "enter", "enter_history", "select_rows", "update_rows"]
 
 
 def around(template: Callable[..., Any], **bindings: Any) -> Callable[..., Any]:
@@ -49,7 +49,10 @@ def update(*_: Any) -> int:
 
 
 def enter(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
-    """Template: learn one observation, or say what is wrong with it."""
+    """Template: learn one observation, or say what is wrong with it.
+
+    Arrays that are arguments of their own cost a call from Python a third of a tuple's time.
+    """
     code = admit(s, M, x, reward, nu)
     if code != OK:
         return code
@@ -62,10 +65,6 @@ def enter_history(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu:
     if code != OK:
         return code
     return update(s, M, H, x, reward, nu)
-
-
-# By how many arrays the state has: as arguments of their own they cost a third of a tuple's time.
-ENTRIES: dict[int, Callable[..., int]] = {2: enter, 3: enter_history}
 
 
 def select_rows(state: Any, arms: FloatArray, choices: IntArray) -> int:
