@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import heavytail as ht
+from heavytail.policies import ALL
 
 SCRIPT = """
 import json, sys, numpy as np, heavytail as ht
@@ -19,7 +20,7 @@ names, rounds = json.loads(sys.argv[1]), int(sys.argv[2])
 noise = ht.noise.StudentT(2.1)
 world = ht.LinearBandit(3, 8, noise)
 tail = noise.tail(2.0)
-policies = {n: ht.make_policy(n, dim=3, horizon=rounds, tail=tail, arms=8) for n in names}
+policies = {n: ht.make_policy(n, dim=3, horizon=2000, tail=tail, arms=8) for n in names}
 results = ht.simulate(policies, world, rounds=rounds, trials=1, seed=4, jobs=1)
 print(json.dumps({"compiled": compiled(), **{n: results[n].regret[0].tolist() for n in names}}))
 """
@@ -35,8 +36,8 @@ def run(names, rounds, off):
 
 @pytest.mark.compiled
 def test_compiled_and_plain_python_choose_the_same_arms():
-    names = ["Hvt-UCB", "OFUL", "Uniform"]
-    plain, fast = run(names, 150, off=True), run(names, 150, off=False)
+    names = [kind.name for kind in ALL]
+    plain, fast = run(names, 60, off=True), run(names, 60, off=False)
     assert plain.pop("compiled") is False
     assert fast.pop("compiled") is True
     for name in names:
