@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup reproduce test test-slow check format docs coverage bench bench-gpu lock clean
+.PHONY: help setup reproduce test test-slow mutation check format docs coverage bench bench-gpu lock clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -25,6 +25,9 @@ test: setup  ## the tests, doctests and documented examples
 
 test-slow: setup  ## the tests that take minutes
 	$(BIN)/pytest -m slow
+
+mutation: setup  ## mutants of the formulas against the tests; SAMPLE=200 of each part unless told
+	$(BIN)/python -m tests.mutation --sample $(or $(SAMPLE),200)
 
 check: setup  ## formatting, lint, types in strict mode, import order
 	$(BIN)/ruff check .

@@ -131,8 +131,7 @@ Known = Mapping[str, Callable[[str], type[Stored] | None]]  # noun -> what finds
 
 
 def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Stored]] = ()) -> Any:
-    """Read what :meth:`Stored.save` wrote, of a noun that is ``known``; going on equals never
-    having stopped.
+    """Read what :meth:`Stored.save` wrote, of one of the ``known`` nouns.
 
     ``kinds`` are further classes that the file may hold. Refuses, with the reason, a file that is
     not ours, is damaged, or was written by another version.

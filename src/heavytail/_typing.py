@@ -1,6 +1,4 @@
-"""Array types of the kernels. Annotations only: kernels are specialised by the arrays they are
-called with.
-"""
+"""Array types of the kernels, for annotations: a kernel is compiled for the arrays it meets."""
 
 from __future__ import annotations
 

@@ -101,8 +101,7 @@ def empirical_radius(
     t: float,
     log_inverse_delta: float,
 ) -> float:
-    """exploration * sqrt(lambda S² + G_t + rho_t log(1/delta)): a radius read off the data. No
-    theorem's.
+    """exploration * sqrt(lambda S² + G_t + rho_t log(1/delta)), read off the data. No theorem's.
 
     G_t = sum_s ‖grad_s‖²_{V_s^-1} is the stability term of the lemma's own proof, observed instead
     of bounded, and rho_t = (1 + sum_s psi_s²) / (1 + t) the mean square of the clipped residuals,

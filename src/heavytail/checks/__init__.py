@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from heavytail.checks.agents import AGENT_CHECKS
 from heavytail.checks.battery import CheckFailed, run
 from heavytail.checks.controllers import CONTROLLER_CHECKS
+from heavytail.checks.environments import ENVIRONMENT_CHECKS
 from heavytail.checks.estimators import ESTIMATOR_CHECKS
 from heavytail.checks.identifiers import IDENTIFIER_CHECKS
 from heavytail.checks.policies import POLICY_CHECKS
-from heavytail.checks.worlds import ENVIRONMENT_CHECKS
 from heavytail.control import Controller, Identifier
 from heavytail.environments import Environment
 from heavytail.mdp import Agent

@@ -9,7 +9,7 @@ __all__ = ["CheckFailed", "require", "run"]
 
 
 class CheckFailed(AssertionError):
-    """A policy or world is not as users may expect; the message says which check failed and why."""
+    """Something is not as users may expect; the message says which check failed and why."""
 
 
 def run(checks: dict[str, Callable[[Any], None]], subject: Any, skip: Iterable[str]) -> None:

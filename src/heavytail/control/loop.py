@@ -70,9 +70,7 @@ class ControlResults(Mapping[str, ControlRun]):
         return len(self.runs)
 
     def table(self) -> str:
-        """Medians over trials at the last step: error, regret, its quartiles, divergences
-        caught.
-        """
+        """Medians over trials at the last step: error, regret with quartiles, divergences."""
         width = max(len(name) for name in self.runs)
         lines = [
             f"{'controller':<{width}}  {'error':>8}  {'regret':>10}  {'quartiles':>23}  "

@@ -49,9 +49,7 @@ HOPELESS: Final = 1e14  # relative growth of H past which (A, B) counts as not s
 
 @jit
 def eliminate(G: Matrix, size: int, width: int) -> bool:
-    """Solve G[:, :size] X = G[:, size:width] in place by elimination with pivoting; False where
-    singular.
-    """
+    """Solve G[:, :size] X = G[:, size:width] in place; False where it is singular."""
     for k in range(size):
         pivot = k
         for i in range(k + 1, size):
@@ -171,9 +169,7 @@ def trace(W: Matrix, a: int) -> float:
 
 @jit
 def riccati(W: Matrix, room: Matrix) -> bool:
-    """Set VALUE = P for A, B, Q, R; False, P not to be used, where no stabilising solution is
-    found.
-    """
+    """Set VALUE = P for A, B, Q, R; False where no stabilising solution is found."""
     m = W.shape[1]
     for i in range(m):  # G = B R^-1 B'
         for j in range(m):
@@ -244,9 +240,7 @@ def optimal_gain(W: Matrix, room: Matrix) -> bool:
 
 @jit
 def lyapunov(W: Matrix, size: int) -> bool:
-    """Set COVARIANCE = sum_k CLOSED^k I (CLOSED^k)', I of ``size``; False where CLOSED is not
-    stable.
-    """
+    """Set COVARIANCE = sum_k CLOSED^k (CLOSED^k)'; False where CLOSED is not stable."""
     m = W.shape[1]
     _copy(W, _A, CLOSED)
     for i in range(m):

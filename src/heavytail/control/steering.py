@@ -126,9 +126,7 @@ def act(c: Vector, W: Matrix, s: Vector, x: Vector, u: Vector) -> None:
 
 @jit
 def lay_model(W: Matrix, F: Matrix, M: Matrix, n: int, first: int) -> float:
-    """A and B of W = the estimate plus the offset in rows first.. of F (none where negative); its
-    ‖.‖².
-    """
+    """A and B of W: the estimate plus the offset in rows first.. of F, if any; its ‖.‖²."""
     base = M.shape[0] - n
     total = 0.0
     for i in range(n):
@@ -224,9 +222,7 @@ def choose_optimist(
 
 @jit
 def lay_sample(c: Vector, F: Matrix, M: Matrix, n: int, radius: float, attempt: int) -> None:
-    """Rows 0..n of F: an offset drawn uniformly from the ellipsoid; rows 2n.. hold the factor of
-    V^-1.
-    """
+    """Rows 0..n of F: an offset uniform in the ellipsoid; rows 2n.. factorise V^-1."""
     size = M.shape[1]
     key = int(c[C.KEY]) + 1
     first = (n * size + 1) * attempt

@@ -182,9 +182,7 @@ def spectral_radius(matrix: FloatArray) -> float:
 
 
 def check_stabilisable(A: FloatArray, B: FloatArray) -> None:
-    """Refuse (A, B) with an unstable mode that no input reaches, by the test of Popov, Belevitch
-    and Hautus.
-    """
+    """Refuse (A, B) with an unstable mode that no input reaches (Popov, Belevitch, Hautus)."""
     mode = _lost_mode(A, B)
     if mode is not None:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Worlds: noise with known moments, and the linear bandits made of it."""
+"""Environments: noise with known moments, and the linear bandits made of it."""
 
 from __future__ import annotations
 

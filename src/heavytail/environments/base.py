@@ -1,4 +1,4 @@
-"""What a world is to the engines: a description that, given a seed, deals out rounds in blocks.
+"""What an environment is to the engines: given a seed, it deals out rounds in blocks.
 
 A block is arrays, so that the compiled engine runs it in one call; the reference engine walks the
 same arrays round by round. Blocks have one fixed length whatever the horizon, so a longer run
@@ -28,8 +28,8 @@ class Block:
 
     ``offered``, (length, k), lists the arms of the pool that each round shows; None shows all. A
     reward is the mean of the arm played plus ``noise``; ``factor`` is what the round's scale is
-    multiplied by, None where that is constant. ``means`` is the world's secret: engines compute
-    regret from it and policies never see it.
+    multiplied by, None where that is constant. Engines compute regret from ``means``; policies
+    never see them.
     """
 
     arms: FloatArray
@@ -64,7 +64,7 @@ class Block:
 
 
 class Environment(ABC):
-    """A world a policy can be run in; see :class:`heavytail.environments.LinearBandit`."""
+    """What a policy can be run in; see :class:`heavytail.environments.LinearBandit`."""
 
     dim: int
     symmetric: bool = True
@@ -85,7 +85,7 @@ class Environment(ABC):
                 return
 
     def broken_needs(self, policy: object, rounds: int | None = None) -> list[str]:
-        """Assumptions that ``policy`` declares and this world breaks, in words.
+        """Assumptions that ``policy`` declares and this environment breaks, in words.
 
         What can be told from the outside: the tail, symmetry, arms that stay, and, where
         ``rounds`` is given, the horizon. Whether a stated scale is large enough is left to the

@@ -1,6 +1,4 @@
-"""The linear bandit: r = x'theta* + noise, over a pool of arms, a part of it each round, or fresh
-arms.
-"""
+"""The linear bandit, r = x'theta* + noise: a pool of arms, a part of it, or fresh arms."""
 
 from __future__ import annotations
 
@@ -86,12 +84,12 @@ class LinearBandit(Environment):
         return f"LinearBandit({', '.join(parts)})"
 
     def describe(self) -> dict[str, Any]:
-        """The world as plain data, for results and settings files."""
+        """The environment as plain data, for results and settings files."""
         keys = ("dim", "arms", "theta_bound", "arm_bound", "normalize", "offered", "fresh")
         return {**{key: getattr(self, key) for key in keys}, "noise": describe(self.noise)}
 
     def theta(self, seed: np.random.SeedSequence) -> FloatArray:
-        """theta* of the world that ``seed`` deals."""
+        """theta* of the trial that ``seed`` deals."""
         return self._theta(np.random.default_rng(_children(seed)[0]))
 
     def deal(self, seed: np.random.SeedSequence) -> Iterator[Block]:
@@ -129,9 +127,7 @@ class LinearBandit(Environment):
 
 
 def _children(seed: np.random.SeedSequence) -> list[np.random.SeedSequence]:
-    """One stream each for theta*, arms, noise, factors, offers: asking for one never moves
-    another.
-    """
+    """One stream each for theta*, arms, noise, factors, offers; none moves another."""
     return [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in range(5)]
 
 

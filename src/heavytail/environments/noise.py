@@ -49,9 +49,7 @@ class Noise(ABC):
         """``size`` independent draws."""
 
     def factors(self, rng: np.random.Generator, size: int) -> FloatArray | None:
-        """What this stretch of draws is multiplied by, round by round; None where the scale is
-        constant.
-        """
+        """The scale's factor of each round, or None where the scale is constant."""
         return None
 
     def scale(self, order: float) -> float:
@@ -152,9 +150,7 @@ class Pareto(Noise):
 
 @dataclass(frozen=True)
 class Lomax(Noise):
-    """Lomax with index c > 1, less its mean 1/(c - 1): a Pareto moved to 0, so centred it is the
-    same.
-    """
+    """Lomax with index c > 1, less its mean 1/(c - 1): centred, it is the Pareto."""
 
     c: float
     symmetric = False
@@ -217,9 +213,7 @@ class Fisk(Noise):
 
 @dataclass(frozen=True)
 class Stable(Noise):
-    """Stable with index alpha in (1, 2], skewness beta, scale 1 and mean 0 (the parametrisation
-    S1).
-    """
+    """Stable with index alpha in (1, 2], skewness beta, scale 1 and mean 0 (S1)."""
 
     alpha: float
     beta: float = 0.0
@@ -268,9 +262,7 @@ class Stable(Noise):
 
 @dataclass(frozen=True)
 class LogNormal(Noise):
-    """exp(sigma Z) less its mean exp(sigma²/2). Skewed; every moment finite, the large ones
-    enormous.
-    """
+    """exp(sigma Z) less its mean exp(sigma²/2). Skewed; every moment is finite."""
 
     sigma: float
     symmetric = False

@@ -124,8 +124,7 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any, return_interval: bool = False) -> Any:
-        """The mean response at each row of ``X``; with ``return_interval`` also the ends of an
-        interval.
+        """The mean response at each row of ``X``; with ``return_interval`` its interval too.
 
         The interval is for the mean response, not for a new observation, at the level given to
         the constructor. Returns ``y`` or ``(y, low, high)``, each of shape (n,).

@@ -60,8 +60,7 @@ def solve(
 def robust_fit(
     Z: FloatArray, y: FloatArray, penalty: FloatArray, clip: float, scale: float | None = None
 ) -> BatchFit:
-    """Huber's estimate with the threshold ``clip`` scales; the scale is the residuals' median size
-    unless given.
+    """Huber's estimate at ``clip`` scales; the residuals' median size is the default scale.
 
     Rows are in units of their own noise scale. With clip = infinity it is ridge regression.
     """

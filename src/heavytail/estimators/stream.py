@@ -131,9 +131,7 @@ class Stream:
         return sum(a.nbytes for a in (self.state, self._rows))
 
     def learn_plain(self, X: Any, y: Any) -> bool:
-        """Learn a batch of plain doubles of the right shape; False, and nothing done, where it is
-        not one.
-        """
+        """Learn a C-contiguous float64 batch; False, nothing done, where it is not one."""
         if self.kept < self.warm or not _COMPILED:
             if not is_plain(X, y, self.dim):
                 return False

@@ -1,3 +1,1 @@
-"""All that must be fast: plain scalar code on preallocated arrays, one source for Python, CPU and
-GPU.
-"""
+"""Kernels that two or more algorithms use: scalar code, one source for Python, CPU and GPU."""

@@ -249,9 +249,7 @@ def _project_lanczos(
 def _solve_tridiagonal(
     diagonal: Vector, off: Vector, mu: float, steps: int, x: Vector, pivot: Vector
 ) -> None:
-    """x <- (I + mu T)^-1 x for the tridiagonal T; no pivoting needed, the matrix is positive
-    definite.
-    """
+    """x <- (I + mu T)^-1 x, T tridiagonal; positive definite, so no pivoting."""
     pivot[0] = 1.0 + mu * diagonal[0]
     for k in range(1, steps):
         ratio = mu * off[k - 1] / pivot[k - 1]

@@ -30,9 +30,7 @@ def score(z: float, tau: float) -> float:
 
 @jit
 def time_exponent(order: float) -> float:
-    """(1 - eps) / (2 (1 + eps)) with eps = order - 1: the power of t in tau_t and beta_t. 0 at
-    order 2.
-    """
+    """(1 - eps) / (2 (1 + eps)), eps = order - 1: the power of t in tau_t and beta_t."""
     return (2.0 - order) / (2.0 * order)
 
 
@@ -44,9 +42,7 @@ def leverage(width: float, sigma: float, alpha: float) -> float:
 
 @jit
 def threshold(tau_0: float, w: float, t: float, order: float) -> float:
-    """tau_t = tau_0 sqrt(1 + w²)/w t^((1-eps)/(2(1+eps))); infinite for x = 0, where the gradient
-    is zero.
-    """
+    """tau_t = tau_0 sqrt(1 + w²)/w t^((1-eps)/(2(1+eps))); infinite for x = 0."""
     if w == 0.0:
         return math.inf
     return tau_0 * math.sqrt(1.0 + w * w) / w * t ** time_exponent(order)

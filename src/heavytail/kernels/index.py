@@ -83,8 +83,7 @@ def usable(arms: Matrix, limit: float) -> bool:
 
 @jit
 def select(s: Vector, M: Matrix, arms: Matrix) -> int:
-    """The first arm of largest index; BAD_X or NO_ARM, and nothing changed, where the arms are not
-    usable.
+    """The first arm of largest index; BAD_X or NO_ARM where the arms are not usable.
 
     The constant feature adds the same mean to every arm, so it enters the width alone. Arms are
     taken four at a time, the last one again where there are fewer, so that a row of P is read once

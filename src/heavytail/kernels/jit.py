@@ -112,8 +112,7 @@ def only_for(kernel: F, signature: str) -> F:
 
 
 def specialise(template: Callable[..., Any], name: str, **bindings: Any) -> Callable[..., Any]:
-    """Compile a copy of ``template`` in which the globals ``bindings`` stand, under a name of its
-    own.
+    """Compile a copy of ``template`` with the globals ``bindings``, under its own ``name``.
 
     An episode is the same loop for every policy; only the kernels it calls differ. Binding them as
     globals (rather than arguments or a closure) lets the compiler inline them and the cache find

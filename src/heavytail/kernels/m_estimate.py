@@ -1,5 +1,4 @@
-"""The full-batch M-estimate over kept rows: argmin over the ball of (lambda/2)‖theta‖² + sum of
-losses.
+"""The M-estimate over kept rows: argmin over the ball of (lambda/2)‖theta‖² + losses.
 
 A row of H is one round: a = x / sigma, b = r / sigma and the threshold tau, behind one another.
 The loss is Huber's or the smooth pseudo-Huber. Newton's model of it at theta is a quadratic, and
@@ -193,9 +192,7 @@ def cut(
     label: int,
     group: int,
 ) -> None:
-    """Shorten NEXT - theta to where the loss stops falling along it, by halving. O(count d)
-    each.
-    """
+    """Shorten NEXT - theta to where the loss stops falling, by halving. O(count d) each."""
     size = M.shape[1]
     following = first_extra(size) + size + NEXT
     low = 0.0

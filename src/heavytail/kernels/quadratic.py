@@ -38,9 +38,7 @@ def first_extra(size: int) -> int:
 
 @jit
 def factorise(M: Matrix, mu: float, ridge: float) -> None:
-    """The lower Cholesky factor of Q + mu I, whose pivots are at least ridge, into M's room for
-    one.
-    """
+    """The lower Cholesky factor of Q + mu I into M's room; pivots are at least ridge."""
     size = M.shape[1]
     Q = first_extra(size)
     L = INVERSE + size

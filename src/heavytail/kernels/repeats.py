@@ -109,9 +109,7 @@ def lay_meant(s: Vector, M: Matrix, x: Vector) -> None:
 
 @jit
 def measure_meant(s: Vector, M: Matrix, x: Vector) -> float:
-    """Lay the arm meant and u = P x into M; return its ‖x‖²_{V^-1}. ``x`` is it in an epoch of
-    one.
-    """
+    """Lay the arm meant (x where an epoch begins) and u = P x into M; its ‖x‖²_{V^-1}."""
     row = meant_row(M)
     for j in range(M.shape[1]):
         M[FEATURE, j] = x[j] if s[EPOCH.PULLS] == 0.0 else M[row, j]

@@ -86,9 +86,7 @@ def choose_largest(s: Vector, M: Matrix, R: Matrix, arms: Matrix) -> int:
 
 
 def survives(s: Vector, M: Matrix, R: Matrix, stage: int, bests: int) -> bool:
-    """Template: whether the arm in FEATURE is within 2^(1-g) of the best of every stage before
-    ``stage``.
-    """
+    """Template: is the arm in FEATURE within 2^(1-g) of the best of all earlier stages?"""
     for g in range(stage):
         index = width(s, M, g)
         index += mean(s, M, R, g)

@@ -154,9 +154,7 @@ def unit_sigma(plan: Plan, h: int, row: int, width: float) -> float:
 
 @jit
 def value_sigma(plan: Plan, h: int, row: int, width: float) -> float:
-    """sigma_{k,h}: an upper estimate of the standard deviation of V_{h+1}(s') given phi; see
-    :class:`heavytail.mdp.HeavyLSVIUCB`.
-    """
+    """sigma_{k,h}: an upper estimate of the standard deviation of V_{h+1}(s') given phi."""
     x = plan.features[row]
     remaining = float(plan.table.shape[0] - 1 - h)
     most = CAP * remaining

@@ -1,5 +1,4 @@
-"""Policies, one file each. ``heavytail policies`` prints this list as a table like the paper's
-Table 1.
+"""Policies, one file each; ``heavytail policies`` prints them as a table.
 
 They are listed in ``__init__.pyi`` and nowhere else. A policy loads when it is first named; ``ALL``
 names them all.

@@ -143,9 +143,7 @@ def lay(s: Vector, M: Matrix, x: Vector) -> None:
 
 @jit
 def learn_in(s: Vector, M: Matrix, x: Vector, stage: int, reward: float) -> int:
-    """Pull j of an epoch teaches copy j of the ``stage``, -1 for none; after the last, its V grows
-    once.
-    """
+    """Pull j of an epoch teaches copy j of the ``stage``; after the last, its V grows once."""
     copies = int(s[EPOCH.REPEATS])
     pull = int(s[EPOCH.PULLS])
     if stage >= 0:

@@ -199,9 +199,7 @@ def assign(s: Vector, M: Matrix, x: Vector) -> int:
 
 @jit
 def refit(s: Vector, M: Matrix, H: Matrix, part: int, model: int, label: int) -> None:
-    """b(Z) from the last one: Huber's fit with tau = nu (|Z| / log(t² (2d+1)/delta))^(1/p). O(t
-    d²).
-    """
+    """Huber's fit b(Z), tau = nu (|Z| / log(t² (2d+1)/delta))^(1/p), from the last. O(t d²)."""
     t = s[ROUNDS]
     size = s[COUNTS + (part - FIT) * int(s[S.MODELS]) + model]
     tau = s[S.NU] * (size / (2.0 * math.log(t) + s[S.LOG_TERM])) ** (1.0 / s[S.ORDER])

@@ -85,9 +85,7 @@ def median_of_means(s: Vector, first: int, groups: int, n: int, room: int) -> fl
 
 @jit
 def catoni_level(n: float, scale: float, log_inverse: float) -> float:
-    """1/alpha of Catoni's influence function; needs n > 2 log(1/delta) samples of variance <=
-    scale².
-    """
+    """1/alpha of Catoni's influence function; needs n > 2 log(1/delta)."""
     spread = 1.0 + 2.0 * log_inverse / (n - 2.0 * log_inverse)
     return scale * math.sqrt(n * spread / (2.0 * log_inverse))
 

@@ -1,4 +1,4 @@
-"""Running policies in worlds: one episode, many trials, two engines, one result."""
+"""Running policies in environments: one episode, many trials, two engines, one result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trials in worlds drawn by counters, regret kept at checkpoints only: one source for CPU and GPU.
+"""Trials drawn by counters, regret kept at checkpoints only: one source for CPU and GPU.
 
 A trial is a function of (seed, trial) alone, so it is the same on either engine and in any batch,
 up to rounding; memory does not grow with the horizon.
@@ -43,7 +43,7 @@ COVER = False  # stands for whether the confidence set is watched
 
 @dataclass(frozen=True)
 class CounterWorld:
-    """A world and a policy as the numbers that :func:`play_trial` takes, and the noise's kernel."""
+    """Environment and policy as the numbers that :func:`play_trial` takes; the noise's kernel."""
 
     dim: int
     arms: int

@@ -22,8 +22,7 @@ CHUNK = 64  # trials per task on the CPU, at most
 
 @dataclass(frozen=True)
 class Distribution:
-    """``regret`` (checkpoints, trials) after the ``rounds`` (checkpoints,); see
-    :func:`distribution`.
+    """What :func:`distribution` returns: ``regret`` (checkpoints, trials) at ``rounds``.
 
     ``worst`` (trials,), where the confidence set was watched, is the largest distance to the truth
     met in a trial, in radii: a trial is covered when ‖theta_t - theta*‖_{V_t} <= beta_t after every
@@ -100,7 +99,7 @@ def distribution(
         policy: whose present state every trial starts from.
         environment: a :class:`heavytail.LinearBandit` that shows its whole pool every round.
         rounds: T.
-        trials: how many worlds.
+        trials: how many; each draws its arms and its theta* anew.
         seed: fixes everything.
         engine: "compiled" (threads on the CPU) or "cuda" (one thread per trial on a GPU).
         record: how many checkpoints; the last round is always one.

@@ -1,5 +1,4 @@
-"""One episode, two ways: the reference loop, and the same loop compiled around the policy's own
-kernels.
+"""One episode, two ways: the reference loop, and the same loop compiled around kernels.
 
 Both walk the same blocks in the same order and call the same kernels, so they agree; a policy
 without kernels runs in the compiled engine by the reference loop. Over a pool of arms the compiled
@@ -33,7 +32,7 @@ def episode(
     policy: Policy, environment: Environment, seed: np.random.SeedSequence, rounds: int, engine: str
 ) -> tuple[FloatArray, float]:
     """Run ``policy`` (it learns) for ``rounds`` rounds; cumulative regret, and seconds without the
-    world's and the compiler's.
+    environment's and the compiler's.
 
     The policy's own randomness comes from the seed as well, the same for every policy of a trial.
     """

@@ -36,9 +36,9 @@ def simulate(
     progress: bool | None = None,
     record: int | None = None,
 ) -> Results:
-    """Run every policy through the same ``trials`` worlds of ``rounds`` rounds each.
+    """Run every policy through the same ``trials`` trials of ``rounds`` rounds each.
 
-    All policies of a trial meet the same world and the same noise. A policy's numbers depend on
+    All policies of a trial meet the same arms and the same noise. A policy's numbers depend on
     its own arguments, the environment and the seed alone: not on the other policies, nor on its
     name, nor on ``jobs``. The policies given are not changed; each trial starts from a copy.
 
@@ -46,10 +46,10 @@ def simulate(
         policies: policies, or a mapping from the names to show them under.
         environment: the world, such as :class:`heavytail.LinearBandit`.
         rounds: T.
-        trials: how many worlds.
+        trials: how many; each draws its arms and its theta* anew.
         seed: fixes everything.
         engine: "compiled" (whole episodes in one call), "reference" (round by round) or "cuda" (a
-            GPU, one thread a trial; its worlds are drawn by counters, so they are others than the
+            GPU, one thread per trial; its trials are drawn by counters, so they are others than the
             CPU engines' for the same seed, and regret is kept at 100 rounds unless told).
         jobs: how many trials at once; all cores unless given.
         progress: show a bar with the time left; on a terminal unless given.

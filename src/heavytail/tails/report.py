@@ -18,9 +18,7 @@ LIGHT = 4.0  # an index above this is not called heavy: the fourth moment, so th
 
 @dataclass(frozen=True, slots=True)
 class Hill:
-    """Hill's estimate at one threshold: from the ``count`` values beyond it, with a 95 %
-    interval.
-    """
+    """Hill's estimate from the ``count`` values beyond a threshold, with a 95 % interval."""
 
     count: int
     threshold: float

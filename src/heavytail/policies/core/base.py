@@ -90,9 +90,7 @@ class Policy(Deciding, Stored, ABC):
 
     @abstractmethod
     def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None:
-        """Learn that features ``x`` paid ``reward``; ``scale`` is this round's nu_t where it is
-        known.
-        """
+        """Learn that features ``x`` paid ``reward``; ``scale`` is nu_t, where it is known."""
 
     @property
     @abstractmethod

@@ -27,9 +27,7 @@ PREFIX = "pending."  # of the names of saved arrays
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """A choice that waits for its reward: the token to learn it by, the arm's index, its
-    features.
-    """
+    """A choice that waits for its reward: its token, the arm's index, its features."""
 
     token: int
     arm: int
@@ -79,8 +77,7 @@ class Deciding:
         return Decision(token, choice, x)
 
     def learn(self, decision: Any, reward: Any, *, scale: Any = None) -> None:
-        """Learn the reward of a decision, or of many: a Decision or its token, or a sequence of
-        them.
+        """Learn the reward of a Decision (or its token), or the rewards of many.
 
         A token that is unknown, already rewarded, expired or twice in one batch is refused, and
         so is a bad reward; nothing of the call is learned then.
@@ -110,9 +107,7 @@ class Deciding:
         self.update_many(np.array(features), values, scale=scale)
 
     def expire(self, age: int) -> int:
-        """Forget decisions without a reward but for the last ``age`` made; how many were
-        forgotten.
-        """
+        """Forget pending decisions but the last ``age`` made; returns how many."""
         age = check_count(f"{type(self).__name__}.expire: age", age, least=0)
         old = [token for token in self.pending if token < self._made - age]
         for token in old:

@@ -32,7 +32,7 @@ def deals_what_was_asked(environment: Environment) -> None:
 
 
 def deals_the_same_twice(environment: Environment) -> None:
-    """The same seed deals the same world; another seed another."""
+    """The same seed deals the same rounds; another seed others."""
     one, two, other = (_deal(environment, seed, 50)[0] for seed in (1, 1, 2))
     require(np.array_equal(one.noise, two.noise), "deals other noise for the same seed")
     require(np.array_equal(one.arms, two.arms), "deals other arms for the same seed")
@@ -51,7 +51,7 @@ def begins_alike_at_any_length(environment: Environment) -> None:
 
 
 def keeps_its_bounds(environment: Environment) -> None:
-    """Arms are no longer than ``arm_bound``, where the world states one."""
+    """Arms are no longer than ``arm_bound``, where the environment states one."""
     bound = getattr(environment, "arm_bound", None)
     if bound is None:
         return
