@@ -20,7 +20,9 @@ from heavytail.kernels.layout import (
     OVERFLOW,
     ROUNDS,
     THETA,
+    behind,
 )
+from heavytail.kernels.layout import rows as common_rows
 
 TAIL = ht.MomentBound(order=2.0, scale=0.7)
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [-0.6, 0.0]])
@@ -176,3 +178,47 @@ def test_rounds_are_counted_and_theta_is_the_first_row() -> None:
     policy.update(ARMS[0], 2.0)
     assert policy._s[ROUNDS] == 1.0
     np.testing.assert_array_equal(policy._M[THETA], policy.theta)
+
+
+# In two dimensions: numbers of s behind the named slots, rows of M behind the common ones, columns
+# of H behind the features. r = 3 copies, 5 stages, 4 arms, 92 groups.
+NEEDS: dict[str, tuple[int, int, int | None]] = {
+    "AdaOFUL": (0, 5, 2),
+    "BMM": (1 + 1 + 3, 1 + 3, None),
+    "SupBMM": (5 + 5 + 3, 1 + 5 * 3 + 4 * 2, None),
+    "BTC": (1, 0, 6),
+    "SupBTC": (5, 4 * 2, 6),
+    "CRMM": (3 + 3, 1, None),
+    "CRT": (0, 0, None),
+    "CRTM": (0, 0, None),
+    "EpsilonGreedy": (0, 0, None),
+    "HeavyOFUL, lazy": (0, 5, 5),
+    "HeavyOFUL, newton": (0, 5, 2),
+    "HeavyOFUL, gd": (0, 5, 2),
+    "HeavyOFUL, lbfgs": (0, 5, 2),
+    "HuberBandit": (4 + 4, 5 + 3 * 4, 3),
+    "shared HuberBandit": (1 + 1, 5 + 3 * 1, 3),
+    "HvtUCB": (0, 0, None),
+    "LinTS": (0, 0, None),
+    "MENU": (3, 1 + 3 + 3, None),
+    "MoM": (3 + 3, 1, None),
+    "OFUL": (0, 0, None),
+    "RobustUCB, truncated": (3 * 4 + 92, 4, None),
+    "RobustUCB, median of means": (2 * 4 + 4 * 92 + 92, 4, None),
+    "RobustUCB, catoni": (3 * 4 + 2 * 300 + 92, 4, None),
+    "TOFU": (0, 2 * 2, 1),
+    "Uniform": (0, 0, None),
+}
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_a_policy_holds_what_it_needs_and_no_more(name: str) -> None:
+    policy = build(name)
+    numbers, rows, columns = NEEDS[name]
+    s, M = policy.packed[:2]
+    assert s.shape[0] == behind(policy.slots[-1]) + numbers
+    assert M.shape[0] == common_rows(M.shape[1]) + rows
+    if columns is None:
+        assert len(policy.packed) == 2
+    else:
+        assert policy.packed[2].shape[1] == 2 + columns
