@@ -309,3 +309,11 @@ def test_rewards_exactly_at_the_level_are_kept() -> None:
     crtm._s[ht.policies.crtm.S.LEVEL] = 0.5
     crtm.update([1.0], 0.5)  # the width is 1
     assert (crtm._s[CLIPPED], crtm.theta[0]) == (0.0, 0.25)
+
+
+@pytest.mark.parametrize("kind", [ht.AdaOFUL, ht.HeavyOFUL])
+def test_before_the_first_round_the_radius_of_adaptive_regression_is_that_of_the_prior(
+    kind: Any,
+) -> None:
+    policy = kind(2, horizon=50, tail=TAIL, ridge=4.0, theta_bound=3.0, radius_scale=0.5)
+    assert policy.radius == pytest.approx(0.5 * 2.0 * 3.0)
