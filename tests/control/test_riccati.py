@@ -148,10 +148,22 @@ def jump(k):
 
 
 @pytest.mark.parametrize(("growth", "found"), [(0.9e14, True), (1.1e14, False)])
-def test_a_value_beyond_1e14_costs_counts_as_no_solution(growth, found):
+@pytest.mark.parametrize("unit", [1.0, 1e-200])
+def test_a_value_beyond_1e14_costs_counts_as_no_solution(growth, found, unit):
     # P = Q + A'QA: 2 + k² where Q costs 2.
-    W, room = stack(jump(math.sqrt(2.0 * growth)), np.full((2, 1), 1e-30), np.eye(2), [[1.0]])
+    Q, B = unit * np.eye(2), np.full((2, 1), 1e-30)
+    W, room = stack(jump(math.sqrt(2.0 * growth)), B, Q, [[1.0]])
     assert riccati.riccati(W, room) is found
+
+
+@pytest.mark.parametrize(("horizon", "found"), [(1.5e13, True), (2.5e13, False), (6e13, False)])
+def test_fifty_doublings_are_made_and_no_more(horizon, found):
+    # Terms fall as exp(-t / horizon): to 1e-14 after 32 horizons, and 2^49 steps are 5.6e14.
+    a = math.sqrt(1.0 - 1.0 / horizon)
+    W, room = scalar(a=a, b=1e-30)
+    assert riccati.riccati(W, room) is found
+    W[riccati.CLOSED] = a
+    assert riccati.lyapunov(W, 1) is found
 
 
 def test_the_covariance_is_the_geometric_series_of_the_states_part_alone():

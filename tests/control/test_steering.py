@@ -11,7 +11,7 @@ from tests.control.tools import T21, controller, drive
 from heavytail import control
 from heavytail.control import riccati, steering
 from heavytail.control.steering import C
-from heavytail.kernels.layout import LOG_DET, OK, RADIUS
+from heavytail.kernels.layout import INVERSE, LOG_DET, OK, RADIUS
 from heavytail.kernels.random import normal
 
 
@@ -106,10 +106,10 @@ def test_the_extreme_point_lies_on_the_ellipsoid_against_the_gradient():
     P = one.identifier.inverse_gram
     want = -0.7 * slope @ P / math.sqrt(np.sum(slope @ P * slope))
     np.testing.assert_allclose(F[4:6], want, rtol=1e-9)
-    for bad in (0.0, math.inf, math.nan):
+    for bad in (0.0, 1e200, math.inf, math.nan):
         F[2:4] = 0.0
         F[2, 0] = bad
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             assert steering.lay_extreme(F, M, 2, 0.7) is False
 
 
@@ -256,6 +256,36 @@ def test_a_gain_is_due_where_the_determinant_has_just_doubled():
     twin.update(x, [0.0], x)
     c[C.DOUBLING], c[C.LAST_LOG_DET] = twin.packed[0][LOG_DET] - 1.0, 1.0
     assert steering.learn(c, s, M, H, x, np.zeros(1), x) == steering.DUE
+    c[C.DOUBLING] = s[LOG_DET]
+    assert steering.learn(c, s, M, H, np.zeros(2), np.zeros(1), x) == OK
+    assert steering.DUE > OK  # neither that nor an error
+
+
+def test_a_model_as_long_as_the_limit_is_taken():
+    one = scalar(0.0, 1.0)
+    M, F = one.identifier.packed[1], one._F
+    one._c[C.THETA_LIMIT] = 10.0
+    F[...] = 0.0
+    F[2] = 3.0, 0.0
+    steering.improve(one._c, one._W, one._room, F, M, 1, 1e9)
+    assert F[0, 0] == 3.0
+
+
+@pytest.mark.parametrize("why", ["no sample is short enough", "the Gram matrix has no root"])
+def test_where_nothing_can_be_drawn_the_estimate_is_taken(why):
+    one = scalar(1.5, 1.0, kind=control.ThompsonLQ, theta_limit=1e-3)
+    s, M, _ = one.identifier.packed
+    if "root" in why:
+        one._c[C.THETA_LIMIT] = math.inf
+        M[INVERSE, 0] = -1.0
+        one._F[...] = 5.0
+    assert steering.choose_sample(one._c, one._W, one._room, one._F, s, M, 1) is True
+    P = cost(1.5, 1.0)
+    assert one._W[riccati.GAIN, 0, 0] == pytest.approx(-1.5 * P / (1.0 + P))
+
+
+def test_the_searches_are_as_long_as_the_classes_say():
+    assert (steering.OPTIMISM_STEPS, steering.TRIES) == (10, 10)
 
 
 @pytest.mark.parametrize(("epoch", "growth", "after"), [(10.0, 0.1, 10.0), (3.0, 0.1, 4.0)])
