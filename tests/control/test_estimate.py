@@ -41,6 +41,9 @@ def test_the_feature_is_the_state_and_the_input():
     _, M, _ = taught().packed
     assert estimate.lay_feature(M, X, U) == 1.0 + 4.0 + 0.25
     np.testing.assert_array_equal(M[FEATURE, :3], [1.0, -2.0, 0.5])
+    wide = np.zeros((FEATURE + 1, 5))
+    assert estimate.lay_feature(wide, X, np.array([3.0, 4.0, 5.0])) == 5.0 + 50.0
+    np.testing.assert_array_equal(wide[FEATURE], [1.0, -2.0, 3.0, 4.0, 5.0])
 
 
 def test_a_step_is_its_formula():
@@ -129,6 +132,18 @@ def test_an_estimate_may_not_leave_the_float_range(share, fine, sign):
     assert estimate.lay_residuals(s, M, y, 4.0) is fine  # a step of residual / growth
     if fine:
         np.testing.assert_array_equal(M[SCRATCH, :2], y)
+
+
+@pytest.mark.parametrize(("share", "fine"), [(0.9, True), (1.1, False)])
+def test_a_clipped_step_counts_as_clipped(share, fine):
+    # tau = clip spread sqrt(growth) = 4 * 2 * 2, a step of 16 / 4 at most; theta is near the end.
+    s, M, _ = control.SystemIdentifier(2, 1, scale=2.0, clip=4.0).packed
+    M[FEATURE, :3] = 0.0
+    M[DIRECTION, :3] = 0.0, 0.0, share * LARGEST / 8.0
+    M[-1, 2] = LARGEST / 2.0
+    assert estimate.lay_residuals(s, M, np.array([0.0, 1e9]), 4.0) is fine
+    assert estimate.lay_residuals(s, M, np.array([0.0, -1e9]), 4.0) is True  # away from the end
+    assert estimate.lay_residuals(s, M, np.array([1e9, 0.0]), 4.0) is True  # the other row
 
 
 def test_residuals_are_those_of_each_row():

@@ -9,6 +9,7 @@ import pytest
 from tests.mdp.test_agents import AGENTS, LEARNERS, build, world
 
 import heavytail as ht
+from heavytail.kernels.layout import BAD_REWARD, BAD_SCALE, OVERFLOW
 from heavytail.mdp import GreedyLSVI, HvtLSVIUCB, UniformAgent
 from heavytail.mdp.agent import all_within
 from heavytail.mdp.lsvi import _grown
@@ -116,6 +117,43 @@ def test_bytes_are_those_of_the_episodes_begun(kind):
             assert arrays["reward_history"].shape[:2] == (3, begun)
 
 
+def test_bytes_are_counted_by_what_is_remembered():
+    agent = taught(HvtLSVIUCB)
+    arrays = agent.state_arrays()
+    assert agent.state_bytes == sum(array.nbytes for array in arrays.values())
+    rewards = [arrays[key].nbytes for key in arrays if key.startswith("reward")]
+    assert agent.reward_bytes == sum(rewards) > 0
+
+
+def test_what_a_kernel_refuses_is_said_in_a_sentence():
+    agent = taught(UniformAgent)
+    for code, says in (
+        (BAD_REWARD, r"UniformAgent\.update: reward must be finite; got inf"),
+        (BAD_SCALE, r"UniformAgent\.update: scale must be a number in \(0, inf\); got 0\.5"),
+        (OVERFLOW, r"reward inf at scale 0\.5 would take the estimate out"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            raise agent.refusal(code, math.inf, 0.5)
+
+
+def test_a_refusal_in_the_middle_of_an_episode_leaves_the_plan_alone():
+    agent = taught(GreedyLSVI)
+    before = saved(agent)
+    with pytest.raises(ValueError, match="out of the floating-point range"):
+        agent.update(1, 0, 0, 1e300, 0)
+    for key, array in saved(agent).items():
+        np.testing.assert_array_equal(array, before[key])
+
+
+def test_an_update_makes_room_for_itself():
+    agent = taught(HvtLSVIUCB, 3)
+    short = {name: getattr(agent.packed[0], name)[:, :1].copy() for name in ("past", "weight")}
+    agent._arrays = agent._arrays._replace(**short)
+    agent.update(0, 2, 1, 0.5, 3)
+    assert agent.packed[0].past.shape == (3, 2, 2)
+    np.testing.assert_array_equal(agent.packed[0].past[0, 1], [7, 3])
+
+
 def test_a_state_of_this_format_needs_no_upgrade():
     agent = taught(UniformAgent)
     arrays = saved(agent)
@@ -167,6 +205,7 @@ def test_an_agent_before_its_first_plan_knows_nothing():
     )
     assert (agent.lower == 0.0).all()
     plan = agent.packed[0]
+    assert (plan.table == 0).all()
     for array in (plan.V, plan.V_low, plan.marks, plan.level, plan.targets, plan.counts):
         assert (array == 0.0).all()
     np.testing.assert_array_equal(agent.features, world().features)
