@@ -229,7 +229,7 @@ def test_a_block_over_a_pool_is_played_as_any_other(bad, monkeypatch) -> None:
 
 
 def play_block(monkeypatch: Any, rounds: int, bad: Any = None, **more: Any) -> Any:
-    """Run the template with kernels that note: select plays the last arm, update fails at ``bad``."""
+    """Run the template: select plays the last arm, update notes and fails at round ``bad``."""
     noted: list[Any] = []
 
     def update(s: Any, M: Any, x: Any, reward: float, scale: float) -> int:
