@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from heavytail.experiments.claim import HOLDS, MISSING, NOT, PART, Claim, Part, results_of
+from heavytail.experiments.claim import HOLDS, MISSING, NOT, PART, Claim, Part, Verdict, results_of
 from heavytail.experiments.experiment import Section
 
 
@@ -27,6 +27,16 @@ def test_what_is_missing_is_named_by_experiment() -> None:
     assert verdict.word == MISSING
     assert verdict.parts == ()
     assert verdict.lacks == "one: a; two: c"
+
+
+def test_a_claim_without_parts_is_not_measured_though_nothing_is_missing() -> None:
+    verdict = claim(lambda r: []).judge(ALL)
+    assert (verdict.word, verdict.missing) == (MISSING, ())
+
+
+def test_a_claim_that_lacks_something_is_not_measured_whatever_its_parts_say() -> None:
+    one = claim(lambda r: [])
+    assert Verdict(one, (Part("", True),), (("one", "a"),)).word == MISSING
 
 
 def test_a_mistake_inside_a_claim_is_an_error_and_never_not_measured() -> None:

@@ -64,6 +64,23 @@ def test_a_file_of_before_with_one_provenance_for_all_is_read(tmp_path) -> None:
 
 def test_tuning_seeds_are_far_from_the_reported_ones() -> None:
     assert APART > 10_000  # coverage and the spread add small numbers to the seed
+    assert APART == 1_000_003  # files of before were chosen on these, and must be found again
+
+
+def test_the_choice_is_made_on_regret_as_the_file_shows_it_to_two_digits() -> None:
+    points = [{"r": 0.1}, {"r": 1.0}, {"r": 2.0}]
+    tuned = Tuned().with_search("s", "A", points, [1.2344, 1.2341, 1.3], None)
+    assert [row["regret"] for row in tuned.grids("s")["A"]] == [1.23, 1.23, 1.3]
+    assert tuned.options("s", "A") == {"r": 0.1}  # equal as shown: the first
+    assert Tuned().with_search("s", "A", points, [1.24, 1.23, 1.3], None).options("s", "A") == {
+        "r": 1.0
+    }
+
+
+@pytest.mark.parametrize("regret", [[1.0], [1.0, 2.0, 3.0]])
+def test_a_search_with_more_or_fewer_numbers_than_points_is_an_error(regret) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        Tuned().with_search("s", "A", [{"r": 0.1}, {"r": 1.0}], regret, None)
 
 
 def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch) -> None:

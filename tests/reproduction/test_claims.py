@@ -22,6 +22,7 @@ from heavytail.reproduction.protocol import TUNED, VARIANTS, policy_names
 from heavytail.reproduction.reproduce import EXPERIMENTS
 
 BY_NAME = {claim.name: claim for claim in CLAIMS}
+LEVEL = ("noise-level", "tuned")
 
 
 def settings(means: dict[str, float], truncated: float = 0.1) -> dict[Any, Any]:
@@ -197,10 +198,92 @@ def test_the_growth_of_regret_is_judged_by_the_end_of_its_interval(met, missed) 
     assert count[0] == count[1] + 1
 
 
-LEVEL = ("noise-level", "tuned")
-
-
 def test_over_truncation_needs_a_hundredth_of_the_rewards() -> None:
     means = {**dict.fromkeys(FIVE, 1.0), "CRTM": 2.0}
     assert BY_NAME["C5"].judge(settings(means, truncated=0.0101)).word == HOLDS
     assert BY_NAME["C5"].judge(settings(means, truncated=0.0099)).word == PART
+
+
+@pytest.mark.parametrize(
+    ("claim", "end", "at", "met"),
+    [
+        ("C1", "high", 1.25, True),
+        ("C4", "low", 1.25, False),
+        ("C5", "low", 1.0, False),
+        ("C7", "low", 1.0, False),
+    ],
+)
+def test_an_end_of_an_interval_on_the_number_counts_as_comparable(
+    claim, end, at, met, monkeypatch
+) -> None:
+    inside = {"low": 1.0, "high": 1.0}
+    there = Interval(1.0, **{**inside, end: at})
+    monkeypatch.setattr(claims, "ratio", lambda above, below: there)
+    parts = BY_NAME[claim].judge(settings(dict.fromkeys(FIVE, 1.0))).parts
+    if claim == "C5":
+        parts = parts[1:]  # the first is that of OFUL, which is comparable
+    assert {part.met for part in parts} == {met}
+
+
+def test_best_is_up_to_five_hundredths_more_and_the_number_belongs(monkeypatch) -> None:
+    monkeypatch.setattr(claims, "ratio", lambda above, below: Interval(1.0, 1.0, 1.05))
+    parts = BY_NAME["C8"].judge(settings(dict.fromkeys(FIVE, 1.0))).parts
+    assert [part.met for part in parts] == [*6 * [True], *2 * [*6 * [True], False]]
+
+
+def test_crmm_must_fail_only_where_arms_vary() -> None:
+    parts = BY_NAME["C8"].judge(settings(dict.fromkeys(FIVE, 1.0))).parts
+    crmm = [part.measured.partition(":")[0] for part in parts if "CRMM / Hvt" in part.measured]
+    assert crmm == ["arms-40", "arms-30"]
+
+
+@pytest.mark.parametrize(
+    ("claim", "key", "change", "met"),
+    [
+        ("C2", ("speedup", "lazy"), {"ratio": 800.0}, False),
+        ("C3", ("cost", "OFUL"), {"seconds": 0.1}, True),
+        ("C3", ("cost", "OFUL"), {"seconds": 1.0}, False),
+        ("C9", ("cost", "OFUL"), {"time_slope": 0.15}, True),
+        ("C9", ("cost", "OFUL"), {"bytes_slope": 0.9e-9}, True),
+        ("C9", ("cost", "OFUL"), {"bytes_slope": 1e-9}, False),
+        ("C9", ("cost", "HEAVY-OFUL (newton)"), {"time_slope": 0.6}, True),
+        ("C9", ("cost", "HEAVY-OFUL (newton)"), {"bytes_slope": 0.6}, True),
+        ("C9", ("cost", "HEAVY-OFUL (newton)"), {"bytes_slope": 0.59}, False),
+        ("C9", ("cost", "TOFU"), {"time_slope": 0.59}, False),
+        ("C9", ("cost", "TOFU"), {"time_slope": 0.6}, True),
+        ("C9", ("cost", "TOFU"), {"time_slope": 2.0}, True),
+        ("C9", ("cost", "TOFU"), {"time_slope": 2.01}, False),
+        ("C9", ("cost", "MENU"), {"time_slope": -1.01}, False),
+        ("C9", ("cost", "MENU"), {"time_slope": -1.0}, True),
+        ("C9", ("cost", "MENU"), {"time_slope": 0.15}, True),
+        ("C9", ("cost", "MENU"), {"time_slope": 0.16}, False),
+        ("C11", ("horizon", next(iter(ENVIRONMENTS)), "tuned"), (0.5, 0.4, 0.5 + 0.05), True),
+        ("C11", LEVEL, (1.0, 0.8, 1.1, 0.0), True),
+        ("C11", LEVEL, (1.0, 0.9, 1.1, 0.01), True),
+    ],
+)
+def test_the_number_of_a_rule_belongs_to_one_side_of_it(claim, key, change, met) -> None:
+    found = extras(True)
+    for name in ("Hvt-UCB", "OFUL", "CRTM", "CRMM"):  # in whole seconds, so that 1/10 is exact
+        seconds = 1.0 if name == "Hvt-UCB" else 0.125 if name == "CRMM" else 0.5
+        found["cost", name] = SimpleNamespace(**{**vars(found["cost", name]), "seconds": seconds})
+    before = BY_NAME[claim].judge(found).parts
+    assert all(part.met for part in before if "fastest" not in part.measured)
+    if isinstance(change, tuple):
+        interval, rest = Interval(*change[:3]), change[3:]
+        found[key] = (interval, *rest, Interval(1, 1, 1)) if rest else (interval, 0.5)
+    elif "ratio" in change:
+        found[key] = change
+    else:
+        now = vars(found.get(key, found["cost", "HEAVY-OFUL (newton)"]))
+        found[key] = SimpleNamespace(**{**now, **change})
+    parts = [p for p in BY_NAME[claim].judge(found).parts if "fastest" not in p.measured]
+    assert sum(not part.met for part in parts) == (not met)
+    assert len(parts) >= len([p for p in before if "fastest" not in p.measured])
+
+
+def test_over_truncation_at_exactly_a_hundredth_counts() -> None:
+    found = settings({**dict.fromkeys(FIVE, 1.0), "CRTM": 2.0})
+    key = ("gaussian", "CRTM", "tuned")
+    found[key] = Trials((), {**found[key].arrays, "truncated": np.array([0.01])})
+    assert BY_NAME["C5"].judge(found).word == HOLDS

@@ -1,0 +1,201 @@
+"""Defaults of the regressions, and what their arguments and rows may be, to the last number."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import numpy as np
+import pytest
+
+import heavytail as ht
+
+pytest.importorskip("sklearn", reason="needs the extra: pip install 'heavytail[learn]'")
+
+from heavytail.estimators import rows, start, stream
+from heavytail.estimators.base import NO_SHIFT, is_plain
+
+COMMON = {"ridge": 1e-4, "fit_intercept": True, "level": 0.95}
+STREAMED = {**COMMON, "standardize": False, "forget": 1.0}
+DEFAULTS = {
+    ht.OnePassHuberRegressor: {**STREAMED, "clip": 1.0, "scale": "auto"},
+    ht.OnlineRidge: STREAMED,
+    ht.AdaptiveHuberRegressor: {**COMMON, "order": 2.0, "scale": "auto"},
+}
+X, Y = np.arange(12.0).reshape(6, 2) % 5.0, np.array([1.0, 3.0, 2.0, 7.0, 5.0, 4.0])
+
+
+@pytest.mark.parametrize("kind", DEFAULTS, ids=lambda kind: kind.__name__)
+def test_the_defaults_are_these(kind) -> None:
+    parameters = inspect.signature(kind).parameters
+    assert {name: one.default for name, one in parameters.items()} == DEFAULTS[kind]
+
+
+TINY, JUST_ABOVE_1 = 5e-324, math.nextafter(1.0, 2.0)
+BOUNDS = {  # accepted at the bounds, refused beyond
+    "clip": ([TINY, math.inf], [0.0, -1.0, math.nan]),
+    "scale": ([1e-300, "auto"], [0.0, math.inf, "none"]),
+    "ridge": ([TINY], [0.0, math.inf]),
+    "forget": ([0.5, 1.0], [0.0, JUST_ABOVE_1]),
+    "order": ([JUST_ABOVE_1, 2.0], [1.0, math.nextafter(2.0, 3.0)]),
+    "level": ([TINY, math.nextafter(1.0, 0.0)], [0.0, 1.0]),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+@pytest.mark.parametrize("kind", DEFAULTS, ids=lambda kind: kind.__name__)
+def test_an_argument_is_taken_at_its_bound_and_refused_beyond(kind, name) -> None:
+    if name not in DEFAULTS[kind]:
+        return
+    taken, refused = BOUNDS[name]
+    for value in taken:
+        assert kind(**{name: value}).fit(X, Y).n_samples_seen_ == 6
+    for value in refused:
+        model = kind(**{name: value})
+        with pytest.raises(ValueError, match=rf"{kind.__name__}\.{name}"):
+            model.fit(X, Y)
+        assert not hasattr(model, "model_")
+
+
+@pytest.mark.parametrize("row", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("which", "largest", "problem"), [("X", 1e140, 1), ("y", 1e300, 2), ("nu", 1e140, 3)]
+)
+def test_the_first_bad_row_is_named_with_what_is_wrong(row, which, largest, problem) -> None:
+    none = np.empty(0)
+    for value, fine in ((largest, True), (math.nextafter(largest, math.inf), False)):
+        given = {"X": np.zeros((4, 3)), "y": np.zeros(4), "nu": np.ones(4)}
+        given[which][row] = value
+        want = 0 if fine else 8 * row + problem
+        for admit in (rows.admit_rows, rows.first_bad_row):
+            assert admit(given["X"], given["y"], given["nu"]) == want
+            if which != "nu":
+                assert admit(given["X"], given["y"], none) == want
+    wrong = {"X": np.zeros((4, 3)), "y": np.zeros(4), "nu": np.ones(4)}
+    wrong[which][row:] = math.nan
+    assert rows.admit_rows(wrong["X"], wrong["y"], wrong["nu"]) == 8 * row + problem
+
+
+def test_a_scale_may_be_small_or_large_by_as_much() -> None:
+    for value, fine in ((1e-140, True), (0.9e-140, False), (0.0, False), (1e140, True)):
+        nu = np.array([1.0, value])
+        code = rows.admit_rows(np.zeros((2, 1)), np.zeros(2), nu)
+        assert code == (0 if fine else 8 + 3)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5])
+def test_a_bad_feature_is_seen_in_every_column(d) -> None:
+    for column in range(d):
+        bad = np.zeros((2, d))
+        bad[1, column] = -1e141
+        assert rows.admit_rows(bad, np.zeros(2), np.empty(0)) == 8 + 1
+        model = ht.OnePassHuberRegressor()
+        with pytest.raises(ValueError, match=rf"X\[1, {column}\]"):
+            model.fit(bad, np.zeros(2))
+    many = np.full((1, 3), 0.9e140)  # too large together, and each is fine
+    assert rows.admit_rows(many, np.zeros(1), np.empty(0)) == 0
+
+
+def test_the_state_has_room_for_slots_rows_and_the_inverse() -> None:
+    assert [rows.stride_of(size) for size in (1, 4, 5, 8, 9)] == [4, 4, 8, 8, 12]
+    assert (rows.GROUPS, rows.SLOTS, rows.INVERSE) == (16, 32, 22)
+    assert rows.length(5) == 32 + (22 + 8) * 8
+    assert (rows.LEAST_INSIDE, stream.ONE_PASS, stream.AGREE) == (0.3, 1.05, 14)
+    assert NO_SHIFT == (0.0, 0.0, 0.0, 1)
+
+
+@pytest.mark.parametrize(("d", "warm"), [(1, 50), (9, 50), (10, 55), (20, 105)])
+def test_the_start_is_fifty_rows_or_five_per_coordinate(d, warm) -> None:
+    model = ht.OnlineRidge().fit(np.arange(3.0 * d).reshape(3, d), np.ones(3))
+    assert model.model_.warm == warm
+    assert model.model_.nbytes == 8 * (rows.length(d + 1) + warm * (d + 2))
+
+
+@pytest.mark.filterwarnings("ignore:overflow")  # plain Python's; a kernel does not warn
+def test_a_response_that_overflows_is_refused_and_those_before_it_are_learned() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(70, 2))
+    y = features.sum(axis=1)
+    model = ht.OnlineRidge().fit(features[:60], y[:60])
+    twin = ht.OnlineRidge().fit(features[:63], y[:63])
+    wild = y[60:].copy()
+    wild[3] = 1e299
+    with pytest.raises(ValueError, match=r"y\[3\].*The 3 rows before it were learned"):
+        model.partial_fit(features[60:], wild)
+    assert model.n_samples_seen_ == 63
+    np.testing.assert_array_equal(model.coef_, twin.coef_)
+    model.partial_fit(features[63:], y[63:])
+    twin.partial_fit(features[63:], y[63:])
+    np.testing.assert_allclose(model.coef_, twin.coef_, rtol=1e-12)
+    early = ht.OnlineRidge()
+    with pytest.raises(ValueError, match=r"y\[3\].*Nothing was learned"):
+        early.fit(features[60:], wild)
+    taken = np.where(np.arange(10) == 3, 1e140, 0.0)
+    assert ht.OnlineRidge().fit(features[60:], taken).n_samples_seen_ == 10
+
+
+def test_a_value_of_more_than_half_and_not_all_does_not_tell_the_scale() -> None:
+    cases = {
+        (1, 1, 2, 3): [True] * 4,  # exactly half
+        (1, 1, 1, 3): [False, False, False, True],
+        (1, 1, 1): [True] * 3,
+        (5, 1, 5, 5, 2): [False, True, False, False, True],
+    }
+    for y, want in cases.items():
+        assert start.telling(np.array(y, dtype=float)).tolist() == want
+
+
+def test_responses_are_cut_at_a_hundred_million_median_deviations() -> None:
+    cut = start.bounded(np.array([0.0, 1.0, 2.0, 3.0, 1e12]))
+    assert cut.tolist() == [0.0, 1.0, 2.0, 3.0, 2.0 + 1e8]
+    assert start.bounded(np.array([0.0, -1e12, 1.0, 2.0, 3.0]))[1] == 1.0 - 1e8
+    # Where half deviate by nothing, the deviation is that of the others.
+    assert start.bounded(np.array([5.0, 5.0, 5.0, 5.0, 7.0, 8.0, 1e12])).max() == 5.0 + 3e8
+    assert start.bounded(np.array([5.0, 5.0, 5.0, 5.0, 7.0])).tolist() == [5.0, 5.0, 5.0, 5.0, 7.0]
+    assert start.bounded(np.full(3, 5.0)).tolist() == [5.0, 5.0, 5.0]
+
+
+def test_the_scale_of_residuals_is_their_median_or_their_mean_where_that_is_zero() -> None:
+    scale = 1.4826022185056018
+    assert start._spread(np.array([1.0, -2.0, 9.0]), 0.25) == pytest.approx(scale * 4.0, rel=1e-4)
+    assert start._spread(np.array([0.0, 0.0, 9.0]), 0.25) == pytest.approx(scale * 3.0, rel=1e-4)
+    assert start._spread(np.zeros(3), 1.0) == 1e-300
+    assert start._spread(np.full(3, 1e300), 1.0) == start.LARGEST
+
+
+def test_a_loss_is_hubers_with_half_the_penalty() -> None:
+    Z, y, theta = np.eye(2), np.array([3.0, 0.5]), np.array([1.0, 0.0])
+    penalty = np.array([4.0, 9.0])
+    # Residuals 2 and 0.5 at tau = 1: 1 * 2 - 1/2, and 0.5²/2; penalty 4 * 1²/2.
+    assert start._loss(Z, y, penalty, theta, 1.0) == pytest.approx(1.5 + 0.125 + 2.0)
+    step = start._newton(Z, y - Z @ theta, penalty, theta, 1.0)
+    assert step == pytest.approx([(1.0 - 4.0) / 4.0, 0.5 / (1.0 + 9.0)])
+    moved = start._weighted(Z, y, np.array([0.5, 1.0]), penalty)
+    assert moved == pytest.approx([1.5 / 4.5, 0.5 / 10.0])
+
+
+class Sub(np.ndarray):
+    """A kind of array that is not quite NumPy's own."""
+
+
+@pytest.mark.parametrize(
+    ("features", "responses", "plain"),
+    [
+        (X, Y, True),
+        (X.tolist(), Y, False),
+        (X, Y.tolist(), False),
+        (X.view(Sub), Y, False),
+        (X, Y.view(Sub), False),
+        (X.astype(np.float32), Y, False),
+        (X, Y.astype(np.float32), False),
+        (X[:, 0], Y, False),
+        (X, Y[:, None], False),
+        (X[:, :1].copy(), Y, False),
+        (X[:5], Y, False),
+        (X[:0], Y[:0], False),
+        (np.asfortranarray(X), Y, False),
+        (X, np.repeat(Y, 2)[::2], False),
+    ],
+)
+def test_plain_rows_are_contiguous_doubles_of_fitting_shapes(features, responses, plain) -> None:
+    assert is_plain(features, responses, 2) is plain
