@@ -212,6 +212,8 @@ def test_a_restored_identifier_goes_on_as_the_first(kind, steps):
         two.update(*step)
     np.testing.assert_array_equal(one.theta, two.theta)
     assert (two.steps, two.radius) == (6, one.radius)
+    arrays = two.state_arrays()
+    assert (arrays["theta"].shape, arrays["inverse"].shape) == ((2, 3), (3, 3))
 
 
 def test_the_set_is_closed_and_distances_are_frobenius():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.control.tools import NORMAL, T21
 
+import heavytail as ht
 from heavytail import control
 from heavytail.control.systems import check_cost, check_stabilisable, spectral_radius
 
@@ -72,6 +73,23 @@ def test_the_cost_of_a_gain_is_that_of_the_geometric_series():
     # x' = (A + B K) x + w: variance 1 / (1 - c²), cost (Q + K² R) of it.
     system = scalar(A=1.2, B=1.0)
     assert system.cost([[-0.9]]) == pytest.approx((1.0 + 0.81) / (1.0 - 0.09))
+
+
+def test_value_gain_and_costs_are_their_formulas():
+    A, B = np.array([[1.05, 0.2], [-0.1, 0.9]]), np.array([[1.0, 0.3, 0.0], [0.0, 0.5, -1.0]])
+    Q, R = np.array([[1.0, 0.2], [0.2, 0.5]]), np.diag([1.0, 2.0, 0.5])
+    system = control.LQSystem(A, B, Q, R, ht.noise.Gaussian(3.0))
+    P, K = system.P, system.K
+    np.testing.assert_allclose(K, -np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A))
+    np.testing.assert_allclose(P, Q + A.T @ P @ A + A.T @ P @ B @ K)
+    assert system.variance == pytest.approx(9.0)
+    assert system.optimal_cost == pytest.approx(9.0 * np.trace(P))
+    other = K + 0.05
+    value, step = np.zeros((2, 2)), A + B @ other
+    for _ in range(400):
+        value = Q + other.T @ R @ other + step.T @ value @ step
+    assert system.cost(other) == pytest.approx(9.0 * np.trace(value))
+    assert spectral_radius(np.diag([0.5, -2.0])) == 2.0
 
 
 def test_a_refusal_names_the_method_and_the_place():

@@ -151,6 +151,9 @@ def test_actions_tied_at_the_cap_are_told_apart_by_the_index():
     assert choose(plan) is True
     assert (plan.counts[PLANNED], plan.counts[SWITCHES]) == (1.0, before + 1.0)
     assert choose(plan) is False
+    plan.counts[PLANNED] = 0.0
+    assert planning.planner(False, True, False)(plan) is False  # no determinant has doubled
+    assert plan.counts[PLANNED] == 1.0
     widths = (
         np.sqrt(np.maximum(plan.reward_scores[planning.SQUARED], 0.0)) * plan.reward_s[0, RADIUS]
     )
