@@ -264,8 +264,11 @@ def test_a_trial_is_the_same_in_any_batch_and_with_any_number_of_threads() -> No
     for trials, jobs in ((70, 3), (7, 2), (3, None), (1, 1)):
         few = distribution(ht.Uniform(2), environment, trials=trials, jobs=jobs, **options)
         np.testing.assert_array_equal(few.regret, many.regret[:, :trials])
-    defaults = inspect.signature(distribution).parameters
-    assert [defaults[k].default for k in ("engine", "record", "cover")] == ["compiled", 8, False]
     distribution(ht.Uniform(2), environment, rounds=1, trials=1, seed=0, jobs=1)
     with pytest.raises(ValueError, match="seed"):
         distribution(ht.Uniform(2), environment, rounds=1, trials=1, seed=-1)
+
+
+def test_a_distribution_is_compiled_at_eight_rounds_and_unwatched_unless_told() -> None:
+    defaults = inspect.signature(distribution).parameters
+    assert [defaults[k].default for k in ("engine", "record", "cover")] == ["compiled", 8, False]
