@@ -199,3 +199,27 @@ class Sub(np.ndarray):
 )
 def test_plain_rows_are_contiguous_doubles_of_fitting_shapes(features, responses, plain) -> None:
     assert is_plain(features, responses, 2) is plain
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan])
+def test_a_bad_scale_of_a_row_is_named(bad) -> None:
+    for kind in DEFAULTS:
+        scales = np.full(6, 0.5)
+        scales[4:] = bad
+        with pytest.raises(ValueError, match=r"sample_scale\[4\]"):
+            kind().fit(X, Y, scales)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 40])
+def test_the_threshold_of_few_rows_is_the_scale_itself(n) -> None:
+    history = ht.AdaptiveHuberRegressor(order=1.5, fit_intercept=False)._model(1)
+    history.seen = n
+    want = max(n / (1 + math.log(max(n, 2))), 1.0) ** (1 / 1.5)
+    assert history.tau(3.0) == pytest.approx(3.0 * want)
+    assert history.tau(3.0) >= 3.0
+
+
+def test_the_regressions_are_listed() -> None:
+    from heavytail import estimators
+
+    assert set(dir(estimators)) >= {"ALL", *estimators.ALL}

@@ -76,6 +76,13 @@ def test_row_scales_enter_as_the_formula_says(d):
             compare(model, twin, X[:n], y[:n], nu[:n])
 
 
+@pytest.mark.parametrize("d", [1, 6])
+@pytest.mark.parametrize("options", [{}, {"forget": 0.9, "clip": 0.7}], ids=str)
+def test_the_first_rows_past_the_start_are_steps_of_the_formula(d, options):
+    X, y, nu = table(d, "pareto", seed=11, n=60)  # few rows: quick without the compiler too
+    compare(ht.OnePassHuberRegressor(**options), naive.OnePass(**options), X, y, nu)
+
+
 def test_the_intercept_is_corrected_under_skewed_noise_alone():
     X, y, _ = table(2, "pareto", seed=2)
     assert compare(ht.OnePassHuberRegressor(), naive.OnePass(), X, y, None) > 0.0

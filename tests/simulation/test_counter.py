@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import heavytail as ht
-from heavytail.kernels.layout import INVERSE
+from heavytail.kernels.layout import INVERSE, RADIUS
 from heavytail.kernels.random import uniform, uniform_pair
 from heavytail.simulation import counter_world
 from heavytail.simulation.counter import CounterWorld, cpu_runner, describe, start_state
@@ -75,14 +75,15 @@ def coordinates(seed: int, purpose: int, trial: int, shape: tuple[int, ...]) -> 
     return 2.0 * np.array(draws).reshape(shape) - 1.0
 
 
+@pytest.mark.parametrize("d", [1, 3])
 @pytest.mark.parametrize("together", [False, True])
-def test_theta_and_arms_are_uniform_coordinates_rescaled(together: bool) -> None:
-    theta, arms = np.empty(3), np.empty((5, 3))
+def test_theta_and_arms_are_uniform_coordinates_rescaled(together: bool, d: int) -> None:
+    theta, arms = np.empty(d), np.empty((5, d))
     counter_world.draw_theta(7, 2, theta, 1.5)
     counter_world.draw_arms(7, 2, arms, 2.5, together)
-    want = coordinates(7, 0, 2, (3,))
+    want = coordinates(7, 0, 2, (d,))
     np.testing.assert_allclose(theta, 1.5 * want / np.linalg.norm(want))
-    pool = coordinates(7, 1, 2, (5, 3))
+    pool = coordinates(7, 1, 2, (5, d))
     lengths = np.linalg.norm(pool, axis=1, keepdims=True)
     np.testing.assert_allclose(arms, 2.5 * pool / (lengths.max() if together else lengths))
 
@@ -153,13 +154,14 @@ ENVIRONMENTS = {
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-@pytest.mark.parametrize("kind", ["hvt", "plain", "oful", "lints"])
+@pytest.mark.parametrize("kind", ["hvt", "plain", "theory", "oful", "lints"])
 def test_a_trial_is_the_policy_played_on_the_draws_of_its_number(kind: str, name: str) -> None:
     environment = ENVIRONMENTS[name]
     d = environment.dim
     policy = {
         "hvt": ht.HvtUCB(d, tail=TAIL, exploration=0.05),
         "plain": ht.HvtUCB(d, tail=TAIL, intercept=False, exploration=0.05),
+        "theory": ht.HvtUCB(d, tail=TAIL, radius="theory", horizon=40),  # the truth is well inside
         "oful": ht.OFUL(d, noise_scale=0.1),
         "lints": ht.make_policy("LinTS", dim=d, horizon=60, tail=ht.MomentBound(2.0, 1.0), arms=6),
     }[kind]
@@ -211,6 +213,9 @@ def test_the_start_of_a_watched_trial_holds_the_gram_matrix_behind_the_state() -
     for other in (ht.Uniform(2), ht.make_policy("LinTS", dim=2, horizon=9, tail=TAIL, arms=3)):
         with pytest.raises(ValueError, match="no confidence set"):
             start_state(other, True)
+    s[RADIUS] = 0.0
+    with pytest.raises(ValueError, match="no confidence set"):
+        start_state(policy, True)
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -228,13 +233,13 @@ def test_the_distance_leaves_what_is_past_the_truth_at_its_best(size: int) -> No
 
 def test_a_distribution_says_its_mean_error_quantiles_and_share() -> None:
     regret = np.array([[1.0, 2.0, 3.0, 10.0], [2.0, 2.0, 4.0, 20.0]])
-    found = Distribution("P", np.array([5, 10]), regret, np.array([0.5, 1.0, 1.0 + 1e-9, 3.0]))
+    found = Distribution("P", np.array([5, 10]), regret, np.array([0.5, 1.0, 1.0 + 1e-9, 0.2]))
     np.testing.assert_allclose(found.mean, [4.0, 7.0])
     deviation = [np.sqrt((9 + 4 + 1 + 36) / 3), np.sqrt((25 + 25 + 9 + 169) / 3)]
     np.testing.assert_allclose(found.error, np.array(deviation) / 2)
     np.testing.assert_allclose(found.quantile(0.5), [2.5, 3.0])
-    assert found.share == 0.5  # a distance of exactly one radius is inside
-    assert found.at_least() == least_share(2, 4, 0.99) < found.at_least(0.5)
+    assert found.share == 0.75  # a distance of exactly one radius is inside
+    assert found.at_least() == least_share(3, 4, 0.99) < found.at_least(0.5)
     head, *lines = found.table().splitlines()
     shares = ["1%", "10%", "25%", "50%", "75%", "90%", "99%", "99.9%"]
     assert head.split() == ["round", "mean", "error", *shares]
@@ -259,8 +264,15 @@ def test_a_trial_is_the_same_in_any_batch_and_with_any_number_of_threads() -> No
     for trials, jobs in ((70, 3), (7, 2), (3, None), (1, 1)):
         few = distribution(ht.Uniform(2), environment, trials=trials, jobs=jobs, **options)
         np.testing.assert_array_equal(few.regret, many.regret[:, :trials])
-    defaults = inspect.signature(distribution).parameters
-    assert [defaults[k].default for k in ("engine", "record", "cover")] == ["compiled", 8, False]
     distribution(ht.Uniform(2), environment, rounds=1, trials=1, seed=0, jobs=1)
     with pytest.raises(ValueError, match="seed"):
         distribution(ht.Uniform(2), environment, rounds=1, trials=1, seed=-1)
+
+
+def test_a_distribution_is_compiled_at_eight_rounds_and_unwatched_unless_told() -> None:
+    defaults = inspect.signature(distribution).parameters
+    assert [defaults[k].default for k in ("engine", "record", "cover")] == ["compiled", 8, False]
+    environment = ht.LinearBandit(2, 3, ht.noise.Gaussian())
+    found = distribution(ht.Uniform(2), environment, rounds=32, trials=1, seed=0, jobs=1)
+    assert found.rounds.tolist() == [4, 8, 12, 16, 20, 24, 28, 32]
+    assert found.worst is None

@@ -390,3 +390,19 @@ def test_the_least_counts_are_accepted_and_less_is_refused() -> None:
             ht.simulate([ht.Uniform(2)], environment, **{**least, name: least[name] - 1})
     with pytest.raises(ValueError, match="no policies"):
         ht.simulate([], environment, **least)
+
+
+def test_a_warning_of_a_broken_need_points_at_the_caller() -> None:
+    environment = ht.LinearBandit(2, 5, ht.noise.StudentT(2.1))
+    with pytest.warns(UserWarning, match="sub-Gaussian") as seen:
+        ht.simulate([ht.OFUL(2, noise_scale=1.0)], environment, rounds=1, trials=1, seed=0, jobs=1)
+    assert [warning.filename for warning in seen] == [__file__]
+
+
+def test_a_block_of_a_distribution_shows_no_bar(monkeypatch) -> None:
+    asked: dict[str, Any] = {}
+    none = SimpleNamespace(regret=np.zeros((1, 2)), worst=None)
+    monkeypatch.setattr(trials, "distribution", lambda *_, **options: asked.update(options) or none)
+    trials.distribution_block(ht.Uniform(2), None, 9, 3, 2, False)  # type: ignore[arg-type]
+    assert asked["progress"] is False
+    assert (asked["record"], asked["jobs"], asked["engine"]) == (1, 1, "compiled")
