@@ -141,6 +141,8 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Stored
             f"{path} is of format version {version}, written by heavytail "
             f"{header.get('library', 'unknown')}; this heavytail reads {READABLE}."
         )
+    if version == 1 and {"slots", "digest"} & set(header):
+        raise ValueError(f"{path} says that it is of format version 1, which had no names.")
     if version == VERSION and header.pop("digest", None) != _digest(header, arrays):
         raise ValueError(
             f"{path} was changed since it was saved: its digest does not fit. Pass a file as "
@@ -163,7 +165,7 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Stored
                 ignored = {"tail", "horizon"} - set(inspect.signature(kind).parameters)
                 arguments = {k: v for k, v in arguments.items() if k not in ignored}
             return kind(**arguments)
-        except (TypeError, ValueError, AttributeError, KeyError) as error:
+        except Exception as error:  # a constructor may say anything to what a file holds
             problem = f"{path} holds arguments that {kind.__name__} refuses: {error}"
             raise ValueError(problem) from None
 
@@ -185,7 +187,11 @@ def _by_name(
 ) -> dict[str, Any]:
     """``arrays`` with the slots of packed ones in the order that ``subject`` has them in."""
     wanted = subject.slot_names()
-    if not isinstance(slots, dict) or set(slots) != set(wanted):
+    named = isinstance(slots, dict) and all(
+        isinstance(names, list) and all(isinstance(name, str) for name in names)
+        for names in slots.values()
+    )
+    if not named or set(slots) != set(wanted):
         raise ValueError(f"{path} does not name the slots of {sorted(wanted)}.")
     ordered = dict(arrays)
     for key, names in wanted.items():

@@ -1,4 +1,4 @@
-"""Every radius beta_t beside the statement it comes from, theory and practice told apart by name.
+"""Radii beta_t that two or more algorithms share, beside their statements; and Lemma 1.
 
 A confidence set is {theta : ‖theta - theta_t‖_{V_t} <= beta_t}. ``lemma_1`` is the theory of
 Hvt-UCB to the letter; ``empirical_radius`` is a radius that learns and no theorem's. Time indices:

@@ -200,6 +200,35 @@ class SavesHalf(Plain):
         super().restore(arrays)
 
 
+class NamesTooFew(Plain):
+    def slot_names(self):
+        return {"scalars": ("one", "two", "three")}
+
+
+class ForgetsBatches(Plain):
+    def update_many(self, X, rewards, *, scale=None):
+        pass
+
+
+class LearnsHalfABatch(Plain):
+    def update_many(self, X, rewards, *, scale=None):
+        for x, reward in zip(X, rewards, strict=True):
+            self.update(x, float(reward), scale=scale)
+
+
+class ForgetsWhatIsPending(Plain):
+    def resume(self, arrays):
+        self.restore({key: a for key, a in arrays.items() if not key.startswith("pending.")})
+
+
+class OnlyEverTheSecond(Plain):
+    """Learns nothing and is right by luck where the second arm is the better one."""
+
+    def select(self, arms):
+        super().select(arms)
+        return len(arms) - 1
+
+
 class Hoards(Plain):
     def __init__(self, dim, *, horizon=None):
         super().__init__(dim, horizon=horizon)
@@ -242,6 +271,9 @@ BROKEN = {
     "clones_stand_apart": SharesItsState,
     "repeats_itself": Forgetful,
     "resumes_to_the_bit": SavesHalf,
+    "names_its_state": NamesTooFew,
+    "learns_batches_as_rounds": ForgetsBatches,
+    "travels_whole": ForgetsWhatIsPending,
     "keeps_its_memory_bounded": Hoards,
     "says_when_the_horizon_is_past": SilentPastItsHorizon,
     "learns_the_better_arm": LearnsTheWrongWay,
@@ -260,6 +292,18 @@ def test_there_is_a_broken_policy_for_every_check():
 def test_each_policy_check_can_fail(check):
     with pytest.raises(CheckFailed):
         POLICY_CHECKS[check](BROKEN[check](3))
+
+
+@pytest.mark.parametrize(
+    ("check", "broken"),
+    [
+        ("learns_batches_as_rounds", LearnsHalfABatch),
+        ("learns_the_better_arm", OnlyEverTheSecond),
+    ],
+)
+def test_a_check_has_more_than_one_way_to_fail(check, broken):
+    with pytest.raises(CheckFailed):
+        POLICY_CHECKS[check](broken(3))
 
 
 def test_a_policy_that_says_it_draws_must_count_its_draws():

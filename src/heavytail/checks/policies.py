@@ -1,8 +1,9 @@
-"""What users may expect of a policy, one function a promise."""
+"""What users may expect of a policy, one function per promise."""
 
 from __future__ import annotations
 
 import math
+import pickle
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import numpy as np
 from heavytail._load import load
 from heavytail._typing import FloatArray
 from heavytail.checks.battery import CheckFailed, require
-from heavytail.policies import Policy
+from heavytail.policies import Policy, Pool
 
 __all__ = ["POLICY_CHECKS"]
 
@@ -243,6 +244,51 @@ def resumes_to_the_bit(policy: Policy) -> None:
         require(_snapshot(resumed) == _snapshot(straight), f"drifts after a save at round {stop}")
 
 
+def names_its_state(policy: Policy) -> None:
+    """``state`` shows what is remembered, every slot of a packed array by a name of its own."""
+    policy = policy.clone()
+    _play(policy, 5)
+    arrays = policy.state_arrays()
+    for key, names in policy.slot_names().items():
+        require(key in arrays, f"names the slots of {key!r}, which it does not remember")
+        width = arrays[key].shape[-1]
+        require(len(names) == width, f"has {len(names)} names for the {width} slots of {key!r}")
+        require(len(set(names)) == len(names), f"has a name twice among the slots of {key!r}")
+    require(set(policy.state) == set(arrays), "shows another state than it remembers")
+
+
+def learns_batches_as_rounds(policy: Policy) -> None:
+    """Many rows in one call are learned as one by one, or none of them; likewise choices."""
+    arms, rng = _arms(policy), np.random.default_rng(6)
+    X, rewards = arms[rng.integers(0, ARMS, 12)], rng.standard_t(2.1, 12)
+    one, many = policy.clone(), policy.clone()
+    for x, reward in zip(X, rewards, strict=True):
+        one.update(x, float(reward))
+    many.update_many(X, rewards)
+    require(_snapshot(many) == _snapshot(one), "learns a batch otherwise than its rows")
+    bad = np.where(np.arange(12) == 7, np.nan, rewards)
+    _refused(many, lambda: many.update_many(X, bad), "a batch with a reward of NaN")
+    sets = np.stack([arms, arms[::-1], -arms])
+    if hasattr(many, "select_many"):
+        chosen = many.select_many(sets).tolist()
+        require(chosen == [one.select(each) for each in sets], "chooses many otherwise than one")
+        require(many.select(Pool(arms)) == one.select(arms), "chooses otherwise from a Pool")
+
+
+def travels_whole(policy: Policy) -> None:
+    """A pickle and a clone know what their origin knows, decisions that wait among it."""
+    policy = policy.clone()
+    _play(policy, 20)
+    if not policy.info.repeats:
+        policy.decide(_arms(policy))
+    for how, twin in {
+        "pickle": pickle.loads(pickle.dumps(policy)),
+        "clone": policy.clone(),
+    }.items():
+        require(_snapshot(twin) == _snapshot(policy), f"has a {how} that knows something else")
+        require(twin.pending == policy.pending, f"has a {how} that forgets what is pending")
+
+
 def keeps_its_memory_bounded(policy: Policy) -> None:
     """Where info.storage is O(1), the state is of one size for ever; else it may grow."""
     policy = policy.clone()
@@ -271,19 +317,21 @@ def says_when_the_horizon_is_past(policy: Policy) -> None:
 
 def learns_the_better_arm(policy: Policy) -> None:
     """Of two clearly different arms and little noise, the better is played most at the end."""
-    policy = policy.clone()
-    rng = np.random.default_rng(4)
     arms = np.zeros((2, policy.dim))
     arms[0, 0], arms[1, 0] = -1.0, 1.0
-    late = 0
     rounds, tail = 600, 200
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for t in range(rounds):
-            arm = policy.select(arms)
-            policy.update(arms[arm], float(arms[arm, 0] + 0.1 * rng.standard_normal()))
-            late += t >= rounds - tail and arm == 1
-    require(late >= 0.8 * tail, f"plays the better of two arms in {late} of the last {tail} rounds")
+    for better in (0, 1):
+        learner, rng, late = policy.clone(), np.random.default_rng(4), 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for t in range(rounds):
+                arm = learner.select(arms)
+                mean = 1.0 if arm == better else -1.0
+                learner.update(arms[arm], float(mean + 0.1 * rng.standard_normal()))
+                late += t >= rounds - tail and arm == better
+        require(
+            late >= 0.8 * tail, f"plays the better of two arms in {late} of the last {tail} rounds"
+        )
 
 
 POLICY_CHECKS: dict[str, Callable[[Policy], None]] = {
@@ -300,6 +348,9 @@ POLICY_CHECKS: dict[str, Callable[[Policy], None]] = {
         clones_stand_apart,
         repeats_itself,
         resumes_to_the_bit,
+        names_its_state,
+        learns_batches_as_rounds,
+        travels_whole,
         keeps_its_memory_bounded,
         says_when_the_horizon_is_past,
         learns_the_better_arm,

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from heavytail._storage import Stored
 from heavytail._typing import FloatArray
 from heavytail.experiments.source import source_digest
 
@@ -68,6 +69,12 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     kind = type(value)
+    if isinstance(value, np.ndarray):  # its repr leaves digits and entries out
+        content = hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=16)
+        return ["array", value.dtype.str, list(value.shape), content.hexdigest()]
+    if isinstance(value, Stored):  # by its arguments and what it has learned
+        state = {key: _plain(array) for key, array in value.saved_arrays().items()}
+        return [kind.__module__, kind.__qualname__, _plain(value._arguments), _plain(state)]
     return [kind.__module__, kind.__qualname__, repr(value)]
 
 

@@ -5,8 +5,10 @@ calls only other kernels and :mod:`math`, so the same source runs as plain Pytho
 (``NUMBA_DISABLE_JIT=1``), compiled for the CPU, and compiled for a GPU.
 
 numba validates a cached kernel against its own file only, so a caller would keep an old inlined
-callee after the callee changed. Every kernel is therefore stamped with a hash of its file, of the
-stamps of the kernels it calls, and of the constants it reads.
+callee after the callee changed. Every kernel is therefore stamped with its module's name and a hash
+of its file, of the stamps of the kernels it calls, wherever they are defined, and of the constants
+and modules it reads. A stamp is made when a kernel is first looked for, since what it calls may be
+defined below it.
 
 A kernel that is called only by other kernels is part of their machine code and is never loaded
 itself; so no kernel looks for its files before it is called from Python.
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 from numba.core.caching import FunctionCache, NullCache
 from numba.core.runtime import rtsys
 
@@ -29,9 +32,8 @@ __all__ = ["compiled", "jit", "only_for", "specialise"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# id of a compiled kernel (kernels live as long as the process) -> its stamp, and whether it is
-# heavytail's own to the last callee
-_KERNELS: dict[int, tuple[str, bool]] = {}
+# id of a compiled kernel (kernels live as long as the process) -> the function it was made of
+_KERNELS: dict[int, Callable[..., Any]] = {}
 
 
 def compiled() -> bool:
@@ -45,19 +47,16 @@ def jit(function: F) -> F:
         return function
     # numpy's error model: x / 0 is inf, as on the GPU, instead of an exception that costs a branch.
     kernel: Any = numba.njit(nogil=True, error_model="numpy")(function)
-    stamp, own = _examine(function)
-    _KERNELS[id(kernel)] = stamp, own
-    kernel._cache = _Cache(function, stamp, own)
+    _KERNELS[id(kernel)] = function
+    kernel._cache = _Cache(function)
     return kernel
 
 
 class _Cache:
     """The machine code of one kernel on disk, in numba's files under our stamp."""
 
-    def __init__(self, function: Callable[..., Any], stamp: str, own: bool) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._stamp = stamp
-        self._own = own
 
     @functools.cached_property
     def _files(self) -> Any:
@@ -65,7 +64,7 @@ class _Cache:
             files = FunctionCache(self._function)
         except RuntimeError:  # no writable place for a cache: compile afresh in every process
             return NullCache()
-        files._cache_file._source_stamp = self._stamp
+        files._cache_file._source_stamp = _examine(self._function)[0]
         return files
 
     @property
@@ -79,7 +78,7 @@ class _Cache:
         Machine code needs the runtime alone, unless it calls what a module of the compiler brings
         along (the secret of hashes): no kernel of ours does, and one of a user's may.
         """
-        if self._own and isinstance(self._files, FunctionCache):
+        if _examine(self._function)[1] and isinstance(self._files, FunctionCache):
             rtsys.initialize(context)
             with self._files._guard_against_spurious_io_errors():
                 return self._files._load_overload(signature, context)
@@ -126,19 +125,31 @@ def specialise(template: Callable[..., Any], name: str, **bindings: Any) -> Call
     return jit(function)
 
 
+@functools.cache
 def _examine(function: Callable[..., Any]) -> tuple[str, bool]:
     """The stamp of a kernel, and whether all of it is heavytail's."""
     digest = hashlib.blake2b(_source(function.__code__.co_filename))
-    digest.update(numba.__version__.encode())
+    digest.update(f"{numba.__version__} {function.__module__};".encode())
     own = function.__module__.partition(".")[0] == __name__.partition(".")[0]
     for name in sorted(function.__code__.co_names):
         value = function.__globals__.get(name)
-        if name not in function.__globals__ or isinstance(value, types.ModuleType):
+        if name not in function.__globals__ or value is function:
             continue
-        stamp, ours = _KERNELS.get(id(value)) or (repr(value), not callable(value))
+        if isinstance(value, types.ModuleType):
+            stamp, ours = _source(getattr(value, "__file__", None) or name).hex(), True
+        elif id(value) in _KERNELS:
+            stamp, ours = _examine(_KERNELS[id(value)])
+        elif isinstance(value, np.ndarray):
+            stamp, ours = f"{value.dtype}{value.shape}{_hash(value.tobytes())}", True
+        else:
+            stamp, ours = repr(value), not callable(value)
         digest.update(f"{name}={stamp};".encode())
         own = own and ours
     return digest.hexdigest(), own
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.blake2b(content).hexdigest()
 
 
 @functools.cache

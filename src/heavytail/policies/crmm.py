@@ -127,8 +127,8 @@ class CRMM(EpochPolicy):
         radius_scale: multiplies the radius; 1 is the theory, below it the guarantee is gone.
 
     Note: the structure is the paper's, the constants are ours: r and the bound R on the medians
-    by :func:`heavytail.confidence.crmm_noise`, the radius by
-    :func:`heavytail.confidence.crmm_radius`, both derived there. The paper's r is O(log T) with a
+    by ``crmm_noise``, the radius by
+    ``crmm_radius``, both derived there. The paper's r is O(log T) with a
     larger constant. There is no threshold to scale.
     """
 

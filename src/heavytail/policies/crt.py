@@ -112,7 +112,7 @@ class CRT(PackedPolicy):
             truncates.
 
     Note: the radius is Theorem 1's, not Corollary 2's, see
-    :func:`heavytail.confidence.crt_radius`. The paper is written for losses and S = L = lambda = 1.
+    ``crt_radius``. The paper is written for losses and S = L = lambda = 1.
     """
 
     name = "CRT"

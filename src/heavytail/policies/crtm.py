@@ -105,7 +105,7 @@ class CRTM(PackedPolicy):
         threshold_scale: multiplies Gamma; 1 is the theory, ``math.inf`` never truncates.
 
     Note: the constants are certain at p = 2; for p < 2 see
-    :func:`heavytail.confidence.crtm_constants`. The theorem is for the Newton form; least squares
+    ``crtm_constants``. The theorem is for the Newton form; least squares
     takes over its radius and Gamma with x x' in place of x x'/2. Every reward is a scale of its
     own: a round's ``scale`` is not used.
     """

@@ -211,7 +211,7 @@ class TOFU(HistoryPolicy):
         radius_scale: multiplies the radius; 1 is the theory.
         threshold_scale: multiplies b_t; 1 is the theory, ``math.inf`` never truncates.
 
-    Note: b_t has the exponent 1/p, see :func:`heavytail.confidence.tofu_constants`. V^(-1/2) is the
+    Note: b_t has the exponent 1/p, see ``tofu_constants``. V^(-1/2) is the
     symmetric root. Kang and Kim (UAI 2023) point out that the proof's Bernstein step asks for a
     fixed design.
     """

@@ -48,6 +48,7 @@ from heavytail.kernels.layout import (
 )
 from heavytail.kernels.layout import rows as common_rows
 from heavytail.policies.core import version1
+from heavytail.policies.core.decisions import PREFIX as PENDING
 from heavytail.policies.core.decisions import Deciding
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
@@ -125,8 +126,10 @@ class Policy(Deciding, Stored, ABC):
         return {**self.state_arrays(), **self._pending_arrays()}
 
     def resume(self, arrays: dict[str, FloatArray]) -> None:
-        """Take over what ``saved_arrays`` gave."""
-        self.restore(self._restore_pending(arrays))
+        """Take over what ``saved_arrays`` gave; refuse what does not fit, unchanged."""
+        made, waiting = self._check_pending(arrays)
+        self.restore({key: a for key, a in arrays.items() if not key.startswith(PENDING)})
+        self._made, self._waiting = made, waiting
 
     def reseed(self, seed: int) -> None:
         """Start the policy's own randomness anew. Policies without any ignore it."""

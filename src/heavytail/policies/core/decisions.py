@@ -130,22 +130,24 @@ class Deciding:
             PREFIX + "features": np.array(rows).reshape(len(rows), self.dim),
         }
 
-    def _restore_pending(self, arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
-        """Take what is pending out of ``arrays``; the rest is returned."""
+    def _check_pending(self, arrays: dict[str, FloatArray]) -> tuple[int, dict[int, FloatArray]]:
+        """What is pending in ``arrays``: how many decisions were made, and those that wait."""
         mine = {key[len(PREFIX) :]: a for key, a in arrays.items() if key.startswith(PREFIX)}
-        if mine:
-            try:
-                tokens, rows = mine["tokens"], mine["features"]
-                fits = rows.shape == (tokens.shape[0], self.dim)
-                made = int(mine["made"][0])
-                fits = fits and bool(np.all((tokens >= 0) & (tokens < made)))
-            except (KeyError, IndexError, ValueError):
-                fits = False
-            if not fits:
-                raise ValueError(f"{type(self).__name__}: the saved pending decisions are damaged.")
-            self._made = made
-            self._waiting = {int(t): np.array(x) for t, x in zip(tokens, rows, strict=True)}
-        return {key: a for key, a in arrays.items() if not key.startswith(PREFIX)}
+        if not mine:
+            return 0, {}
+        try:
+            tokens, rows, made = mine["tokens"], mine["features"], int(mine["made"][0])
+            sound = (
+                rows.shape == (tokens.shape[0], self.dim)
+                and rows.dtype == np.float64
+                and bool(np.isfinite(rows).all())
+                and bool(np.all((tokens >= 0) & (tokens < made) & (tokens == np.floor(tokens))))
+            )
+        except Exception:  # whatever odd arrays make NumPy say
+            sound = False
+        if not sound:
+            raise ValueError(f"{type(self).__name__}: the saved pending decisions are damaged.")
+        return made, {int(t): np.array(x) for t, x in zip(tokens, rows, strict=True)}
 
 
 def _token(decision: Any) -> int:

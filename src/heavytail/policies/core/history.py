@@ -85,6 +85,7 @@ class HistoryPolicy(PackedPolicy):
         if self._H.shape[0] <= history.shape[0]:
             self._H = np.zeros((history.shape[0] + 1, self._H.shape[1]))
         self._H[: history.shape[0]] = history
+        self._H[history.shape[0] :] = 0.0  # of rows that were taken back nothing may be left
 
     def _check_history(self, history: FloatArray | None, scalars: FloatArray | None) -> None:
         where = type(self).__name__
