@@ -94,3 +94,40 @@ def test_a_users_kernel_may_hash_and_is_cached(tmp_path: Path) -> None:
             [sys.executable, "-c", ask], env=environment, capture_output=True, text=True, check=True
         )
         assert done.stdout.split() == ["3", str(hits)]
+
+
+BELOW = """
+from heavytail.kernels.jit import jit
+import tables
+
+@jit
+def above(x):
+    return tables.K * below(x)
+
+@jit
+def below(x):
+    return FACTOR * x
+
+FACTOR = 2.0
+"""
+
+
+def test_a_kernel_follows_what_is_defined_below_it_and_what_a_module_holds(tmp_path: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
+    (tmp_path / "tables.py").write_text("K = 1.0")
+    (tmp_path / "mine.py").write_text(BELOW.replace("import tables", "import other, tables"))
+    (tmp_path / "other.py").write_text("")
+
+    def ask(module: str) -> str:
+        command = [sys.executable, "-c", f"import {module} as m; print(m.above(3.0))"]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    assert ask("mine") == "6.0"
+    (tmp_path / "tables.py").write_text("K = 5.0")
+    assert ask("mine") == "30.0"
+    # The same file under another name is another kernel: its machine code names its module.
+    (tmp_path / "mine.py").rename(tmp_path / "yours.py")
+    assert ask("yours") == "30.0"

@@ -81,3 +81,17 @@ def test_many_rounds_at_once_are_the_same_rounds(kind: type[ht.Policy]) -> None:
 def test_a_moment_whose_power_leaves_the_range_is_refused() -> None:
     with pytest.raises(ValueError, match=r"MomentBound\.scale must .*Change the unit"):
         ht.BTC(2, horizon=100, tail=ht.MomentBound(2.0, 1e200), arms=3)
+
+
+def test_a_refused_batch_leaves_nothing_behind_in_the_rows_that_were_taken_back() -> None:
+    policy = ht.BTC(3, horizon=2000, tail=ht.MomentBound(1.5, 1.0), arms=10)
+    a, b = [0.5, 0.0, 0.0], [0.0, 0.5, 0.0]
+    policy.update(a, 1.0)
+    straight = policy.clone()
+    with pytest.raises(ValueError, match="No row was learned"):
+        policy.update_many([b, b, b], [1.0, 5.0, float("nan")])
+    for each in (policy, straight):
+        each.update(a, 1.0)
+    saved, expected = policy.clone().state_arrays(), straight.state_arrays()
+    for key, array in expected.items():
+        np.testing.assert_array_equal(saved[key], array)

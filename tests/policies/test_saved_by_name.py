@@ -163,3 +163,16 @@ def test_the_header_says_who_wrote_it(file: Path) -> None:
     rewrite(file, lambda header, _: seen.update(header))
     assert seen["library"] == ht.__version__
     assert seen["version"] == 2
+
+
+def test_a_file_that_says_it_is_older_than_it_is_is_refused(file: Path) -> None:
+    rewrite(file, lambda header, _: header.update(version=1))
+    with pytest.raises(ValueError, match="had no names"):
+        ht.load(file)
+
+
+@pytest.mark.parametrize("slots", [5, None, {"scalars": 5}, {"scalars": [[1]]}])
+def test_names_that_are_none_are_refused(file: Path, slots) -> None:
+    rewrite(file, lambda header, _: header.update(slots=slots))
+    with pytest.raises(ValueError, match="does not name the slots"):
+        ht.load(file)
