@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from heavytail._load import load
-from heavytail.checks.battery import CheckFailed, require
+from heavytail.checks.battery import refused, require, snapshot
 from heavytail.mdp import Agent
 
 __all__ = ["AGENT_CHECKS"]
@@ -40,24 +40,6 @@ def _played(agent: Agent, episodes: int = EPISODES) -> Agent:
     agent = agent.fresh()
     _play(agent, episodes * agent.horizon)
     return agent
-
-
-def _snapshot(agent: Agent) -> dict[str, bytes]:
-    return {key: array.tobytes() for key, array in agent.state_arrays().items()}
-
-
-def _refused(agent: Agent, call: Callable[[], Any], what: str) -> None:
-    """``call`` must raise ValueError or TypeError and leave every bit of the state as it was."""
-    before = _snapshot(agent)
-    try:
-        call()
-    except (ValueError, TypeError) as error:
-        require(len(str(error)) > 20, f"refuses {what} without saying why: {error!r}")
-    except Exception as error:
-        raise CheckFailed(f"answers {what} with {type(error).__name__}: {error}") from None
-    else:
-        raise CheckFailed(f"accepts {what}")
-    require(_snapshot(agent) == before, f"refuses {what} but has changed its state")
 
 
 def declares_itself(agent: Agent) -> None:
@@ -93,10 +75,10 @@ def counts_its_episodes(agent: Agent) -> None:
         for h in range(agent.horizon):
             require(agent.episodes == k, f"says episodes={agent.episodes} after {k}")
             action = agent.act(h, 0)
-            before = _snapshot(agent)
+            before = snapshot(agent)
             agent.act(h, 0)
-            require(_snapshot(agent) == before, "changes its state when it acts again")
-            _refused(agent, partial(agent.act, h + 1, 0), "a stage out of order")
+            require(snapshot(agent) == before, "changes its state when it acts again")
+            refused(agent, partial(agent.act, h + 1, 0), "a stage out of order")
             agent.update(h, 0, action, 0.5, 0)
 
 
@@ -109,11 +91,11 @@ def refuses_bad_input(agent: Agent) -> None:
         _play(one, stages)
         h = stages % one.horizon
         for what, call in _bad_calls(one, h).items():
-            _refused(one, partial(one.update, *call), what)
+            refused(one, partial(one.update, *call), what)
         for scale in (0.0, -1.0, np.nan, np.inf):
             scaled = partial(one.update, h, 0, 0, 0.0, 0, scale=scale)
-            _refused(one, scaled, f"a scale of {scale}")
-        _refused(one, partial(one.act, h, one.states), "a state that is not")
+            refused(one, scaled, f"a scale of {scale}")
+        refused(one, partial(one.act, h, one.states), "a state that is not")
         one.update(h, 0, 0, 1.0, 0)
 
 
@@ -141,12 +123,12 @@ def survives_extremes(agent: Agent) -> None:
     h = 0
     for reward in (1e300, -1e300, 1e-300, 0.0):
         for scale in (1.0, 1e-200):
-            before = _snapshot(agent)
+            before = snapshot(agent)
             try:
                 with np.errstate(all="ignore"):  # which kernels in plain Python would speak of
                     agent.update(h, 0, 0, reward, 0, scale=scale)
             except ValueError:
-                same = _snapshot(agent) == before
+                same = snapshot(agent) == before
                 require(same, f"refuses a reward of {reward} at scale {scale} but has changed")
             else:
                 h = (h + 1) % agent.horizon
@@ -161,22 +143,22 @@ def clones_stand_apart(agent: Agent) -> None:
     agent = agent.fresh()
     _play(agent, 7 * agent.horizon)
     twin = agent.clone()
-    require(_snapshot(twin) == _snapshot(agent), "has a clone that knows something else")
-    before = _snapshot(agent)
+    require(snapshot(twin) == snapshot(agent), "has a clone that knows something else")
+    before = snapshot(agent)
     chosen = _play(twin, 5 * agent.horizon, seed=2)
-    require(_snapshot(agent) == before, "learns when its clone does")
+    require(snapshot(agent) == before, "learns when its clone does")
     require(_play(agent, 5 * agent.horizon, seed=2) == chosen, "and its clone part ways")
 
 
 def starts_afresh(agent: Agent) -> None:
     """``fresh()`` has learned nothing and leaves the agent it was asked of alone."""
-    new = _snapshot(agent.fresh())
+    new = snapshot(agent.fresh())
     agent = _played(agent)
-    before = _snapshot(agent)
+    before = snapshot(agent)
     other = agent.fresh()
-    require(other.episodes == 0 and _snapshot(other) == new, "is not fresh after fresh()")
+    require(other.episodes == 0 and snapshot(other) == new, "is not fresh after fresh()")
     _play(other, agent.horizon)
-    require(_snapshot(agent) == before, "changes when a fresh copy learns")
+    require(snapshot(agent) == before, "changes when a fresh copy learns")
 
 
 def repeats_itself(agent: Agent) -> None:
@@ -186,7 +168,7 @@ def repeats_itself(agent: Agent) -> None:
     two.reseed(5)
     stages = EPISODES * agent.horizon
     require(_play(one, stages) == _play(two, stages), "acts otherwise on the same rewards")
-    require(_snapshot(one) == _snapshot(two), "ends in another state on the same rewards")
+    require(snapshot(one) == snapshot(two), "ends in another state on the same rewards")
 
 
 def resumes_to_the_bit(agent: Agent) -> None:
@@ -198,13 +180,13 @@ def resumes_to_the_bit(agent: Agent) -> None:
             path = Path(folder) / "agent.npz"
             straight.save(path)
             resumed = load(path, kinds=(type(agent),))
-        require(_snapshot(resumed) == _snapshot(straight), f"is another after {stop} stages")
+        require(snapshot(resumed) == snapshot(straight), f"is another after {stop} stages")
         while straight.episodes * agent.horizon < stop:  # to the end of the episode
             for each in (straight, resumed):
                 each.update(stop % agent.horizon, 0, 0, 0.5, 0)
         rest = 4 * agent.horizon
         require(_play(resumed, rest) == _play(straight, rest), f"goes on otherwise after {stop}")
-        require(_snapshot(resumed) == _snapshot(straight), f"drifts after a save at stage {stop}")
+        require(snapshot(resumed) == snapshot(straight), f"drifts after a save at stage {stop}")
 
 
 def keeps_its_memory_bounded(agent: Agent) -> None:

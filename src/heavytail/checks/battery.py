@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["CheckFailed", "require", "run"]
+from heavytail._storage import Stored
+
+__all__ = ["CheckFailed", "refused", "require", "run", "snapshot"]
 
 
 class CheckFailed(AssertionError):
@@ -37,3 +39,22 @@ def require(condition: bool, problem: str) -> None:
     """The check fails with ``problem`` unless ``condition`` holds."""
     if not condition:
         raise CheckFailed(problem)
+
+
+def snapshot(subject: Stored) -> dict[str, bytes]:
+    """Every bit that it remembers."""
+    return {key: array.tobytes() for key, array in subject.saved_arrays().items()}
+
+
+def refused(subject: Stored, call: Callable[[], Any], what: str) -> None:
+    """``call`` must raise ValueError or TypeError and leave every bit of the state as it was."""
+    before = snapshot(subject)
+    try:
+        call()
+    except (ValueError, TypeError) as error:
+        require(len(str(error)) > 20, f"refuses {what} without saying why: {error!r}")
+    except Exception as error:
+        raise CheckFailed(f"answers {what} with {type(error).__name__}: {error}") from None
+    else:
+        raise CheckFailed(f"accepts {what}")
+    require(snapshot(subject) == before, f"refuses {what} but has changed its state")

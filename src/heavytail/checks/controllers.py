@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 
 from heavytail._typing import FloatArray
-from heavytail.checks.battery import require
+from heavytail.checks.battery import refused, require, snapshot
 from heavytail.checks.steps import (
     STEPS,
     easy_system,
-    refused,
     refuses_bad_steps,
     same_file,
-    snapshot,
 )
 from heavytail.control import Controller
 

@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from heavytail.checks.battery import require
+from heavytail.checks.battery import require, snapshot
 from heavytail.checks.steps import (
     STEPS,
     Step,
     easy_system,
     refuses_bad_steps,
     same_file,
-    snapshot,
 )
 from heavytail.control import Identifier
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from heavytail._load import load
 from heavytail._typing import FloatArray
-from heavytail.checks.battery import CheckFailed, require
+from heavytail.checks.battery import refused, require, snapshot
 from heavytail.policies import Policy, Pool
 
 __all__ = ["POLICY_CHECKS"]
@@ -40,24 +40,6 @@ def _play(policy: Policy, rounds: int = ROUNDS, seed: int = 1) -> list[int]:
         policy.update(arms[arm], float(arms[arm] @ theta + rng.standard_t(2.1)))
         chosen.append(int(arm))
     return chosen
-
-
-def _snapshot(policy: Policy) -> dict[str, bytes]:
-    return {key: array.tobytes() for key, array in policy.state_arrays().items()}
-
-
-def _refused(policy: Policy, call: Callable[[], Any], what: str) -> None:
-    """``call`` must raise ValueError or TypeError and leave every bit of the state as it was."""
-    before = _snapshot(policy)
-    try:
-        call()
-    except (ValueError, TypeError) as error:
-        require(len(str(error)) > 20, f"refuses {what} without saying why: {error!r}")
-    except Exception as error:
-        raise CheckFailed(f"answers {what} with {type(error).__name__}: {error}") from None
-    else:
-        raise CheckFailed(f"accepts {what}")
-    require(_snapshot(policy) == before, f"refuses {what} but has changed its state")
 
 
 def declares_itself(policy: Policy) -> None:
@@ -91,10 +73,10 @@ def counts_its_rounds(policy: Policy) -> None:
     policy = policy.clone()
     for t in range(5):
         require(policy.rounds == t, f"says rounds={policy.rounds} after {t}")
-        before, theta = _snapshot(policy), policy.theta
+        before, theta = snapshot(policy), policy.theta
         arms = _arms(policy, seed=t)
         arm = policy.select(arms)
-        same = _snapshot(policy) == before
+        same = snapshot(policy) == before
         if policy.info.randomised:
             require(not same, "does not count its draws in its state")
             require(np.array_equal(policy.theta, theta), "learns when it selects")
@@ -110,9 +92,9 @@ def reports_its_estimate(policy: Policy) -> None:
     theta = policy.theta
     require(theta.shape == (policy.dim,), f"has theta of shape {theta.shape}")
     require(bool(np.isfinite(theta).all()), f"has theta {theta}")
-    before = _snapshot(policy)
+    before = snapshot(policy)
     theta[:] = 1e9
-    require(_snapshot(policy) == before, "hands out its own theta, not a copy")
+    require(snapshot(policy) == before, "hands out its own theta, not a copy")
     require(policy.radius >= 0.0, f"has radius {policy.radius}")
 
 
@@ -153,7 +135,7 @@ def refuses_bad_arms(policy: Policy) -> None:
         "arms of complex numbers": np.ones((2, d), dtype=complex),
     }
     for what, arms in bad.items():
-        _refused(policy, lambda arms=arms: policy.select(arms), what)  # type: ignore[misc]
+        refused(policy, lambda arms=arms: policy.select(arms), what)  # type: ignore[misc]
     policy.select(_arms(policy))
 
 
@@ -181,7 +163,7 @@ def refuses_bad_observations(policy: Policy) -> None:
         "a scale of NaN": lambda: policy.update(x, 1.0, scale=np.nan),
     }
     for what, call in calls.items():
-        _refused(policy, call, what)
+        refused(policy, call, what)
     rounds = policy.rounds
     policy.update(x, 1.0)
     require(policy.rounds == rounds + 1, "does not learn after a refused call")
@@ -195,11 +177,11 @@ def survives_extremes(policy: Policy) -> None:
     policy.update(np.zeros(policy.dim), 1.0)
     for reward in (1e300, -1e300, 1e-300, 0.0):
         arm = policy.select(arms)
-        before = _snapshot(policy)
+        before = snapshot(policy)
         try:
             policy.update(arms[arm], reward)
         except ValueError:
-            require(_snapshot(policy) == before, f"refuses a reward of {reward} but has changed")
+            require(snapshot(policy) == before, f"refuses a reward of {reward} but has changed")
         require(bool(np.isfinite(policy.theta).all()), f"has theta {policy.theta} after {reward}")
         require(0 <= policy.select(arms) < ARMS, f"cannot select after a reward of {reward}")
     policy.update(arms[0], 1.0)
@@ -210,10 +192,10 @@ def clones_stand_apart(policy: Policy) -> None:
     policy = policy.clone()
     _play(policy, 20)
     twin = policy.clone()
-    require(_snapshot(twin) == _snapshot(policy), "has a clone that knows something else")
-    before = _snapshot(policy)
+    require(snapshot(twin) == snapshot(policy), "has a clone that knows something else")
+    before = snapshot(policy)
     chosen = _play(twin, 20, seed=2)
-    require(_snapshot(policy) == before, "learns when its clone does")
+    require(snapshot(policy) == before, "learns when its clone does")
     require(_play(policy, 20, seed=2) == chosen, "and its clone part ways on the same rewards")
 
 
@@ -223,7 +205,7 @@ def repeats_itself(policy: Policy) -> None:
     one.reseed(5)
     two.reseed(5)
     require(_play(one) == _play(two), "chooses otherwise on the same rewards")
-    require(_snapshot(one) == _snapshot(two), "ends in another state on the same rewards")
+    require(snapshot(one) == snapshot(two), "ends in another state on the same rewards")
 
 
 def resumes_to_the_bit(policy: Policy) -> None:
@@ -236,12 +218,10 @@ def resumes_to_the_bit(policy: Policy) -> None:
             path = Path(folder) / "policy.npz"
             stopped.save(path)
             resumed = load(path, kinds=(type(policy),))
-        require(
-            _snapshot(resumed) == _snapshot(straight), f"is another after a save at round {stop}"
-        )
+        require(snapshot(resumed) == snapshot(straight), f"is another after a save at round {stop}")
         chosen = _play(straight, ROUNDS, seed=3)
         require(_play(resumed, ROUNDS, seed=3) == chosen, f"goes on otherwise after round {stop}")
-        require(_snapshot(resumed) == _snapshot(straight), f"drifts after a save at round {stop}")
+        require(snapshot(resumed) == snapshot(straight), f"drifts after a save at round {stop}")
 
 
 def names_its_state(policy: Policy) -> None:
@@ -265,9 +245,9 @@ def learns_batches_as_rounds(policy: Policy) -> None:
     for x, reward in zip(X, rewards, strict=True):
         one.update(x, float(reward))
     many.update_many(X, rewards)
-    require(_snapshot(many) == _snapshot(one), "learns a batch otherwise than its rows")
+    require(snapshot(many) == snapshot(one), "learns a batch otherwise than its rows")
     bad = np.where(np.arange(12) == 7, np.nan, rewards)
-    _refused(many, lambda: many.update_many(X, bad), "a batch with a reward of NaN")
+    refused(many, lambda: many.update_many(X, bad), "a batch with a reward of NaN")
     sets = np.stack([arms, arms[::-1], -arms])
     if hasattr(many, "select_many"):
         chosen = many.select_many(sets).tolist()
@@ -285,7 +265,7 @@ def travels_whole(policy: Policy) -> None:
         "pickle": pickle.loads(pickle.dumps(policy)),
         "clone": policy.clone(),
     }.items():
-        require(_snapshot(twin) == _snapshot(policy), f"has a {how} that knows something else")
+        require(snapshot(twin) == snapshot(policy), f"has a {how} that knows something else")
         require(twin.pending == policy.pending, f"has a {how} that forgets what is pending")
 
 
