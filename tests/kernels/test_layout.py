@@ -21,7 +21,7 @@ def test_answers_and_slots_have_their_numbers() -> None:
     vectors = ("THETA", "DIRECTION", "FEATURE", "SCRATCH", "INVERSE")
     assert [getattr(layout, name) for name in vectors] == [0, 1, 2, 3, 4]
     assert layout.COMMON == tuple(range(10))
-    assert layout.OWN == 10
+    assert layout.behind(layout.COMMON) == 10
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])

@@ -8,9 +8,9 @@ import numpy as np
 
 from heavytail.kernels.layout import (
     ARM_LIMIT,
+    COMMON,
     CONSTANT,
     INVERSE,
-    OWN,
     RADIUS,
     THETA_BOUND,
     rows,
@@ -26,7 +26,7 @@ def positive(rng, size):
 
 def state(rng, size):
     """s and M for an estimate of ``size`` coordinates: P and theta random, all room filled."""
-    s = np.zeros(OWN)
+    s = np.zeros(len(COMMON))
     M = rng.standard_normal((rows(size), size))
     M[INVERSE : INVERSE + size] = positive(rng, size)
     s[ARM_LIMIT], s[THETA_BOUND] = 100.0, math.inf

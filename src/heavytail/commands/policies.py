@@ -6,7 +6,7 @@ import argparse
 
 __all__ = ["add_arguments", "markdown", "run"]
 
-COLUMNS = ("policy", "method", "regret", "cost a round", "storage", "assumes", "reference")
+COLUMNS = ("policy", "method", "regret", "cost per round", "storage", "assumes", "reference")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -70,7 +70,6 @@ COMMON: Final = numbered(Common)
     CONSTANT,
     CLIPPED,
 ) = COMMON
-OWN: Final = behind(COMMON)  # first slot of a policy's own
 
 # --- rows of M
 THETA: Final = 0  # the estimate

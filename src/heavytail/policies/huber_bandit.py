@@ -59,7 +59,6 @@ NOT_FORCED: Final = -1.0
 FEATURES: Final = 0
 FIT: Final = 1
 FORCED_FIT: Final = 2
-PARTS: Final = 3
 
 
 @jit
