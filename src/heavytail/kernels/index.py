@@ -9,10 +9,11 @@ a round. From WIDE features on, arms of any kind are better laid out as a pool f
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 from heavytail._typing import IntArray, Matrix, Vector
-from heavytail.kernels.jit import jit
+from heavytail.kernels.jit import jit, specialise
 from heavytail.kernels.layout import (
     ARM_LIMIT,
     BAD_X,
@@ -26,14 +27,17 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.scores import AGE, AT, MEAN, SCORES, SQUARED, follow, rate
 
 __all__ = [
+    "LINEAR",
     "MEAN",
     "SCORES",
     "SQUARED",
     "WIDE",
+    "Scoring",
     "choose",
     "choose_offered",
     "follow",
     "rate",
+    "scoring",
     "select",
     "select_again",
     "select_each",
@@ -259,3 +263,55 @@ def select_each(
         if choices[b] < 0:
             return b
     return -1
+
+
+class Scoring(NamedTuple):
+    """The kernels of one kind of index: from the state alone, and from scores that are kept."""
+
+    select: Callable[..., int]
+    rate: Callable[..., int]
+    follow: Callable[..., None]
+    choose: Callable[..., int]
+    choose_offered: Callable[..., int]
+    select_kept: Callable[..., int]
+    select_again: Callable[..., int]
+    select_each: Callable[..., int]
+    rows: int  # of a pool's scores
+
+
+LINEAR: Final = Scoring(
+    select,
+    rate,
+    follow,
+    choose,
+    choose_offered,
+    select_kept,
+    select_again,
+    select_each,
+    SCORES,
+)
+
+
+def scoring(
+    name: str,
+    *,
+    select: Callable[..., int],
+    rate: Callable[..., int],
+    follow: Callable[..., None],
+    choose: Callable[..., int],
+    choose_offered: Callable[..., int],
+    rows: int,
+) -> Scoring:
+    """Another kind of index, kept as the linear one is: ``rows`` for its scores, at least SCORES.
+
+    The kernels take what their namesakes here take.
+    """
+
+    def again(kernel: Any, **bindings: Any) -> Callable[..., int]:
+        template = getattr(kernel, "py_func", kernel)
+        return specialise(template, f"{template.__name__}_{name}", **bindings)
+
+    kept = again(select_kept, rate=rate, follow=follow, choose=choose)
+    shown = again(select_again, select_kept=kept)
+    each = again(select_each, select_again=shown)
+    return Scoring(select, rate, follow, choose, choose_offered, kept, shown, each, rows)

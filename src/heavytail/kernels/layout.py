@@ -49,7 +49,7 @@ class Common(NamedTuple):
     RADIUS: int  # beta_t, the radius the next selection uses
     GAIN: int  # k of the last update: P <- P - k u u', u = M[DIRECTION]
     STEP: int  # c of the last update: theta <- theta + c u, before any projection
-    PROJECTED: int  # 1 if theta also moved off the line u: projected, or solved anew
+    PROJECTED: int  # MOVED if theta also left the line u, SET_ANEW if P did too; 0 otherwise
     LOG_DET: int  # log det V_t - log det V_0
     ARM_LIMIT: int  # largest squared norm an arm may have
     THETA_BOUND: int  # S; infinity where there is no ball
@@ -70,6 +70,10 @@ COMMON: Final = numbered(Common)
     CONSTANT,
     CLIPPED,
 ) = COMMON
+
+# --- what PROJECTED says
+MOVED: Final = 1.0  # theta was projected, or solved anew
+SET_ANEW: Final = 2.0  # theta and P begin afresh, P a multiple of the identity
 
 # --- rows of M
 THETA: Final = 0  # the estimate

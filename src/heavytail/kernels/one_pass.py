@@ -26,6 +26,7 @@ from heavytail.kernels.layout import (
     GAIN,
     INVERSE,
     LOG_DET,
+    MOVED,
     OK,
     OVERFLOW,
     PROJECTED,
@@ -99,7 +100,7 @@ def learn(
     s[PROJECTED] = 0.0
     if length > s[THETA_BOUND] * s[THETA_BOUND]:
         _return_to_ball(s, M, size)
-        s[PROJECTED] = 1.0
+        s[PROJECTED] = MOVED
     s[ROUNDS] += 1.0
     s[GAIN] = gain
     s[STEP] = step

@@ -19,10 +19,10 @@ from heavytail.kernels.jit import jit
 __all__ = [
     "LARGEST",
     "NORMAL_CONSISTENCY",
-    "first_typical",
     "follow_quantile",
     "follow_typical",
     "lead",
+    "next_extreme",
     "next_run",
     "seek_typical",
     "stands_out",
@@ -33,10 +33,8 @@ NORMAL_CONSISTENCY: Final = 1.4826  # the standard deviation of a normal, in med
 FASTEST: Final = 2.0  # steps of log(typical size): min(1/2, FASTEST / (t + 5)) at first ...
 SLOWEST: Final = 0.002  # ... and never below this, so that it follows a drift
 LARGEST: Final = 1e100
-FIRST: Final = 5  # rounds whose largest size is believed where nothing else is known
-CAUTION: Final = 10.0  # regret at 1 and 3 was up to 1.3 times that at 10, over 100 trials
 SEEKING: Final = 64  # rounds in which a scale that is not known is sought by growing steps
-PATIENCE: Final = 3  # moves in one direction before the steps grow
+PATIENCE: Final = 5  # moves in one direction before the steps grow
 LONGEST: Final = 10  # doublings of a step
 MAJORITY: Final = 16.0  # votes by which a value leads before it is believed to be the common one
 MOST_VOTES: Final = 1000.0  # so that a majority that ends is forgotten
@@ -63,17 +61,6 @@ def follow_typical(typical: float, size: float, t: float, floor: float) -> float
 
 
 @jit
-def first_typical(typical: float, size: float, t: float, floor: float) -> float:
-    """CAUTION times the largest size of the first rounds, for want of anything better: too large a
-    scale only makes those rounds count for little, too small a one lets one of them outweigh
-    thousands.
-    """
-    if t > FIRST:
-        return typical
-    return min(max(typical if t > 1.0 else floor, CAUTION * size), LARGEST)
-
-
-@jit
 def next_run(run: float, size: float, typical: float) -> float:
     """How many sizes in a row were above (positive) or below (negative) the typical one."""
     if size > typical:
@@ -82,9 +69,22 @@ def next_run(run: float, size: float, typical: float) -> float:
 
 
 @jit
-def seek_typical(typical: float, size: float, t: float, run: float, floor: float) -> float:
+def next_extreme(run: float, extreme: float, size: float, typical: float) -> float:
+    """The least size of a run above the typical one, or the largest of a run below it; ``run`` is
+    that of before.
+    """
+    if size > typical:
+        return min(extreme, size) if run > 0.0 else size
+    return max(extreme, size) if run < 0.0 else size
+
+
+@jit
+def seek_typical(
+    typical: float, size: float, t: float, run: float, extreme: float, floor: float
+) -> float:
     """As :func:`follow_typical`, but in the first rounds a run in one direction doubles the steps,
-    never past ``size`` itself: orders of magnitude are covered in a few rounds. O(1).
+    never past the run's own ``extreme``: orders of magnitude are covered in a few rounds, and one
+    size near 0 does not take the scale with it. O(1).
     """
     moved = follow_typical(typical, size, t, floor)
     grown = min(abs(run) - PATIENCE, LONGEST)
@@ -92,8 +92,8 @@ def seek_typical(typical: float, size: float, t: float, run: float, floor: float
         return moved
     leap = typical * math.exp(2.0**grown * math.log(moved / typical))
     if size > typical:
-        return min(max(moved, min(leap, size)), LARGEST)
-    return max(min(moved, max(leap, size)), floor)
+        return min(max(moved, min(leap, extreme)), LARGEST)
+    return max(min(moved, max(leap, extreme)), floor)
 
 
 @jit

@@ -25,6 +25,7 @@ from heavytail.kernels.layout import (
     INVERSE,
     OK,
     PROJECTED,
+    SET_ANEW,
     STEP,
     THETA,
 )
@@ -173,6 +174,9 @@ def _follow_wide(
 @jit
 def follow(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> None:
     """Bring the scores over the last update, which left k, c and u in the state. O(n d)."""
+    if s[PROJECTED] == SET_ANEW:
+        rate(s, M, pool, scores)
+        return
     size = pool.shape[0]
     gain = s[GAIN]
     step = s[STEP]

@@ -10,7 +10,7 @@ import math
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import DIRECTION, FEATURE, GAIN, RADIUS, THETA
+from heavytail.kernels.layout import DIRECTION, FEATURE, GAIN, INVERSE, PROJECTED, RADIUS, SET_ANEW, THETA
 
 __all__ = ["distance", "ratio"]
 
@@ -26,7 +26,10 @@ def ratio(s: Vector, M: Matrix, truth: Vector) -> float:
     weight = s[GAIN] / (1.0 - s[GAIN] * squared)  # gain = c / (1 + c ‖x‖²), undone
     for i in range(size):
         for j in range(size):
-            M[V + i, j] += weight * M[FEATURE, i] * M[FEATURE, j]
+            if s[PROJECTED] == SET_ANEW:
+                M[V + i, j] = 1.0 / M[INVERSE + i, i] if i == j else 0.0
+            else:
+                M[V + i, j] += weight * M[FEATURE, i] * M[FEATURE, j]
     return distance(M, truth) / s[RADIUS]
 
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail.environments import Block, Environment
-from heavytail.kernels.index import SCORES, choose, choose_offered, follow, rate
 from heavytail.kernels.layout import OK
 from heavytail.kernels.one_pass import admit
 from heavytail.policies import PackedPolicy, Policy
@@ -88,12 +87,20 @@ def _compiled(policy: Policy, rounds: int) -> Callable[[Block, FloatArray], None
 
 def _play_pool(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
     """Scores are rated anew with every block, so rounding never gathers over more rounds."""
-    runner = around(_run_pool, update=policy.update_kernel)
+    kept = policy.scoring
+    runner = around(
+        _run_pool,
+        update=policy.update_kernel,
+        rate=kept.rate,
+        follow=kept.follow,
+        choose=kept.choose,
+        choose_offered=kept.choose_offered,
+    )
     return runner(
         policy.packed,
         policy._nu,
         np.ascontiguousarray(block.arms.T),
-        np.empty((SCORES, block.arms.shape[0])),
+        np.empty((kept.rows, block.arms.shape[0])),
         np.empty(policy.dim),
         block.means,
         _EMPTY if block.offered is None else block.offered,
@@ -127,6 +134,23 @@ def select(*_: Any) -> int:
 
 def update(*_: Any) -> int:
     """Stands for a policy's learning kernel in the template below."""
+    raise NotImplementedError
+
+
+def rate(*_: Any) -> int:
+    """Stands for what scores a pool in the template below; the next three for what keeps it."""
+    raise NotImplementedError
+
+
+def follow(*_: Any) -> None:
+    raise NotImplementedError
+
+
+def choose(*_: Any) -> int:
+    raise NotImplementedError
+
+
+def choose_offered(*_: Any) -> int:
     raise NotImplementedError
 
 

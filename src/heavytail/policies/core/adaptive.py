@@ -21,6 +21,7 @@ from heavytail.kernels.layout import (
     FEATURE,
     GAIN,
     LOG_DET,
+    MOVED,
     OK,
     OVERFLOW,
     PROJECTED,
@@ -93,7 +94,7 @@ def observe(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float
     s[ROUNDS] += 1.0
     s[GAIN] = weight / growth
     s[STEP] = 0.0
-    s[PROJECTED] = 1.0  # theta moves by a fit, not along u
+    s[PROJECTED] = MOVED  # theta moves by a fit, not along u
     s[LOG_DET] += math.log(growth)
     s[ADAPTIVE.SIGMA] = sigma
     s[ADAPTIVE.TAU_T] = tau

@@ -186,7 +186,8 @@ class PackedPolicy(Policy):
     round is kernels.
 
     A subclass names its ``slots``, sets ``update_kernel`` (and ``select_kernel`` where it does not
-    choose by the linear index), on the class or, where its modes differ, on the instance, and calls
+    choose by the linear index, with a ``scoring`` of its own where scores can be kept), on the
+    class or, where its modes differ, on the instance, and calls
     ``_allocate``. Every engine runs the very same kernels. ``rank_one`` promises that every update
     leaves GAIN, STEP, PROJECTED and DIRECTION as the layout says, so that the scores of a pool of
     arms can be kept instead of formed anew. ``key_slot`` is the slot of s that holds the key of the
@@ -196,6 +197,7 @@ class PackedPolicy(Policy):
     slots: ClassVar[tuple[Any, ...]] = (COMMON,)
     select_kernel: Callable[..., int] = staticmethod(index.select)
     update_kernel: Callable[..., int]
+    scoring: index.Scoring = index.LINEAR
     rank_one: ClassVar[bool] = False
     takes_prior: ClassVar[bool] = False
     key_slot: ClassVar[int] = -1
@@ -246,7 +248,7 @@ class PackedPolicy(Policy):
             self._runs[name] = slice(slot, slot + length)
             slot += length
         self._enter = around(enter, update=self.update_kernel)
-        self.keeps_scores = self.rank_one and self.select_kernel is index.select
+        self.keeps_scores = self.rank_one and self.select_kernel is self.scoring.select
         self._wide = self.keeps_scores and self.dim >= index.WIDE
         self._s = np.zeros(slot + spare)
         self._M = np.zeros((row + room, size))
@@ -285,8 +287,8 @@ class PackedPolicy(Policy):
         if self._wide:
             kept = self._last
             if kept is None or not kept.fits(matrix):
-                kept = self._last = Kept(matrix.shape)
-            choice = index.select_again(self._s, self._M, matrix, *kept.room)
+                kept = self._last = Kept(matrix.shape, self.scoring.rows)
+            choice = self.scoring.select_again(self._s, self._M, matrix, *kept.room)
         else:
             choice = self.select_kernel(*self.packed, matrix)
         if choice < 0:
@@ -300,8 +302,8 @@ class PackedPolicy(Policy):
             if not self.keeps_scores:
                 return self.select(pool._rows)
             as_arms(pool._rows, self.dim, type(self), ".select")
-            kept = self._last = Kept(pool)
-        choice: int = index.select_kept(self._s, self._M, *kept.scored)
+            kept = self._last = Kept(pool, self.scoring.rows)
+        choice: int = self.scoring.select_kept(self._s, self._M, *kept.scored)
         if choice < 0:
             raise explain_arms(pool._rows, self._s[ARM_LIMIT], type(self).__name__ + ".select")
         return choice
@@ -331,7 +333,8 @@ class PackedPolicy(Policy):
         choices = np.empty(sets.shape[0], dtype=np.int64)
         before = self._s.copy()  # a policy that draws counts its draws there
         if self._wide:
-            bad = index.select_each(self._s, self._M, sets, *Kept(sets.shape[1:]).room, choices)
+            room = Kept(sets.shape[1:], self.scoring.rows).room
+            bad = self.scoring.select_each(self._s, self._M, sets, *room, choices)
         else:
             bad = around(select_rows, select=self.select_kernel)(self.packed, sets, choices)
         if bad >= 0:

@@ -22,7 +22,7 @@ class Pool:
 
     >>> import heavytail as ht
     >>> pool = ht.Pool([[1.0, 0.0], [0.0, 1.0]])
-    >>> policy = ht.HvtUCB(2, tail=ht.MomentBound(order=1.5, scale=1.0))
+    >>> policy = ht.HvtUCB(2)
     >>> arm = policy.select(pool)
     >>> policy.update(pool[arm], reward=3.0)
 
@@ -66,15 +66,17 @@ class Kept:
 
     __slots__ = ("pool", "room", "scored")
 
-    def __init__(self, arms: Pool | tuple[int, ...]) -> None:
-        """For a pool, or for plain arms of a shape (n, dim), none of them seen yet."""
+    def __init__(self, arms: Pool | tuple[int, ...], scores: int = index.SCORES) -> None:
+        """For a pool, or for plain arms of a shape (n, dim), none of them seen yet; so many
+        ``scores`` of each.
+        """
         if isinstance(arms, Pool):
             self.pool: Pool | None = arms
             rows, by_feature = arms._rows, arms.by_feature
         else:
             self.pool = None
             rows, by_feature = np.full(arms, np.nan), np.empty(arms[::-1])
-        self.scored = (by_feature, np.full((index.SCORES, len(rows)), -1.0))
+        self.scored = (by_feature, np.full((scores, len(rows)), -1.0))
         self.room = (rows, *self.scored)
 
     def fits(self, arms: FloatArray) -> bool:

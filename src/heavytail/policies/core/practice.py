@@ -1,0 +1,322 @@
+"""The practical mode: the one-pass step with scale, threshold and radius read off the data.
+
+Nothing is stated and nothing has a unit: multiply all rewards by a constant, and everything here is
+multiplied by it, to the bit for a power of two.
+
+- *The unit.* The first rewards only set it: CAUTION times the median size of the first five that
+  tell (a leading 0 tells nothing). P begins as unit² / lambda, so that the ridge never outweighs
+  the data, and rewards before that are not learned from: the arms are only spread.
+- *The scale.* sigma_t is the typical size of a residual (a running median, from the unit down) or
+  the width of x, whichever is larger.
+- *The threshold.* Fixed, in units of sigma_t, it leads to a typical reward; tuned by itself
+  (:mod:`heavytail.kernels.self_tuning`) it grows and leads to the mean.
+- *The radius.* :func:`heavytail.confidence.empirical_radius`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+from heavytail._typing import Matrix, Vector
+from heavytail._validate import Check
+from heavytail.confidence import empirical_radius
+from heavytail.kernels.gram import predict
+from heavytail.kernels.huber import score
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import (
+    COMMON,
+    GAIN,
+    INVERSE,
+    OK,
+    PROJECTED,
+    RADIUS,
+    ROUNDS,
+    SET_ANEW,
+    THETA,
+    THETA_BOUND,
+    behind,
+    numbered,
+)
+from heavytail.kernels.one_pass import learn, measure
+from heavytail.kernels.scale import (
+    MAJORITY,
+    NORMAL_CONSISTENCY,
+    lead,
+    next_extreme,
+    next_run,
+    seek_typical,
+    stands_out,
+)
+from heavytail.kernels.self_tuning import ROOM as SIZES
+from heavytail.kernels.self_tuning import follow as follow_threshold
+from heavytail.policies.core.base import PackedPolicy
+from heavytail.tails import MomentBound
+
+__all__ = [
+    "CLIP",
+    "FIRST",
+    "PRACTICE",
+    "SIZES",
+    "begin",
+    "learned",
+    "note",
+    "radius",
+    "scale_of",
+    "start",
+    "stated",
+    "step",
+    "told",
+    "tune",
+    "update",
+    "watch",
+]
+
+
+class Practice(NamedTuple):
+    """Slots behind the common ones that policies with a practical mode share."""
+
+    SIGMA: int  # sigma_t of the last round
+    TAU: int  # tau_t of the next round, in units of sigma_t
+    CLIP: int  # the threshold where it is fixed, and its floor where it tunes itself
+    TUNES: int  # whether it does
+    STABILITY: int  # G_t
+    ENERGY: int  # sum of psi²
+    ALPHA: int
+    EXPLORATION: int
+    RADIUS_SCALE: int
+    RIDGE: int  # lambda, in units of 1 / unit²
+    LOG_INVERSE_DELTA: int
+    BASE: int  # nu_t of a round that does not say
+    UNIT: int  # of rewards over nu_t; 0 until it is known
+    BEGAN: int  # the round after which it was known
+    FINEST: int  # sigma_t stays above this times sqrt(t), in that unit
+    TYPICAL: int  # running median of |residual| / nu_t
+    TELLING: int  # rounds that the typical size is of: all, or those with a reward other than 0
+    VOTES: int  # rewards of exactly 0 ahead of all others
+    RUN: int  # sizes in a row above (+) or below (-) the typical one ...
+    EXTREME: int  # ... and the least or largest of them
+    FIRST_1: int  # the first sizes, in order
+    FIRST_2: int
+    FIRST_3: int
+    FIRST_4: int
+    FIRST_5: int
+    PRESSED: int  # rounds that ended on the ball, ahead of those that did not
+    NEAR: int  # rounds whose residual was beyond TAIL_FROM typical sizes ...
+    FAR: int  # ... and beyond TAIL_TO: their ratio is the tail's slope
+    WEIGHT: int  # sum of 1 / sigma_t²
+    WEIGHT_SQUARES: int
+    SIZES: int  # where the sizes that tau is tuned by begin in s
+
+
+PRACTICE: Final = numbered(Practice, after=COMMON)
+P: Final = PRACTICE
+
+FIRST: Final = 5  # rewards that set the unit
+RIDGE: Final = 0.01  # lambda over d
+DELTA: Final = 0.01
+CLIP: Final = 1.345
+CAUTION: Final = 10.0  # too large a unit only makes a few rounds count for little
+SMALLEST_UNIT: Final = 1e-70  # squares, and squares of ratios, stay in the floating-point range
+LARGEST_UNIT: Final = 1e70
+SMALLEST: Final = 1e-9  # of the unit: without noise the weights must stay bounded
+# sigma_t stays above this times sqrt(t / lambda) L unit: V then grows no faster than
+# 1e13 lambda log t, and the rounding of P, 1e-16 / lambda, stays below the widths.
+RESOLUTION: Final = 3e-7
+PATIENCE: Final = 32.0  # rounds on the ball, net, after which it is believed to be too small
+
+TAIL_FROM: Final = 4.0
+TAIL_TO: Final = 16.0
+
+
+@jit
+def settle(s: Vector, M: Matrix, unit: float) -> None:
+    """Begin from nothing in ``unit``: theta = 0 and P = unit² / lambda."""
+    root = unit * s[P.BASE]
+    for i in range(M.shape[1]):
+        M[THETA, i] = 0.0
+        for j in range(M.shape[1]):
+            M[INVERSE + i, j] = root * root / s[P.RIDGE] if i == j else 0.0
+    s[P.UNIT] = unit
+    s[P.TYPICAL] = unit / NORMAL_CONSISTENCY
+    s[P.TELLING] = FIRST
+    s[P.BEGAN] = s[ROUNDS]
+    s[PROJECTED] = SET_ANEW
+
+
+@jit
+def begin(s: Vector, M: Matrix, dim: int, squared: float, size: float) -> int:
+    """A round before the unit is known, after ``measure``: the arms are spread, theta stays 0.
+
+    ``size`` is |reward| / nu_t, kept in order of size where it tells; the fifth settles the unit.
+    """
+    code = learn(s, M, dim, squared, 0.0, max(1.0, math.sqrt(squared)), 1.0, math.inf)
+    if code != OK:
+        return code
+    tells = stands_out(size, 0.0, s[P.VOTES])
+    s[P.VOTES] = lead(size == 0.0, s[P.VOTES])
+    if not tells:
+        return OK
+    k = P.FIRST_1 + int(s[P.TELLING])
+    while k > P.FIRST_1 and s[k - 1] > size:
+        s[k] = s[k - 1]
+        k -= 1
+    s[k] = size
+    s[P.TELLING] += 1.0
+    if s[P.TELLING] == FIRST:
+        settle(s, M, min(max(CAUTION * s[P.FIRST_3], SMALLEST_UNIT), LARGEST_UNIT))
+    return OK
+
+
+@jit
+def learned(s: Vector) -> float:
+    """Rewards that theta is made of: all since the unit is known."""
+    return s[ROUNDS] - s[P.BEGAN]
+
+
+@jit
+def scale_of(s: Vector, squared: float, nu: float) -> float:
+    """sigma_t: the typical residual of a round of scale nu, or the width of x if that is larger."""
+    finest = s[P.FINEST] * s[P.UNIT] * s[P.BASE] * math.sqrt(learned(s) + 1.0)
+    return max(nu * NORMAL_CONSISTENCY * s[P.TYPICAL], math.sqrt(squared), finest)
+
+
+@jit
+def note(s: Vector, squared: float, z: float, sigma: float, tau: float, alpha: float) -> None:
+    """The sums that the radius reads, and those that diagnostics tell of."""
+    psi = score(z, tau)
+    s[P.SIGMA] = sigma
+    s[P.STABILITY] += psi * psi * alpha * squared * s[GAIN]  # alpha w²/(1 + w²) psi²
+    s[P.ENERGY] += psi * psi
+    weight = 1.0 / (sigma * sigma)
+    s[P.WEIGHT] += weight
+    s[P.WEIGHT_SQUARES] += weight * weight
+
+
+@jit
+def step(s: Vector, M: Matrix, dim: int, squared: float, z: float, sigma: float) -> int:
+    """The step of the practical mode at the threshold of this round; OVERFLOW with the state
+    untouched.
+    """
+    code = learn(s, M, dim, squared, z, sigma, s[P.ALPHA], s[P.TAU])
+    if code != OK:
+        return code
+    note(s, squared, z, sigma, s[P.TAU], s[P.ALPHA])
+    if s[PROJECTED] != 0.0:
+        s[P.PRESSED] += 1.0
+        if s[P.PRESSED] >= PATIENCE:  # the truth is not in this ball
+            s[THETA_BOUND] *= 2.0
+            s[P.PRESSED] = 0.0
+    else:
+        s[P.PRESSED] = max(s[P.PRESSED] - 1.0, 0.0)
+    return OK
+
+
+@jit
+def tune(s: Vector, M: Matrix, z: float) -> None:
+    """tau of the next round, mean-consistent: see :mod:`heavytail.kernels.self_tuning`."""
+    size = float(M.shape[1])
+    at = int(s[P.SIZES])
+    s[P.TAU] = follow_threshold(s, at, abs(z), s[P.TAU], learned(s), size, s[P.CLIP])
+
+
+@jit
+def radius(s: Vector, exploration: float, stability: float, energy: float) -> float:
+    """beta_t of an estimate whose clipped residuals have these sums."""
+    return s[P.RADIUS_SCALE] * empirical_radius(
+        exploration, s[P.RIDGE], stability, energy, learned(s), s[P.LOG_INVERSE_DELTA]
+    )
+
+
+@jit
+def watch(s: Vector, reward: float, size: float) -> None:
+    """Follow the typical size of residuals, ``size`` = |residual| / nu_t, and how far they lie."""
+    if size > TAIL_FROM * NORMAL_CONSISTENCY * s[P.TYPICAL]:
+        s[P.NEAR] += 1.0
+        if size > TAIL_TO * NORMAL_CONSISTENCY * s[P.TYPICAL]:
+            s[P.FAR] += 1.0
+    if stands_out(reward, 0.0, s[P.VOTES]):
+        s[P.TELLING] += 1.0
+        s[P.EXTREME] = next_extreme(s[P.RUN], s[P.EXTREME], size, s[P.TYPICAL])
+        s[P.RUN] = next_run(s[P.RUN], size, s[P.TYPICAL])
+        s[P.TYPICAL] = seek_typical(
+            s[P.TYPICAL], size, s[P.TELLING], s[P.RUN], s[P.EXTREME], SMALLEST * s[P.UNIT]
+        )
+    s[P.VOTES] = lead(reward == 0.0, s[P.VOTES])
+
+
+@jit
+def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """A round of the practical mode; OVERFLOW with the state untouched."""
+    squared = measure(s, M, x)
+    if s[P.UNIT] == 0.0:
+        return begin(s, M, x.shape[0], squared, abs(reward) / nu)
+    residual = reward - predict(M)
+    sigma = scale_of(s, squared, nu)
+    z = residual / sigma if squared > 0.0 else 0.0  # x = 0 says nothing about theta
+    code = step(s, M, x.shape[0], squared, z, sigma)
+    if code != OK:
+        return code
+    if s[P.TUNES] != 0.0:
+        tune(s, M, z)
+    watch(s, reward, abs(residual) / nu)
+    s[RADIUS] = radius(s, s[P.EXPLORATION], s[P.STABILITY], s[P.ENERGY])
+    return OK
+
+
+def stated(check: Check, tail: MomentBound | str | None) -> MomentBound | None:
+    """The moment bound, or None where the scale is to be learned."""
+    if isinstance(tail, str):
+        check.choice("tail", tail, ("auto",))
+        return None
+    return tail
+
+
+def start(
+    policy: PackedPolicy,
+    check: Check,
+    *,
+    clip: float = CLIP,
+    exploration: float,
+    delta: float | None,
+    ridge: float,
+    alpha: float = 1.0,
+    radius_scale: float = 1.0,
+    arm_bound: float,
+    tunes: bool = True,
+    settles: bool = True,
+) -> None:
+    """Write the constants of the practical mode into a fresh state, and settle a stated scale."""
+    s, M = policy.packed
+    s[P.CLIP] = s[P.TAU] = check.number("clip", clip, above=0.0, infinite=True)
+    s[P.EXPLORATION] = check.number("exploration", exploration, least=0.0)
+    s[P.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
+    s[P.ALPHA] = check.number("alpha", alpha, above=0.0)
+    s[P.LOG_INVERSE_DELTA] = check.log_inverse(DELTA if delta is None else delta)
+    s[P.RIDGE] = ridge
+    s[P.TUNES] = tunes
+    s[P.FINEST] = RESOLUTION * arm_bound / math.sqrt(s[P.RIDGE])
+    s[P.VOTES] = MAJORITY  # a reward of exactly 0 says nothing of the scale until others do
+    s[P.SIZES] = behind(policy.slots[-1])
+    s[P.BASE] = 1.0 if policy.tail is None else policy.tail.scale
+    if policy.tail is not None:  # to begin with, a stated scale is believed
+        s[P.UNIT] = 1.0
+        s[P.TYPICAL] = 1.0 / NORMAL_CONSISTENCY
+        if settles:
+            settle(s, M, 1.0)
+    s[RADIUS] = radius(s, s[P.EXPLORATION], 0.0, 0.0)
+
+
+def told(policy: PackedPolicy) -> dict[str, float]:
+    """What the sums say of the noise, for :class:`Diagnostics`."""
+    s = policy.packed[0]
+    index = math.inf
+    if s[P.FAR] > 0.0:
+        index = math.log(s[P.NEAR] / s[P.FAR]) / math.log(TAIL_TO / TAIL_FROM)
+    squares = s[P.WEIGHT_SQUARES]
+    return {
+        "threshold": float(s[P.TAU] * s[P.SIGMA]),
+        "scale": float(s[P.BASE] * NORMAL_CONSISTENCY * s[P.TYPICAL]),
+        "effective_samples": float(s[P.WEIGHT] ** 2 / squares if squares > 0.0 else 0.0),
+        "tail_index": float(index),
+    }

@@ -1,0 +1,359 @@
+"""Twin-UCB: a bulk and a mean on one Gram matrix. Ours; no paper's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final, NamedTuple, final
+
+import numpy as np
+
+from heavytail._typing import FloatArray, IntArray, Matrix, Vector
+from heavytail._validate import Check
+from heavytail.kernels.gram import predict
+from heavytail.kernels.huber import score
+from heavytail.kernels.index import MARGIN, MEAN, SCORES, SQUARED, beyond, may_win, scoring, usable
+from heavytail.kernels.index import choose as choose_linear
+from heavytail.kernels.index import choose_offered as choose_offered_linear
+from heavytail.kernels.index import rate as rate_linear
+from heavytail.kernels.index import select as select_linear
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import (
+    ARM_LIMIT,
+    BAD_X,
+    COMMON,
+    CONSTANT,
+    DIRECTION,
+    FEATURE,
+    GAIN,
+    INVERSE,
+    NO_ARM,
+    OK,
+    PROJECTED,
+    RADIUS,
+    SET_ANEW,
+    STEP,
+    THETA,
+    numbered,
+)
+from heavytail.kernels.one_pass import measure
+from heavytail.kernels.scores import PRODUCT, multiply
+from heavytail.policies.core import practice
+from heavytail.policies.core.base import PackedPolicy
+from heavytail.policies.core.diagnostics import Diagnostics
+from heavytail.policies.core.info import Info
+from heavytail.policies.core.practice import (
+    PRACTICE,
+    SIZES,
+    begin,
+    learned,
+    radius,
+    scale_of,
+    step,
+    tune,
+    watch,
+)
+from heavytail.tails import MomentBound
+
+__all__ = ["TwinUCB"]
+
+EXPLORATION: Final = 0.7  # of the mean's optimism
+BULK_EXPLORATION: Final = 0.6
+TYPICAL_EXPLORATION: Final = 0.8  # of the bulk where it is alone
+TRUST: Final = 0.15  # of the mean's radius without exploration: how far the bulk is believed
+AUDITS: Final = 3.0  # a share AUDITS t^(-1/3) of the rounds, but at most ...
+MOST_AUDITS: Final = 0.5
+
+
+class Slots(NamedTuple):
+    """TwinUCB's own numbers."""
+
+    BULK_RADIUS: int
+    BULK_STEP: int  # what the bulk moved by along u
+    BULK_STABILITY: int
+    BULK_ENERGY: int
+    TRUSTED: int  # how far from the mean the bulk is believed, in widths
+    SHIFT: int  # what the bulk lies below the mean where most is known
+    AUDIT: int  # 1 if the next round is the mean's
+    APART: int  # sum of (psi of the mean - psi of the bulk)²
+
+
+S: Final = numbered(Slots, after=PRACTICE)
+P: Final = PRACTICE
+BULK: Final = SCORES  # the row of a pool's scores behind the linear index's
+
+
+@jit
+def bulk_row(M: Matrix) -> int:
+    """The row of M that holds the bulk's estimate; the weighted sum of all x follows it."""
+    return INVERSE + 2 * M.shape[1] + 1
+
+
+@jit
+def audits(t: float) -> float:
+    """Rounds among the first t that are the mean's: the integral of their share."""
+    turn = (AUDITS / MOST_AUDITS) ** 3.0
+    if t <= turn:
+        return MOST_AUDITS * t
+    return MOST_AUDITS * turn + 1.5 * AUDITS * (t ** (2.0 / 3.0) - turn ** (2.0 / 3.0))
+
+
+@jit
+def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """A round: the mean's step, then the bulk's along the same u; OVERFLOW with the state
+    untouched.
+    """
+    squared = measure(s, M, x)
+    if s[P.UNIT] == 0.0:
+        return begin(s, M, x.shape[0], squared, abs(reward) / nu)
+    bulk = bulk_row(M)
+    expected = 0.0
+    for i in range(M.shape[1]):
+        expected += M[bulk, i] * M[FEATURE, i]
+    sigma = scale_of(s, squared, nu)
+    z = (reward - predict(M)) / sigma if squared > 0.0 else 0.0
+    y = (reward - expected) / sigma if squared > 0.0 else 0.0
+    tau = s[P.TAU]
+    code = step(s, M, x.shape[0], squared, z, sigma)
+    if code != OK:
+        return code
+    psi = score(y, s[P.CLIP])
+    s[S.BULK_STEP] = psi * sigma * s[GAIN]
+    s[S.BULK_STABILITY] += psi * psi * squared * s[GAIN]
+    s[S.BULK_ENERGY] += psi * psi
+    s[S.APART] += (score(z, tau) - psi) ** 2.0
+    for i in range(M.shape[1]):
+        M[bulk, i] += s[S.BULK_STEP] * M[DIRECTION, i]
+        M[bulk + 1, i] += M[FEATURE, i] / (sigma * sigma)
+    tune(s, M, z)
+    watch(s, reward, abs(reward - expected) / nu)
+    prepare(s, M, x.shape[0])
+    return OK
+
+
+@jit
+def prepare(s: Vector, M: Matrix, dim: int) -> None:
+    """What the next choice needs: both radii, how far the bulk is trusted, whose turn it is."""
+    bulk = bulk_row(M)
+    beta = radius(s, 1.0, s[P.STABILITY], s[P.ENERGY])
+    s[RADIUS] = s[P.EXPLORATION] * beta
+    s[S.TRUSTED] = TRUST * beta
+    s[S.BULK_RADIUS] = radius(s, BULK_EXPLORATION, s[S.BULK_STABILITY], s[S.BULK_ENERGY])
+    shift = 0.0
+    for i in range(dim):
+        shift += (M[THETA, i] - M[bulk, i]) * M[bulk + 1, i]
+    s[S.SHIFT] = shift / max(s[P.WEIGHT], 1e-300)
+    t = learned(s)
+    s[S.AUDIT] = 1.0 if math.floor(audits(t + 1.0)) > math.floor(audits(t)) else 0.0
+
+
+@jit
+def index_of(s: Vector, mean: float, bulk: float, squared: float) -> float:
+    """clip(bulk + shift, mean ± trusted width) + the bulk's radius times the width."""
+    width = math.sqrt(max(squared, 0.0))
+    reach = s[S.TRUSTED] * width
+    return min(max(bulk + s[S.SHIFT], mean - reach), mean + reach) + s[S.BULK_RADIUS] * width
+
+
+@jit
+def widest(s: Vector) -> float:
+    """An index is at most mean + this times the width, squared and a little more."""
+    return (s[S.TRUSTED] + s[S.BULK_RADIUS]) ** 2.0 * (1.0 + MARGIN)
+
+
+@jit
+def select(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """The first arm of largest index, the mean's own where it is its turn. O(n d²)."""
+    if s[S.AUDIT] != 0.0:
+        return select_linear(s, M, arms)
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
+    size = arms.shape[1]
+    bulk = bulk_row(M)
+    widened = widest(s)
+    best = NO_ARM
+    best_index = -math.inf
+    for a in range(arms.shape[0]):
+        mean = typical = half = 0.0
+        for j in range(M.shape[1]):
+            x = arms[a, j] if j < size else s[CONSTANT]
+            row = 0.5 * M[INVERSE + j, j] * x
+            for k in range(j):
+                row += M[INVERSE + j, k] * arms[a, k]
+            half += row * x
+            if j < size:
+                mean += M[THETA, j] * x
+                typical += M[bulk, j] * x
+        if may_win(mean, 2.0 * half, widened, best_index):
+            found = index_of(s, mean, typical, 2.0 * half)
+            if found > best_index:
+                best = a
+                best_index = beyond(found)
+    return best
+
+
+@jit
+def rate(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> int:
+    """Score every arm of a pool from the state alone, the bulk's mean too. O(n d²)."""
+    multiply(pool, pool.shape[0], M, bulk_row(M), scores, BULK)
+    return rate_linear(s, M, pool, scores)
+
+
+@jit
+def follow(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> None:
+    """Bring the scores over the last update. O(n d)."""
+    if s[PROJECTED] == SET_ANEW:
+        rate(s, M, pool, scores)
+        return
+    size = pool.shape[0]
+    constant = s[CONSTANT] * M[DIRECTION, size]
+    multiply(pool, size, M, DIRECTION, scores, PRODUCT)
+    for i in range(pool.shape[1]):
+        g = scores[PRODUCT, i]
+        scores[MEAN, i] += s[STEP] * g
+        scores[BULK, i] += s[S.BULK_STEP] * g
+        scores[SQUARED, i] -= s[GAIN] * (g + constant) * (g + constant)
+
+
+@jit
+def choose(s: Vector, scores: Matrix) -> int:
+    """The first arm of the pool of largest index. O(n)."""
+    if s[S.AUDIT] != 0.0:
+        return choose_linear(s, scores)
+    widened = widest(s)
+    best = NO_ARM
+    best_index = -math.inf
+    for i in range(scores.shape[1]):
+        if may_win(scores[MEAN, i], scores[SQUARED, i], widened, best_index):
+            found = index_of(s, scores[MEAN, i], scores[BULK, i], scores[SQUARED, i])
+            if found > best_index:
+                best = i
+                best_index = beyond(found)
+    return best
+
+
+@jit
+def choose_offered(s: Vector, scores: Matrix, offered: IntArray, t: int) -> int:
+    """The place in row t of ``offered`` of the first arm of largest index. O(k)."""
+    if s[S.AUDIT] != 0.0:
+        return choose_offered_linear(s, scores, offered, t)
+    widened = widest(s)
+    best = NO_ARM
+    best_index = -math.inf
+    for k in range(offered.shape[1]):
+        i = offered[t, k]
+        if may_win(scores[MEAN, i], scores[SQUARED, i], widened, best_index):
+            found = index_of(s, scores[MEAN, i], scores[BULK, i], scores[SQUARED, i])
+            if found > best_index:
+                best = k
+                best_index = beyond(found)
+    return best
+
+
+TWIN: Final = scoring(
+    "twin",
+    select=select,
+    rate=rate,
+    follow=follow,
+    choose=choose,
+    choose_offered=choose_offered,
+    rows=SCORES + 1,
+)
+
+
+@final
+class TwinUCB(PackedPolicy):
+    r"""The best mean reward, found at the pace of the typical one. One pass, nothing tuned.
+
+    Two estimates share the weights, and with them the Gram matrix $V_t$: the *mean* $m$, clipped
+    at a threshold that grows by itself, consistent for every noise with a finite moment of order
+    above 1 whatever its shape; and the *bulk* $r$, clipped at a fixed one, which learns fast and
+    finds the mean only where the noise has one shape for all arms. In most rounds
+
+    $$\operatorname*{argmax}_x\ \mathrm{clip}\big(x^\top r_t + c_t,\ x^\top m_t \pm
+      k\,\beta_t\|x\|_{V_t^{-1}}\big) + \gamma_t\|x\|_{V_t^{-1}},$$
+
+    the bulk as long as the mean does not contradict it, $c_t$ what the two differ by where most is
+    known; in a share $3\,t^{-1/3}$ of the rounds, at most a half, the mean's own optimism,
+    $\operatorname*{argmax}_x x^\top m_t + 0.7\,\beta_t\|x\|_{V_t^{-1}}$, so that a rare large
+    reward is seen wherever it is. A round costs O(d²), the state is constant, and decisions do not
+    change with the unit of the rewards.
+
+    >>> import heavytail as ht
+    >>> policy = ht.TwinUCB(2)
+    >>> arm = policy.select([[1.0, 0.0], [0.0, 1.0]])
+    >>> policy.update([1.0, 0.0], reward=3.5)
+
+    Args:
+        dim: length of a feature vector.
+        target: "mean", or "typical": the bulk alone, for noise that is an error to be ignored
+            (sensors, contaminated logs), and the fastest where it has one shape for all arms.
+        tail: the moment bound on the noise, if it is known; otherwise its scale is learned, and a
+            round's ``scale`` says how it compares with other rounds.
+        arm_bound: L >= ‖x‖; longer vectors are refused.
+    """
+
+    name = "Twin-UCB"
+    info = Info(
+        method="two Huber estimates",
+        reference="this library",
+        regret="none proved for the default",
+        cost="O(1)",
+        storage="O(1)",
+        moment="central",
+        uses_scale=True,
+        sources="*Ours*, with constants chosen for the distribution of regret; see the page on it.",
+    )
+    slots = (COMMON, PRACTICE, S)
+    takes_prior = True
+    rank_one = True
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        target: str = "mean",
+        tail: MomentBound | str | None = None,
+        arm_bound: float = 1.0,
+    ) -> None:
+        check = Check(type(self))
+        self._start(dim, practice.stated(check, tail), None, scale_known=False)
+        twin = check.choice("target", target, ("mean", "typical")) == "mean"
+        ridge = practice.RIDGE * self.dim
+        self.update_kernel = update if twin else practice.update
+        if twin:
+            self.select_kernel, self.scoring = select, TWIN
+        self._allocate(
+            ridge=ridge,
+            arm_bound=arm_bound,
+            theta_bound=math.inf,
+            size=self.dim + 1,
+            rows={"bulk": None, "centre": None},
+            runs={"sizes": SIZES},
+        )
+        self._s[CONSTANT] = arm_bound
+        practice.start(
+            self,
+            check,
+            exploration=EXPLORATION if twin else TYPICAL_EXPLORATION,
+            delta=None,
+            ridge=ridge,
+            arm_bound=arm_bound,
+            tunes=twin,
+        )
+        if twin:
+            prepare(self._s, self._M, self.dim)
+
+    @property
+    def intercept(self) -> float:
+        """What the constant feature adds to every prediction."""
+        return float(self._M[THETA, -1] * self._s[CONSTANT])
+
+    @property
+    def bulk(self) -> FloatArray:
+        """The fast estimate, of a typical reward, a copy; theta itself with target="typical"."""
+        row = bulk_row(self._M) if self._s[P.TUNES] != 0.0 else THETA
+        return np.asarray(self._M[row, : self.dim].copy())
+
+    def diagnostics(self) -> Diagnostics:
+        return replace(super().diagnostics(), **practice.told(self))
