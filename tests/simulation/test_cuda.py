@@ -111,6 +111,8 @@ def test_both_ways_to_draw_a_world_have_the_same_regret() -> None:
     "noise",
     [
         ht.noise.Gaussian(2.0),
+        ht.noise.Uniform(2.0),
+        ht.noise.Contaminated(0.1, 3.0),
         ht.noise.StudentT(2.1),
         ht.noise.Pareto(2.5),
         ht.noise.Lomax(2.5),
