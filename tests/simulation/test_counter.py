@@ -114,17 +114,32 @@ def test_a_setting_is_described_by_the_numbers_of_its_noise(name: str) -> None:
     [
         (ht.Uniform(2), ht.LinearBandit(2, 5, ht.noise.Gaussian(), fresh=True), "shown whole"),
         (ht.Uniform(2), ht.LinearBandit(2, 5, ht.noise.Gaussian(), offered=3), "shown whole"),
+        (ht.Uniform(2), ht.SkewedBandit(2, 5, "jackpot", offered=3), "shown whole"),
         (
             ht.make_policy("HEAVY-OFUL", dim=2, horizon=50, tail=TAIL, arms=5),
             ht.LinearBandit(2, 5, ht.noise.Gaussian()),
             "state is packed and does not grow",
         ),
     ],
-    ids=["fresh", "offered", "history"],
+    ids=["fresh", "offered", "skewed", "history"],
 )
 def test_what_counters_cannot_draw_is_refused(policy: Any, environment: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         describe(policy, environment)
+
+
+def skewed(
+    setting: CounterWorld, seed: int, trial: int, t: int, x: Any, theta: Any, noise: float
+) -> float:
+    """The reward by the formula, from streams 5 (the second direction), 6 (U) and 7 (payment)."""
+    c, v = setting.skew, coordinates(seed, 5, trial, theta.shape)
+    z, w = x @ theta / np.linalg.norm(theta), x @ v / np.linalg.norm(v)
+    amount = 1.0 + c.dear * z
+    reward = c.slope * z + (1.0 + c.tilt * z + c.across * w) * noise
+    if uniform(8 * seed + 6, trial, t) < c.rate * (1.0 + c.lift * z) / amount:
+        drawn = setting.pay(*uniform_pair(8 * seed + 7, trial, t), setting.c, setting.d)
+        reward += (c.payment + c.payment_scale * drawn) * amount
+    return float(reward)
 
 
 def naive_trial(policy: Any, setting: CounterWorld, seed: int, trial: int, rounds: int) -> Any:
@@ -140,7 +155,10 @@ def naive_trial(policy: Any, setting: CounterWorld, seed: int, trial: int, round
         arm = twin.select(arms)
         u, v = uniform_pair(8 * seed + 2, trial, t)
         factor = 10.0 ** (setting.spread * uniform(8 * seed + 3, trial, t))
-        reward = float(arms[arm] @ theta + factor * setting.draw(u, v, setting.a, setting.b))
+        noise = factor * setting.draw(u, v, setting.a, setting.b)
+        reward = float(arms[arm] @ theta + noise)
+        if setting.skew != PLAIN:
+            reward = skewed(setting, seed, trial, t, arms[arm], theta, noise)
         twin.update(arms[arm], reward, scale=setting.nu * factor if setting.spread else None)
         regret.append(np.max(arms @ theta) - arms[arm] @ theta)
         if twin.rank_one:
@@ -157,6 +175,22 @@ ENVIRONMENTS = {
     "t": ht.LinearBandit(2, 6, ht.noise.StudentT(1.7), theta_bound=0.8),
     "varying": ht.LinearBandit(
         3, 5, ht.noise.Scaled(ht.noise.Gaussian(), 1.0), arm_bound=0.9, normalize="max"
+    ),
+    "skewed": ht.SkewedBandit(
+        2,
+        6,
+        ht.environments.Skew(
+            slope=0.1,
+            noise=ht.noise.Scaled(ht.noise.StudentT(1.7), 0.5),
+            tilt=0.3,
+            across=-0.4,
+            rate=0.3,
+            lift=0.5,
+            dear=-0.2,
+            payment=2.0,
+            payment_noise=ht.noise.Pareto(1.8),
+            payment_scale=0.5,
+        ),
     ),
 }
 
