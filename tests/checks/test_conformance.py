@@ -82,6 +82,11 @@ WORLDS = {
     "by the longest": ht.LinearBandit(5, 10, ht.noise.Stable(1.5, 0.5), normalize="max"),
     "one arm, one dimension": ht.LinearBandit(1, 1, ht.noise.Lomax(1.5), arm_bound=3.0),
     "log-normal": ht.LinearBandit(2, 3, ht.noise.LogNormal(1.0), theta_bound=5.0),
+    "uniform": ht.LinearBandit(2, 3, ht.noise.Uniform()),
+    "contaminated": ht.LinearBandit(2, 3, ht.noise.Contaminated()),
+    **{skew: ht.SkewedBandit(2, 10, skew) for skew in ht.environments.SKEWS},
+    "dear, a part": ht.SkewedBandit(3, 10, "dear", offered=4),
+    "jackpot, fresh": ht.SkewedBandit(1, 10, "jackpot", fresh=True),
 }
 
 
@@ -356,6 +361,60 @@ class DealsInOrder(Broken):
     def spoil(self, block):
         order = np.argsort(block.means)
         return Block(arms=block.arms[order], means=block.means[order], noise=block.noise)
+
+
+class Skewed(Broken):
+    """The sound world with shapes and events."""
+
+    def spoil(self, block):
+        shapes = np.tile([0.0, 1.0, 0.5, 1.0], (4, 1))
+        events = np.random.default_rng(0).random((BLOCK, 2))
+        return self.bend(replace(block, shapes=shapes, events=events))
+
+    def bend(self, block):
+        return block
+
+
+class DealsChancesAboveOne(Skewed):
+    def bend(self, block):
+        return replace(block, shapes=4.0 * block.shapes)
+
+
+class DealsShapesOfTooFewArms(Skewed):
+    def bend(self, block):
+        return replace(block, shapes=block.shapes[1:])
+
+
+class DealsShapesWithoutEvents(Skewed):
+    def bend(self, block):
+        return replace(block, events=None)
+
+
+class DealsEventsThatAreNone(Skewed):
+    def bend(self, block):
+        return replace(block, events=block.events * np.nan)
+
+
+class DealsEventsAtRandom(Skewed):
+    def bend(self, block):
+        return replace(block, events=np.random.default_rng().random((BLOCK, 2)))
+
+
+@pytest.mark.parametrize(
+    ("check", "broken"),
+    [
+        ("deals_what_was_asked", DealsChancesAboveOne),
+        ("deals_what_was_asked", DealsShapesOfTooFewArms),
+        ("deals_what_was_asked", DealsShapesWithoutEvents),
+        ("deals_what_was_asked", DealsEventsThatAreNone),
+        ("deals_the_same_twice", DealsEventsAtRandom),
+        ("begins_alike_at_any_length", DealsEventsAtRandom),
+    ],
+)
+def test_shapes_and_events_are_checked_too(check, broken):
+    ENVIRONMENT_CHECKS[check](Skewed())
+    with pytest.raises(CheckFailed):
+        ENVIRONMENT_CHECKS[check](broken())
 
 
 BROKEN_WORLDS = {

@@ -10,6 +10,8 @@ from heavytail.environments.base import BLOCK
 
 NOISES = [
     ht.noise.Gaussian(0.7),
+    ht.noise.Uniform(2.0),
+    ht.noise.Contaminated(),
     ht.noise.StudentT(2.1),
     ht.noise.Pareto(1.5),
     ht.noise.Lomax(1.5),

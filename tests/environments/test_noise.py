@@ -12,6 +12,7 @@ from scipy import integrate, special, stats
 import heavytail as ht
 from heavytail.environments.noise import describe
 from heavytail.noise import (
+    Contaminated,
     Fisk,
     Gaussian,
     LogNormal,
@@ -21,6 +22,7 @@ from heavytail.noise import (
     Scaled,
     Stable,
     StudentT,
+    Uniform,
 )
 
 
@@ -37,6 +39,17 @@ def integral(density, power, kink, low, high):
 def test_the_normal_moments(order):
     expected = 2.0 * integrate.quad(lambda z: z**order * stats.norm.pdf(z, scale=0.7), 0.0, 12.0)[0]
     assert Gaussian(0.7).moment(order) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("order", [0.5, 1.0, 1.7, 3.0])
+def test_the_moments_of_uniform_and_contaminated_noise(order):
+    expected = integrate.quad(lambda z: z**order / 0.7, 0.0, 0.7)[0]
+    assert Uniform(0.7).moment(order) == pytest.approx(expected, rel=1e-9)
+    expected = 0.9 * Gaussian().moment(order) + 0.1 * Gaussian(9.0).moment(order)
+    assert Contaminated(0.1, 9.0).moment(order) == pytest.approx(expected, rel=1e-12)
+    assert (Uniform().bound, Contaminated().share, Contaminated().factor) == (1.0, 0.05, 50.0)
+    draws = Contaminated(0.1, 9.0).sample(np.random.default_rng(0), 100_000)
+    assert np.mean(np.abs(draws) > 4.5) == pytest.approx(0.1 * 0.617, rel=0.05)
 
 
 @pytest.mark.parametrize(("df", "order"), [(2.1, 1.0), (2.1, 2.05), (1.7, 0.5), (5.0, 3.0)])
@@ -136,6 +149,11 @@ def rng():
     return np.random.default_rng(8)
 
 
+def mixed(draws):
+    """A negative second number multiplies the first by 9."""
+    return [z * (9.0 if which < 0.0 else 1.0) for z, which in draws]
+
+
 def symmetric_stable(alpha, draws):
     """Chambers, Mallows and Stuck's without skewness: pairs of an angle and an exponential."""
     angle, weight = math.pi * (draws[:, 0] - 0.5), -np.log(1.0 - draws[:, 1])
@@ -147,6 +165,8 @@ def symmetric_stable(alpha, draws):
     ("noise", "draws"),
     [
         (Gaussian(0.7), 0.7 * rng().standard_normal(9)),
+        (Uniform(0.7), 1.4 * rng().random(9) - 0.7),
+        (Contaminated(0.5, 9.0), mixed(rng().standard_normal((9, 2)))),
         (StudentT(1.7), rng().standard_t(1.7, 9)),
         (Pareto(1.5), rng().pareto(1.5, 9) + 1.0 - 3.0),
         (Lomax(1.5), rng().pareto(1.5, 9) - 2.0),
@@ -162,7 +182,10 @@ def test_draws_are_those_of_the_law_less_its_mean(noise, draws):
 
 @pytest.mark.parametrize(
     "noise",
-    [Gaussian(), StudentT(1.7), Pareto(1.5), Lomax(1.5), Fisk(1.5), Stable(1.5, 0.3)],
+    [
+        *(Gaussian(), Uniform(), Contaminated(), StudentT(1.7), Pareto(1.5)),
+        *(Lomax(1.5), Fisk(1.5), Stable(1.5, 0.3)),
+    ],
     ids=str,
 )
 def test_a_shorter_stretch_of_draws_is_the_beginning_of_a_longer_one(noise):
@@ -209,6 +232,8 @@ def test_a_scale_is_the_root_of_a_moment_and_a_raw_one_has_the_mean_on_top():
 def test_every_noise_knows_its_index_and_its_symmetry():
     found = {
         Gaussian(): (math.inf, True),
+        Uniform(): (math.inf, True),
+        Contaminated(): (math.inf, True),
         StudentT(1.7): (1.7, True),
         Pareto(1.5): (1.5, False),
         Lomax(1.5): (1.5, False),
@@ -227,6 +252,10 @@ def test_every_noise_knows_its_index_and_its_symmetry():
     "make",
     [
         lambda: Gaussian(0.0),
+        lambda: Uniform(0.0),
+        lambda: Contaminated(0.0),
+        lambda: Contaminated(1.0),
+        lambda: Contaminated(0.5, 0.0),
         lambda: StudentT(1.0),
         lambda: Pareto(1.0),
         lambda: Lomax(1.0),
@@ -248,6 +277,7 @@ def test_noise_outside_its_range_is_refused(make):
 def test_noise_at_the_edges_of_its_range_exists():
     made = [Gaussian(0.5), StudentT(1.01), Pareto(1.01), Lomax(1.01), Fisk(1.01), LogNormal(0.1)]
     made += [Stable(1.01), Stable(2.0), Stable(1.5, -1.0), Stable(1.5, 1.0)]
+    made += [Uniform(0.1), Contaminated(0.01, 0.5), Contaminated(0.99)]
     made += [Scaled(Gaussian(), 0.0), Scaled(Gaussian(), 100.0)]
     assert all(isinstance(noise, Noise) for noise in made)
 

@@ -99,7 +99,7 @@ def documented(page: str, language: str) -> str:
 def test_the_documented_file_is_accepted(tmp_path: Path) -> None:
     asked = read(write(tmp_path, documented("howto/run.md", "toml")))
     assert [one.name for one in asked.policies] == ["Hvt-UCB", "OFUL, tuned", "CRTM"]
-    assert [one.name for one in asked.worlds] == ["skewed", "varying"]
+    assert [one.name for one in asked.worlds] == ["skewed", "varying", "shop"]
 
 
 def test_the_documented_policy_passes_the_checks_and_gets_into_the_figures(
@@ -127,7 +127,11 @@ def test_the_documented_policy_passes_the_checks_and_gets_into_the_figures(
         ("radius_scale = [0.03, 0.3]", "radius = [1]", "grid.radius must be an option of OFUL"),
         ("[0.03, 0.3]", "0.3", "policies[1].grid.radius_scale must be a list"),
         ("[0.03, 0.3]", "[-1.0]", "policies[1] (OFUL, tuned) in mild: OFUL.radius_scale"),
-        ('kind = "StudentT"', 'kind = "Student"', "worlds[0].noise.kind must be one of Fisk"),
+        (
+            'kind = "StudentT"',
+            'kind = "Student"',
+            "worlds[0].noise.kind must be one of Contaminated, Fisk",
+        ),
         ("df = 2.1", "df = 0.5", "worlds[0].noise: StudentT.df"),
         ("df = 2.1", "dof = 2.1", "worlds[0].noise.dof must be one of df"),
         ("order = 1.9", "order = 2.5", "worlds[0].order: "),
@@ -149,3 +153,35 @@ def test_a_mistake_names_the_file_the_key_and_what_would_be_right(
     assert "my.toml" in said
     assert message in said
     assert not (tmp_path / "out").exists()
+
+
+def test_a_world_may_be_named_by_its_skew(tmp_path):
+    file = tmp_path / "my.toml"
+    file.write_text(
+        '[[policies]]\npolicy = "Hvt-UCB"\n'
+        '[[worlds]]\nname = "shop"\nskew = "conversion"\norder = 1.5\narms = 7\noffered = 4\n'
+        '[[worlds]]\nname = "sized"\nskew = "size"\norder = 1.5\n'
+        'noise = { kind = "Pareto", b = 1.7 }\n'
+    )
+    shop, sized = read(file).worlds
+    assert repr(shop.environment) == "SkewedBandit(dim=2, arms=7, skew='conversion', offered=4)"
+    assert shop.tail(uses_scale=False) == shop.environment.tail(1.5)
+    assert sized.environment.noise == ht.noise.Pareto(1.7)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ('skew = "jackpots"\norder = 1.5', r"worlds\[0\].skew must be one of jackpot, catas"),
+        ('skew = ["jackpot"]\norder = 1.5', r"worlds\[0\].skew must be one of jackpot, catas"),
+        ('skew = "catastrophe"\norder = 1.6', r"worlds\[0\].order: .*pass an order below 1\.5"),
+        ('skew = "size"\norder = 1.6\nnoise = { kind = "No" }', r"worlds\[0\].noise.kind must"),
+        ('skew = "size"\norder = 1.6\narms = 3\noffered = 4', r"worlds\[0\].offered: Skewed"),
+        ("order = 1.5", r"worlds\[0\].noise.kind must"),
+    ],
+)
+def test_a_skew_that_cannot_be_is_refused_where_it_stands(lines, words, tmp_path):
+    file = tmp_path / "my.toml"
+    file.write_text(f'[[policies]]\npolicy = "Uniform"\n[[worlds]]\nname = "w"\n{lines}\n')
+    with pytest.raises(ValueError, match=words):
+        read(file)

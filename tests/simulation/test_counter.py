@@ -14,13 +14,15 @@ import heavytail as ht
 from heavytail.kernels.layout import INVERSE, RADIUS
 from heavytail.kernels.random import uniform, uniform_pair
 from heavytail.simulation import counter_world
-from heavytail.simulation.counter import CounterWorld, cpu_runner, describe, start_state
+from heavytail.simulation.counter import PLAIN, CounterWorld, cpu_runner, describe, start_state
 from heavytail.simulation.covering import distance
 from heavytail.simulation.distribution import Distribution, distribution, least_share
 
 TAIL = ht.MomentBound(1.5, 2.0)
 NOISES = {
     "Gaussian": (ht.noise.Gaussian(2.0), "gaussian", 2.0, 0.0),
+    "Uniform": (ht.noise.Uniform(2.0), "even", 2.0, 0.0),
+    "Contaminated": (ht.noise.Contaminated(0.1, 9.0), "contaminated", 0.1, 9.0),
     "StudentT": (ht.noise.StudentT(2.1), "student_t", 2.1, 0.0),
     "Pareto": (ht.noise.Pareto(2.5), "pareto", 2.5, 2.5 / 1.5),
     "Lomax": (ht.noise.Lomax(2.5), "pareto", 2.5, 2.5 / 1.5),
@@ -33,10 +35,11 @@ NOISES = {
 def test_every_purpose_has_a_stream_of_its_own() -> None:
     own = counter_world
     purposes = (own.TRUTH, own.GEOMETRY, own.NOISE, own.FACTOR, own.CHOICE)
-    assert purposes == (0, 1, 2, 3, 4)
+    purposes += (own.ACROSS, own.EVENT, own.PAYMENT)
+    assert purposes == tuple(range(own.STREAMS))
     assert own.stream(5, own.FACTOR) == 8 * 5 + 3
     keys = [own.stream(seed, purpose) for seed in range(3) for purpose in purposes]
-    assert len(set(keys)) == 15
+    assert len(set(keys)) == 24
 
 
 @pytest.mark.parametrize("u", [0.03, 0.4, 0.9])
@@ -45,6 +48,10 @@ def test_a_noise_is_its_formula_of_two_uniform_numbers(u: float, v: float) -> No
     own, turn = counter_world, math.cos(2 * math.pi * v)
     z = math.sqrt(-2 * math.log(u)) * turn
     assert own.gaussian(u, v, 3.0, 0.0) == pytest.approx(3 * z)
+    assert own.nothing(u, v, 3.0, 2.0) == 0.0
+    assert own.even(u, v, 3.0, 0.0) == pytest.approx(6 * u - 3)
+    struck, spared = own.gaussian(u, v / 0.3, 1.0, 0.0), own.gaussian(u, (v - 0.3) / 0.7, 1.0, 0.0)
+    assert own.contaminated(u, v, 0.3, 50.0) == pytest.approx(50 * struck if v < 0.3 else spared)
     assert own.log_normal(u, v, 0.7, 1.5) == pytest.approx(math.exp(0.7 * z) - 1.5)
     student = math.sqrt(1.7 * (u ** (-2 / 1.7) - 1)) * turn
     assert own.student_t(u, v, 1.7, 0.0) == pytest.approx(student)
@@ -62,7 +69,8 @@ def test_a_noise_is_its_formula_of_two_uniform_numbers(u: float, v: float) -> No
 def test_a_uniform_number_of_zero_counts_as_the_smallest_there_is() -> None:
     own, least = counter_world, 2.0**-53
     assert least == own.SMALLEST
-    for draw in (own.gaussian, own.student_t, own.pareto, own.fisk, own.log_normal):
+    draws = (own.gaussian, own.contaminated, own.student_t, own.pareto, own.fisk, own.log_normal)
+    for draw in draws:
         there = draw(0.0, 0.1, 1.5, 0.5)
         assert math.isfinite(there)
         assert there == pytest.approx(draw(least, 0.1, 1.5, 0.5))
@@ -96,7 +104,7 @@ def test_a_setting_is_described_by_the_numbers_of_its_noise(name: str) -> None:
     assert setting.draw is getattr(counter_world, kernel)
     assert (setting.a, setting.b) == pytest.approx((a, b))
     assert (setting.dim, setting.arms, setting.spread) == (2, 7, 0.0)
-    assert setting.numbers == (0.5, 3.0, True, 2.0, setting.a, setting.b, 0.0)
+    assert setting.numbers == (0.5, 3.0, True, 2.0, setting.a, setting.b, 0.0, 0.0, 0.0, PLAIN)
     scaled = describe(ht.HvtUCB(2, tail=TAIL), ht.LinearBandit(2, 7, ht.noise.Scaled(noise, 1.25)))
     assert scaled == replace(setting, theta_bound=1.0, arm_bound=1.0, together=False, spread=1.25)
 
@@ -106,17 +114,32 @@ def test_a_setting_is_described_by_the_numbers_of_its_noise(name: str) -> None:
     [
         (ht.Uniform(2), ht.LinearBandit(2, 5, ht.noise.Gaussian(), fresh=True), "shown whole"),
         (ht.Uniform(2), ht.LinearBandit(2, 5, ht.noise.Gaussian(), offered=3), "shown whole"),
+        (ht.Uniform(2), ht.SkewedBandit(2, 5, "jackpot", offered=3), "shown whole"),
         (
             ht.make_policy("HEAVY-OFUL", dim=2, horizon=50, tail=TAIL, arms=5),
             ht.LinearBandit(2, 5, ht.noise.Gaussian()),
             "state is packed and does not grow",
         ),
     ],
-    ids=["fresh", "offered", "history"],
+    ids=["fresh", "offered", "skewed", "history"],
 )
 def test_what_counters_cannot_draw_is_refused(policy: Any, environment: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         describe(policy, environment)
+
+
+def skewed(
+    setting: CounterWorld, seed: int, trial: int, t: int, x: Any, theta: Any, noise: float
+) -> float:
+    """The reward by the formula, from streams 5 (the second direction), 6 (U) and 7 (payment)."""
+    c, v = setting.skew, coordinates(seed, 5, trial, theta.shape)
+    z, w = x @ theta / np.linalg.norm(theta), x @ v / np.linalg.norm(v)
+    amount = 1.0 + c.dear * z
+    reward = c.slope * z + (1.0 + c.tilt * z + c.across * w) * noise
+    if uniform(8 * seed + 6, trial, t) < c.rate * (1.0 + c.lift * z) / amount:
+        drawn = setting.pay(*uniform_pair(8 * seed + 7, trial, t), setting.c, setting.d)
+        reward += (c.payment + c.payment_scale * drawn) * amount
+    return float(reward)
 
 
 def naive_trial(policy: Any, setting: CounterWorld, seed: int, trial: int, rounds: int) -> Any:
@@ -132,7 +155,10 @@ def naive_trial(policy: Any, setting: CounterWorld, seed: int, trial: int, round
         arm = twin.select(arms)
         u, v = uniform_pair(8 * seed + 2, trial, t)
         factor = 10.0 ** (setting.spread * uniform(8 * seed + 3, trial, t))
-        reward = float(arms[arm] @ theta + factor * setting.draw(u, v, setting.a, setting.b))
+        noise = factor * setting.draw(u, v, setting.a, setting.b)
+        reward = float(arms[arm] @ theta + noise)
+        if setting.skew != PLAIN:
+            reward = skewed(setting, seed, trial, t, arms[arm], theta, noise)
         twin.update(arms[arm], reward, scale=setting.nu * factor if setting.spread else None)
         regret.append(np.max(arms @ theta) - arms[arm] @ theta)
         if twin.rank_one:
@@ -149,6 +175,22 @@ ENVIRONMENTS = {
     "t": ht.LinearBandit(2, 6, ht.noise.StudentT(1.7), theta_bound=0.8),
     "varying": ht.LinearBandit(
         3, 5, ht.noise.Scaled(ht.noise.Gaussian(), 1.0), arm_bound=0.9, normalize="max"
+    ),
+    "skewed": ht.SkewedBandit(
+        2,
+        6,
+        ht.environments.Skew(
+            slope=0.1,
+            noise=ht.noise.Scaled(ht.noise.StudentT(1.7), 0.5),
+            tilt=0.3,
+            across=-0.4,
+            rate=0.3,
+            lift=0.5,
+            dear=-0.2,
+            payment=2.0,
+            payment_noise=ht.noise.Pareto(1.8),
+            payment_scale=0.5,
+        ),
     ),
 }
 
@@ -185,9 +227,9 @@ def test_a_trial_is_the_policy_played_on_the_draws_of_its_number(kind: str, name
 def test_a_round_that_is_refused_leaves_nan() -> None:
     policy = ht.HvtUCB(2, tail=TAIL)
     setting = describe(policy, ht.LinearBandit(2, 4, ht.noise.Gaussian()))
-    run = cpu_runner(policy, setting.draw, False)
+    run = cpu_runner(policy, setting, False)
     kept, regret = np.array([2, 5]), np.empty((2, 3))
-    room = np.empty((4, 2)), np.empty(2), np.empty(2)
+    room = np.empty((4, 2)), np.empty(2), np.empty(2), np.empty(2)
 
     def play(s: Any, M: Any, numbers: Any) -> Any:
         run(s, M, s.copy(), M.copy(), *room, 1, 0, kept, regret, numbers)

@@ -20,16 +20,21 @@ from heavytail.simulation.distribution import distribution
 pytestmark = pytest.mark.compiled
 
 # Every policy whose state does not grow, and modes that have kernels of their own.
-CASES: dict[str, dict[str, Any]] = {
-    kind.name: {"name": kind.name} for kind in ALL if not issubclass(kind, HistoryPolicy)
-} | {
-    "Hvt-UCB, theory": {"name": "Hvt-UCB", "radius": "theory", "radius_scale": 1e-4},
-    "Hvt-UCB, auto": {"name": "Hvt-UCB", "tail": "auto"},
-    "SupBMM": {"name": "BMM", "sup": True, "copies": 3},
-    "RobustUCB, medians": {"name": "RobustUCB", "estimator": "median of means"},
-    "arms in global memory, in batches": {"name": "Uniform", "shared": False},
-    "coverage under changing scales": {"name": "Hvt-UCB", "cover": True},
-}
+CASES: dict[str, dict[str, Any]] = (
+    {kind.name: {"name": kind.name} for kind in ALL if not issubclass(kind, HistoryPolicy)}
+    | {
+        "Hvt-UCB, theory": {"name": "Hvt-UCB", "radius": "theory", "radius_scale": 1e-4},
+        "Hvt-UCB, auto": {"name": "Hvt-UCB", "tail": "auto"},
+        "SupBMM": {"name": "BMM", "sup": True, "copies": 3},
+        "RobustUCB, medians": {"name": "RobustUCB", "estimator": "median of means"},
+        "arms in global memory, in batches": {"name": "Uniform", "shared": False},
+        "coverage under changing scales": {"name": "Hvt-UCB", "cover": True},
+    }
+    | {
+        f"Hvt-UCB, {skew}": {"name": "Hvt-UCB", "skew": skew, "cover": True}
+        for skew in ht.environments.SKEWS
+    }
+)
 
 PLAYED = """
 import json, sys
@@ -47,6 +52,8 @@ for case, options in json.loads(sys.argv[1]).items():
     if cover:
         noise = ht.noise.Scaled(ht.noise.Pareto(1.8), 1.0)
     world = ht.LinearBandit(2, arms=6, noise=noise)
+    if "skew" in options:
+        world = ht.SkewedBandit(2, arms=6, skew=options.pop("skew"))
     problem = dict(dim=2, horizon=20000, tail=ht.MomentBound(order=2.0, scale=1.0), arms=6)
     policy = ht.make_policy(**{**problem, **options})
     run = dict(rounds=25, trials=3, seed=4, record=3, cover=cover)
@@ -98,9 +105,12 @@ def test_a_trial_is_the_same_whatever_the_batch() -> None:
     np.testing.assert_array_equal(many.regret[:, :3], few.regret)
 
 
-def test_both_ways_to_draw_a_world_have_the_same_regret() -> None:
-    world = ht.LinearBandit(2, arms=10, noise=ht.noise.StudentT(2.1))
-    policy = ht.HvtUCB(2, tail=world.noise.tail(1.9))
+@pytest.mark.parametrize("skew", ["", *ht.environments.SKEWS])
+def test_both_ways_to_draw_a_world_have_the_same_regret(skew: str) -> None:
+    world: Any = ht.LinearBandit(2, arms=10, noise=ht.noise.StudentT(2.1))
+    if skew:
+        world = ht.SkewedBandit(2, arms=10, skew=skew)
+    policy = ht.HvtUCB(2, tail=world.tail(1.4) if skew else world.noise.tail(1.9))
     counted = distribution(policy, world, rounds=400, trials=600, seed=1).regret[-1]
     dealt = ht.simulate([policy], world, rounds=400, trials=600, seed=1, record=1)["Hvt-UCB"].final
     error = np.hypot(counted.std(), dealt.std()) / np.sqrt(600)
@@ -111,6 +121,8 @@ def test_both_ways_to_draw_a_world_have_the_same_regret() -> None:
     "noise",
     [
         ht.noise.Gaussian(2.0),
+        ht.noise.Uniform(2.0),
+        ht.noise.Contaminated(0.1, 3.0),
         ht.noise.StudentT(2.1),
         ht.noise.Pareto(2.5),
         ht.noise.Lomax(2.5),

@@ -16,6 +16,12 @@ WORLDS = {
     "pool": ht.LinearBandit(3, arms=12, noise=ht.noise.StudentT(1.7)),
     "offered": ht.LinearBandit(3, arms=12, noise=ht.noise.StudentT(1.7), offered=5),
     "fresh": ht.LinearBandit(3, arms=7, noise=ht.noise.StudentT(1.7), fresh=True),
+    "jackpot": ht.SkewedBandit(3, 12, "jackpot"),
+    "dear, a part": ht.SkewedBandit(3, 12, "dear", offered=5),
+    "size, fresh": ht.SkewedBandit(3, 7, "size", fresh=True),
+    "aligned, varying": ht.SkewedBandit(
+        3, 12, "aligned", noise=ht.noise.Scaled(ht.noise.Pareto(1.7), 1.0)
+    ),
     "varying": ht.LinearBandit(3, arms=12, noise=ht.noise.Scaled(ht.noise.StudentT(1.7), 1.0)),
 }
 RANK_ONE = [k for k in ALL if issubclass(k, PackedPolicy) and k.rank_one]

@@ -26,6 +26,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 WORLDS = {
     "pool": ht.LinearBandit(2, arms=6, noise=ht.noise.StudentT(2.5)),
     "offered": ht.LinearBandit(2, arms=6, noise=ht.noise.StudentT(2.5), offered=3),
+    "catastrophe": ht.SkewedBandit(2, 6, "catastrophe"),
 }
 
 

@@ -18,6 +18,7 @@ from heavytail.simulation.results import checkpoints
 
 TAIL = ht.MomentBound(1.5, 2.0)
 EMPTY = np.empty((0, 0), dtype=np.int64)
+ALIKE = np.empty((0, 4)), np.empty((0, 2))  # no shapes and no events: arms differ in their means
 
 
 class Blocks(Environment):
@@ -180,7 +181,7 @@ def test_arms_that_cannot_be_rated_are_refused_in_the_first_round() -> None:
     pool, means, noise = np.full((2, 4), np.nan), np.ones(4), np.ones(3)
     scores = np.empty((engines.SCORES, 4))
     room, factor, regret = np.empty(2), np.empty(0), np.empty(3)
-    arguments = (pool, scores, room, means, EMPTY, noise, factor, regret)
+    arguments = (pool, scores, room, means, EMPTY, noise, factor, *ALIKE, regret)
     assert engines._run_pool(policy.packed, 1.0, *arguments) == 0
     bad = Blocks()
     block = next(bad.deal(np.random.SeedSequence(0)))
@@ -206,13 +207,13 @@ def test_a_block_over_a_pool_is_played_as_any_other(bad, monkeypatch) -> None:
     monkeypatch.setattr(engines, "choose_offered", lambda s, scores, offered, t: 1)
     policy = ht.HvtUCB(2, tail=TAIL, intercept=False)
 
-    def play(rounds: int, offered: Any, factor: Any) -> Any:
+    def play(rounds: int, offered: Any, factor: Any, alike: Any = ALIKE) -> Any:
         told.clear()
         regret = np.full(rounds, -1.0)
         room = np.empty(2)
         given = (np.ascontiguousarray(ARMS[0].T), np.empty((2, 3)), room, MEANS[0], offered)
         noise = np.arange(1.0, rounds + 1.0)
-        code = engines._run_pool(policy.packed, 3.0, *given, noise, factor, regret)
+        code = engines._run_pool(policy.packed, 3.0, *given, noise, factor, *alike, regret)
         return code, list(told), regret.tolist()
 
     none = np.empty(0)
@@ -225,6 +226,10 @@ def test_a_block_over_a_pool_is_played_as_any_other(bad, monkeypatch) -> None:
     one = play(1, np.array([[2, 0]]), np.array([10.0]))
     assert one == (-1, [((0.5, 0.0), 6.0, 30.0)], [0.0])
     two = play(2, np.array([[0, 2], [1, 0]]), np.array([10.0, 0.5]))
+    shapes = np.array([[9.0, 9.0, 1.0, 9.0], [9.0, 9.0, 1.0, 9.0], [0.5, 2.0, 0.3, 4.0]])
+    events = np.array([[0.29, 100.0], [0.3, 100.0]])  # the second just does not happen
+    paid = [((0.1, 0.2), 402.5, 3.0), ((0.1, 0.2), 4.5, 3.0)]
+    assert play(2, EMPTY, none, (shapes, events)) == (-1, paid, [6.0, 6.0])
     assert two == (-1, [((0.1, 0.2), 2.0, 30.0), ((0.5, 0.0), 7.0, 1.5)], [4.0, 2.0])
 
 
@@ -248,7 +253,9 @@ def play_block(monkeypatch: Any, rounds: int, bad: Any = None, **more: Any) -> A
     regret = np.full(rounds, -1.0)
     room = np.empty((offered.shape[1], 2))
     code = engines._run_block(
-        policy.packed, 3.0, more["arms"], more["means"], offered, room, noise, factor, regret
+        *(policy.packed, 3.0, more["arms"], more["means"], offered, room, noise, factor),
+        *more.get("alike", (ALIKE[0][None], ALIKE[1])),
+        regret,
     )
     return code, noted, regret
 
@@ -261,6 +268,10 @@ def test_a_block_of_one_or_two_rounds_is_played_as_any_other(monkeypatch) -> Non
     fresh = play_block(monkeypatch, 2, arms=ARMS, means=MEANS)
     assert fresh[:2] == (-1, [((0.1, 0.2), 2.0, 3.0), ((0.3, 0.3), 11.0, 3.0)])
     assert fresh[2].tolist() == [6.0, 0.0]
+    shapes = np.tile([0.5, 2.0, 0.3, 4.0], (2, 3, 1)) + np.arange(2.0)[:, None, None]
+    events = np.array([[0.3, 100.0], [0.29, 100.0]])  # the first just does not happen
+    told = play_block(monkeypatch, 2, arms=ARMS, means=MEANS, alike=(shapes, events))[1]
+    assert told == [((0.1, 0.2), 2.5, 3.0), ((0.3, 0.3), 507.5, 3.0)]
     pool = {"arms": ARMS[:1], "means": MEANS[:1]}
     part = {**pool, "offered": np.array([[2, 0]]), "factor": np.array([10.0])}
     code, noted, regret = play_block(monkeypatch, 1, **part)

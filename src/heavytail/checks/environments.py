@@ -17,6 +17,15 @@ def _deal(environment: Environment, entropy: int, rounds: int) -> list[Any]:
     return list(environment.blocks(np.random.SeedSequence(entropy), rounds))
 
 
+def _draws(block: Any) -> list[Any]:
+    """What chance dealt: noise, and events where there are any."""
+    return [block.noise] if block.events is None else [block.noise, block.events]
+
+
+def _same(one: list[Any], two: list[Any]) -> bool:
+    return len(one) == len(two) and all(map(np.array_equal, one, two))
+
+
 def deals_what_was_asked(environment: Environment) -> None:
     """Blocks add up to the rounds asked for, and their arrays fit each other."""
     for rounds in (1, 10, BLOCK, BLOCK + 1):
@@ -26,25 +35,38 @@ def deals_what_was_asked(environment: Environment) -> None:
         require(arms.ndim == 2 and arms.shape[1] == environment.dim, f"deals arms {arms.shape}")
         require(means.shape == (arms.shape[0],), "deals means that do not fit its arms")
         require(bool(np.isfinite(arms).all() and np.isfinite(means).all()), "deals non-finite arms")
-        require(bool(np.isfinite(blocks[0].noise).all()), "deals noise that is not finite")
+        for drawn in _draws(blocks[0]):
+            require(bool(np.isfinite(drawn).all()), "deals noise that is not finite")
         if blocks[0].factor is not None:
             require(bool((blocks[0].factor > 0).all()), "deals factors that are not positive")
+        if blocks[0].shapes is not None:
+            _fits(blocks[0])
+
+
+def _fits(block: Any) -> None:
+    require(block.shapes.shape == (*block.means.shape, 4), f"deals shapes {block.shapes.shape}")
+    require(block.events is not None, "deals shapes without events")
+    require(block.events.shape == (block.length, 2), f"deals events {block.events.shape}")
+    chance = block.shapes[..., 2]
+    require(bool(((chance >= 0.0) & (chance <= 1.0)).all()), "deals chances outside [0, 1]")
 
 
 def deals_the_same_twice(environment: Environment) -> None:
     """The same seed deals the same rounds; another seed others."""
     one, two, other = (_deal(environment, seed, 50)[0] for seed in (1, 1, 2))
-    require(np.array_equal(one.noise, two.noise), "deals other noise for the same seed")
+    require(_same(_draws(one), _draws(two)), "deals other noise for the same seed")
     require(np.array_equal(one.arms, two.arms), "deals other arms for the same seed")
     require(np.array_equal(one.means, two.means), "deals other means for the same seed")
-    require(not np.array_equal(one.noise, other.noise), "deals the same noise for another seed")
+    require(np.array_equal(one.shapes, two.shapes), "deals other shapes for the same seed")
+    require(not _same(_draws(one), _draws(other)), "deals the same noise for another seed")
 
 
 def begins_alike_at_any_length(environment: Environment) -> None:
     """A longer run begins as a shorter one."""
     short = _deal(environment, 3, 20)[0]
     long = _deal(environment, 3, BLOCK + 20)[0]
-    require(np.array_equal(short.noise, long.noise[:20]), "deals other noise in a longer run")
+    longer = [drawn[:20] for drawn in _draws(long)]
+    require(_same(_draws(short), longer), "deals other noise in a longer run")
     for t in range(20):
         same = all(map(np.array_equal, short.round(t), long.round(t)))
         require(same, "deals other arms in a longer run")

@@ -30,6 +30,11 @@ class Block:
     reward is the mean of the arm played plus ``noise``; ``factor`` is what the round's scale is
     multiplied by, None where that is constant. Engines compute regret from ``means``; policies
     never see them.
+
+    Where the law of a reward depends on the arm, ``shapes``, (n, 4) or (length, n, 4), holds each
+    arm's base, size, chance and amount, and ``events``, (length, 2), each round's U and payment: a
+    reward is then base + size * noise + 1{U < chance} * payment * amount, of which ``means`` are
+    the means (see :mod:`heavytail.kernels.reward`).
     """
 
     arms: FloatArray
@@ -37,6 +42,8 @@ class Block:
     noise: FloatArray
     factor: FloatArray | None = None
     offered: IntArray | None = None
+    shapes: FloatArray | None = None
+    events: FloatArray | None = None
 
     @property
     def length(self) -> int:
@@ -54,12 +61,15 @@ class Block:
     def first(self, length: int) -> Block:
         """The block cut to its first ``length`` rounds."""
         fresh = self.arms.ndim == 3
+        shapes = self.shapes
         return Block(
             arms=self.arms[:length] if fresh else self.arms,
             means=self.means[:length] if fresh else self.means,
             noise=self.noise[:length],
             factor=None if self.factor is None else self.factor[:length],
             offered=None if self.offered is None else self.offered[:length],
+            shapes=shapes[:length] if fresh and shapes is not None else shapes,
+            events=None if self.events is None else self.events[:length],
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from heavytail._typing import FloatArray
 from heavytail._validate import check_choice, check_count, check_number
 from heavytail.environments.base import BLOCK, Block, Environment
+from heavytail.environments.geometry import draw_arms, draw_direction, draw_offers, streams
 from heavytail.environments.noise import Noise, describe
 
 __all__ = ["LinearBandit"]
@@ -90,13 +91,11 @@ class LinearBandit(Environment):
 
     def theta(self, seed: np.random.SeedSequence) -> FloatArray:
         """theta* of the trial that ``seed`` deals."""
-        return self._theta(np.random.default_rng(_children(seed)[0]))
+        return draw_direction(streams(seed, 1)[0], self.dim, self.theta_bound)
 
     def deal(self, seed: np.random.SeedSequence) -> Iterator[Block]:
-        truth, geometry, noise, factors, offers = (
-            np.random.default_rng(s) for s in _children(seed)
-        )
-        theta = self._theta(truth)
+        truth, geometry, noise, factors, offers = streams(seed, 5)
+        theta = draw_direction(truth, self.dim, self.theta_bound)
         pool = None if self.fresh else self._arms(geometry, 1)[0]
         while True:
             arms = self._arms(geometry, BLOCK) if pool is None else pool
@@ -104,7 +103,7 @@ class LinearBandit(Environment):
             factor = self.noise.factors(factors, BLOCK)
             offered = None
             if self.offered is not None:
-                offered = _subsets(offers, BLOCK, self.arms, self.offered)
+                offered = draw_offers(offers, BLOCK, self.arms, self.offered)
             yield Block(
                 arms=arms,
                 means=arms @ theta,
@@ -113,25 +112,6 @@ class LinearBandit(Environment):
                 offered=offered,
             )
 
-    def _theta(self, rng: np.random.Generator) -> FloatArray:
-        theta = rng.uniform(-1.0, 1.0, self.dim)
-        return np.asarray(theta * (self.theta_bound / np.linalg.norm(theta)))
-
     def _arms(self, rng: np.random.Generator, rounds: int) -> FloatArray:
-        arms = rng.uniform(-1.0, 1.0, (rounds, self.arms, self.dim))
-        lengths = np.linalg.norm(arms, axis=2, keepdims=True)
-        if self.normalize == "max":
-            lengths = lengths.max(axis=1, keepdims=True)
-        arms *= self.arm_bound / lengths
-        return np.asarray(arms)
-
-
-def _children(seed: np.random.SeedSequence) -> list[np.random.SeedSequence]:
-    """One stream each for theta*, arms, noise, factors, offers; none moves another."""
-    return [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in range(5)]
-
-
-def _subsets(rng: np.random.Generator, rounds: int, arms: int, size: int) -> Any:
-    """``rounds`` uniform subsets of ``size`` arms, each in increasing order."""
-    ranks = rng.random((rounds, arms)).argpartition(size - 1, axis=1)[:, :size]
-    return np.sort(ranks, axis=1).astype(np.int64)
+        shape = rounds, self.arms, self.dim
+        return draw_arms(rng, shape, self.arm_bound, together=self.normalize == "max")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from heavytail._validate import check_number
 from heavytail.tails import MomentBound
 
 __all__ = [
+    "Contaminated",
     "Fisk",
     "Gaussian",
     "LogNormal",
@@ -27,6 +29,7 @@ __all__ = [
     "Scaled",
     "Stable",
     "StudentT",
+    "Uniform",
 ]
 
 
@@ -92,6 +95,53 @@ class Gaussian(Noise):
 
     def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
         return self.sd * rng.standard_normal(size)
+
+
+@dataclass(frozen=True)
+class Uniform(Noise):
+    """Uniform on (-bound, bound)."""
+
+    bound: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("Uniform.bound", self.bound, above=0.0)
+
+    @property
+    def index(self) -> float:
+        return math.inf
+
+    def moment(self, order: float) -> float:
+        return self.bound**order / (order + 1.0)
+
+    def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
+        return rng.uniform(-self.bound, self.bound, size)
+
+
+@dataclass(frozen=True)
+class Contaminated(Noise):
+    """N(0, 1), and a ``share`` of it multiplied by ``factor``, unannounced. Every moment is finite,
+    but those of order 2 are made by few rounds.
+    """
+
+    share: float = 0.05
+    factor: float = 50.0
+
+    def __post_init__(self) -> None:
+        check_number("Contaminated.share", self.share, above=0.0, below=1.0)
+        check_number("Contaminated.factor", self.factor, above=0.0)
+
+    @property
+    def index(self) -> float:
+        return math.inf
+
+    def moment(self, order: float) -> float:
+        return (1.0 - self.share + self.share * self.factor**order) * Gaussian().moment(order)
+
+    def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
+        # A second normal number says which are multiplied; interleaved, so that a prefix is one.
+        draws = rng.standard_normal((size, 2))
+        struck = draws[:, 1] < NormalDist().inv_cdf(self.share)
+        return np.asarray(np.where(struck, self.factor, 1.0) * draws[:, 0])
 
 
 @dataclass(frozen=True)

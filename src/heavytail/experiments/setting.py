@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytail.environments import LinearBandit
+from heavytail.environments import LinearBandit, SkewedBandit
 from heavytail.environments.noise import Noise, Scaled
 from heavytail.experiments import plots
 from heavytail.experiments.experiment import Section, Table
@@ -33,14 +33,15 @@ RECORD = 200  # rounds at which regret is kept
 class Setting:
     """An environment, what is assumed of its noise, and how that relates to a paper.
 
-    ``scale`` is the nu that a paper states (right or wrong); None takes the true one.
+    ``scale`` is the nu that a paper states (right or wrong); None takes the true one, or the
+    bound of a world whose law depends on the arm: ``skew`` names it, and ``noise`` None is its own.
     ``worlds`` names the stream of seeds: settings that share it meet the same draws.
     """
 
     name: str
     title: str
     group: str
-    noise: Noise
+    noise: Noise | None
     order: float
     says: str = ""
     leaves_open: str = ""
@@ -51,18 +52,30 @@ class Setting:
     arms: int = 50
     rounds: int = 18_000
     worlds: str = ""
+    skew: str = ""
 
     @property
-    def environment(self) -> LinearBandit:
+    def environment(self) -> LinearBandit | SkewedBandit:
         """The environment."""
+        if self.skew:
+            return SkewedBandit(
+                self.dim, self.arms, self.skew, noise=self.noise, offered=self.offered
+            )
+        if self.noise is None:
+            raise ValueError("Setting.noise must be one of heavytail.noise where skew is none.")
         return LinearBandit(self.dim, self.arms, self.noise, offered=self.offered)
 
     def tail(self, *, uses_scale: bool) -> MomentBound:
         """What a policy is told: the scale at factor 1 if it uses each round's, else the worst."""
-        nu = self.noise.scale(self.order) if self.scale is None else self.scale
+        nu = self._true_scale() if self.scale is None else self.scale
         if isinstance(self.noise, Scaled) and not uses_scale:
             nu *= 10.0**self.noise.spread
         return MomentBound(order=self.order, scale=nu)
+
+    def _true_scale(self) -> float:
+        world = self.environment
+        law = world if isinstance(world, SkewedBandit) else world.noise
+        return law.tail(self.order).scale
 
     def seed(self, base: int) -> int:
         """This setting's own seed: adding a setting moves no other."""
@@ -102,7 +115,7 @@ def trial_units(
 
 def block_units(
     policy: Policy,
-    environment: LinearBandit,
+    environment: LinearBandit | SkewedBandit,
     rounds: int,
     seed: int,
     trials: int,

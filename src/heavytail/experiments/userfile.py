@@ -11,10 +11,12 @@ import inspect
 import itertools
 import sys
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from heavytail.environments import SKEWS
 from heavytail.environments import noise as noises
 from heavytail.environments.noise import Noise, Scaled
 from heavytail.experiments.setting import Setting, build
@@ -25,7 +27,7 @@ __all__ = ["Asked", "Choice", "read"]
 
 TOP = {"rounds", "trials", "tuning_trials", "seed", "out", "policies", "worlds"}
 POLICY = {"policy", "name", "options", "grid"}
-WORLD = {"name", "title", "dim", "arms", "offered", "noise", "order", "scale"}
+WORLD = {"name", "title", "dim", "arms", "offered", "noise", "skew", "order", "scale"}
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,9 @@ def _policy(keys: _Keys) -> Choice:
 
 def _world(keys: _Keys) -> Setting:
     name = keys.text("name")
-    noise = _noise(keys, keys.table("noise"))
+    skew = keys.choice("skew", SKEWS)
+    own = bool(skew) and "noise" not in keys.raw
+    noise = None if own else _noise(keys, keys.table("noise"))
     order = keys.number("order")
     scale = keys.number("scale", None)
     world = Setting(
@@ -139,9 +143,10 @@ def _world(keys: _Keys) -> Setting:
         dim=keys.count("dim", 2),
         arms=keys.count("arms", 50),
         offered=keys.count("offered", None),
+        skew=skew,
     )
-    keys.trying("order" if scale is None else "scale", lambda: world.tail(uses_scale=True))
     keys.trying("offered", lambda: world.environment)
+    keys.trying("order" if scale is None else "scale", lambda: world.tail(uses_scale=True))
     return world
 
 
@@ -196,6 +201,13 @@ class _Keys:
         value = self._get(key, "a text", default)
         if not isinstance(value, str) or not value:
             self.fail(key, "a text", value)
+        return str(value)
+
+    def choice(self, key: str, known: Iterable[str]) -> str:
+        names = tuple(known)
+        value = self._get(key, f"one of {', '.join(names)}", "")
+        if value != "" and value not in names:
+            self.fail(key, f"one of {', '.join(names)}", value)
         return str(value)
 
     def number(self, key: str, default: Any = ...) -> Any:

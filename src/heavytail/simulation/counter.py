@@ -14,16 +14,28 @@ from typing import Any
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
-from heavytail.environments import Environment, LinearBandit
+from heavytail.environments import Environment, LinearBandit, SkewedBandit
 from heavytail.environments import noise as noises
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import INVERSE, OK, RADIUS
 from heavytail.kernels.one_pass import admit
 from heavytail.kernels.random import uniform, uniform_pair
+from heavytail.kernels.reward import Coefficients, earned, shape_of
 from heavytail.policies import PackedPolicy, Policy
 from heavytail.policies.core.loops import around
 from heavytail.simulation import counter_world as world
-from heavytail.simulation.counter_world import CHOICE, FACTOR, NOISE, draw_arms, draw_theta, stream
+from heavytail.simulation.counter_world import (
+    ACROSS,
+    CHOICE,
+    EVENT,
+    FACTOR,
+    NOISE,
+    PAYMENT,
+    draw_arms,
+    draw_direction,
+    draw_theta,
+    stream,
+)
 from heavytail.simulation.covering import ratio
 
 __all__ = [
@@ -39,6 +51,8 @@ __all__ = [
 KEYS = 2.0**53  # a policy's key is one of so many
 KEY_SLOT = -1  # stands for the policy's slot in the template below
 COVER = False  # stands for whether the confidence set is watched
+SKEWED = False  # stands for whether the law of a reward depends on the arm
+PLAIN = Coefficients(*(0.0,) * len(Coefficients._fields))  # where it does not: never read
 
 
 @dataclass(frozen=True)
@@ -55,9 +69,13 @@ class CounterWorld:
     a: float
     b: float
     spread: float  # of the scale: a round's factor is 10^U(0, spread)
+    pay: Callable[..., float]
+    c: float
+    d: float
+    skew: Coefficients
 
     @property
-    def numbers(self) -> tuple[float, ...]:
+    def numbers(self) -> tuple[Any, ...]:
         """What the trial takes as arguments, in its order."""
         return (
             self.theta_bound,
@@ -67,6 +85,9 @@ class CounterWorld:
             self.a,
             self.b,
             self.spread,
+            self.c,
+            self.d,
+            self.skew,
         )
 
 
@@ -77,16 +98,25 @@ def describe(policy: Policy, environment: Environment) -> CounterWorld:
             f"{policy.name} cannot run in worlds drawn by counters: that takes a policy whose "
             'state is packed and does not grow. Use engine="compiled".'
         )
-    if not isinstance(environment, LinearBandit) or environment.fresh or environment.offered:
+    if (
+        not isinstance(environment, LinearBandit | SkewedBandit)
+        or environment.fresh
+        or environment.offered
+    ):
         raise ValueError(
-            f"{environment!r} cannot be drawn by counters: that takes a LinearBandit whose pool of "
-            'arms is shown whole every round. Use engine="compiled".'
+            f"{environment!r} cannot be drawn by counters: that takes a LinearBandit or a "
+            "SkewedBandit whose pool of arms is shown whole every round. Use "
+            'engine="compiled".'
         )
     noise, spread = environment.noise, 0.0
     if isinstance(noise, noises.Scaled):
         spread = noise.spread
         noise = noise.noise
     draw, a, b = _noise_kernel(noise)
+    skew, payment = PLAIN, None
+    if isinstance(environment, SkewedBandit):
+        skew, payment = environment.skew.coefficients, environment.skew.payment_noise
+    pay, c, d = _noise_kernel(payment)
     return CounterWorld(
         dim=environment.dim,
         arms=environment.arms,
@@ -98,11 +128,21 @@ def describe(policy: Policy, environment: Environment) -> CounterWorld:
         a=a,
         b=b,
         spread=spread,
+        pay=pay,
+        c=c,
+        d=d,
+        skew=skew,
     )
 
 
-def _noise_kernel(noise: noises.Noise) -> tuple[Callable[..., float], float, float]:
+def _noise_kernel(noise: noises.Noise | None) -> tuple[Callable[..., float], float, float]:
     match noise:
+        case None:
+            return world.nothing, 0.0, 0.0
+        case noises.Uniform():
+            return world.even, noise.bound, 0.0
+        case noises.Contaminated():
+            return world.contaminated, noise.share, noise.factor
         case noises.Gaussian():
             return world.gaussian, noise.sd, 0.0
         case noises.StudentT():
@@ -135,12 +175,18 @@ def draw(*_: Any) -> float:
     raise NotImplementedError
 
 
+def pay(*_: Any) -> float:
+    """Stands for the kernel of what is paid in the template below."""
+    raise NotImplementedError
+
+
 def play_trial(
     s: FloatArray,
     M: FloatArray,
     arms: FloatArray,
     theta: FloatArray,
     x: FloatArray,
+    across: FloatArray,
     seed: int,
     trial: int,
     kept: IntArray,
@@ -153,16 +199,22 @@ def play_trial(
     a: float,
     b: float,
     spread: float,
+    c: float,
+    d: float,
+    skew: Coefficients,
 ) -> None:
-    """Template: one trial; regret[c, column] is the regret after round kept[c].
+    """Template: one trial; regret[k, column] is the regret after round kept[k].
 
-    ``arms``, ``theta`` and ``x`` are room. A round that a kernel refuses leaves NaN from there on.
-    With COVER, V_0 stands in the last rows of M, and one more row of ``regret`` takes the largest
-    distance to the truth that was met, in radii.
+    ``arms``, ``theta``, ``x``, ``across`` are room. A round that a kernel refuses leaves NaN from
+    there on. With COVER, V_0 stands in the last rows of M, and one more row of ``regret`` takes the
+    largest distance to the truth that was met, in radii. With SKEWED a mean is less what it has in
+    common with all arms' means, and theta is ``theta_bound`` u.
     """
     if KEY_SLOT >= 0:
         s[KEY_SLOT] = math.floor(KEYS * uniform(stream(seed, CHOICE), trial, 0))
     draw_theta(seed, trial, theta, theta_bound)
+    if SKEWED:
+        draw_direction(seed, ACROSS, trial, across, 1.0)
     draw_arms(seed, trial, arms, arm_bound, together)
     best = -math.inf
     for i in range(arms.shape[0]):
@@ -173,8 +225,8 @@ def play_trial(
     total = 0.0
     worst = 0.0
     t = 0
-    for c in range(kept.shape[0]):
-        while t < kept[c]:
+    for mark in range(kept.shape[0]):
+        while t < kept[mark]:
             arm = select(s, M, arms)
             if arm < 0:
                 total = math.nan
@@ -187,7 +239,16 @@ def play_trial(
             factor = 1.0
             if spread > 0.0:
                 factor = 10.0 ** (spread * uniform(stream(seed, FACTOR), trial, t))
-            reward = mean + factor * draw(u, v, a, b)
+            noise = factor * draw(u, v, a, b)
+            reward = mean + noise
+            if SKEWED:
+                side = 0.0
+                for j in range(arms.shape[1]):
+                    side += x[j] * across[j]
+                shape = shape_of(mean / theta_bound, side, skew)
+                u, v = uniform_pair(stream(seed, PAYMENT), trial, t)
+                paid = skew.payment + skew.payment_scale * pay(u, v, c, d)
+                reward = earned(shape, noise, uniform(stream(seed, EVENT), trial, t), paid)
             scale = nu * factor
             if admit(s, M, x, reward, scale) != OK or update(s, M, x, reward, scale) < 0:
                 total = math.nan
@@ -195,7 +256,7 @@ def play_trial(
                 worst = max(worst, ratio(s, M, theta))
             total += best - mean
             t += 1
-        regret[c, column] = total
+        regret[mark, column] = total
     if COVER:
         regret[kept.shape[0], column] = worst
 
@@ -218,6 +279,7 @@ def _play_range(
     arms: FloatArray,
     theta: FloatArray,
     x: FloatArray,
+    across: FloatArray,
     seed: int,
     first: int,
     kept: IntArray,
@@ -227,7 +289,7 @@ def _play_range(
     """Template: the trials first, first + 1, ... of the columns of ``regret``, on the CPU."""
     for k in range(regret.shape[1]):
         copy_state(s0, M0, s, M)
-        play_trial(s, M, arms, theta, x, seed, first + k, kept, regret, k, *numbers)
+        play_trial(s, M, arms, theta, x, across, seed, first + k, kept, regret, k, *numbers)
 
 
 def start_state(policy: PackedPolicy, cover: bool) -> tuple[FloatArray, FloatArray]:
@@ -244,20 +306,20 @@ def start_state(policy: PackedPolicy, cover: bool) -> tuple[FloatArray, FloatArr
     return s.copy(), np.vstack([M, np.linalg.inv(M[INVERSE : INVERSE + size])])
 
 
-def kernels_of(policy: PackedPolicy, draw: Callable[..., float], cover: bool) -> dict[str, Any]:
-    """What :func:`play_trial` is bound to for one policy and one noise."""
+def kernels_of(policy: PackedPolicy, setting: CounterWorld, cover: bool) -> dict[str, Any]:
+    """What :func:`play_trial` is bound to for one policy and one law of rewards."""
     return {
         "select": policy.select_kernel,
         "update": policy.update_kernel,
-        "draw": draw,
+        "draw": setting.draw,
+        "pay": setting.pay,
+        "SKEWED": setting.skew != PLAIN,
         "KEY_SLOT": policy.key_slot,
         "COVER": cover,
     }
 
 
-def cpu_runner(
-    policy: PackedPolicy, draw: Callable[..., float], cover: bool
-) -> Callable[..., None]:
-    """A range of trials compiled for the CPU around one policy's kernels and one noise."""
-    play = around(play_trial, **kernels_of(policy, draw, cover))
+def cpu_runner(policy: PackedPolicy, setting: CounterWorld, cover: bool) -> Callable[..., None]:
+    """A range of trials compiled for the CPU around one policy's kernels and one law of rewards."""
+    play = around(play_trial, **kernels_of(policy, setting, cover))
     return around(_play_range, play_trial=play)

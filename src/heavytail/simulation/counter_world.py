@@ -1,4 +1,4 @@
-"""A linear bandit drawn by counters: the same trial on a CPU and a GPU, whatever the batch.
+"""A bandit drawn by counters: the same trial on a CPU and a GPU, whatever the batch.
 
 Every number is a function of (seed, trial, what it is for, round); see
 :mod:`heavytail.kernels.random`. A noise takes two uniform numbers and up to two parameters.
@@ -14,14 +14,21 @@ from heavytail.kernels.jit import jit
 from heavytail.kernels.random import uniform
 
 __all__ = [
+    "ACROSS",
     "CHOICE",
+    "EVENT",
     "FACTOR",
     "NOISE",
+    "PAYMENT",
+    "contaminated",
     "draw_arms",
+    "draw_direction",
     "draw_theta",
+    "even",
     "fisk",
     "gaussian",
     "log_normal",
+    "nothing",
     "pareto",
     "stable",
     "stream",
@@ -34,6 +41,9 @@ GEOMETRY: Final = 1
 NOISE: Final = 2
 FACTOR: Final = 3
 CHOICE: Final = 4  # the policy's own randomness
+ACROSS: Final = 5  # the direction along which the noise's size changes
+EVENT: Final = 6  # whether something rare happens
+PAYMENT: Final = 7  # and what is paid then
 STREAMS: Final = 8
 
 SMALLEST: Final = 2.0**-53  # stands for a uniform 0 where its logarithm is taken
@@ -46,15 +56,21 @@ def stream(seed: int, purpose: int) -> int:
 
 
 @jit
-def draw_theta(seed: int, trial: int, theta: Vector, bound: float) -> None:
+def draw_direction(seed: int, purpose: int, trial: int, theta: Vector, bound: float) -> None:
     """Coordinates U[-1, 1], then rescaled to length ``bound``."""
     total = 0.0
     for j in range(theta.shape[0]):
-        theta[j] = 2.0 * uniform(stream(seed, TRUTH), trial, j) - 1.0
+        theta[j] = 2.0 * uniform(stream(seed, purpose), trial, j) - 1.0
         total += theta[j] * theta[j]
     ratio = bound / math.sqrt(total)
     for j in range(theta.shape[0]):
         theta[j] *= ratio
+
+
+@jit
+def draw_theta(seed: int, trial: int, theta: Vector, bound: float) -> None:
+    """theta*."""
+    draw_direction(seed, TRUTH, trial, theta, bound)
 
 
 @jit
@@ -79,9 +95,29 @@ def draw_arms(seed: int, trial: int, arms: Matrix, bound: float, together: bool)
 
 
 @jit
+def nothing(u: float, v: float, a: float, b: float) -> float:
+    """No noise."""
+    return 0.0
+
+
+@jit
+def even(u: float, v: float, bound: float, b: float) -> float:
+    """Uniform on (-bound, bound)."""
+    return bound * (2.0 * u - 1.0)
+
+
+@jit
 def gaussian(u: float, v: float, sd: float, b: float) -> float:
     """N(0, sd²), by Box and Muller."""
     return sd * math.sqrt(-2.0 * math.log(max(u, SMALLEST))) * math.cos(2.0 * math.pi * v)
+
+
+@jit
+def contaminated(u: float, v: float, share: float, factor: float) -> float:
+    """N(0, 1), and the share of it with v below ``share`` multiplied; v is used once more."""
+    if v < share:
+        return factor * gaussian(u, v / share, 1.0, 0.0)
+    return gaussian(u, (v - share) / (1.0 - share), 1.0, 0.0)
 
 
 @jit

@@ -80,7 +80,7 @@ def run_trials(
     cuda = _numba_cuda()
     s, M = state
     shared = setting.arms * setting.dim * THREADS * 8 <= SHARED_BYTES
-    bound = tuple(kernels_of(policy, setting.draw, cover).items())
+    bound = tuple(kernels_of(policy, setting, cover).items())
     kernel = _kernel(bound, setting.dim, setting.arms, len(s), *M.shape, shared)
     batch = min(trials, BATCH)
     if not shared:
@@ -165,7 +165,7 @@ def _kernel(
     size: int,
     shared: bool,
 ) -> Any:
-    """The launchable kernel for one policy, one noise and one size: sizes are constants to it."""
+    """The launchable kernel for one policy, one law and one size: sizes are constants to it."""
     cuda = _numba_cuda()
     known: dict[int, Any] = {}
     known.update(substitutes(cuda))
@@ -204,7 +204,7 @@ def copy(*_: Any) -> None:
 # fmt: off
 def _thread_shared(  # type: ignore[no-untyped-def]
     s0, M0, room, seed, first, kept, regret,
-    theta_bound, arm_bound, together, nu, a, b, spread,
+    theta_bound, arm_bound, together, nu, a, b, spread, c, d, skew,
 ):
     """Template: one thread's trial, its arms in shared memory."""
     pool = cuda.shared.array((ARMS, DIM, THREADS), np.float64)
@@ -213,15 +213,16 @@ def _thread_shared(  # type: ignore[no-untyped-def]
     M = cuda.local.array((ROWS, SIZE), np.float64)
     theta = cuda.local.array(DIM, np.float64)
     x = cuda.local.array(DIM, np.float64)
+    across = cuda.local.array(DIM, np.float64)
     if k < regret.shape[1]:
         copy(s0, M0, s, M)
-        play(s, M, pool[:, :, cuda.threadIdx.x], theta, x, seed, first + k, kept, regret, k,
-             theta_bound, arm_bound, together, nu, a, b, spread)
+        play(s, M, pool[:, :, cuda.threadIdx.x], theta, x, across, seed, first + k, kept, regret, k,
+             theta_bound, arm_bound, together, nu, a, b, spread, c, d, skew)
 
 
 def _thread_global(  # type: ignore[no-untyped-def]
     s0, M0, room, seed, first, kept, regret,
-    theta_bound, arm_bound, together, nu, a, b, spread,
+    theta_bound, arm_bound, together, nu, a, b, spread, c, d, skew,
 ):
     """Template: one thread's trial, its arms in the device's memory."""
     k = cuda.grid(1)
@@ -229,8 +230,9 @@ def _thread_global(  # type: ignore[no-untyped-def]
     M = cuda.local.array((ROWS, SIZE), np.float64)
     theta = cuda.local.array(DIM, np.float64)
     x = cuda.local.array(DIM, np.float64)
+    across = cuda.local.array(DIM, np.float64)
     if k < regret.shape[1]:
         copy(s0, M0, s, M)
-        play(s, M, room[:, :, k], theta, x, seed, first + k, kept, regret, k,
-             theta_bound, arm_bound, together, nu, a, b, spread)
+        play(s, M, room[:, :, k], theta, x, across, seed, first + k, kept, regret, k,
+             theta_bound, arm_bound, together, nu, a, b, spread, c, d, skew)
 # fmt: on

@@ -97,7 +97,8 @@ def distribution(
 
     Args:
         policy: whose present state every trial starts from.
-        environment: a :class:`heavytail.LinearBandit` that shows its whole pool every round.
+        environment: a :class:`heavytail.LinearBandit` or :class:`heavytail.SkewedBandit` that shows
+            its whole pool every round.
         rounds: T.
         trials: how many; each draws its arms and its theta* anew.
         seed: fixes everything.
@@ -145,7 +146,7 @@ def _on_cpu(
 ) -> FloatArray:
     import joblib
 
-    run = cpu_runner(policy, setting.draw, cover)
+    run = cpu_runner(policy, setting, cover)
     s, M = state
     out = np.empty((len(kept) + cover, trials))
 
@@ -154,7 +155,7 @@ def _on_cpu(
 
     def task(first: int) -> int:
         part = np.empty((len(out), min(chunk, trials - first)))
-        room = np.empty((setting.arms, setting.dim)), np.empty(setting.dim), np.empty(setting.dim)
+        room = np.empty((setting.arms, setting.dim)), *np.empty((3, setting.dim))
         run(s, M, s.copy(), M.copy(), *room, seed, first, kept, part, setting.numbers)
         out[:, first : first + part.shape[1]] = part
         return part.shape[1]

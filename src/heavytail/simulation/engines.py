@@ -18,6 +18,7 @@ from heavytail._typing import FloatArray, IntArray
 from heavytail.environments import Block, Environment
 from heavytail.kernels.layout import OK
 from heavytail.kernels.one_pass import admit
+from heavytail.kernels.reward import earned
 from heavytail.policies import PackedPolicy, Policy
 from heavytail.policies.core.loops import around
 
@@ -25,6 +26,8 @@ __all__ = ["episode"]
 
 _EMPTY = np.empty((0, 0), dtype=np.int64)
 _ONES = np.empty(0)
+_SHAPES = np.empty((0, 4))  # where arms differ in their means alone
+_EVENTS = np.empty((0, 2))
 
 
 def episode(
@@ -62,7 +65,16 @@ def _reference(policy: Policy, block: Block, regret: FloatArray) -> None:
         choice = policy.select(arms)
         regret[t] = means.max() - means[choice]
         scale = None if block.factor is None else float(block.factor[t] * nu)
-        policy.update(arms[choice], float(means[choice] + block.noise[t]), scale=scale)
+        policy.update(arms[choice], _reward(block, t, choice), scale=scale)
+
+
+def _reward(block: Block, t: int, choice: int) -> float:
+    """What the arm at place ``choice`` of those shown in round ``t`` earns."""
+    if block.shapes is None or block.events is None:
+        return float(block.round(t)[1][choice] + block.noise[t])
+    shapes = block.shapes[t] if block.arms.ndim == 3 else block.shapes
+    arm = choice if block.offered is None else block.offered[t, choice]
+    return float(earned(shapes[arm], block.noise[t], *block.events[t]))
 
 
 def _compiled(policy: Policy, rounds: int) -> Callable[[Block, FloatArray], None] | None:
@@ -77,9 +89,9 @@ def _compiled(policy: Policy, rounds: int) -> Callable[[Block, FloatArray], None
         else:
             bad = _play_fresh(policy, block, regret)
         if bad >= 0:  # let the policy say what is wrong with this round
-            shown, values = block.round(bad)
+            shown, _ = block.round(bad)
             choice = policy.select(shown)
-            policy.update(shown[choice], float(values[choice] + block.noise[bad]))
+            policy.update(shown[choice], _reward(block, bad, choice))
             raise AssertionError("a kernel refused a round that the policy accepts")
 
     return play
@@ -106,6 +118,8 @@ def _play_pool(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
         _EMPTY if block.offered is None else block.offered,
         block.noise,
         _ONES if block.factor is None else block.factor,
+        _SHAPES if block.shapes is None else block.shapes,
+        _EVENTS if block.events is None else block.events,
         regret,
     )
 
@@ -113,6 +127,7 @@ def _play_pool(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
 def _play_fresh(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
     fresh = block.arms.ndim == 3
     offered = _EMPTY if block.offered is None else block.offered
+    shapes = _SHAPES if block.shapes is None else block.shapes
     runner = around(_run_block, select=policy.select_kernel, update=policy.update_kernel)
     return runner(
         policy.packed,
@@ -123,6 +138,8 @@ def _play_fresh(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
         np.empty((offered.shape[1], policy.dim)),
         block.noise,
         _ONES if block.factor is None else block.factor,
+        shapes if shapes.ndim == 3 else shapes[None],
+        _EVENTS if block.events is None else block.events,
         regret,
     )
 
@@ -163,12 +180,15 @@ def _run_block(
     room: FloatArray,
     noise: FloatArray,
     factor: FloatArray,
+    shapes: FloatArray,
+    events: FloatArray,
     regret: FloatArray,
 ) -> int:
     """Template: a block of rounds. Returns -1, or the round that a kernel refused.
 
-    ``arms`` is (1, n, d) for a pool and (rounds, n, d) for fresh arms; ``offered`` and ``factor``
-    are empty where they do not apply; ``room`` (k, d) takes the arms offered.
+    ``arms`` is (1, n, d) for a pool and (rounds, n, d) for fresh arms; ``offered``, ``factor``,
+    ``shapes`` and ``events`` are empty where they do not apply; ``room`` (k, d) takes the arms
+    offered.
     """
     part = offered.shape[0] > 0
     for t in range(noise.shape[0]):
@@ -189,6 +209,8 @@ def _run_block(
         arm = offered[t, choice] if part else choice
         scale = nu * factor[t] if factor.shape[0] > 0 else nu
         reward = means[at, arm] + noise[t]
+        if events.shape[0] > 0:
+            reward = earned(shapes[at, arm], noise[t], events[t, 0], events[t, 1])
         if admit(state[0], state[1], arms[at, arm], reward, scale) != OK:
             return t
         if update(*state, arms[at, arm], reward, scale) < 0:
@@ -207,6 +229,8 @@ def _run_pool(
     offered: IntArray,
     noise: FloatArray,
     factor: FloatArray,
+    shapes: FloatArray,
+    events: FloatArray,
     regret: FloatArray,
 ) -> int:
     """Template: a block of rounds over the ``pool`` (d, n), or the part of it ``offered``.
@@ -234,6 +258,8 @@ def _run_pool(
             x[j] = pool[j, arm]
         scale = nu * factor[t] if factor.shape[0] > 0 else nu
         reward = means[arm] + noise[t]
+        if events.shape[0] > 0:
+            reward = earned(shapes[arm], noise[t], events[t, 0], events[t, 1])
         if admit(s, M, x, reward, scale) != OK or update(*state, x, reward, scale) < 0:
             return t
         follow(s, M, pool, scores)
