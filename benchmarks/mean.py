@@ -1,0 +1,132 @@
+"""The best mean reward: Twin-UCB and Hvt-UCB, untuned, beside least squares, OFUL and LinTS.
+
+    python -m benchmarks.mean --engine cuda --rounds 100000 --trials 10000
+
+Worlds are drawn by counters, the same for every policy. For each: mean regret, its median, the
+worst trial over the median, the share of regret in the second half, and uniform play.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import heavytail as ht
+from heavytail.policies import Policy
+from heavytail.simulation import distribution
+
+SKEWED = {
+    "jackpot": ("jackpot", None),
+    "catastrophe": ("catastrophe", None),
+    "size, log-normal(1)": ("size", ht.noise.LogNormal(1.0)),
+    "size, Pareto(1.7)": ("size", ht.noise.Pareto(1.7)),
+    "size along the mean": ("aligned", ht.noise.LogNormal(1.0)),
+    "shop, amounts differ": ("amounts", None),
+    "shop, conversion differs": ("conversion", None),
+    "shop, dear converts rarely": ("dear", None),
+}
+NOISES: dict[str, Any] = {
+    "normal": ht.noise.Gaussian(1.0),
+    "t(2.1)": ht.noise.StudentT(2.1),
+    "t(1.7)": ht.noise.StudentT(1.7),
+    "Pareto(1.5)": ht.noise.Pareto(1.5),
+    "Lomax(1.5)": ht.noise.Lomax(1.5),
+    "Fisk(1.5)": ht.noise.Fisk(1.5),
+    "log-normal(1)": ht.noise.LogNormal(1.0),
+    "contaminated": ht.noise.Contaminated(),
+    "normal x 10^U(0,1)": ht.noise.Scaled(ht.noise.Gaussian(1.0), 1.0),
+    "t(2.1) x 10^U(0,1)": ht.noise.Scaled(ht.noise.StudentT(2.1), 1.0),
+}
+SIZES = {"3,10": (3, 10), "5,20": (5, 20), "2,50": (2, 50)}
+SEED = 7_310_116
+
+
+def worlds() -> dict[str, Any]:
+    """Every world by name: the skewed ones, then one shape for all arms in three sizes."""
+    found: dict[str, Any] = {}
+    for size, (dim, arms) in SIZES.items():
+        for name, (kind, noise) in SKEWED.items():
+            found[f"{name} ({size})"] = ht.SkewedBandit(dim, arms, kind, noise=noise)
+        for name, noise in NOISES.items():
+            found[f"{name} ({size})"] = ht.LinearBandit(dim, arms, noise)
+    return found
+
+
+def scale_of(world: Any) -> Any:
+    """A moment bound that holds in the world: of order 2 where there is one."""
+    order = min(2.0, 0.95 * (world.tail_index - 1.0) + 1.0)
+    return world.tail(order) if isinstance(world, ht.SkewedBandit) else world.noise.tail(order)
+
+
+POLICIES: dict[str, Callable[[Any], Policy]] = {
+    "Twin-UCB": lambda w: ht.TwinUCB(w.dim),
+    "Twin-UCB, scale stated": lambda w: ht.TwinUCB(w.dim, tail=scale_of(w)),
+    "Twin-UCB, typical": lambda w: ht.TwinUCB(w.dim, target="typical"),
+    "Hvt-UCB": lambda w: ht.HvtUCB(w.dim),
+    **{
+        f"least squares {e}": lambda w, e=e: ht.HvtUCB(w.dim, clip=np.inf, exploration=e)  # type: ignore[misc]
+        for e in (0.3, 0.5, 0.7)
+    },
+    **{
+        f"OFUL {r}": lambda w, r=r: ht.OFUL(w.dim, noise_scale=scale_of(w).scale, radius_scale=r)  # type: ignore[misc]
+        for r in (1.0, 0.3, 0.1)
+    },
+    "LinTS": lambda w: ht.LinTS(w.dim, noise_scale=scale_of(w).scale),
+    "uniform": lambda w: ht.Uniform(w.dim),
+}
+
+
+def measure(policy: Policy, world: Any, rounds: int, trials: int, engine: str) -> dict[str, Any]:
+    with warnings.catch_warnings():  # some run outside their assumptions on purpose
+        warnings.simplefilter("ignore")
+        found = distribution(
+            policy, world, rounds=rounds, trials=trials, seed=SEED, engine=engine, record=2
+        )
+    half, final = found.regret
+    return {
+        "mean": float(final.mean()),
+        "median": float(np.median(final)),
+        "worst": float(final.max()),
+        "worst over median": float(final.max() / np.median(final)),
+        "second half": float(1.0 - half.mean() / final.mean()),
+        "refused": int(np.isnan(final).sum()),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--engine", choices=("compiled", "cuda"), default="compiled")
+    parser.add_argument("--rounds", type=int, default=20_000)
+    parser.add_argument("--trials", type=int, default=50)
+    parser.add_argument("--worlds", default="(3,10)", help="those whose name has this in it")
+    parser.add_argument("--policies", nargs="*", default=list(POLICIES))
+    parser.add_argument("--part", default="0/1", help="every k-th world only: 0/4, 1/4, ...")
+    parser.add_argument("--out", help="also append every result to this file, one JSON a line")
+    args = parser.parse_args()
+    part, parts = map(int, args.part.split("/"))
+    chosen = [name for name in worlds() if args.worlds in name][part::parts]
+    for name in chosen:
+        world = worlds()[name]
+        for label in args.policies:
+            start = time.perf_counter()
+            policy = POLICIES[label](world)
+            found = measure(policy, world, args.rounds, args.trials, args.engine)
+            text = "  ".join(f"{key} {value:.3g}" for key, value in found.items())
+            print(f"{name:32} {label:24} {text}", flush=True)
+            if args.out:
+                entry = {"world": name, "policy": label, **found}
+                entry |= {"rounds": args.rounds, "trials": args.trials}
+                entry |= {"seconds": time.perf_counter() - start}
+                with open(args.out, "a", encoding="utf-8") as stream:
+                    stream.write(json.dumps(entry) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
