@@ -204,6 +204,21 @@ def test_no_more_rows_than_coefficients_leave_the_mean_open(kind) -> None:
         assert np.isinf([low, high]).all() == (n <= 3)
 
 
+def test_rows_like_all_before_them_are_not_clipped() -> None:
+    model = ht.OnePassHuberRegressor().fit(np.arange(60.0)[:, None] % 7.0, np.zeros(60)).model_
+    assert (model.s[rows.TYPICAL], model.s[rows.INSIDE]) == (0.0, 1.0)
+
+
+def test_a_row_alone_is_learned_at_its_scale() -> None:
+    rng = np.random.default_rng(0)
+    features, y, nu = rng.normal(size=(55, 2)), rng.normal(size=55), rng.uniform(0.3, 3.0, 55)
+    whole, parts = (ht.OnePassHuberRegressor().fit(features[:50], y[:50]) for _ in range(2))
+    whole.partial_fit(features[50:], y[50:], nu[50:])
+    for t in range(50, 55):
+        parts.partial_fit(features[t : t + 1], y[t : t + 1], nu[t : t + 1])
+    np.testing.assert_array_equal(parts.model_.state, whole.model_.state)
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_fourteen_groups_must_agree_on_a_sign_and_zero_is_none(sign) -> None:
     model = ht.OnePassHuberRegressor(scale=1.0).fit(np.zeros((50, 1)), np.zeros(50)).model_
