@@ -10,6 +10,7 @@ import pytest
 from tests.control.tools import CONTROLLERS, IDENTIFIERS, T21, drive
 
 from heavytail import control
+from heavytail.control import identify
 
 HUBER = {
     "scale": 1.0,
@@ -34,6 +35,8 @@ DEFAULTS = {
     control.CertaintyEquivalence: {**STEERING, "decay": 0.25, "growth": 0.1},
     control.OFULQ: SET,
     control.ThompsonLQ: SET,
+    control.LQSystem: {"name": "LQ system"},
+    control.simulate_control: {"record": None, "jobs": None, "progress": None},
 }
 FALLBACK = [[-0.2, -0.8]]
 
@@ -49,10 +52,32 @@ def scalars(one):
     return dict(zip(one.slot_names()["scalars"], one.state_arrays()["scalars"], strict=True))
 
 
+def defaults(kind):
+    parameters = inspect.signature(kind).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
+
+
+def test_the_table_of_defaults_is_complete():
+    names = set(control.__all__) - {"ALL", "Controller", "Identifier"}
+    results = {control.ControlResults, control.ControlRun}  # not for the user to build
+    public = {getattr(control, name) for name in names} - results
+    assert {kind for kind in public if defaults(kind)} == set(DEFAULTS)
+    assert set(control.ALL) == {*IDENTIFIERS, *CONTROLLERS}
+
+
 @pytest.mark.parametrize("kind", DEFAULTS, ids=lambda kind: kind.__name__)
 def test_the_defaults_are_the_ones_of_this_table(kind):
-    parameters = inspect.signature(kind).parameters.values()
-    assert {p.name: p.default for p in parameters if p.default is not p.empty} == DEFAULTS[kind]
+    """A default is a decision: whoever changes one must mean it, and say so here as well."""
+    assert defaults(kind) == DEFAULTS[kind]
+    if kind in control.ALL:
+        assert build(kind).steps == 0
+
+
+def test_the_batch_identifier_alone_keeps_what_it_saw():
+    kept = {kind: kind.one_pass for kind in IDENTIFIERS}
+    assert [kind for kind in kept if not kept[kind]] == [control.BatchHuberIdentifier]
+    for kind in IDENTIFIERS:
+        assert ("history" in build(kind).state_arrays()) is not kept[kind]
 
 
 def test_a_huber_identifier_begins_with_what_its_options_say():
@@ -83,7 +108,7 @@ def test_a_ridge_identifier_begins_with_what_its_options_say():
 
 @pytest.mark.parametrize("kind", CONTROLLERS, ids=lambda kind: kind.__name__)
 def test_a_controller_begins_with_what_its_options_say(kind):
-    own = {"warmup": 7, "excitation": 0.5, "state_limit": 3.0, "seed": 2**31 + 5}
+    own = {"warmup": 7, "excitation": 0.5, "state_limit": 3.0, "seed": 2**31 + 2**20 + 5}
     searching = kind is not control.CertaintyEquivalence
     own |= {"radius_scale": 0.4, "theta_limit": 3.0, "epoch": 6} if searching else {}
     own |= {} if searching else {"decay": 0.6, "growth": 0.3}
@@ -92,8 +117,8 @@ def test_a_controller_begins_with_what_its_options_say(kind):
         "warmup": 7,
         "excitation": 0.5,
         "state_limit": 3.0,
-        "key": 5,
-    }  # the key is a seed of 31 bits
+        "key": 2**20 + 5,  # 31 bits of the seed
+    }
     want |= {"steps": 0, "next": 0, "last_log_det": 0, "diverging": 0, "refused": 0}
     if searching:
         want |= {"radius_scale": 0.4, "theta_limit": 9.0, "epoch": 6, "doubling": math.log(2.0)}
@@ -229,6 +254,24 @@ def test_the_set_is_closed_and_distances_are_frobenius():
     identifier.update([1, 0], [0], [2, 0])  # whole numbers are numbers
     np.testing.assert_allclose(identifier.A, [[1.0, 0.0], [0.0, 0.0]])
     np.testing.assert_array_equal(identifier.B, [[0.0], [0.0]])
+
+
+def test_an_estimate_that_is_up_to_date_is_not_solved_for_again(monkeypatch):
+    identifier, calls = control.BatchHuberIdentifier(2, 1), []
+    solve = identify.newton
+    monkeypatch.setattr(identify, "newton", lambda *given: calls.append(0) or solve(*given))
+    for asked, step in enumerate(drive(control.double_integrator(T21), 3), start=1):
+        identifier.update(*step)
+        np.testing.assert_array_equal(identifier.theta, identifier.theta)
+        assert len(calls) == 2 * asked  # one for each row
+
+
+def test_a_feature_is_taken_up_to_a_squared_length_of_1e300():
+    identifier = control.SystemIdentifier(1, 1, ridge=1e290)
+    identifier.update([0.99e150], [0.0], [0.0])
+    with pytest.raises(ValueError, match=r"a step of size 1\.01e\+150 would take the estimate out"):
+        identifier.update([1.01e150], [0.0], [0.0])
+    assert identifier.steps == 1
 
 
 def test_a_step_beyond_the_float_range_is_refused_with_its_size():

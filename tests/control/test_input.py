@@ -72,6 +72,7 @@ def test_an_identifier_refuses_by_name(options, says):
         ({"fallback": np.eye(3)}, r"CertaintyEquivalence\.fallback must have shape \(1, 2\)"),
         ({"Q": -I2}, r"CertaintyEquivalence\.Q must be positive semidefinite"),
         ({"R": I2}, r"CertaintyEquivalence\.R must have shape \(1, 1\)"),
+        ({"R": [[0.0]]}, r"CertaintyEquivalence\.R must be positive definite"),
         ({"warmup": 0}, r"CertaintyEquivalence\.warmup"),
         ({"excitation": -1.0}, r"CertaintyEquivalence\.excitation"),
         ({"state_limit": 0.0}, r"CertaintyEquivalence\.state_limit"),

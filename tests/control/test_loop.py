@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.control.tools import CONTROLLERS, T21, controller
+from tests.control.tools import CONTROLLERS, IDENTIFIERS, T21, controller
 
 from heavytail import control
 from heavytail.control import loop
@@ -23,11 +23,12 @@ def one(warmup=15, **options):
     return controller(CONTROLLERS[0], SYSTEM, warmup=warmup, **options)
 
 
-def test_a_trial_is_the_loop_written_out():
+@pytest.mark.parametrize("identifier", IDENTIFIERS)
+def test_a_trial_is_the_loop_written_out(identifier):
     kept = np.array([3, 20, 30])
-    cost, regret, error, *counts, seconds = loop.run_trial(one(), SYSTEM, 7, 2, kept)
+    first, twin = one(identifier=identifier), one(identifier=identifier)
+    cost, regret, error, *counts, seconds = loop.run_trial(first, SYSTEM, 7, 2, kept)
     root = loop.trial_seed(7, 2)
-    twin = one()
     twin.reseed(int(root.generate_state(1, np.uint32)[0] >> 1))
     x, best, total, ideal = np.zeros(2), np.zeros(2), 0.0, 0.0
     A, B, Q, R, K = SYSTEM.A, SYSTEM.B, SYSTEM.Q, SYSTEM.R, SYSTEM.K
@@ -78,21 +79,24 @@ def test_records_are_steps_from_1_to_the_last():
 
 
 def test_the_table_shows_medians_quartiles_and_microseconds():
-    regret = np.array([[0.0, 4.0], [0.0, 8.0], [0.0, 16.0], [0.0, 32.0], [0.0, 64.0]])
+    regret = np.array([[0.0, 1.0, last] for last in (4.0, 8.0, 16.0, 32.0, 64.0)])
     run = loop.ControlRun(
         cost=regret,
         regret=regret,
-        error=np.array([[9.0, 0.25]] * 5),
+        error=np.array([[9.0, 8.0, 0.25]] * 5),
         fallbacks=np.array([1, 0, 2, 0, 0]),
         fallback_steps=np.zeros(5, int),
         refusals=np.zeros(5, int),
-        seconds=np.full(5, 0.004),
+        seconds=np.full(5, 40.0),
     )
-    results = loop.ControlResults(runs={"a longer name": run}, steps=np.array([100, 2000]))
-    head, row = results.table().splitlines()
+    runs = {"short": run, "a longer name": run}
+    results = loop.ControlResults(runs=runs, steps=np.array([100, 300, 2000]))
+    head, *rows = results.table().splitlines()
     assert head.split() == ["controller", "error", "regret", "quartiles", "caught", "us/step"]
-    values = row.removeprefix("a longer name").split()
-    assert values == ["0.2500", "16", "8", "32", "3", "2.00"]
+    for name, row in zip(runs, rows, strict=True):
+        values = row.removeprefix(name).split()
+        assert values == ["0.2500", "16", "8", "32", "3", "20000.00"]
+    assert len({len(line) for line in (head, *rows)}) == 1
     assert results.settings == {}
 
 

@@ -13,7 +13,7 @@ import heavytail as ht
 pytest.importorskip("sklearn", reason="needs the extra: pip install 'heavytail[learn]'")
 
 from heavytail.estimators import rows, start, stream
-from heavytail.estimators.base import NO_SHIFT, is_plain
+from heavytail.estimators.base import NO_SHIFT, _writable, is_plain
 
 COMMON = {"ridge": 1e-4, "fit_intercept": True, "level": 0.95}
 STREAMED = {**COMMON, "standardize": False, "forget": 1.0}
@@ -83,6 +83,27 @@ def test_a_scale_may_be_small_or_large_by_as_much() -> None:
         assert code == (0 if fine else 8 + 3)
 
 
+def test_a_row_alone_is_looked_at() -> None:
+    one, none = np.ones(1), np.empty(0)
+    assert rows.admit_rows(np.array([[1e141]]), one, none) == 1
+    assert rows.admit_rows(np.array([[-1e141, 0.0]]), one, none) == 1
+    assert rows.admit_rows(np.array([[1.0]]), np.array([-math.inf]), none) == 2
+    assert rows.admit_rows(np.array([[1.0]]), one, np.zeros(1)) == 3
+
+
+def test_rows_that_do_not_fit_are_not_learned() -> None:
+    state = (
+        ht.OnlineRidge().fit(np.arange(120.0).reshape(60, 2) % 7.0, np.arange(60.0)).model_.state
+    )
+    before = state.copy()
+    for features, responses in ((X[:, :1], Y), (X, Y[:5]), (X[:5], Y), (X[:0], Y[:0])):
+        features = np.ascontiguousarray(features)
+        assert rows.learn_plain(state, features, responses) == rows.MISFIT
+        assert rows.learn_rows(state, features, responses, np.ones(len(Y))) == rows.MISFIT
+    np.testing.assert_array_equal(state, before)
+    assert rows.MISFIT < rows.OK
+
+
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5])
 def test_a_bad_feature_is_seen_in_every_column(d) -> None:
     for column in range(d):
@@ -92,6 +113,8 @@ def test_a_bad_feature_is_seen_in_every_column(d) -> None:
         model = ht.OnePassHuberRegressor()
         with pytest.raises(ValueError, match=rf"X\[1, {column}\]"):
             model.fit(bad, np.zeros(2))
+    with pytest.raises(ValueError, match=r"X\[0, 1\]"):
+        ht.OnePassHuberRegressor().fit([[1e140, 2e140]], [0.0])
     many = np.full((1, 3), 0.9e140)  # too large together, and each is fine
     assert rows.admit_rows(many, np.zeros(1), np.empty(0)) == 0
 
@@ -124,6 +147,7 @@ def test_a_response_that_overflows_is_refused_and_those_before_it_are_learned() 
         model.partial_fit(features[60:], wild)
     assert model.n_samples_seen_ == 63
     np.testing.assert_array_equal(model.coef_, twin.coef_)
+    np.testing.assert_array_equal(model.model_.G, twin.model_.G)
     model.partial_fit(features[63:], y[63:])
     twin.partial_fit(features[63:], y[63:])
     np.testing.assert_allclose(model.coef_, twin.coef_, rtol=1e-12)
@@ -132,6 +156,91 @@ def test_a_response_that_overflows_is_refused_and_those_before_it_are_learned() 
         early.fit(features[60:], wild)
     taken = np.where(np.arange(10) == 3, 1e140, 0.0)
     assert ht.OnlineRidge().fit(features[60:], taken).n_samples_seen_ == 10
+    assert (
+        ht.OnlineRidge().fit(features[60:], 10.0 * taken, np.full(10, 20.0)).n_samples_seen_ == 10
+    )
+    with pytest.raises(ValueError, match=r"y\[3\].*Nothing was learned"):
+        early.fit(features[60:], 0.1 * taken, np.full(10, 0.05))
+
+
+def test_an_estimate_stays_finite_up_to_1e150() -> None:
+    state = np.zeros(rows.length(2))
+    theta, u = state[rows.SLOTS :], state[rows.SLOTS + rows.DIRECTION * 4 :]
+    for i in (0, 1):
+        for sign in (1.0, -1.0):
+            theta[:2], u[:2] = 0.0, 0.0
+            theta[i], u[i] = sign * 0.6e150, sign * 1e10
+            assert rows.stays_finite(state, 4, 0.3e140) is True
+            assert rows.stays_finite(state, 4, 0.5e140) is False
+            assert rows.stays_finite(state, 4, -0.5e140) is True
+            assert rows.stays_finite(state, 4, math.nan) is False
+
+
+@pytest.mark.filterwarnings("ignore:overflow")  # plain Python's; a kernel does not warn
+@pytest.mark.parametrize(
+    ("x", "y", "fine"),
+    [(1e-30, 1e119, True), (1e-30, 1e121, False), (1.0, 1e149, True), (1.0, 1e151, False)],
+)
+def test_a_step_is_refused_where_the_estimate_would_leave_the_range_and_no_sooner(
+    x, y, fine
+) -> None:
+    model = ht.OnlineRidge(ridge=1e-60, fit_intercept=False)
+    model.fit(np.full((50, 1), 1e-40), np.zeros(50))  # V^-1 is 1e60
+    if fine:
+        assert 1e100 < model.partial_fit([[x]], [y]).coef_[0] < 1e150
+    else:
+        with pytest.raises(ValueError, match="out of the floating-point range"):
+            model.partial_fit([[x]], [y])
+        assert model.coef_[0] == 0.0
+
+
+@pytest.mark.parametrize("kind", DEFAULTS, ids=lambda kind: kind.__name__)
+def test_no_more_rows_than_coefficients_leave_the_mean_open(kind) -> None:
+    points = np.array([[0.5, 1.0], [2.0, 0.0], [1.0, 1.0], [3.0, 2.0]])
+    for n in (1, 2, 3, 4):
+        mean, low, high = kind().fit(X[:n], Y[:n]).predict(points, return_interval=True)
+        assert np.isfinite(mean).all()
+        assert mean.shape == low.shape == high.shape == (4,)
+        assert np.isinf([low, high]).all() == (n <= 3)
+
+
+def test_rows_like_all_before_them_are_not_clipped() -> None:
+    model = ht.OnePassHuberRegressor().fit(np.arange(60.0)[:, None] % 7.0, np.zeros(60)).model_
+    assert (model.s[rows.TYPICAL], model.s[rows.INSIDE]) == (0.0, 1.0)
+
+
+def test_a_row_alone_is_learned_at_its_scale() -> None:
+    rng = np.random.default_rng(0)
+    features, y, nu = rng.normal(size=(55, 2)), rng.normal(size=55), rng.uniform(0.3, 3.0, 55)
+    whole, parts = (ht.OnePassHuberRegressor().fit(features[:50], y[:50]) for _ in range(2))
+    whole.partial_fit(features[50:], y[50:], nu[50:])
+    for t in range(50, 55):
+        parts.partial_fit(features[t : t + 1], y[t : t + 1], nu[t : t + 1])
+    np.testing.assert_array_equal(parts.model_.state, whole.model_.state)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_fourteen_groups_must_agree_on_a_sign_and_zero_is_none(sign) -> None:
+    model = ht.OnePassHuberRegressor(scale=1.0).fit(np.zeros((50, 1)), np.zeros(50)).model_
+    for ahead, level, shifts in ((14, 0, True), (13, 1, False), (13, 0, False), (14, 1, True)):
+        means = np.concatenate([np.ones(ahead), np.zeros(level), -np.ones(16 - ahead - level)])
+        model.s[rows.RESPONSES :] = sign * means * model.G[:, 1]
+        assert model.shift().value == (sign if shifts else 0.0)
+    assert ht.OnePassHuberRegressor().fit(X, Y).model_.shift() == (0.0, 0.0, 0.0, 1)
+
+
+def test_a_stream_that_has_seen_nothing_knows_nothing() -> None:
+    model = ht.OnePassHuberRegressor()._model(2)
+    assert (model.seen, model.spread, model.shift()) == (0, 0.0, NO_SHIFT)
+    np.testing.assert_array_equal(model.coefficients[0], np.zeros(2))
+
+
+def test_the_start_counts_votes_from_the_first_row_and_sets_a_floor_to_the_scale() -> None:
+    features = np.arange(50.0)[:, None] % 7.0
+    s = ht.OnePassHuberRegressor().fit(features, np.full(50, 3.0)).model_.s
+    assert (s[rows.COMMON], s[rows.VOTES], s[rows.TYPICAL]) == (3.0, 50.0, 0.0)
+    s = ht.OnePassHuberRegressor().fit(features, np.cos(np.arange(50.0))).model_.s
+    assert s[rows.FLOOR] == 1e-12 * s[rows.TYPICAL] > 0.0
 
 
 def test_a_value_of_more_than_half_and_not_all_does_not_tell_the_scale() -> None:
@@ -151,6 +260,7 @@ def test_responses_are_cut_at_a_hundred_million_median_deviations() -> None:
     assert start.bounded(np.array([0.0, -1e12, 1.0, 2.0, 3.0]))[1] == 1.0 - 1e8
     # Where half deviate by nothing, the deviation is that of the others.
     assert start.bounded(np.array([5.0, 5.0, 5.0, 5.0, 7.0, 8.0, 1e12])).max() == 5.0 + 3e8
+    assert start.bounded(np.array([5.0, 5.0, 5.0, 5.0, 5.25, 5.5, 1e12])).max() == 5.0 + 0.5e8
     assert start.bounded(np.array([5.0, 5.0, 5.0, 5.0, 7.0])).tolist() == [5.0, 5.0, 5.0, 5.0, 7.0]
     assert start.bounded(np.full(3, 5.0)).tolist() == [5.0, 5.0, 5.0]
 
@@ -174,6 +284,36 @@ def test_a_loss_is_hubers_with_half_the_penalty() -> None:
     assert moved == pytest.approx([1.5 / 4.5, 0.5 / 10.0])
 
 
+def huber_problem(outlier=None):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(2000, 3))
+    y = Z @ [1.0, -2.0, 0.5] + rng.standard_t(1.7, 2000)
+    y[7] = outlier or y[7]
+    return Z, y, np.full(3, 1e-3)
+
+
+@pytest.mark.parametrize("outlier", [None, 1e8])
+@pytest.mark.parametrize("off", [10.0, 5e-3])
+def test_a_huber_fit_is_exact_from_near_and_from_far(outlier, off) -> None:
+    Z, y, penalty = huber_problem(outlier)
+    theta = start.solve(Z, y, penalty, 1.0, np.array([1.0, -2.0, 0.5]) + off)
+    psi = np.clip(y - Z @ theta, -1.0, 1.0)
+    np.testing.assert_allclose(Z.T @ psi, penalty * theta, atol=1e-9)
+
+
+def test_newtons_steps_end_a_huber_fit_soon_and_reweighting_alone_finds_it_too(monkeypatch) -> None:
+    Z, y, penalty = huber_problem()
+    newton, steps = start._newton, []
+    monkeypatch.setattr(start, "_newton", lambda *given: steps.append(0) or newton(*given))
+    theta = start.solve(Z, y, penalty, 1.0, np.zeros(3))
+    assert len(steps) < 10
+    steps.clear()
+    assert (start.solve(Z, 0.0 * y, penalty, 1.0, np.zeros(3)) == 0.0).all()
+    assert len(steps) == 1
+    monkeypatch.setattr(start, "_newton", lambda *_: np.full(3, math.nan))
+    np.testing.assert_allclose(start.solve(Z, y, penalty, 1.0, np.zeros(3)), theta, rtol=1e-8)
+
+
 class Sub(np.ndarray):
     """A kind of array that is not quite NumPy's own."""
 
@@ -182,6 +322,7 @@ class Sub(np.ndarray):
     ("features", "responses", "plain"),
     [
         (X, Y, True),
+        (X[:1], Y[:1], True),
         (X.tolist(), Y, False),
         (X, Y.tolist(), False),
         (X.view(Sub), Y, False),
@@ -199,6 +340,17 @@ class Sub(np.ndarray):
 )
 def test_plain_rows_are_contiguous_doubles_of_fitting_shapes(features, responses, plain) -> None:
     assert is_plain(features, responses, 2) is plain
+
+
+def test_rows_handed_to_a_kernel_are_whole_and_may_be_written_to() -> None:
+    assert _writable(X) is X
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    for array in (frozen, X[::2], np.asfortranarray(X)):
+        copied = _writable(array)
+        assert copied.flags.carray
+        assert copied is not array
+        np.testing.assert_array_equal(copied, array)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan])

@@ -76,7 +76,7 @@ def test_row_scales_enter_as_the_formula_says(d):
             compare(model, twin, X[:n], y[:n], nu[:n])
 
 
-@pytest.mark.parametrize("d", [1, 6])
+@pytest.mark.parametrize("d", [1, 6, 7])
 @pytest.mark.parametrize("options", [{}, {"forget": 0.9, "clip": 0.7}], ids=str)
 def test_the_first_rows_past_the_start_are_steps_of_the_formula(d, options):
     X, y, nu = table(d, "pareto", seed=11, n=60)  # few rows: quick without the compiler too
@@ -91,9 +91,35 @@ def test_the_intercept_is_corrected_under_skewed_noise_alone():
     assert compare(ht.OnePassHuberRegressor(), naive.OnePass(), X, y, None) == 0.0
 
 
-def test_a_direction_that_is_no_longer_seen_is_not_forgotten_past_its_start():
-    X, y, _ = table(2, "t", seed=3)
-    X[60:, 0] = X[:60, 0].mean()
+@pytest.mark.parametrize("n", [49, 50, 60])
+@pytest.mark.parametrize("options", [{}, {"fit_intercept": False}], ids=str)
+def test_the_intercept_is_corrected_from_the_fiftieth_row_on(n, options):
+    X, y, nu = table(2, "t", seed=12, n=n)
+    y = X.sum(axis=1) + 0.1 * nu * np.cos(y)
+    y[32:48] += 40.0 * nu[32:48]  # a row of each group
+    wild = np.where(np.arange(n) == 3, 1e15, y)
+    options = {**options, "scale": 0.2}
+    for responses, scales in ((y, None), (y, nu), (wild, None)):
+        model, twin = ht.OnePassHuberRegressor(**options), naive.OnePass(**options)
+        shift = compare(model, twin, X, responses, scales)
+        assert (shift > 0.0) == (n >= 50 and "fit_intercept" not in options)
+
+
+@pytest.mark.parametrize("options", [{}, {"fit_intercept": False}], ids=str)
+def test_a_feature_that_does_not_vary_keeps_its_unit(options):
+    X, y, _ = table(2, "t", seed=3, n=60)
+    X[:, 0] = 3.0
+    options = {**options, "standardize": True, "ridge": 2.0}
+    for n in (20, 60):
+        compare(ht.OnePassHuberRegressor(**options), naive.OnePass(**options), X[:n], y[:n], None)
+
+
+@pytest.mark.parametrize("units", [(1.0, 1.0), (0.02, 1.0), (1.0, 0.02)])
+@pytest.mark.parametrize("column", [0, 1])
+def test_a_direction_that_is_no_longer_seen_is_not_forgotten_past_its_start(column, units):
+    X, y, _ = table(2, "t", seed=3, n=120)
+    X = X * units
+    X[60:, column] = X[:60, column].mean()
     options = {"forget": 0.8}
     compare(ht.OnePassHuberRegressor(**options), naive.OnePass(**options), X, y, None, rtol=1e-5)
 
@@ -102,6 +128,8 @@ def test_a_start_in_which_nothing_happened_is_left_as_the_formula_says():
     X, y, _ = table(2, "t", seed=4)
     y[:70] = 0.0
     compare(ht.OnePassHuberRegressor(), naive.OnePass(), X, y, None)
+    compare(ht.OnePassHuberRegressor(scale=2.0), naive.OnePass(scale=2.0), X, y, None)
+    compare(ht.OnlineRidge(), naive.Ridge(), X, y, None)
 
 
 def test_a_value_of_less_than_half_of_the_rows_counts_in_the_scale():
@@ -146,6 +174,15 @@ def test_adaptive_huber_is_its_formula(d, options):
         for scales in (None, nu[:n]):
             model, twin = ht.AdaptiveHuberRegressor(**options), naive.Adaptive(**options)
             compare(model, twin, X[:n], y[:n], scales, rtol=1e-5)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("spare", [-1, 0, 1, 2])
+def test_adaptive_huber_is_its_formula_on_few_rows(d, spare):
+    X, y, _ = table(d, "t", seed=3, n=d + 1 + spare)
+    for options in ({}, {"scale": 0.7}):
+        model, twin = ht.AdaptiveHuberRegressor(**options), naive.Adaptive(**options)
+        compare(model, twin, X, y, None, rtol=1e-5)
 
 
 @pytest.mark.parametrize("size", [1e12, -1e300])

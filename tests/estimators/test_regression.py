@@ -18,6 +18,8 @@ from heavytail.kernels.jit import compiled
 
 pytest.importorskip("sklearn", reason="needs the extra: pip install 'heavytail[learn]'")
 
+from heavytail.estimators import stream
+
 KINDS = (ht.OnePassHuberRegressor, ht.OnlineRidge, ht.AdaptiveHuberRegressor)
 STREAMS = (ht.OnePassHuberRegressor, ht.OnlineRidge)
 LENGTH = 4000 if compiled() else 600
@@ -49,6 +51,19 @@ def test_without_a_clip_the_stream_is_ridge_regression_exactly():
     from sklearn.linear_model import Ridge
 
     X, y, _ = data(noise="normal")
+    exact = Ridge(alpha=3.0, tol=1e-12).fit(X, y)
+    for model in (ht.OnlineRidge(ridge=3.0), ht.OnePassHuberRegressor(clip=math.inf, ridge=3.0)):
+        model.fit(X, y)
+        np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-9)
+        np.testing.assert_allclose(model.intercept_, exact.intercept_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("alike", [50, 80])
+def test_ridge_regression_is_exact_after_a_start_in_which_nothing_happened_too(alike):
+    from sklearn.linear_model import Ridge
+
+    X, y, _ = data(200, noise="normal")
+    y[:alike] = 0.0
     exact = Ridge(alpha=3.0, tol=1e-12).fit(X, y)
     for model in (ht.OnlineRidge(ridge=3.0), ht.OnePassHuberRegressor(clip=math.inf, ridge=3.0)):
         model.fit(X, y)
@@ -284,6 +299,7 @@ def test_a_bad_row_is_named_and_nothing_of_its_batch_is_learned(kind, warm):
     assert pickle.dumps(model) == before
 
 
+@pytest.mark.filterwarnings("ignore:overflow")  # plain Python's; a kernel does not warn
 @pytest.mark.parametrize("rows", [10, 45, 200])
 def test_least_squares_names_the_response_that_it_cannot_square(rows):
     X, y, _ = data(220)
@@ -335,6 +351,40 @@ def test_rows_of_another_width_or_number_are_refused(kind):
     assert pickle.dumps(model) == before
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prediction_is_for_the_columns_learned_at_a_level_that_can_be(kind):
+    X, y, _ = data(60)
+    model = kind().fit(X, y)
+    with pytest.raises(ValueError, match=r"has 2 features, but .* is expecting 3 features"):
+        model.predict(X[:, :2])
+    assert model.n_features_in_ == 3
+    with pytest.raises(ValueError, match=r"Expected (a 2-dimensional|2D)"):
+        model.predict(pd.Series(y))
+    for level in (0.0, 1.0, 1.5):
+        with pytest.raises(ValueError, match=rf"{kind.__name__}\.level"):
+            model.set_params(level=level).predict(X, return_interval=True)
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_the_compiled_way_in_learns_what_fits_and_leaves_the_rest_to_the_other(kind, monkeypatch):
+    class Sub(np.ndarray):
+        """A kind of array that is not quite NumPy's own."""
+
+    monkeypatch.setattr(stream, "_COMPILED", True)
+    X, y, _ = data(80)
+    model, twin = kind().fit(X[:20], y[:20]).model_, kind().fit(X, y).model_
+    assert model.learn_plain(X[20:60], y[20:60]) is True
+    assert model.learn_plain(X[60:], y[60:]) is True
+    np.testing.assert_array_equal(model.state, twin.state)
+    for rows in (X.view(Sub), X[:, :2].copy(), X[:9]):
+        assert model.learn_plain(rows, y) is False
+    with pytest.raises(ValueError, match=r"X\[1, 2\] must be finite"):
+        model.learn_plain(np.where(np.arange(6).reshape(2, 3) == 5, np.nan, 1.0), y[:2])
+    monkeypatch.setattr(stream, "_learn_plain", lambda *_: int("no such signature", "ten"))
+    assert model.learn_plain(X, y) is False
+    np.testing.assert_array_equal(model.state, twin.state)
+
+
 @pytest.mark.compiled
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 10])
 @pytest.mark.parametrize("forget", [1.0, 0.95])
@@ -363,13 +413,17 @@ def test_a_bad_option_is_refused_by_name(option, value):
         ht.OnePassHuberRegressor(**{option: value}).fit(X, y)
 
 
-def test_a_known_scale_is_kept():
-    X, y, _ = data(400, noise="normal")
-    assert ht.OnePassHuberRegressor(scale=2.5).fit(X, y).scale_ == pytest.approx(2.5)
+@pytest.mark.parametrize("alike", [0, 50])
+def test_a_known_scale_is_kept_and_rows_are_learned_by_it(alike):
+    X, y, theta = data(400, noise="normal")
+    y[:alike] = 0.0
+    model = ht.OnePassHuberRegressor(scale=2.5).fit(X, y)
+    assert model.scale_ == pytest.approx(2.5)
+    assert np.linalg.norm(model.coef_ - theta) < 0.3 * np.linalg.norm(theta)
 
 
 def test_importing_heavytail_does_not_import_scikit_learn():
-    code = "import heavytail, sys; assert 'sklearn' not in sys.modules"
+    code = "import heavytail.estimators, sys; assert 'sklearn' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

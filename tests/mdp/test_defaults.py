@@ -60,6 +60,7 @@ DEFAULTS = {
     mdp.simulate_agents: {"engine": "compiled", "jobs": None, "progress": None, "record": None},
     mdp.simulation.run_agent: {"engine": "compiled"},
 }
+WORLDS = (random_mdp, river_swim, combination_lock)
 NEEDS = {
     mdp.UniformAgent: {},
     mdp.GreedyLSVI: {},
@@ -80,10 +81,22 @@ def radii(agent, part="reward"):
     return agent.state_arrays()[f"{part}_scalars"][:, place]
 
 
+def test_the_table_of_defaults_is_complete():
+    public = {getattr(mdp, name) for name in mdp.__all__} - {mdp.ALL, mdp.Agent}
+    assert public <= set(DEFAULTS)
+    assert set(mdp.ALL) == set(NEEDS)
+
+
 @pytest.mark.parametrize("kind", DEFAULTS, ids=lambda kind: kind.__name__)
 def test_the_defaults_are_the_ones_of_this_table(kind):
+    """A default is a decision: whoever changes one must mean it, and say so here as well."""
     parameters = inspect.signature(kind).parameters.values()
     assert {p.name: p.default for p in parameters if p.default is not p.empty} == DEFAULTS[kind]
+    if kind in NEEDS:
+        assert build(kind).episodes == 0
+    if kind in WORLDS:
+        place = kind(noise=NOISE)
+        assert place.horizon == DEFAULTS[kind]["horizon"]
 
 
 def test_the_reward_bonus_of_lsvi_is_0_3_in_practice_and_1_in_theory():

@@ -9,7 +9,16 @@ import pytest
 from tests.mdp.test_agents import build, world
 
 import heavytail as ht
-from heavytail.kernels.layout import CONSTANT, LOG_DET, OK, OVERFLOW, RADIUS, THETA
+from heavytail.kernels.layout import (
+    BAD_REWARD,
+    BAD_SCALE,
+    CONSTANT,
+    LOG_DET,
+    OK,
+    OVERFLOW,
+    RADIUS,
+    THETA,
+)
 from heavytail.mdp import HvtLSVIUCB, planning, river_swim
 from heavytail.mdp.planning import EPISODES, PESSIMIST, PLANNED, SQUARE, STAGE, SWITCHES
 
@@ -49,8 +58,8 @@ def test_some_plan_always_and_some_once_a_determinant_has_doubled():
     for part, column in ((plan.reward_s, 0), (plan.value_s, 1)):
         for h in range(3):
             kept = plan.marks[h, column]
-            for share, due in ((1.0, True), (1.0 - 1e-10, True), (1.0 - 1e-8, False)):
-                plan.marks[h, column] = part[h, LOG_DET] - share * math.log(2.0)
+            for short, due in ((0.0, True), (0.9e-9, True), (1.1e-9, False)):
+                plan.marks[h, column] = part[h, LOG_DET] - math.log(2.0) + short
                 assert planning.when_doubled(plan) is due
             plan.marks[h, column] = kept
     plan.counts[SWITCHES] = 0.0
@@ -173,11 +182,32 @@ def test_equal_actions_go_to_the_first():
 def test_a_width_that_would_leave_the_float_range_is_refused():
     agent = taught()
     plan = agent.packed[0]
-    plan.value_M[0, planning.INVERSE : planning.INVERSE + 4] = 1e200 * np.eye(4)
+    plan.value_M[:, planning.INVERSE : planning.INVERSE + 4] = 1e200 * np.eye(4)
     before = plan.counts.copy()
     assert agent.learn_kernel(0, 0, 0.5, 0, 1.0, plan) == OVERFLOW
     np.testing.assert_array_equal(plan.counts, before)
     assert agent.learn_kernel(2, 0, 0.5, 0, 1.0, plan) == OK  # no value follows the last stage
+
+
+def test_a_weighted_value_takes_any_width_for_sigma_is_no_smaller():
+    agent = taught(weighting="variance")
+    plan = agent.packed[0]
+    plan.value_M[0, planning.INVERSE : planning.INVERSE + 4] = 1e200 * np.eye(4)
+    assert agent.learn_kernel(0, 0, 0.5, 0, 1.0, plan) == OK
+    width = 1e100 * np.linalg.norm(plan.features[0])
+    assert plan.weight[0, 6] == pytest.approx(width**-2)
+
+
+def test_what_cannot_be_learned_is_refused_with_its_code():
+    agent = taught()
+    plan = agent.packed[0]
+    before = {key: array.copy() for key, array in agent.state_arrays().items()}
+    for reward in (math.nan, math.inf, -math.inf):
+        assert agent.learn_kernel(0, 0, reward, 0, 1.0, plan) == BAD_REWARD
+    for nu in (0.0, math.inf, math.nan):
+        assert agent.learn_kernel(0, 0, 0.5, 0, nu, plan) == BAD_SCALE
+    for key, array in agent.state_arrays().items():
+        np.testing.assert_array_equal(array, before[key])
 
 
 def test_a_stage_writes_its_past_and_the_last_one_none():

@@ -119,6 +119,15 @@ def test_bytes_are_those_of_the_episodes_begun(kind):
             assert arrays["reward_history"].shape[:2] == (3, begun)
 
 
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_files_hold_a_row_per_stage_and_values_one_more(kind):
+    arrays = taught(kind).state_arrays()
+    assert arrays["value_V"].shape == arrays["value_V_low"].shape == (3 + 1, 5)
+    assert arrays["value_Q"].shape == arrays["value_Q_low"].shape == (3, 5, 3)
+    assert (arrays["value_marks"].shape, arrays["value_level"].shape) == ((3, 2), (3 + 1,))
+    assert arrays["value_targets"].shape == (3, 2, 4)
+
+
 def test_bytes_are_counted_by_what_is_remembered():
     agent = taught(HvtLSVIUCB)
     arrays = agent.state_arrays()

@@ -41,6 +41,7 @@ THETA, MU = np.full((3, 4), 0.5), np.full((3, 4, 2), 0.5)
             {"theta": changed(THETA, (1, 2), -1.1e-9)},
             "reward -1.1e-09 at stage 1, state 1, action 0",
         ),
+        ({"theta": changed(changed(THETA, (1, 2), -1e-9), (2, 1), 1.2)}, "reward 1.2 at stage 2"),
         ({"theta": changed(THETA, (2, 1), 1.0 + 1e-9)}, None),
         ({"theta": changed(THETA, (2, 1), 1.0 + 1e-5)}, "1.00001 at stage 2, state 0, action 1"),
         ({"theta": changed(THETA, (2, 1), 1.0 + 1.1e-9)}, "stage 2, state 0, action 1"),
@@ -61,6 +62,13 @@ THETA, MU = np.full((3, 4), 0.5), np.full((3, 4, 2), 0.5)
         ({"start": [1.0, -1e-12]}, "least entry is -1e-12"),
         ({"start": [0.0, 1.0]}, None),
         ({"features": changed(np.eye(4).reshape(2, 2, 4), (1, 0, 2), 1.0 + 0.9e-9)}, None),
+        (
+            {
+                "features": changed(np.eye(4).reshape(2, 2, 4), (1, 0, 2), 1.0 + 1e-9),
+                "mu": changed(MU, (slice(None), 2), 0.5 / (1.0 + 1e-9)),
+            },
+            None,
+        ),
         (
             {"features": changed(np.eye(4).reshape(2, 2, 4), (1, 0, 2), 1.0 + 1.1e-9)},
             r"features\[1, 0\] has norm 1, above the bound 1",

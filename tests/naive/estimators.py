@@ -126,7 +126,7 @@ class OnePass:
         self.V, self.theta, self.n = start.V, start.theta, len(y)
         self.inside, self.energy, self.spread = start.inside, start.energy, start.spread
         self.telling = np.sum(telling(target))
-        if np.all(target == target[0]):
+        if self.scale is None and np.all(target == target[0]):
             self.spread = self.telling = 0
         self.floor = 1e-12 * self.spread / 1.4826
         self.room = max(1.0, np.linalg.inv(self.V).diagonal().max())
@@ -147,7 +147,8 @@ class OnePass:
             self.responses[group] *= self.forget**GROUPS
             if np.linalg.inv(self.V).diagonal().max() <= self.forget * self.room:
                 self.V = self.forget * self.V
-        fitted, tau = x @ self.theta, self.clip * self.spread
+        fitted = x @ self.theta
+        tau = self.clip * self.spread if math.isfinite(self.clip) else math.inf
         z = (y - fitted) / nu
         psi = min(max(z, -tau), tau)
         self.V = self.V + np.outer(x, x) / nu**2

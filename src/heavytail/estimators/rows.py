@@ -285,7 +285,7 @@ def learn_row(S: Vector, stride: int, y: float, nu: float) -> int:
     growth = 1.0 + weight * squared
     z = (y - fitted) / nu
     typical = NORMAL_CONSISTENCY * S[TYPICAL]
-    tau = S[CLIP] * typical
+    tau = S[CLIP] * typical if S[CLIP] < math.inf else math.inf  # where typical is 0 as well
     psi = score(z, tau)
     # A clipped row has curvature 0, so V overstates the loss's by 1 / INSIDE: step by as much.
     step = psi / (max(S[INSIDE], LEAST_INSIDE) * nu * growth)

@@ -208,7 +208,7 @@ class Stream:
         s[SLOT.ROUNDS] = self.kept
         s[SLOT.TYPICAL] = fit.spread / NORMAL_CONSISTENCY
         s[SLOT.TELLING] = np.count_nonzero(telling(target))
-        if np.all(target == target[0]):  # no scale in sight
+        if s[SLOT.FOLLOW] == 1.0 and np.all(target == target[0]):  # no scale in sight
             s[SLOT.TYPICAL] = s[SLOT.TELLING] = 0.0
         s[SLOT.COMMON] = s[SLOT.VOTES] = 0.0
         for value in self._rows[: self.kept, self.dim]:
