@@ -50,18 +50,6 @@ def test_a_running_size_stays_between_its_floor_and_1e100(t):
     assert scale.follow_typical(1e100, 1e101, t, 0.1) == 1e100
 
 
-def test_at_first_ten_times_the_largest_size_so_far_is_believed():
-    assert scale.first_typical(3.0, 2.0, 1.0, 0.5) == 20.0  # nothing before the first round
-    assert scale.first_typical(300.0, 2.0, 1.0, 0.5) == 20.0
-    assert scale.first_typical(3.0, 0.01, 1.0, 0.5) == 0.5
-    assert scale.first_typical(30.0, 2.0, 2.0, 0.5) == 30.0
-    assert scale.first_typical(30.0, 4.0, 2.0, 0.5) == 40.0
-    assert scale.first_typical(30.0, 4.0, 1.5, 0.5) == 40.0
-    assert scale.first_typical(30.0, 4.0, 5.0, 0.5) == 40.0
-    assert scale.first_typical(30.0, 4.0, 6.0, 0.5) == 30.0
-    assert scale.first_typical(30.0, 1e100, 2.0, 0.5) == 1e100
-
-
 def test_a_run_counts_sizes_on_one_side_and_starts_again_on_the_other():
     assert scale.next_run(0.0, 2.0, 1.0) == 1.0
     assert scale.next_run(3.0, 2.0, 1.0) == 4.0
@@ -71,34 +59,47 @@ def test_a_run_counts_sizes_on_one_side_and_starts_again_on_the_other():
     assert scale.next_run(3.0, 1.0, 1.0) == -1.0  # as large: not above
 
 
-def sought(typical, size, t, run, floor=1e-9):
-    return scale.seek_typical(typical, size, t, run, floor)
+def test_a_run_has_the_size_of_it_that_is_nearest_to_the_typical_one():
+    assert scale.next_extreme(0.0, 9.0, 2.0, 1.0) == 2.0
+    assert scale.next_extreme(-2.0, 0.1, 2.0, 1.0) == 2.0
+    assert scale.next_extreme(2.0, 3.0, 2.0, 1.0) == 2.0
+    assert scale.next_extreme(2.0, 2.0, 3.0, 1.0) == 2.0
+    assert scale.next_extreme(2.0, 3.0, 0.5, 1.0) == 0.5
+    assert scale.next_extreme(-2.0, 0.6, 0.5, 1.0) == 0.6
+    assert scale.next_extreme(-2.0, 0.5, 0.6, 1.0) == 0.6
+    assert scale.next_extreme(-2.0, 0.5, 1.0, 1.0) == 1.0  # as large: not above
+
+
+def sought(typical, size, t, run, floor=1e-9, extreme=None):
+    return scale.seek_typical(typical, size, t, run, size if extreme is None else extreme, floor)
 
 
 def test_a_long_run_doubles_the_steps_ten_times_at_most():
     step = 2.0 / (20.0 + 5.0)
-    for run, doublings in [(2, 0), (3, 0), (4, 1), (5, 2), (7, 4), (-4, 1), (-7, 4)]:
+    for run, doublings in [(2, 0), (5, 0), (6, 1), (7, 2), (9, 4), (-6, 1), (-9, 4)]:
         size, sign = (1e40, 1.0) if run > 0 else (1e-40, -1.0)
         expected = 3.0 * math.exp(sign * step * 2.0**doublings)
         assert sought(3.0, size, 20.0, float(run), 1e-300) == pytest.approx(expected, rel=1e-9)
-    for run in (13.0, 14.0, 40.0):
+    for run in (15.0, 16.0, 40.0):
         expected = 3.0 * math.exp(step * 1024.0)
         assert sought(3.0, 1e90, 20.0, run) == pytest.approx(expected, rel=1e-9)
-    assert sought(3.0, 1e90, 20.0, 12.0) == pytest.approx(3.0 * math.exp(step * 512.0), rel=1e-9)
+    assert sought(3.0, 1e90, 20.0, 14.0) == pytest.approx(3.0 * math.exp(step * 512.0), rel=1e-9)
 
 
 def test_steps_grow_in_the_first_64_rounds_alone():
-    assert sought(3.0, 1e9, 64.0, 8.0) == pytest.approx(3.0 * math.exp(32.0 * 2.0 / 69.0), rel=1e-9)
-    assert sought(3.0, 1e9, 65.0, 8.0) == close(3.0 * math.exp(2.0 / 70.0))
+    assert sought(3.0, 1e9, 64.0, 10.0) == pytest.approx(3.0 * math.exp(32.0 * 2.0 / 69.0), rel=1e-9)
+    assert sought(3.0, 1e9, 65.0, 10.0) == close(3.0 * math.exp(2.0 / 70.0))
 
 
-def test_a_leap_never_passes_the_size_itself_nor_the_bounds():
+def test_a_leap_never_passes_the_extreme_of_its_run_nor_the_bounds():
     step = math.exp(2.0 / 25.0)
     assert sought(3.0, 3.5, 20.0, 10.0) == 3.5
     assert sought(3.0, 3.01, 20.0, 10.0) == close(3.0 * step)  # a common step may
     assert sought(3.0, 2.5, 20.0, -10.0) == 2.5
     assert sought(3.0, 2.99, 20.0, -10.0) == close(3.0 / step)
     assert sought(3.0, 3.0, 20.0, -10.0) == close(3.0 / step)
+    assert sought(3.0, 1e-6, 20.0, -10.0, extreme=2.5) == 2.5
+    assert sought(3.0, 1e6, 20.0, 10.0, extreme=3.5) == 3.5
     assert sought(1e99, 1e120, 20.0, 20.0) == 1e100
     assert sought(3.0, 0.1, 20.0, -20.0, 0.4) == 0.4
 

@@ -33,7 +33,7 @@ def policies():
 @given(st.lists(st.tuples(vectors, good_rewards, st.floats(1e-12, 1e12)), max_size=25))
 def test_any_good_observations_keep_the_state_finite_symmetric_and_inside(observations):
     for policy in policies():
-        bound = policy._arguments.get("theta_bound", 1.0)
+        bound = policy.state["scalars"]["theta_bound"]
         for count, (x, reward, scale) in enumerate(observations, 1):
             policy.update(x, reward, scale=scale)
             assert policy.rounds == count

@@ -102,7 +102,6 @@ def test_a_prior_is_where_learning_begins(make):
 @pytest.mark.parametrize(
     ("theta", "covariance", "message"),
     [
-        ([2.0, 0.0], np.eye(2), "above theta_bound"),
         ([0.0, 0.0], -np.eye(2), "positive eigenvalues"),
         ([0.0, 0.0], [[1.0, 0.5], [0.0, 1.0]], "symmetric"),
         ([0.0, math.nan], np.eye(2), "finite"),
@@ -115,6 +114,11 @@ def test_a_bad_prior_is_refused(theta, covariance, message):
     with pytest.raises(ValueError, match=message):
         policy.start_from(theta, covariance)
     np.testing.assert_array_equal(policy.inverse_gram, before)
+
+
+def test_a_prior_outside_the_ball_is_refused():
+    with pytest.raises(ValueError, match="above theta_bound"):
+        ht.HvtUCB(2, tail=TAIL, theta_bound=1.0).start_from([2.0, 0.0], np.eye(2))
 
 
 def test_a_policy_with_many_matrices_takes_no_prior():

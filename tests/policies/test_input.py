@@ -195,5 +195,6 @@ def test_the_file_is_an_open_format(saved):
             "header.npy",
             "inverse.npy",
             "scalars.npy",
+            "sizes.npy",
             "theta.npy",
         ]

@@ -61,6 +61,8 @@ MAKERS: dict[str, tuple[str, dict[str, Any]]] = {
     "RobustUCB, catoni": ("RobustUCB", {"estimator": "catoni"}),
     "TOFU": ("TOFU", {}),
     "untruncated TOFU": ("TOFU", {"threshold_scale": math.inf}),
+    "TwinUCB": ("TwinUCB", {}),
+    "TwinUCB, typical": ("TwinUCB", {"target": "typical"}),
     "Uniform": ("Uniform", {}),
 }
 # Rewards that these truncate, or take the median or nothing of, cannot leave the range.
@@ -73,6 +75,8 @@ TAKE_ANY = {
     "HvtUCB",
     "HvtUCB, auto",
     "HvtUCB, theory",
+    "TwinUCB",
+    "TwinUCB, typical",
     "AdaOFUL",
     "HeavyOFUL, lazy",
     "HeavyOFUL, newton",
@@ -130,7 +134,8 @@ def test_arms_that_cannot_be_chosen_from_are_answered_by_the_reason(name: str) -
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_reward_out_of_range_is_answered_and_changes_nothing(name: str) -> None:
     policy = build(name)
-    policy.update(ARMS[0], 0.3)
+    for _ in range(5):  # which set the unit where none is stated
+        policy.update(ARMS[0], 0.3)
     before = {key: array.copy() for key, array in policy.state_arrays().items()}
     code = policy.update_kernel(*policy.packed, ARMS[0], 1.7e308, 0.7)
     assert code == (OK if name in TAKE_ANY else OVERFLOW)
@@ -198,7 +203,9 @@ NEEDS: dict[str, tuple[int, int, int | None]] = {
     "HeavyOFUL, lbfgs": (0, 5, 2),
     "HuberBandit": (4 + 4, 5 + 3 * 4, 3),
     "shared HuberBandit": (1 + 1, 5 + 3 * 1, 3),
-    "HvtUCB": (0, 0, None),
+    "HvtUCB": (128, 0, None),
+    "HvtUCB, theory": (0, 0, None),
+    "TwinUCB": (128, 2, None),
     "LinTS": (0, 0, None),
     "MENU": (3, 1 + 3 + 3, None),
     "MoM": (3 + 3, 1, None),

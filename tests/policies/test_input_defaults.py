@@ -48,11 +48,13 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "HvtUCB": {
         **ADAPTIVE,
+        "tail": None,
+        "theta_bound": None,
         "horizon": None,
         "radius": "empirical",
-        "exploration": 0.4,
+        "exploration": 0.7,
         "alpha": None,
-        "clip": 1.345,
+        "clip": None,
         "intercept": None,
         "radius_scale": 1.0,
     },
@@ -67,6 +69,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "threshold_scale": 1.0,
     },
     "TOFU": {**RIDGE, "delta": None, "radius_scale": 0.03, "threshold_scale": 1.0},
+    "TwinUCB": {"target": "mean", "tail": None, "arm_bound": 1.0},
     "Uniform": {"seed": 0},
 }
 
@@ -88,6 +91,7 @@ PROMISES: dict[str, tuple[str, set[str]]] = {
     "OFUL": ("sub-Gaussian", {"rank_one", "takes_prior"}),
     "RobustUCB": ("raw", {"horizon", "fixed_arms"}),
     "TOFU": ("raw", {"horizon"}),
+    "TwinUCB": ("central", {"uses_scale", "rank_one", "takes_prior"}),
     "Uniform": ("none", {"randomised"}),
 }
 OF_INFO = ("horizon", "repeats", "symmetric", "fixed_arms", "uses_scale", "randomised")
@@ -158,7 +162,7 @@ def test_hvt_ucb_takes_lambda_delta_and_the_floor_from_the_problem() -> None:
     theory = build("HvtUCB", radius="theory")
     named = {"alpha": 4.0, "ridge": 2.0, "delta": 1.0 / 40_000.0, "sigma_min": 5000**-0.5}
     np.testing.assert_array_equal(theory._s, build("HvtUCB", radius="theory", **named)._s)
-    practice = build("HvtUCB", alpha=1.0, ridge=2.0, delta=0.01, intercept=True)
+    practice = build("HvtUCB", alpha=1.0, ridge=0.02, delta=0.01, intercept=True)
     np.testing.assert_array_equal(build("HvtUCB")._s, practice._s)
     assert build("HvtUCB")._M.shape == practice._M.shape
 
@@ -388,16 +392,14 @@ def test_hvt_ucb_takes_an_infinite_clip_and_an_infinite_ball() -> None:
 
 
 def test_hvt_ucb_begins_with_the_radius_of_its_prior() -> None:
-    for ridge, bound in ((2.0, 3.0), (0.5, 0.4)):
-        policy = build("HvtUCB", ridge=ridge, theta_bound=bound, exploration=1.0, delta=0.2)
-        prior = ridge * bound**2 + math.log(1.0 / 0.2)
-        assert policy.radius == pytest.approx(math.sqrt(prior))
-    free = build("HvtUCB", ridge=0.5, theta_bound=math.inf, exploration=1.0, delta=0.2)
-    assert free.radius == pytest.approx(math.sqrt(0.5 + math.log(5.0)))
+    for ridge in (2.0, 0.5):
+        policy = build("HvtUCB", ridge=ridge, exploration=1.0, delta=0.2)
+        assert policy.radius == pytest.approx(math.sqrt(ridge + math.log(5.0)))
 
 
 def test_before_the_first_reward_hvt_ucb_has_no_effective_samples() -> None:
     policy = build("HvtUCB", horizon=None)
     assert policy.diagnostics().effective_samples == 0.0
-    policy.update([1.0, 0.0], 3.0, scale=50.0)
+    for _ in range(6):  # the first five set the unit
+        policy.update([1.0, 0.0], 3.0, scale=50.0)
     assert policy.diagnostics().effective_samples == pytest.approx(1.0)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from tests.naive import baselines, one_pass
+from tests.naive import practice as naive
 from tests.naive.common import game, near, together
 
 import heavytail as ht
@@ -83,11 +84,11 @@ def same_diagnostics(policy, twin):
 
 
 def practice(dim, p=1.6, nu=1.0, **knobs):
-    return pair("HvtUCB", one_pass.HvtPractice, dim, p, nu, **knobs)
+    return pair("HvtUCB", naive.HvtPractice, dim, p, nu, **knobs)
 
 
 def sought(dim, **knobs):
-    return ht.HvtUCB(dim, tail="auto", **knobs), one_pass.HvtPractice(dim, **knobs)
+    return ht.HvtUCB(dim, **knobs), naive.HvtPractice(dim, **knobs)
 
 
 @EVERYWHERE
@@ -142,7 +143,7 @@ def learn_alone(policy, twin, rewards, x=(1.0,), every=1):
         policy.update(x, float(reward))
         twin.learn(x, float(reward))
         if t % every == 0:
-            scale = twin.nu * 1.4826 * twin.typical.value
+            scale = twin.diagnostics()["scale"]
             near(policy.diagnostics().scale, scale, f"round {t}: scale")
             near(policy.sigma, twin.sigma, f"round {t}: sigma")
     near(policy.radius, twin.radius, "radius")
@@ -185,10 +186,10 @@ def test_the_scale_that_is_sought_grows_by_doublings_that_end(quiet, loud):
     learn_alone(policy, twin, rewards)
 
 
-def test_a_typical_size_stays_above_a_thousandth_of_the_stated_scale():
+def test_a_typical_size_stays_above_a_billionth_of_the_unit():
     policy, twin = practice(1, 2.0, 1.0)
-    learn_alone(policy, twin, np.full(200, 1e-9), every=5)
-    near(policy.diagnostics().scale, 1.4826e-3, "the floor")
+    learn_alone(policy, twin, [1.0] * 5 + [0.0, 1e-15] * 200, every=5)
+    near(policy.diagnostics().scale, 1.4826e-8, "the floor")
 
 
 @pytest.mark.parametrize("auto", [False, True])
@@ -231,6 +232,50 @@ def test_the_tail_index_counts_residuals_beyond_4_and_16_scales():
             for side in (1.0 - 1e-4, 1.0 + 1e-4):
                 learn_alone(policy, twin, [k * scale * factor * side])
                 scale = policy.diagnostics().scale
+
+
+@pytest.mark.parametrize("rewards", [[0.0] * 40 + [3.0, -1.0, 2.0, 40.0, 5.0, 1.0], [1e300] * 6])
+def test_the_unit_is_ten_times_the_median_of_five_rewards_that_tell(rewards):
+    policy, twin = sought(1)
+    learn_alone(policy, twin, rewards)
+    assert policy.state["scalars"]["unit"] == twin.unit
+
+
+@pytest.mark.parametrize("theta_bound", [0.01, 0.3])
+def test_a_ball_that_the_rewards_contradict_is_doubled(theta_bound):
+    policy, twin = practice(2, 2.0, 0.1, theta_bound=theta_bound)
+    together(policy, twin, game(2, 250, noise=0.1), HVT)
+    assert policy.state["scalars"]["theta_bound"] == twin.theta_bound > theta_bound
+
+
+# --- Twin-UCB
+
+TWIN = ("theta", "radius", "inverse_gram", "bulk")
+
+
+@pytest.mark.parametrize("d", DIMS)
+@pytest.mark.parametrize("scale", [None, 0.4])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_twin_ucb_is_its_formulas(d, scale, fixed):
+    tail = None if scale is None else ht.MomentBound(1.5, scale)
+    policy, twin = ht.TwinUCB(d, tail=tail), naive.TwinUCB(d, scale=scale)
+    together(policy, twin, game(d, 330, noise=0.4, fixed=fixed, scales=fixed), TWIN)
+    same_diagnostics(policy, twin)
+    assert twin.clipped > 0
+
+
+@pytest.mark.parametrize("d", [2, 13])
+def test_twin_ucb_follows_the_mean_where_the_bulk_leads_away_from_it(d):
+    rng = np.random.default_rng(d)
+    policy, twin = ht.TwinUCB(d), naive.TwinUCB(d)
+    rounds = game(d, 400, noise=0.3, fixed=True)
+    together(policy, twin, rounds, TWIN, reward=lambda x, noise: noise - x[0] + 30.0 * (rng.random() < 0.1 + 0.1 * x[0]))
+
+
+def test_the_typical_target_is_the_fixed_clip_alone():
+    policy = ht.TwinUCB(3, target="typical")
+    twin = naive.HvtPractice(3, clip=1.345, exploration=0.8)
+    together(policy, twin, game(3, 150), ("theta", "radius", "inverse_gram"))
 
 
 # --- ridge regressions

@@ -26,13 +26,13 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.one_pass import LARGEST
 from heavytail.kernels.quadratic import first_extra
 from heavytail.policies import (
-    hvt_ucb,
     lin_ts,
     menu,
     robust_ucb,
 )
-from heavytail.policies.core import adaptive
+from heavytail.policies.core import adaptive, practice
 from heavytail.policies.core.adaptive import ADAPTIVE
+from heavytail.policies.core.practice import PRACTICE as P
 
 TAIL = ht.MomentBound(order=2.0, scale=1.0)
 E1 = np.array([1.0, 0.0])
@@ -127,53 +127,67 @@ def test_a_residual_exactly_at_its_threshold_is_not_clipped() -> None:
 # --- Hvt-UCB
 
 
+def begun(**how: Any) -> ht.HvtUCB:
+    """Hvt-UCB after the five rewards that set its unit to 10."""
+    policy = ht.HvtUCB(2, **how)
+    for _ in range(5):
+        policy.update(E1, 1.0)
+    return policy
+
+
 def test_the_stability_of_hvt_ucb_is_alpha_times_the_gain() -> None:
-    policy = ht.HvtUCB(2, tail=TAIL, alpha=2.5, intercept=False, exploration=1.0, delta=0.5)
-    x, reward = np.array([0.6, 0.3]), 0.4
-    squared = float(x @ x) / 2.0
+    policy = begun(alpha=2.5, intercept=False, exploration=1.0, delta=0.5, ridge=2.0)
+    x, reward = np.array([0.6, 0.3]), 4.0
+    squared = float(x @ x) * 100.0 / 2.0
     policy.update(x, reward)
-    z = min(reward / policy.sigma, policy.tau)
+    z = reward / policy.sigma
     weight = 1.0 / (2.5 * policy.sigma**2)
     stability = z * z * 2.5 * squared * weight / (1.0 + weight * squared)
     rho = (1.0 + z * z) / 2.0
-    assert policy.radius == pytest.approx(math.sqrt(2.0 + stability + rho * math.log(2.0)))
+    sure = math.log(2.0) + math.log(2.0) / 2.0
+    assert policy.radius == pytest.approx(math.sqrt(2.0 + stability + rho * sure))
 
 
 def test_the_tail_index_of_hvt_ucb_compares_4_with_16_typical_sizes() -> None:
-    s = ht.HvtUCB(2, tail=TAIL)._s
-    unit = 0.3 * hvt_ucb.NORMAL_CONSISTENCY
+    policy = begun()
+    s, unit = policy._s, 0.3 * 1.4826
     for size in (3.9, 4.1, 15.9, 16.1, 40.0, 4.5):
-        hvt_ucb.note(s, size * unit, 0.3, 2.0)
-    assert (s[hvt_ucb.S.NEAR], s[hvt_ucb.S.FAR]) == (5.0, 2.0)
-    assert s[hvt_ucb.S.WEIGHT] == pytest.approx(6.0 / 4.0)
-    assert s[hvt_ucb.S.WEIGHT_SQUARES] == pytest.approx(6.0 / 16.0)
-    policy = ht.HvtUCB(2, tail=TAIL)
-    policy._s[hvt_ucb.S.NEAR], policy._s[hvt_ucb.S.FAR] = 5.0, 2.0
+        s[P.TYPICAL] = 0.3
+        practice.watch(s, 1.0, size * unit)
+    assert (s[P.NEAR], s[P.FAR]) == (5.0, 2.0)
     index = policy.diagnostics().tail_index
     assert index == pytest.approx(math.log(2.5) / math.log(4.0))
 
 
-@pytest.mark.parametrize(
-    "how", [{}, {"radius": "theory", "horizon": 90}, {"tail": "auto"}], ids=str
-)
+def test_a_round_counts_by_the_inverse_of_its_squared_scale() -> None:
+    s = begun()._s
+    for sigma in (2.0, 4.0):
+        practice.note(s, 1.0, 0.5, sigma, 1.0, 1.0)
+    assert s[P.WEIGHT] == pytest.approx(1.0 / 4.0 + 1.0 / 16.0)
+    assert s[P.WEIGHT_SQUARES] == pytest.approx(1.0 / 16.0 + 1.0 / 256.0)
+
+
+@pytest.mark.parametrize("how", [{}, {"radius": "theory", "horizon": 90, "tail": TAIL}], ids=str)
 def test_rewards_of_0_say_nothing_of_the_scale_while_they_lead(how: Any) -> None:
-    policy = ht.HvtUCB(2, **{"tail": TAIL, **how})
-    s, S = policy._s, hvt_ucb.S
-    start = s[S.VOTES]
+    policy = ht.HvtUCB(2, **how)
+    s = policy._s
+    start = s[P.VOTES]
     telling = 0
-    for t, reward in enumerate([0.0, 1.0, 1.0, 0.0, 2.0, 1.0, 1.0]):
-        votes = s[S.VOTES]
+    for t, reward in enumerate([0.0, 1.0, 1.0, 0.0, 2.0, 1.0, 1.0, 3.0, 1.0, 0.0, 2.0]):
+        votes = s[P.VOTES]
         policy.update(E1, reward)
         telling += reward != 0.0 or votes < start
-        assert s[S.TELLING] == telling, t
-        assert s[S.VOTES] == votes + (1.0 if reward == 0.0 else -1.0)
+        assert s[P.TELLING] == telling, t
+        assert s[P.VOTES] == votes + (1.0 if reward == 0.0 else -1.0)
 
 
 def test_the_size_of_a_residual_is_in_units_of_the_round_s_scale() -> None:
-    one, four = (ht.HvtUCB(2, tail="auto") for _ in range(2))
-    one.update(E1, 3.0, scale=1.0)
-    four.update(E1, 12.0, scale=4.0)
-    assert one._s[hvt_ucb.S.TYPICAL] == four._s[hvt_ucb.S.TYPICAL] != 0.0
+    one, four = (ht.HvtUCB(2) for _ in range(2))
+    for k in range(9):
+        one.update(E1, 3.0 + k, scale=1.0)
+        four.update(E1, 4.0 * (3.0 + k), scale=4.0)
+    assert one._s[P.UNIT] == four._s[P.UNIT] == 50.0
+    assert one._s[P.TYPICAL] == four._s[P.TYPICAL] != 0.0
 
 
 # --- LinTS and MENU

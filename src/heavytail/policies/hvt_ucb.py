@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import Matrix, Vector
+from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
 from heavytail.confidence import lemma_1, theory_radius
 from heavytail.kernels.gram import predict
@@ -196,15 +196,22 @@ class HvtUCB(PackedPolicy):
             clip=threshold_scale * check.number("clip", CLIP if clip is None else clip, above=0.0, infinite=True),
             tunes=clip is None,
             exploration=exploration,
-            delta=delta,
+            delta=None if theory else delta,
             ridge=ridge,
             alpha=(4.0 if theory else 1.0) if alpha is None else alpha,
             radius_scale=radius_scale,
             arm_bound=arm_bound,
-            settles=not theory,
         )
         if theory:
             self._set_theory(ridge, theta_bound, arm_bound, sigma_min, delta, threshold_scale)
+
+    def upgrade(self, arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        if self.update_kernel is not update_theory:
+            raise ValueError(
+                "the file holds Hvt-UCB as it was before its threshold grew: another estimate, "
+                "which cannot be gone on with. Begin anew, with start_from or with logged rewards."
+            )
+        return super().upgrade(arrays)
 
     def _set_theory(
         self,
@@ -233,6 +240,8 @@ class HvtUCB(PackedPolicy):
         s[S.TAU_0] = threshold_scale * lemma.tau_0
         s[S.SLOPE] = lemma.slope
         s[S.BETA_0] = lemma.beta_0
+        s[P.TAU] = 0.0  # of the last round, and there was none
+        s[P.UNIT] = 1.0  # Lemma 1 is in the unit of nu_t
         s[RADIUS] = s[P.RADIUS_SCALE] * lemma.beta_0
 
     @property

@@ -6,8 +6,8 @@ multiplied by it, to the bit for a power of two.
 - *The unit.* The first rewards only set it: CAUTION times the median size of the first five that
   tell (a leading 0 tells nothing). P begins as unit² / lambda, so that the ridge never outweighs
   the data, and rewards before that are not learned from: the arms are only spread.
-- *The scale.* sigma_t is the typical size of a residual (a running median, from the unit down) or
-  the width of x, whichever is larger.
+- *The scale.* sigma_t is the typical size of a residual (a running median, from the stated scale
+  or from the unit down) or the width of x, whichever is larger.
 - *The threshold.* Fixed, in units of sigma_t, it leads to a typical reward; tuned by itself
   (:mod:`heavytail.kernels.self_tuning`) it grows and leads to the mean.
 - *The radius.* :func:`heavytail.confidence.empirical_radius`.
@@ -138,8 +138,8 @@ def settle(s: Vector, M: Matrix, unit: float) -> None:
         for j in range(M.shape[1]):
             M[INVERSE + i, j] = root * root / s[P.RIDGE] if i == j else 0.0
     s[P.UNIT] = unit
-    s[P.TYPICAL] = unit / NORMAL_CONSISTENCY
-    s[P.TELLING] = FIRST
+    if s[P.TYPICAL] == 0.0:  # no scale was stated
+        s[P.TYPICAL] = unit / NORMAL_CONSISTENCY
     s[P.BEGAN] = s[ROUNDS]
     s[PROJECTED] = SET_ANEW
 
@@ -284,10 +284,9 @@ def start(
     radius_scale: float = 1.0,
     arm_bound: float,
     tunes: bool = True,
-    settles: bool = True,
 ) -> None:
-    """Write the constants of the practical mode into a fresh state, and settle a stated scale."""
-    s, M = policy.packed
+    """Write the constants of the practical mode into a fresh state."""
+    s = policy.packed[0]
     s[P.CLIP] = s[P.TAU] = check.number("clip", clip, above=0.0, infinite=True)
     s[P.EXPLORATION] = check.number("exploration", exploration, least=0.0)
     s[P.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
@@ -300,10 +299,7 @@ def start(
     s[P.SIZES] = behind(policy.slots[-1])
     s[P.BASE] = 1.0 if policy.tail is None else policy.tail.scale
     if policy.tail is not None:  # to begin with, a stated scale is believed
-        s[P.UNIT] = 1.0
         s[P.TYPICAL] = 1.0 / NORMAL_CONSISTENCY
-        if settles:
-            settle(s, M, 1.0)
     s[RADIUS] = radius(s, s[P.EXPLORATION], 0.0, 0.0)
 
 
