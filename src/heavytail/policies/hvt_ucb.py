@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 from typing import Final, NamedTuple, final
 
+from numpy.typing import ArrayLike
+
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
 from heavytail.confidence import lemma_1, theory_radius
@@ -15,6 +17,7 @@ from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import COMMON, CONSTANT, OK, RADIUS, ROUNDS, THETA, numbered
 from heavytail.kernels.one_pass import learn, measure
 from heavytail.policies.core import practice
+from heavytail.policies.core.answers import Prediction, interval
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
@@ -258,6 +261,18 @@ class HvtUCB(PackedPolicy):
     def tau(self) -> float:
         """tau_t, in units of sigma_t: the last round's in theory, the next one's in practice."""
         return float(self._s[P.TAU])
+
+    def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
+        """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.
+
+        In practice its half is the spread of the clipped residuals at ``level`` and a bound on what
+        the clip took: no theorem's. In theory it is Lemma 1's, whatever ``level``.
+        """
+        if self.update_kernel is update_theory:
+            return super().predict(x, level=level)
+        rows, many = self._asked(x, level)
+        half = practice.half_widths(self._s, self._widths(rows), level)
+        return interval(self._means(rows), half, many)
 
     def diagnostics(self) -> Diagnostics:
         return replace(super().diagnostics(), **practice.told(self))

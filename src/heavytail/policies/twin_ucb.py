@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Final, NamedTuple, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray, IntArray, Matrix, Vector
-from heavytail._validate import Check
+from heavytail._validate import Check, as_arms
 from heavytail.kernels.gram import predict
 from heavytail.kernels.huber import score
 from heavytail.kernels.index import MARGIN, MEAN, SCORES, SQUARED, beyond, may_win, scoring, usable
@@ -39,6 +40,7 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.one_pass import measure
 from heavytail.kernels.scores import PRODUCT, multiply
 from heavytail.policies.core import practice
+from heavytail.policies.core.answers import Explanation, Prediction, interval
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
@@ -355,5 +357,54 @@ class TwinUCB(PackedPolicy):
         row = bulk_row(self._M) if self._s[P.TUNES] != 0.0 else THETA
         return np.asarray(self._M[row, : self.dim].copy())
 
+    def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
+        """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.
+
+        Its half is the spread of the clipped residuals at ``level`` and a bound on what the clip
+        took: no theorem's. With target="typical" it is of the typical reward.
+        """
+        rows, many = self._asked(x, level)
+        half = practice.half_widths(self._s, self._widths(rows), level)
+        return interval(self._means(rows), half, many)
+
+    def explain(self, arms: ArrayLike) -> Explanation:
+        """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
+        s, found = self._s, super().explain(arms)
+        if s[P.TUNES] == 0.0 or s[S.AUDIT] != 0.0:
+            return found
+        X = as_arms(arms, self.dim, type(self), ".explain")
+        mean, widths = found.parts["mean"], self._widths(X)
+        shift = s[S.SHIFT] + self.intercept
+        bulk, reach = X @ self.bulk + shift, s[S.TRUSTED] * widths
+        believed = np.clip(bulk, mean - reach, mean + reach)
+        bonus = s[S.BULK_RADIUS] * widths
+        parts = {"mean": mean, "bulk": bulk, "believed": believed, "bonus": bonus}
+        parts["index"] = believed + bonus
+        rule = "the largest believed + bonus; believed is the bulk, held near the mean"
+        return Explanation(found.arm, rule, parts)
+
+    def hausman(self) -> tuple[float, float]:
+        """H, of the difference between the slopes of mean and bulk, and what it may be by chance.
+
+        H = D' C^-1 D with D the difference and C its covariance, that of noise of one size; by
+        chance it stays below d + 2 sqrt(d l) + 2 l, l = log 100 + 2 log log t, at every t.
+        """
+        t = max(learned(self._s), 3.0)
+        D = self.theta - self.bulk
+        C = self.inverse_gram[: self.dim, : self.dim] * max(self._s[S.APART] / t, 1e-300)
+        sure = math.log(100.0) + 2.0 * math.log(math.log(t))
+        most = self.dim + 2.0 * math.sqrt(self.dim * sure) + 2.0 * sure
+        return float(D @ np.linalg.solve(C, D)), most
+
     def diagnostics(self) -> Diagnostics:
-        return replace(super().diagnostics(), **practice.told(self))
+        found = replace(super().diagnostics(), **practice.told(self))
+        if self._s[P.TUNES] == 0.0 or learned(self._s) < practice.ENOUGH:
+            return found
+        H, most = self.hausman()
+        words = found.advice
+        if H > most:
+            words += (
+                "the mean and the typical reward do not order the arms alike; the mean decides. "
+                'target="typical" would choose otherwise.',
+            )
+        return replace(found, mean_differs=H / most, advice=words)

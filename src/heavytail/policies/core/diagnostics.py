@@ -24,6 +24,9 @@ class Diagnostics:
             carry as much.
         tail_index: of the residuals, from how many lie beyond 4 and beyond 16 scales; infinity
             where none is beyond 16. Below 2 the variance looks infinite.
+        mean_differs: Hausman's H over what it may be by chance: above 1, the mean and the typical
+            reward do not rise and fall alike over the arms. Exact for noise of one size.
+        advice: what deserves a look, in words; empty where nothing does.
     """
 
     rounds: int
@@ -34,3 +37,5 @@ class Diagnostics:
     scale: float | None = None
     effective_samples: float | None = None
     tail_index: float | None = None
+    mean_differs: float | None = None
+    advice: tuple[str, ...] = ()

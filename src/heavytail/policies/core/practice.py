@@ -16,15 +16,18 @@ multiplied by it, to the bit for a power of two.
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from heavytail._typing import Matrix, Vector
+import numpy as np
+
+from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
 from heavytail.confidence import empirical_radius
 from heavytail.kernels.gram import predict
 from heavytail.kernels.huber import score
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
+    CLIPPED,
     COMMON,
     GAIN,
     INVERSE,
@@ -40,6 +43,7 @@ from heavytail.kernels.layout import (
 )
 from heavytail.kernels.one_pass import learn, measure
 from heavytail.kernels.scale import (
+    LARGEST,
     MAJORITY,
     NORMAL_CONSISTENCY,
     lead,
@@ -59,6 +63,7 @@ __all__ = [
     "PRACTICE",
     "SIZES",
     "begin",
+    "half_widths",
     "learned",
     "note",
     "radius",
@@ -82,6 +87,7 @@ class Practice(NamedTuple):
     TUNES: int  # whether it does
     STABILITY: int  # G_t
     ENERGY: int  # sum of psi²
+    LOST: int  # sum of what the clip took, |z| - |psi|
     ALPHA: int
     EXPLORATION: int
     RADIUS_SCALE: int
@@ -123,6 +129,8 @@ SMALLEST: Final = 1e-9  # of the unit: without noise the weights must stay bound
 # sigma_t stays above this times sqrt(t / lambda) L unit: V then grows no faster than
 # 1e13 lambda log t, and the rounding of P, 1e-16 / lambda, stays below the widths.
 RESOLUTION: Final = 3e-7
+CHOSEN: Final = 1.05
+ENOUGH: Final = 100  # rounds before anything is advised
 PATIENCE: Final = 32.0  # rounds on the ball, net, after which it is believed to be too small
 
 TAIL_FROM: Final = 4.0
@@ -188,6 +196,7 @@ def note(s: Vector, squared: float, z: float, sigma: float, tau: float, alpha: f
     s[P.SIGMA] = sigma
     s[P.STABILITY] += psi * psi * alpha * squared * s[GAIN]  # alpha w²/(1 + w²) psi²
     s[P.ENERGY] += psi * psi
+    s[P.LOST] = min(s[P.LOST] + abs(z - psi), LARGEST)
     weight = 1.0 / (sigma * sigma)
     s[P.WEIGHT] += weight
     s[P.WEIGHT_SQUARES] += weight * weight
@@ -303,7 +312,44 @@ def start(
     s[RADIUS] = radius(s, s[P.EXPLORATION], 0.0, 0.0)
 
 
-def told(policy: PackedPolicy) -> dict[str, float]:
+def half_widths(s: Vector, widths: FloatArray, level: float) -> FloatArray:
+    """Half of an interval for the mean: the spread of the clipped residuals at ``level``, a little
+    more for the arm's having been chosen, and twice what the clip took.
+    """
+    from scipy.special import ndtri
+
+    t = max(learned(s), 1.0)
+    spread = math.sqrt((1.0 + s[P.ENERGY]) / (1.0 + t))
+    bias = 2.0 * s[P.LOST] / t * s[P.SIGMA]
+    return np.asarray(CHOSEN * float(ndtri(0.5 + level / 2.0)) * spread * widths + bias)
+
+
+def advise(policy: PackedPolicy) -> tuple[str, ...]:
+    """What deserves a look, in words."""
+    s, words = policy.packed[0], []
+    t = learned(s)
+    if t < ENOUGH or s[P.UNIT] == 0.0:
+        return ()
+    bound, length = s[THETA_BOUND], float(np.linalg.norm(policy.theta))
+    if length > 0.999 * bound:
+        words.append(f"theta lies on the ball of radius {bound:.3g}: theta_bound may be too small.")
+    samples = s[P.WEIGHT] ** 2 / s[P.WEIGHT_SQUARES]
+    if samples < 0.05 * t:
+        words.append(
+            f"{samples:.0f} rounds carry as much as all {t:.0f}: their scales differ by much, or "
+            "the noise became smaller. Look at the scale of each round."
+        )
+    if policy.tail is not None and not 0.01 < NORMAL_CONSISTENCY * s[P.TYPICAL] < 100.0:
+        words.append(
+            f"the scale stated is {policy.tail.scale:.3g}, residuals say "
+            f"{s[P.BASE] * NORMAL_CONSISTENCY * s[P.TYPICAL]:.3g}: look at the units."
+        )
+    if s[CLIPPED] > 0.3 * t:
+        words.append(f"{s[CLIPPED] / t:.0%} of the rewards were clipped.")
+    return tuple(words)
+
+
+def told(policy: PackedPolicy) -> dict[str, Any]:
     """What the sums say of the noise, for :class:`Diagnostics`."""
     s = policy.packed[0]
     index = math.inf
@@ -315,4 +361,5 @@ def told(policy: PackedPolicy) -> dict[str, float]:
         "scale": float(s[P.BASE] * NORMAL_CONSISTENCY * s[P.TYPICAL]),
         "effective_samples": float(s[P.WEIGHT] ** 2 / squares if squares > 0.0 else 0.0),
         "tail_index": float(index),
+        "advice": advise(policy),
     }
