@@ -1,0 +1,89 @@
+"""A threshold that finds itself, and with it the mean: Wang, Zheng, Zhou and Zhou (Statistica
+Sinica 2021), on a stream.
+
+A fixed clip estimates a typical value. To estimate the mean it has to grow, neither too fast (one
+value rules) nor too slowly (a bias stays). The tau that solves
+
+    sum_s min(z_s², tau²) = tau² (m + log n),    m the number of coordinates,
+
+does both for every p in (1, 2] of which a moment is finite, with p and the moment unknown: at most
+m + log n of n sizes lie beyond it, and its error is of the order ((m + log n) / n)^((p-1)/p). Under
+normal noise tau is about sqrt(n / (m + log n)): nothing is clipped, and the fit is least squares.
+
+The sum is kept as a histogram of |z|: for each bin the number of sizes and the sum of their
+squares. One bin holds all up to the ``floor``, below which tau never falls; the others are half an
+octave each, so that what is found lies between the exact tau and sqrt(2) times it. Everything is in
+units of the floor, and z in units of the noise: multiplying all by a constant changes nothing.
+
+The histogram lies in a vector ``H`` at ``at``: BINS numbers, then BINS sums of squares, ROOM in
+all. ``tau`` must be known before z: a row has no say in its own threshold.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from heavytail._typing import Vector
+from heavytail.kernels.jit import jit
+
+__all__ = ["BINS", "EVERY", "ROOM", "fade", "follow", "note", "solve"]
+
+BINS: Final = 64  # bin k > 0: floor² 2^(k-1) < z² <= floor² 2^k; the last has all beyond as well
+LAST: Final = BINS - 1
+ROOM: Final = 2 * BINS
+EVERY: Final = 16  # values after which tau is found anew; at once where one lies beyond it
+
+
+@jit
+def note(H: Vector, at: int, size: float, floor: float) -> None:
+    """Count |z| = ``size`` with weight 1. O(1): a doubling per half octave above the floor."""
+    square = (size / floor) * (size / floor)
+    k, edge = 0, 1.0
+    while square > edge and k < LAST:
+        edge *= 2.0
+        k += 1
+    H[at + k] += 1.0
+    H[at + BINS + k] += min(square, edge)
+
+
+@jit
+def fade(H: Vector, at: int, factor: float) -> None:
+    """All that was counted counts ``factor`` times as much."""
+    for i in range(at, at + ROOM):
+        H[i] *= factor
+
+
+@jit
+def solve(H: Vector, at: int, need: float, floor: float) -> float:
+    """tau of sum min(z², tau²) = tau² ``need``, ``need`` = m + log n; at least ``floor``. O(BINS).
+
+    With B the sum of squares up to an edge e and A the number beyond, the root is at most e once
+    B / e² + A <= need, and is then sqrt(B / (need - A)).
+    """
+    above = 0.0
+    for i in range(at, at + BINS):
+        above += H[i]
+    below, edge = 0.0, 1.0
+    for k in range(LAST):
+        above -= H[at + k]
+        below += H[at + BINS + k]
+        left = need - above
+        if left > 0.0 and below <= edge * left:
+            return floor * math.sqrt(max(below / left, 1.0))
+        edge *= 2.0
+    return floor * math.sqrt(0.5 * edge)  # the last edge: nothing beyond is told apart
+
+
+@jit
+def follow(
+    H: Vector, at: int, size: float, tau: float, t: float, coordinates: float, floor: float
+) -> float:
+    """Count |z| = ``size``, the t-th, and return the threshold of the value after it. O(1), but
+    for every 16th value and those beyond ``tau``, of which there are at most about
+    m log t + (log t)²/2 in t.
+    """
+    note(H, at, size, floor)
+    if size > tau or t % EVERY == 0.0:
+        return solve(H, at, coordinates + math.log(t), floor)
+    return tau
