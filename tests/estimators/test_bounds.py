@@ -13,12 +13,17 @@ import heavytail as ht
 pytest.importorskip("sklearn", reason="needs the extra: pip install 'heavytail[learn]'")
 
 from heavytail.estimators import rows, start, stream
-from heavytail.estimators.base import NO_SHIFT, is_plain
+from heavytail.estimators.base import is_plain
 
 COMMON = {"ridge": 1e-4, "fit_intercept": True, "level": 0.95}
 STREAMED = {**COMMON, "standardize": False, "forget": 1.0}
 DEFAULTS = {
-    ht.OnePassHuberRegressor: {**STREAMED, "clip": 1.0, "scale": "auto"},
+    ht.OnePassHuberRegressor: {
+        **STREAMED,
+        "target": "mean",
+        "clip": 1.0,
+        "scale": "auto",
+    },
     ht.OnlineRidge: STREAMED,
     ht.AdaptiveHuberRegressor: {**COMMON, "order": 2.0, "scale": "auto"},
 }
@@ -33,6 +38,7 @@ def test_the_defaults_are_these(kind) -> None:
 
 TINY, JUST_ABOVE_1 = 5e-324, math.nextafter(1.0, 2.0)
 BOUNDS = {  # accepted at the bounds, refused beyond
+    "target": (["mean", "typical"], ["median", None, 0.5]),
     "clip": ([TINY, math.inf], [0.0, -1.0, math.nan]),
     "scale": ([1e-300, "auto"], [0.0, math.inf, "none"]),
     "ridge": ([TINY], [0.0, math.inf]),
@@ -98,17 +104,20 @@ def test_a_bad_feature_is_seen_in_every_column(d) -> None:
 
 def test_the_state_has_room_for_slots_rows_and_the_inverse() -> None:
     assert [rows.stride_of(size) for size in (1, 4, 5, 8, 9)] == [4, 4, 8, 8, 12]
-    assert (rows.GROUPS, rows.SLOTS, rows.INVERSE) == (16, 32, 22)
-    assert rows.length(5) == 32 + (22 + 8) * 8
-    assert (rows.LEAST_INSIDE, stream.ONE_PASS, stream.AGREE) == (0.3, 1.05, 14)
-    assert NO_SHIFT == (0.0, 0.0, 0.0, 1)
+    assert (rows.HISTOGRAM, rows.SLOTS, rows.INVERSE) == (24, 24 + 128, 8)
+    assert len(rows.SLOT) <= rows.HISTOGRAM
+    assert rows.length(5, mean=False) == 152 + (8 + 8) * 8
+    assert rows.length(5, mean=True) == 152 + (8 + 16) * 8
+    assert (rows.LEAST_INSIDE, rows.LEAST_CLIP, rows.FEW) == (0.3, 1.345, 4)
+    assert (stream.LEVEL, stream.CLEARLY) == (0.99, 0.95)
+    assert (stream.UNSEEN, stream.ONE_PASS) == (2.0, 1.05)
 
 
 @pytest.mark.parametrize(("d", "warm"), [(1, 50), (9, 50), (10, 55), (20, 105)])
 def test_the_start_is_fifty_rows_or_five_per_coordinate(d, warm) -> None:
     model = ht.OnlineRidge().fit(np.arange(3.0 * d).reshape(3, d), np.ones(3))
     assert model.model_.warm == warm
-    assert model.model_.nbytes == 8 * (rows.length(d + 1) + warm * (d + 2))
+    assert model.model_.nbytes == 8 * (rows.length(d + 1, mean=False) + warm * (d + 2))
 
 
 @pytest.mark.filterwarnings("ignore:overflow")  # plain Python's; a kernel does not warn

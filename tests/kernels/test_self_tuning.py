@@ -49,11 +49,11 @@ def stream(z, H, floor, m):
     return taus
 
 
-def test_the_layout_is_numbers_then_squares():
-    assert (self_tuning.BINS, self_tuning.ROOM, self_tuning.EVERY) == (64, 128, 16)
+def test_the_layout_is_the_number_beyond_the_floor_that_of_each_bin_and_squares():
+    assert (self_tuning.BINS, self_tuning.ROOM, self_tuning.EVERY) == (64, 128, 32)
     H = histogram([0.0, 1.0, 2.0, 2.1, 1e300], floor=1.0, at=3)
     assert np.flatnonzero(H).tolist() == [3, 5, 6, 66, 67, 69, 70, 130]
-    assert H[[3, 5, 6, 66]].tolist() == [2.0, 1.0, 1.0, 1.0]
+    assert H[[3, 5, 6, 66]].tolist() == [3.0, 1.0, 1.0, 1.0]
     assert H[[67, 69, 70, 130]] == pytest.approx([1.0, 4.0, 2.1**2, 2.0**63])
 
 
@@ -67,7 +67,9 @@ def test_a_bin_ends_with_its_edge(k):
 
 
 def test_all_up_to_the_floor_is_one_bin_and_all_beyond_the_last_edge_another():
-    assert histogram([0.0, 1e-300, FLOOR])[0] == 3.0
+    H = histogram([0.0, 1e-300, FLOOR])
+    assert H[: self_tuning.BINS].sum() == 0.0
+    assert H[self_tuning.BINS] == pytest.approx(1.0)
     assert histogram([FLOOR * 2.0**31.6, 1e154, 1e300, math.inf])[self_tuning.BINS - 1] == 4.0
 
 
@@ -139,12 +141,12 @@ def test_faded_values_count_for_their_weight():
     assert self_tuning.solve(H, 0, 9.0, FLOOR) == pytest.approx(want, rel=1e-12)
 
 
-def test_tau_is_found_anew_every_sixteenth_value_and_beyond_it():
+def test_tau_is_found_anew_every_32nd_value_and_beyond_it():
     H = histogram(noise("pareto", 500))
     for t, size, tau, anew in (
-        (17.0, 1.0, 7.0, False),
-        (32.0, 1.0, 7.0, True),
-        (17.0, 8, 7.0, True),
+        (48.0, 1.0, 7.0, False),
+        (64.0, 1.0, 7.0, True),
+        (48.0, 8, 7.0, True),
     ):
         twin, again = H.copy(), H.copy()
         found = self_tuning.follow(twin, 0, float(size), tau, t, 4.0, FLOOR)
