@@ -90,7 +90,11 @@ class MeanStart:
         bulk = np.clip(y - Z @ robust.theta, -clip * robust.spread, clip * robust.spread)
         gap = psi - bulk / max(robust.inside, 0.3)
         more = n / max(n - size, 1)
-        self.theta, self.energy = theta, more * np.mean(whole**2)
+        self.theta, self.energy, self.whole = (
+            theta,
+            more * np.mean(psi**2),
+            more * np.mean(whole**2),
+        )
         self.squares = more * sum(g**2 * np.outer(x, x) for g, x in zip(gap, Z, strict=True))
         self.cut = Z.T @ (whole - psi)
 
@@ -103,7 +107,7 @@ class Mean:
     def __init__(self, start, bulk):
         known = bulk.spread > 0
         self.theta, self.energy, self.squares = start.theta, start.energy, start.squares
-        self.cut, self.unit = start.cut, 1.345 * bulk.spread
+        self.cut, self.whole, self.unit = start.cut, start.whole, 1.345 * bulk.spread
         self.tau = start.tau if known else 0.0
         self.sizes = list(start.sizes) if known else []
         self.weights = [1.0] * len(self.sizes)
@@ -123,7 +127,8 @@ class Mean:
             self.cut, self.squares = bulk.forget * self.cut, bulk.forget**2 * self.squares
         self.theta = self.theta + np.linalg.solve(bulk.V, x) * psi / nu
         self.cut = self.cut + x * (whole - psi) / nu
-        self.energy += share * (whole**2 - self.energy)
+        self.energy += share * (psi**2 - self.energy)
+        self.whole += share * (whole**2 - self.whole)
         weight = 1 if clipped else FEW if bulk.n % FEW == 0 else 0
         self.squares = self.squares + weight * np.outer(x, x) * ((psi - newton) / nu) ** 2
         self.follow(abs(z), tau)
@@ -261,8 +266,8 @@ class OnePass:
         d, error = len(self.centre), math.sqrt(self.energy) / max(self.inside, 0.3)
         if self.mean is None:
             return self.theta, 0.0 * self.theta, error, error
-        a, level = self.mean.theta, math.sqrt(self.mean.energy)
-        if 0.95 * level <= error or self.hausman > stats.chi2.ppf(0.99, d):
+        a, level = self.mean.theta, math.sqrt(self.mean.whole)
+        if 0.95 * math.sqrt(self.mean.energy) <= error or self.hausman > stats.chi2.ppf(0.99, d):
             return a, 2 * np.linalg.solve(self.V, self.mean.cut), level, level
         theta, beyond = self.theta.copy(), np.zeros(len(a))
         if self.intercept:  # as high as a at the middle of the features

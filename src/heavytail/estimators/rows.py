@@ -48,7 +48,8 @@ class Slots(NamedTuple):
     VOTES: int  # ... and by how many votes it leads
     TELLING: int  # rows learned of another value: those that the scale is of
     MEAN: int  # 1 if the mean is estimated too, 0 if the typical value alone
-    MEAN_ENERGY: int  # as ENERGY, of the mean's residuals clipped at TAU
+    MEAN_ENERGY: int  # as ENERGY, of the mean's residuals clipped at TAU ...
+    WHOLE_ENERGY: int  # ... and at n scales
     TAU: int  # the mean's threshold as last solved for, in the unit of y
     FADE: int  # forget^EVERY: of the histogram, each time it is due
     UNIT: int  # the first edge of its histogram, in the unit of y; 0 before there is a scale
@@ -88,6 +89,7 @@ ROW: Final = numbered(Rows)
     TELLING,
     MEAN,
     MEAN_ENERGY,
+    WHOLE_ENERGY,
     TAU,
     FADE,
     UNIT,
@@ -390,7 +392,8 @@ def learn_row(S: Vector, stride: int, y: float, nu: float) -> int:
         whole = score(z_mean, max(n * scale, tau))  # no row counts for more than n scales
         if whole != psi_mean:
             cut_off(S, stride, (whole - psi_mean) / nu)
-        S[MEAN_ENERGY] += share * (whole * whole - S[MEAN_ENERGY])
+        S[MEAN_ENERGY] += share * (psi_mean * psi_mean - S[MEAN_ENERGY])
+        S[WHOLE_ENERGY] += share * (whole * whole - S[WHOLE_ENERGY])
         follow_tau(S, n, abs(z_mean), tau, LEAST_CLIP * NORMAL_CONSISTENCY * S[TYPICAL])
         gap = psi_mean - newton
         # It is small and bounded where nothing is clipped: of such rows one in FEW stands for all.

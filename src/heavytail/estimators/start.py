@@ -41,9 +41,10 @@ class BatchFit:
 class MeanFit:
     """An estimate of the mean beside a robust one.
 
-    ``tau`` is its threshold and ``histogram`` that of its residuals, from ``unit`` on; ``squares``
-    is the sum of x x' (psi_a - psi_f)², psi_f being the robust fit's, and ``cut`` that of x times
-    what the threshold cut off, at most n scales a row.
+    ``tau`` is its threshold and ``histogram`` that of its residuals, from ``unit`` on; ``energy``
+    is their mean square clipped at tau, ``whole`` clipped at n scales. ``squares`` is the sum of
+    x x' (psi_a - psi_f)², psi_f being the robust fit's, and ``cut`` that of x times what tau cut
+    off, to n scales.
     """
 
     theta: FloatArray
@@ -51,6 +52,7 @@ class MeanFit:
     unit: float
     histogram: FloatArray
     energy: float
+    whole: float
     squares: FloatArray
     cut: FloatArray
 
@@ -142,7 +144,8 @@ def mean_fit(
         tau=tau,
         unit=unit,
         histogram=histogram,
-        energy=float(np.mean(whole * whole)) / freedom,
+        energy=float(np.mean(psi * psi)) / freedom,
+        whole=float(np.mean(whole * whole)) / freedom,
         squares=np.asarray((Z * (psi - newton)[:, None] ** 2).T @ Z) / freedom,
         cut=np.asarray(Z.T @ (whole - psi)),
     )

@@ -292,6 +292,7 @@ class Stream:
         self.s[SLOT.TAU] = fit.tau if known else 0.0
         self.s[SLOT.UNIT] = fit.unit if known else 0.0
         self.s[SLOT.MEAN_ENERGY] = fit.energy
+        self.s[SLOT.WHOLE_ENERGY] = fit.whole
         self.state[HISTOGRAM:SLOTS] = fit.histogram if known else 0.0
 
     @property
@@ -321,8 +322,12 @@ class Stream:
         self.refresh()
         d, f, a = self.dim, self.theta, self.mean_theta
         error = math.sqrt(self.s[SLOT.ENERGY]) / max(float(self.s[SLOT.INSIDE]), LEAST_INSIDE)
-        mean_error = math.sqrt(self.s[SLOT.MEAN_ENERGY]) if self.mean else error
-        own = CLEARLY * mean_error <= error or self.hausman() > _critical(d)
+        own, level = True, error
+        if self.mean:
+            # What one row can decide counts to its threshold; what is not known counts whole.
+            own = CLEARLY * math.sqrt(self.s[SLOT.MEAN_ENERGY]) <= error
+            own = own or self.hausman() > _critical(d)
+            level = math.sqrt(self.s[SLOT.WHOLE_ENERGY])
         theta = (a if own else f).copy()
         P, cut, middle = self.inverse, self.M[ROW.CUT, : self.size].copy(), np.zeros(0)
         if self.size > d:
@@ -331,7 +336,7 @@ class Stream:
         if not own:  # f's slopes need what was cut off at the middle alone: the constant's
             cut[:d] = cut[d:].sum() * middle if self.size > d else 0.0
         beyond = a - theta + UNSEEN * (P @ cut)
-        return Reading(theta, beyond, middle, mean_error if own else error, mean_error)
+        return Reading(theta, beyond, middle, level if own else error, level)
 
     def hausman(self) -> float:
         """H = (a - f)' C^-1 (a - f) on the slopes, C = P sum x x' (psi_a - psi_f)² P: about
