@@ -33,13 +33,15 @@ __all__ = ["BINS", "EVERY", "ROOM", "fade", "follow", "note", "solve"]
 BINS: Final = 64  # bin k > 0: floor² 2^(k-1) < z² <= floor² 2^k; the last has all beyond as well
 LAST: Final = BINS - 1
 ROOM: Final = 2 * BINS
+FARTHEST: Final = 2.0**BINS  # in floors: beyond all edges, and can be squared
 EVERY: Final = 32  # values after which tau is found anew; at once where one lies beyond it
 
 
 @jit
 def note(H: Vector, at: int, size: float, floor: float) -> None:
     """Count |z| = ``size`` with weight 1. O(1): a doubling per half octave above the floor."""
-    square = (size / floor) * (size / floor)
+    ratio = min(size / floor, FARTHEST)
+    square = ratio * ratio
     k, edge = 0, 1.0
     if square > 1.0:
         H[at] += 1.0
