@@ -58,9 +58,9 @@ def quality(seeds: dict[int, int], n: int = 20_000) -> None:
     from sklearn.linear_model import HuberRegressor, LinearRegression
 
     print(f"\nError after {n:,} rows; slopes as ratios of root mean squares over seeds.")
-    print("intercept: mean |error| of ours, of HuberRegressor, of least squares\n")
-    print("| d | noise | ours / HuberRegressor | ours / least squares | intercept |")
-    print("| --- | --- | --- | --- | --- |")
+    print("intercept: mean |error| of mean, of typical, of HuberRegressor, of least squares\n")
+    print("| d | noise | typical / HuberRegressor | mean / least squares | typical / | intercept |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for d, count in seeds.items():
         for name in WORLDS:
             slopes: dict[str, list[float]] = {}
@@ -69,7 +69,8 @@ def quality(seeds: dict[int, int], n: int = 20_000) -> None:
                 X, y, theta = world(name, n, d, seed)
                 width = X.std(axis=0)
                 models = {
-                    "ours": ht.OnePassHuberRegressor(),
+                    "mean": ht.OnePassHuberRegressor(),
+                    "typical": ht.OnePassHuberRegressor(target="typical"),
                     "huber": HuberRegressor(alpha=1e-8, max_iter=2000),
                     "least": LinearRegression(),
                 }
@@ -79,12 +80,44 @@ def quality(seeds: dict[int, int], n: int = 20_000) -> None:
                     slopes.setdefault(key, []).append(float(error))
                     levels.setdefault(key, []).append(abs(float(model.intercept_) - INTERCEPT))
             rms = {key: math.sqrt(np.mean(np.square(v))) for key, v in slopes.items()}
-            means = " / ".join(f"{np.mean(levels[k]):.3f}" for k in ("ours", "huber", "least"))
+            means = " / ".join(f"{np.mean(levels[k]):.3f}" for k in models)
             print(
-                f"| {d} | {name} | {rms['ours'] / rms['huber']:.2f} | "
-                f"{rms['ours'] / rms['least']:.2f} | {means} |",
+                f"| {d} | {name} | {rms['typical'] / rms['huber']:.2f} | "
+                f"{rms['mean'] / rms['least']:.2f} | {rms['typical'] / rms['least']:.2f} | "
+                f"{means} |",
                 flush=True,
             )
+
+
+def shape(seeds: int, n: int = 20_000, d: int = 5) -> None:
+    """Skewed noise of a size that depends on x: root mean square errors of the slopes."""
+    from sklearn.linear_model import LinearRegression
+
+    print(f"\nNoise of size 1 + 0.8 x'v: error of the slopes after {n:,} rows, {seeds} seeds\n")
+    print("| noise | mean | typical | least squares | mean's intervals hold |")
+    print("| --- | --- | --- | --- | --- |")
+    for name in ("t(2.1)", "log-normal", "Pareto(1.5)"):
+        errors: dict[str, list[float]] = {}
+        held = []
+        for seed in range(seeds):
+            rng = np.random.default_rng([77, seed])
+            X = rng.uniform(-1.0, 1.0, (n, d))
+            theta, v = rng.normal(size=d), rng.normal(size=d)
+            theta *= 0.67 / np.linalg.norm(theta)
+            y = X @ theta + (1.0 + 0.8 * X @ (v / np.abs(v).sum())) * noise(name, n, rng)
+            models = {
+                "mean": ht.OnePassHuberRegressor(),
+                "typical": ht.OnePassHuberRegressor(target="typical"),
+                "least": LinearRegression(),
+            }
+            for key, model in models.items():
+                error = np.sum((model.fit(X, y).coef_ - theta) ** 2)
+                errors.setdefault(key, []).append(float(error))
+            _, low, high = models["mean"].predict(X[:20], return_interval=True)
+            truth = X[:20] @ theta
+            held.append(np.mean((low <= truth) & (truth <= high)))
+        cells = " | ".join(f"{math.sqrt(np.mean(v)):.3f}" for v in errors.values())
+        print(f"| {name} | {cells} | {np.mean(held):.0%} |", flush=True)
 
 
 def coverage(trials: int, n: int = 1000) -> None:
@@ -110,18 +143,19 @@ def coverage(trials: int, n: int = 1000) -> None:
 def outlier(n: int = 10_000, d: int = 10) -> None:
     """How far one row of 1e12 moves the predictions."""
     print(f"\nLargest change of a prediction by one row of 1e12 among {n:,}, in % of the spread\n")
-    print("| noise | first | middle | last |")
-    print("| --- | --- | --- | --- |")
+    print("| noise | target | first | middle | last |")
+    print("| --- | --- | --- | --- | --- |")
     for name in WORLDS:
         X, y, _ = world(name, n, d, 77)
-        clean = ht.OnePassHuberRegressor().fit(X, y).predict(X)
-        moves = []
-        for at in (0, n // 2, n - 1):
-            dirty = y.copy()
-            dirty[at] = 1e12
-            moved = ht.OnePassHuberRegressor().fit(X, dirty).predict(X)
-            moves.append(f"{100.0 * np.max(np.abs(moved - clean)) / np.std(clean):.3f}")
-        print(f"| {name} | {' | '.join(moves)} |")
+        for target in ("mean", "typical"):
+            clean = ht.OnePassHuberRegressor(target=target).fit(X, y).predict(X)
+            moves = []
+            for at in (0, n // 2, n - 1):
+                dirty = y.copy()
+                dirty[at] = 1e12
+                moved = ht.OnePassHuberRegressor(target=target).fit(X, dirty).predict(X)
+                moves.append(f"{100.0 * np.max(np.abs(moved - clean)) / np.std(clean):.3f}")
+            print(f"| {name} | {target} | {' | '.join(moves)} |")
 
 
 def zeros(seeds: int = 6, n: int = 20_000) -> None:
@@ -217,13 +251,16 @@ def river_row(X: np.ndarray, y: np.ndarray) -> float | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    parser.add_argument("--only", choices=("quality", "coverage", "outlier", "zeros", "speed"))
+    parser.add_argument(
+        "--only", choices=("quality", "shape", "coverage", "outlier", "zeros", "speed")
+    )
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     parts = {
         "speed": speed,
         "outlier": outlier,
         "zeros": zeros,
+        "shape": lambda: shape(20 if args.quick else 40),
         "coverage": lambda: coverage(60 if args.quick else 200),
         "quality": lambda: quality({2: 10, 10: 5, 50: 2} if args.quick else {2: 40, 10: 12, 50: 4}),
     }

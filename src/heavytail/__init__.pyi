@@ -18,9 +18,9 @@ from .estimators import OnlineRidge as OnlineRidge
 from .policies import *  # every policy, by its name
 from .policies import OFUL as OFUL
 from .policies import HvtUCB as HvtUCB
-from .policies import TwinUCB as TwinUCB
 from .policies import Policy as Policy
 from .policies import Pool as Pool
+from .policies import TwinUCB as TwinUCB
 from .policies import make_policy as make_policy
 from .simulation import Results as Results
 from .simulation import distribution as distribution

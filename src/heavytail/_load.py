@@ -1,23 +1,29 @@
-"""Loading whatever was saved: a policy, an agent, a controller, an identifier."""
+"""Loading whatever was saved: a policy, an agent, a controller, an identifier, a regression."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-from heavytail._storage import Stored, read
+from heavytail._storage import Saved, Stored, read
 
 __all__ = ["load"]
 
 
-def load(path: str | os.PathLike[str], *, kinds: tuple[type[Stored], ...] = ()) -> Any:
-    """Read what ``save`` wrote, of a policy, an agent in an MDP, a controller or an identifier;
-    going on equals never having stopped.
+def load(path: str | os.PathLike[str], *, kinds: tuple[type[Saved], ...] = ()) -> Any:
+    """Read what ``save`` wrote, of a policy, an agent in an MDP, a controller, an identifier or a
+    regression; going on equals never having stopped.
 
     ``kinds`` are classes of your own that the file may hold. Refuses, with the reason, a file that
     is not ours, is damaged, or was written by another version.
     """
-    known = {"policy": _policy, "agent": _agent, "controller": _control, "identifier": _control}
+    known = {
+        "policy": _policy,
+        "agent": _agent,
+        "controller": _control,
+        "identifier": _control,
+        "regression": _regression,
+    }
     return read(path, known, kinds)
 
 
@@ -37,3 +43,9 @@ def _control(name: str) -> type[Stored] | None:
     from heavytail import control
 
     return {kind.__name__: kind for kind in control.ALL}.get(name)
+
+
+def _regression(name: str) -> type[Saved] | None:
+    from heavytail import estimators
+
+    return getattr(estimators, name) if name in estimators.ALL else None

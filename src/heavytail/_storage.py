@@ -23,7 +23,7 @@ import numpy as np
 from heavytail._version import __version__
 from heavytail.tails import MomentBound
 
-__all__ = ["Known", "Stored", "check_fit", "of_length", "read"]
+__all__ = ["Known", "Saved", "Stored", "check_fit", "of_length", "read"]
 
 FORMAT = "heavytail "  # and the noun
 VERSION = 2
@@ -32,69 +32,30 @@ LONGEST = 2**31  # rows that an array may have; a damaged count may say anything
 PREFIX = "argument."  # of the names of saved arrays that are arguments
 
 
-class Stored:
-    """What is known by its constructor's arguments and the arrays it remembers.
-
-    The arguments are remembered as given, arrays and others of this kind among them as copies, so
-    that what becomes of those later does not matter. A subclass gives its state as named arrays.
-    """
+class Saved:
+    """What can be written to a file and read back: arguments of a constructor, and arrays."""
 
     noun: ClassVar[str]  # what its files are called: "policy", "agent", ...
-    _arguments: dict[str, Any]
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        self = super().__new__(cls)
-        bound = inspect.signature(cls.__init__).bind(self, *args, **kwargs)
-        given = list(bound.arguments.items())[1:]
-        self._arguments = {
-            key: copy.deepcopy(value) if isinstance(value, np.ndarray | Stored) else value
-            for key, value in given
-        }
-        return self
-
-    def state_arrays(self) -> dict[str, Any]:
-        """What it remembers, by name: enough to resume to the bit."""
-        raise NotImplementedError
-
-    def restore(self, arrays: dict[str, Any]) -> None:
-        """Take over what ``state_arrays`` gave; refuse what does not fit, unchanged."""
+    def constructor_arguments(self) -> dict[str, Any]:
+        """What it was built with, by name."""
         raise NotImplementedError
 
     def saved_arrays(self) -> dict[str, Any]:
-        """What is saved and copied: ``state_arrays`` unless there is more."""
-        return self.state_arrays()
+        """What it remembers, by name: enough to resume to the bit."""
+        raise NotImplementedError
 
     def resume(self, arrays: dict[str, Any]) -> None:
-        """Take over what ``saved_arrays`` gave."""
-        self.restore(arrays)
+        """Take over what ``saved_arrays`` gave; refuse what does not fit, unchanged."""
+        raise NotImplementedError
 
     def slot_names(self) -> dict[str, tuple[str, ...]]:
-        """For each packed vector among ``state_arrays``, the names of its slots in order."""
+        """For each packed vector among ``saved_arrays``, the names of its slots in order."""
         return {}
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """What it remembers, to look at: arrays by name, the slots of a packed one by theirs."""
-        names = self.slot_names()
-        return {
-            key: dict(zip(names[key], np.moveaxis(array, -1, 0).tolist(), strict=True))
-            if key in names
-            else array.copy()
-            for key, array in self.state_arrays().items()
-        }
 
     def upgrade(self, arrays: dict[str, Any]) -> dict[str, Any]:
         """The arrays of a file of version 1 as this version has them; called on a fresh object."""
         return arrays
-
-    def clone(self) -> Self:
-        """An independent copy, with all that was learned."""
-        twin = type(self)(**self._arguments)
-        twin.resume({key: array.copy() for key, array in self.saved_arrays().items()})
-        return twin
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._arguments, self.saved_arrays())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to ``path`` (NumPy's .npz, no pickle); ``heavytail.load`` reads it back."""
@@ -125,11 +86,70 @@ class Stored:
             raise
 
 
-Known = Mapping[str, Callable[[str], type[Stored] | None]]  # noun -> what finds a class by its name
+class Stored(Saved):
+    """What is known by its constructor's arguments and the arrays it remembers.
+
+    The arguments are remembered as given, arrays and others of this kind among them as copies, so
+    that what becomes of those later does not matter. A subclass gives its state as named arrays.
+    """
+
+    _arguments: dict[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        self = super().__new__(cls)
+        bound = inspect.signature(cls.__init__).bind(self, *args, **kwargs)
+        given = list(bound.arguments.items())[1:]
+        self._arguments = {
+            key: copy.deepcopy(value) if isinstance(value, np.ndarray | Stored) else value
+            for key, value in given
+        }
+        return self
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        return self._arguments
+
+    def state_arrays(self) -> dict[str, Any]:
+        """What it remembers, by name: enough to resume to the bit."""
+        raise NotImplementedError
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Take over what ``state_arrays`` gave; refuse what does not fit, unchanged."""
+        raise NotImplementedError
+
+    def saved_arrays(self) -> dict[str, Any]:
+        """What is saved and copied: ``state_arrays`` unless there is more."""
+        return self.state_arrays()
+
+    def resume(self, arrays: dict[str, Any]) -> None:
+        """Take over what ``saved_arrays`` gave."""
+        self.restore(arrays)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What it remembers, to look at: arrays by name, the slots of a packed one by theirs."""
+        names = self.slot_names()
+        return {
+            key: dict(zip(names[key], np.moveaxis(array, -1, 0).tolist(), strict=True))
+            if key in names
+            else array.copy()
+            for key, array in self.state_arrays().items()
+        }
+
+    def clone(self) -> Self:
+        """An independent copy, with all that was learned."""
+        twin = type(self)(**self._arguments)
+        twin.resume({key: array.copy() for key, array in self.saved_arrays().items()})
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self._arguments, self.saved_arrays())
 
 
-def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Stored]] = ()) -> Any:
-    """Read what :meth:`Stored.save` wrote, of one of the ``known`` nouns.
+Known = Mapping[str, Callable[[str], type[Saved] | None]]  # noun -> what finds a class by its name
+
+
+def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Saved]] = ()) -> Any:
+    """Read what :meth:`Saved.save` wrote, of one of the ``known`` nouns.
 
     ``kinds`` are further classes that the file may hold. Refuses, with the reason, a file that is
     not ours, is damaged, or was written by another version.
@@ -150,7 +170,7 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Stored
         )
     own = {(kind.noun, kind.__name__): kind for kind in kinds}
 
-    def build(noun: str, told: dict[str, Any]) -> Stored:
+    def build(noun: str, told: dict[str, Any]) -> Saved:
         """A fresh object of the class that ``told`` names, from its arguments."""
         name = str(told.get(noun))
         kind = own.get((noun, name)) or (known[noun](name) if noun in known else None)
@@ -183,7 +203,7 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Stored
 
 
 def _by_name(
-    path: str | os.PathLike[str], subject: Stored, arrays: dict[str, Any], slots: Any
+    path: str | os.PathLike[str], subject: Saved, arrays: dict[str, Any], slots: Any
 ) -> dict[str, Any]:
     """``arrays`` with the slots of packed ones in the order that ``subject`` has them in."""
     wanted = subject.slot_names()
@@ -264,12 +284,13 @@ def _open(
     return header, arrays
 
 
-def _describe(subject: Stored, arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
+def _describe(subject: Saved, arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
     """Class and arguments as plain data; arguments that are arrays go to ``arrays``."""
     return {
         subject.noun: type(subject).__name__,
         "arguments": {
-            key: _encode(key, value, arrays, prefix) for key, value in subject._arguments.items()
+            key: _encode(key, value, arrays, prefix)
+            for key, value in subject.constructor_arguments().items()
         },
     }
 
@@ -291,7 +312,7 @@ def _encode(key: str, value: Any, arrays: dict[str, Any], prefix: str) -> Any:
     raise TypeError(f"cannot save the argument {key}={value!r}: not a number, text or MomentBound.")
 
 
-def _decode(value: Any, arrays: dict[str, Any], build: Callable[..., Stored]) -> Any:
+def _decode(value: Any, arrays: dict[str, Any], build: Callable[..., Saved]) -> Any:
     if isinstance(value, list):
         return [_decode(item, arrays, build) for item in value]
     if not isinstance(value, dict):

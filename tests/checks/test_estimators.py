@@ -13,7 +13,7 @@ pytest.importorskip("sklearn", reason="needs the extra: pip install 'heavytail[l
 from sklearn.utils.validation import validate_data
 
 from heavytail.estimators.base import Regression
-from heavytail.estimators.stream import Stream
+from heavytail.estimators.stream import NAMES, Stream
 from heavytail.kernels.jit import compiled
 
 # Plain Python's arithmetic warns where a kernel's does not.
@@ -46,6 +46,7 @@ def test_every_regression_passes_the_battery(name, check):
 
 def test_a_regression_passes_with_its_knobs_off_their_defaults():
     check_estimator(estimators.OnePassHuberRegressor(clip=0.8, standardize=True, forget=0.999))
+    check_estimator(estimators.OnePassHuberRegressor(target="typical"))
 
 
 # --- broken regressions: each fails the check it was broken for
@@ -66,7 +67,11 @@ class Plain(Regression):
             intercept=True,
             standardize=False,
             forget=1.0,
+            mean=True,
         )
+
+    def slot_names(self):
+        return NAMES
 
 
 class DropsItsArgument(Plain):
@@ -147,6 +152,11 @@ class SavesHalf(Plain):
         self.model_._rows *= 1 - 1e-9
 
 
+class ForgetsInItsFile(Plain):
+    def resume(self, arrays):
+        super().resume({**arrays, "rows": 0.5 * arrays["rows"]} if "rows" in arrays else arrays)
+
+
 class Hoards(Plain):
     def partial_fit(self, X, y, sample_scale=None):
         super().partial_fit(X, y, sample_scale)
@@ -176,7 +186,7 @@ BROKEN = {
     "is_not_moved_by_one_outlier": (NoClip,),
     "copies_stand_apart": (SharesItsModel,),
     "repeats_itself": (Drifts,),
-    "resumes_to_the_bit": (SavesHalf,),
+    "resumes_to_the_bit": (SavesHalf, ForgetsInItsFile),
     "keeps_its_memory_bounded": (Hoards,),
     "learns_an_easy_line": (LearnsTheWrongWay, IsTooSure),
 }

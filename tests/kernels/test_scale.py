@@ -87,7 +87,9 @@ def test_a_long_run_doubles_the_steps_ten_times_at_most():
 
 
 def test_steps_grow_in_the_first_64_rounds_alone():
-    assert sought(3.0, 1e9, 64.0, 10.0) == pytest.approx(3.0 * math.exp(32.0 * 2.0 / 69.0), rel=1e-9)
+    assert sought(3.0, 1e9, 64.0, 10.0) == pytest.approx(
+        3.0 * math.exp(32.0 * 2.0 / 69.0), rel=1e-9
+    )
     assert sought(3.0, 1e9, 65.0, 10.0) == close(3.0 * math.exp(2.0 / 70.0))
 
 

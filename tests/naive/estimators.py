@@ -10,8 +10,9 @@ import math
 import numpy as np
 from scipy import stats
 from tests.naive.control import huber_fit, running_median
+from tests.naive.self_tuning import binned
 
-GROUPS = 16
+FEW, EVERY = 4, 32
 
 
 def bounded(y):
@@ -68,6 +69,88 @@ class Start:
         self.energy = np.mean(np.clip(r, -clip * spread, clip * spread) ** 2) / freedom
 
 
+class MeanStart:
+    """Huber's estimate at tau of sum min(r², tau²) = tau² (m + log n), at least 1.345 scales and
+    the clip; estimate and tau take turns, ten at most.
+    """
+
+    def __init__(self, Z, y, penalty, clip, robust):
+        n, size = Z.shape
+        y, least = bounded(y), 1.345 * robust.spread
+        theta, self.tau = robust.theta, None
+        for _ in range(10):
+            self.sizes = np.abs(y - Z @ theta)
+            before, self.tau = self.tau, binned(self.sizes, size + math.log(n), least)
+            if before is not None and abs(before / self.tau - 1) < 1e-12:
+                break
+            theta = huber_fit(Z, y, max(self.tau, clip * robust.spread), penalty)
+        r, edge = y - Z @ theta, max(self.tau, clip * robust.spread)
+        psi, whole = np.clip(r, -edge, edge), np.clip(r, -max(n * robust.spread, edge), None)
+        whole = np.minimum(whole, max(n * robust.spread, edge))
+        bulk = np.clip(y - Z @ robust.theta, -clip * robust.spread, clip * robust.spread)
+        gap = psi - bulk / max(robust.inside, 0.3)
+        more = n / max(n - size, 1)
+        self.theta, self.energy, self.whole = (
+            theta,
+            more * np.mean(psi**2),
+            more * np.mean(whole**2),
+        )
+        self.squares = more * sum(g**2 * np.outer(x, x) for g, x in zip(gap, Z, strict=True))
+        self.cut = Z.T @ (whole - psi)
+
+
+class Mean:
+    """The estimate whose threshold tunes itself, with all sizes kept; ``bulk`` is the one-pass
+    estimate beside it, whose V, n and scale it shares.
+    """
+
+    def __init__(self, start, bulk):
+        known = bulk.spread > 0
+        self.theta, self.energy, self.squares = start.theta, start.energy, start.squares
+        self.cut, self.whole, self.unit = start.cut, start.whole, 1.345 * bulk.spread
+        self.tau = start.tau if known else 0.0
+        self.sizes = list(start.sizes) if known else []
+        self.weights = [1.0] * len(self.sizes)
+        self.bulk = bulk
+
+    def judge(self, x, y, nu):
+        """The residual, its threshold and its clipped value, before anything moves."""
+        z, bulk = (y - x @ self.theta) / nu, self.bulk
+        tau = max(self.tau, 1.345 * bulk.spread, bulk.clip * bulk.spread)
+        far = max(tau, bulk.n * bulk.spread)
+        return z, tau, min(max(z, -tau), tau), min(max(z, -far), far)
+
+    def step(self, x, nu, judged, newton, clipped, share, faded):
+        z, tau, psi, whole = judged
+        bulk = self.bulk
+        if faded:
+            self.cut, self.squares = bulk.forget * self.cut, bulk.forget**2 * self.squares
+        self.theta = self.theta + np.linalg.solve(bulk.V, x) * psi / nu
+        self.cut = self.cut + x * (whole - psi) / nu
+        self.energy += share * (psi**2 - self.energy)
+        self.whole += share * (whole**2 - self.whole)
+        weight = 1 if clipped else FEW if bulk.n % FEW == 0 else 0
+        self.squares = self.squares + weight * np.outer(x, x) * ((psi - newton) / nu) ** 2
+        self.follow(abs(z), tau)
+
+    def follow(self, size, tau):
+        """After the scale has moved."""
+        bulk, least = self.bulk, 1.345 * self.bulk.spread
+        if not self.unit / 64 <= least <= self.unit * 2**16:
+            self.unit = self.tau = least
+            self.sizes, self.weights = [], []
+        if self.unit == 0:
+            return
+        self.sizes.append(size)
+        self.weights.append(1.0)
+        if bulk.n % EVERY == 0:
+            self.weights = [bulk.forget**EVERY * w for w in self.weights]
+        if bulk.n % EVERY == 0 or size > tau:
+            memory = bulk.n if bulk.forget == 1 else min(bulk.n, 1 / (1 - bulk.forget))
+            need = len(self.theta) + math.log(memory)
+            self.tau = binned(self.sizes, need, self.unit, weights=self.weights)
+
+
 class Vote:
     """Boyer and Moore's majority vote; a value is common once it leads by 16 votes."""
 
@@ -89,6 +172,7 @@ class OnePass:
     def __init__(
         self,
         *,
+        target="mean",
         clip=1.0,
         scale=None,
         ridge=1e-4,
@@ -97,6 +181,7 @@ class OnePass:
         forget=1.0,
         level=0.95,
     ):
+        self.target = target if math.isfinite(clip) else "typical"
         self.clip, self.scale, self.ridge, self.level = clip, scale, ridge, level
         self.intercept, self.standardize, self.forget = fit_intercept, standardize, forget
 
@@ -133,34 +218,30 @@ class OnePass:
         self.vote = Vote()
         for value in y:
             self.vote.take(value)
-        self.sums, self.responses = np.zeros((GROUPS, size)), np.zeros(GROUPS)
-        cut = bounded(target) if math.isfinite(self.clip) else target
-        for k in range(len(y)):
-            self.sums[k % GROUPS] += Z[k] / nu[k]
-            self.responses[k % GROUPS] += cut[k] / nu[k]
+        self.mean = None
+        if self.target == "mean":
+            self.mean = Mean(MeanStart(Z, target, penalty, self.clip, start), self)
 
     def step(self, x, y, nu):
         self.n += 1
-        group = self.n % GROUPS
+        faded = False
         if self.forget < 1:
-            self.sums[group] *= self.forget**GROUPS
-            self.responses[group] *= self.forget**GROUPS
-            if np.linalg.inv(self.V).diagonal().max() <= self.forget * self.room:
-                self.V = self.forget * self.V
-        fitted = x @ self.theta
+            faded = np.linalg.inv(self.V).diagonal().max() <= self.forget * self.room
+            self.V = self.forget * self.V if faded else self.V
         tau = self.clip * self.spread if math.isfinite(self.clip) else math.inf
-        z = (y - fitted) / nu
+        z = (y - x @ self.theta) / nu
         psi = min(max(z, -tau), tau)
+        newton = psi / max(self.inside, 0.3)
+        judged = self.mean.judge(x, y, nu) if self.mean else None
         self.V = self.V + np.outer(x, x) / nu**2
-        self.theta = self.theta + np.linalg.solve(self.V, x) * psi / (max(self.inside, 0.3) * nu)
+        self.theta = self.theta + np.linalg.solve(self.V, x) * newton / nu
         share = 1.0 / self.n if self.forget == 1 else max(1.0 / self.n, 1 - self.forget)
         self.inside += share * ((abs(z) <= tau) - self.inside)
         self.energy += share * (psi**2 - self.energy)
-        far = self.n * self.spread
-        self.responses[group] += (fitted + nu * min(max(z, -far), far)) / nu**2
-        self.sums[group] += x / nu**2
         if self.scale is None:
             self.follow(y, abs(z))
+        if self.mean:
+            self.mean.step(x, nu, judged, newton, abs(z) > tau, share, faded)
 
     def follow(self, y, size):
         if not self.vote.common(y):
@@ -169,39 +250,53 @@ class OnePass:
             self.spread = 1.4826 * running_median(before, size, self.telling, self.floor)
         self.vote.take(y)
 
-    def shift(self):
-        """Mean of the middle eight group means, its error, and how far the mean of all is beyond.
+    @property
+    def hausman(self):
+        """(a - f)' C^-1 (a - f) on the slopes, C = V^-1 squares V^-1."""
+        if self.mean is None or self.n < self.warm:
+            return 0.0
+        d, P = len(self.centre), np.linalg.inv(self.V)
+        C = (P @ self.mean.squares @ P)[:d, :d]
+        gap = (self.mean.theta - self.theta)[:d]
+        return gap @ np.linalg.solve(C, gap)
 
-        Only once 14 of the 16 agree on the sign, and where there is a clip.
-        """
-        if not self.intercept or math.isinf(self.clip) or self.n < self.warm:
-            return 0.0, 0.0, 0.0
-        means = np.sort((self.responses - self.sums @ self.theta) / self.sums[:, -1])
-        if max(np.sum(means > 0), np.sum(means < 0)) < 14:
-            return 0.0, 0.0, 0.0
-        middle = means[4:12].mean()
-        return middle, math.sqrt(math.pi / 32) * np.std(means, ddof=1), means.mean() - middle
+    @property
+    def answer(self):
+        """Coefficients, what may lie beyond, and the errors of a row of slopes and of the level."""
+        d, error = len(self.centre), math.sqrt(self.energy) / max(self.inside, 0.3)
+        if self.mean is None:
+            return self.theta, 0.0 * self.theta, error, error
+        a, level = self.mean.theta, math.sqrt(self.mean.whole)
+        if 0.95 * math.sqrt(self.mean.energy) <= error or self.hausman > stats.chi2.ppf(0.99, d):
+            return a, 2 * np.linalg.solve(self.V, self.mean.cut), level, level
+        theta, beyond = self.theta.copy(), np.zeros(len(a))
+        if self.intercept:  # as high as a at the middle of the features
+            middle = self.V[d] / self.V[d, d]
+            theta[d] = a @ middle - theta[:d] @ middle[:d]
+            beyond[d] = 2 * self.mean.cut[d] / self.V[d, d]
+        return theta, a - theta + beyond, error, level
 
     @property
     def coef(self):
-        return self.theta[: len(self.centre)] / self.width
+        return self.answer[0][: len(self.centre)] / self.width
 
     @property
     def constant(self):
-        return (self.theta[-1] if self.intercept else 0.0) - self.coef @ self.centre
+        return (self.answer[0][-1] if self.intercept else 0.0) - self.coef @ self.centre
 
     def predict(self, X):
         """Mean and the ends of its interval."""
-        shift, error, missed = self.shift()
-        mean = X @ self.coef + self.constant + shift
-        half = np.full(len(X), math.inf)
+        mean = X @ self.coef + self.constant
+        Z, half = self.standardised(X), np.full(len(X), math.inf)
+        _, beyond, error, level = self.answer
         if self.n > len(self.theta):
-            Z = self.standardised(X)
-            width = np.sqrt(np.sum(Z * np.linalg.solve(self.V, Z.T).T, axis=1))
-            half = 1.05 * math.sqrt(self.energy) / max(self.inside, 0.3) * width
+            squared = error**2 * np.sum(Z * np.linalg.solve(self.V, Z.T).T, axis=1)
+            if self.intercept:  # the part at the middle has the level's error
+                squared += (level**2 - error**2) / self.V[-1, -1]
+            half = 1.05 * np.sqrt(squared)
             half *= stats.t.ppf(0.5 + self.level / 2, self.n - len(self.theta))
-        half = np.hypot(half, error * stats.t.ppf(0.5 + self.level / 2, GROUPS - 1))
-        return mean, mean - half + min(missed, 0), mean + half + max(missed, 0)
+        far = Z @ beyond
+        return mean, mean - half + np.minimum(far, 0), mean + half + np.maximum(far, 0)
 
 
 class Ridge(OnePass):
@@ -216,7 +311,7 @@ class Adaptive(OnePass):
 
     def __init__(self, *, order=2.0, **options):
         super().__init__(**options)
-        self.order = order
+        self.order, self.mean = order, None
 
     def fit(self, X, y, nu=None):
         nu = np.ones(len(y)) if nu is None else nu
@@ -236,6 +331,3 @@ class Adaptive(OnePass):
         # The exact minimiser: no factor for what one pass loses.
         self.energy = np.sum(np.clip(r, -tau, tau) ** 2) / max(self.n - size, 1) / 1.05**2
         return self
-
-    def shift(self):
-        return 0.0, 0.0, 0.0

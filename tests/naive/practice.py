@@ -13,7 +13,7 @@ class Threshold:
     """tau of sum min(z², tau²) = tau² (m + log n), from the list of all sizes.
 
     Sizes up to the floor are one bin, the others half an octave each; of a bin, its sizes' squares
-    count in full up to the edge below which tau is found. Anew every 16th size, and after one
+    count in full up to the edge below which tau is found. Anew every 32nd size, and after one
     beyond tau.
     """
 
@@ -24,7 +24,7 @@ class Threshold:
     def learn(self, size: float) -> None:
         self.sizes.append(size)
         n = len(self.sizes)
-        if size <= self.tau and n % 16 != 0:
+        if size <= self.tau and n % 32 != 0:
             return
         squares = np.minimum(np.array(self.sizes) / self.floor, 1e150) ** 2
         need = self.m + math.log(n)
@@ -129,7 +129,9 @@ class HvtPractice(Mirror):
         t = len(squares)
         mean_square = (1.0 + sum(squares)) / (1.0 + t)
         sure = self.log_inverse + 0.5 * math.log(1.0 + t)
-        return self.factor * exploration * math.sqrt(self.ridge + sum(stability) + mean_square * sure)
+        return (
+            self.factor * exploration * math.sqrt(self.ridge + sum(stability) + mean_square * sure)
+        )
 
     @property
     def radius(self) -> float:  # type: ignore[override]
@@ -170,7 +172,9 @@ class HvtPractice(Mirror):
         psi = math.copysign(min(abs(z), self.tau), z)
         gradient = -psi / sigma * feature
         weight = 1.0 / (self.alpha * sigma**2)
-        free = self.theta_all - np.linalg.solve(self.V + weight * np.outer(feature, feature), gradient)
+        free = self.theta_all - np.linalg.solve(
+            self.V + weight * np.outer(feature, feature), gradient
+        )
         self.stability.append(self.descend(feature, gradient, weight))
         if np.linalg.norm(free[: self.dim]) > self.theta_bound:
             self.pressed += 1
@@ -199,7 +203,9 @@ class HvtPractice(Mirror):
             "clipped_share": self.clipped / self.rounds,
             "threshold": self.tau * self.sigma,
             "scale": self.nu * (1.4826 * self.typical.value if self.typical else self.stated),
-            "effective_samples": float(weights.sum() ** 2 / (weights**2).sum()) if self.weights else 0.0,
+            "effective_samples": float(weights.sum() ** 2 / (weights**2).sum())
+            if self.weights
+            else 0.0,
             "tail_index": index,
         }
 

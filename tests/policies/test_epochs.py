@@ -200,7 +200,7 @@ def test_with_one_copy_the_estimate_is_ridge_regression(name: str) -> None:
     np.testing.assert_allclose(policy.theta, ridge(X, y), rtol=1e-10)
     if name == "BMM":
         for x in ARMS:
-            assert policy.predict(x) == pytest.approx(x @ ridge(X, y), rel=1e-10)
+            assert policy.expected(x) == pytest.approx(x @ ridge(X, y), rel=1e-10)
 
 
 def test_menu_takes_the_copy_in_the_middle_and_bmm_the_median_prediction() -> None:
@@ -217,7 +217,7 @@ def test_menu_takes_the_copy_in_the_middle_and_bmm_the_median_prediction() -> No
     middle = int(np.argmin([np.median(np.delete(row, i)) for i, row in enumerate(apart)]))
     np.testing.assert_allclose(menu.theta, thetas[middle], rtol=1e-9)
     for x in ARMS:
-        assert bmm.predict(x) == pytest.approx(np.median(thetas @ x), rel=1e-9)
+        assert bmm.expected(x) == pytest.approx(np.median(thetas @ x), rel=1e-9)
 
 
 def test_mom_with_one_group_learns_the_mean_and_with_more_the_median_of_means() -> None:

@@ -269,7 +269,13 @@ def test_twin_ucb_follows_the_mean_where_the_bulk_leads_away_from_it(d):
     rng = np.random.default_rng(d)
     policy, twin = ht.TwinUCB(d), naive.TwinUCB(d)
     rounds = game(d, 400, noise=0.3, fixed=True)
-    together(policy, twin, rounds, TWIN, reward=lambda x, noise: noise - x[0] + 30.0 * (rng.random() < 0.1 + 0.1 * x[0]))
+    together(
+        policy,
+        twin,
+        rounds,
+        TWIN,
+        reward=lambda x, noise: noise - x[0] + 30.0 * (rng.random() < 0.1 + 0.1 * x[0]),
+    )
 
 
 def test_the_typical_target_is_the_fixed_clip_alone():

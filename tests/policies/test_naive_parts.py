@@ -194,7 +194,7 @@ def test_the_size_of_a_residual_is_in_units_of_the_round_s_scale() -> None:
 
 
 def test_a_draw_of_lin_ts_spreads_by_the_factor_of_p() -> None:
-    for P in (
+    for inverse in (
         np.eye(3),
         np.diag([0.0, 1.0, 2.0]),
         np.cov(np.random.default_rng(0).normal(size=(3, 9))),
@@ -203,13 +203,13 @@ def test_a_draw_of_lin_ts_spreads_by_the_factor_of_p() -> None:
         s, M = policy.packed
         s[RADIUS] = 1.0
         M[THETA] = [0.3, -0.2, 0.1]
-        M[INVERSE : INVERSE + 3] = P
+        M[INVERSE : INVERSE + 3] = inverse
         M[INVERSE + 3 : INVERSE + 6] = 7.0  # what an earlier draw left there
         lin_ts.draw(s, M)
         z = [lin_ts.normal(5, 0, k) for k in range(3)]
-        root = np.linalg.cholesky(P + 1e-14 * np.eye(3))
+        root = np.linalg.cholesky(inverse + 1e-14 * np.eye(3))
         np.testing.assert_allclose(M[SCRATCH] - M[THETA], root @ z, atol=1e-6)
-        np.testing.assert_array_equal(M[INVERSE : INVERSE + 3], P)
+        np.testing.assert_array_equal(M[INVERSE : INVERSE + 3], inverse)
 
 
 def test_menu_takes_the_copy_of_least_median_distance() -> None:

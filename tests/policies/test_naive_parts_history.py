@@ -207,7 +207,7 @@ def test_btc_keeps_a_group_from_the_largest_reward_down_with_what_follows_summed
     assert policy._s[LOG_DET] == pytest.approx(growth)
     for x in (*arms, np.array([0.3, -0.2])):
         theta = np.linalg.solve(np.eye(2) + X.T @ X, X.T @ np.concatenate(paid))
-        assert policy.predict(x) == pytest.approx(float(x @ theta))
+        assert policy.expected(x) == pytest.approx(float(x @ theta))
 
 
 def test_only_the_first_stage_of_btc_enters_the_determinant() -> None:

@@ -270,7 +270,7 @@ def test_btc_without_truncation_predicts_as_ridge_does() -> None:
     feed(policy, x[np.arange(150) % 7], rewards)
     oful = feed(ht.OFUL(3, noise_scale=1.0), x[np.arange(150) % 7], rewards)
     for vector in x[:20]:
-        assert policy.predict(vector) == pytest.approx(vector @ oful.theta, abs=1e-12)
+        assert policy.expected(vector) == pytest.approx(vector @ oful.theta, abs=1e-12)
 
 
 def test_btc_truncates_for_each_arm_apart() -> None:
@@ -284,7 +284,7 @@ def test_btc_truncates_for_each_arm_apart() -> None:
         h = x @ A_inverse @ arm
         level = 0.5 * (np.abs(h) ** 1.5).sum() ** (1 / 1.5)
         expected = (h * np.where(np.abs(h * rewards) <= level, rewards, 0.0)).sum()
-        assert policy.predict(arm) == pytest.approx(expected, abs=1e-12)
+        assert policy.expected(arm) == pytest.approx(expected, abs=1e-12)
 
 
 def test_btc_learns_in_the_stage_that_explores() -> None:

@@ -6,11 +6,14 @@ import copy
 import importlib
 import math
 import pickle
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytail._load import load
 from heavytail._typing import FloatArray
 from heavytail.checks.battery import CheckFailed, require
 
@@ -202,13 +205,18 @@ def repeats_itself(regression: Regression) -> None:
 
 
 def resumes_to_the_bit(regression: Regression) -> None:
-    """Pickled, read back and continued equals never having stopped."""
+    """Pickled or saved, read back and continued equals never having stopped."""
     for rows in (1, 20, ROWS):
         straight = _fitted(regression, rows)
-        resumed = pickle.loads(pickle.dumps(straight))
-        for model in (straight, resumed):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "regression.npz"
+            straight.save(path)
+            loaded = load(path, kinds=(type(regression),))
+        pickled = pickle.loads(pickle.dumps(straight))
+        for model in (straight, pickled, loaded):
             model.partial_fit(*_table(seed=5))
-        require(_answers(resumed) == _answers(straight), f"drifts after a pickle at row {rows}")
+        require(_answers(pickled) == _answers(straight), f"drifts after a pickle at row {rows}")
+        require(_answers(loaded) == _answers(straight), f"drifts after a save at row {rows}")
 
 
 def keeps_its_memory_bounded(regression: Regression) -> None:

@@ -7,12 +7,11 @@ from typing import Any, final
 
 import numpy as np
 
+from heavytail._storage import check_fit
 from heavytail._typing import FloatArray
 from heavytail.estimators.base import (
-    NO_SHIFT,
     Model,
     Regression,
-    Shift,
     check_scale,
     is_plain,
 )
@@ -59,12 +58,28 @@ class History:
         ratio = n / (self.size + math.log(max(n, 2.0)))
         return spread * max(ratio, 1.0) ** (1.0 / self._order)
 
+    def _table(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """All rows, put together."""
+        X, y, nu = (np.concatenate(column) for column in zip(*self._parts, strict=True))
+        self._parts = [(X, y, nu)]
+        return X, y, nu
+
+    def arrays(self) -> dict[str, Any]:
+        """The rows."""
+        return {"kept": np.column_stack(self._table())}
+
+    def take(self, arrays: dict[str, Any], where: str) -> None:
+        """Learn the rows."""
+        check_fit(where, arrays, {"kept": np.broadcast_to(0.0, arrays["kept"].shape)})
+        kept = arrays["kept"]
+        X, y, nu = kept[:, : self.dim], kept[:, self.dim], kept[:, self.dim + 1]
+        self.learn(np.ascontiguousarray(X), y, nu)
+
     @property
     def fitted(self) -> BatchFit:
         """The exact fit on all rows so far."""
         if self._fit is None:
-            X, y, nu = (np.concatenate(column) for column in zip(*self._parts, strict=True))
-            self._parts = [(X, y, nu)]
+            X, y, nu = self._table()
             Z = np.column_stack([X, np.ones(self.seen)]) if self.size > self.dim else X
             Z, target = Z / nu[:, None], bounded(y / nu)
             penalty = np.full(self.size, self._ridge)
@@ -94,10 +109,6 @@ class History:
         """The scale of the noise."""
         return self.fitted.spread
 
-    def shift(self) -> Shift:
-        """None is needed: the threshold grows with the number of rows."""
-        return NO_SHIFT
-
     def standard_error(self, X: FloatArray) -> FloatArray:
         """The sandwich formula."""
         if self.seen <= self.size:
@@ -106,6 +117,10 @@ class History:
         fit = self.fitted
         width = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", Z, fit.inverse, Z), 0.0))
         return np.asarray(math.sqrt(fit.energy) / max(fit.inside, LEAST_INSIDE) * width)
+
+    def doubt(self, X: FloatArray) -> FloatArray:
+        """None: the threshold grows with the number of rows."""
+        return np.zeros(X.shape[0])
 
 
 @final

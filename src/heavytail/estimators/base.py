@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
+from heavytail._storage import Saved
 from heavytail._typing import FloatArray
 from heavytail._validate import Check
 
@@ -18,24 +19,10 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
         "heavytail's regressions need scikit-learn: pip install 'heavytail[learn]'."
     ) from error
 
-__all__ = ["NO_SHIFT", "Model", "Regression", "Shift", "check_scale", "is_plain"]
+__all__ = ["Model", "Regression", "check_scale", "is_plain"]
 
 _NONE = np.empty(0)
 _DOUBLE = np.dtype(np.float64)
-
-
-class Shift(NamedTuple):
-    """A correction of the intercept, its standard error and degrees of freedom, and ``missed``:
-    how far the mean may lie beyond it, signed.
-    """
-
-    value: float
-    error: float
-    missed: float
-    freedom: int
-
-
-NO_SHIFT = Shift(0.0, 0.0, 0.0, 1)
 
 
 class Model(Protocol):
@@ -56,22 +43,29 @@ class Model(Protocol):
 
     @property
     def coefficients(self) -> tuple[FloatArray, float]:
-        """Slopes, and the intercept before its correction."""
+        """Slopes and intercept."""
 
     @property
     def spread(self) -> float:
         """The scale of the noise."""
 
-    def shift(self) -> Shift:
-        """What the intercept lacks."""
-
     def standard_error(self, X: FloatArray) -> FloatArray:
         """Of the fitted value at each row."""
 
+    def doubt(self, X: FloatArray) -> FloatArray:
+        """How far beyond, signed, the mean may lie where the fitted value may be biased."""
 
-class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    def arrays(self) -> dict[str, Any]:
+        """All that is remembered; ``kept`` has rows of x, y and nu."""
+
+    def take(self, arrays: dict[str, Any], where: str) -> None:
+        """Take over, in a fresh model, what ``arrays`` gave, or refuse it."""
+
+
+class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
     """fit, partial_fit, predict and the fitted attributes, for a subclass that gives ``_model``."""
 
+    noun: ClassVar[str] = "regression"
     level: float
     n_features_in_: int
     model_: Model
@@ -132,18 +126,42 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         _refuse_categories(X, type(self).__name__)
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        mean = X @ self.coef_ + self.intercept_
+        slopes, intercept = self.model_.coefficients
+        mean = X @ slopes + intercept
         if not return_interval:
             return mean
         from scipy import stats
 
         level = Check(type(self)).number("level", self.level, above=0.0, below=1.0)
         freedom = max(self.model_.seen - self.model_.size, 1)
-        error = self.model_.standard_error(X) * float(stats.t.ppf(0.5 + level / 2.0, freedom))
-        shift = self.model_.shift()
-        of_shift = shift.error * float(stats.t.ppf(0.5 + level / 2.0, shift.freedom))
-        half = np.hypot(error, of_shift)
-        return mean, mean - half + min(shift.missed, 0.0), mean + half + max(shift.missed, 0.0)
+        half = self.model_.standard_error(X) * float(stats.t.ppf(0.5 + level / 2.0, freedom))
+        doubt = self.model_.doubt(X)
+        return mean, mean - half + np.minimum(doubt, 0.0), mean + half + np.maximum(doubt, 0.0)
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        return dict(self.get_params(deep=False))
+
+    def saved_arrays(self) -> dict[str, Any]:
+        if "model_" not in self.__dict__:
+            return {}
+        names = getattr(self, "feature_names_in_", None)
+        named = {} if names is None else {"names": np.asarray(names, dtype=np.str_)}
+        return {**self.model_.arrays(), **named}
+
+    def resume(self, arrays: dict[str, Any]) -> None:
+        if not arrays:
+            return
+        where, kept, names = type(self).__name__, arrays.get("kept"), arrays.get("names")
+        if kept is None or kept.ndim != 2 or kept.shape[0] < 1 or kept.shape[1] < 3:
+            raise ValueError(f"{where}: the saved state's 'kept' does not fit.")
+        dim = kept.shape[1] - 2
+        if names is not None and (names.shape != (dim,) or names.dtype.kind != "U"):
+            raise ValueError(f"{where}: the saved state's 'names' does not fit.")
+        model = self._model(dim)
+        model.take(arrays, where)
+        self.model_, self.n_features_in_ = model, dim
+        if names is not None:
+            self.feature_names_in_ = names.astype(object)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in self.__dict__
@@ -156,9 +174,9 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def intercept_(self) -> float:
-        """The mean response at x = 0."""
+        """The response at x = 0."""
         check_is_fitted(self, "model_")
-        return self.model_.coefficients[1] + self.model_.shift().value
+        return self.model_.coefficients[1]
 
     @property
     def scale_(self) -> float:

@@ -1,44 +1,55 @@
-"""Robust linear regression on a stream: the one-pass Huber step with a scale of its own."""
+"""Linear regression on a stream: the one-pass Huber step with a fixed clip and with one that tunes
+itself; Wang, Zheng, Zhou and Zhou (2021) for the threshold, Hausman (1978) for the choice.
+"""
 
 from __future__ import annotations
 
 from typing import final
 
 from heavytail.estimators.base import Model, Regression, check_scale
-from heavytail.estimators.stream import Stream
+from heavytail.estimators.stream import NAMES, Stream
 
 __all__ = ["OnePassHuberRegressor"]
+
+TARGETS = ("mean", "typical")
 
 
 @final
 class OnePassHuberRegressor(Regression):
-    r"""Linear regression that outliers do not move, in one pass, with intervals; nothing to tune.
+    r"""Linear regression on a stream of heavy-tailed rows, with intervals; nothing to tune.
 
-    The first rows (50, or 5 per coefficient) are fitted together; every later row is one step
+    Two estimates stand on one inverse Gram matrix. The first rows (50, or 5 per coefficient) are
+    fitted together; every later row is a step
 
     $$ V_t = V_{t-1} + x_t x_t^\top / \nu_t^2, \qquad
-       \theta_t = \theta_{t-1} + \frac{1}{q_t} V_t^{-1} x_t \, \psi(z_t) / \nu_t,
+       \theta_t = \theta_{t-1} + V_t^{-1} x_t \, \psi(z_t) / \nu_t,
        \qquad z_t = (y_t - x_t^\top\theta_{t-1}) / \nu_t, $$
 
-    with $\psi$ clipping at ``clip`` times the running scale (1.4826 running medians of |z|, leaving
-    out a value of y that more than half of the rows have, such as no purchase) and
-    $q_t$ the share of rows not clipped so far, so that the step is Newton's for the Huber loss.
-    With clip = infinity it is ridge regression, exactly.
+    of each, in which $\psi$ clips
 
-    **Intercept.** Under skewed noise a clip moves the intercept away from the mean. Sixteen
-    groups of rows keep their sums, and the mean of the middle eight of their mean residuals (a
-    median of means, smoothed) is added back once at least 14 groups agree on its sign (0.4 % of
-    symmetric cases). Its error is of the order n^-((p-1)/p) for every p in (1, 2] of which a moment
-    is finite, with p unknown.
+    - for f, the **typical** response, at ``clip`` times the running scale (1.4826 running medians
+      of |z|, leaving out a value of y that more than half of the rows have, such as no purchase),
+      divided by the share of rows not clipped so far, which makes it Newton's step for the Huber
+      loss;
+    - for a, the **mean** response, at a threshold that grows as the rows ask for
+      (:mod:`heavytail.kernels.self_tuning`): a is consistent for every p > 1 of which a moment is
+      finite, p unknown, and equals least squares where the noise is light.
 
-    **Interval.** Sandwich: sqrt(mean psi²) / q ‖x‖_{V^-1} times Student's quantile, and where the
-    intercept was corrected, longer on the side of the tail. In practice it
-    covers at its level for noise independent of x (tables in the docs); there is no finite-sample
-    theorem. Skewed noise with an infinite variance is covered less often than stated, and noise
-    that is skewed *and* of a size that depends on x biases the slopes of any Huber fit.
+    ``target="typical"`` answers f: for noise that is an error to be ignored, such as broken sensors
+    or contaminated logs. ``target="mean"`` answers the mean: for noise that is real, such as
+    revenue, cost or delay. The level is then a's, always. The slopes are f's, which is far more
+    precise under heavy tails, unless the two differ by more than chance: Hausman's
+    $H = (a - f)^\top C^{-1} (a - f)$ above the 0.99 quantile of $\chi^2_d$; or f is not clearly
+    the more precise by the residuals, as under normal noise. With clip = infinity all of it is
+    ridge regression, exactly.
 
-    Cost: O(d²) per row, O(d²) memory whatever the number of rows. Robust to any y; not to outliers
-    in X.
+    **Interval.** Sandwich: sqrt(mean psi²) ‖x‖_{V^-1} of what was answered, times Student's
+    quantile; for the mean it reaches on to a, where f's slopes were taken, and by twice what a's
+    own threshold cut off, on that side. In practice it covers the mean at about its level (tables
+    in the docs); there is no finite-sample theorem, and skewed noise of infinite variance is
+    covered less often than stated.
+
+    Cost: O(d²) per row, O(d²) memory whatever the number of rows. Not robust to outliers in X.
 
     >>> import heavytail as ht, numpy as np
     >>> rng = np.random.default_rng(0)
@@ -49,7 +60,8 @@ class OnePassHuberRegressor(Regression):
     ([1.0, -2.0], 3.0)
 
     Args:
-        clip: the threshold in scales; smaller is more robust, larger nearer least squares.
+        target: "mean" or "typical".
+        clip: f's threshold in scales; smaller is more robust, larger nearer least squares.
         scale: "auto", or the noise's scale where it is known.
         ridge: penalty on the slopes, in the unit of a row's squared feature.
         fit_intercept: whether there is a constant term.
@@ -62,6 +74,7 @@ class OnePassHuberRegressor(Regression):
     def __init__(
         self,
         *,
+        target: str = "mean",
         clip: float = 1.0,
         scale: str | float = "auto",
         ridge: float = 1e-4,
@@ -70,6 +83,7 @@ class OnePassHuberRegressor(Regression):
         forget: float = 1.0,
         level: float = 0.95,
     ) -> None:
+        self.target = target
         self.clip = clip
         self.scale = scale
         self.ridge = ridge
@@ -77,6 +91,9 @@ class OnePassHuberRegressor(Regression):
         self.standardize = standardize
         self.forget = forget
         self.level = level
+
+    def slot_names(self) -> dict[str, tuple[str, ...]]:
+        return NAMES
 
     def _model(self, dim: int) -> Model:
         check = self._check()
@@ -88,4 +105,5 @@ class OnePassHuberRegressor(Regression):
             intercept=bool(self.fit_intercept),
             standardize=bool(self.standardize),
             forget=check.number("forget", self.forget, above=0.0, most=1.0),
+            mean=check.choice("target", self.target, TARGETS) == "mean",
         )

@@ -6,7 +6,7 @@ import math
 from typing import final
 
 from heavytail.estimators.base import Model, Regression
-from heavytail.estimators.stream import Stream
+from heavytail.estimators.stream import NAMES, Stream
 
 __all__ = ["OnlineRidge"]
 
@@ -48,6 +48,9 @@ class OnlineRidge(Regression):
         self.forget = forget
         self.level = level
 
+    def slot_names(self) -> dict[str, tuple[str, ...]]:
+        return NAMES
+
     def _model(self, dim: int) -> Model:
         check = self._check()
         return Stream(
@@ -58,4 +61,5 @@ class OnlineRidge(Regression):
             intercept=bool(self.fit_intercept),
             standardize=bool(self.standardize),
             forget=check.number("forget", self.forget, above=0.0, most=1.0),
+            mean=False,
         )

@@ -1,9 +1,14 @@
 """Learning rows of a streaming regression, a batch in one call: the one-pass Huber step, unbounded.
 
+Two estimates stand on one inverse Gram matrix: f, with a fixed clip, and, where the mean is asked
+for, a, with a threshold that tunes itself. They share u = P x, so a costs one axpy more; and what
+tells whether they differ, one pass over the sum of x x' (psi_a - psi_f)².
+
 The state is one vector S, because every array handed to a kernel costs a tenth of a microsecond:
-scalars in its first slots, then rows of ``stride`` numbers, the number of coordinates rounded up to
-a multiple of four and the rest zeros. P is kept one update behind, P_true = P - r r' with r in the
-row ROOT, so that one pass over P both brings it up to date and multiplies it by the new x.
+scalars in its first slots, the histogram of the second threshold, then rows of ``stride`` numbers,
+the number of coordinates rounded up to a multiple of four and the rest zeros. P is kept one update
+behind, P_true = P - r r' with r in the row ROOT, so that one pass over P both brings it up to date
+and multiplies it by the new x.
 """
 
 from __future__ import annotations
@@ -14,12 +19,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from heavytail._typing import Matrix, Vector
+from heavytail.kernels import self_tuning
 from heavytail.kernels.huber import score
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import numbered
 from heavytail.kernels.scale import NORMAL_CONSISTENCY, follow_typical, stands_out, vote
+from heavytail.kernels.self_tuning import fade, note, solve
 
-__all__ = ["GROUPS", "admit_rows", "learn_plain", "learn_rows", "length", "stride_of"]
+__all__ = ["admit_rows", "learn_plain", "learn_rows", "length", "stride_of"]
 
 
 class Slots(NamedTuple):
@@ -37,23 +44,29 @@ class Slots(NamedTuple):
     WINDOW: int  # rows remembered, 1 / (1 - forget); infinity without forgetting
     ROOM: int  # largest diagonal entry of P to which forgetting may let it grow
     FLOOR: int  # of TYPICAL
-    FADE: int  # forget^GROUPS: of a group's sums, each time it takes a row
     COMMON: int  # the value that more than half of y are, if any is ...
     VOTES: int  # ... and by how many votes it leads
     TELLING: int  # rows learned of another value: those that the scale is of
-    RESPONSES: int  # the groups' sums of y / nu² begin here
+    MEAN: int  # 1 if the mean is estimated too, 0 if the typical value alone
+    MEAN_ENERGY: int  # as ENERGY, of the mean's residuals clipped at TAU ...
+    WHOLE_ENERGY: int  # ... and at n scales
+    TAU: int  # the mean's threshold as last solved for, in the unit of y
+    FADE: int  # forget^EVERY: of the histogram, each time it is due
+    UNIT: int  # the first edge of its histogram, in the unit of y; 0 before there is a scale
 
 
 class Rows(NamedTuple):
-    """Rows behind the slots."""
+    """Rows behind the slots and the histogram."""
 
-    THETA: int
+    THETA: int  # f
+    MEAN_THETA: int  # a
     FEATURE: int  # x of the last row, centred and scaled, with the constant
     DIRECTION: int  # u = P_true x of the last row, before its update
+    CUT: int  # sum of x times what TAU cut off z, at most n scales a row
     ROOT: int  # r: P_true = P - r r'
     CENTRE: int  # of each feature
     PER_UNIT: int  # 1 / width of a feature
-    SUMS: int  # the groups' sums of x / nu² begin here
+    INVERSE: int  # P begins here, ``stride`` rows; the sum of x x' (psi_a - psi_f)² follows
 
 
 SLOT: Final = numbered(Slots)
@@ -71,16 +84,23 @@ ROW: Final = numbered(Rows)
     WINDOW,
     ROOM,
     FLOOR,
-    FADE,
     COMMON,
     VOTES,
     TELLING,
-    RESPONSES,
+    MEAN,
+    MEAN_ENERGY,
+    WHOLE_ENERGY,
+    TAU,
+    FADE,
+    UNIT,
 ) = SLOT
-THETA, FEATURE, DIRECTION, ROOT, CENTRE, PER_UNIT, SUMS = ROW
-GROUPS: Final = 16  # means of residuals whose median corrects the intercept
-SLOTS: Final = RESPONSES + GROUPS  # 32: the rows behind begin on a cache line
-INVERSE: Final = SUMS + GROUPS  # P begins here, ``stride`` rows
+THETA, MEAN_THETA, FEATURE, DIRECTION, CUT, ROOT, CENTRE, PER_UNIT, INVERSE = ROW
+HISTOGRAM: Final = 24  # behind the slots
+SLOTS: Final = HISTOGRAM + self_tuning.ROOM  # so that the rows behind begin on a cache line
+LEAST_CLIP: Final = 1.345  # of the mean, in scales: Huber's constant, 95 % efficient when normal
+SMALLEST: Final = 2.0**-6  # a scale out of these bounds, in units of the histogram, begins it anew
+GREATEST: Final = 2.0**16
+FEW: Final = 4
 
 # What a batch is answered: OK, MISFIT, or PROBLEMS * row + problem of the first bad row.
 OK: Final = 0
@@ -113,10 +133,10 @@ def stride_of(size: int) -> int:
     return -(-size // BLOCK) * BLOCK
 
 
-def length(size: int) -> int:
+def length(size: int, *, mean: bool) -> int:
     """Numbers in the state."""
     stride = stride_of(size)
-    return SLOTS + (INVERSE + stride) * stride
+    return SLOTS + (INVERSE + (2 if mean else 1) * stride) * stride
 
 
 @jit
@@ -163,38 +183,42 @@ def lay(S: Vector, stride: int, X: Matrix, t: int) -> None:
 
 
 @jit
-def forget(S: Vector, stride: int, group: int) -> None:
+def forget(S: Vector, stride: int) -> None:
     """P_true <- P_true / forget, unless a direction has not been seen for so long that it would
-    pass its start; the group's sums fade by as much as there are groups.
+    pass its start; the squares of the difference fade by forget², as their rows do twice.
     """
-    sums = SLOTS + (SUMS + group) * stride
-    S[RESPONSES + group] *= S[FADE]
-    for i in range(sums, sums + stride):
-        S[i] *= S[FADE]
     first = SLOTS + INVERSE * stride
+    squares = first + stride * stride
     root = SLOTS + ROOT * stride
     for i in range(int(S[SIZE])):
         if S[first + i * stride + i] - S[root + i] * S[root + i] > S[FORGET] * S[ROOM]:
             return
-    for i in range(first, first + stride * stride):
+    for i in range(first, squares):
         S[i] /= S[FORGET]
     for i in range(root, root + stride):
         S[i] /= math.sqrt(S[FORGET])
+    if S[MEAN] == 1.0:
+        cut = SLOTS + CUT * stride
+        for i in range(cut, cut + stride):
+            S[i] *= S[FORGET]
+        for i in range(squares, squares + stride * stride):
+            S[i] *= S[FORGET] * S[FORGET]
 
 
 @jit
-def renew(S: Vector, width: int) -> tuple[float, float]:
-    """P <- P - r r', both halves alike to the bit, and u <- P x in one pass; x'P x, x'theta. O(d²).
+def renew(S: Vector, width: int) -> tuple[float, float, float]:
+    """P <- P - r r', both halves alike to the bit, and u <- P x in one pass; x'P x, x'f and x'a.
 
-    Four columns by two rows at a time, held in registers.
+    O(d²). Four columns by two rows at a time, held in registers.
     """
     stride = np.uint64(width)
     theta = np.uint64(SLOTS)
+    mean = np.uint64(SLOTS) + np.uint64(MEAN_THETA) * stride
     x = np.uint64(SLOTS) + np.uint64(FEATURE) * stride
     u = np.uint64(SLOTS) + np.uint64(DIRECTION) * stride
     r = np.uint64(SLOTS) + np.uint64(ROOT) * stride
     first = np.uint64(SLOTS) + np.uint64(INVERSE) * stride
-    squared, fitted = 0.0, 0.0
+    squared, fitted, fitted_mean = 0.0, 0.0, 0.0
     j = ZERO
     while j < stride:
         r0, r1, r2, r3 = S[r + j], S[r + j + ONE], S[r + j + TWO], S[r + j + THREE]
@@ -236,66 +260,127 @@ def renew(S: Vector, width: int) -> tuple[float, float]:
         even = S[theta + j] * x0 + S[theta + j + TWO] * x2
         odd = S[theta + j + ONE] * x1 + S[theta + j + THREE] * x3
         fitted += even + odd
+        even = S[mean + j] * x0 + S[mean + j + TWO] * x2
+        odd = S[mean + j + ONE] * x1 + S[mean + j + THREE] * x3
+        fitted_mean += even + odd
         j += FOUR
-    return max(squared, 0.0), fitted
+    return max(squared, 0.0), fitted, fitted_mean
 
 
 @jit
-def advance(S: Vector, width: int, step: float, root: float, group: int, weight: float) -> None:
-    """theta <- theta + step u, r <- root u, and the group's sum of x grows by weight x."""
+def advance(S: Vector, width: int, step: float, mean_step: float, root: float) -> None:
+    """f <- f + step u, a <- a + mean_step u and r <- root u."""
     stride = np.uint64(width)
     theta = np.uint64(SLOTS)
-    x = np.uint64(SLOTS) + np.uint64(FEATURE) * stride
+    mean = np.uint64(SLOTS) + np.uint64(MEAN_THETA) * stride
     u = np.uint64(SLOTS) + np.uint64(DIRECTION) * stride
     r = np.uint64(SLOTS) + np.uint64(ROOT) * stride
-    g = np.uint64(SLOTS) + np.uint64(SUMS + group) * stride
     i = ZERO
     while i < stride:
-        u0, u1, x0, x1 = S[u + i], S[u + i + ONE], S[x + i], S[x + i + ONE]
-        a0, a1 = S[theta + i] + step * u0, S[theta + i + ONE] + step * u1
-        S[theta + i] = a0
-        S[theta + i + ONE] = a1
+        u0, u1 = S[u + i], S[u + i + ONE]
+        f0, f1 = S[theta + i] + step * u0, S[theta + i + ONE] + step * u1
+        S[theta + i] = f0
+        S[theta + i + ONE] = f1
+        a0, a1 = S[mean + i] + mean_step * u0, S[mean + i + ONE] + mean_step * u1
+        S[mean + i] = a0
+        S[mean + i + ONE] = a1
         r0, r1 = root * u0, root * u1
         S[r + i] = r0
         S[r + i + ONE] = r1
-        g0, g1 = S[g + i] + weight * x0, S[g + i + ONE] + weight * x1
-        S[g + i] = g0
-        S[g + i + ONE] = g1
         i += TWO
 
 
 @jit
-def stays_finite(S: Vector, stride: int, step: float) -> bool:
-    """Whether theta + step u is in the floating-point range."""
-    for i in range(SLOTS, SLOTS + stride):
-        if not (abs(S[i] + step * S[i + DIRECTION * stride]) <= LARGEST):
+def differ(S: Vector, width: int, weight: float) -> None:
+    """The sum of x x' (psi_a - psi_f)², its lower half by blocks of four, grows by weight x x'."""
+    stride = np.uint64(width)
+    x = np.uint64(SLOTS) + np.uint64(FEATURE) * stride
+    squares = np.uint64(SLOTS) + (np.uint64(INVERSE) + stride) * stride
+    j = ZERO
+    while j < stride:
+        x0, x1 = weight * S[x + j], weight * S[x + j + ONE]
+        x2, x3 = weight * S[x + j + TWO], weight * S[x + j + THREE]
+        i = j
+        at = squares + j * stride + j
+        while i < stride:
+            xi = S[x + i]
+            m0, m1 = S[at] + xi * x0, S[at + ONE] + xi * x1
+            m2, m3 = S[at + TWO] + xi * x2, S[at + THREE] + xi * x3
+            S[at] = m0
+            S[at + ONE] = m1
+            S[at + TWO] = m2
+            S[at + THREE] = m3
+            at += stride
+            i += ONE
+        j += FOUR
+
+
+@jit
+def cut_off(S: Vector, stride: int, amount: float) -> None:
+    """The sum of what was cut off grows by amount x."""
+    for i in range(stride):
+        S[SLOTS + CUT * stride + i] += amount * S[SLOTS + FEATURE * stride + i]
+
+
+@jit
+def stays_finite(S: Vector, stride: int, row: int, step: float) -> bool:
+    """Whether the estimate in ``row`` plus step u is in the floating-point range."""
+    for i in range(stride):
+        theta, u = S[SLOTS + row * stride + i], S[SLOTS + DIRECTION * stride + i]
+        if not (abs(theta + step * u) <= LARGEST):
             return False
     return True
+
+
+@jit
+def follow_tau(S: Vector, n: float, size: float, tau: float, least: float) -> None:
+    """Count a residual of the mean; solve for the next threshold where that is due. O(1)."""
+    if not (SMALLEST * S[UNIT] <= least <= GREATEST * S[UNIT]):
+        S[UNIT] = S[TAU] = least
+        fade(S, HISTOGRAM, 0.0)
+    if S[UNIT] > 0.0:
+        note(S, HISTOGRAM, size, S[UNIT])
+        due = int(n) % self_tuning.EVERY == 0
+        if due and S[FADE] < 1.0:
+            fade(S, HISTOGRAM, S[FADE])
+        if due or size > tau:
+            need = S[SIZE] + math.log(min(n, S[WINDOW]))
+            S[TAU] = solve(S, HISTOGRAM, need, S[UNIT])
 
 
 @jit
 def learn_row(S: Vector, stride: int, y: float, nu: float) -> int:
     """Learn the row laid into FEATURE. OK or OVERFLOW. O(d²)."""
     n = S[ROUNDS] + 1.0
-    group = int(n) % GROUPS
     if S[FORGET] < 1.0:
-        forget(S, stride, group)
-    squared, fitted = renew(S, stride)
+        forget(S, stride)
+    squared, fitted, fitted_mean = renew(S, stride)
     weight = 1.0 / (nu * nu)
     growth = 1.0 + weight * squared
+    scale = NORMAL_CONSISTENCY * S[TYPICAL]
     z = (y - fitted) / nu
-    typical = NORMAL_CONSISTENCY * S[TYPICAL]
-    tau = S[CLIP] * typical if S[CLIP] < math.inf else math.inf  # where typical is 0 as well
-    psi = score(z, tau)
+    clip = S[CLIP] * scale if S[CLIP] < math.inf else math.inf  # where the scale is 0 as well
+    psi = score(z, clip)
     # A clipped row has curvature 0, so V overstates the loss's by 1 / INSIDE: step by as much.
-    step = psi / (max(S[INSIDE], LEAST_INSIDE) * nu * growth)
+    newton = psi / max(S[INSIDE], LEAST_INSIDE)
+    unit_step = 1.0 / (nu * growth)
+    step = newton * unit_step
+    z_mean, tau, psi_mean, mean_step = 0.0, 0.0, 0.0, 0.0
+    if S[MEAN] == 1.0:
+        z_mean = (y - fitted_mean) / nu
+        tau = max(S[TAU], LEAST_CLIP * scale, clip)
+        psi_mean = score(z_mean, tau)
+        mean_step = psi_mean * unit_step
     # |u_i|² <= P_ii x'P x, so that most steps are known to be small without looking at them.
-    if not (step * step * squared * S[ROOM] <= HARMLESS) and not stays_finite(S, stride, step):
-        advance(S, stride, 0.0, 0.0, group, 0.0)
-        return OVERFLOW
+    largest = max(abs(step), abs(mean_step))
+    if not (largest * largest * squared * S[ROOM] <= HARMLESS):
+        finite = stays_finite(S, stride, THETA, step)
+        if not (finite and stays_finite(S, stride, MEAN_THETA, mean_step)):
+            advance(S, stride, 0.0, 0.0, 0.0)
+            return OVERFLOW
     S[ROUNDS] = n
     share = 1.0 / min(n, S[WINDOW])
-    S[INSIDE] += share * ((1.0 if abs(z) <= tau else 0.0) - S[INSIDE])
+    S[INSIDE] += share * ((1.0 if abs(z) <= clip else 0.0) - S[INSIDE])
     S[ENERGY] += share * (psi * psi - S[ENERGY])
     if S[FOLLOW] == 1.0:
         if stands_out(y, S[COMMON], S[VOTES]):
@@ -303,9 +388,20 @@ def learn_row(S: Vector, stride: int, y: float, nu: float) -> int:
             before = S[TYPICAL] if S[TYPICAL] > 0.0 else abs(z)  # 0 where all were alike so far
             S[TYPICAL] = follow_typical(before, abs(z), S[TELLING], S[FLOOR])
         S[COMMON], S[VOTES] = vote(y, S[COMMON], S[VOTES])
-    # No row counts for more than n typical ones.
-    S[RESPONSES + group] += weight * (fitted + nu * score(z, n * typical))
-    advance(S, stride, step, math.sqrt(weight / growth), group, weight)
+    if S[MEAN] == 1.0:
+        whole = score(z_mean, max(n * scale, tau))  # no row counts for more than n scales
+        if whole != psi_mean:
+            cut_off(S, stride, (whole - psi_mean) / nu)
+        S[MEAN_ENERGY] += share * (psi_mean * psi_mean - S[MEAN_ENERGY])
+        S[WHOLE_ENERGY] += share * (whole * whole - S[WHOLE_ENERGY])
+        follow_tau(S, n, abs(z_mean), tau, LEAST_CLIP * NORMAL_CONSISTENCY * S[TYPICAL])
+        gap = psi_mean - newton
+        # It is small and bounded where nothing is clipped: of such rows one in FEW stands for all.
+        if abs(z) > clip:
+            differ(S, stride, weight * gap * gap)
+        elif int(n) % FEW == 0:
+            differ(S, stride, FEW * weight * gap * gap)
+    advance(S, stride, step, mean_step, math.sqrt(weight / growth))
     return OK
 
 

@@ -9,14 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heavytail._typing import FloatArray
+from heavytail.estimators.rows import LEAST_CLIP, LEAST_INSIDE
+from heavytail.kernels import self_tuning
 from heavytail.kernels.scale import LARGEST, NORMAL_CONSISTENCY
 
-__all__ = ["BatchFit", "bounded", "robust_fit", "solve", "telling"]
+__all__ = ["BatchFit", "MeanFit", "bounded", "mean_fit", "robust_fit", "solve", "telling"]
 
 FAR = 1e8  # in median deviations: a response beyond is clipped at the solution whatever its size
 STEPS = 200
 TOLERANCE = 1e-10  # of the scale, in the largest change of a fitted value
 TINY = 1e-300
+TURNS = 10  # of threshold and estimate: the first is known to a half octave only
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,26 @@ class BatchFit:
     spread: float
     inside: float
     energy: float
+
+
+@dataclass(frozen=True)
+class MeanFit:
+    """An estimate of the mean beside a robust one.
+
+    ``tau`` is its threshold and ``histogram`` that of its residuals, from ``unit`` on; ``energy``
+    is their mean square clipped at tau, ``whole`` clipped at n scales. ``squares`` is the sum of
+    x x' (psi_a - psi_f)², psi_f being the robust fit's, and ``cut`` that of x times what tau cut
+    off, to n scales.
+    """
+
+    theta: FloatArray
+    tau: float
+    unit: float
+    histogram: FloatArray
+    energy: float
+    whole: float
+    squares: FloatArray
+    cut: FloatArray
 
 
 def solve(
@@ -83,13 +106,48 @@ def robust_fit(
                 break
         theta = solve(Z, target, penalty, clip * spread, theta)
     r = target - Z @ theta
-    psi = np.clip(r, -clip * spread, clip * spread)
+    psi = _clipped(r, clip * spread)
     return BatchFit(
         theta=theta,
         inverse=inverse,
         spread=spread,
         inside=float(np.mean(np.abs(r) <= clip * spread)),
         energy=float(np.mean(psi * psi)) / freedom,
+    )
+
+
+def mean_fit(
+    Z: FloatArray, y: FloatArray, penalty: FloatArray, clip: float, fit: BatchFit
+) -> MeanFit:
+    """Huber's estimate at the threshold that tunes itself, beside the robust ``fit`` at ``clip``
+    scales; threshold and estimate take turns.
+    """
+    n, size = Z.shape
+    edge, unit = clip * fit.spread, LEAST_CLIP * fit.spread
+    target = bounded(y)
+    theta, tau = fit.theta, 0.0
+    for _ in range(TURNS):
+        histogram = np.zeros(self_tuning.ROOM)
+        for value in np.abs(target - Z @ theta):
+            self_tuning.note(histogram, 0, value, unit)
+        before, tau = tau, self_tuning.solve(histogram, 0, size + math.log(n), unit)
+        if tau == before:
+            break
+        theta = solve(Z, target, penalty, max(tau, edge), theta)
+    r = target - Z @ theta
+    psi = _clipped(r, max(tau, edge))
+    whole = _clipped(r, max(n * fit.spread, tau, edge))
+    newton = _clipped(target - Z @ fit.theta, edge) / max(fit.inside, LEAST_INSIDE)
+    freedom = max(n - size, 1) / n
+    return MeanFit(
+        theta=theta,
+        tau=tau,
+        unit=unit,
+        histogram=histogram,
+        energy=float(np.mean(psi * psi)) / freedom,
+        whole=float(np.mean(whole * whole)) / freedom,
+        squares=np.asarray((Z * (psi - newton)[:, None] ** 2).T @ Z) / freedom,
+        cut=np.asarray(Z.T @ (whole - psi)),
     )
 
 
@@ -113,6 +171,10 @@ def telling(y: FloatArray) -> NDArray[np.bool_]:
     return np.asarray(y != values[most])
 
 
+def _clipped(r: FloatArray, tau: float) -> FloatArray:
+    return np.clip(r, -tau, tau)
+
+
 def _spread(r: FloatArray, freedom: float) -> float:
     typical = float(np.median(np.abs(r))) / math.sqrt(freedom)
     if typical == 0.0:
@@ -131,7 +193,7 @@ def _newton(
 ) -> FloatArray:
     free = np.abs(r) <= tau
     A = Z[free].T @ Z[free] + np.diag(penalty)
-    gradient = Z.T @ np.clip(r, -tau, tau) - penalty * theta
+    gradient = Z.T @ _clipped(r, tau) - penalty * theta
     return np.asarray(np.linalg.lstsq(A, gradient, rcond=None)[0])
 
 

@@ -8,16 +8,18 @@ centre of the features and a sane start whatever the units; from then on each ro
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from heavytail._storage import check_fit, of_length
 from heavytail._typing import FloatArray
-from heavytail.estimators.base import NO_SHIFT, Shift, is_plain
+from heavytail.estimators.base import is_plain
 from heavytail.estimators.rows import (
     BAD_X,
     BAD_Y,
-    GROUPS,
+    HISTOGRAM,
     INVERSE,
     LARGEST_X,
     LARGEST_Y,
@@ -36,23 +38,46 @@ from heavytail.estimators.rows import (
     length,
     stride_of,
 )
-from heavytail.estimators.start import BatchFit, bounded, robust_fit, telling
+from heavytail.estimators.start import BatchFit, MeanFit, mean_fit, robust_fit, telling
 from heavytail.kernels.jit import compiled, only_for
+from heavytail.kernels.layout import slot_names
 from heavytail.kernels.scale import NORMAL_CONSISTENCY, vote
+from heavytail.kernels.self_tuning import EVERY
 
-__all__ = ["Stream"]
+__all__ = ["NAMES", "Stream"]
 
-QUARTER: Final = GROUPS // 4
-AGREE: Final = 14  # so many of them on one side: by chance in 0.4 % of symmetric cases
+LEVEL: Final = 0.99  # of Hausman's test that the clip does not bias the slopes
+CLEARLY: Final = 0.95  # of the mean's error must the fixed clip's not exceed to be worth a bias
+UNSEEN: Final = 2.0  # times what was cut off: as much again in values larger than any seen
 ONE_PASS: Final = 1.05  # error of one pass against that of the exact minimiser, as measured
 WARM: Final = 50  # rows fitted together at the start: WARM, or ROWS_PER_COORDINATE each if more
 ROWS_PER_COORDINATE: Final = 5
 RELATIVE_FLOOR: Final = 1e-12  # of the scale at the start, below which a scale is rounding
 DOUBLES: Final = "(float64[::1], float64[:, ::1], float64[::1])"
 
-_PARTS: Final = ("s", "M", "F", "G")  # views of the state
+GIVEN: Final = ("DIM", "SIZE", "CLIP", "FOLLOW", "FORGET", "WINDOW", "MEAN", "FADE")  # by arguments
+NAMES: Final = {"slots": slot_names(SLOT)}  # of what is packed in a saved one
+
+_PARTS: Final = ("s", "M", "F")  # views of the state
 _COMPILED: Final = compiled()
 _learn_plain: Final[Any] = learn_plain
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is answered: an estimate, and what its intervals need.
+
+    ``theta`` has the slopes of one estimate, with the relative error ``slopes_error``, and the
+    constant with which it agrees at ``middle``, the mean of the features, with another, of the
+    relative error ``level_error``. ``beyond`` is what may be missing: what the mean's estimate has
+    beyond it, and what even the mean's threshold cut off.
+    """
+
+    theta: FloatArray
+    beyond: FloatArray
+    middle: FloatArray
+    slopes_error: float
+    level_error: float
 
 
 class Stream:
@@ -68,18 +93,21 @@ class Stream:
         intercept: bool,
         standardize: bool,
         forget: float,
+        mean: bool,
     ) -> None:
         size = dim + intercept
-        self.dim, self.size, self.kept = dim, size, 0
+        self.dim, self.size, self.stride, self.kept = dim, size, stride_of(size), 0
+        self.mean = mean and math.isfinite(clip)  # without a clip the one estimate is the mean's
         self._options = (clip, ridge, scale, intercept, standardize)
-        self.state = np.zeros(length(size))
+        self.state = np.zeros(length(size, mean=self.mean))
         self._name_parts()
         self.s[SLOT.DIM] = dim
         self.s[SLOT.SIZE] = size
         self.s[SLOT.CLIP] = clip
         self.s[SLOT.FOLLOW] = scale is None
         self.s[SLOT.FORGET] = forget
-        self.s[SLOT.FADE] = forget**GROUPS
+        self.s[SLOT.FADE] = forget**EVERY
+        self.s[SLOT.MEAN] = self.mean
         self.s[SLOT.WINDOW] = math.inf if forget == 1.0 else 1.0 / (1.0 - forget)
         self.M[ROW.PER_UNIT] = 1.0
         self.M[ROW.FEATURE, dim:size] = 1.0
@@ -100,13 +128,12 @@ class Stream:
         return {key: value for key, value in self.__dict__.items() if key not in _PARTS}
 
     def _name_parts(self) -> None:
-        """s, the scalars, M, the rows, F, the features' centres and widths, and G, the groups'
-        sums, are parts of the state.
+        """s, the scalars, M, the rows, and F, the features' centres and widths, are parts of the
+        state.
         """
         self.s = self.state[:SLOTS]
-        self.M = self.state[SLOTS:].reshape(-1, stride_of(self.size))
+        self.M = self.state[SLOTS:].reshape(-1, self.stride)
         self.F = self.M[ROW.CENTRE : ROW.PER_UNIT + 1, : self.dim]
-        self.G = self.M[ROW.SUMS : ROW.SUMS + GROUPS, : self.size]
 
     @property
     def seen(self) -> int:
@@ -115,8 +142,13 @@ class Stream:
 
     @property
     def theta(self) -> FloatArray:
-        """The estimate, in the features' standardised units."""
+        """The estimate with a fixed clip, in the features' standardised units."""
         return self.M[ROW.THETA, : self.size]
+
+    @property
+    def mean_theta(self) -> FloatArray:
+        """The estimate whose threshold tunes itself; the other where the mean is not asked for."""
+        return self.M[ROW.MEAN_THETA if self.mean else ROW.THETA, : self.size]
 
     @property
     def inverse(self) -> FloatArray:
@@ -129,6 +161,37 @@ class Stream:
     def nbytes(self) -> int:
         """Bytes of everything remembered, whatever the number of rows."""
         return sum(a.nbytes for a in (self.state, self._rows))
+
+    def arrays(self) -> dict[str, Any]:
+        """The slots, the histogram, the rows behind them, and those of the start."""
+        self.refresh()
+        return {
+            "slots": self.s[: len(SLOT)].copy(),
+            "histogram": self.state[HISTOGRAM:SLOTS].copy(),
+            "rows": self.M.copy(),
+            "kept": self._rows[: self.kept].copy(),
+        }
+
+    def take(self, arrays: dict[str, Any], where: str) -> None:
+        """Take over what ``arrays`` gave, where it is of a model of the same arguments."""
+        wanted = self.arrays()
+        kept = len(arrays["kept"])
+        wanted["kept"] = of_length(self._rows, min(kept, self.warm), 0)
+        check_fit(where, arrays, wanted)
+        own, slots = self.s[: len(SLOT)], arrays["slots"]
+        given = [getattr(SLOT, name) for name in GIVEN]
+        rounds = slots[SLOT.ROUNDS]
+        if np.any(slots[given] != own[given]) or (
+            rounds != kept and not rounds > kept == self.warm
+        ):
+            raise ValueError(f"{where}: the saved state's 'slots' is damaged.")
+        own[:] = slots
+        self.state[HISTOGRAM:SLOTS] = arrays["histogram"]
+        self.M[:] = arrays["rows"]
+        self._rows[:kept] = arrays["kept"]
+        self.kept = kept
+        if kept == self.warm:
+            only_for(learn_plain, DOUBLES)
 
     def learn_plain(self, X: Any, y: Any) -> bool:
         """Learn a C-contiguous float64 batch; False, nothing done, where it is not one."""
@@ -193,14 +256,17 @@ class Stream:
         penalty = np.full(self.size, ridge)
         penalty[self.dim :] = 0.0  # the intercept is not shrunk
         Z, target = Z / nu, y / nu[:, 0]
-        self._take(robust_fit(Z, target, penalty, clip, scale), Z, target, nu[:, 0])
+        fit = robust_fit(Z, target, penalty, clip, scale)
+        self._take(fit, target)
+        if self.mean:
+            self._take_mean(mean_fit(Z, target, penalty, clip, fit))
         self._fresh = True
 
     def _standardised(self, X: FloatArray) -> FloatArray:
         Z = (X - self.F[0]) * self.F[1]
         return np.column_stack([Z, np.ones(X.shape[0])]) if self.size > self.dim else Z
 
-    def _take(self, fit: BatchFit, Z: FloatArray, target: FloatArray, nu: FloatArray) -> None:
+    def _take(self, fit: BatchFit, target: FloatArray) -> None:
         s, size = self.s, self.size
         self.M[ROW.THETA, :size] = fit.theta
         self.M[ROW.ROOT] = 0.0
@@ -217,20 +283,29 @@ class Stream:
         s[SLOT.ENERGY] = fit.energy
         s[SLOT.FLOOR] = RELATIVE_FLOOR * s[SLOT.TYPICAL]
         s[SLOT.ROOM] = max(1.0, float(np.max(np.diag(fit.inverse))))
-        self.G[:] = 0.0
-        cut = bounded(target) if math.isfinite(s[SLOT.CLIP]) else target
-        group = np.arange(self.seen) % GROUPS
-        np.add.at(self.G, group, Z / nu[:, None])
-        s[SLOT.RESPONSES : SLOT.RESPONSES + GROUPS] = np.bincount(
-            group, weights=cut / nu, minlength=GROUPS
-        )
+
+    def _take_mean(self, fit: MeanFit) -> None:
+        self.M[ROW.MEAN_THETA, : self.size] = fit.theta
+        self.M[ROW.CUT, : self.size] = fit.cut
+        self.squares[:] = fit.squares
+        known = self.s[SLOT.TYPICAL] > 0.0
+        self.s[SLOT.TAU] = fit.tau if known else 0.0
+        self.s[SLOT.UNIT] = fit.unit if known else 0.0
+        self.s[SLOT.MEAN_ENERGY] = fit.energy
+        self.s[SLOT.WHOLE_ENERGY] = fit.whole
+        self.state[HISTOGRAM:SLOTS] = fit.histogram if known else 0.0
+
+    @property
+    def squares(self) -> FloatArray:
+        """The sum of x x' (psi_a - psi_f)², of which the lower half counts."""
+        return self.M[INVERSE + self.stride :, : self.size][: self.size]
 
     @property
     def coefficients(self) -> tuple[FloatArray, float]:
-        """Slopes in the features' own units, and the intercept without its correction."""
-        self.refresh()
-        slopes = self.theta[: self.dim] * self.F[1]
-        constant = self.theta[self.dim] if self.size > self.dim else 0.0
+        """Slopes in the features' own units, and the intercept."""
+        theta = self.reading.theta
+        slopes = theta[: self.dim] * self.F[1]
+        constant = theta[self.dim] if self.size > self.dim else 0.0
         return slopes, float(constant - slopes @ self.F[0])
 
     @property
@@ -239,36 +314,77 @@ class Stream:
         self.refresh()
         return float(NORMAL_CONSISTENCY * self.s[SLOT.TYPICAL])
 
-    def shift(self) -> Shift:
-        """What the clip took from the intercept under skewed noise: the mean of the middle half of
-        the groups' mean residuals; none unless nearly all groups agree on its sign.
+    @property
+    def reading(self) -> Reading:
+        """The slopes with a fixed clip, unless the mean is asked for and these differ from the
+        mean's own by Hausman's test, or are not clearly more precise. The constant is the mean's.
         """
         self.refresh()
-        weight = self.G[:, self.dim] if self.size > self.dim else np.zeros(GROUPS)
-        if not np.isfinite(self.s[SLOT.CLIP]) or self.seen < self.warm or np.any(weight <= 0.0):
-            return NO_SHIFT
-        means = np.sort((self.s[SLOT.RESPONSES :] - self.G @ self.theta) / weight)
-        if max(np.sum(means > 0.0), np.sum(means < 0.0)) < AGREE:
-            return NO_SHIFT
-        middle = float(np.mean(means[QUARTER:-QUARTER]))
-        # A group far out is what says that the middle may not be the mean: so the deviation is the
-        # plain one, with a median's factor, and the interval reaches on to the mean of all groups.
-        error = math.sqrt(math.pi / 2.0 / GROUPS) * float(np.std(means, ddof=1))
-        return Shift(middle, error, float(np.mean(means)) - middle, GROUPS - 1)
+        d, f, a = self.dim, self.theta, self.mean_theta
+        error = math.sqrt(self.s[SLOT.ENERGY]) / max(float(self.s[SLOT.INSIDE]), LEAST_INSIDE)
+        own, level = True, error
+        if self.mean:
+            # What one row can decide counts to its threshold; what is not known counts whole.
+            own = CLEARLY * math.sqrt(self.s[SLOT.MEAN_ENERGY]) <= error
+            own = own or self.hausman() > _critical(d)
+            level = math.sqrt(self.s[SLOT.WHOLE_ENERGY])
+        theta = (a if own else f).copy()
+        P, cut, middle = self.inverse, self.M[ROW.CUT, : self.size].copy(), np.zeros(0)
+        if self.size > d:
+            middle = -_solve(P[:d, :d], P[:d, d])
+            theta[d] = a[d] + middle @ (a - theta)[:d]
+        if not own:  # f's slopes need what was cut off at the middle alone: the constant's
+            cut[:d] = cut[d:].sum() * middle if self.size > d else 0.0
+        beyond = a - theta + UNSEEN * (P @ cut)
+        return Reading(theta, beyond, middle, level if own else error, level)
+
+    def hausman(self) -> float:
+        """H = (a - f)' C^-1 (a - f) on the slopes, C = P sum x x' (psi_a - psi_f)² P: about
+        chi² with d degrees of freedom where the fixed clip does not bias them, as n grows.
+        """
+        self.refresh()
+        if not self.mean or self.seen < self.warm:
+            return 0.0
+        half, P = np.tril(self.squares), self.inverse[: self.dim]
+        with np.errstate(over="ignore", invalid="ignore"):
+            C = P @ (half + np.tril(half, -1).T) @ P.T
+            gap = (self.mean_theta - self.theta)[: self.dim]
+            return float(gap @ _solve(C, gap)) if np.all(np.isfinite(C)) else 0.0
 
     def standard_error(self, X: FloatArray) -> FloatArray:
-        """Of the fitted value at each row of X, without the correction's: the sandwich formula."""
-        self.refresh()
-        Z = self._standardised(X)
-        width = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", Z, self.inverse, Z), 0.0))
+        """Of the fitted value at each row of X: the sandwich formula, of the slopes away from the
+        middle of the features and of the level there.
+        """
+        reading, d, P = self.reading, self.dim, self.inverse
         if self.seen <= self.size:
             return np.full(X.shape[0], math.inf)
-        factor = (
-            ONE_PASS
-            * math.sqrt(self.s[SLOT.ENERGY])
-            / max(float(self.s[SLOT.INSIDE]), LEAST_INSIDE)
-        )
-        return np.asarray(factor * width)
+        away = self._standardised(X)[:, :d]
+        level = 0.0
+        if self.size > d:
+            away = away - reading.middle
+            level = reading.level_error**2 * max(P[d, d] + P[d, :d] @ reading.middle, 0.0)
+        width = np.maximum(np.einsum("ij,jk,ik->i", away, P[:d, :d], away), 0.0)
+        return np.asarray(ONE_PASS * np.sqrt(reading.slopes_error**2 * width + level))
+
+    def doubt(self, X: FloatArray) -> FloatArray:
+        """What the mean's own estimate, where its slopes were not taken, has beyond the fitted
+        value, a bias too small for the test to see; and what its threshold cut off.
+        """
+        return np.asarray(self._standardised(X) @ self.reading.beyond)
+
+
+def _critical(dim: int) -> float:
+    from scipy import stats
+
+    return float(stats.chi2.ppf(LEVEL, dim))
+
+
+def _solve(A: FloatArray, b: FloatArray) -> FloatArray:
+    """A^-1 b for a positive semidefinite A, whatever the units of its coordinates."""
+    width = np.sqrt(np.diag(A))
+    unit = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0.0)
+    R = A * unit[:, None] * unit
+    return np.asarray(unit * (np.linalg.pinv(R, hermitian=True) @ (unit * b)))
 
 
 def _first_unsquarable(y: FloatArray, nu: FloatArray) -> int:

@@ -15,8 +15,9 @@ squares. One bin holds all up to the ``floor``, below which tau never falls; the
 octave each, so that what is found lies between the exact tau and sqrt(2) times it. Everything is in
 units of the floor, and z in units of the noise: multiplying all by a constant changes nothing.
 
-The histogram lies in a vector ``H`` at ``at``: BINS numbers, then BINS sums of squares, ROOM in
-all. ``tau`` must be known before z: a row has no say in its own threshold.
+The histogram lies in a vector ``H`` at ``at``: how many sizes are beyond the floor, how many of
+them are in each other bin, then BINS sums of squares, ROOM numbers in all. ``tau`` must be known
+before z: a row has no say in its own threshold.
 """
 
 from __future__ import annotations
@@ -32,18 +33,22 @@ __all__ = ["BINS", "EVERY", "ROOM", "fade", "follow", "note", "solve"]
 BINS: Final = 64  # bin k > 0: floor² 2^(k-1) < z² <= floor² 2^k; the last has all beyond as well
 LAST: Final = BINS - 1
 ROOM: Final = 2 * BINS
-EVERY: Final = 16  # values after which tau is found anew; at once where one lies beyond it
+FARTHEST: Final = 2.0**BINS  # in floors: beyond all edges, and can be squared
+EVERY: Final = 32  # values after which tau is found anew; at once where one lies beyond it
 
 
 @jit
 def note(H: Vector, at: int, size: float, floor: float) -> None:
     """Count |z| = ``size`` with weight 1. O(1): a doubling per half octave above the floor."""
-    square = (size / floor) * (size / floor)
+    ratio = min(size / floor, FARTHEST)
+    square = ratio * ratio
     k, edge = 0, 1.0
-    while square > edge and k < LAST:
-        edge *= 2.0
-        k += 1
-    H[at + k] += 1.0
+    if square > 1.0:
+        H[at] += 1.0
+        while square > edge and k < LAST:
+            edge *= 2.0
+            k += 1
+        H[at + k] += 1.0
     H[at + BINS + k] += min(square, edge)
 
 
@@ -61,12 +66,10 @@ def solve(H: Vector, at: int, need: float, floor: float) -> float:
     With B the sum of squares up to an edge e and A the number beyond, the root is at most e once
     B / e² + A <= need, and is then sqrt(B / (need - A)).
     """
-    above = 0.0
-    for i in range(at, at + BINS):
-        above += H[i]
-    below, edge = 0.0, 1.0
+    above, below, edge = H[at], 0.0, 1.0
     for k in range(LAST):
-        above -= H[at + k]
+        if k > 0:
+            above -= H[at + k]
         below += H[at + BINS + k]
         left = need - above
         if left > 0.0 and below <= edge * left:
@@ -80,10 +83,10 @@ def follow(
     H: Vector, at: int, size: float, tau: float, t: float, coordinates: float, floor: float
 ) -> float:
     """Count |z| = ``size``, the t-th, and return the threshold of the value after it. O(1), but
-    for every 16th value and those beyond ``tau``, of which there are at most about
+    for every 32nd value and those beyond ``tau``, of which there are at most about
     m log t + (log t)²/2 in t.
     """
     note(H, at, size, floor)
-    if size > tau or t % EVERY == 0.0:
+    if size > tau or int(t) % EVERY == 0:
         return solve(H, at, coordinates + math.log(t), floor)
     return tau

@@ -282,9 +282,9 @@ class BMM(EpochPolicy):
             self._M[row : row + self.dim] = np.eye(self.dim) / ridge
         s[RADIUS] = current_radius(s, 0)
 
-    def predict(self, x: FloatArray) -> float:
+    def expected(self, x: FloatArray) -> float:
         """The median of the copies' predictions at ``x`` (of stage 1), which selection goes by."""
-        self._M[FEATURE] = as_vector(x, self.dim, type(self), ".predict")
+        self._M[FEATURE] = as_vector(x, self.dim, type(self), ".expected")
         stage_width(self._s, self._M, 0)
         return float(stage_mean(self._s, self._M, self._M, 0))
 

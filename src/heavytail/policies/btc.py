@@ -369,15 +369,15 @@ class BTC(HistoryPolicy):
         set_radius(s)
         self._allocate_history(self.dim + WIDTH)
 
-    def predict(self, x: FloatArray) -> float:
+    def expected(self, x: FloatArray) -> float:
         """The truncated estimate at ``x`` (of stage 1), which selection goes by."""
-        self._M[FEATURE] = as_vector(x, self.dim, type(self), ".predict")
+        self._M[FEATURE] = as_vector(x, self.dim, type(self), ".expected")
         stage_width(self._s, self._M, 0)
         return float(stage_mean(self._s, self._M, self._H, 0))
 
     @property
     def theta(self) -> FloatArray:
-        return np.array([self.predict(unit) for unit in np.eye(self.dim)])
+        return np.array([self.expected(unit) for unit in np.eye(self.dim)])
 
     def _check_history(self, history: FloatArray | None, scalars: FloatArray | None) -> None:
         super()._check_history(history, scalars)

@@ -175,7 +175,9 @@ class HvtUCB(PackedPolicy):
                 'HvtUCB.horizon must be given for radius="theory": Lemma 1 is for one T.'
             )
         if theory and known is None:
-            raise ValueError(f'HvtUCB.tail must be a MomentBound for radius="theory"; got {tail!r}.')
+            raise ValueError(
+                f'HvtUCB.tail must be a MomentBound for radius="theory"; got {tail!r}.'
+            )
         if theory and intercept:
             raise ValueError('HvtUCB.intercept must be off for radius="theory": Lemma 1 has none.')
         has_intercept = not theory if intercept is None else bool(intercept)
@@ -196,7 +198,8 @@ class HvtUCB(PackedPolicy):
         practice.start(
             self,
             check,
-            clip=threshold_scale * check.number("clip", CLIP if clip is None else clip, above=0.0, infinite=True),
+            clip=threshold_scale
+            * check.number("clip", CLIP if clip is None else clip, above=0.0, infinite=True),
             tunes=clip is None,
             exploration=exploration,
             delta=None if theory else delta,
@@ -226,7 +229,8 @@ class HvtUCB(PackedPolicy):
         threshold_scale: float,
     ) -> None:
         s = self._s
-        assert self.horizon is not None and self.tail is not None
+        assert self.horizon is not None
+        assert self.tail is not None
         s[S.ORDER] = self.tail.order
         lemma = lemma_1(
             self.dim,

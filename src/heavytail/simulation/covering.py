@@ -10,7 +10,16 @@ import math
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import DIRECTION, FEATURE, GAIN, INVERSE, PROJECTED, RADIUS, SET_ANEW, THETA
+from heavytail.kernels.layout import (
+    DIRECTION,
+    FEATURE,
+    GAIN,
+    INVERSE,
+    PROJECTED,
+    RADIUS,
+    SET_ANEW,
+    THETA,
+)
 
 __all__ = ["distance", "ratio"]
 

@@ -481,7 +481,7 @@ class PackedPolicy(Policy):
         if type(self).theta is not PackedPolicy.theta:
             raise ValueError(f"{where}: this policy has more than one estimate.")
         check_number(f"{where}: level", level, above=0.0, below=1.0)
-        if np.ndim(x) == 1:  # type: ignore[arg-type]
+        if np.ndim(x) == 1:
             return as_vector(x, self.dim, type(self), ".predict")[None], False
         rows = as_rows(x, (None, self.dim), f"{where}: x")
         if not np.all(np.isfinite(rows)):
