@@ -258,7 +258,7 @@ class OnePass:
         d, P = len(self.centre), np.linalg.inv(self.V)
         C = (P @ self.mean.squares @ P)[:d, :d]
         gap = (self.mean.theta - self.theta)[:d]
-        return gap @ np.linalg.solve(C, gap)
+        return gap @ np.linalg.pinv(C, hermitian=True) @ gap
 
     @property
     def answer(self):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import pickle
 import tempfile
@@ -16,11 +17,13 @@ from heavytail._load import load
 from heavytail._typing import FloatArray
 from heavytail.checks.battery import refused, require, snapshot
 from heavytail.policies import Policy, Pool
+from heavytail.tails import MomentBound
 
 __all__ = ["POLICY_CHECKS"]
 
 ROUNDS = 60
 ARMS = 7
+IN_REWARDS = {"tail", "theta_bound", "noise_scale", "sigma_min", "gap"}  # arguments in their unit
 
 
 def _arms(policy: Policy, seed: int = 0, count: int = ARMS) -> FloatArray:
@@ -29,15 +32,15 @@ def _arms(policy: Policy, seed: int = 0, count: int = ARMS) -> FloatArray:
     return np.asarray(arms / np.linalg.norm(arms, axis=1).max())
 
 
-def _play(policy: Policy, rounds: int = ROUNDS, seed: int = 1) -> list[int]:
-    """Some rounds with heavy-tailed rewards; the arms chosen."""
+def _play(policy: Policy, rounds: int = ROUNDS, seed: int = 1, unit: float = 1.0) -> list[int]:
+    """Some rounds with heavy-tailed rewards, times ``unit``; the arms chosen."""
     rng = np.random.default_rng(seed)
     theta = np.full(policy.dim, 1.0 / math.sqrt(policy.dim))
     arms = _arms(policy)
     chosen = []
     for _ in range(rounds):
         arm = policy.select(arms)
-        policy.update(arms[arm], float(arms[arm] @ theta + rng.standard_t(2.1)))
+        policy.update(arms[arm], unit * float(arms[arm] @ theta + rng.standard_t(2.1)))
         chosen.append(int(arm))
     return chosen
 
@@ -314,6 +317,41 @@ def learns_the_better_arm(policy: Policy) -> None:
         )
 
 
+def _in_another_unit(policy: Policy, factor: float) -> Policy:
+    """The same policy, told everything that it is told of rewards in a unit 1 / ``factor``."""
+    told = {
+        name: parameter.default
+        for name, parameter in inspect.signature(type(policy)).parameters.items()
+        if name in IN_REWARDS and parameter.default is not parameter.empty
+    }
+    told |= policy._arguments
+    for name in IN_REWARDS & set(told):
+        value = told[name]
+        if isinstance(value, MomentBound):
+            told[name] = MomentBound(value.order, value.scale * factor)
+        elif isinstance(value, (int, float)):
+            told[name] = value * factor
+    return type(policy)(**told)
+
+
+def has_no_unit(policy: Policy) -> None:
+    """Where rewards, the stated scale and theta_bound are multiplied by one number, it chooses the
+    same arms: to the bit by powers of two, and to rounding otherwise.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plain = _play(policy.clone(), 2 * ROUNDS)
+        for factor in (2.0**-20, 2.0**30, 1e-9, 1e9):
+            other = _in_another_unit(policy, factor)
+            found = _play(other, 2 * ROUNDS, unit=factor)
+            same = sum(a == b for a, b in zip(plain, found, strict=True))
+            require(
+                same == len(plain),
+                f"chooses otherwise in {len(plain) - same} of {len(plain)} rounds where the "
+                f"rewards are multiplied by {factor:g}",
+            )
+
+
 POLICY_CHECKS: dict[str, Callable[[Policy], None]] = {
     check.__name__: check
     for check in (
@@ -334,5 +372,6 @@ POLICY_CHECKS: dict[str, Callable[[Policy], None]] = {
         keeps_its_memory_bounded,
         says_when_the_horizon_is_past,
         learns_the_better_arm,
+        has_no_unit,
     )
 }
