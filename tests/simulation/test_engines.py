@@ -8,7 +8,7 @@ import pytest
 import heavytail as ht
 from heavytail.kernels import index
 from heavytail.kernels.index import MEAN, SCORES, SQUARED, follow, rate
-from heavytail.kernels.layout import DIRECTION, GAIN, INVERSE, PROJECTED, STEP, THETA
+from heavytail.kernels.layout import DIRECTION, GAIN, INVERSE, PROJECTED, SET_ANEW, STEP, THETA
 from heavytail.policies import ALL, PackedPolicy
 from heavytail.simulation.engines import episode
 
@@ -59,6 +59,8 @@ def test_an_update_of_rank_one_leaves_what_moved_in_the_state(kind: type[PackedP
         theta, inverse = M[THETA].copy(), M[INVERSE : INVERSE + size].copy()
         policy.update(x, float(x @ [0.5, -0.5, 0.5] + rng.standard_t(1.7)))
         u = M[DIRECTION]
+        if s[PROJECTED] == SET_ANEW:  # once, when the unit is known
+            continue
         np.testing.assert_allclose(
             M[INVERSE : INVERSE + size], inverse - s[GAIN] * np.outer(u, u), rtol=1e-9, atol=1e-12
         )

@@ -178,11 +178,9 @@ def test_a_round_that_a_kernel_refuses_is_refused_in_the_policys_words(kind, blo
 
 def test_arms_that_cannot_be_rated_are_refused_in_the_first_round() -> None:
     policy = ht.HvtUCB(2, tail=TAIL, intercept=False)
-    pool, means, noise = np.full((2, 4), np.nan), np.ones(4), np.ones(3)
-    scores = np.empty((engines.SCORES, 4))
-    room, factor, regret = np.empty(2), np.empty(0), np.empty(3)
-    arguments = (pool, scores, room, means, EMPTY, noise, factor, *ALIKE, regret)
-    assert engines._run_pool(policy.packed, 1.0, *arguments) == 0
+    pool = np.full((2, 4), np.nan)
+    scores = np.empty((policy.scoring.rows, 4))
+    assert policy.scoring.rate(*policy.packed, pool, scores) < 0
     bad = Blocks()
     block = next(bad.deal(np.random.SeedSequence(0)))
     bad.deal = lambda seed: iter([replace(block, arms=np.full((4, 2), np.nan))])

@@ -46,8 +46,9 @@ class HvtLSVIUCB(LSVIAgent):
         tail: the moment bound on the rewards' noise.
         reward_bonus: multiplies the rewards' radius.
         value_bonus: multiplies the values' radius.
-        clip: threshold in typical residual sizes; :class:`heavytail.HvtUCB`'s unless given.
-        threshold_scale: multiplies ``clip``.
+        clip: a fixed threshold in typical residual sizes, instead of one that grows and finds the
+            mean.
+        threshold_scale: multiplies the threshold.
         intercept: a constant feature of the rewards, which absorbs the clip's bias. Its share is
             part of Q: without it V could stand at its floor of 0 in every state.
         weighting: "variance" or "none", of the value regression.
@@ -85,6 +86,9 @@ class HvtLSVIUCB(LSVIAgent):
             self.dim,
             tail=tail,
             theta_bound=math.sqrt(self.dim),
+            ridge=float(
+                self.dim
+            ),  # in units of the rewards: plans are few where determinants double
             arm_bound=feature_bound,
             threshold_scale=threshold_scale,
             **own,

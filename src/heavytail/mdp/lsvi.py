@@ -117,10 +117,10 @@ class LSVIAgent(Agent):
         k = self.episodes + (self._counts[STAGE] > 0)
         return {
             **super().state_arrays(),
-            "reward_scalars": p.reward_s,
+            **{f"reward_{key}": part for key, part in _slots(p.reward_s, self._reward).items()},
             **{f"reward_{key}": part for key, part in _rows(p.reward_M, self._reward).items()},
             **({"reward_history": p.reward_H[:, :k]} if p.reward_H.size else {}),
-            "value_scalars": p.value_s,
+            **{f"value_{key}": part for key, part in _slots(p.value_s, self._value).items()},
             **{f"value_{key}": part for key, part in _rows(p.value_M, self._value).items()},
             "value_targets": p.targets,
             "value_Q": p.Q,
@@ -190,6 +190,12 @@ class LSVIAgent(Agent):
         bounds allow, it is ``upper``.
         """
         return np.minimum(self._arrays.Q_low, self._arrays.Q)
+
+
+def _slots(vectors: Any, policy: PackedPolicy) -> dict[str, Any]:
+    """What is remembered of a policy's vectors (H, slots), by name; the rest is room."""
+    named = {"scalars": vectors[:, : len(policy.slot_names()["scalars"])]}
+    return named | {name: vectors[:, run] for name, run in policy._runs.items()}
 
 
 def _rows(matrices: Any, policy: PackedPolicy) -> dict[str, Any]:

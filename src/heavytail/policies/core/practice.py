@@ -31,6 +31,7 @@ from heavytail.kernels.layout import (
     COMMON,
     GAIN,
     INVERSE,
+    LOG_DET,
     OK,
     PROJECTED,
     RADIUS,
@@ -146,6 +147,7 @@ def settle(s: Vector, M: Matrix, unit: float) -> None:
         for j in range(M.shape[1]):
             M[INVERSE + i, j] = root * root / s[P.RIDGE] if i == j else 0.0
     s[P.UNIT] = unit
+    s[LOG_DET] = -2.0 * M.shape[1] * math.log(root)  # V was the identity times lambda
     if s[P.TYPICAL] == 0.0:  # no scale was stated
         s[P.TYPICAL] = unit / NORMAL_CONSISTENCY
     s[P.BEGAN] = s[ROUNDS]
