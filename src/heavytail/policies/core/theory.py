@@ -108,6 +108,7 @@ def start(
         sigma_min=sigma_min,
         delta=delta,
     )
+    s[P.TAU] = 0.0  # of the last round, and there was none
     s[L.ORDER] = tail.order
     s[L.SIGMA_MIN] = horizon**-0.5 if sigma_min is None else sigma_min
     s[L.TAU_0] = threshold_scale * lemma.tau_0
