@@ -138,6 +138,13 @@ def test_whatever_the_state_the_regret_is_within_the_theorems_bound_on_the_whole
     assert tight > 0.5  # the bound is not idle
 
 
+def test_the_constant_of_the_theorem_is_attained():
+    policy = placed(1, [1.0], [-9.0], np.eye(1), 1.0)
+    arms = np.array([[-1.0 / C], [1.0]])
+    assert policy.select(arms) == 0
+    assert worst_regret(policy, arms, 0) == pytest.approx(bound(policy, arms[0]), rel=1e-14)
+
+
 def test_an_arm_that_is_ruled_out_is_never_played():
     ruled_out = wanted = 0
     for seed in range(2_000):
