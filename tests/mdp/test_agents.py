@@ -69,7 +69,7 @@ PLAIN = {"switching": "every", "monotone": False}
 PAIRS = {
     "Hvt": (
         lambda w: HvtLSVIUCB(w.features, 1, tail=TAIL, reward_bonus=1.0),
-        lambda w: ht.HvtUCB(4, tail=TAIL, theta_bound=2.0, delta=0.01),
+        lambda w: ht.HvtUCB(4, tail=TAIL, theta_bound=2.0, ridge=4.0, delta=0.01),
     ),
     "Heavy": (
         lambda w: HeavyLSVIUCB(w.features, 1, episodes=500, tail=TAIL, **PLAIN),

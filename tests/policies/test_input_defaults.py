@@ -69,7 +69,15 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "threshold_scale": 1.0,
     },
     "TOFU": {**RIDGE, "delta": None, "radius_scale": 0.03, "threshold_scale": 1.0},
-    "TwinUCB": {"target": "mean", "tail": None, "arm_bound": 1.0},
+    "TwinUCB": {
+        "target": "mean",
+        "tail": None,
+        "horizon": None,
+        "arm_bound": 1.0,
+        "radius": "empirical",
+        "theta_bound": None,
+        "radius_scale": None,
+    },
     "Uniform": {"seed": 0},
 }
 

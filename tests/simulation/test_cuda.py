@@ -24,6 +24,7 @@ CASES: dict[str, dict[str, Any]] = (
     {kind.name: {"name": kind.name} for kind in ALL if not issubclass(kind, HistoryPolicy)}
     | {
         "Hvt-UCB, theory": {"name": "Hvt-UCB", "radius": "theory", "radius_scale": 1e-4},
+        "Twin-UCB, theory": {"name": "Twin-UCB", "radius": "theory", "radius_scale": 1e-4},
         "Hvt-UCB, auto": {"name": "Hvt-UCB", "tail": "auto"},
         "SupBMM": {"name": "BMM", "sup": True, "copies": 3},
         "RobustUCB, medians": {"name": "RobustUCB", "estimator": "median of means"},

@@ -17,6 +17,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "MoM": ("MoM", {"groups": 3, "repeats": 9}),
     "BMM": ("BMM", {"copies": 5}),
     "SupBMM": ("BMM", {"copies": 3, "sup": True}),
+    "Twin-UCB, theory": ("TwinUCB", {"radius": "theory", "radius_scale": 1e-4}),
     "LinTS": ("LinTS", {}),
     "EpsilonGreedy": ("EpsilonGreedy", {}),
     "RobustUCB truncated": ("RobustUCB", {}),

@@ -4,70 +4,36 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Final, NamedTuple, final
+from typing import Final, final
 
 from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
-from heavytail.confidence import lemma_1, theory_radius
 from heavytail.kernels.gram import predict
-from heavytail.kernels.huber import leverage, threshold, time_exponent
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import COMMON, CONSTANT, OK, RADIUS, ROUNDS, THETA, numbered
-from heavytail.kernels.one_pass import learn, measure
-from heavytail.policies.core import practice
+from heavytail.kernels.layout import COMMON, CONSTANT, THETA
+from heavytail.kernels.one_pass import measure
+from heavytail.policies.core import practice, theory
 from heavytail.policies.core.answers import Prediction, interval
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.practice import CLIP, PRACTICE, SIZES, note, watch
+from heavytail.policies.core.practice import CLIP, PRACTICE, SIZES
+from heavytail.policies.core.theory import THEORY, step
 from heavytail.tails import MomentBound
 
 __all__ = ["HvtUCB"]
 
 
-class Slots(NamedTuple):
-    """HvtUCB's own numbers, all of the theory."""
-
-    ORDER: int
-    SIGMA_MIN: int
-    TAU_0: int
-    SLOPE: int  # beta_t = SLOPE t^a + BETA_0
-    BETA_0: int
-
-
-S: Final = numbered(Slots, after=PRACTICE)
 P: Final = PRACTICE
-
-
-@jit
-def lemma_sigma(s: Vector, t: float, width: float, nu: float) -> float:
-    """sigma_t of Algorithm 1 (line 5), with the floor 2 sqrt(2) width that Lemmas 5 and 6 need."""
-    beta_prev = s[RADIUS]
-    growth = s[S.TAU_0] * math.sqrt(s[P.ALPHA]) * t ** time_exponent(s[S.ORDER])
-    floor = max(2.0 * math.sqrt(2.0), math.sqrt(2.0 * beta_prev / growth))
-    return max(nu, s[S.SIGMA_MIN], floor * width)
 
 
 @jit
 def update_theory(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """Algorithm 1, lines 5 to 8; OVERFLOW with the state untouched."""
     squared = measure(s, M, x)
-    width = math.sqrt(squared)
-    t = s[ROUNDS] + 1.0
-    residual = reward - predict(M)
-    sigma = lemma_sigma(s, t, width, nu)
-    tau = threshold(s[S.TAU_0], leverage(width, sigma, s[P.ALPHA]), t, s[S.ORDER])
-    z = residual / sigma if squared > 0.0 else 0.0  # x = 0 says nothing about theta
-    code = learn(s, M, x.shape[0], squared, z, sigma, s[P.ALPHA], tau)
-    if code != OK:
-        return code
-    note(s, squared, z, sigma, tau, s[P.ALPHA])
-    s[P.TAU] = tau
-    watch(s, reward, abs(residual) / nu)
-    s[RADIUS] = s[P.RADIUS_SCALE] * theory_radius(t, s[S.ORDER], s[S.SLOPE], s[S.BETA_0])
-    return OK
+    return step(s, M, x.shape[0], squared, reward - predict(M), reward, nu)
 
 
 @final
@@ -143,7 +109,7 @@ class HvtUCB(PackedPolicy):
             "$V_t$-norm. *Ours*: the practical mode, which has no theorem."
         ),
     )
-    slots = (COMMON, PRACTICE, S)
+    slots = (COMMON, PRACTICE, THEORY)
     takes_prior = True
     rank_one = True
 
@@ -169,29 +135,22 @@ class HvtUCB(PackedPolicy):
         check = Check(type(self))
         known = practice.stated(check, tail)
         self._start(dim, known, horizon, scale_known=False)
-        theory = check.choice("radius", radius, ("empirical", "theory")) == "theory"
-        if theory and horizon is None:
-            raise ValueError(
-                'HvtUCB.horizon must be given for radius="theory": Lemma 1 is for one T.'
-            )
-        if theory and known is None:
-            raise ValueError(
-                f'HvtUCB.tail must be a MomentBound for radius="theory"; got {tail!r}.'
-            )
-        if theory and intercept:
+        is_theory = check.choice("radius", radius, ("empirical", "theory")) == "theory"
+        told = theory.check_told(check, tail, horizon) if is_theory else None
+        if is_theory and intercept:
             raise ValueError('HvtUCB.intercept must be off for radius="theory": Lemma 1 has none.')
-        has_intercept = not theory if intercept is None else bool(intercept)
+        has_intercept = not is_theory if intercept is None else bool(intercept)
         if theta_bound is None:
-            theta_bound = 1.0 if theory else math.inf
+            theta_bound = 1.0 if is_theory else math.inf
         if ridge is None:
-            ridge = practice.RIDGE * self.dim if not theory else float(self.dim)
-        self.update_kernel = update_theory if theory else practice.update
+            ridge = practice.RIDGE * self.dim if not is_theory else float(self.dim)
+        self.update_kernel = update_theory if is_theory else practice.update
         self._allocate(
             ridge=ridge,
             arm_bound=arm_bound,
             theta_bound=theta_bound,
             size=self.dim + has_intercept,
-            runs={} if theory else {"sizes": SIZES},
+            runs={} if is_theory else {"sizes": SIZES},
         )
         self._s[CONSTANT] = arm_bound  # the constant feature is as long as an arm may be
         threshold_scale = check.number("threshold_scale", threshold_scale, above=0.0)
@@ -202,14 +161,21 @@ class HvtUCB(PackedPolicy):
             * check.number("clip", CLIP if clip is None else clip, above=0.0, infinite=True),
             tunes=clip is None,
             exploration=exploration,
-            delta=None if theory else delta,
+            delta=None if is_theory else delta,
             ridge=ridge,
-            alpha=(4.0 if theory else 1.0) if alpha is None else alpha,
+            alpha=(theory.ALPHA if is_theory else 1.0) if alpha is None else alpha,
             radius_scale=radius_scale,
             arm_bound=arm_bound,
         )
-        if theory:
-            self._set_theory(ridge, theta_bound, arm_bound, sigma_min, delta, threshold_scale)
+        if told is not None:
+            theory.start(
+                self,
+                *told,
+                arm_bound=arm_bound,
+                sigma_min=sigma_min,
+                delta=delta,
+                threshold_scale=threshold_scale,
+            )
 
     def upgrade(self, arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
         if self.update_kernel is not update_theory:
@@ -218,38 +184,6 @@ class HvtUCB(PackedPolicy):
                 "which cannot be gone on with. Begin anew, with start_from or with logged rewards."
             )
         return super().upgrade(arrays)
-
-    def _set_theory(
-        self,
-        ridge: float,
-        theta_bound: float,
-        arm_bound: float,
-        sigma_min: float | None,
-        delta: float | None,
-        threshold_scale: float,
-    ) -> None:
-        s = self._s
-        assert self.horizon is not None
-        assert self.tail is not None
-        s[S.ORDER] = self.tail.order
-        lemma = lemma_1(
-            self.dim,
-            s[S.ORDER],
-            self.horizon,
-            alpha=s[P.ALPHA],
-            ridge=ridge,
-            theta_bound=theta_bound,
-            arm_bound=arm_bound,
-            sigma_min=sigma_min,
-            delta=delta,
-        )
-        s[S.SIGMA_MIN] = self.horizon**-0.5 if sigma_min is None else sigma_min
-        s[S.TAU_0] = threshold_scale * lemma.tau_0
-        s[S.SLOPE] = lemma.slope
-        s[S.BETA_0] = lemma.beta_0
-        s[P.TAU] = 0.0  # of the last round, and there was none
-        s[P.UNIT] = 1.0  # Lemma 1 is in the unit of nu_t
-        s[RADIUS] = s[P.RADIUS_SCALE] * lemma.beta_0
 
     @property
     def intercept(self) -> float:
@@ -265,6 +199,10 @@ class HvtUCB(PackedPolicy):
     def tau(self) -> float:
         """tau_t, in units of sigma_t: the last round's in theory, the next one's in practice."""
         return float(self._s[P.TAU])
+
+    def _begun(self) -> None:
+        if self.update_kernel is not update_theory:
+            practice.settle_prior(self._s, self._M, self.dim)
 
     def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
         """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.

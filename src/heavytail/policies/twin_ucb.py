@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray, IntArray, Matrix, Vector
 from heavytail._validate import Check, as_arms
+from heavytail.confidence import empirical_radius
 from heavytail.kernels.gram import predict
 from heavytail.kernels.huber import score
 from heavytail.kernels.index import MARGIN, MEAN, SCORES, SQUARED, beyond, may_win, scoring, usable
@@ -39,7 +40,7 @@ from heavytail.kernels.layout import (
 )
 from heavytail.kernels.one_pass import measure
 from heavytail.kernels.scores import PRODUCT, multiply
-from heavytail.policies.core import practice
+from heavytail.policies.core import practice, theory
 from heavytail.policies.core.answers import Explanation, Prediction, interval
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics
@@ -55,6 +56,8 @@ from heavytail.policies.core.practice import (
     tune,
     watch,
 )
+from heavytail.policies.core.theory import THEORY
+from heavytail.policies.core.theory import step as step_theory
 from heavytail.tails import MomentBound
 
 __all__ = ["TwinUCB"]
@@ -65,6 +68,7 @@ TYPICAL_EXPLORATION: Final = 0.8  # of the bulk where it is alone
 TRUST: Final = 0.15  # of the mean's radius without exploration: how far the bulk is believed
 AUDITS: Final = 3.0  # a share AUDITS t^(-1/3) of the rounds, but at most ...
 MOST_AUDITS: Final = 0.5
+WIDER: Final = 3.0  # c of the theory: optimism's arm is played where it is c times less known
 
 
 class Slots(NamedTuple):
@@ -80,7 +84,7 @@ class Slots(NamedTuple):
     APART: int  # sum of (psi of the mean - psi of the bulk)²
 
 
-S: Final = numbered(Slots, after=PRACTICE)
+S: Final = numbered(Slots, after=THEORY)
 P: Final = PRACTICE
 BULK: Final = SCORES  # the row of a pool's scores behind the linear index's
 
@@ -101,6 +105,32 @@ def audits(t: float) -> float:
 
 
 @jit
+def predict_bulk(M: Matrix) -> float:
+    """What the bulk expects of the x that was measured last."""
+    bulk = bulk_row(M)
+    expected = 0.0
+    for i in range(M.shape[1]):
+        expected += M[bulk, i] * M[FEATURE, i]
+    return expected
+
+
+@jit
+def learn_bulk(s: Vector, M: Matrix, squared: float, y: float, mean: float, sigma: float) -> None:
+    """The bulk's step along the u of the mean's, after it; ``y`` is the bulk's residual in units of
+    sigma, ``mean`` the clipped one of the mean. 1 / (sigma² growth) is alpha times the gain.
+    """
+    bulk = bulk_row(M)
+    psi = score(y, s[P.CLIP])
+    gain = s[P.ALPHA] * s[GAIN]
+    s[S.BULK_STEP] = psi * sigma * gain
+    s[S.BULK_STABILITY] += psi * psi * squared * gain
+    s[S.BULK_ENERGY] += psi * psi
+    s[S.APART] += (mean - psi) ** 2.0
+    for i in range(M.shape[1]):
+        M[bulk, i] += s[S.BULK_STEP] * M[DIRECTION, i]
+
+
+@jit
 def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """A round: the mean's step, then the bulk's along the same u; OVERFLOW with the state
     untouched.
@@ -109,9 +139,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     if s[P.UNIT] == 0.0:
         return begin(s, M, x.shape[0], squared, abs(reward) / nu)
     bulk = bulk_row(M)
-    expected = 0.0
-    for i in range(M.shape[1]):
-        expected += M[bulk, i] * M[FEATURE, i]
+    expected = predict_bulk(M)
     sigma = scale_of(s, squared, nu)
     z = (reward - predict(M)) / sigma if squared > 0.0 else 0.0
     y = (reward - expected) / sigma if squared > 0.0 else 0.0
@@ -119,13 +147,8 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     code = step(s, M, x.shape[0], squared, z, sigma)
     if code != OK:
         return code
-    psi = score(y, s[P.CLIP])
-    s[S.BULK_STEP] = psi * sigma * s[GAIN]
-    s[S.BULK_STABILITY] += psi * psi * squared * s[GAIN]
-    s[S.BULK_ENERGY] += psi * psi
-    s[S.APART] += (score(z, tau) - psi) ** 2.0
+    learn_bulk(s, M, squared, y, score(z, tau), sigma)
     for i in range(M.shape[1]):
-        M[bulk, i] += s[S.BULK_STEP] * M[DIRECTION, i]
         M[bulk + 1, i] += M[FEATURE, i] / (sigma * sigma)
     tune(s, M, z)
     watch(s, reward, abs(reward - expected) / nu)
@@ -263,6 +286,86 @@ TWIN: Final = scoring(
 )
 
 
+@jit
+def update_theory(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """Algorithm 1 for the mean, then the bulk along the same u; OVERFLOW with the state
+    untouched.
+    """
+    squared = measure(s, M, x)
+    expected = predict_bulk(M)
+    residual = reward - predict(M)
+    code = step_theory(s, M, x.shape[0], squared, residual, reward, nu)
+    if code != OK:
+        return code
+    sigma = s[P.SIGMA]
+    z = residual / sigma if squared > 0.0 else 0.0
+    y = (reward - expected) / sigma if squared > 0.0 else 0.0
+    learn_bulk(s, M, squared, y, score(z, s[P.TAU]), sigma)
+    s[S.BULK_RADIUS] = bulk_radius_theory(s)
+    return OK
+
+
+@jit
+def bulk_radius_theory(s: Vector) -> float:
+    """The bulk's optimism, which no theorem asks about: not scaled with Lemma 1's radius."""
+    return empirical_radius(
+        BULK_EXPLORATION,
+        s[P.RIDGE],
+        s[S.BULK_STABILITY],
+        s[S.BULK_ENERGY],
+        learned(s),
+        s[P.LOG_INVERSE_DELTA],
+    )
+
+
+@jit
+def look(M: Matrix, arms: Matrix, a: int) -> tuple[float, float, float]:
+    """Of arm a, without an intercept: its mean, its typical reward, its width. O(d²)."""
+    bulk = bulk_row(M)
+    mean = typical = half = 0.0
+    for j in range(arms.shape[1]):
+        x = arms[a, j]
+        row = 0.5 * M[INVERSE + j, j] * x
+        for k in range(j):
+            row += M[INVERSE + j, k] * arms[a, k]
+        half += row * x
+        mean += M[THETA, j] * x
+        typical += M[bulk, j] * x
+    return mean, typical, math.sqrt(max(2.0 * half, 0.0))
+
+
+@jit
+def select_theory(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """The bulk's favourite among the arms that the mean has not ruled out, unless the mean's
+    optimist is WIDER times less known: then that. O(n d²).
+
+    An arm is ruled out where its upper end lies below another's lower end. One with the largest
+    lower end never is, so there is a favourite wherever there are arms.
+    """
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
+    radius = s[RADIUS]
+    optimist = favourite = NO_ARM
+    unknown = known = 0.0  # widths of the two
+    best = floor = -math.inf
+    for a in range(arms.shape[0]):
+        mean, typical, width = look(M, arms, a)
+        if mean + radius * width > best:
+            optimist = a
+            unknown = width
+            best = beyond(mean + radius * width)
+        floor = max(floor, mean - radius * width)
+    best = -math.inf
+    for a in range(arms.shape[0]):
+        mean, typical, width = look(M, arms, a)
+        found = typical + s[S.BULK_RADIUS] * width
+        if beyond(mean + radius * width) >= floor and found > best:
+            favourite = a
+            known = width
+            best = beyond(found)
+    return optimist if unknown > beyond(WIDER * known) else favourite
+
+
 @final
 class TwinUCB(PackedPolicy):
     r"""The best mean reward, found at the pace of the typical one. One pass, nothing tuned.
@@ -281,6 +384,12 @@ class TwinUCB(PackedPolicy):
     reward is seen wherever it is. A round costs O(d²), the state is constant, and decisions do not
     change with the unit of the rewards.
 
+    **Theory** (``radius="theory"``, needs ``tail`` and ``horizon``): the mean is Hvt-UCB's
+    Algorithm 1 with Lemma 1's radius, to the letter. Play the bulk's favourite among the arms that
+    the mean has not ruled out, unless optimism's arm has more than 3 times its width: then that.
+    On Lemma 1's event every round's regret is at most $8\,\beta_{t-1}\|x_t\|_{V_{t-1}^{-1}}$, four
+    times the bound of Hvt-UCB. As there, the radius is too large to learn at a human horizon.
+
     >>> import heavytail as ht
     >>> policy = ht.TwinUCB(2)
     >>> arm = policy.select([[1.0, 0.0], [0.0, 1.0]])
@@ -290,23 +399,34 @@ class TwinUCB(PackedPolicy):
         dim: length of a feature vector.
         target: "mean", or "typical": the bulk alone, for noise that is an error to be ignored
             (sensors, contaminated logs), and the fastest where it has one shape for all arms.
+            The theory is of the mean.
         tail: the moment bound on the noise, if it is known; otherwise its scale is learned, and a
-            round's ``scale`` says how it compares with other rounds.
+            round's ``scale`` says how it compares with other rounds. Needed by the theory.
+        horizon: T. Needed by the theory; otherwise only a promise that is warned about once it is
+            broken.
         arm_bound: L >= ‖x‖; longer vectors are refused.
+        radius: "empirical" (no guarantee) or "theory".
+        theta_bound: S >= ‖theta*‖, theory only; 1 unless given.
+        radius_scale: multiplies Lemma 1's radius, theory only; below 1 the guarantee is gone.
     """
 
     name = "Twin-UCB"
     info = Info(
         method="two Huber estimates",
         reference="this library",
-        regret="none proved for the default",
+        regret="none proved; in theory 4 times Hvt-UCB's",
         cost="O(1)",
         storage="O(1)",
         moment="central",
         uses_scale=True,
-        sources="*Ours*, with constants chosen for the distribution of regret; see the page on it.",
+        sources=(
+            "*Ours*: the rule, and constants chosen for the distribution of regret. "
+            '`radius="theory"`: the mean is Algorithm 1 with Lemma 1 of the paper of Hvt-UCB; that '
+            "playing another's choice among plausible arms costs a factor 1 + c is ours, proved on "
+            "the page on two estimates. *Decided*: c = 3."
+        ),
     )
-    slots = (COMMON, PRACTICE, S)
+    slots = (COMMON, PRACTICE, THEORY, S)
     takes_prior = True
     rank_one = True
 
@@ -316,11 +436,30 @@ class TwinUCB(PackedPolicy):
         *,
         target: str = "mean",
         tail: MomentBound | str | None = None,
+        horizon: int | None = None,
         arm_bound: float = 1.0,
+        radius: str = "empirical",
+        theta_bound: float | None = None,
+        radius_scale: float | None = None,
     ) -> None:
         check = Check(type(self))
-        self._start(dim, practice.stated(check, tail), None, scale_known=False)
+        self._start(dim, practice.stated(check, tail), horizon, scale_known=False)
         twin = check.choice("target", target, ("mean", "typical")) == "mean"
+        if check.choice("radius", radius, ("empirical", "theory")) == "theory":
+            told = theory.check_told(check, tail, horizon)
+            if not twin:
+                raise ValueError('TwinUCB.target must be "mean" for radius="theory".')
+            self._begin_theory(
+                check,
+                told,
+                arm_bound=arm_bound,
+                theta_bound=1.0 if theta_bound is None else theta_bound,
+                radius_scale=1.0 if radius_scale is None else radius_scale,
+            )
+            return
+        for name, value in (("theta_bound", theta_bound), ("radius_scale", radius_scale)):
+            if value is not None:
+                raise ValueError(f'TwinUCB.{name} is for radius="theory" only; got {value!r}.')
         ridge = practice.RIDGE * self.dim
         self.update_kernel = update if twin else practice.update
         if twin:
@@ -346,10 +485,37 @@ class TwinUCB(PackedPolicy):
         if twin:
             prepare(self._s, self._M, self.dim)
 
+    def _begin_theory(
+        self,
+        check: Check,
+        told: tuple[MomentBound, int],
+        *,
+        arm_bound: float,
+        theta_bound: float,
+        radius_scale: float,
+    ) -> None:
+        ridge = float(self.dim)
+        self.update_kernel, self.select_kernel = update_theory, select_theory
+        self._allocate(
+            ridge=ridge, arm_bound=arm_bound, theta_bound=theta_bound, rows={"bulk": None}
+        )
+        practice.start(
+            self,
+            check,
+            exploration=EXPLORATION,
+            delta=None,
+            ridge=ridge,
+            alpha=theory.ALPHA,
+            radius_scale=radius_scale,
+            arm_bound=arm_bound,
+        )
+        theory.start(self, *told, arm_bound=arm_bound)
+        self._s[S.BULK_RADIUS] = bulk_radius_theory(self._s)
+
     @property
     def intercept(self) -> float:
-        """What the constant feature adds to every prediction."""
-        return float(self._M[THETA, -1] * self._s[CONSTANT])
+        """What the constant feature adds to every prediction; 0 in the theory, without one."""
+        return float(self._M[THETA, -1] * self._s[CONSTANT]) if self._M.shape[1] > self.dim else 0.0
 
     @property
     def bulk(self) -> FloatArray:
@@ -357,12 +523,19 @@ class TwinUCB(PackedPolicy):
         row = bulk_row(self._M) if self._s[P.TUNES] != 0.0 else THETA
         return np.asarray(self._M[row, : self.dim].copy())
 
+    def _begun(self) -> None:
+        if self.update_kernel is not update_theory:
+            practice.settle_prior(self._s, self._M, self.dim)
+        self._M[bulk_row(self._M), : self.dim] = self._M[THETA, : self.dim]
+
     def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
         """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.
 
         Its half is the spread of the clipped residuals at ``level`` and a bound on what the clip
         took: no theorem's. With target="typical" it is of the typical reward.
         """
+        if self.update_kernel is update_theory:
+            return super().predict(x, level=level)
         rows, many = self._asked(x, level)
         half = practice.half_widths(self._s, self._widths(rows), level)
         return interval(self._means(rows), half, many)
@@ -370,8 +543,10 @@ class TwinUCB(PackedPolicy):
     def explain(self, arms: ArrayLike) -> Explanation:
         """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
         s, found = self._s, super().explain(arms)
-        if s[P.TUNES] == 0.0 or s[S.AUDIT] != 0.0:
-            return found
+        if self.update_kernel is not update or s[S.AUDIT] != 0.0:
+            rule = "the bulk's favourite of the arms that the mean has not ruled out, unless the "
+            rule += f"largest mean + radius * width is {WIDER:g} times less known"
+            return replace(found, rule=rule) if self.update_kernel is update_theory else found
         X = as_arms(arms, self.dim, type(self), ".explain")
         mean, widths = found.parts["mean"], self._widths(X)
         shift = s[S.SHIFT] + self.intercept
@@ -398,7 +573,7 @@ class TwinUCB(PackedPolicy):
 
     def diagnostics(self) -> Diagnostics:
         found = replace(super().diagnostics(), **practice.told(self))
-        if self._s[P.TUNES] == 0.0 or learned(self._s) < practice.ENOUGH:
+        if self.update_kernel is not update or learned(self._s) < practice.ENOUGH:
             return found
         H, most = self.hausman()
         words = found.advice

@@ -396,6 +396,10 @@ class PackedPolicy(Policy):
         self._M[THETA, :d] = start
         self._M[INVERSE : INVERSE + d, :d] = (C + C.T) / (2.0 * self.prior_unit)
         self._last = None  # scores that were kept are of the old start
+        self._begun()
+
+    def _begun(self) -> None:
+        """What is left to do after a start from an earlier estimate."""
 
     def _warn_past_horizon(self) -> None:
         if self.horizon is not None and not self._late and self._s[ROUNDS] > self.horizon:

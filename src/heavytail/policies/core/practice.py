@@ -69,6 +69,7 @@ __all__ = [
     "note",
     "radius",
     "scale_of",
+    "settle_prior",
     "start",
     "stated",
     "step",
@@ -152,6 +153,21 @@ def settle(s: Vector, M: Matrix, unit: float) -> None:
         s[P.TYPICAL] = unit / NORMAL_CONSISTENCY
     s[P.BEGAN] = s[ROUNDS]
     s[PROJECTED] = SET_ANEW
+
+
+@jit
+def settle_prior(s: Vector, M: Matrix, dim: int) -> None:
+    """The unit of a start from an earlier estimate: its widest variance is unit² / lambda."""
+    widest = 0.0
+    for i in range(dim):
+        widest = max(widest, M[INVERSE + i, i])
+    for i in range(dim, M.shape[1]):
+        M[INVERSE + i, i] = widest
+    unit = math.sqrt(widest * s[P.RIDGE]) / s[P.BASE]
+    s[P.UNIT] = min(max(unit, SMALLEST_UNIT), LARGEST_UNIT)
+    s[P.TELLING] = FIRST
+    if s[P.TYPICAL] == 0.0:
+        s[P.TYPICAL] = s[P.UNIT] / NORMAL_CONSISTENCY
 
 
 @jit
