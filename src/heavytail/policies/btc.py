@@ -276,7 +276,7 @@ class BTC(HistoryPolicy):
     >>> tail = ht.MomentBound(order=1.5, scale=1.0)
     >>> policy = ht.BTC(2, horizon=1000, tail=tail, arms=50)
     >>> policy.update([1.0, 0.0], reward=1e12)
-    >>> policy.predict([1.0, 0.0])
+    >>> policy.expected([1.0, 0.0])
     0.0
 
     Args:

@@ -63,7 +63,7 @@ class HvtUCB(PackedPolicy):
     >>> for reward in (0.2, -0.3, 0.1, 0.4, -0.2, 0.3):
     ...     policy.update([1.0, 0.0], reward)
     >>> policy.update([1.0, 0.0], reward=1e12)
-    >>> bool(abs(policy.theta).max() <= 1.0)
+    >>> bool(abs(policy.theta).max() <= 5.0)
     True
 
     Args:
