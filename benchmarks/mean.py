@@ -1,6 +1,7 @@
 """The best mean reward: Twin-UCB and Hvt-UCB, untuned, beside least squares, OFUL and LinTS.
 
-    python -m benchmarks.mean --engine cuda --rounds 100000 --trials 10000
+    python -m benchmarks.mean --engine cuda --rounds 100000 --trials 10000 --out mean.jsonl
+    python -m benchmarks.mean --table mean.jsonl
 
 Worlds are drawn by counters, the same for every policy. For each: mean regret, its median, the
 worst trial over the median, the share of regret in the second half, and uniform play.
@@ -100,6 +101,34 @@ def measure(policy: Policy, world: Any, rounds: int, trials: int, engine: str) -
     }
 
 
+COLUMNS = {  # of the table: the best of those named
+    "Twin-UCB": ("Twin-UCB",),
+    "Hvt-UCB": ("Hvt-UCB",),
+    'target="typical"': ("Twin-UCB, typical",),
+    "least squares": ("least squares 0.3", "least squares 0.5", "least squares 0.7"),
+    "OFUL": ("OFUL 1.0", "OFUL 0.3", "OFUL 0.1"),
+    "LinTS": ("LinTS",),
+    "uniform": ("uniform",),
+}
+
+
+def table(lines: list[str]) -> str:
+    """Results, one JSON a line, as Markdown: mean regret, and Twin-UCB's spread."""
+    found = {(run["world"], run["policy"]): run for run in map(json.loads, lines)}
+    rows = [f"| world | {' | '.join(COLUMNS)} | worst / median | second half |"]
+    rows.append("| --- " * (len(COLUMNS) + 3) + "|")
+    for world in worlds():
+        if (world, "Twin-UCB") in found:
+            means = [
+                min(found[world, policy]["mean"] for policy in names) for names in COLUMNS.values()
+            ]
+            twin = found[world, "Twin-UCB"]
+            cells = [f"{mean:,.0f}" for mean in means]
+            cells += [f"{twin['worst over median']:.0f}", f"{twin['second half']:.0%}"]
+            rows.append(f"| {world} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--engine", choices=("compiled", "cuda"), default="compiled")
@@ -108,8 +137,13 @@ def main() -> None:
     parser.add_argument("--worlds", default="(3,10)", help="those whose name has this in it")
     parser.add_argument("--policies", nargs="*", default=list(POLICIES))
     parser.add_argument("--part", default="0/1", help="every k-th world only: 0/4, 1/4, ...")
+    parser.add_argument("--table", help="print the results in this file as a table, and run nothing")
     parser.add_argument("--out", help="also append every result to this file, one JSON a line")
     args = parser.parse_args()
+    if args.table:
+        with open(args.table, encoding="utf-8") as stream:
+            print(table(stream.readlines()))
+        return
     part, parts = map(int, args.part.split("/"))
     chosen = [name for name in worlds() if args.worlds in name][part::parts]
     for name in chosen:
