@@ -16,7 +16,7 @@ from heavytail import __version__
 __all__ = ["main"]
 
 COMMANDS: dict[str, str] = {
-    "calibrate": "choose the practical default of Hvt-UCB anew, and show the tables",
+    "calibrate": "what the knobs of the untuned Hvt-UCB cost, in tables",
     "reproduce": "run the paper's experiments: figures, results, verdicts",
     "run": "run policies and environments of your own from a TOML file",
     "policies": "list the policies, what they cost and what they assume",
