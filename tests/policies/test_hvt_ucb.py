@@ -86,7 +86,14 @@ def test_diagnostics_say_what_was_clipped_and_how_heavy_the_tail_is():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: ht.HvtUCB(2, tail=TAIL), lambda: ht.OFUL(2, noise_scale=1.0)]
+    "make",
+    [
+        lambda: ht.HvtUCB(2, tail=TAIL),
+        lambda: ht.HvtUCB(2),
+        lambda: ht.TwinUCB(2),
+        lambda: ht.TwinUCB(2, target="typical"),
+        lambda: ht.OFUL(2, noise_scale=1.0),
+    ],
 )
 def test_a_prior_is_where_learning_begins(make):
     policy = make()

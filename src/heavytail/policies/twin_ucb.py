@@ -526,7 +526,8 @@ class TwinUCB(PackedPolicy):
     def _begun(self) -> None:
         if self.update_kernel is not update_theory:
             practice.settle_prior(self._s, self._M, self.dim)
-        self._M[bulk_row(self._M), : self.dim] = self._M[THETA, : self.dim]
+        if self.update_kernel is not practice.update:
+            self._M[bulk_row(self._M), : self.dim] = self._M[THETA, : self.dim]
 
     def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
         """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.

@@ -485,12 +485,14 @@ class PackedPolicy(Policy):
         if type(self).theta is not PackedPolicy.theta:
             raise ValueError(f"{where}: this policy has more than one estimate.")
         check_number(f"{where}: level", level, above=0.0, below=1.0)
-        if np.ndim(x) == 1:
-            return as_vector(x, self.dim, type(self), ".predict")[None], False
-        rows = as_rows(x, (None, self.dim), f"{where}: x")
+        many = np.ndim(x) != 1
+        if many:
+            rows = as_rows(x, (None, self.dim), f"{where}: x")
+        else:
+            rows = as_vector(x, self.dim, type(self), ".predict")[None]
         if not np.all(np.isfinite(rows)):
             raise ValueError(f"{where}: x must be finite.")
-        return rows, True
+        return rows, many
 
     def _means(self, X: FloatArray) -> FloatArray:
         """x'theta, the constant feature's share included."""
