@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("--worlds", default="(3,10)", help="those whose name has this in it")
     parser.add_argument("--policies", nargs="*", default=list(POLICIES))
     parser.add_argument("--part", default="0/1", help="every k-th world only: 0/4, 1/4, ...")
-    parser.add_argument("--table", help="print the results in this file as a table, and run nothing")
+    parser.add_argument("--table", help="only print the results in this file as a table")
     parser.add_argument("--out", help="also append every result to this file, one JSON a line")
     args = parser.parse_args()
     if args.table:
