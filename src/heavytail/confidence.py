@@ -101,16 +101,15 @@ def empirical_radius(
     t: float,
     log_inverse_delta: float,
 ) -> float:
-    """exploration * sqrt(prior + G_t + rho_t log(sqrt(1 + t)/delta)), off the data. No theorem's.
+    """exploration * sqrt(lambda S² + G_t + rho_t log(1/delta)), read off the data. No theorem's.
 
     G_t = sum_s ‖grad_s‖²_{V_s^-1} is the stability term of the lemma's own proof, observed instead
     of bounded, and rho_t = (1 + sum_s psi_s²) / (1 + t) the mean square of the clipped residuals,
-    so that a scale given too large or too small corrects itself. The logarithm grows, so that no
-    arm is given up for good. What it leaves out: the bias of the clip.
+    so that a scale given too large or too small corrects itself. What it leaves out: the bias of
+    the clip.
     """
     rho = (1.0 + energy) / (1.0 + t)
-    confidence = log_inverse_delta + 0.5 * math.log1p(t)
-    return exploration * math.sqrt(prior + stability + rho * confidence)
+    return exploration * math.sqrt(prior + stability + rho * log_inverse_delta)
 
 
 @jit

@@ -334,7 +334,7 @@ AT_ZERO = {  # whether 0 itself is taken
     [(name, a) for name, defaults in DEFAULTS.items() for a in defaults if a in AT_ZERO],
 )
 def test_a_number_is_taken_down_to_its_bound_and_refused_below(name: str, argument: str) -> None:
-    theory = name == "HvtUCB" and argument == "sigma_min"
+    theory = (name, argument) == ("HvtUCB", "sigma_min") or name == "TwinUCB"
     how: dict[str, Any] = {"radius": "theory"} if theory else {}
     assert build(name, **how, **{argument: 0.25}).rounds == 0
     with pytest.raises(ValueError, match=argument):

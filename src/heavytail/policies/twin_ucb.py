@@ -308,13 +308,10 @@ def update_theory(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> 
 @jit
 def bulk_radius_theory(s: Vector) -> float:
     """The bulk's optimism, which no theorem asks about: not scaled with Lemma 1's radius."""
+    t = learned(s)
+    sure = s[P.LOG_INVERSE_DELTA] + 0.5 * math.log1p(t)
     return empirical_radius(
-        BULK_EXPLORATION,
-        s[P.RIDGE],
-        s[S.BULK_STABILITY],
-        s[S.BULK_ENERGY],
-        learned(s),
-        s[P.LOG_INVERSE_DELTA],
+        BULK_EXPLORATION, s[P.RIDGE], s[S.BULK_STABILITY], s[S.BULK_ENERGY], t, sure
     )
 
 

@@ -249,10 +249,12 @@ def tune(s: Vector, M: Matrix, z: float) -> None:
 
 @jit
 def radius(s: Vector, exploration: float, stability: float, energy: float) -> float:
-    """beta_t of an estimate whose clipped residuals have these sums."""
-    return s[P.RADIUS_SCALE] * empirical_radius(
-        exploration, s[P.RIDGE], stability, energy, learned(s), s[P.LOG_INVERSE_DELTA]
-    )
+    """beta_t of an estimate whose clipped residuals have these sums, at delta / sqrt(1 + t): it
+    grows with log t, so that no arm is given up for good.
+    """
+    t = learned(s)
+    sure = s[P.LOG_INVERSE_DELTA] + 0.5 * math.log1p(t)
+    return s[P.RADIUS_SCALE] * empirical_radius(exploration, s[P.RIDGE], stability, energy, t, sure)
 
 
 @jit
