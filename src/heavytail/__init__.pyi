@@ -17,6 +17,7 @@ from .estimators import OnePassHuberRegressor as OnePassHuberRegressor
 from .estimators import OnlineRidge as OnlineRidge
 from .policies import *  # every policy, by its name
 from .policies import OFUL as OFUL
+from .policies import HurdleUCB as HurdleUCB
 from .policies import HvtUCB as HvtUCB
 from .policies import Policy as Policy
 from .policies import Pool as Pool
