@@ -63,8 +63,8 @@ class Regression:
 class Typical:
     """The running median of sizes, by steps of its logarithm that grow in a run of one side."""
 
-    def __init__(self, unit: float) -> None:
-        self.unit, self.value, self.told = unit, unit / NORMAL, 5
+    def __init__(self, unit: float, scale: float) -> None:
+        self.unit, self.value, self.told = unit, scale / NORMAL, 5
         self.run: list[float] = []  # sizes in a row on one side
         self.above = True
 
@@ -115,11 +115,10 @@ class Amounts:
         self.stability = self.energy = 0.0
         self.rows: list[Array] = []  # and their weights, since the unit is known
         self.weights: list[float] = []
-        if scale is not None:
-            self.settle(1.0)
+        self.stated = scale is not None
 
     def settle(self, unit: float) -> None:
-        self.unit, self.typical = unit, Typical(unit)
+        self.unit, self.typical = unit, Typical(unit, 1.0 if self.stated else unit)
         self.V = np.eye(self.size) * self.ridge / (unit * self.base) ** 2
 
     def beta(self, exploration: float) -> float:
@@ -146,7 +145,7 @@ class Amounts:
         self.stability += psi**2 * leverage / (1.0 + leverage)
         self.energy += psi**2
         self.sizes.append(abs(z) / CLIP)
-        if abs(z) > self.tau or len(self.sizes) % 16 == 0:
+        if abs(z) > self.tau or len(self.sizes) % 32 == 0:
             self.tau = CLIP * self_tuned(self.sizes, self.size)
         self.typical.learn(abs(residual) / nu)
 

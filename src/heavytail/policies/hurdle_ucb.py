@@ -201,15 +201,15 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
 @jit
 def prepare(s: Vector) -> None:
     """What the next choice needs of the round: the radius of conversion, and whose turn it is."""
+    t = s[ROUNDS]
     s[S.CONVERSION_RADIUS] = empirical_radius(
         CONVERSION_EXPLORATION,
         s[P.RIDGE],
         s[S.CONVERSION_STABILITY],
         s[S.CONVERSION_ENERGY],
-        s[ROUNDS],
-        s[P.LOG_INVERSE_DELTA],
+        t,
+        s[P.LOG_INVERSE_DELTA] + 0.5 * math.log1p(t),
     )
-    t = s[ROUNDS]
     s[S.AUDIT] = 1.0 if math.floor(audits(t + 1.0)) > math.floor(audits(t)) else 0.0
 
 
