@@ -19,6 +19,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "SupBMM": ("BMM", {"copies": 3, "sup": True}),
     "LinTS": ("LinTS", {}),
     "EpsilonGreedy": ("EpsilonGreedy", {}),
+    "HurdleUCB": ("HurdleUCB", {}),
     "RobustUCB truncated": ("RobustUCB", {}),
     "RobustUCB median": ("RobustUCB", {"estimator": "median of means"}),
     "RobustUCB catoni": ("RobustUCB", {"estimator": "catoni"}),
@@ -27,6 +28,7 @@ WORLDS = {
     "pool": ht.LinearBandit(2, arms=6, noise=ht.noise.StudentT(2.5)),
     "offered": ht.LinearBandit(2, arms=6, noise=ht.noise.StudentT(2.5), offered=3),
     "catastrophe": ht.SkewedBandit(2, 6, "catastrophe"),
+    "shop": ht.SkewedBandit(2, 6, "dear"),
 }
 
 
