@@ -85,11 +85,13 @@ POLICIES: dict[str, Callable[[Any], Policy]] = {
 }
 
 
-def measure(policy: Policy, world: Any, rounds: int, trials: int, engine: str) -> dict[str, Any]:
+def measure(
+    policy: Policy, world: Any, rounds: int, trials: int, engine: str, seed: int = SEED
+) -> dict[str, Any]:
     with warnings.catch_warnings():  # some run outside their assumptions on purpose
         warnings.simplefilter("ignore")
         found = distribution(
-            policy, world, rounds=rounds, trials=trials, seed=SEED, engine=engine, record=2
+            policy, world, rounds=rounds, trials=trials, seed=seed, engine=engine, record=2
         )
     half, final = found.regret
     return {
@@ -135,6 +137,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=("compiled", "cuda"), default="compiled")
     parser.add_argument("--rounds", type=int, default=20_000)
     parser.add_argument("--trials", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--worlds", default="(3,10)", help="those whose name has this in it")
     parser.add_argument("--policies", nargs="*", default=list(POLICIES))
     parser.add_argument("--part", default="0/1", help="every k-th world only: 0/4, 1/4, ...")
@@ -152,7 +155,7 @@ def main() -> None:
         for label in args.policies:
             start = time.perf_counter()
             policy = POLICIES[label](world)
-            found = measure(policy, world, args.rounds, args.trials, args.engine)
+            found = measure(policy, world, args.rounds, args.trials, args.engine, args.seed)
             text = "  ".join(f"{key} {value:.3g}" for key, value in found.items())
             print(f"{name:32} {label:24} {text}", flush=True)
             if args.out:

@@ -161,6 +161,19 @@ def test_amounts_that_do_not_depend_on_the_arm_are_taken_for_a_constant():
     assert steep.state["scalars"]["size_factor"] > 0.95
 
 
+def test_where_sizes_mislead_the_mean_is_heard():
+    rng = np.random.default_rng(6)
+    policy = ht.HurdleUCB(1)
+    for _ in range(20_000):  # the usual amount falls along x, the mean rises
+        x = rng.uniform(-1.0, 1.0)
+        usual = (1.0 - 0.3 * x) * math.exp(rng.standard_normal())
+        amount = 30.0 * (1.0 + 0.9 * x) if rng.random() < 0.05 else usual
+        policy.update([x], amount if rng.random() < 0.2 else 0.0)
+    assert policy.state["scalars"]["mean_factor"] > 0.5
+    assert policy.amount([1.0]) > policy.amount([-1.0]) + 1.0
+    assert policy.theta[0] > 0.0
+
+
 def test_before_anything_is_known_no_amount_is_told_and_arms_are_spread():
     policy = ht.HurdleUCB(2)
     assert policy.amount([1.0, 0.0]) == policy.conversion([1.0, 0.0]) == 0.0

@@ -20,6 +20,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "Twin-UCB, theory": ("TwinUCB", {"radius": "theory", "radius_scale": 1e-4}),
     "LinTS": ("LinTS", {}),
     "EpsilonGreedy": ("EpsilonGreedy", {}),
+    "HurdleUCB": ("HurdleUCB", {}),
     "RobustUCB truncated": ("RobustUCB", {}),
     "RobustUCB median": ("RobustUCB", {"estimator": "median of means"}),
     "RobustUCB catoni": ("RobustUCB", {"estimator": "catoni"}),
@@ -28,6 +29,7 @@ WORLDS = {
     "pool": ht.LinearBandit(2, arms=6, noise=ht.noise.StudentT(2.5)),
     "offered": ht.LinearBandit(2, arms=6, noise=ht.noise.StudentT(2.5), offered=3),
     "catastrophe": ht.SkewedBandit(2, 6, "catastrophe"),
+    "shop": ht.SkewedBandit(2, 6, "dear"),
 }
 
 
