@@ -10,6 +10,7 @@ from tests.naive.common import game, near, together
 from tests.naive.hurdle import Hurdle
 
 import heavytail as ht
+from heavytail.policies.hurdle_ucb import S, amount_of, largest_product
 
 DIMS = (1, 2, 5)
 ROUNDS = 250
@@ -199,6 +200,7 @@ def test_amounts_that_are_all_the_same_are_found(amount):
     assert policy.theta[0] == pytest.approx(0.2 * amount, rel=0.6)
 
 
+@pytest.mark.filterwarnings("ignore:overflow")  # NumPy's, with the compiler off
 def test_extreme_amounts_leave_every_number_finite():
     policy = ht.HurdleUCB(2)
     rng = np.random.default_rng(9)
@@ -214,6 +216,36 @@ def test_extreme_amounts_leave_every_number_finite():
         assert 0.0 <= policy.conversion(x) <= 1.0
         assert math.isfinite(policy.amount(x))
         assert policy.select(np.eye(2)) in (0, 1)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_sizes_past_all_numbers_are_compared_as_the_largest():
+    policy = ht.HurdleUCB(2)
+    for reward, scale in [(1e300, 1e-300), (1e300, 1e-300), (1e-300, 1e300), (2.0, 1.0)]:
+        policy.update([0.6, 0.8], reward, scale=scale)
+    assert not any(np.isnan(a).any() for a in policy.state_arrays().values())
+
+
+@pytest.mark.parametrize(
+    ("share", "spread", "amount", "best"),
+    [
+        (0.5, 0.1, 2.0, 1.2),
+        (0.95, 0.1, 2.0, 2.0),  # a chance is at most 1 ...
+        (-0.5, 0.1, 2.0, 0.0),  # ... and at least 0
+        (0.5, 0.1, -2.0, -0.8),
+        (1.5, 0.1, -2.0, -2.0),
+        (0.05, 0.1, -2.0, 0.1),  # the least known of losses that may never happen
+        (0.5, 0.1, 0.0, 0.0),
+    ],
+)
+def test_the_largest_product_is_at_a_corner(share, spread, amount, best):
+    assert largest_product(share, spread, amount) == pytest.approx(best)
+
+
+def test_a_guess_by_sizes_stays_in_range():
+    s = ht.HurdleUCB(1).packed[0]
+    s[S.SIZE_FACTOR], s[S.MIDDLE] = 1.0, 1e150
+    assert amount_of(s, 0.0, 1e3) == pytest.approx(1e150 * math.exp(100.0))
 
 
 def test_a_vector_of_the_wrong_length_is_refused():

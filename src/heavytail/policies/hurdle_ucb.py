@@ -165,12 +165,11 @@ def contrast(s: Vector, M: Matrix, dim: int) -> None:
 @jit
 def pay(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """Learn an amount: its mean, its size and how the two compare."""
-    known = s[P.UNIT] != 0.0
     code = learn_amount(s, M, x, reward, nu)
     if code != OK:
         return code
     compare(s, M, x, abs(reward) / nu)
-    if known:
+    if s[P.SIGMA] > 0.0:  # theta is made of it
         V = size_row(M) + HEAD + M.shape[1]
         weight = 1.0 / (s[P.SIGMA] * s[P.SIGMA])
         for i in range(M.shape[1]):
