@@ -250,7 +250,7 @@ class TwinUCB(HvtPractice):
         t = len(self.squares)
 
         def until(t: float) -> float:
-            return 0.5 * t if t <= 216 else 108.0 + 4.5 * (t ** (2.0 / 3.0) - 36.0)
+            return 0.25 + (0.5 * t if t <= 216 else 108.0 + 4.5 * (t ** (2.0 / 3.0) - 36.0))
 
         return math.floor(until(t + 1.0)) > math.floor(until(float(t)))
 

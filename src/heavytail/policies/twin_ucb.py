@@ -97,11 +97,13 @@ def bulk_row(M: Matrix) -> int:
 
 @jit
 def audits(t: float) -> float:
-    """Rounds among the first t that are the mean's: the integral of their share."""
+    """Rounds among the first t that are the mean's: the integral of their share, and a quarter, so
+    that past the turn it is never whole and rounding decides nothing.
+    """
     turn = (AUDITS / MOST_AUDITS) ** 3.0
     if t <= turn:
-        return MOST_AUDITS * t
-    return MOST_AUDITS * turn + 1.5 * AUDITS * (t ** (2.0 / 3.0) - turn ** (2.0 / 3.0))
+        return MOST_AUDITS * t + 0.25
+    return MOST_AUDITS * turn + 0.25 + 1.5 * AUDITS * (t ** (2.0 / 3.0) - turn ** (2.0 / 3.0))
 
 
 @jit
