@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check, as_vector
-from heavytail.confidence import empirical_radius
 from heavytail.kernels.gram import predict, shrink
 from heavytail.kernels.index import beyond, usable
 from heavytail.kernels.jit import jit
@@ -40,7 +39,7 @@ from heavytail.policies.core import practice
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.practice import PRACTICE, SIZES, learned
+from heavytail.policies.core.practice import PRACTICE, SIZES, growing_radius, learned
 from heavytail.policies.core.practice import update as learn_amount
 from heavytail.tails import MomentBound
 
@@ -201,13 +200,8 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
 def prepare(s: Vector) -> None:
     """What the next choice needs of the round: the radius of conversion, and whose turn it is."""
     t = s[ROUNDS]
-    s[S.CONVERSION_RADIUS] = empirical_radius(
-        CONVERSION_EXPLORATION,
-        s[P.RIDGE],
-        s[S.CONVERSION_STABILITY],
-        s[S.CONVERSION_ENERGY],
-        t,
-        s[P.LOG_INVERSE_DELTA] + 0.5 * math.log1p(t),
+    s[S.CONVERSION_RADIUS] = growing_radius(
+        s, CONVERSION_EXPLORATION, s[S.CONVERSION_STABILITY], s[S.CONVERSION_ENERGY], t
     )
     s[S.AUDIT] = 1.0 if math.floor(audits(t + 1.0)) > math.floor(audits(t)) else 0.0
 

@@ -6,16 +6,13 @@ import math
 from dataclasses import replace
 from typing import Final, final
 
-from numpy.typing import ArrayLike
-
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import COMMON, CONSTANT, THETA
+from heavytail.kernels.layout import COMMON, CONSTANT
 from heavytail.kernels.one_pass import measure
 from heavytail.policies.core import practice, theory
-from heavytail.policies.core.answers import Prediction, interval
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
@@ -51,9 +48,9 @@ class HvtUCB(PackedPolicy):
     learn at any horizon a person will run.
 
     **Practice** (the default, anytime, nothing tuned): the same step with a threshold that grows
-    by itself, so that theta finds the *mean* reward for every noise with a finite moment of order
-    above 1, whatever its shape and however that depends on the arm, the order unknown; sigma_t
-    the typical size of a residual or the width of x, whichever is larger; the radius of
+    by itself, so that theta is led to the *mean* reward for every noise with a finite moment of
+    order above 1, whatever its shape and however that depends on the arm; sigma_t is the typical
+    size of a residual or the width of x, whichever is larger; the radius of
     :func:`heavytail.confidence.empirical_radius`; alpha = 1 and an intercept. Nothing hangs on the
     unit of the rewards. The radius has no theorem. :class:`heavytail.TwinUCB` learns faster from
     the same rewards.
@@ -186,11 +183,6 @@ class HvtUCB(PackedPolicy):
         return super().upgrade(arrays)
 
     @property
-    def intercept(self) -> float:
-        """What the constant feature adds to every prediction; 0 without one."""
-        return float(self._M[THETA, -1] * self._s[CONSTANT]) if self._M.shape[1] > self.dim else 0.0
-
-    @property
     def sigma(self) -> float:
         """sigma_t of the last round."""
         return float(self._s[P.SIGMA])
@@ -204,17 +196,10 @@ class HvtUCB(PackedPolicy):
         if self.update_kernel is not update_theory:
             practice.settle_prior(self._s, self._M, self.dim)
 
-    def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
-        """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.
-
-        In practice its half is the spread of the clipped residuals at ``level`` and a bound on what
-        the clip took: no theorem's. In theory it is Lemma 1's, whatever ``level``.
-        """
+    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         if self.update_kernel is update_theory:
-            return super().predict(x, level=level)
-        rows, many = self._asked(x, level)
-        half = practice.half_widths(self._s, self._widths(rows), level)
-        return interval(self._means(rows), half, many)
+            return super()._half_widths(X, level)
+        return practice.half_widths(self._s, self._widths(X), level)
 
     def diagnostics(self) -> Diagnostics:
         return replace(super().diagnostics(), **practice.told(self))

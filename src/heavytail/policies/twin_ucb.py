@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray, IntArray, Matrix, Vector
 from heavytail._validate import Check, as_arms
-from heavytail.confidence import empirical_radius
 from heavytail.kernels.gram import predict
 from heavytail.kernels.huber import score
 from heavytail.kernels.index import MARGIN, MEAN, SCORES, SQUARED, beyond, may_win, scoring, usable
@@ -41,7 +40,7 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.one_pass import measure
 from heavytail.kernels.scores import PRODUCT, multiply
 from heavytail.policies.core import practice, theory
-from heavytail.policies.core.answers import Explanation, Prediction, interval
+from heavytail.policies.core.answers import Explanation
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
@@ -49,6 +48,7 @@ from heavytail.policies.core.practice import (
     PRACTICE,
     SIZES,
     begin,
+    growing_radius,
     learned,
     radius,
     scale_of,
@@ -189,30 +189,39 @@ def widest(s: Vector) -> float:
 
 
 @jit
+def look(s: Vector, M: Matrix, arms: Matrix, a: int) -> tuple[float, float, float]:
+    """Of arm a: its mean and its typical reward, without the constant feature's share, which is
+    the same for all, and its squared width. O(d²).
+    """
+    bulk = bulk_row(M)
+    size = arms.shape[1]
+    mean = typical = half = 0.0
+    for j in range(M.shape[1]):
+        x = arms[a, j] if j < size else s[CONSTANT]
+        row = 0.5 * M[INVERSE + j, j] * x
+        for k in range(j):
+            row += M[INVERSE + j, k] * arms[a, k]
+        half += row * x
+        if j < size:
+            mean += M[THETA, j] * x
+            typical += M[bulk, j] * x
+    return mean, typical, max(2.0 * half, 0.0)
+
+
+@jit
 def select(s: Vector, M: Matrix, arms: Matrix) -> int:
     """The first arm of largest index, the mean's own where it is its turn. O(n d²)."""
     if s[S.AUDIT] != 0.0:
         return select_linear(s, M, arms)
     if not usable(arms, s[ARM_LIMIT]):
         return BAD_X
-    size = arms.shape[1]
-    bulk = bulk_row(M)
     widened = widest(s)
     best = NO_ARM
     best_index = -math.inf
     for a in range(arms.shape[0]):
-        mean = typical = half = 0.0
-        for j in range(M.shape[1]):
-            x = arms[a, j] if j < size else s[CONSTANT]
-            row = 0.5 * M[INVERSE + j, j] * x
-            for k in range(j):
-                row += M[INVERSE + j, k] * arms[a, k]
-            half += row * x
-            if j < size:
-                mean += M[THETA, j] * x
-                typical += M[bulk, j] * x
-        if may_win(mean, 2.0 * half, widened, best_index):
-            found = index_of(s, mean, typical, 2.0 * half)
+        mean, typical, squared = look(s, M, arms, a)
+        if may_win(mean, squared, widened, best_index):
+            found = index_of(s, mean, typical, squared)
             if found > best_index:
                 best = a
                 best_index = beyond(found)
@@ -310,27 +319,7 @@ def update_theory(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> 
 @jit
 def bulk_radius_theory(s: Vector) -> float:
     """The bulk's optimism, which no theorem asks about: not scaled with Lemma 1's radius."""
-    t = learned(s)
-    sure = s[P.LOG_INVERSE_DELTA] + 0.5 * math.log1p(t)
-    return empirical_radius(
-        BULK_EXPLORATION, s[P.RIDGE], s[S.BULK_STABILITY], s[S.BULK_ENERGY], t, sure
-    )
-
-
-@jit
-def look(M: Matrix, arms: Matrix, a: int) -> tuple[float, float, float]:
-    """Of arm a, without an intercept: its mean, its typical reward, its width. O(d²)."""
-    bulk = bulk_row(M)
-    mean = typical = half = 0.0
-    for j in range(arms.shape[1]):
-        x = arms[a, j]
-        row = 0.5 * M[INVERSE + j, j] * x
-        for k in range(j):
-            row += M[INVERSE + j, k] * arms[a, k]
-        half += row * x
-        mean += M[THETA, j] * x
-        typical += M[bulk, j] * x
-    return mean, typical, math.sqrt(max(2.0 * half, 0.0))
+    return growing_radius(s, BULK_EXPLORATION, s[S.BULK_STABILITY], s[S.BULK_ENERGY], learned(s))
 
 
 @jit
@@ -348,7 +337,8 @@ def select_theory(s: Vector, M: Matrix, arms: Matrix) -> int:
     unknown = known = 0.0  # widths of the two
     best = floor = -math.inf
     for a in range(arms.shape[0]):
-        mean, typical, width = look(M, arms, a)
+        mean, typical, squared = look(s, M, arms, a)
+        width = math.sqrt(squared)
         if mean + radius * width > best:
             optimist = a
             unknown = width
@@ -356,7 +346,8 @@ def select_theory(s: Vector, M: Matrix, arms: Matrix) -> int:
         floor = max(floor, mean - radius * width)
     best = -math.inf
     for a in range(arms.shape[0]):
-        mean, typical, width = look(M, arms, a)
+        mean, typical, squared = look(s, M, arms, a)
+        width = math.sqrt(squared)
         found = typical + s[S.BULK_RADIUS] * width
         if beyond(mean + radius * width) >= floor and found > best:
             favourite = a
@@ -367,11 +358,11 @@ def select_theory(s: Vector, M: Matrix, arms: Matrix) -> int:
 
 @final
 class TwinUCB(PackedPolicy):
-    r"""The best mean reward, found at the pace of the typical one. One pass, nothing tuned.
+    r"""The best mean reward, with the help of the typical one. One pass, nothing tuned.
 
     Two estimates share the weights, and with them the Gram matrix $V_t$: the *mean* $m$, clipped
-    at a threshold that grows by itself, consistent for every noise with a finite moment of order
-    above 1 whatever its shape; and the *bulk* $r$, clipped at a fixed one, which learns fast and
+    at a threshold that grows by itself, made for every noise with a finite moment of order above 1
+    whatever its shape; and the *bulk* $r$, clipped at a fixed one, which learns fast and
     finds the mean only where the noise has one shape for all arms. In most rounds
 
     $$\operatorname*{argmax}_x\ \mathrm{clip}\big(x^\top r_t + c_t,\ x^\top m_t \pm
@@ -468,8 +459,8 @@ class TwinUCB(PackedPolicy):
             arm_bound=arm_bound,
             theta_bound=math.inf,
             size=self.dim + 1,
-            rows={"bulk": None, "centre": None},
-            runs={"sizes": SIZES},
+            rows={"bulk": None, "centre": None} if twin else None,
+            runs={"sizes": SIZES} if twin else None,
         )
         self._s[CONSTANT] = arm_bound
         practice.start(
@@ -512,11 +503,6 @@ class TwinUCB(PackedPolicy):
         self._s[S.BULK_RADIUS] = bulk_radius_theory(self._s)
 
     @property
-    def intercept(self) -> float:
-        """What the constant feature adds to every prediction; 0 in the theory, without one."""
-        return float(self._M[THETA, -1] * self._s[CONSTANT]) if self._M.shape[1] > self.dim else 0.0
-
-    @property
     def bulk(self) -> FloatArray:
         """The fast estimate, of a typical reward, a copy; theta itself with target="typical"."""
         row = bulk_row(self._M) if self._s[P.TUNES] != 0.0 else THETA
@@ -528,25 +514,20 @@ class TwinUCB(PackedPolicy):
         if self.update_kernel is not practice.update:
             self._M[bulk_row(self._M), : self.dim] = self._M[THETA, : self.dim]
 
-    def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
-        """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.
-
-        Its half is the spread of the clipped residuals at ``level`` and a bound on what the clip
-        took: no theorem's. With target="typical" it is of the typical reward.
-        """
+    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         if self.update_kernel is update_theory:
-            return super().predict(x, level=level)
-        rows, many = self._asked(x, level)
-        half = practice.half_widths(self._s, self._widths(rows), level)
-        return interval(self._means(rows), half, many)
+            return super()._half_widths(X, level)
+        return practice.half_widths(self._s, self._widths(X), level)
 
     def explain(self, arms: ArrayLike) -> Explanation:
         """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
         s, found = self._s, super().explain(arms)
-        if self.update_kernel is not update or s[S.AUDIT] != 0.0:
+        if self.update_kernel is update_theory:
             rule = "the bulk's favourite of the arms that the mean has not ruled out, unless the "
             rule += f"largest mean + radius * width is {WIDER:g} times less known"
-            return replace(found, rule=rule) if self.update_kernel is update_theory else found
+            return replace(found, rule=rule)
+        if self.update_kernel is practice.update or s[S.AUDIT] != 0.0:
+            return found
         X = as_arms(arms, self.dim, type(self), ".explain")
         mean, widths = found.parts["mean"], self._widths(X)
         shift = s[S.SHIFT] + self.intercept

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray
+from heavytail._validate import as_arms, as_rows, as_vector, check_number
+from heavytail.kernels.layout import CONSTANT, THETA
 
-__all__ = ["Explanation", "Prediction"]
+__all__ = ["Answering", "Explanation", "Prediction"]
 
 
 class Prediction(NamedTuple):
@@ -51,7 +54,78 @@ class Explanation:
         return "\n".join([self.rule, *lines])
 
 
-def interval(mean: FloatArray, half: FloatArray, many: bool) -> Prediction:
-    """``mean`` ± ``half``, as numbers where only one was asked for."""
-    parts = (mean, mean - half, mean + half)
-    return Prediction(*(np.asarray(part) if many else float(part[0]) for part in parts))
+class Answering:
+    """width, predict and explain, for a policy with one estimate and one inverse Gram matrix."""
+
+    if TYPE_CHECKING:  # what a policy brings
+        dim: int
+        rank_one: ClassVar[bool]
+        _s: FloatArray
+        _M: FloatArray
+
+        @property
+        def one_estimate(self) -> bool: ...
+        @property
+        def radius(self) -> float: ...
+        @property
+        def inverse_gram(self) -> FloatArray: ...
+        def select(self, arms: Any) -> int: ...
+
+    @property
+    def intercept(self) -> float:
+        """What the constant feature adds to every prediction; 0 without one."""
+        return float(self._M[THETA, self.dim :].sum() * self._s[CONSTANT])
+
+    def width(self, x: ArrayLike) -> float:
+        """‖x‖_{V_t^-1}; the half-width of the policy's confidence set at x is radius * width(x)."""
+        vector = as_vector(x, self.dim, type(self), ".width")
+        return float(self._widths(vector[None])[0])
+
+    def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
+        """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.
+
+        The interval is that of the confidence set, whatever ``level``; where the radius is read
+        off the data it is of ``level``, and no theorem's: the spread of the clipped residuals, and
+        a bound on what the clip took. With a fixed clip all this is of a typical reward.
+        """
+        rows, many = self._asked(x, level)
+        mean, half = self._means(rows), self._half_widths(rows, level)
+        parts = (mean, mean - half, mean + half)
+        return Prediction(*(part if many else float(part[0]) for part in parts))
+
+    def explain(self, arms: ArrayLike) -> Explanation:
+        """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
+        if not self.rank_one:
+            where = f"{type(self).__name__}.explain"
+            raise ValueError(f"{where}: this policy does not choose by one index of its estimate.")
+        X = as_arms(arms, self.dim, type(self), ".explain")
+        mean, bonus = self._means(X), self.radius * self._widths(X)
+        parts = {"mean": mean, "bonus": bonus, "index": mean + bonus}
+        return Explanation(self.select(X), "the largest mean + radius * width", parts)
+
+    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
+        return self.radius * self._widths(X)
+
+    def _widths(self, X: FloatArray) -> FloatArray:
+        constant = np.full((len(X), self._M.shape[1] - self.dim), self._s[CONSTANT])
+        features = np.hstack([X, constant])
+        squares = np.sum(features @ self.inverse_gram * features, axis=1)
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+
+    def _means(self, X: FloatArray) -> FloatArray:
+        return np.asarray(X @ self._M[THETA, : self.dim] + self.intercept)
+
+    def _asked(self, x: ArrayLike, level: float) -> tuple[FloatArray, bool]:
+        """The rows that a prediction is asked for, and whether they may be many."""
+        where = f"{type(self).__name__}.predict"
+        if not self.one_estimate:
+            raise ValueError(f"{where}: this policy has more than one estimate.")
+        check_number(f"{where}: level", level, above=0.0, below=1.0)
+        many = np.ndim(x) != 1
+        if many:
+            rows = as_rows(x, (None, self.dim), f"{where}: x")
+        else:
+            rows = as_vector(x, self.dim, type(self), ".predict")[None]
+        if not np.all(np.isfinite(rows)):
+            raise ValueError(f"{where}: x must be finite.")
+        return rows, many

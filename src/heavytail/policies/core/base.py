@@ -36,7 +36,6 @@ from heavytail.kernels.layout import (
     BAD_X,
     CLIPPED,
     COMMON,
-    CONSTANT,
     INVERSE,
     OVERFLOW,
     RADIUS,
@@ -48,7 +47,7 @@ from heavytail.kernels.layout import (
 )
 from heavytail.kernels.layout import rows as common_rows
 from heavytail.policies.core import version1
-from heavytail.policies.core.answers import Explanation, Prediction, interval
+from heavytail.policies.core.answers import Answering
 from heavytail.policies.core.decisions import PREFIX as PENDING
 from heavytail.policies.core.decisions import Deciding
 from heavytail.policies.core.diagnostics import Diagnostics
@@ -182,7 +181,7 @@ class Policy(Deciding, Stored, ABC):
         return check
 
 
-class PackedPolicy(Policy):
+class PackedPolicy(Answering, Policy):
     """A policy whose state is (s, M), laid out as in :mod:`heavytail.kernels.layout`, and whose
     round is kernels.
 
@@ -431,6 +430,11 @@ class PackedPolicy(Policy):
         return self._M[THETA, : self.dim].copy()
 
     @property
+    def one_estimate(self) -> bool:
+        """Whether the row THETA of M is all that predictions are made of."""
+        return type(self).theta is PackedPolicy.theta
+
+    @property
     def radius(self) -> float:
         return float(self._s[RADIUS])
 
@@ -447,57 +451,6 @@ class PackedPolicy(Policy):
     def diagnostics(self) -> Diagnostics:
         share = self._s[CLIPPED] / max(self._s[ROUNDS], 1.0)
         return replace(super().diagnostics(), clipped_share=float(share))
-
-    def width(self, x: ArrayLike) -> float:
-        """‖x‖_{V_t^-1}; the half-width of the policy's confidence set at x is radius * width(x)."""
-        vector = as_vector(x, self.dim, type(self), ".width")
-        return float(self._widths(vector[None])[0])
-
-    def _widths(self, X: FloatArray) -> FloatArray:
-        constant = np.full((len(X), self._M.shape[1] - self.dim), self._s[CONSTANT])
-        features = np.hstack([X, constant])
-        squares = np.sum(features @ self.inverse_gram * features, axis=1)
-        return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
-
-    def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
-        """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.
-
-        Here the interval is that of the confidence set, whatever ``level``; a policy whose radius
-        is read off the data gives one of ``level``.
-        """
-        rows, many = self._asked(x, level)
-        return interval(self._means(rows), self.radius * self._widths(rows), many)
-
-    def explain(self, arms: ArrayLike) -> Explanation:
-        """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
-        where = f"{type(self).__name__}.explain"
-        if not self.rank_one:
-            raise ValueError(f"{where}: this policy does not choose by one index of its estimate.")
-        X = as_arms(arms, self.dim, type(self), ".explain")
-        bonus = self.radius * self._widths(X)
-        means = self._means(X)
-        parts = {"mean": means, "bonus": bonus, "index": means + bonus}
-        return Explanation(self.select(X), "the largest mean + radius * width", parts)
-
-    def _asked(self, x: ArrayLike, level: float) -> tuple[FloatArray, bool]:
-        """The rows that a prediction is asked for, and whether they may be many."""
-        where = f"{type(self).__name__}.predict"
-        if type(self).theta is not PackedPolicy.theta:
-            raise ValueError(f"{where}: this policy has more than one estimate.")
-        check_number(f"{where}: level", level, above=0.0, below=1.0)
-        many = np.ndim(x) != 1
-        if many:
-            rows = as_rows(x, (None, self.dim), f"{where}: x")
-        else:
-            rows = as_vector(x, self.dim, type(self), ".predict")[None]
-        if not np.all(np.isfinite(rows)):
-            raise ValueError(f"{where}: x must be finite.")
-        return rows, many
-
-    def _means(self, X: FloatArray) -> FloatArray:
-        """x'theta, the constant feature's share included."""
-        theta = self._M[THETA]
-        return np.asarray(X @ theta[: self.dim] + theta[self.dim :].sum() * self._s[CONSTANT])
 
     def slot_names(self) -> dict[str, tuple[str, ...]]:
         return {"scalars": slot_names(*self.slots)}

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray
 from heavytail._validate import as_arms
-from heavytail.kernels import index
 
 __all__ = ["Kept", "Pool"]
 
@@ -66,7 +65,7 @@ class Kept:
 
     __slots__ = ("pool", "room", "scored")
 
-    def __init__(self, arms: Pool | tuple[int, ...], scores: int = index.SCORES) -> None:
+    def __init__(self, arms: Pool | tuple[int, ...], scores: int) -> None:
         """For a pool, or for plain arms of a shape (n, dim), none of them seen yet; so many
         ``scores`` of each.
         """

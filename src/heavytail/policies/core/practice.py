@@ -64,6 +64,7 @@ __all__ = [
     "PRACTICE",
     "SIZES",
     "begin",
+    "growing_radius",
     "half_widths",
     "learned",
     "note",
@@ -89,7 +90,7 @@ class Practice(NamedTuple):
     TUNES: int  # whether it does
     STABILITY: int  # G_t
     ENERGY: int  # sum of psi²
-    LOST: int  # sum of what the clip took, |z| - |psi|
+    LOST: int  # sum of what the clip took, in the unit of the reward
     ALPHA: int
     EXPLORATION: int
     RADIUS_SCALE: int
@@ -131,7 +132,7 @@ SMALLEST: Final = 1e-9  # of the unit: without noise the weights must stay bound
 # sigma_t stays above this times sqrt(t / lambda) L unit: V then grows no faster than
 # 1e13 lambda log t, and the rounding of P, 1e-16 / lambda, stays below the widths.
 RESOLUTION: Final = 3e-7
-CHOSEN: Final = 1.05
+CHOSEN: Final = 1.05  # an interval is wider by this: the arm asked for was chosen
 ENOUGH: Final = 100  # rounds before anything is advised
 PATIENCE: Final = 32.0  # rounds on the ball, net, after which it is believed to be too small
 
@@ -214,7 +215,7 @@ def note(s: Vector, squared: float, z: float, sigma: float, tau: float, alpha: f
     s[P.SIGMA] = sigma
     s[P.STABILITY] += psi * psi * alpha * squared * s[GAIN]  # alpha w²/(1 + w²) psi²
     s[P.ENERGY] += psi * psi
-    s[P.LOST] = min(s[P.LOST] + abs(z - psi), LARGEST)
+    s[P.LOST] = min(s[P.LOST] + sigma * abs(z - psi), LARGEST)
     weight = 1.0 / (sigma * sigma)
     s[P.WEIGHT] += weight
     s[P.WEIGHT_SQUARES] += weight * weight
@@ -248,13 +249,20 @@ def tune(s: Vector, M: Matrix, z: float) -> None:
 
 
 @jit
-def radius(s: Vector, exploration: float, stability: float, energy: float) -> float:
-    """beta_t of an estimate whose clipped residuals have these sums, at delta / sqrt(1 + t): it
+def growing_radius(
+    s: Vector, exploration: float, stability: float, energy: float, t: float
+) -> float:
+    """The empirical radius at delta / sqrt(1 + t), of t residuals whose squares have these sums: it
     grows with log t, so that no arm is given up for good.
     """
-    t = learned(s)
     sure = s[P.LOG_INVERSE_DELTA] + 0.5 * math.log1p(t)
-    return s[P.RADIUS_SCALE] * empirical_radius(exploration, s[P.RIDGE], stability, energy, t, sure)
+    return empirical_radius(exploration, s[P.RIDGE], stability, energy, t, sure)
+
+
+@jit
+def radius(s: Vector, exploration: float, stability: float, energy: float) -> float:
+    """beta_t of an estimate whose clipped residuals have these sums."""
+    return s[P.RADIUS_SCALE] * growing_radius(s, exploration, stability, energy, learned(s))
 
 
 @jit
@@ -340,8 +348,8 @@ def half_widths(s: Vector, widths: FloatArray, level: float) -> FloatArray:
 
     t = max(learned(s), 1.0)
     spread = math.sqrt((1.0 + s[P.ENERGY]) / (1.0 + t))
-    bias = 2.0 * s[P.LOST] / t * s[P.SIGMA]
-    return np.asarray(CHOSEN * float(ndtri(0.5 + level / 2.0)) * spread * widths + bias)
+    sides = CHOSEN * float(ndtri(0.5 + level / 2.0)) * spread
+    return np.asarray(sides * widths + 2.0 * s[P.LOST] / t)
 
 
 def advise(policy: PackedPolicy) -> tuple[str, ...]:
