@@ -68,6 +68,7 @@ TYPICAL_EXPLORATION: Final = 0.8  # of the bulk where it is alone
 TRUST: Final = 0.15  # of the mean's radius without exploration: how far the bulk is believed
 AUDITS: Final = 3.0  # a share AUDITS t^(-1/3) of the rounds, but at most ...
 MOST_AUDITS: Final = 0.5
+FEWER: Final = (AUDITS / MOST_AUDITS) ** 3.0  # the round from which it is less
 WIDER: Final = 3.0  # c of the theory: optimism's arm is played where it is c times less known
 
 
@@ -81,6 +82,7 @@ class Slots(NamedTuple):
     TRUSTED: int  # how far from the mean the bulk is believed, in widths
     SHIFT: int  # what the bulk lies below the mean where most is known
     AUDIT: int  # 1 if the next round is the mean's
+    TURN: int  # the first round not played yet that is
     APART: int  # sum of (psi of the mean - psi of the bulk)²
 
 
@@ -100,10 +102,20 @@ def audits(t: float) -> float:
     """Rounds among the first t that are the mean's: the integral of their share, and a quarter, so
     that past the turn it is never whole and rounding decides nothing.
     """
-    turn = (AUDITS / MOST_AUDITS) ** 3.0
-    if t <= turn:
+    if t <= FEWER:
         return MOST_AUDITS * t + 0.25
-    return MOST_AUDITS * turn + 0.25 + 1.5 * AUDITS * (t ** (2.0 / 3.0) - turn ** (2.0 / 3.0))
+    return MOST_AUDITS * FEWER + 0.25 + 1.5 * AUDITS * (t ** (2.0 / 3.0) - FEWER ** (2.0 / 3.0))
+
+
+@jit
+def next_audit(t: float) -> float:
+    """The first round after t that is the mean's: where ``audits`` reaches the next whole number.
+    Roots are dear, so it is asked only once that round is over.
+    """
+    due = math.floor(audits(t)) + 0.75 - MOST_AUDITS * FEWER
+    if due <= 0.0:
+        return math.ceil(FEWER + due / MOST_AUDITS)
+    return math.ceil((FEWER ** (2.0 / 3.0) + due / (1.5 * AUDITS)) ** 1.5)
 
 
 @jit
@@ -127,7 +139,7 @@ def learn_bulk(s: Vector, M: Matrix, squared: float, y: float, mean: float, sigm
     s[S.BULK_STEP] = psi * sigma * gain
     s[S.BULK_STABILITY] += psi * psi * squared * gain
     s[S.BULK_ENERGY] += psi * psi
-    s[S.APART] += (mean - psi) ** 2.0
+    s[S.APART] += (mean - psi) * (mean - psi)
     for i in range(M.shape[1]):
         M[bulk, i] += s[S.BULK_STEP] * M[DIRECTION, i]
 
@@ -171,7 +183,9 @@ def prepare(s: Vector, M: Matrix, dim: int) -> None:
         shift += (M[THETA, i] - M[bulk, i]) * M[bulk + 1, i]
     s[S.SHIFT] = shift / max(s[P.WEIGHT], 1e-300)
     t = learned(s)
-    s[S.AUDIT] = 1.0 if math.floor(audits(t + 1.0)) > math.floor(audits(t)) else 0.0
+    if t >= s[S.TURN]:
+        s[S.TURN] = next_audit(t)
+    s[S.AUDIT] = 1.0 if t + 1.0 == s[S.TURN] else 0.0
 
 
 @jit
@@ -185,7 +199,8 @@ def index_of(s: Vector, mean: float, bulk: float, squared: float) -> float:
 @jit
 def widest(s: Vector) -> float:
     """An index is at most mean + this times the width, squared and a little more."""
-    return (s[S.TRUSTED] + s[S.BULK_RADIUS]) ** 2.0 * (1.0 + MARGIN)
+    furthest = s[S.TRUSTED] + s[S.BULK_RADIUS]
+    return furthest * furthest * (1.0 + MARGIN)
 
 
 @jit

@@ -255,7 +255,7 @@ def growing_radius(
     """The empirical radius at delta / sqrt(1 + t), of t residuals whose squares have these sums: it
     grows with log t, so that no arm is given up for good.
     """
-    sure = s[P.LOG_INVERSE_DELTA] + 0.5 * math.log1p(t)
+    sure = s[P.LOG_INVERSE_DELTA] + 0.5 * math.log(1.0 + t)
     return empirical_radius(exploration, s[P.RIDGE], stability, energy, t, sure)
 
 
