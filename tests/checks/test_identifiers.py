@@ -38,6 +38,7 @@ def test_every_identifier_passes_the_battery(kind, check):
 
 def test_an_identifier_passes_with_its_knobs_off_their_defaults():
     check_identifier(control.SystemIdentifier(2, 2, scale=0.3, clip=math.inf, ridge=0.1))
+    check_identifier(control.SystemIdentifier(2, 2, target="mean"))
 
 
 # --- broken identifiers: each fails the check it was broken for

@@ -13,6 +13,7 @@ from heavytail import control
 from heavytail.control import identify
 
 HUBER = {
+    "target": "typical",
     "scale": 1.0,
     "clip": 1.2,
     "ridge": 1.0,
@@ -90,6 +91,7 @@ def test_a_huber_identifier_begins_with_what_its_options_say():
     assert (state["seen"], state["inside"], state["keeps"], state["fresh"]) == (1.0, 1.0, 0.0, 0.0)
     assert (state["noise_bound"], state["prior_root"]) == (0.0, 0.0)
     assert state["typical_0"] == state["typical_1"] == 1.0 / 1.4826
+    assert (state["tau_0"], state["tau_1"], state["tunes"]) == (0.7, 0.7, 0.0)
     assert (state["stability_0"], state["energy_1"]) == (0.0, 0.0)
     identifier = build(control.SystemIdentifier, **options)
     np.testing.assert_array_equal(identifier.inverse_gram, np.eye(3) / 9.0)

@@ -172,8 +172,10 @@ def test_steps_are_kept_where_they_are_to_be_fitted_again():
 
 
 def test_the_names_of_the_slots_end_with_the_fields_of_each_row():
-    names = estimate.names(2)
-    assert names[FIELDS:] == tuple(
-        f"{field}_{row}" for row in (0, 1) for field in ("typical", "stability", "energy")
-    )
+    names = estimate.names(2, False)
+    fields = ("typical", "tau", "stability", "energy")
+    assert names[FIELDS:] == tuple(f"{field}_{row}" for row in (0, 1) for field in fields)
     assert len(names) == len(taught().packed[0])
+    tuned = estimate.names(2, True)
+    assert tuned[: len(names)] == names
+    assert tuned[len(names) :] == tuple(f"sizes_{row}_{k}" for row in (0, 1) for k in range(128))

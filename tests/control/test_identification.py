@@ -96,6 +96,45 @@ def test_a_wrong_scale_corrects_itself():
     assert max(small, large) <= 1.2 * right
 
 
+def errors_under(noise, *, steps=6_000, trials=4):
+    """Median error by target where ``noise(rng, x)`` drives a system of two states, one input."""
+    A, B = np.array([[0.5, 0.2], [-0.3, 0.4]]), np.array([[1.0], [0.5]])
+    errors = {"mean": [], "typical": []}
+    for trial in range(trials):
+        rng = np.random.default_rng(trial)
+        made = {target: control.SystemIdentifier(2, 1, target=target) for target in errors}
+        x = np.zeros(2)
+        for _ in range(steps):
+            u = rng.normal(size=1)
+            y = A @ x + B @ u + noise(rng, x)
+            for identifier in made.values():
+                identifier.update(x, u, y)
+            x = y
+        for target, identifier in made.items():
+            errors[target].append(identifier.error(np.hstack([A, B]).T))
+    return {target: float(np.median(found)) for target, found in errors.items()}
+
+
+@pytest.mark.compiled
+def test_the_mean_is_for_noise_whose_size_depends_on_the_state_and_the_typical_for_the_rest():
+    skewed = errors_under(lambda rng, x: (rng.exponential(size=2) - 1.0) * (1.0 + np.tanh(x[0])))
+    assert skewed["mean"] < 0.5 * skewed["typical"]
+    alike = errors_under(lambda rng, x: rng.standard_t(1.5, size=2))
+    assert alike["typical"] < 0.5 * alike["mean"]
+
+
+def test_without_a_clip_there_is_nothing_to_tune():
+    one, two = (
+        control.SystemIdentifier(2, 1, clip=math.inf, target=target)
+        for target in ("mean", "typical")
+    )
+    for step in drive(control.double_integrator(T15), 40):
+        one.update(*step)
+        two.update(*step)
+    assert one.state_bytes == two.state_bytes
+    np.testing.assert_array_equal(one.theta, two.theta)
+
+
 def test_one_pass_means_bounded_memory():
     system = control.double_integrator(T15)
     for kind in IDENTIFIERS:

@@ -53,6 +53,7 @@ def test_matrices_must_be_matrices_of_numbers():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
+        ({"target": "median"}, "target"),
         ({"n": 0}, r"SystemIdentifier\.n"),
         ({"scale": 0.0}, r"SystemIdentifier\.scale"),
         ({"clip": -1.0}, r"SystemIdentifier\.clip"),

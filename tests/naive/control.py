@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from tests.naive.self_tuning import binned
 
 
 def running_median(typical, size, t, floor):
@@ -69,13 +70,25 @@ class OnePass(Ridge):
     """theta_j += V_t^-1 z clip(y_j - theta_j'z, tau_j), V_t = V_{t-1} + h z z'.
 
     h is the share of residuals not clipped before this step, one free one to begin with;
-    tau_j = clip spread_j sqrt(1 + h z'V_{t-1}^-1 z).
+    tau_j = c_j spread_j sqrt(1 + h z'V_{t-1}^-1 z), c_j the clip, or found from the sizes of all
+    residuals of the row before, every 32 steps and after one beyond it.
     """
 
     def __init__(
-        self, n, d, *, scale=1.0, clip=1.2, ridge=1.0, exploration=1.0, delta=0.01, theta_bound=1.0
+        self,
+        n,
+        d,
+        *,
+        target="typical",
+        scale=1.0,
+        clip=1.2,
+        ridge=1.0,
+        exploration=1.0,
+        delta=0.01,
+        theta_bound=1.0,
     ):
         self.scale, self.clip = scale, clip
+        self.tunes, self.sizes, self.clips = target == "mean", [[] for _ in range(n)], [clip] * n
         super().__init__(n, d, ridge=ridge, delta=delta, theta_bound=theta_bound)
         self.exploration = exploration
         self.residuals, self.inside = 1, 1
@@ -94,7 +107,7 @@ class OnePass(Ridge):
         residual = y - self.theta.T @ z
         h = self.inside / self.residuals
         growth = 1.0 + h * z @ np.linalg.solve(self.V, z)
-        tau = self.clip * self.spread * math.sqrt(growth)
+        tau = np.array(self.clips) * self.spread * math.sqrt(growth)
         psi = np.clip(residual, -tau, tau)
         self.V = self.V + h * np.outer(z, z)
         self.theta = self.theta + np.outer(np.linalg.solve(self.V, z), psi)
@@ -103,11 +116,17 @@ class OnePass(Ridge):
         self.stability += psi**2 * (z @ np.linalg.solve(self.V, z))  # ‖psi z‖² in V_t^-1
         self.energy += psi**2
         self.steps += 1
+        if self.tunes:
+            for j in range(self.n):
+                self.sizes[j].append(abs(residual[j]) / (self.spread[j] * math.sqrt(growth)))
+                if self.sizes[j][-1] > self.clips[j] or self.steps % 32 == 0:
+                    need = self.size + math.log(self.steps)
+                    self.clips[j] = binned(self.sizes[j], need, self.clip)
         self.follow(residual, growth)
 
 
 class Batch(OnePass):
-    """argmin lambda/2 ‖theta‖² + sum of Huber losses at tau_j = clip spread_j, by reweighting.
+    """argmin lambda/2 ‖theta‖² + sum of Huber losses at tau_j = c_j spread_j, by reweighting.
 
     The spreads, V and the radius are those of the one-pass estimate, which runs beside it.
     """
@@ -126,7 +145,8 @@ class Batch(OnePass):
         """
         Z, Y = (np.array(column) for column in zip(*self.rows, strict=True))
         for j in range(self.n):
-            self.theta[:, j] = huber_fit(Z, Y[:, j], self.clip * self.spread[j], self.options[1])
+            tau = self.clips[j] * self.spread[j]
+            self.theta[:, j] = huber_fit(Z, Y[:, j], tau, self.options[1])
 
 
 def huber_fit(Z, y, tau, ridge, iterations=2000):

@@ -36,15 +36,16 @@ from heavytail.kernels.layout import (
 )
 from heavytail.kernels.one_pass import LARGEST
 from heavytail.kernels.scale import NORMAL_CONSISTENCY, follow_typical
+from heavytail.kernels.self_tuning import ROOM, follow
 
-__all__ = ["current_radius", "names", "observe", "spread"]
+__all__ = ["current_radius", "names", "observe", "spread", "threshold"]
 
 
 class Slots(NamedTuple):
     """Slots of s, behind the common ones; the fields of each row of Theta' follow."""
 
     SCALE: int  # nu, the unit in which spreads are kept
-    CLIP: int  # the threshold, in spreads
+    CLIP: int  # the threshold, in spreads, or the least of it
     SEEN: int  # residuals seen, all rows together, and one
     INSIDE: int  # of these, inside their threshold, and one
     RIDGE: int
@@ -55,12 +56,14 @@ class Slots(NamedTuple):
     PRIOR_ROOT: int  # sqrt(lambda) S
     KEEPS: int  # 1 where every step is kept for refitting
     FRESH: int  # 1 where the batch estimate is that of all steps kept
+    TUNES: int  # 1 where the thresholds find themselves
 
 
 class Fields(NamedTuple):
     """What s holds of each row of Theta', from FIELDS on."""
 
     TYPICAL: int  # running median of |residual| / nu
+    TAU: int  # the threshold, in spreads
     STABILITY: int  # G_t, in nu²
     ENERGY: int  # sum of psi², in nu²
 
@@ -72,16 +75,25 @@ PER_ROW: Final = len(ROW)
 SMALLEST: Final = 1e-3  # of the stated scale: no spread is ever smaller
 
 
-def names(n: int) -> tuple[str, ...]:
-    """The names of the slots of s where Theta' has ``n`` rows."""
+def names(n: int, tunes: bool) -> tuple[str, ...]:
+    """The names of the slots of s where Theta' has ``n`` rows; where thresholds find themselves,
+    the sizes of each row's residuals come last.
+    """
     fields = (f"{field.lower()}_{row}" for row in range(n) for field in ROW._fields)
-    return (*slot_names(COMMON, S), *fields)
+    sizes = (f"sizes_{row}_{k}" for row in range(n if tunes else 0) for k in range(ROOM))
+    return (*slot_names(COMMON, S), *fields, *sizes)
 
 
 @jit
 def spread(s: Vector, row: int) -> float:
     """The typical residual size of a row, as a standard deviation would be under a normal law."""
     return s[S.SCALE] * NORMAL_CONSISTENCY * s[FIELDS + PER_ROW * row + ROW.TYPICAL]
+
+
+@jit
+def threshold(s: Vector, row: int) -> float:
+    """tau of a row, at a z of no leverage."""
+    return s[FIELDS + PER_ROW * row + ROW.TAU] * spread(s, row)
 
 
 @jit
@@ -107,8 +119,7 @@ def lay_residuals(s: Vector, M: Matrix, y: Vector, growth: float) -> bool:
         for i in range(M.shape[1]):
             residual -= M[first + j, i] * M[FEATURE, i]
         M[SCRATCH, j] = residual
-        tau = s[S.CLIP] * spread(s, j) * math.sqrt(growth)
-        step = score(residual, tau) / growth
+        step = score(residual, threshold(s, j) * math.sqrt(growth)) / growth
         for i in range(M.shape[1]):
             if not (abs(M[first + j, i] + step * M[DIRECTION, i]) <= LARGEST):
                 return False
@@ -124,7 +135,7 @@ def learn_row(s: Vector, M: Matrix, row: int, n: int, squared: float, growth: fl
     # The residual of a z of high leverage carries the estimate's own error: its spread is
     # sqrt(growth) of the noise's, and so is its threshold.
     reach = math.sqrt(growth)
-    tau = s[S.CLIP] * spread(s, row) * reach
+    tau = threshold(s, row) * reach
     psi = score(residual, tau)
     for i in range(M.shape[1]):
         M[first + row, i] += psi / growth * M[DIRECTION, i]
@@ -136,6 +147,11 @@ def learn_row(s: Vector, M: Matrix, row: int, n: int, squared: float, growth: fl
     nu = s[S.SCALE]
     s[at + ROW.STABILITY] += psi / nu * (psi / nu) * squared / growth
     s[at + ROW.ENERGY] += psi / nu * (psi / nu)
+    if s[S.TUNES] == 1.0:
+        sizes = FIELDS + PER_ROW * n + ROOM * row
+        size = abs(residual) / (reach * spread(s, row))
+        t, width = s[ROUNDS] + 1.0, float(M.shape[1])
+        s[at + ROW.TAU] = follow(s, sizes, size, s[at + ROW.TAU], t, width, s[S.CLIP])
     size = abs(residual) / (reach * nu)
     s[at + ROW.TYPICAL] = follow_typical(s[at + ROW.TYPICAL], size, s[ROUNDS] + 1.0, SMALLEST)
 

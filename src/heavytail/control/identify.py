@@ -24,6 +24,7 @@ from heavytail.control.estimate import (
     names,
     observe,
     spread,
+    threshold,
 )
 from heavytail.kernels.layout import ARM_LIMIT, CLIPPED, INVERSE, LOG_DET, RADIUS, ROUNDS, rows
 from heavytail.kernels.m_estimate import extra_rows, newton
@@ -47,23 +48,27 @@ class Identifier(Stored):
     n: int
     d: int
 
-    def _allocate(self, n: int, d: int, scale: float, clip: float, ridge: float) -> Check:
+    def _allocate(
+        self, n: int, d: int, scale: float, clip: float, ridge: float, tunes: bool = False
+    ) -> Check:
         """Build the state of one that has seen nothing; the checker of the other arguments."""
         check = Check(type(self))
         self.n, self.d = check.count("n", n), check.count("d", d)
         size = self.n + self.d
-        s = self._s = np.zeros(FIELDS + PER_ROW * self.n)
+        s = self._s = np.zeros(len(names(self.n, tunes)))
         self._M = np.zeros((rows(size) + extra_rows(size) + self.n, size))
         self._H = np.zeros((0, size + 1 + self.n))
         s[S.RIDGE] = check.number("ridge", ridge, above=0.0)
         s[S.SCALE] = check.number("scale", scale, above=0.0)
         s[S.CLIP] = check.number("clip", clip, above=0.0, infinite=True)
-        s[S.KEEPS] = not self.one_pass
+        s[S.KEEPS], s[S.TUNES] = not self.one_pass, tunes
         s[S.SEEN] = s[S.INSIDE] = 1.0
         s[ARM_LIMIT] = UNBOUNDED
         self._M[INVERSE : INVERSE + size] = np.eye(size) / s[S.RIDGE]
         # To begin with, the stated scale is believed.
-        s[FIELDS + ROW.TYPICAL :: PER_ROW] = 1.0 / NORMAL_CONSISTENCY
+        fields = s[FIELDS : FIELDS + PER_ROW * self.n].reshape(self.n, PER_ROW)
+        fields[:, ROW.TYPICAL] = 1.0 / NORMAL_CONSISTENCY
+        fields[:, ROW.TAU] = s[S.CLIP]
         return check
 
     @property
@@ -80,7 +85,7 @@ class Identifier(Stored):
 
     def slot_names(self) -> dict[str, tuple[str, ...]]:
         """For each saved array of scalars, the names of its entries."""
-        return {"scalars": names(self.n)}
+        return {"scalars": names(self.n, self._s[S.TUNES] == 1.0)}
 
     def state_arrays(self) -> dict[str, Any]:
         size = self.n + self.d
@@ -121,7 +126,7 @@ class Identifier(Stored):
             return
         for j in range(self.n):
             self._H[: self.steps, size] = self._H[: self.steps, size + 1 + j]
-            tau, at = float(s[S.CLIP] * spread(s, j)), self._M.shape[0] - self.n + j
+            tau, at = float(threshold(s, j)), self._M.shape[0] - self.n + j
             rows_of = (self._M, self._H, self.steps, at)
             newton(*rows_of, s[S.RIDGE], math.inf, tau, False, NO_GROUP, NO_GROUP)
         s[S.FRESH] = 1.0
@@ -197,8 +202,11 @@ class HuberIdentifier(Identifier):
         n: length of the state.
         d: length of the input.
         scale: a guess at the size of the noise; a wrong one corrects itself.
-        clip: threshold in spreads of the residual; ``math.inf`` never clips, and the one-pass
-            identifier is recursive ridge regression exactly.
+        target: "typical", a fixed threshold: consistent where the noise has one law whatever z is,
+            which is the model, and the more exact there under heavy tails. Or "mean", a threshold
+            that grows by itself: for noise whose skew or size depends on the state.
+        clip: threshold in spreads of the residual, the least of it where it grows; ``math.inf``
+            never clips, and the one-pass identifier is recursive ridge regression exactly.
         ridge: lambda.
         exploration: factor of the radius, :func:`heavytail.confidence.empirical_radius` row by row.
         delta: failure probability that the radius is computed for.
@@ -210,6 +218,7 @@ class HuberIdentifier(Identifier):
         n: int,
         d: int,
         *,
+        target: str = "typical",
         scale: float = 1.0,
         clip: float = 1.2,
         ridge: float = 1.0,
@@ -217,7 +226,8 @@ class HuberIdentifier(Identifier):
         delta: float = 0.01,
         theta_bound: float = 1.0,
     ) -> None:
-        check = self._allocate(n, d, scale, clip, ridge)
+        tunes = Check(type(self)).choice("target", target, ("mean", "typical")) == "mean"
+        check = self._allocate(n, d, scale, clip, ridge, tunes and clip != math.inf)
         s, bound = self._s, check.number("theta_bound", theta_bound, above=0.0)
         s[S.EXPLORATION] = check.number("exploration", exploration, least=0.0)
         s[S.PRIOR] = s[S.RIDGE] * bound**2 / s[S.SCALE] ** 2
@@ -233,17 +243,18 @@ class SystemIdentifier(HuberIdentifier):
       \psi_{\tau_{t,j}}\bigl(x_{t+1,j} - \Theta_j^\top z_t\bigr),\qquad
       V_t = \lambda I + \sum_{s\le t} \frac{z_s z_s^\top}{\alpha_s}$$
 
-    with psi the clip to ±tau, tau = ``clip`` times the row's running spread times
-    sqrt(1 + ‖z‖²_{V^-1}/alpha), and 1/alpha the share of residuals not clipped so far. It is the
-    bandits' one-pass step with three differences, all for the sake of z = (x, u) being heavy-tailed
-    itself. No z is weighted down, because the largest, which follow the largest w, say most about
-    the system. A residual at such a z also carries the estimate's error times z, so its threshold
-    grows with its leverage. And V is the Hessian of the Huber loss rather than of the squared one.
+    with psi the clip to ±tau, tau = ``clip`` (or more, where the target is the mean) times the
+    row's running spread times sqrt(1 + ‖z‖²_{V^-1}/alpha), and 1/alpha the share of residuals not
+    clipped so far. It is the bandits' one-pass step with three differences, all for the sake of
+    z = (x, u) being heavy-tailed itself. No z is weighted down, because the largest, which follow
+    the largest w, say most about the system. A residual at such a z also carries the estimate's
+    error times z, so its threshold grows with its leverage. And V is the Hessian of the Huber loss
+    rather than of the squared one.
 
     No theorem covers it: the samples are dependent and ‖z‖ is unbounded. Under noise that is not
-    symmetric the clip shifts every row's mean; z averages to zero in a stable loop, so Theta is
-    hardly moved by that. The confidence set leaves the bias out. Arguments:
-    :class:`HuberIdentifier`.
+    symmetric a fixed clip shifts every row's mean; z averages to zero in a stable loop, so Theta is
+    hardly moved by that, unless the skew depends on z. The confidence set leaves the bias out.
+    Arguments: :class:`HuberIdentifier`.
 
     >>> import heavytail as ht
     >>> identifier = ht.control.SystemIdentifier(1, 1)
