@@ -1,0 +1,372 @@
+"""The practical mode's own formulas, each beside its definition: the unit, the floors, what the clip
+took, intervals, what is advised, and the turns of Twin-UCB.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from tests.naive.practice import TwinUCB as NaiveTwin
+
+import heavytail as ht
+from heavytail.kernels.layout import CLIPPED, INVERSE, LOG_DET, ROUNDS, THETA, THETA_BOUND
+from heavytail.kernels.scores import MEAN, SQUARED
+from heavytail.policies import twin_ucb
+from heavytail.policies.core import practice
+from heavytail.policies.core.practice import PRACTICE as P
+from heavytail.policies.twin_ucb import S
+
+ARMS = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, -1.0], [-0.5, 0.5]])
+PRIOR = np.array([[4.0, 0.3], [0.3, 0.5]])
+
+
+def rounds(count, seed=0, wild=0.05):
+    """Feature vectors and rewards, now and then one far off."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        x = rng.uniform(-0.7, 0.7, 2)
+        outlier = 40.0 * (rng.random() < wild) * (1.0 + x[0])
+        yield x, float(3.0 + x @ [1.0, -0.5] + 0.5 * rng.standard_normal() + outlier)
+
+
+def fed(policy, count=150, **options):
+    for x, reward in rounds(count, **options):
+        policy.update(x, reward)
+    return policy
+
+
+# --- the unit, and a start from an earlier estimate
+
+
+def test_the_unit_is_ten_times_the_median_of_the_first_five_in_any_order():
+    for sizes in itertools.permutations([1.0, 2.0, 3.0, 7.0, 7.5]):
+        policy = ht.HvtUCB(2)
+        s, M = policy.packed
+        for k, size in enumerate(sizes):
+            assert s[P.UNIT] == 0.0
+            policy.update(ARMS[k % 4], -size if k % 2 else size)
+        assert s[P.UNIT] == 30.0
+        assert s[P.TYPICAL] == 30.0 / 1.4826
+        np.testing.assert_array_equal(M[INVERSE : INVERSE + 3], np.eye(3) * 900.0 / s[P.RIDGE])
+        assert s[P.FIRST_1 : P.FIRST_5 + 1].tolist() == sorted(sizes)
+
+
+@pytest.mark.parametrize(("size", "unit"), [(1e-80, 1e-70), (1e80, 1e70), (1e-60, 1e-59)])
+def test_the_unit_is_one_whose_square_is_a_number(size, unit):
+    policy = ht.HvtUCB(2)
+    for k in range(5):
+        policy.update(ARMS[k % 4], size)
+    assert policy.packed[0][P.UNIT] == pytest.approx(unit, rel=1e-12)
+
+
+@pytest.mark.parametrize("make", [ht.HvtUCB, ht.TwinUCB])
+def test_log_det_is_that_of_the_gram_matrix_after_the_unit_is_found(make):
+    policy = fed(make(2), 60)
+    s = policy.packed[0]
+    V = np.linalg.inv(policy.inverse_gram)
+    want = np.linalg.slogdet(V)[1] - 3.0 * math.log(s[P.RIDGE])
+    assert s[LOG_DET] == pytest.approx(want, rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [None, 3.0])
+@pytest.mark.parametrize("make", [ht.HvtUCB, ht.TwinUCB])
+def test_an_earlier_estimate_brings_its_unit_along(make, scale):
+    policy = make(2, tail=None if scale is None else ht.MomentBound(2.0, scale))
+    policy.start_from([0.2, -0.1], PRIOR)
+    s, M = policy.packed
+    unit = math.sqrt(4.0 * s[P.RIDGE]) / (scale or 1.0)
+    assert s[P.UNIT] == pytest.approx(unit, rel=1e-14)
+    assert M[INVERSE + 2, 2] == 4.0
+    np.testing.assert_array_equal(policy.inverse_gram[:2, :2], PRIOR)
+    typical = unit if scale is None else 1.0
+    assert s[P.TYPICAL] == pytest.approx(typical / 1.4826, rel=1e-14)
+    assert s[P.TELLING] == 5.0
+    if make is ht.TwinUCB:
+        np.testing.assert_array_equal(policy.bulk, [0.2, -0.1])
+
+
+def test_theory_begins_from_an_earlier_estimate_in_its_own_unit():
+    for make in (ht.HvtUCB, ht.TwinUCB):
+        policy = make(2, tail=ht.MomentBound(2.0, 1.0), horizon=100, radius="theory")
+        policy.start_from([0.2, -0.1], PRIOR)
+        s = policy.packed[0]
+        assert (s[P.UNIT], s[P.TELLING]) == (1.0, 0.0)
+
+
+# --- scales and floors
+
+
+@pytest.mark.parametrize("bound", [1.0, 2.0])
+def test_the_scale_has_a_floor_that_keeps_the_gram_matrix_exact(bound):
+    policy = fed(ht.HvtUCB(2, arm_bound=bound), 40)
+    s = policy.packed[0]
+    s[P.TYPICAL] = 0.0
+    assert s[P.FINEST] == pytest.approx(3e-7 * bound / math.sqrt(0.02), rel=1e-14)
+    want = s[P.FINEST] * s[P.UNIT] * math.sqrt(40 - 5 + 1)
+    assert practice.scale_of(s, 0.0, 1.0) == pytest.approx(want, rel=1e-14)
+    assert practice.scale_of(s, 9.0, 1.0) == 3.0
+    s[P.TYPICAL] = 2.0
+    assert practice.scale_of(s, 9.0, 4.0) == 4.0 * 1.4826 * 2.0
+
+
+def test_without_noise_the_typical_size_ends_at_a_billionth_of_the_unit():
+    s = fed(ht.HvtUCB(2)).packed[0]
+    for _ in range(3_000):
+        practice.watch(s, 1.0, 0.0)
+    assert s[P.TYPICAL] == pytest.approx(1e-9 * s[P.UNIT], rel=1e-12)
+
+
+def test_a_vector_of_zeros_is_a_round_and_teaches_nothing():
+    for make in (ht.HvtUCB, ht.TwinUCB):
+        policy = fed(make(2, **({"intercept": False} if make is ht.HvtUCB else {})))
+        s = policy.packed[0]
+        before, energy = policy.theta, s[P.ENERGY]
+        policy.update([0.0, 0.0], 5.0)
+        if make is ht.HvtUCB:
+            np.testing.assert_array_equal(policy.theta, before)
+            assert s[P.ENERGY] == energy
+
+
+def test_a_ball_is_doubled_after_32_rounds_on_it_net_of_others():
+    policy = ht.HvtUCB(1, theta_bound=0.01, intercept=False)
+    s = policy.packed[0]
+    pressed = bound = 0.0
+    for k in range(90):
+        reward = 5.0 if k % 7 else 0.001  # now and then one that leaves the ball alone
+        policy.update([1.0], reward)
+        on = abs(abs(policy.theta[0]) - (bound or 0.01)) < 1e-12
+        if s[P.UNIT] == 0.0 or s[ROUNDS] <= 5:
+            bound = s[THETA_BOUND]
+            continue
+        pressed = pressed + 1.0 if on else max(pressed - 1.0, 0.0)
+        if pressed >= 32.0:
+            pressed, bound = 0.0, 2.0 * bound
+        assert s[THETA_BOUND] == bound
+        assert s[P.PRESSED] == pressed
+    assert bound > 0.01
+
+
+# --- what the clip took, and intervals
+
+
+def test_what_the_clip_took_is_summed_in_the_rewards_unit():
+    policy, lost = ht.HvtUCB(2, clip=1.2), 0.0
+    s = policy.packed[0]
+    for x, reward in rounds(120):
+        residual = reward - policy.predict(x).mean
+        known = s[P.UNIT] > 0.0
+        policy.update(x, reward)
+        if known:
+            lost += max(abs(residual) - 1.2 * policy.sigma, 0.0)
+    assert lost > 100.0
+    assert s[P.LOST] == pytest.approx(lost, rel=1e-9)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+@pytest.mark.parametrize("make", [ht.HvtUCB, ht.TwinUCB])
+def test_an_interval_is_its_formula(make, level):
+    for count in (0, 6, 150):
+        policy = fed(make(2), count)
+        s = policy.packed[0]
+        t = max(count - 5.0, 0.0)
+        spread = math.sqrt((1.0 + s[P.ENERGY]) / (1.0 + max(t, 1.0)))
+        half = 1.05 * norm.ppf(0.5 + level / 2.0) * spread * np.array([*map(policy.width, ARMS)])
+        half += 2.0 * s[P.LOST] / max(t, 1.0)
+        found = policy.predict(ARMS, level=level)
+        np.testing.assert_allclose(found.high - found.mean, half, rtol=1e-9)
+        np.testing.assert_allclose(found.mean - found.low, half, rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", [ht.HvtUCB, ht.TwinUCB])
+def test_an_interval_of_the_theory_is_its_confidence_set(make):
+    policy = fed(make(2, tail=ht.MomentBound(2.0, 1.0), horizon=400, radius="theory"))
+    found = policy.predict(ARMS)
+    want = policy.radius * np.array([*map(policy.width, ARMS)])
+    np.testing.assert_allclose(found.high - found.mean, want, rtol=1e-12)
+
+
+# --- what is said
+
+
+def words(policy):
+    return " ".join(policy.diagnostics().advice)
+
+
+def test_nothing_is_advised_before_a_hundred_rewards():
+    policy = fed(ht.HvtUCB(2, clip=0.1), 104)
+    assert policy.diagnostics().advice == ()
+    policy.update([0.1, 0.2], 3.0)
+    assert "clipped" in words(policy)
+    policy.packed[0][P.UNIT] = 0.0
+    assert policy.diagnostics().advice == ()
+
+
+@pytest.mark.parametrize(
+    ("slot", "quiet", "loud", "said"),
+    [
+        (CLIPPED, 0.29, 0.31, "were clipped"),
+        (CLIPPED, 0.3, 0.301, "30% of the rewards"),
+    ],
+)
+def test_a_share_of_clips_above_three_in_ten_is_said(slot, quiet, loud, said):
+    policy = fed(ht.TwinUCB(2), 205)
+    s = policy.packed[0]
+    for share, heard in ((quiet, False), (loud, True)):
+        s[slot] = share * 200.0
+        assert (said in words(policy)) is heard
+
+
+def test_theta_on_the_ball_is_said_and_near_it_is_not():
+    policy = fed(ht.HvtUCB(2, theta_bound=1e3), 205, wild=0.0)
+    s, M = policy.packed
+    for length, heard in ((0.6, False), (0.9985, False), (0.9995, True)):
+        M[THETA, :2] = [length * 1e3, 0.0]
+        assert ("on the ball of radius 1e+03" in words(policy)) is heard
+
+
+def test_few_rounds_that_carry_all_weight_are_said():
+    policy = fed(ht.TwinUCB(2), 205)
+    s = policy.packed[0]
+    for weight, heard in ((10.1, False), (9.9, True), (6.0, True)):
+        s[P.WEIGHT], s[P.WEIGHT_SQUARES] = weight, weight  # weight² / weight rounds of 200
+        assert ("rounds carry as much" in words(policy)) is heard
+        assert policy.diagnostics().effective_samples == pytest.approx(weight)
+    assert "6 rounds carry as much as all 200" in words(policy)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "heard"),
+    [(0.0099, True), (0.0101, False), (1.0, False), (99.0, False), (101.0, True)],
+)
+def test_a_stated_scale_a_hundred_times_off_is_said(ratio, heard):
+    policy = fed(ht.TwinUCB(2, tail=ht.MomentBound(2.0, 5.0)), 205)
+    policy.packed[0][P.TYPICAL] = ratio / 1.4826
+    assert ("the scale stated is 5" in words(policy)) is heard
+    learned = fed(ht.TwinUCB(2), 205)
+    learned.packed[0][P.TYPICAL] = ratio / 1.4826
+    assert "scale stated" not in words(learned)
+
+
+# --- Twin-UCB
+
+
+def test_the_turns_of_the_mean_are_those_of_its_share():
+    twin, turn = NaiveTwin(1), 0.0
+    for t in range(20_000):
+        if t >= turn:
+            turn = twin_ucb.next_audit(float(t))
+        twin.squares = range(t)
+        assert (turn == t + 1) is twin.is_audit(), t
+
+
+def test_what_sets_the_two_estimates_apart_is_summed():
+    policy, total = ht.TwinUCB(2), 0.0
+    s, M = policy.packed
+    for x, reward in rounds(150):
+        feature = np.array([*x, 1.0])
+        mean = reward - float(feature @ M[THETA])
+        bulk = reward - float(feature @ M[twin_ucb.bulk_row(M)])
+        tau, known = s[P.TAU], s[P.UNIT] > 0.0
+        policy.update(x, reward)
+        if known:
+            z, y = mean / s[P.SIGMA], bulk / s[P.SIGMA]
+            total += (np.clip(z, -tau, tau) - np.clip(y, -1.345, 1.345)) ** 2
+    assert total > 1.0
+    assert s[S.APART] == pytest.approx(total, rel=1e-9)
+
+
+def test_hausmans_statistic_is_its_formula():
+    for count in (1, 7, 150):
+        policy = fed(ht.TwinUCB(2), count)
+        t = max(count - 5.0, 3.0)
+        C = policy.inverse_gram[:2, :2] * max(policy.packed[0][S.APART] / t, 1e-300)
+        D = policy.theta - policy.bulk
+        l = math.log(100.0) + 2.0 * math.log(math.log(t))  # noqa: E741
+        H, most = policy.hausman()
+        assert H == pytest.approx(D @ np.linalg.inv(C) @ D, rel=1e-9, abs=1e-9)
+        assert most == pytest.approx(2.0 + 2.0 * math.sqrt(2.0 * l) + 2.0 * l, rel=1e-12)
+
+
+@pytest.mark.parametrize("count", range(140, 148))
+def test_an_explanation_has_the_parts_of_the_index(count):
+    policy = fed(ht.TwinUCB(2), count, wild=0.2)
+    s, _ = policy.packed
+    found, widths = policy.explain(ARMS), np.array([*map(policy.width, ARMS)])
+    mean = ARMS @ policy.theta + policy.intercept
+    np.testing.assert_allclose(found.parts["mean"], mean, rtol=1e-12)
+    if s[S.AUDIT]:
+        assert set(found.parts) == {"mean", "bonus", "index"}
+        np.testing.assert_allclose(found.parts["index"], mean + policy.radius * widths)
+        return
+    bulk = ARMS @ policy.bulk + s[S.SHIFT] + policy.intercept
+    reach = 0.15 / 0.7 * policy.radius * widths
+    believed = np.minimum(np.maximum(bulk, mean - reach), mean + reach)
+    np.testing.assert_allclose(found.parts["bulk"], bulk, rtol=1e-12)
+    np.testing.assert_allclose(found.parts["believed"], believed, rtol=1e-12)
+    np.testing.assert_allclose(found.parts["index"], believed + s[S.BULK_RADIUS] * widths)
+
+
+def test_an_explanation_holds_the_bulk_near_the_mean_on_either_side():
+    sides = set()
+    for count in range(100, 160):
+        policy = fed(ht.TwinUCB(2), count, wild=0.2)
+        parts = policy.explain(ARMS).parts
+        if "bulk" in parts:
+            sides |= set(np.sign(parts["believed"] - parts["bulk"]))
+    assert sides == {-1.0, 0.0, 1.0}
+
+
+def test_what_is_explained_says_by_which_rule():
+    told = {"tail": ht.MomentBound(2.0, 1.0), "horizon": 400, "radius": "theory"}
+    assert "3 times less known" in fed(ht.TwinUCB(2, **told)).explain(ARMS).rule
+    typical = fed(ht.TwinUCB(2, target="typical")).explain(ARMS)
+    assert typical.rule == "the largest mean + radius * width"
+    assert set(typical.parts) == {"mean", "bonus", "index"}
+
+
+def test_an_explanation_is_printed_in_columns():
+    lines = str(fed(ht.TwinUCB(2)).explain(ARMS)).splitlines()[1:]
+    assert len({len(line.rstrip(" <")) for line in lines}) == 1
+
+
+@pytest.mark.parametrize("audit", [0.0, 1.0])
+def test_of_the_arms_offered_the_first_of_largest_index_is_taken(audit):
+    rng = np.random.default_rng(3)
+    s = fed(ht.TwinUCB(2)).packed[0]
+    s[S.AUDIT] = audit
+    for _ in range(200):
+        scores = np.zeros((twin_ucb.BULK + 1, 12))
+        scores[MEAN], scores[twin_ucb.BULK] = rng.normal(size=(2, 12))
+        scores[SQUARED] = rng.exponential(size=12)
+        offered = rng.integers(0, 12, size=(3, 5))
+        offered[1, 4] = offered[1, 0]
+        for t in range(3):
+            mean, bulk = scores[MEAN][offered[t]], scores[twin_ucb.BULK][offered[t]]
+            width = np.sqrt(scores[SQUARED][offered[t]])
+            reach = s[S.TRUSTED] * width
+            value = np.clip(bulk + s[S.SHIFT], mean - reach, mean + reach)
+            value = value + s[S.BULK_RADIUS] * width
+            if audit:
+                value = mean + 0.7 / 0.15 * reach
+            chosen = twin_ucb.choose_offered(s, scores, offered, t)
+            assert chosen == int(np.argmax(value))
+
+
+def test_the_bulk_of_the_theory_steps_by_clipped_residuals():
+    policy = ht.TwinUCB(2, tail=ht.MomentBound(1.5, 1.0), horizon=400, radius="theory")
+    s, M = policy.packed
+    total = 0.0
+    for x, reward in rounds(100):
+        z = reward - float(x @ M[THETA])
+        y = reward - float(x @ M[twin_ucb.bulk_row(M)])
+        policy.update(x, reward)
+        sigma, tau = s[P.SIGMA], s[P.TAU]
+        total += (np.clip(z / sigma, -tau, tau) - np.clip(y / sigma, -1.345, 1.345)) ** 2
+    assert s[S.APART] == pytest.approx(total, rel=1e-9)
+    apart = s[S.APART]
+    policy.update([0.0, 0.0], 7.0)
+    assert s[S.APART] == apart
