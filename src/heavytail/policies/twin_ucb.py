@@ -189,9 +189,8 @@ def prepare(s: Vector, M: Matrix, dim: int) -> None:
 
 
 @jit
-def index_of(s: Vector, mean: float, bulk: float, squared: float) -> float:
+def index_of(s: Vector, mean: float, bulk: float, width: float) -> float:
     """clip(bulk + shift, mean ± trusted width) + the bulk's radius times the width."""
-    width = math.sqrt(max(squared, 0.0))
     reach = s[S.TRUSTED] * width
     return min(max(bulk + s[S.SHIFT], mean - reach), mean + reach) + s[S.BULK_RADIUS] * width
 
@@ -236,7 +235,7 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
     for a in range(arms.shape[0]):
         mean, typical, squared = look(s, M, arms, a)
         if may_win(mean, squared, widened, best_index):
-            found = index_of(s, mean, typical, squared)
+            found = index_of(s, mean, typical, math.sqrt(squared))
             if found > best_index:
                 best = a
                 best_index = beyond(found)
@@ -276,7 +275,8 @@ def choose(s: Vector, scores: Matrix) -> int:
     best_index = -math.inf
     for i in range(scores.shape[1]):
         if may_win(scores[MEAN, i], scores[SQUARED, i], widened, best_index):
-            found = index_of(s, scores[MEAN, i], scores[BULK, i], scores[SQUARED, i])
+            width = math.sqrt(max(scores[SQUARED, i], 0.0))
+            found = index_of(s, scores[MEAN, i], scores[BULK, i], width)
             if found > best_index:
                 best = i
                 best_index = beyond(found)
@@ -294,7 +294,8 @@ def choose_offered(s: Vector, scores: Matrix, offered: IntArray, t: int) -> int:
     for k in range(offered.shape[1]):
         i = offered[t, k]
         if may_win(scores[MEAN, i], scores[SQUARED, i], widened, best_index):
-            found = index_of(s, scores[MEAN, i], scores[BULK, i], scores[SQUARED, i])
+            width = math.sqrt(max(scores[SQUARED, i], 0.0))
+            found = index_of(s, scores[MEAN, i], scores[BULK, i], width)
             if found > best_index:
                 best = k
                 best_index = beyond(found)

@@ -15,27 +15,39 @@ import numpy as np
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels import index
 from heavytail.kernels.layout import CONSTANT, INVERSE, NO_ARM, RADIUS, THETA
+from heavytail.policies import twin_ucb
 
 __all__ = ["substitutes"]
 
+AUDIT = twin_ucb.S.AUDIT
 TINY = 1e-290  # stands for a squared width of 0, whose reciprocal root is infinite
 
 
 def substitutes(cuda: Any) -> dict[int, Any]:
     """Device versions, by the id of the kernel each stands for."""
     device: Callable[[Any], Any] = cuda.jit(device=True)
-    beyond = device(getattr(index.beyond, "py_func", index.beyond))
+    beyond, bulk_row, twin_index = (
+        device(getattr(kernel, "py_func", kernel))
+        for kernel in (index.beyond, twin_ucb.bulk_row, twin_ucb.index_of)
+    )
     root = device(_root(_reciprocal_root(cuda)))
 
     @device
-    def value(s: Vector, M: Matrix, arms: Matrix, arm: int) -> float:
-        """x'theta + beta ‖x‖_P; the constant feature's mean is left out, as it is in the kernel."""
+    def product(M: Matrix, row: int, arms: Matrix, arm: int) -> float:
+        """x'theta with theta in a row of M; the constant feature's share is left out."""
         a = np.uint64(arm)  # an index that cannot be negative needs no check
+        total = 0.0
+        for j in range(arms.shape[1]):
+            total += M[row, j] * arms[a, j]
+        return total
+
+    @device
+    def width(s: Vector, M: Matrix, arms: Matrix, arm: int) -> float:
+        """‖x‖_P."""
+        a = np.uint64(arm)
         size = arms.shape[1]
-        mean = 0.0
         half = 0.0  # x'P x / 2, from the lower triangle
         for j in range(size):
-            mean += M[THETA, j] * arms[a, j]
             row = 0.5 * M[INVERSE + j, j] * arms[a, j]
             for k in range(j):
                 row += M[INVERSE + j, k] * arms[a, k]
@@ -45,35 +57,56 @@ def substitutes(cuda: Any) -> dict[int, Any]:
             for k in range(size):
                 row += M[INVERSE + size, k] * arms[a, k]
             half += s[CONSTANT] * row
-        return mean + s[RADIUS] * root(max(2.0 * half, TINY))
+        return root(max(2.0 * half, TINY))
 
     @device
-    def select(s: Vector, M: Matrix, arms: Matrix) -> int:
-        """:func:`heavytail.kernels.index.select`; a trial's arms were drawn within their bound."""
-        count = arms.shape[0]
-        best = NO_ARM
-        best_value = -math.inf
-        fours = count - count % 4
-        for a in range(0, fours, 4):  # four chains of arithmetic at a time hide each other's waits
-            first = value(s, M, arms, a)
-            second = value(s, M, arms, a + 1)
-            third = value(s, M, arms, a + 2)
-            fourth = value(s, M, arms, a + 3)
-            if first > best_value:
-                best, best_value = a, beyond(first)
-            if second > best_value:
-                best, best_value = a + 1, beyond(second)
-            if third > best_value:
-                best, best_value = a + 2, beyond(third)
-            if fourth > best_value:
-                best, best_value = a + 3, beyond(fourth)
-        for a in range(fours, count):
-            last = value(s, M, arms, a)
-            if last > best_value:
-                best, best_value = a, beyond(last)
-        return best
+    def linear_value(s: Vector, M: Matrix, arms: Matrix, a: int) -> float:
+        return product(M, THETA, arms, a) + s[RADIUS] * width(s, M, arms, a)
 
-    return {id(index.select): select}
+    @device
+    def twin_value(s: Vector, M: Matrix, arms: Matrix, a: int) -> float:
+        mean, typical = product(M, THETA, arms, a), product(M, bulk_row(M), arms, a)
+        return twin_index(s, mean, typical, width(s, M, arms, a))
+
+    def largest(value: Any) -> Any:
+        """The kernel that finds the first arm of largest ``value``; all arms are within bounds."""
+
+        @device
+        def select(s: Vector, M: Matrix, arms: Matrix) -> int:
+            count = arms.shape[0]
+            best = NO_ARM
+            best_value = -math.inf
+            fours = count - count % 4
+            for a in range(0, fours, 4):  # four chains of arithmetic hide each other's waits
+                first = value(s, M, arms, a)
+                second = value(s, M, arms, a + 1)
+                third = value(s, M, arms, a + 2)
+                fourth = value(s, M, arms, a + 3)
+                if first > best_value:
+                    best, best_value = a, beyond(first)
+                if second > best_value:
+                    best, best_value = a + 1, beyond(second)
+                if third > best_value:
+                    best, best_value = a + 2, beyond(third)
+                if fourth > best_value:
+                    best, best_value = a + 3, beyond(fourth)
+            for a in range(fours, count):
+                last = value(s, M, arms, a)
+                if last > best_value:
+                    best, best_value = a, beyond(last)
+            return best
+
+        return select
+
+    select_linear, select_favourite = largest(linear_value), largest(twin_value)
+
+    @device
+    def select_twin(s: Vector, M: Matrix, arms: Matrix) -> int:
+        if s[AUDIT] != 0.0:
+            return select_linear(s, M, arms)
+        return select_favourite(s, M, arms)
+
+    return {id(index.select): select_linear, id(twin_ucb.select): select_twin}
 
 
 def _root(reciprocal: Callable[[float], float] | None) -> Callable[[float], float]:
