@@ -21,6 +21,8 @@ from heavytail.policies import Policy
 WORLDS: dict[str, Environment] = {
     "normal": ht.LinearBandit(3, 10, ht.noise.Gaussian(1.0)),
     "t(3)": ht.LinearBandit(3, 10, ht.noise.StudentT(3.0)),
+    "t(1.7)": ht.LinearBandit(3, 10, ht.noise.StudentT(1.7)),
+    "Pareto(1.5)": ht.LinearBandit(3, 10, ht.noise.Pareto(1.5)),
     "log-normal(1)": ht.LinearBandit(3, 10, ht.noise.LogNormal(1.0)),
     "contaminated": ht.LinearBandit(3, 10, ht.noise.Contaminated()),
     "size, log-normal(1)": ht.SkewedBandit(3, 10, "size"),
