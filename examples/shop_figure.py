@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 
 import heavytail as ht
 
-ROUNDS, TRIALS, SEED = 20_000, 20, 5
+ROUNDS, TRIALS, SEED = 20_000, 60, 5
 SHOPS = {"amounts": "The better offer sells for more", "dear": "It sells for more, but less often"}
 STYLES = {  # Okabe and Ito: told apart by everyone; and by the line too
     "uniform": ("#777777", (0, (1, 1))),
