@@ -4,7 +4,8 @@
     python -m benchmarks.mean --table mean.jsonl
 
 Worlds are drawn by counters, the same for every policy. For each: mean regret, its median, the
-worst trial over the median, the share of regret in the second half, and uniform play.
+worst trial over the median, the share of regret in the second half, and the share of trials with
+more than ten times the median.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ NOISES: dict[str, Any] = {
     "t(2.1) x 10^U(0,1)": ht.noise.Scaled(ht.noise.StudentT(2.1), 1.0),
 }
 SIZES = {"3,10": (3, 10), "5,20": (5, 20), "2,50": (2, 50)}
+PLAIN = {size: {f"{name} ({size})" for name in NOISES} for size in SIZES}
 SEED = 7_310_116
 
 
@@ -100,6 +102,7 @@ def measure(
         "worst": float(final.max()),
         "worst over median": float(final.max() / np.median(final)),
         "second half": float(1.0 - half.mean() / final.mean()),
+        "above 10 medians": float(np.mean(final > 10.0 * np.median(final))),
         "refused": int(np.isnan(final).sum()),
     }
 
@@ -115,20 +118,35 @@ COLUMNS = {  # of the table: the best of those named
 }
 
 
-def table(lines: list[str]) -> str:
-    """Results, one JSON a line, as Markdown: mean regret, and Twin-UCB's spread."""
+def table(lines: list[str], chosen: list[str]) -> str:
+    """Results, one JSON a line, as Markdown: mean regret, Twin-UCB's spread, and its regret over
+    OFUL's and over the typical target's, in geometric mean over the worlds of one shape.
+    """
     found = {(run["world"], run["policy"]): run for run in map(json.loads, lines)}
-    rows = [f"| world | {' | '.join(COLUMNS)} | worst / median | second half |"]
-    rows.append("| --- " * (len(COLUMNS) + 3) + "|")
-    for world in worlds():
-        if (world, "Twin-UCB") in found:
-            means = [
-                min(found[world, policy]["mean"] for policy in names) for names in COLUMNS.values()
-            ]
-            twin = found[world, "Twin-UCB"]
-            cells = [f"{mean:,.0f}" for mean in means]
-            cells += [f"{twin['worst over median']:.0f}", f"{twin['second half']:.0%}"]
-            rows.append(f"| {world} | {' | '.join(cells)} |")
+    shown = [world for world in chosen if (world, "Twin-UCB") in found]
+    means: dict[str, list[float]] = {}
+    for column, names in COLUMNS.items():
+        runs = [[found[w, p]["mean"] for p in names if (w, p) in found] for w in shown]
+        if any(runs):  # a column that nobody ran is left out, a world that is missing is a dash
+            means[column] = [min(run, default=np.nan) for run in runs]
+    if "OFUL" in means:
+        means["Twin-UCB / OFUL"] = list(np.divide(means["Twin-UCB"], means["OFUL"]))
+    rows = [f"| world | {' | '.join(means)} | worst / median | second half |"]
+    rows.append("| --- " * (len(means) + 3) + "|")
+    for i, world in enumerate(shown):
+        twin = found[world, "Twin-UCB"]
+        digits = {name: 2 if "/" in name else 0 for name in means}
+        cells = [f"{row[i]:,.{digits[name]}f}" for name, row in means.items()]
+        cells += [f"{twin['worst over median']:.0f}", f"{twin['second half']:.0%}"]
+        rows.append(f"| {world} | {' | '.join(cells)} |".replace(" nan ", " - "))
+    for size in SIZES if 'target="typical"' in means else ():
+        one = [i for i, world in enumerate(shown) if world in PLAIN[size]]
+        if one:
+            ratio = np.divide(means["Twin-UCB"], means['target="typical"'])[one]
+            mean = np.exp(np.mean(np.log(ratio)))
+            rows.append(
+                f"\n({size}), one shape: geometric mean {mean:.1f} times the typical target"
+            )
     return "\n".join(rows)
 
 
@@ -138,25 +156,30 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20_000)
     parser.add_argument("--trials", type=int, default=50)
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--worlds", default="(3,10)", help="those whose name has this in it")
+    parser.add_argument(
+        "--worlds", nargs="+", default=["(3,10)"], help="those whose name has one of these in it"
+    )
     parser.add_argument("--policies", nargs="*", default=list(POLICIES))
     parser.add_argument("--part", default="0/1", help="every k-th world only: 0/4, 1/4, ...")
     parser.add_argument("--table", help="only print the results in this file as a table")
     parser.add_argument("--out", help="also append every result to this file, one JSON a line")
     args = parser.parse_args()
+    part, parts = map(int, args.part.split("/"))
+    chosen = [name for name in worlds() if any(w in name for w in args.worlds)][part::parts]
     if args.table:
         with open(args.table, encoding="utf-8") as stream:
-            print(table(stream.readlines()))
+            print(table(stream.readlines(), chosen))
         return
-    part, parts = map(int, args.part.split("/"))
-    chosen = [name for name in worlds() if args.worlds in name][part::parts]
     for name in chosen:
         world = worlds()[name]
         for label in args.policies:
             start = time.perf_counter()
             policy = POLICIES[label](world)
             found = measure(policy, world, args.rounds, args.trials, args.engine, args.seed)
-            text = "  ".join(f"{key} {value:.3g}" for key, value in found.items())
+            text = "  ".join(
+                f"{key} {value:,.0f}" if value >= 100.0 else f"{key} {value:.3g}"
+                for key, value in found.items()
+            )
             print(f"{name:32} {label:24} {text}", flush=True)
             if args.out:
                 entry = {"world": name, "policy": label, **found}
