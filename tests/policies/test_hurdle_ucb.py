@@ -10,7 +10,8 @@ from tests.naive.common import game, near, together
 from tests.naive.hurdle import Hurdle
 
 import heavytail as ht
-from heavytail.policies.hurdle_ucb import S, amount_of, largest_product
+from heavytail.kernels.layout import THETA
+from heavytail.policies.hurdle_ucb import S, amount_of, conversion_row, largest_product
 
 DIMS = (1, 2, 5)
 ROUNDS = 250
@@ -252,3 +253,26 @@ def test_a_vector_of_the_wrong_length_is_refused():
     for name in ("conversion", "amount"):
         with pytest.raises(ValueError, match=f"HurdleUCB.{name}"):
             getattr(ht.HurdleUCB(2), name)([1.0])
+
+
+def test_what_it_learned_of_the_amounts_is_told():
+    policy = ht.HurdleUCB(2)
+    np.testing.assert_array_equal(policy.theta, [0.0, 0.0])
+    shop(policy, lambda x: 0.3, lambda x: 20.0, rounds=400)
+    told = policy.diagnostics()
+    assert told.rounds == 400
+    assert 2.0 < told.scale < 40.0
+    assert 20 < told.effective_samples <= 200
+    assert told.threshold > 0.0
+
+
+def test_theta_is_the_slope_of_the_product_at_the_average():
+    policy = ht.HurdleUCB(2)
+    for k in range(3):
+        policy.update([1.0, 0.0], 0.0 if k else 5.0)
+    s, M = policy.packed
+    share = 1.0 / 3.0
+    want = share * M[THETA] + s[S.MIDDLE] * M[conversion_row(M)]
+    np.testing.assert_allclose(policy.theta, want[:2], rtol=1e-14)
+    s[S.MIDDLE] = 7.0
+    np.testing.assert_allclose(policy.theta - want[:2], 7.0 * M[conversion_row(M), :2], rtol=1e-14)
