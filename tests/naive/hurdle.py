@@ -108,6 +108,7 @@ class Amounts:
         self.size, self.ridge, self.bound = size, ridge, bound
         self.base = 1.0 if scale is None else scale
         self.first: list[float] = []
+        self.first_nu: list[float] = []
         self.unit: float | None = None
         self.theta = np.zeros(size)
         self.V = np.eye(size) * ridge
@@ -119,7 +120,8 @@ class Amounts:
 
     def settle(self, unit: float) -> None:
         self.unit, self.typical = unit, Typical(unit, 1.0 if self.stated else unit)
-        self.V = np.eye(self.size) * self.ridge / (unit * self.base) ** 2
+        self.mean_nu = float(np.mean(self.first_nu))
+        self.V = np.eye(self.size) * self.ridge / (unit * self.mean_nu) ** 2
 
     def beta(self, exploration: float) -> float:
         return read_off(exploration, self.ridge, self.stability, self.energy, len(self.sizes))
@@ -127,11 +129,13 @@ class Amounts:
     def learn(self, row: Array, reward: float, nu: float) -> None:
         if self.unit is None:
             self.first.append(abs(reward) / nu)
+            self.first_nu.append(nu)
             if len(self.first) == 5:
-                self.settle(float(np.clip(10.0 * np.median(self.first), 1e-70, 1e70)))
+                nu = np.mean(self.first_nu)
+                self.settle(float(np.clip(10.0 * np.median(self.first) * nu, 1e-70, 1e70) / nu))
             return
         n = width(self.V, row)
-        finest = 3e-7 * self.bound / math.sqrt(self.ridge) * self.unit * self.base
+        finest = 3e-7 * self.bound / math.sqrt(self.ridge) * self.unit * self.mean_nu
         finest *= math.sqrt(len(self.sizes) + 1.0)
         sigma = max(nu * NORMAL * self.typical.value, n, finest)
         residual = reward - float(row @ self.theta)

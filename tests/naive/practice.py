@@ -112,13 +112,15 @@ class HvtPractice(Mirror):
         self.weights: list[float] = []
         self.clipped = self.pressed = 0
         self.first: list[float] = []
+        self.first_nu: list[float] = []
         self.zero_votes = 16
         self.typical: TypicalSize | None = None
         self.stated = scale is not None
 
     def settle(self, unit: float) -> None:
         self.unit = unit
-        self.V = self.ridge / (unit * self.nu) ** 2 * np.eye(len(self.V))
+        self.mean_nu = float(np.mean(self.first_nu))
+        self.V = self.ridge / (unit * self.mean_nu) ** 2 * np.eye(len(self.V))
         self.typical = TypicalSize(1.0 if self.stated else unit, 1e-9 * unit, self.zero_votes)
 
     @property
@@ -141,23 +143,25 @@ class HvtPractice(Mirror):
     def intercept(self) -> float:
         return float(self.theta_all[-1] * self.constant) if len(self.V) > self.dim else 0.0
 
-    def begin(self, feature: Array, reward: float, size: float) -> None:
+    def begin(self, feature: Array, reward: float, nu: float) -> None:
         """Before the unit is known: arms are spread, and the fifth reward that tells sets it."""
         sigma = max(1.0, width(self.V, feature))
         self.V = self.V + np.outer(feature, feature) / sigma**2
         if not (reward == 0.0 and self.zero_votes >= 16):
-            self.first.append(size)
+            self.first.append(abs(reward) / nu)
+            self.first_nu.append(nu)
         ahead = self.zero_votes + (1 if reward == 0.0 else -1)
         self.zero_votes = int(np.clip(ahead, 0, 1000))
         if len(self.first) == 5:
-            self.settle(float(np.clip(10.0 * np.median(self.first), 1e-70, 1e70)))
+            nu = np.mean(self.first_nu)
+            self.settle(float(np.clip(10.0 * np.median(self.first) * nu, 1e-70, 1e70) / nu))
 
     def learn(self, x: Array, reward: float, scale: float | None = None) -> None:
         self.rounds += 1
         nu = scale or self.nu
         feature = self.feature(x)
         if self.typical is None:
-            self.begin(feature, reward, abs(reward) / nu)
+            self.begin(feature, reward, nu)
             return
         residual = reward - float(feature @ self.theta_all)
         self.step(feature, residual, nu)
@@ -166,7 +170,7 @@ class HvtPractice(Mirror):
     def step(self, feature: Array, residual: float, nu: float) -> None:
         assert self.typical is not None
         n = width(self.V, feature)
-        finest = self.resolution * self.unit * self.nu * math.sqrt(len(self.squares) + 1)
+        finest = self.resolution * self.unit * self.mean_nu * math.sqrt(len(self.squares) + 1)
         sigma = max(nu * 1.4826 * self.typical.value, n, finest)
         z = residual / sigma if n > 0.0 else 0.0
         psi = math.copysign(min(abs(z), self.tau), z)
@@ -202,7 +206,9 @@ class HvtPractice(Mirror):
         return {
             "clipped_share": self.clipped / self.rounds,
             "threshold": self.tau * self.sigma,
-            "scale": self.nu * (1.4826 * self.typical.value if self.typical else self.stated),
+            "scale": self.mean_nu * 1.4826 * self.typical.value
+            if self.typical
+            else self.nu * self.stated,
             "effective_samples": float(weights.sum() ** 2 / (weights**2).sum())
             if self.weights
             else 0.0,

@@ -97,6 +97,30 @@ def test_theory_begins_from_an_earlier_estimate_in_its_own_unit():
         assert (s[P.UNIT], s[P.TELLING]) == (1.0, 0.0)
 
 
+@pytest.mark.parametrize("factor", [2.0**-20, 2.0**10, 1000.0])
+@pytest.mark.parametrize("make", [ht.HvtUCB, ht.TwinUCB, ht.HurdleUCB])
+def test_the_unit_of_the_scales_does_not_matter(make, factor):
+    """Without a tail, a round's scale only says how it compares with other rounds."""
+    one, two = make(2), make(2)
+    for k, (x, reward) in enumerate(rounds(80)):
+        scale = 1.0 + k % 3
+        arms = np.array([x, -x, [x[1], -x[0]]])
+        assert one.select(arms) == two.select(arms)
+        one.update(x, reward, scale=scale)
+        two.update(x, reward, scale=factor * scale)
+    np.testing.assert_allclose(one.theta, two.theta, rtol=1e-9)
+    assert one.diagnostics().scale == pytest.approx(two.diagnostics().scale, rel=1e-9)
+    assert one.packed[0][P.NU] == pytest.approx((1.0 + 2.0 + 3.0 + 1.0 + 2.0) / 5.0)
+
+
+def test_a_constant_scale_is_no_scale():
+    plain, told = ht.TwinUCB(2), ht.TwinUCB(2)
+    for x, reward in rounds(80):
+        plain.update(x, reward)
+        told.update(x, reward, scale=1024.0)
+    np.testing.assert_array_equal(plain.theta, told.theta)
+
+
 # --- scales and floors
 
 
@@ -180,6 +204,19 @@ def test_an_interval_is_its_formula(make, level):
         found = policy.predict(ARMS, level=level)
         np.testing.assert_allclose(found.high - found.mean, half, rtol=1e-9)
         np.testing.assert_allclose(found.mean - found.low, half, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: ht.HvtUCB(2, clip=1.345), lambda: ht.TwinUCB(2, target="typical")]
+)
+def test_an_interval_for_a_typical_reward_leaves_out_what_was_clipped(make):
+    policy = fed(make())
+    s = policy.packed[0]
+    assert s[CLIPPED] > 5
+    spread = math.sqrt((1.0 + s[P.ENERGY]) / 146.0) * 146.0 / (146.0 - s[CLIPPED])
+    half = 1.05 * norm.ppf(0.975) * spread * np.array([*map(policy.width, ARMS)])
+    found = policy.predict(ARMS)
+    np.testing.assert_allclose(found.high - found.mean, half, rtol=1e-9)
 
 
 @pytest.mark.parametrize("make", [ht.HvtUCB, ht.TwinUCB])

@@ -151,7 +151,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """
     squared = measure(s, M, x)
     if s[P.UNIT] == 0.0:
-        return begin(s, M, x.shape[0], squared, abs(reward) / nu)
+        return begin(s, M, x.shape[0], squared, reward, nu)
     bulk = bulk_row(M)
     expected = predict_bulk(M)
     sigma = scale_of(s, squared, nu)

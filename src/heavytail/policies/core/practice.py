@@ -97,6 +97,7 @@ class Practice(NamedTuple):
     RIDGE: int  # lambda, in units of 1 / unit²
     LOG_INVERSE_DELTA: int
     BASE: int  # nu_t of a round that does not say
+    NU: int  # nu_t, the mean of the rounds that set the unit; their sum until it is known
     UNIT: int  # of rewards over nu_t; 0 until it is known
     BEGAN: int  # the round after which it was known
     FINEST: int  # sigma_t stays above this times sqrt(t), in that unit
@@ -142,8 +143,12 @@ TAIL_TO: Final = 16.0
 
 @jit
 def settle(s: Vector, M: Matrix, unit: float) -> None:
-    """Begin from nothing in ``unit``: theta = 0 and P = unit² / lambda."""
-    root = unit * s[P.BASE]
+    """Begin from nothing in ``unit``: theta = 0 and P = (unit nu)² / lambda, nu the mean of the
+    rounds that set it, so that no more hangs on the unit of the scales.
+    """
+    s[P.NU] /= s[P.TELLING]
+    root = min(max(unit * s[P.NU], SMALLEST_UNIT), LARGEST_UNIT)
+    unit = root / s[P.NU]
     for i in range(M.shape[1]):
         M[THETA, i] = 0.0
         for j in range(M.shape[1]):
@@ -164,7 +169,8 @@ def settle_prior(s: Vector, M: Matrix, dim: int) -> None:
         widest = max(widest, M[INVERSE + i, i])
     for i in range(dim, M.shape[1]):
         M[INVERSE + i, i] = widest
-    unit = math.sqrt(widest * s[P.RIDGE]) / s[P.BASE]
+    s[P.NU] = s[P.BASE]
+    unit = math.sqrt(widest * s[P.RIDGE]) / s[P.NU]
     s[P.UNIT] = min(max(unit, SMALLEST_UNIT), LARGEST_UNIT)
     s[P.TELLING] = FIRST
     if s[P.TYPICAL] == 0.0:
@@ -172,11 +178,12 @@ def settle_prior(s: Vector, M: Matrix, dim: int) -> None:
 
 
 @jit
-def begin(s: Vector, M: Matrix, dim: int, squared: float, size: float) -> int:
+def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: float) -> int:
     """A round before the unit is known, after ``measure``: the arms are spread, theta stays 0.
 
-    ``size`` is |reward| / nu_t, kept in order of size where it tells; the fifth settles the unit.
+    |reward| / nu_t is kept in order of size where it tells; the fifth settles the unit.
     """
+    size = abs(reward) / nu
     code = learn(s, M, dim, squared, 0.0, max(1.0, math.sqrt(squared)), 1.0, math.inf)
     if code != OK:
         return code
@@ -190,8 +197,9 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, size: float) -> int:
         k -= 1
     s[k] = size
     s[P.TELLING] += 1.0
+    s[P.NU] += nu
     if s[P.TELLING] == FIRST:
-        settle(s, M, min(max(CAUTION * s[P.FIRST_3], SMALLEST_UNIT), LARGEST_UNIT))
+        settle(s, M, CAUTION * s[P.FIRST_3])
     return OK
 
 
@@ -204,7 +212,7 @@ def learned(s: Vector) -> float:
 @jit
 def scale_of(s: Vector, squared: float, nu: float) -> float:
     """sigma_t: the typical residual of a round of scale nu, or the width of x if that is larger."""
-    finest = s[P.FINEST] * s[P.UNIT] * s[P.BASE] * math.sqrt(learned(s) + 1.0)
+    finest = s[P.FINEST] * s[P.UNIT] * s[P.NU] * math.sqrt(learned(s) + 1.0)
     return max(nu * NORMAL_CONSISTENCY * s[P.TYPICAL], math.sqrt(squared), finest)
 
 
@@ -287,7 +295,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """A round of the practical mode; OVERFLOW with the state untouched."""
     squared = measure(s, M, x)
     if s[P.UNIT] == 0.0:
-        return begin(s, M, x.shape[0], squared, abs(reward) / nu)
+        return begin(s, M, x.shape[0], squared, reward, nu)
     residual = reward - predict(M)
     sigma = scale_of(s, squared, nu)
     z = residual / sigma if squared > 0.0 else 0.0  # x = 0 says nothing about theta
@@ -341,14 +349,17 @@ def start(
 
 
 def half_widths(s: Vector, widths: FloatArray, level: float) -> FloatArray:
-    """Half of an interval for the mean: the spread of the clipped residuals at ``level``, a little
-    more for the arm's having been chosen, and twice what the clip took.
+    """Half of an interval: the spread of the clipped residuals at ``level``, and a little more for
+    the arm's having been chosen. For the mean, also twice what the clip took; for a typical reward
+    (a fixed clip) what it took is no concern, but only those not clipped say where that lies.
     """
     from scipy.special import ndtri
 
     t = max(learned(s), 1.0)
     spread = math.sqrt((1.0 + s[P.ENERGY]) / (1.0 + t))
     sides = CHOSEN * float(ndtri(0.5 + level / 2.0)) * spread
+    if s[P.TUNES] == 0.0:
+        return np.asarray(sides * widths * (1.0 + t) / (1.0 + max(t - s[CLIPPED], 0.0)))
     return np.asarray(sides * widths + 2.0 * s[P.LOST] / t)
 
 
@@ -384,9 +395,10 @@ def told(policy: PackedPolicy) -> dict[str, Any]:
     if s[P.FAR] > 0.0:
         index = math.log(s[P.NEAR] / s[P.FAR]) / math.log(TAIL_TO / TAIL_FROM)
     squares = s[P.WEIGHT_SQUARES]
+    nu = s[P.NU] if s[P.UNIT] > 0.0 else s[P.BASE]
     return {
         "threshold": float(s[P.TAU] * s[P.SIGMA]),
-        "scale": float(s[P.BASE] * NORMAL_CONSISTENCY * s[P.TYPICAL]),
+        "scale": float(nu * NORMAL_CONSISTENCY * s[P.TYPICAL]),
         "effective_samples": float(s[P.WEIGHT] ** 2 / squares if squares > 0.0 else 0.0),
         "tail_index": float(index),
         "advice": advise(policy),

@@ -109,7 +109,7 @@ def start(
         delta=delta,
     )
     s[P.TAU] = 0.0  # of the last round, and there was none
-    s[P.UNIT] = 1.0  # Lemma 1 is in the unit of nu_t
+    s[P.UNIT], s[P.NU] = 1.0, s[P.BASE]  # Lemma 1 is in the unit of nu_t
     s[L.ORDER] = tail.order
     s[L.SIGMA_MIN] = horizon**-0.5 if sigma_min is None else sigma_min
     s[L.TAU_0] = threshold_scale * lemma.tau_0
