@@ -1,7 +1,7 @@
 """heavytail: decide and learn under heavy-tailed rewards, in one pass.
 
 >>> import heavytail as ht
->>> policy = ht.HvtUCB(2, tail=ht.MomentBound(order=1.5, scale=1.0))
+>>> policy = ht.TwinUCB(2)
 >>> arms = [[1.0, 0.0], [0.0, 1.0]]
 >>> arm = policy.select(arms)
 >>> policy.update(arms[arm], reward=3.0)

@@ -183,7 +183,7 @@ class HvtPractice(Mirror):
         if np.linalg.norm(free[: self.dim]) > self.theta_bound:
             self.pressed += 1
             if self.pressed == 32:
-                self.theta_bound, self.pressed = 2.0 * self.theta_bound, 0
+                self.theta_bound, self.pressed = 10.0 * self.theta_bound, 0
         else:
             self.pressed = max(self.pressed - 1, 0)
         self.squares.append(psi**2)

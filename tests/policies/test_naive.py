@@ -242,7 +242,7 @@ def test_the_unit_is_ten_times_the_median_of_five_rewards_that_tell(rewards):
 
 
 @pytest.mark.parametrize("theta_bound", [0.01, 0.3])
-def test_a_ball_that_the_rewards_contradict_is_doubled(theta_bound):
+def test_a_ball_that_the_rewards_contradict_is_made_larger(theta_bound):
     policy, twin = practice(2, 2.0, 0.1, theta_bound=theta_bound)
     together(policy, twin, game(2, 250, noise=0.1), HVT)
     assert policy.state["scalars"]["theta_bound"] == twin.theta_bound > theta_bound

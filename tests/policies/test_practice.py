@@ -89,6 +89,13 @@ def test_an_earlier_estimate_brings_its_unit_along(make, scale):
         np.testing.assert_array_equal(policy.bulk, [0.2, -0.1])
 
 
+@pytest.mark.parametrize(("variance", "unit"), [(1e-160, 1e-70), (1e160, 1e70)])
+def test_the_unit_of_an_earlier_estimate_is_one_whose_square_is_a_number(variance, unit):
+    policy = ht.HvtUCB(2)
+    policy.start_from([0.0, 0.0], variance * np.eye(2))
+    assert policy.packed[0][P.UNIT] == unit
+
+
 def test_theory_begins_from_an_earlier_estimate_in_its_own_unit():
     for make in (ht.HvtUCB, ht.TwinUCB):
         policy = make(2, tail=ht.MomentBound(2.0, 1.0), horizon=100, radius="theory")
@@ -156,7 +163,7 @@ def test_a_vector_of_zeros_is_a_round_and_teaches_nothing():
             assert s[P.ENERGY] == energy
 
 
-def test_a_ball_is_doubled_after_32_rounds_on_it_net_of_others():
+def test_a_ball_is_made_ten_times_as_large_after_32_rounds_on_it_net_of_others():
     policy = ht.HvtUCB(1, theta_bound=0.01, intercept=False)
     s = policy.packed[0]
     pressed = bound = 0.0
@@ -169,7 +176,7 @@ def test_a_ball_is_doubled_after_32_rounds_on_it_net_of_others():
             continue
         pressed = pressed + 1.0 if on else max(pressed - 1.0, 0.0)
         if pressed >= 32.0:
-            pressed, bound = 0.0, 2.0 * bound
+            pressed, bound = 0.0, 10.0 * bound
         assert s[THETA_BOUND] == bound
         assert s[P.PRESSED] == pressed
     assert bound > 0.01
@@ -289,6 +296,14 @@ def test_a_stated_scale_a_hundred_times_off_is_said(ratio, heard):
     assert "scale stated" not in words(learned)
 
 
+@pytest.mark.parametrize(("ratio", "heard"), [(10.0, False), (299.0, False), (301.0, True)])
+def test_rewards_far_from_0_beside_their_noise_are_said(ratio, heard):
+    policy = fed(ht.TwinUCB(2), 205)
+    s = policy.packed[0]
+    s[P.TYPICAL] = s[P.UNIT] / (10.0 * 1.4826 * ratio)
+    assert (f"{ratio:.0f} times as large as their noise" in words(policy)) is heard
+
+
 # --- Twin-UCB
 
 
@@ -327,6 +342,14 @@ def test_hausmans_statistic_is_its_formula():
         H, most = policy.hausman()
         assert H == pytest.approx(D @ np.linalg.inv(C) @ D, rel=1e-9, abs=1e-9)
         assert most == pytest.approx(2.0 + 2.0 * math.sqrt(2.0 * sure) + 2.0 * sure, rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-160, 1e-300])
+def test_the_smallest_rewards_leave_diagnostics_whole(size):
+    policy = ht.TwinUCB(2)
+    for x, reward in rounds(130):
+        policy.update(x, size * reward)
+    assert math.isfinite(policy.diagnostics().mean_differs)
 
 
 @pytest.mark.parametrize("count", range(140, 148))

@@ -7,8 +7,10 @@ value rules) nor too slowly (a bias stays). The tau that solves
     sum_s min(z_s², tau²) = tau² (m + log n),    m the number of coordinates,
 
 does both for every p in (1, 2] of which a moment is finite, with p and the moment unknown: at most
-m + log n of n sizes lie beyond it, and its error is of the order ((m + log n) / n)^((p-1)/p). Under
-normal noise tau is about sqrt(n / (m + log n)): nothing is clipped, and the fit is least squares.
+m + log n of n sizes lie beyond it, and the error of a mean of independent values is of the order
+((m + log n) / n)^((p-1)/p). That is a theorem for one mean; for a stream of regressions it is what
+is aimed at. Under normal noise tau is about sqrt(n / (m + log n)): nothing is clipped, and the fit
+is least squares.
 
 The sum is kept as a histogram of |z|: for each bin the number of sizes and the sum of their
 squares. One bin holds all up to the ``floor``, below which tau never falls; the others are half an

@@ -48,7 +48,7 @@ class HvtUCB(PackedPolicy):
     learn at any horizon a person will run.
 
     **Practice** (the default, anytime, nothing tuned): the same step with a threshold that grows
-    by itself, so that theta is led to the *mean* reward for every noise with a finite moment of
+    by itself, made to lead theta to the *mean* reward for every noise with a finite moment of
     order above 1, whatever its shape and however that depends on the arm; sigma_t is the typical
     size of a residual or the width of x, whichever is larger; the radius of
     :func:`heavytail.confidence.empirical_radius`; alpha = 1 and an intercept. Nothing hangs on the
@@ -71,7 +71,7 @@ class HvtUCB(PackedPolicy):
         horizon: T. Needed by the theory; in practice only a promise that is warned about once
             it is broken.
         theta_bound: S >= ‖theta*‖. The theory's is 1 unless given. In practice it is not needed;
-            where it is given and the rewards contradict it, it is doubled.
+            where it is given and the rewards contradict it, it is made ten times as large.
         arm_bound: L >= ‖x‖; longer vectors are refused.
         radius: "empirical" (no guarantee) or "theory".
         exploration: factor of the empirical radius. Leaves nothing guaranteed.

@@ -86,7 +86,9 @@ class Answering:
 
         The interval is that of the confidence set, whatever ``level``; where the radius is read
         off the data it is of ``level``, and no theorem's: the spread of the clipped residuals, and
-        a bound on what the clip took. With a fixed clip all this is of a typical reward.
+        a bound on what the clip took. With a fixed clip all this is of a typical reward. It is
+        meant for the arm that is chosen: arms that were given up are those that looked worse than
+        they are, and their intervals are too low.
         """
         rows, many = self._asked(x, level)
         mean, half = self._means(rows), self._half_widths(rows, level)

@@ -23,7 +23,8 @@ class Diagnostics:
         effective_samples: (sum w)² / sum w² over the rounds' weights w: how many equal rounds
             carry as much.
         tail_index: of the residuals, from how many lie beyond 4 and beyond 16 scales; infinity
-            where none is beyond 16. Below 2 the variance looks infinite.
+            where none is beyond 16. Below 2 the variance looks infinite. It is the slope between
+            the two: a few values all far beyond 16 make it small and say nothing of the tail.
         mean_differs: Hausman's H over what it may be by chance: above 1, the mean and the typical
             reward do not rise and fall alike over the arms. Exact for noise of one size.
         advice: what deserves a look, in words; empty where nothing does.

@@ -135,7 +135,9 @@ SMALLEST: Final = 1e-9  # of the unit: without noise the weights must stay bound
 RESOLUTION: Final = 3e-7
 CHOSEN: Final = 1.05  # an interval is wider by this: the arm asked for was chosen
 ENOUGH: Final = 100  # rounds before anything is advised
-PATIENCE: Final = 32.0  # rounds on the ball, net, after which it is believed to be too small
+FAR_OFF: Final = 300.0  # noises that the first rewards may lie from 0
+PATIENCE: Final = 32.0  # rounds on the ball, net, after which it is believed to be too small ...
+WIDENED: Final = 10.0  # ... and made so many times as large
 
 TAIL_FROM: Final = 4.0
 TAIL_TO: Final = 16.0
@@ -241,7 +243,7 @@ def step(s: Vector, M: Matrix, dim: int, squared: float, z: float, sigma: float)
     if s[PROJECTED] != 0.0:
         s[P.PRESSED] += 1.0
         if s[P.PRESSED] >= PATIENCE:  # the truth is not in this ball
-            s[THETA_BOUND] *= 2.0
+            s[THETA_BOUND] *= WIDENED
             s[P.PRESSED] = 0.0
     else:
         s[P.PRESSED] = max(s[P.PRESSED] - 1.0, 0.0)
@@ -382,6 +384,11 @@ def advise(policy: PackedPolicy) -> tuple[str, ...]:
         words.append(
             f"the scale stated is {policy.tail.scale:.3g}, residuals say "
             f"{s[P.BASE] * NORMAL_CONSISTENCY * s[P.TYPICAL]:.3g}: look at the units."
+        )
+    if s[P.UNIT] > FAR_OFF * CAUTION * NORMAL_CONSISTENCY * s[P.TYPICAL]:
+        words.append(
+            f"rewards are {s[P.UNIT] / (CAUTION * NORMAL_CONSISTENCY * s[P.TYPICAL]):.0f} times as "
+            "large as their noise: subtract a typical reward from all of them."
         )
     if s[CLIPPED] > 0.3 * t:
         words.append(f"{s[CLIPPED] / t:.0%} of the rewards were clipped.")
