@@ -122,7 +122,7 @@ def test_advice_names_a_scale_that_does_not_fit():
 
 
 def test_advice_names_the_ball_and_many_clips():
-    policy = fed(ht.HvtUCB(2, theta_bound=1e-6, clip=0.2), 140)
+    policy = fed(ht.HvtUCB(2, theta_bound=1e-9, clip=0.2), 140)
     advice = " ".join(policy.diagnostics().advice)
     assert "ball of radius" in advice
     assert "were clipped" in advice
