@@ -35,7 +35,8 @@ class Setting:
 
     ``scale`` is the nu that a paper states (right or wrong); None takes the true one, or the
     bound of a world whose law depends on the arm: ``skew`` names it, and ``noise`` None is its own.
-    ``worlds`` names the stream of seeds: settings that share it meet the same draws.
+    ``worlds`` names the stream of seeds: settings that share it meet the same draws. ``repeats``
+    names a setting that is the same world: one stream of seeds, one choice of multipliers, one run.
     """
 
     name: str
@@ -53,6 +54,12 @@ class Setting:
     rounds: int = 18_000
     worlds: str = ""
     skew: str = ""
+    repeats: str = ""
+
+    @property
+    def tuned_as(self) -> str:
+        """The setting that its multipliers are chosen in."""
+        return self.repeats or self.name
 
     @property
     def environment(self) -> LinearBandit | SkewedBandit:
@@ -79,7 +86,7 @@ class Setting:
 
     def seed(self, base: int) -> int:
         """This setting's own seed: adding a setting moves no other."""
-        text = f"{base} {self.worlds or self.name}".encode()
+        text = f"{base} {self.worlds or self.repeats or self.name}".encode()
         return int.from_bytes(hashlib.blake2b(text, digest_size=6).digest(), "big")
 
 

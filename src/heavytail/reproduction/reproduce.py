@@ -15,8 +15,8 @@ from heavytail.experiments.experiment import Experiment, Request, Section, carry
 from heavytail.experiments.machine import provenance, record_at
 from heavytail.experiments.setting import regret_text, write_parquet
 from heavytail.experiments.tune import Tuned
-from heavytail.reproduction import cost, mdp, protocol, spread
-from heavytail.reproduction.catalogue import SETTINGS, setting
+from heavytail.reproduction import cost, mdp, protocol, spread, tuning
+from heavytail.reproduction.catalogue import OURS, SETTINGS, setting
 from heavytail.reproduction.claims import CLAIMS
 from heavytail.reproduction.control import CONTROL
 from heavytail.reproduction.coverage import COVERAGE
@@ -28,7 +28,7 @@ __all__ = ["EXPERIMENTS", "reproduce", "wanted"]
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
     for one in (
-        *map(setting_experiment, SETTINGS),
+        *map(setting_experiment, (*SETTINGS, *OURS)),
         HORIZON,
         NOISE_LEVEL,
         COVERAGE,
@@ -45,7 +45,7 @@ INTRO = (
     "from the same grid, chosen on seeds that are not reported."
 )
 TUNED = "src/heavytail/reproduction/recorded/tuned.json"  # in a source tree
-_SETTINGS = [one.name for one in SETTINGS]
+_SETTINGS = [one.name for one in (*SETTINGS, *OURS)]
 
 
 def reproduce(
@@ -91,7 +91,7 @@ def _retuned(names: Sequence[str], request: Request, path: Path) -> Request:
     """Choose multipliers anew for the experiments that have any, and record them."""
     settings = [setting(name) for name in names if name in _SETTINGS]
     if settings:
-        request = dataclasses.replace(request, tuned=protocol.retune(settings, request))
+        request = dataclasses.replace(request, tuned=tuning.retune(settings, request))
     if mdp.MDP.name in names:
         request = dataclasses.replace(request, tuned=mdp.retune(request))
     request.tuned.write(path)

@@ -11,13 +11,14 @@ from heavytail.experiments.setting import Setting, page, trial_units
 from heavytail.experiments.stats import Interval, ratio
 from heavytail.experiments.tune import Point
 from heavytail.experiments.unit import Key, Trials
+from heavytail.policies import Policy
 from heavytail.policies.build import find
 from heavytail.reproduction.catalogue import ELEVEN
-from heavytail.reproduction.protocol import entries, rounds_of
+from heavytail.reproduction.protocol import entries, rounds_of, trials_of, weight_of
 
 __all__ = ["Found", "setting_experiment", "untuned_section", "variants_section"]
 
-HVT, HEAVY = "Hvt-UCB", "HEAVY-OFUL"
+HVT, HEAVY, TWIN, UNIFORM = "Hvt-UCB", "HEAVY-OFUL", "Twin-UCB", "Uniform"
 BESIDE_HEAVY = 1.1  # untuned Hvt-UCB may cost so much of tuned HEAVY-OFUL
 BESIDE_BEST = 1.25  # ... and of the best tuned baseline
 
@@ -36,12 +37,22 @@ def setting_experiment(setting: Setting) -> Experiment:
 
 def _plan(setting: Setting, request: Request) -> Plan:
     rounds = rounds_of(setting, request)
-    return {
-        key: trial_units(setting, policy, rounds, request.trials, request.seed, weight=weight)
-        for key, (policy, weight) in entries(
-            setting, request.policies, rounds, request.tuned
-        ).items()
-    }
+    plan: Plan = {}
+    for key, (name, policy) in _entries(setting, request, rounds).items():
+        trials = trials_of(name, key[1], request)
+        weight = weight_of(name)
+        plan[key] = trial_units(setting, policy, rounds, trials, request.seed, weight=weight)
+    return plan
+
+
+def _entries(setting: Setting, request: Request, rounds: int) -> dict[Key, tuple[str, Policy]]:
+    """All variants in the paper's settings; in ours no theory, which learns nowhere, but uniform
+    play."""
+    names = request.policies
+    if setting.group != "ours":
+        return entries(setting, names, rounds, request.tuned)
+    everyone = entries(setting, dict.fromkeys((*names, UNIFORM)), rounds, request.tuned)
+    return {key: one for key, one in everyone.items() if key[1] != "theory"}
 
 
 def _show(setting: Setting, request: Request, found: Mapping[Key, Trials]) -> Section:
