@@ -157,10 +157,7 @@ def page(
         *_broken(setting, found),
     ]
     section.figures[setting.name] = plots.regret_figure(setting.title, found, shown)
-    trials = len(next(iter(found.values())).final)
-    section.captions[setting.name] = (
-        f"Cumulative regret, mean and standard deviation of {trials} trials."
-    )
+    section.captions[setting.name] = "Cumulative regret, mean and standard deviation of the trials."
     section.tables = [_regret_table(found)]
     if (reference, "tuned") in found:
         section.tables.append(_ratio_table(found, reference))
@@ -180,44 +177,49 @@ def _broken(setting: Setting, found: Mapping[Key, Trials]) -> list[str]:
 def _regret_table(found: Mapping[Key, Trials]) -> Table:
     rows = []
     for variant in dict.fromkeys(key[1] for key in found):
-        for (policy, how), trials in found.items():
-            if how != variant:
+        for key, trials in found.items():
+            if key[1] != variant:
                 continue
             given = trials.arguments["policy"]._arguments
             scales = (f"{key} {given[key]:.3g}" for key in given if key.endswith("_scale"))
             final, share = trials.final, trials["truncated"]
             rows.append(
                 (
-                    policy,
-                    variant,
+                    plots.label(key),
+                    f"{len(final)}",
                     f"{final.mean():,.0f}",
                     f"{final.std(ddof=1):,.0f}" if len(final) > 1 else "-",
                     f"{np.median(final):,.0f}",
                     f"{final.max():,.0f}",
                     "" if np.isnan(share).any() else f"{share.mean():.1%}",
-                    ", ".join(scales),
+                    ", ".join(scales) if variant != "untuned" else "",
                 )
             )
-    columns = ("policy", "variant", "mean regret", "sd", "median", "largest", "truncated")
+    columns = ("policy", "trials", "mean regret", "sd", "median", "largest", "truncated")
     rounds = next(iter(found.values())).arguments["rounds"]
     return Table(f"Regret at T = {rounds:,}", (*columns, "multipliers"), rows)
 
 
 def _ratio_table(found: Mapping[Key, Trials], reference: str) -> Table:
+    """Each over ``reference``, as tuned, and untuned where that was run."""
+    against = [key for key in ((reference, "tuned"), (reference, "untuned")) if key in found]
     rows = []
-    for policy in [key[0] for key in found if key[1] == "tuned"]:
-        cells = []
-        for variant in ("tuned", "untuned"):
-            if (reference, variant) not in found or (policy, variant) == (reference, "tuned"):
-                cells.append("-")
-                continue
-            mine = ratio(found[policy, "tuned"].final, found[reference, variant].final)
-            cells.append(f"{mine:.2f}")
-        rows.append((policy, *cells))
-    over = f"its regret / {reference}'s"
-    note = "Ratio of means over the same draws, with a 95 % bootstrap interval over trials."
-    columns = ("tuned policy", f"{over}, tuned", f"{over}, untuned")
-    return Table("Paired ratios", columns, rows, note)
+    for key in found:
+        if key[1] == "theory":
+            continue
+        cells = (
+            "-" if key == other else f"{ratio(found[key].sample, found[other].sample):.2f}"
+            for other in against
+        )
+        rows.append((plots.label(key), *cells))
+    note = (
+        "Ratio of means over the trials that both have, on the same draws, with a 95 % bootstrap "
+        "interval over trials"
+    )
+    if any(trials.others for trials in found.values()):
+        note += " and over the choice of the multipliers"
+    columns = ("its regret over that of", *map(plots.label, against))
+    return Table("Paired ratios", columns, rows, f"{note}.")
 
 
 def regret_text(found: Mapping[str, Mapping[Key, Trials]]) -> str:
