@@ -150,7 +150,12 @@ def regret_panels(panels: Mapping[str, tuple[Mapping[Key, Trials], list[Key]]]) 
     for axis in axes[:, 0]:
         axis.set_ylabel("cumulative regret")
     figure.legend(
-        list(lines.values()), list(lines), loc="outside lower center", ncols=4, fontsize=8
+        list(lines.values()),
+        list(lines),
+        loc="outside lower center",
+        ncols=4,
+        fontsize=8,
+        frameon=False,
     )
     return figure
 

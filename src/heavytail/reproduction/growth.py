@@ -105,7 +105,12 @@ def _horizon(request: Request, found: Mapping[Key, Trials]) -> Section:
     axes[0].set_ylabel("regret")
     lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
     figure.legend(
-        list(lines.values()), list(lines), loc="outside lower center", ncols=4, fontsize=8
+        list(lines.values()),
+        list(lines),
+        loc="outside lower center",
+        ncols=4,
+        fontsize=8,
+        frameon=False,
     )
     section.figures["horizon"] = figure
     section.captions["horizon"] = "Mean regret against T."
@@ -173,7 +178,7 @@ def _noise_level(request: Request, found: Mapping[Key, Trials]) -> Section:
         ylabel="regret",
         title="Gaussian noise",
     )
-    figure.legend(loc="outside lower center", ncols=2, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     section.figures["noise-level"] = figure
     section.captions["noise-level"] = "Mean regret at the end."
     labels = [f"{level:g}" for level in LEVELS[:-1]] + ["none"]
