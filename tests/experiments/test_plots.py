@@ -1,4 +1,4 @@
-"""Figures: every line says whose it is and whether it is tuned, and is told apart without colour."""
+"""Figures: a line says whose it is and whether it is tuned, and is told apart without colour."""
 
 from __future__ import annotations
 

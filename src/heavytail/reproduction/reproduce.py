@@ -60,6 +60,9 @@ INTRO = (
     "paper's step with a radius and a threshold of ours, and Twin-UCB is ours; every figure and "
     "table says which."
 )
+WHOSE = (
+    "Hvt-UCB tuned and by theory is the paper's, untuned it has our constants; Twin-UCB is ours."
+)
 ENOUGH = 20  # trials that a verdict needs
 IMAGES = "assets/reproduction"  # beside the documentation's page
 TUNED = "src/heavytail/reproduction/recorded/tuned.json"  # in a source tree
@@ -151,7 +154,8 @@ def _report(
         _write_docs(docs, verdicts, [*summary, *others], made)
     asked = [table.text() for one in others if one.name in names for table in one.tables]
     lines = "\n".join(f"{v.claim.name:<4} {v.word:<14} {v.claim.says}" for v in verdicts)
-    return "\n\n".join(part for part in (regret_text(found), *asked, lines) if part)
+    table = f"{regret_text(found)}\n{WHOSE}" if found else ""
+    return "\n\n".join(part for part in (table, *asked, lines) if part)
 
 
 def _write_docs(
