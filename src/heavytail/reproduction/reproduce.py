@@ -24,6 +24,7 @@ from heavytail.reproduction.growth import HORIZON, NOISE_LEVEL
 from heavytail.reproduction.settings import (
     HVT,
     TWIN,
+    chosen_section,
     figures_section,
     ours_section,
     setting_experiment,
@@ -139,6 +140,7 @@ def _report(
         untuned_section(found, HVT),
         untuned_section(found, TWIN),
         variants_section(found),
+        chosen_section(found, request.tuned),
     ]
     summary = [one for one in summary if one.figures or any(t.rows for t in one.tables)]
     results = results_of([*mine, *others])

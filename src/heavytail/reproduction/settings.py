@@ -13,7 +13,7 @@ from heavytail.experiments import plots
 from heavytail.experiments.experiment import Experiment, Plan, Request, Section, Table
 from heavytail.experiments.setting import Setting, page, trial_units
 from heavytail.experiments.stats import Interval, ratio
-from heavytail.experiments.tune import APART, Point
+from heavytail.experiments.tune import APART, Point, Tuned
 from heavytail.experiments.unit import Key, Trials
 from heavytail.policies import Policy
 from heavytail.policies.build import find
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Found",
+    "chosen_section",
     "figures_section",
     "ours_section",
     "setting_experiment",
@@ -221,6 +222,35 @@ def _half(trials: Trials) -> int:
     """The place of the mark nearest to half of the rounds."""
     marks = np.asarray(trials.arguments["marks"])
     return int(np.argmin(np.abs(marks - trials.arguments["rounds"] / 2)))
+
+
+def chosen_section(found: Found, tuned: Tuned) -> Section:
+    """The multipliers of everyone in every setting, how sure they are, and where the grid ends."""
+    section = Section("chosen", "What was chosen")
+    section.text.append(
+        "Multiplier of the radius, of the threshold where there is one, and in brackets the share "
+        "of the resamples of the tuning trials that choose another pair. An asterisk marks a multiplier "
+        "below which the grid has none: a smaller one might do better."
+    )
+    worlds = [setting(name) for name in found if not setting(name).repeats]
+    names = list(dict.fromkeys(name for one in worlds for name in tuned.grids(one.name)))
+    names = [name for name in names if _known(name)]
+    rows = []
+    for one in worlds:
+        cells = []
+        for name in names:
+            options = tuned.options(one.name, name)
+            grid = tuned.grids(one.name).get(name, [])
+            parts = [
+                f"{value:.2g}" + "*" * (value == min(row[key] for row in grid))
+                for key, value in (options or {}).items()
+            ]
+            other = sum(share for share, _ in tuned.others(one.name, name))
+            cells.append(f"{', '.join(parts)} ({other:.0%})" if parts else "-")
+        rows.append((one.name, *cells))
+    columns = ("setting", *(plots.label((find(name).name, "tuned")) for name in names))
+    section.tables.append(Table("Multipliers", columns, rows))
+    return section
 
 
 def variants_section(found: Found) -> Section:
