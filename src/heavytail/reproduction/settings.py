@@ -229,8 +229,8 @@ def chosen_section(found: Found, tuned: Tuned) -> Section:
     section = Section("chosen", "What was chosen")
     section.text.append(
         "Multiplier of the radius, of the threshold where there is one, and in brackets the share "
-        "of the resamples of the tuning trials that choose another pair. An asterisk marks a multiplier "
-        "below which the grid has none: a smaller one might do better."
+        "of the resamples of the tuning trials that choose another pair. An asterisk marks a "
+        "multiplier below which the grid has none: a smaller one might do better."
     )
     worlds = [setting(name) for name in found if not setting(name).repeats]
     names = list(dict.fromkeys(name for one in worlds for name in tuned.grids(one.name)))
