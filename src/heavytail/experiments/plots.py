@@ -200,7 +200,7 @@ def save_small(figures: Mapping[str, Figure], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(style()):
         for name, figure in figures.items():
-            figure.savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
+            figure.savefig(folder / f"{name}.png", dpi=100, metadata={"Software": None})
 
 
 def save(figures: Mapping[str, Figure], folder: Path) -> None:

@@ -192,9 +192,10 @@ def ours_section(found: Found) -> Section:
         "Not the paper's. In its settings all arms share one noise; here its shape, and how likely "
         "a rare large reward is, depends on the arm, while the mean stays affine in x and every "
         "assumption of the paper on the noise holds. Only the two untuned ones that are ours have "
-        "an intercept; the others are as in their papers, through the origin. Each cell: mean "
-        "regret as a share of uniform play's, and the part of it that comes in the second half of "
-        "the rounds. A half is a policy that has stopped learning; above 100 % it is worse than "
+        "an intercept; the others are as in their papers, through the origin, and part of what "
+        "they lose is that. Each cell: mean regret as a share of uniform play's, and the part of "
+        "it that comes in the second half of the rounds. About a half is a policy that no longer "
+        "learns; above 100 % it is worse than "
         "playing at random. The best of a row is in bold."
     )
     section.text.append(trials_text(here))
