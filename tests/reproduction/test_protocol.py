@@ -99,6 +99,7 @@ def test_two_settings_that_are_one_world_have_one_choice_of_multipliers() -> Non
 )
 def test_what_is_compared_and_cheap_has_ten_times_the_trials(name, variant, times, tmp_path):
     assert protocol.trials_of(name, variant, Request(tmp_path, trials=20)) == 20 * times
+    assert protocol.trials_of(name, variant, Request(tmp_path, trials=4, quick=True)) == 4
 
 
 def test_a_policy_is_of_one_pass_where_its_round_does_not_grow_with_t() -> None:

@@ -21,7 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, help="how many at once (all cores)")
     parser.add_argument("--out", type=Path, default=Path("results"), help="where to (results/)")
     parser.add_argument("--seed", type=int, help="fixes everything")
-    parser.add_argument("--quick", action="store_true", help="a look in under a minute")
+    parser.add_argument(
+        "--quick", action="store_true", help="a look in a minute or two, no verdicts"
+    )
     parser.add_argument("--all-policies", action="store_true", help="not only the paper's and ours")
     parser.add_argument(
         "--policy",
