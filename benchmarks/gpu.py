@@ -25,7 +25,7 @@ def policies(horizon: int) -> list[ht.Policy]:
     tail = WORLD.noise.tail(1.99)
     return [
         ht.HvtUCB(2, tail=tail, horizon=horizon),
-        ht.OFUL(2, tail=tail, horizon=horizon),
+        ht.OFUL(2, tail=tail, horizon=horizon, radius_scale=1.0),
         ht.Uniform(2),
     ]
 

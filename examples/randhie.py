@@ -36,7 +36,7 @@ def load() -> tuple[np.ndarray, np.ndarray, list[int]]:
 def policies(plans: int, known: ht.MomentBound) -> dict[str, ht.Policy]:
     """The same problem for each: one feature a plan, so that theta is the mean (negative) costs."""
     return {
-        "OFUL": ht.OFUL(plans, tail=known),
+        "OFUL": ht.OFUL(plans, tail=known, radius_scale=1.0),
         "Hvt-UCB, scale known": ht.HvtUCB(plans, tail=known),
         "Hvt-UCB, auto": ht.HvtUCB(plans, tail="auto"),
     }

@@ -17,7 +17,7 @@ noise = ht.noise.Scaled(ht.noise.StudentT(1.7), 1.5)
 world = ht.LinearBandit(2, arms=50, noise=noise)
 policies = {
     "Uniform": ht.Uniform(2),
-    "OFUL, textbook radius": ht.OFUL(2, noise_scale=1.0, horizon=ROUNDS),
+    "OFUL, textbook radius": ht.OFUL(2, noise_scale=1.0, horizon=ROUNDS, radius_scale=1.0),
     "Hvt-UCB, untuned": ht.HvtUCB(2),
     "Twin-UCB, untuned (ours)": ht.TwinUCB(2),
 }

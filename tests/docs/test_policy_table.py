@@ -13,7 +13,6 @@ from heavytail.policies import ALL, Policy
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = DOCS / "guide"
-KEEP_ONE = {"OFUL"}  # works at 1, which is what everybody means by it
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
@@ -36,7 +35,7 @@ def untuned() -> dict[str, tuple[str, str]]:
 def test_defaults_are_those_that_the_untuned_table_found(kind: type) -> None:
     radius, threshold = untuned()[kind.name]
     takes = inspect.signature(kind).parameters
-    expected = 1.0 if kind.name in KEEP_ONE else float(radius)
+    expected = float(radius)
     assert takes["radius_scale"].default == expected
     if "threshold_scale" in takes:
         assert takes["threshold_scale"].default == float(threshold)

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from heavytail.experiments.claim import HOLDS, MISSING, NOT, PART, Claim, Part, Verdict, results_of
+from heavytail.experiments.claim import (
+    FEW,
+    HOLDS,
+    MISSING,
+    NOT,
+    OPEN,
+    PART,
+    Claim,
+    Part,
+    Verdict,
+    results_of,
+)
 from heavytail.experiments.experiment import Section
 
 
@@ -16,7 +27,15 @@ ALL = {("one", "a"): 1, ("one", "b"): 2, ("two", "c"): 3}
 
 
 @pytest.mark.parametrize(
-    ("met", "word"), [([True, True], HOLDS), ([True, False], PART), ([False, False], NOT)]
+    ("met", "word"),
+    [
+        ([True, True], HOLDS),
+        ([True, False], PART),
+        ([True, None], PART),
+        ([False, False], NOT),
+        ([False, None], OPEN),
+        ([None, None], OPEN),
+    ],
 )
 def test_all_some_none(met, word) -> None:
     assert claim(lambda r: [Part("", one) for one in met]).judge(ALL).word == word
@@ -37,6 +56,16 @@ def test_a_claim_without_parts_is_not_measured_though_nothing_is_missing() -> No
 def test_a_claim_that_lacks_something_is_not_measured_whatever_its_parts_say() -> None:
     one = claim(lambda r: [])
     assert Verdict(one, (Part("", True),), (("one", "a"),)).word == MISSING
+
+
+def test_of_too_few_trials_no_part_is_judged() -> None:
+    verdict = claim(lambda r: [Part("", True)]).judge(ALL, few=True)
+    assert (verdict.word, verdict.parts) == (FEW, ())
+    assert claim(lambda r: []).judge({}, few=True).word == MISSING
+
+
+def test_a_part_is_marked_by_one_letter() -> None:
+    assert [Part("", met).mark for met in (True, False, None)] == ["✓", "✗", "?"]
 
 
 def test_a_mistake_inside_a_claim_is_an_error_and_never_not_measured() -> None:

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from heavytail.experiments import stats
-from heavytail.experiments.stats import Interval, loglog_slope, median_ratio, ratio, slope
+from heavytail.experiments.stats import (
+    Interval,
+    Sample,
+    choice_shares,
+    loglog_slope,
+    median_ratio,
+    ratio,
+    slope,
+)
 
 RNG = np.random.default_rng(0)
 ABOVE, BELOW = RNG.pareto(2.5, (2, 30)) + 1.0
@@ -116,3 +124,30 @@ def test_a_slope_is_of_the_mean_over_whole_trials() -> None:
     assert found.value == pytest.approx(loglog_slope(x, y.mean(axis=0)))
     assert found.low == pytest.approx(0.5)
     assert found.high == pytest.approx(1.0)
+
+
+def test_a_ratio_is_over_the_trials_that_both_have() -> None:
+    agree(
+        ratio(np.append(ABOVE, 1e9), BELOW), interval(lambda i: ABOVE[i].mean() / BELOW[i].mean())
+    )
+
+
+def test_an_interval_knows_of_the_choice_of_what_was_tuned() -> None:
+    draws = np.random.default_rng(5).uniform(0.9, 1.1, 50)
+    sure = ratio(draws, draws)
+    found = ratio(Sample(draws, ((0.2, 2.0 * draws), (0.1, 4.0 * draws))), draws)
+    assert sure.value == found.value == 1.0
+    assert (found.low, found.high) == pytest.approx((1.0, 4.0))  # 2.5 % lies within the last tenth
+    rare = ratio(Sample(draws, ((0.01, 4.0 * draws),)), draws)
+    assert rare.high == pytest.approx(1.0)
+    below = ratio(draws, Sample(draws, ((0.5, 2.0 * draws),)))
+    assert (below.low, below.high) == pytest.approx((0.5, 1.0))
+
+
+def test_the_shares_of_a_choice_are_those_of_resamples() -> None:
+    rng = np.random.default_rng(6)
+    one = rng.normal(0.0, 1.0, 100)
+    shares = choice_shares(np.stack([one, one + 0.001, -one, one + 5.0]))
+    assert shares.sum() == pytest.approx(1.0)
+    assert shares[1] == shares[3] == 0.0  # never less than the first on the same trials
+    assert 0.01 < shares[0] < 0.99

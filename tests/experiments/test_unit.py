@@ -14,7 +14,7 @@ import pytest
 import heavytail as ht
 from heavytail.environments.noise import StudentT
 from heavytail.experiments.setting import Setting, build, trial_units
-from heavytail.experiments.source import files_of, source_digest
+from heavytail.experiments.source import code_digest, files_of, kernel_modules, source_digest
 from heavytail.experiments.store import Store, complete
 from heavytail.experiments.unit import Unit, chunks, join
 
@@ -101,6 +101,36 @@ def test_modules_of_the_user_are_followed_wherever_they_are_imported(tmp_path, m
     source_digest.cache_clear()
     (tmp_path / "pack" / "deep.py").write_text("x = 2\n")
     assert source_digest(frozenset({"top_mine"})) != before
+
+
+def test_a_stamp_of_code_changes_with_the_code_and_not_with_what_is_said_of_it(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / "stamped_mine.py"
+
+    def digest(text: str) -> str:
+        path.write_text(text)
+        code_digest.cache_clear()
+        return code_digest(frozenset({"stamped_mine"}))
+
+    first = digest('"""One."""\n\n\ndef f(x):\n    """Doc."""\n    return "#" * x  # why\n')
+    assert (
+        digest('"""Two."""\n\ndef f(x):\n    """Other\n    doc."""\n    return "#" * x\n') == first
+    )
+    assert digest('"""One."""\ndef f(x):\n    """Doc."""\n    return "!" * x\n') != first
+
+
+def test_the_modules_of_a_kernel_are_those_of_all_it_calls() -> None:
+    theory = ht.HvtUCB(2, tail=ht.MomentBound(1.5, 1.0), horizon=9, radius="theory")
+    names = kernel_modules([theory.update_kernel, theory.select_kernel])
+    core = {
+        "heavytail.policies.hvt_ucb",
+        "heavytail.policies.core.theory",
+        "heavytail.kernels.gram",
+    }
+    assert core <= names
+    assert "heavytail.policies.twin_ucb" not in names
 
 
 FILE = """

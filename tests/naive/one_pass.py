@@ -63,7 +63,7 @@ class OFUL(Ridge):
         arm_bound: float | None = None,
         ridge: float = 1.0,
         delta: float | None = None,
-        radius_scale: float = 1.0,
+        radius_scale: float = 0.3,
     ) -> None:
         super().__init__(dim, ridge)
         self.R = scale if noise_scale is None else noise_scale

@@ -61,7 +61,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "LinTS": {**BASELINE, **SUB_GAUSSIAN, "seed": 0, "radius_scale": 0.03},
     "MENU": {**RIDGE, "copies": None, "radius_scale": 0.1},
     "MoM": {**RIDGE, "groups": None, "repeats": None, "radius_scale": 0.01},
-    "OFUL": {**BASELINE, **SUB_GAUSSIAN, "theta_bound": 1.0, "radius_scale": 1.0},
+    "OFUL": {**BASELINE, **SUB_GAUSSIAN, "theta_bound": 1.0, "radius_scale": 0.3},
     "RobustUCB": {
         **BALL,
         "estimator": "truncated",

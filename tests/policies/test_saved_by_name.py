@@ -24,8 +24,8 @@ MADE = {
     "hvt-noint": lambda: ht.HvtUCB(
         2, tail=TAIL, intercept=False, theta_bound=0.3, alpha=2.0, clip=3.0, exploration=0.7
     ),
-    "oful": lambda: ht.OFUL(2, noise_scale=0.5, horizon=T),
-    "oful2": lambda: ht.OFUL(2, tail=TAIL, ridge=2.0, delta=0.1),
+    "oful": lambda: ht.OFUL(2, noise_scale=0.5, horizon=T, radius_scale=1.0),
+    "oful2": lambda: ht.OFUL(2, tail=TAIL, ridge=2.0, delta=0.1, radius_scale=1.0),
     "crtm": lambda: ht.CRTM(2, horizon=T, tail=TAIL),
     "crtm-ls": lambda: ht.CRTM(2, horizon=T, tail=TAIL, form="least squares", threshold_scale=0.1),
     "crmm": lambda: ht.CRMM(2, horizon=T, tail=TAIL),

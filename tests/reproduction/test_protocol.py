@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
-import numpy as np
 import pytest
 
-from heavytail.environments.noise import StudentT
 from heavytail.experiments.experiment import Request
-from heavytail.experiments.setting import trial_units
-from heavytail.experiments.tune import APART, Tuned
+from heavytail.experiments.tune import Tuned
 from heavytail.policies import ALL
 from heavytail.reproduction import protocol
-from heavytail.reproduction.catalogue import SEED, SETTINGS, setting
-from heavytail.reproduction.protocol import TUNED, VARIANTS, built, entries, grid_of, options_of
+from heavytail.reproduction.catalogue import setting
+from heavytail.reproduction.protocol import VARIANTS, built, entries, grid_of, options_of
 
 FIVE = ("HvtUCB", "HeavyOFUL", "OFUL", "CRTM", "CRMM")
 STUDENT, GAUSSIAN = setting("student"), setting("gaussian")
 
 
-def test_the_names_are_the_papers_five_then_the_rest_and_a_users_own() -> None:
-    assert protocol.PAPER == protocol.policy_names() == FIVE
+def test_the_names_are_the_papers_five_and_ours_then_the_rest_and_a_users_own() -> None:
+    assert protocol.PAPER == FIVE
+    assert protocol.policy_names() == (*FIVE, "TwinUCB")
     everyone = protocol.policy_names(everyone=True)
-    assert everyone[:5] == FIVE
+    assert everyone[:6] == (*FIVE, "TwinUCB")
     assert sorted(everyone) == sorted(kind.__name__ for kind in ALL)
-    assert protocol.policy_names(own=("MoM",)) == (*FIVE, "MoM")
+    assert protocol.policy_names(own=("MoM",)) == (*FIVE, "TwinUCB", "MoM")
     with pytest.raises(ValueError, match="NoSuchPolicy"):
         protocol.policy_names(own=("NoSuchPolicy",))
 
@@ -59,7 +54,11 @@ def test_the_multipliers_tried_are_half_decades_up_to_one() -> None:
     thresholds = [1e-2, 10**-1.5, 1e-1, 10**-0.5, 1.0]
     assert [point["threshold_scale"] for point in both[:5]] == pytest.approx(thresholds)
     assert [point["radius_scale"] for point in both[::5]] == pytest.approx(radii)
-    assert grid_of("Uniform") == []
+    assert grid_of("Uniform") == grid_of("TwinUCB") == []
+
+
+def test_of_what_is_ours_the_untuned_alone_is_shown() -> None:
+    assert set(entries(STUDENT, ("TwinUCB",), 50, Tuned())) == {("Twin-UCB", "untuned")}
 
 
 def test_a_policy_to_be_tuned_is_left_out_where_nothing_is_recorded() -> None:
@@ -71,10 +70,41 @@ def test_a_policy_to_be_tuned_is_left_out_where_nothing_is_recorded() -> None:
     tuned = Tuned().with_search("student", "OFUL", [{"radius_scale": 0.25}], [1.0], None)
     found = entries(STUDENT, ("OFUL", "HeavyOFUL"), 50, tuned)
     assert [key for key in found if key[0] == "OFUL"] == [("OFUL", v) for v in VARIANTS]
-    policy, weight = found["OFUL", "tuned"]
+    name, policy = found["OFUL", "tuned"]
     assert policy._arguments["radius_scale"] == 0.25
-    assert (weight, found["HEAVY-OFUL", "theory"][1]) == (1, 10)
+    assert (name, found["HEAVY-OFUL", "theory"][0]) == ("OFUL", "HeavyOFUL")
     assert built("OFUL", "tuned", GAUSSIAN, 50, tuned) is None
+
+
+def test_two_settings_that_are_one_world_have_one_choice_of_multipliers() -> None:
+    tuned = Tuned().with_search("student", "OFUL", [{"radius_scale": 0.25}], [1.0], None)
+    again = setting("arms-50")
+    policy = built("OFUL", "tuned", again, 50, tuned)
+    assert repr(policy) == repr(built("OFUL", "tuned", STUDENT, 50, tuned))
+    assert repr(again.environment) == repr(STUDENT.environment)
+    assert again.seed(7) == STUDENT.seed(7)
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "times"),
+    [
+        ("OFUL", "tuned", 10),
+        ("HvtUCB", "untuned", 10),
+        ("TwinUCB", "untuned", 10),
+        ("HeavyOFUL", "tuned", 2),
+        ("HeavyOFUL", "untuned", 1),
+        ("OFUL", "untuned", 1),
+        ("HvtUCB", "theory", 1),
+    ],
+)
+def test_what_is_compared_and_cheap_has_ten_times_the_trials(name, variant, times, tmp_path):
+    assert protocol.trials_of(name, variant, Request(tmp_path, trials=20)) == 20 * times
+    assert protocol.trials_of(name, variant, Request(tmp_path, trials=4, quick=True)) == 4
+
+
+def test_a_policy_is_of_one_pass_where_its_round_does_not_grow_with_t() -> None:
+    assert all(map(protocol.one_pass, ("HvtUCB", "OFUL", "MENU", "TwinUCB")))
+    assert not any(map(protocol.one_pass, ("HeavyOFUL", "TOFU")))
 
 
 @pytest.mark.parametrize(
@@ -84,55 +114,3 @@ def test_rounds_are_those_asked_for_or_the_settings_or_a_third_when_quick(
     asked, rounds, tmp_path
 ) -> None:
     assert protocol.rounds_of(STUDENT, Request(tmp_path, **asked)) == rounds
-
-
-@pytest.mark.parametrize(("trials", "run"), [(3, 3), (10, 10), (20, 10)])
-def test_tuning_runs_ten_trials_at_most_on_seeds_of_their_own(trials, run, tmp_path) -> None:
-    request = Request(tmp_path, trials=trials, seed=5)
-    point = {"radius_scale": 0.5, "threshold_scale": 0.1}
-    units = protocol.tuning_units(request, STUDENT, "HeavyOFUL", point)
-    assert sum(unit.arguments["trials"] for unit in units) == run
-    first = units[0].arguments
-    assert first["seed"] == STUDENT.seed(5 + 1_000_003)
-    assert first["rounds"] == 18_000
-    assert first["policy"]._arguments | point == first["policy"]._arguments
-    plain = trial_units(STUDENT, first["policy"], 18_000, run, 5)
-    assert [unit.weight for unit in units] == [10 * unit.weight for unit in plain]
-    assert first["seed"] != plain[0].arguments["seed"]
-    short = protocol.tuning_units(Request(tmp_path, rounds=40), STUDENT, "OFUL", {})
-    assert short[0].arguments["rounds"] == 40
-
-
-def test_what_is_recorded_was_chosen_on_ten_trials_of_the_tuning_seeds() -> None:
-    made = Tuned.read(TUNED).provenance
-    chosen = [made[one.name] for one in SETTINGS]
-    assert {(one["seed"], one["trials"]) for one in chosen} == {(SEED + APART, 10)}
-
-
-def fake_run(units: Any, request: Any, title: str) -> dict[str, Any]:
-    """Regret is least at the radius 0.1 under Student's t and at 1 under the Gaussian."""
-    found = {}
-    for unit in units:
-        noise = unit.arguments["environment"].noise
-        aim = 0.1 if isinstance(noise, StudentT) else 1.0
-        regret = abs(unit.arguments["policy"]._arguments["radius_scale"] - aim)
-        found[unit.key] = {"regret": np.full((unit.arguments["trials"], 1), 10.0 + 100.0 * regret)}
-    return found
-
-
-@pytest.mark.parametrize(("trials", "run"), [(3, 3), (20, 10)])
-def test_tuning_again_chooses_in_every_setting_and_says_on_which_seeds(
-    trials, run, tmp_path, monkeypatch
-) -> None:
-    monkeypatch.setattr(protocol, "run_units", fake_run)
-    before = Tuned({"other": {}}, {"other": {"date": "then"}})
-    request = Request(
-        tmp_path, trials=trials, rounds=20, seed=5, policies=("OFUL", "Uniform"), tuned=before
-    )
-    found = protocol.retune([STUDENT, GAUSSIAN], request)
-    assert set(found.settings) == {"other", "student", "gaussian"}
-    assert set(found.settings["student"]) == {"OFUL"}  # Uniform has nothing to tune
-    assert found.options("student", "OFUL") == {"radius_scale": pytest.approx(0.1)}
-    assert found.options("gaussian", "OFUL") == {"radius_scale": 1.0}
-    made = SimpleNamespace(**found.provenance["student"])
-    assert (made.trials, made.seed) == (run, 5 + APART)

@@ -86,7 +86,7 @@ def test_a_browser_finds_every_verdict_and_figure_and_fetches_nothing(
     report: Path, tmp_path: Path, width: int
 ) -> None:
     found = look(report, width, tmp_path)
-    assert found["verdicts"] == 11
+    assert found["verdicts"] == 12
     figures = {path.stem for path in (report.parent / "figures").glob("*.svg")}
     assert {image[0].removeprefix("figure-") for image in found["images"]} == figures
     assert all(

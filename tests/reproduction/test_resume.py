@@ -20,7 +20,7 @@ from heavytail.reproduction.catalogue import setting
 from heavytail.reproduction.protocol import entries
 
 COMMAND = [sys.executable, "-m", "heavytail.cli", "reproduce", "student", "arms-40"]
-SIZE = ["--trials", "12", "--rounds", "1500", "--jobs", "2"]
+SIZE = ["--trials", "2", "--rounds", "1500", "--jobs", "2"]
 KILLS = 10
 
 
@@ -60,7 +60,7 @@ def test_killed_ten_times_the_results_are_those_of_an_undisturbed_run(tmp_path: 
 def test_a_dask_cluster_gives_the_same_numbers(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     world = setting("student")
-    policy, _ = entries(world, ("HvtUCB",), 300, Tuned())["Hvt-UCB", "untuned"]
+    _, policy = entries(world, ("HvtUCB",), 300, Tuned())["Hvt-UCB", "untuned"]
     units = trial_units(world, policy, 300, 12, 5)
     here = complete(units, Store(tmp_path / "here"), jobs=1)
     with distributed.LocalCluster(

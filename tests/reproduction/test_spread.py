@@ -24,7 +24,7 @@ def found():
 
 def test_every_one_pass_policy_of_the_paper_is_measured(found):
     runs = found["runs"]
-    assert {run["policy"] for run in runs} == {"Hvt-UCB", "OFUL", "CRTM", "CRMM"}
+    assert {run["policy"] for run in runs} == {"Hvt-UCB", "OFUL", "CRTM", "CRMM", "Twin-UCB"}
     for run in runs:
         assert np.all(np.diff(run["quantiles"]) >= 0.0)
         assert run["quantiles"][0] <= run["mean"] <= run["quantiles"][-1]

@@ -14,13 +14,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="experiments by name; all unless given"
     )
-    parser.add_argument("--trials", type=int, help="trials per experiment (20)")
+    parser.add_argument(
+        "--trials", type=int, help="trials (20); one-pass policies run ten times as many"
+    )
     parser.add_argument("--rounds", type=int, help="T (each experiment's own; 18000 in the paper)")
     parser.add_argument("--jobs", type=int, help="how many at once (all cores)")
     parser.add_argument("--out", type=Path, default=Path("results"), help="where to (results/)")
     parser.add_argument("--seed", type=int, help="fixes everything")
-    parser.add_argument("--quick", action="store_true", help="a look in under a minute")
-    parser.add_argument("--all-policies", action="store_true", help="not only the paper's five")
+    parser.add_argument(
+        "--quick", action="store_true", help="a look in a minute or two, no verdicts"
+    )
+    parser.add_argument("--all-policies", action="store_true", help="not only the paper's and ours")
     parser.add_argument(
         "--policy",
         action="append",
@@ -32,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retune",
         action="store_true",
-        help="choose the multipliers anew and record them (in --tuned FILE)",
+        help="choose multipliers that are missing or stale and record them (in --tuned FILE)",
     )
     parser.add_argument("--tuned", type=Path, metavar="FILE", help="multipliers other than ours")
     parser.add_argument("--docs", type=Path, metavar="FILE", help="write the documentation's page")

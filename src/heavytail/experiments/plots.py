@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "colour",
+    "label",
+    "look",
     "new_figure",
     "regret_figure",
+    "regret_panels",
     "save",
+    "save_small",
     "style",
     "time_figure",
 ]
@@ -34,9 +38,25 @@ _COLOURS = {
     "OFUL": "#009E73",
     "CRTM": "#CC79A7",
     "CRMM": "#E69F00",
+    "Twin-UCB": "#000000",
     "Uniform": "#999999",
 }
-_SPARE = ("#56B4E9", "#000000", "#8C564B", "#7F7F00", "#5E3C99", "#A50026", "#1B7837")
+_DASHES: dict[str, Any] = {  # of what is tuned; told apart without colour too
+    "Hvt-UCB": "-",
+    "HEAVY-OFUL": (0, (6, 2)),
+    "OFUL": (0, (1, 1)),
+    "CRTM": (0, (4, 1, 1, 1)),
+    "CRMM": (0, (3, 1, 1, 1, 1, 1)),
+}
+_MARKERS = {"Hvt-UCB": "o", "Twin-UCB": "s", "Uniform": "x"}  # of what is not
+_WHOSE = {  # by whose constants a policy that this library takes part in runs
+    ("Hvt-UCB", "tuned"): "paper's",
+    ("Hvt-UCB", "theory"): "paper's",
+    ("Hvt-UCB", "untuned"): "our constants",
+    ("Twin-UCB", "untuned"): "ours",
+    ("Twin-UCB", "theory"): "ours",
+}
+_SPARE = ("#56B4E9", "#8C564B", "#7F7F00", "#5E3C99", "#A50026", "#1B7837")
 
 
 def colour(policy: str) -> str:
@@ -80,26 +100,80 @@ def new_figure(
     return figure, axes
 
 
+def label(key: Key) -> str:
+    """(policy, variant) in words: tuned or not, and whose it is where that could be mistaken.
+
+    >>> label(("Hvt-UCB", "untuned")), label(("OFUL", "tuned"))
+    ('Hvt-UCB, untuned (our constants)', 'OFUL, tuned')
+    """
+    policy, variant = key[:2]
+    whose = _WHOSE.get((policy, variant))
+    return f"{policy}, {variant}" + (f" ({whose})" if whose else "")
+
+
+def look(key: Key) -> dict[str, Any]:
+    """Colour, dashes and marker of (policy, variant), the same in every figure."""
+    policy, variant = key[:2]
+    told: dict[str, Any] = {"color": colour(policy), "lw": 1.4, "label": label(key)}
+    if variant == "untuned":
+        return {**told, "ls": "--", "marker": _MARKERS.get(policy, "v"), "ms": 3.5}
+    return {**told, "ls": _DASHES.get(policy, "-") if variant != "theory" else ":"}
+
+
 def regret_figure(title: str, found: Mapping[Key, Trials], shown: list[Key]) -> Figure:
     """Cumulative regret by round, mean and one standard deviation."""
     figure, (axis,) = new_figure()
-    for key in shown:
-        regret, rounds = found[key]["regret"], found[key].arguments["marks"]
-        mean, spread = regret.mean(axis=0), regret.std(axis=0)
-        line = "--" if key[1] == "untuned" else "-"
-        axis.plot(rounds, mean, line, color=colour(key[0]), lw=1.5, label=_name(key))
-        low = np.maximum(mean - spread, 0.0)
-        axis.fill_between(rounds, low, mean + spread, color=colour(key[0]), alpha=0.12, lw=0)
-    axis.set(xlabel="round", ylabel="cumulative regret", title=title)
-    axis.set_xlim(0, rounds[-1])
-    axis.locator_params(axis="x", nbins=5)
+    _draw_regret(axis, found, shown, band=True)
+    axis.set(ylabel="cumulative regret", title=title)
     axis.set_ylim(bottom=0)
-    axis.legend(fontsize=8, loc="upper left")  # the best place takes long to find, and warns
+    axis.legend(fontsize=7, loc="upper left")  # the best place takes long to find, and warns
     return figure
 
 
-def _name(key: Key) -> str:
-    return f"{key[0]}, untuned" if key[1] == "untuned" else key[0]
+def regret_panels(panels: Mapping[str, tuple[Mapping[Key, Trials], list[Key]]]) -> Figure:
+    """Mean cumulative regret on a log scale, a panel per title, three in a row, one legend."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    rows = -(-len(panels) // 3)
+    with mpl.rc_context(style()):
+        figure = Figure(figsize=(9.6, 2.6 * rows + 0.6), layout="constrained")
+        axes = figure.subplots(rows, 3, squeeze=False)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    lines: dict[str, Any] = {}
+    for axis, (title, (found, shown)) in zip(axes.flat, panels.items(), strict=False):
+        _draw_regret(axis, found, shown)
+        axis.set(yscale="log")
+        axis.set_title(title, fontsize=9)
+        lines |= {line.get_label(): line for line in axis.get_lines()}
+    for axis in axes[:, 0]:
+        axis.set_ylabel("cumulative regret")
+    figure.legend(
+        list(lines.values()),
+        list(lines),
+        loc="outside lower center",
+        ncols=4,
+        fontsize=8,
+        frameon=False,
+    )
+    return figure
+
+
+def _draw_regret(
+    axis: Any, found: Mapping[Key, Trials], shown: list[Key], *, band: bool = False
+) -> None:
+    for place, key in enumerate(shown):
+        regret, rounds = found[key]["regret"], np.asarray(found[key].arguments["marks"])
+        mean, spread = regret.mean(axis=0), regret.std(axis=0)
+        every = max(len(rounds) // 6, 1)
+        axis.plot(rounds, mean, **look(key), markevery=(place * every // 7, every))
+        if band:
+            low = np.maximum(mean - spread, 0.0)
+            axis.fill_between(rounds, low, mean + spread, color=colour(key[0]), alpha=0.1, lw=0)
+    axis.set(xlabel="round")
+    axis.set_xlim(0, rounds[-1])
+    axis.locator_params(axis="x", nbins=4)
 
 
 def time_figure(title: str, found: Mapping[Key, Trials], shown: list[Key]) -> Figure:
@@ -113,10 +187,20 @@ def time_figure(title: str, found: Mapping[Key, Trials], shown: list[Key]) -> Fi
     for place, value in zip(places, micro, strict=True):
         axis.annotate(f" {value:.2g}", (value, float(place)), va="center", fontsize=8)
     axis.set(xlabel="time per round, microseconds", title=title)
-    axis.set_yticks(places, [_name(key) for key in shown])
+    axis.set_yticks(places, [label(key) for key in shown])
     axis.grid(axis="y", visible=False)
     axis.margins(x=0.2)
     return figure
+
+
+def save_small(figures: Mapping[str, Figure], folder: Path) -> None:
+    """Every figure as a small PNG, for a page of the documentation."""
+    import matplotlib as mpl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context(style()):
+        for name, figure in figures.items():
+            figure.savefig(folder / f"{name}.png", dpi=100, metadata={"Software": None})
 
 
 def save(figures: Mapping[str, Figure], folder: Path) -> None:

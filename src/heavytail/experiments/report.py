@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from heavytail.experiments import plots
-from heavytail.experiments.claim import HOLDS, NOT, PART, Verdict
+from heavytail.experiments.claim import HOLDS, NOT, OPEN, PART, Verdict
 from heavytail.experiments.experiment import Section, Table
 
 __all__ = ["markdown", "page", "write"]
@@ -43,7 +43,7 @@ details summary { cursor: pointer; padding: .4rem 0; }
 nav a { margin-right: .8rem; display: inline-block; }
 """
 MANY = 8  # parts of a claim: more are folded away
-_MARK = {HOLDS: ("✓", "holds"), PART: ("◐", "part"), NOT: ("✗", "not")}
+_MARK = {HOLDS: ("✓", "holds"), PART: ("◐", "part"), NOT: ("✗", "not"), OPEN: ("?", "part")}
 
 
 def page(
@@ -81,10 +81,10 @@ def _verdict_table(verdicts: list[Verdict]) -> str:
     rows = []
     for one in verdicts:
         mark, kind = _MARK.get(one.word, ("·", "missing"))
-        parts = "".join(f"<li>{'✓' if p.met else '✗'} {_e(p.measured)}</li>" for p in one.parts)
-        parts = f"<ul>{parts}</ul>" if parts else f"needs {_e(one.lacks)}" if one.lacks else "-"
+        parts = "".join(f"<li>{p.mark} {_e(p.measured)}</li>" for p in one.parts)
+        parts = f"<ul>{parts}</ul>" if parts else _e(_instead(one))
         if len(one.parts) > MANY:
-            met = sum(p.met for p in one.parts)
+            met = sum(p.met is True for p in one.parts)
             head = f"{met} of {len(one.parts)} parts met: each of them"
             parts = f"<details><summary>{head}</summary>{parts}</details>"
         rows.append(
@@ -94,11 +94,17 @@ def _verdict_table(verdicts: list[Verdict]) -> str:
         )
     head = "".join(f"<th>{c}</th>" for c in ("claim", "verdict", "the paper", "measured", "rule"))
     return (
-        '<h2 id="verdicts">Verdicts</h2><p class="note">Each ✓ or ✗ is one part of the claim: all '
-        "met, it holds; some, it holds in part; none, it does not hold.</p>"
+        '<h2 id="verdicts">Verdicts</h2><p class="note">Each ✓, ✗ or ? (undecided) is one '
+        "part of the claim: all met, it holds; some, in part; none, it does not hold, or is "
+        "undecided.</p>"
         f'<div class="scroll"><table class="verdicts"><thead><tr>{head}</tr></thead><tbody>'
         f"{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _instead(verdict: Verdict) -> str:
+    """What stands in place of the parts."""
+    return f"needs {verdict.lacks}" if verdict.lacks else "-"
 
 
 def _section(section: Section, figures: Path) -> str:
@@ -190,27 +196,40 @@ def _flat(made: dict[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def markdown(
-    verdicts: list[Verdict], sections: list[Section], made: dict[str, Any], command: str
+    verdicts: list[Verdict],
+    sections: list[Section],
+    made: dict[str, Any],
+    command: str,
+    *,
+    intro: str = "",
+    images: str = "",
 ) -> str:
-    """The documentation's page, from the same results; ``command`` writes it."""
+    """The documentation's page, from the same results; ``command`` writes it.
+
+    ``images`` is the folder of the figures, as seen from the page; without it none is shown.
+    """
     lines = [
         "# The reproduction",
         "",
         f"Written by `{command}`; do not edit. "
         f"Made at commit `{made['commit']}` by `{made['command']}`, on {made['date']}, "
-        f"{made['machine']}, seed {made['seed']}, {made['trials']} trials.",
+        f"{made['machine']}, seed {made['seed']}. {made['trials']}",
         "",
+        *([intro, ""] if intro else []),
         "| claim | the paper | verdict | measured |",
         "| --- | --- | --- | --- |",
     ]
     for one in verdicts:
-        parts = "; ".join(f"{'✓' if p.met else '✗'} {p.measured}" for p in one.parts)
-        parts = parts or f"needs {one.lacks}"
+        parts = "; ".join(f"{p.mark} {p.measured}" for p in one.parts) or _instead(one)
         lines.append(f"| {one.claim.name} | {one.claim.says} | **{one.word}** | {parts} |")
     lines += ["", "## Rules", ""]
     lines += [f"- **{one.claim.name}**: {one.claim.rule}" for one in verdicts]
     for section in sections:
-        lines += ["", f"## {section.title}", "", *section.text]
+        lines += ["", f"## {section.title}"]
+        for text in section.text:
+            lines += ["", text]
+        for name in section.figures if images else ():
+            lines += ["", f"![{section.captions.get(name, name)}]({images}/{name}.png)"]
         for table in section.tables:
             lines += ["", f"| {' | '.join(table.columns)} |", "| --- " * len(table.columns) + "|"]
             lines += [f"| {' | '.join(row)} |" for row in table.rows]

@@ -35,7 +35,8 @@ class Setting:
 
     ``scale`` is the nu that a paper states (right or wrong); None takes the true one, or the
     bound of a world whose law depends on the arm: ``skew`` names it, and ``noise`` None is its own.
-    ``worlds`` names the stream of seeds: settings that share it meet the same draws.
+    ``worlds`` names the stream of seeds: settings that share it meet the same draws. ``repeats``
+    names a setting that is the same world: one stream of seeds, one choice of multipliers, one run.
     """
 
     name: str
@@ -53,6 +54,12 @@ class Setting:
     rounds: int = 18_000
     worlds: str = ""
     skew: str = ""
+    repeats: str = ""
+
+    @property
+    def tuned_as(self) -> str:
+        """The setting that its multipliers are chosen in."""
+        return self.repeats or self.name
 
     @property
     def environment(self) -> LinearBandit | SkewedBandit:
@@ -79,7 +86,7 @@ class Setting:
 
     def seed(self, base: int) -> int:
         """This setting's own seed: adding a setting moves no other."""
-        text = f"{base} {self.worlds or self.name}".encode()
+        text = f"{base} {self.worlds or self.repeats or self.name}".encode()
         return int.from_bytes(hashlib.blake2b(text, digest_size=6).digest(), "big")
 
 
@@ -150,10 +157,7 @@ def page(
         *_broken(setting, found),
     ]
     section.figures[setting.name] = plots.regret_figure(setting.title, found, shown)
-    trials = len(next(iter(found.values())).final)
-    section.captions[setting.name] = (
-        f"Cumulative regret, mean and standard deviation of {trials} trials."
-    )
+    section.captions[setting.name] = "Cumulative regret, mean and standard deviation of the trials."
     section.tables = [_regret_table(found)]
     if (reference, "tuned") in found:
         section.tables.append(_ratio_table(found, reference))
@@ -173,44 +177,49 @@ def _broken(setting: Setting, found: Mapping[Key, Trials]) -> list[str]:
 def _regret_table(found: Mapping[Key, Trials]) -> Table:
     rows = []
     for variant in dict.fromkeys(key[1] for key in found):
-        for (policy, how), trials in found.items():
-            if how != variant:
+        for key, trials in found.items():
+            if key[1] != variant:
                 continue
             given = trials.arguments["policy"]._arguments
             scales = (f"{key} {given[key]:.3g}" for key in given if key.endswith("_scale"))
             final, share = trials.final, trials["truncated"]
             rows.append(
                 (
-                    policy,
-                    variant,
+                    plots.label(key),
+                    f"{len(final)}",
                     f"{final.mean():,.0f}",
                     f"{final.std(ddof=1):,.0f}" if len(final) > 1 else "-",
                     f"{np.median(final):,.0f}",
                     f"{final.max():,.0f}",
                     "" if np.isnan(share).any() else f"{share.mean():.1%}",
-                    ", ".join(scales),
+                    ", ".join(scales) if variant != "untuned" else "",
                 )
             )
-    columns = ("policy", "variant", "mean regret", "sd", "median", "largest", "truncated")
+    columns = ("policy", "trials", "mean regret", "sd", "median", "largest", "truncated")
     rounds = next(iter(found.values())).arguments["rounds"]
     return Table(f"Regret at T = {rounds:,}", (*columns, "multipliers"), rows)
 
 
 def _ratio_table(found: Mapping[Key, Trials], reference: str) -> Table:
+    """Each over ``reference``, as tuned, and untuned where that was run."""
+    against = [key for key in ((reference, "tuned"), (reference, "untuned")) if key in found]
     rows = []
-    for policy in [key[0] for key in found if key[1] == "tuned"]:
-        cells = []
-        for variant in ("tuned", "untuned"):
-            if (reference, variant) not in found or (policy, variant) == (reference, "tuned"):
-                cells.append("-")
-                continue
-            mine = ratio(found[policy, "tuned"].final, found[reference, variant].final)
-            cells.append(f"{mine:.2f}")
-        rows.append((policy, *cells))
-    over = f"its regret / {reference}'s"
-    note = "Ratio of means over the same draws, with a 95 % bootstrap interval over trials."
-    columns = ("tuned policy", f"{over}, tuned", f"{over}, untuned")
-    return Table("Paired ratios", columns, rows, note)
+    for key in found:
+        if key[1] == "theory":
+            continue
+        cells = (
+            "-" if key == other else f"{ratio(found[key].sample, found[other].sample):.2f}"
+            for other in against
+        )
+        rows.append((plots.label(key), *cells))
+    note = (
+        "Ratio of means over the trials that both have, on the same draws, with a 95 % bootstrap "
+        "interval over trials"
+    )
+    if any(trials.others for trials in found.values()):
+        note += " and over the choice of the multipliers"
+    columns = ("its regret over that of", *map(plots.label, against))
+    return Table("Paired ratios", columns, rows, f"{note}.")
 
 
 def regret_text(found: Mapping[str, Mapping[Key, Trials]]) -> str:

@@ -11,11 +11,15 @@ import ast
 import functools
 import hashlib
 import importlib.util
+import io
 import sys
-from collections.abc import Iterable, Iterator
+import tokenize
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import FunctionType
+from typing import Any
 
-__all__ = ["files_of", "source_digest"]
+__all__ = ["code_digest", "files_of", "kernel_modules", "source_digest"]
 
 LIBRARY = "heavytail"  # counts wherever it is installed
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -29,6 +33,53 @@ def source_digest(modules: frozenset[str]) -> str:
         digest.update(name.encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+@functools.cache
+def code_digest(modules: frozenset[str]) -> str:
+    """A hash of the code of ``modules`` themselves: comments and docstrings do not count."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name in sorted(modules):
+        path = _file(name)
+        if path is not None:
+            digest.update(name.encode())
+            digest.update(_code(path.read_text("utf-8")).encode())
+    return digest.hexdigest()
+
+
+def kernel_modules(kernels: Iterable[Callable[..., Any]]) -> set[str]:
+    """The modules in which ``kernels``, and the functions of the library they call, are written."""
+    todo = [getattr(kernel, "py_func", kernel) for kernel in kernels]
+    seen = set(map(id, todo))
+    found = set()
+    while todo:
+        function = todo.pop()
+        found.add(str(function.__module__))
+        for name in function.__code__.co_names:
+            value = function.__globals__.get(name)
+            value = getattr(value, "py_func", value)
+            own = isinstance(value, FunctionType) and value.__module__.startswith(f"{LIBRARY}.")
+            if own and id(value) not in seen:
+                seen.add(id(value))
+                todo.append(value)
+    return found
+
+
+def _code(text: str) -> str:
+    """The text without comments, docstrings and blank lines; its own letters, so no version's."""
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                lines[first.lineno - 1 : first.end_lineno] = [""] * (
+                    (first.end_lineno or first.lineno) - first.lineno + 1
+                )
+    return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
 def files_of(modules: Iterable[str]) -> dict[str, Path]:

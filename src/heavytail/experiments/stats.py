@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray, IntArray
 
-__all__ = ["Interval", "loglog_slope", "median_ratio", "ratio", "slope"]
+__all__ = ["Interval", "Sample", "choice_shares", "loglog_slope", "median_ratio", "ratio", "slope"]
 
 DRAWS = 2_000
 LEVEL = 0.95
@@ -35,18 +36,68 @@ class Interval:
         return cls(*_bootstrap(len(values), float(values.mean()), lambda i: values[i].mean(axis=1)))
 
 
-def ratio(above: FloatArray, below: FloatArray) -> Interval:
-    """mean(above) / mean(below), trial by trial paired, with a bootstrap interval of 95 %.
+@dataclass(frozen=True)
+class Sample:
+    """One number per trial, and those of what tuning might as well have chosen.
+
+    ``others`` holds, for each point of the grid that a resample of the tuning trials may choose
+    instead, the share of the resamples that do, and its numbers on the same trials.
+    """
+
+    values: FloatArray
+    others: tuple[tuple[float, FloatArray], ...] = ()
+
+    @classmethod
+    def of(cls, given: Sample | ArrayLike) -> Sample:
+        """Plain numbers are a sample of something that was not tuned."""
+        return given if isinstance(given, Sample) else cls(np.asarray(given, float))
+
+    def first(self, trials: int) -> Sample:
+        """The first ``trials`` trials."""
+        others = tuple((share, values[:trials]) for share, values in self.others)
+        return Sample(self.values[:trials], others)
+
+    def means(self, draws: IntArray, rng: np.random.Generator) -> FloatArray:
+        """The mean over each row of trials in ``draws``, each row of a choice drawn anew."""
+        found = self.values[draws].mean(axis=1)
+        if not self.others:
+            return found
+        edges = np.cumsum([share for share, _ in self.others])
+        place = np.searchsorted(edges, rng.random(len(draws)), side="right")
+        for k, (_, values) in enumerate(self.others):
+            mine = place == k
+            found[mine] = values[draws[mine]].mean(axis=1)
+        return found
+
+
+def ratio(above: Sample | ArrayLike, below: Sample | ArrayLike) -> Interval:
+    """mean(above) / mean(below) over the trials that both have, paired: 95 % bootstrap interval.
+
+    Trials are drawn for both together. Where one was tuned, every draw takes what a resample of the
+    tuning trials chooses, so that the interval knows of the choice too.
 
     >>> import numpy as np
     >>> f"{ratio(np.array([2.0, 4.0]), np.array([1.0, 2.0])):.2f}"
     '2.00 [2.00, 2.00]'
     """
-    above, below = np.asarray(above, float), np.asarray(below, float)
-    value = float(above.mean() / below.mean())
-    return Interval(
-        *_bootstrap(len(above), value, lambda i: above[i].mean(axis=1) / below[i].mean(axis=1))
-    )
+    above, below = Sample.of(above), Sample.of(below)
+    trials = min(len(above.values), len(below.values))
+    above, below = above.first(trials), below.first(trials)
+    value = float(above.values.mean() / below.values.mean())
+    one, two = np.random.default_rng([_SEED, 1]), np.random.default_rng([_SEED, 2])
+    return Interval(*_bootstrap(trials, value, lambda i: above.means(i, one) / below.means(i, two)))
+
+
+def choice_shares(regret: FloatArray) -> FloatArray:
+    """How often each point has the least mean over a resample of the trials; (points, trials).
+
+    >>> choice_shares(np.array([[1.0, 1.0], [2.0, 3.0]])).tolist()
+    [1.0, 0.0]
+    """
+    points, trials = regret.shape
+    draws = np.random.default_rng(_SEED).integers(0, trials, (DRAWS, trials))
+    best = regret[:, draws].mean(axis=2).argmin(axis=0)
+    return np.bincount(best, minlength=points) / DRAWS
 
 
 def median_ratio(above: FloatArray, below: FloatArray) -> Interval:

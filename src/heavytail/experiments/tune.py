@@ -18,12 +18,26 @@ from heavytail._typing import FloatArray
 from heavytail.experiments.store import write_text
 from heavytail.experiments.unit import Outcome, Unit, join
 
-__all__ = ["APART", "Point", "Tuned", "best", "scores", "search"]
+__all__ = ["APART", "Point", "Tuned", "best", "regrets", "scores", "search"]
 
 APART = 1_000_003  # added to the seed of what is reported
 
 Point: TypeAlias = dict[str, Any]  # options by name
 Case = TypeVar("Case", bound=Hashable)
+
+
+def regrets(
+    grid: Mapping[Case, Sequence[Point]],
+    units_of: Callable[[Case, Point], list[Unit]],
+    run: Callable[[list[Unit]], Mapping[str, Outcome]],
+) -> dict[Case, FloatArray]:
+    """The final regret of every point of every case, (points, trials), run together."""
+    plan = {case: [units_of(case, point) for point in points] for case, points in grid.items()}
+    outcomes = run([unit for points in plan.values() for units in points for unit in units])
+    return {
+        case: np.array([join(units, outcomes).final for units in points])
+        for case, points in plan.items()
+    }
 
 
 def search(
@@ -32,12 +46,8 @@ def search(
     run: Callable[[list[Unit]], Mapping[str, Outcome]],
 ) -> dict[Case, list[float]]:
     """The mean final regret of every point of every case, run together."""
-    plan = {case: [units_of(case, point) for point in points] for case, points in grid.items()}
-    outcomes = run([unit for points in plan.values() for units in points for unit in units])
-    return {
-        case: [float(join(units, outcomes).final.mean()) for units in points]
-        for case, points in plan.items()
-    }
+    found = regrets(grid, units_of, run)
+    return {case: [float(values.mean()) for values in points] for case, points in found.items()}
 
 
 def best(points: Sequence[Point], regret: Sequence[float]) -> Point:
@@ -64,7 +74,10 @@ class Tuned:
     """What was chosen, by setting and then by algorithm, and how each setting's choice was made.
 
     ``settings[setting][name]`` holds ``options``, the point chosen, and ``grid``, every point tried
-    with its ``regret``; ``finals`` too where the best points met again on more environments.
+    with its ``regret``; ``finals`` too where the best points met again on more environments. Where
+    it was asked how sure the choice is, each of ``others`` has the ``share`` of the resamples of
+    the tuning trials that choose it instead, and its ``regret`` in every reported trial. ``source``
+    is the stamp of the code that was tuned.
     """
 
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -90,6 +103,16 @@ class Tuned:
         """Every point tried in a setting with its regret, by algorithm."""
         return {name: found["grid"] for name, found in self.settings.get(setting, {}).items()}
 
+    def others(self, setting: str, name: str) -> tuple[tuple[float, FloatArray], ...]:
+        """What tuning might as well have chosen: (share of the resamples, regret by trial)."""
+        found = self.settings.get(setting, {}).get(name, {}).get("others", ())
+        return tuple((one["share"], np.array(one["regret"], float)) for one in found)
+
+    def source(self, setting: str, name: str) -> str | None:
+        """The stamp of the code that was tuned; None where none was kept."""
+        found = self.settings.get(setting, {}).get(name, {}).get("source")
+        return None if found is None else str(found)
+
     def with_search(
         self, setting: str, name: str, points: Sequence[Point], regret: Sequence[float], made: Any
     ) -> Tuned:
@@ -102,6 +125,14 @@ class Tuned:
         """With the choice among the best points of a search made on more environments."""
         before = self.settings[setting][name]
         return self._with(setting, name, before, "finals", points, regret, made)
+
+    def with_others(
+        self, setting: str, name: str, others: Sequence[Mapping[str, Any]], source: str
+    ) -> Tuned:
+        """With what else the tuning might have chosen, and the stamp of the code that was tuned."""
+        found = {**self.settings[setting][name], "others": list(others), "source": source}
+        here = {**self.settings[setting], name: found}
+        return Tuned({**self.settings, setting: here}, self.provenance)
 
     def _with(
         self,
@@ -136,8 +167,9 @@ class Tuned:
 def _entry(name: str, found: Mapping[str, Any]) -> str:
     lists = [
         f'"{key}": [\n    ' + ",\n    ".join(map(json.dumps, found[key])) + "]"
-        for key in ("finals", "grid")
+        for key in ("finals", "others", "grid")
         if key in found
     ]
-    parts = [f'"options": {json.dumps(found["options"])}', *lists]
+    head = [f'"{key}": {json.dumps(found[key])}' for key in ("options", "source") if key in found]
+    parts = [", ".join(head), *lists]
     return f"  {json.dumps(name)}: {{" + ",\n   ".join(parts) + "}"

@@ -20,6 +20,7 @@ import numpy as np
 from heavytail._storage import Stored
 from heavytail._typing import FloatArray
 from heavytail.experiments.source import source_digest
+from heavytail.experiments.stats import Sample
 
 __all__ = ["CHUNK", "Key", "Outcome", "Trials", "Unit", "chunks", "join"]
 
@@ -99,10 +100,14 @@ def _modules(value: Any, seen: set[int]) -> set[str]:
 
 @dataclass(frozen=True)
 class Trials:
-    """What the units of one key of a plan gave, joined: arrays whose first axis is the trials."""
+    """What the units of one key of a plan gave, joined: arrays whose first axis is the trials.
+
+    ``others`` is the final regret of what tuning might as well have chosen, as in :class:`Sample`.
+    """
 
     units: Sequence[Unit]
     arrays: Outcome
+    others: tuple[tuple[float, FloatArray], ...] = ()
 
     def __getitem__(self, name: str) -> FloatArray:
         return self.arrays[name]
@@ -111,6 +116,11 @@ class Trials:
     def final(self) -> FloatArray:
         """Regret at the end, one number per trial."""
         return self.arrays["regret"][:, -1]
+
+    @property
+    def sample(self) -> Sample:
+        """Regret at the end, with what else might have been chosen: what a ratio is taken of."""
+        return Sample(self.final, self.others)
 
     @property
     def arguments(self) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from heavytail.experiments import plots
 from heavytail.experiments.experiment import Experiment, Plan, Request, Section, Table
 from heavytail.experiments.unit import Key, Trials, Unit
 from heavytail.reproduction.catalogue import setting
@@ -80,14 +81,15 @@ def _show(request: Request, found: Mapping[Key, Trials]) -> Section:
         section.data[name, variant] = share
         counted = f"{share.covered} of {share.trials}"
         largest = f"{worst.max():.3g}"
-        rows.append((setting(name).title, variant, counted, f"{share.least:.4f}", largest))
+        label = plots.label(("Hvt-UCB", variant))
+        rows.append((setting(name).title, label, counted, f"{share.least:.4f}", largest))
     section.text.append(
         f"Hvt-UCB, T = {T:,}. Lemma 1 promises 1 - 4 delta = {promised:.4f} at the theory's "
         "constants and a true nu (so not for nu = 1.31). Untuned and tuned radii promise nothing. "
         "A trial counts as covered when the truth was in the set after every round."
     )
     counts = ("covered in every round", "at least (99 %)", "largest distance, in radii")
-    section.tables.append(Table("Coverage", ("world", "variant", *counts), rows))
+    section.tables.append(Table("Coverage", ("world", "policy", *counts), rows))
     return section
 
 

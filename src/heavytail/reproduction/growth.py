@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +21,7 @@ from heavytail.experiments.unit import Key, Trials
 from heavytail.reproduction.catalogue import setting
 from heavytail.reproduction.protocol import options_of
 
-__all__ = ["ENVIRONMENTS", "HORIZON", "NOISE_LEVEL"]
+__all__ = ["ENVIRONMENTS", "HORIZON", "NOISE_LEVEL", "OURS", "PAPERS"]
 
 MARKS = (1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000)
 LEVELS = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-9)  # the last is none, to rounding
@@ -30,6 +31,10 @@ ENVIRONMENTS: dict[str, tuple[float, LinearBandit]] = {
     "t(2.1), 10 new arms a round": (1.99, LinearBandit(2, 10, StudentT(2.1), fresh=True)),
     "t(1.5), 10 new arms a round": (1.49, LinearBandit(2, 10, StudentT(1.5), fresh=True)),
 }
+# (policy, variant): the paper's algorithm, and what is ours.
+PAPERS: tuple[Key, ...] = (("Hvt-UCB", "tuned"), ("Hvt-UCB", "theory"))
+OURS: tuple[Key, ...] = (("Hvt-UCB", "untuned"), ("Twin-UCB", "untuned"))
+_CLASSES = {"Hvt-UCB": "HvtUCB", "Twin-UCB": "TwinUCB"}
 _BASE = setting("student")
 
 
@@ -42,28 +47,33 @@ def _marks(request: Request) -> tuple[int, ...]:
     return (*(m for m in MARKS if m < most), most) if most > MARKS[0] else (most // 2, most)
 
 
-def _tuned(request: Request, name: str) -> dict[str, Any] | None:
-    found = request.tuned.options(name, "HvtUCB")
-    return None if found is None else {**options_of("HvtUCB", "tuned"), **found}
+def _options(run: Key, tuned_in: str, request: Request) -> dict[str, Any] | None:
+    """What makes a policy (policy, variant), as tuned in a setting; None where it is not."""
+    policy, variant = run
+    options = options_of(_CLASSES[policy], variant)
+    if variant != "tuned":
+        return options
+    found = request.tuned.options(tuned_in, _CLASSES[policy])
+    return None if found is None else {**options, **found}
 
 
 def _horizon_plan(request: Request) -> Plan:
-    """(environment, variant, T): the untuned policy once, for all T; the tuned one for each T."""
+    """(environment, policy, variant, T): the untuned once, for all T; the paper's for each T."""
     marks = _marks(request)
     plan: Plan = {}
-    tuned = _tuned(request, "student")
-    for name, (order, environment) in ENVIRONMENTS.items():
+    for (name, (order, environment)), run in itertools.product(
+        ENVIRONMENTS.items(), (*PAPERS, *OURS)
+    ):
         seed = replace(_BASE, worlds=f"horizon {name}").seed(request.seed)
         told = replace(_BASE, noise=environment.noise, order=order, scale=None)
-        runs: list[tuple[str, int, tuple[int, ...], dict[str, Any]]] = [
-            ("untuned", marks[-1], marks, {})
-        ]
-        if tuned is not None:
-            some = marks if len(marks) < 3 else marks[::-2][::-1]
-            runs += [("tuned", T, (T,), tuned) for T in some]
-        for variant, T, kept, options in runs:
-            plan[name, variant, str(T)] = block_units(
-                build("HvtUCB", told, T, **options),
+        options = _options(run, "student", request)
+        if options is None:
+            continue
+        some = marks if len(marks) < 3 else marks[::-2][::-1]
+        lengths = [(T, (T,)) for T in some] if run in PAPERS else [(marks[-1], marks)]
+        for T, kept in lengths:
+            plan[name, *run, str(T)] = block_units(
+                build(_CLASSES[run[0]], told, T, **options),
                 environment,
                 T,
                 seed,
@@ -78,60 +88,58 @@ def _horizon(request: Request, found: Mapping[Key, Trials]) -> Section:
     """Regret against T, its slope on a log-log scale, and the exponent of the theory, 1/order."""
     section = Section("horizon", "Regret against T")
     rows = []
-    figure, (axis,) = plots.new_figure()
-    shades = ("#0072B2", "#56B4E9", "#000000")
-    for place, (name, (order, _)) in enumerate(ENVIRONMENTS.items()):
-        for variant in ("untuned", "tuned"):
-            points = [one for key, one in found.items() if key[:2] == (name, variant)]
+    figure, axes = plots.new_figure(len(ENVIRONMENTS), 3.2, 3.3, share=True)
+    for axis, (name, (order, _)) in zip(axes, ENVIRONMENTS.items(), strict=True):
+        for run in (*PAPERS, *OURS):
+            points = [one for key, one in found.items() if key[:3] == (name, *run)]
             if not points:
                 continue
             T = np.concatenate([one.arguments["marks"] for one in points])
             regret = np.concatenate([one["regret"] for one in points], axis=1)
             grown = slope(T.astype(float), regret)
-            section.data[name, variant] = (grown, 1.0 / order)
-            rows.append((name, variant, f"{grown:.2f}", f"{1 / order:.3f}"))
-            line = "-" if variant == "untuned" else "--"
-            label = name if variant == "untuned" else None
-            axis.plot(
-                T, regret.mean(axis=0), line, color=shades[place], marker="o", ms=3, label=label
-            )
-    axis.set(xscale="log", yscale="log", xlabel="T", ylabel="regret", title="Hvt-UCB")
-    axis.legend(fontsize=7)
+            section.data[name, *run] = (grown, 1.0 / order)
+            rows.append((name, plots.label(run), f"{grown:.2f}", f"{1 / order:.3f}"))
+            axis.plot(T, regret.mean(axis=0), **{"marker": ".", **plots.look(run)})
+        axis.set(xscale="log", yscale="log", xlabel="T")
+        axis.set_title(name, fontsize=9)
+    axes[0].set_ylabel("regret")
+    lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
+    figure.legend(
+        list(lines.values()),
+        list(lines),
+        loc="outside lower center",
+        ncols=4,
+        fontsize=8,
+        frameon=False,
+    )
     section.figures["horizon"] = figure
-    section.captions["horizon"] = "Mean regret; untuned solid, tuned (for each T anew) dashed."
+    section.captions["horizon"] = "Mean regret against T."
     section.tables.append(
-        Table("Slope of log regret against log T", ("world", "variant", "slope", "1/p"), rows)
+        Table("Slope of log regret against log T", ("world", "policy", "slope", "1/p"), rows)
     )
     section.text.append(
-        f"Hvt-UCB over {_trials(request)} trials, T to {_marks(request)[-1]:,}; the untuned one "
-        "is anytime, so one run serves every T; the tuned one, with the multipliers of the Student "
-        "t setting, is run for each T. The bound is T^(1/p): an upper bound, so a smaller slope "
-        "agrees with it."
+        f"{_trials(request)} trials, T to {_marks(request)[-1]:,}. Hvt-UCB as in the paper, by "
+        "theory and tuned (the multipliers of the Student t setting), is run for each T; what is "
+        "ours is anytime, so one run serves every T. The bound is T^(1/p): an upper bound, so a "
+        "smaller slope agrees with it."
     )
     return section
 
 
 def _noise_plan(request: Request) -> Plan:
-    """(variant, level)."""
+    """(policy, variant, level)."""
     T = request.rounds or (6_000 if request.quick else 18_000)
-    variants: dict[str, dict[str, Any] | None] = {
-        "untuned": {},
-        "tuned": _tuned(request, "gaussian"),
-        "theory": options_of("HvtUCB", "theory"),
-    }
     plan: Plan = {}
-    for variant, options in variants.items():
+    for run, level in itertools.product((*PAPERS, *OURS), LEVELS):
+        options = _options(run, "gaussian", request)
         if options is None:
             continue
-        for level in LEVELS:
-            told = replace(
-                _BASE, noise=Gaussian(level), order=2.0, scale=None, worlds="noise level"
-            )
-            policy = build("HvtUCB", told, T, **options)
-            seed, marks = told.seed(request.seed), (T // 2, T)
-            plan[variant, str(level)] = block_units(
-                policy, told.environment, T, seed, request.trials, marks
-            )
+        told = replace(_BASE, noise=Gaussian(level), order=2.0, scale=None, worlds="noise level")
+        policy = build(_CLASSES[run[0]], told, T, **options)
+        seed, marks = told.seed(request.seed), (T // 2, T)
+        plan[*run, str(level)] = block_units(
+            policy, told.environment, T, seed, request.trials, marks
+        )
     return plan
 
 
@@ -146,36 +154,36 @@ def _excess_slope(x: FloatArray, y: FloatArray, floor: FloatArray) -> Interval:
 def _noise_level(request: Request, found: Mapping[Key, Trials]) -> Section:
     """Regret against the size of Gaussian noise, told to the policy, down to none."""
     section = Section("noise-level", "Regret against the size of the noise")
-    figure, (axis,) = plots.new_figure()
+    section.text.append(
+        f"{request.trials} trials of Gaussian noise of known size; tuned as in that setting."
+    )
+    figure, (axis,) = plots.new_figure(height=3.8)
     rows = []
     x = np.array(LEVELS)
-    for variant in dict.fromkeys(key[0] for key in found):
+    for run in dict.fromkeys(key[:2] for key in found):
         # level, trial, half and end
-        regret = np.stack([found[variant, str(level)]["regret"] for level in LEVELS])
+        regret = np.stack([found[*run, str(level)]["regret"] for level in LEVELS])
         end = regret[:, :, 1]
         late = float(1.0 - regret[-1, :, 0].mean() / max(regret[-1, :, 1].mean(), 1e-300))
         grown = _excess_slope(x[:4], end[:4].T, end[-1])
-        section.data[(variant,)] = (grown, late, Interval.of(end[-1]))
-        line = {"untuned": "-", "tuned": "--", "theory": ":"}[variant]
-        blue = plots.colour("Hvt-UCB")
+        section.data[run] = (grown, late, Interval.of(end[-1]))
         shown = np.maximum(x, 1e-4)
-        axis.plot(shown, end.mean(axis=1), line, color=blue, marker="o", ms=3, label=variant)
-        rows.append(
-            (variant, *(f"{v:.3g}" for v in end.mean(axis=1)), f"{grown:.2f}", f"{late:.1%}")
-        )
+        axis.plot(shown, end.mean(axis=1), **{"marker": ".", **plots.look(run)})
+        means = (f"{v:.3g}" for v in end.mean(axis=1))
+        rows.append((plots.label(run), *means, f"{grown:.2f}", f"{late:.1%}"))
     axis.set(
         xscale="log",
         yscale="log",
         xlabel="standard deviation of the noise (0 drawn at 1e-4)",
         ylabel="regret",
-        title="Hvt-UCB",
+        title="Gaussian noise",
     )
-    axis.legend(fontsize=8)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     section.figures["noise-level"] = figure
     section.captions["noise-level"] = "Mean regret at the end."
     labels = [f"{level:g}" for level in LEVELS[:-1]] + ["none"]
     columns = (
-        "variant",
+        "policy",
         *labels,
         "slope above no noise, 0.03 to 1",
         "without noise: earned in the second half",

@@ -1,9 +1,11 @@
 """One protocol for all: every algorithm untuned, tuned and in theory, on the same draws.
 
-- **untuned**: as the library builds it, nothing chosen.
+- **untuned**: as the library builds it from the bound on the moments, nothing chosen. Of Hvt-UCB
+  this is the paper's step with a radius and a threshold of ours; Twin-UCB is ours altogether.
 - **tuned**: the algorithm of its paper (for Hvt-UCB ``radius="theory"``) with one multiplier on its
   radius from :data:`RADIUS_GRID` and, where it has a threshold, one on that from
-  :data:`THRESHOLD_GRID`, chosen on seeds of their own and reported on fresh ones.
+  :data:`THRESHOLD_GRID`, chosen on seeds of their own and reported on fresh ones (see
+  :mod:`heavytail.reproduction.tuning`).
 - **theory**: the constants of its paper.
 
 Policies that use a round's scale (``info.uses_scale``) are told nu_t; the others get the bound that
@@ -13,19 +15,19 @@ holds in every round, since that is all their papers allow them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from heavytail.experiments.experiment import Request, run_units
-from heavytail.experiments.machine import provenance
-from heavytail.experiments.setting import Setting, build, trial_units
-from heavytail.experiments.tune import APART, Point, Tuned, search
-from heavytail.experiments.unit import Key, Unit
+from heavytail.experiments.experiment import Request
+from heavytail.experiments.setting import Setting, build
+from heavytail.experiments.tune import Point, Tuned
+from heavytail.experiments.unit import Key
 from heavytail.policies import ALL, Policy
 from heavytail.policies.build import find
 
 __all__ = [
+    "OWN",
     "PAPER",
     "RADIUS_GRID",
     "RECORDED",
@@ -35,30 +37,31 @@ __all__ = [
     "built",
     "entries",
     "grid_of",
+    "one_pass",
     "options_of",
     "policy_names",
-    "retune",
     "rounds_of",
-    "tuning_units",
+    "trials_of",
     "weight_of",
 ]
 
 PAPER = ("HvtUCB", "HeavyOFUL", "OFUL", "CRTM", "CRMM")  # in the paper's order
+OWN = ("TwinUCB",)  # ours, the library's default: shown beside them, untuned alone
 VARIANTS = ("untuned", "tuned", "theory")
 RADIUS_GRID = tuple(10.0 ** (k / 2) for k in range(-8, 1))  # 1e-4 .. 1
 THRESHOLD_GRID = tuple(10.0 ** (k / 2) for k in range(-4, 1))  # 0.01 .. 1
-TUNING_TRIALS = 10
 RECORDED = Path(__file__).with_name("recorded")
 TUNED = RECORDED / "tuned.json"
-_WEIGHTS = {"HeavyOFUL": 10}
+MANY = 10  # times as many trials for what the report compares and one pass makes cheap
+_WEIGHTS = {"HeavyOFUL": 5}
 
 
 def policy_names(everyone: bool = False, own: Sequence[str] = ()) -> tuple[str, ...]:
-    """The paper's five or all the library has, as classes are called, and a user's own paths."""
+    """The paper's five and ours, or all the library has, as classes; and a user's own paths."""
     for path in own:
         find(path)
     known = [kind.__name__ for kind in ALL]
-    paper = [name for name in PAPER if name in known]
+    paper = [name for name in (*PAPER, *OWN) if name in known]
     rest = [name for name in known if name not in paper] if everyone else []
     return (*paper, *rest, *own)
 
@@ -77,9 +80,28 @@ def options_of(name: str, variant: str) -> dict[str, Any]:
     return options
 
 
+def one_pass(name: str) -> bool:
+    """Whether a round's stated cost does not grow with t: "O(K t log T)" does, "O(d^2)" not."""
+    words = find(name).info.cost.removeprefix("O(").removesuffix(")").split()
+    return "t" not in words
+
+
 def weight_of(name: str) -> int:
     """How long a trial takes, in trials of a one-pass policy."""
     return _WEIGHTS.get(name, 1)
+
+
+def trials_of(name: str, variant: str, request: Request) -> int:
+    """How many trials: ``request.trials``, and more of what the report compares.
+
+    Ten times as many of a one-pass policy tuned, and of Hvt-UCB and Twin-UCB untuned; twice as many
+    of one that keeps its history, tuned. In a quick look all have the same.
+    """
+    if request.quick:
+        return request.trials
+    if variant == "tuned":
+        return request.trials * (MANY if one_pass(name) else 2)
+    return request.trials * (MANY if variant == "untuned" and name in (PAPER[0], *OWN) else 1)
 
 
 def rounds_of(setting: Setting, request: Request) -> int:
@@ -91,7 +113,7 @@ def built(name: str, variant: str, setting: Setting, rounds: int, tuned: Tuned) 
     """A policy in a variant; None where it is to be tuned and no multipliers are recorded."""
     options = options_of(name, variant)
     if variant == "tuned":
-        chosen = tuned.options(setting.name, name)
+        chosen = tuned.options(setting.tuned_as, name)
         if chosen is None:
             return None
         options |= chosen
@@ -99,49 +121,27 @@ def built(name: str, variant: str, setting: Setting, rounds: int, tuned: Tuned) 
 
 
 def entries(
-    setting: Setting, names: Sequence[str], rounds: int, tuned: Tuned
-) -> dict[Key, tuple[Policy, int]]:
-    """(policy, variant): the policy and its weight, for every variant that the policy has."""
-    found: dict[Key, tuple[Policy, int]] = {}
+    setting: Setting, names: Iterable[str], rounds: int, tuned: Tuned
+) -> dict[Key, tuple[str, Policy]]:
+    """(policy, variant): the class's name and the policy, for every variant that is shown of it."""
+    found: dict[Key, tuple[str, Policy]] = {}
     for variant in VARIANTS:
         for name in names:
+            if variant != "untuned" and name in OWN:
+                continue
             policy = built(name, variant, setting, rounds, tuned)
             if policy is not None:
-                found[find(name).name, variant] = policy, weight_of(name)
+                found[find(name).name, variant] = name, policy
     return found
 
 
 def grid_of(name: str) -> list[Point]:
     """The multipliers tried for a policy: over its radius, and its threshold where it has one."""
+    if name in OWN:
+        return []
     accepted = inspect.signature(find(name)).parameters
     radii = RADIUS_GRID if "radius_scale" in accepted else ()
     thresholds = THRESHOLD_GRID if "threshold_scale" in accepted else ()
     if not thresholds:
         return [{"radius_scale": r} for r in radii]
     return [{"radius_scale": r, "threshold_scale": c} for r in radii for c in thresholds]
-
-
-def tuning_units(request: Request, setting: Setting, name: str, point: Point) -> list[Unit]:
-    """A point of a policy's grid in a setting, on seeds that are not reported."""
-    rounds = request.rounds or setting.rounds
-    policy = build(name, setting, rounds, **options_of(name, "tuned"), **point)
-    trials = min(request.trials, TUNING_TRIALS)
-    weight = weight_of(name)
-    return trial_units(setting, policy, rounds, trials, request.seed + APART, weight=weight)
-
-
-def retune(settings: Sequence[Setting], request: Request) -> Tuned:
-    """Every policy at every point of its grid in every setting: the best, and all."""
-    by_name = {one.name: one for one in settings}
-    grid = {(s, name): grid_of(name) for s in by_name for name in request.policies if grid_of(name)}
-    regret = search(
-        grid,
-        lambda case, point: tuning_units(request, by_name[case[0]], case[1], point),
-        lambda units: run_units(units, request, "tuning"),
-    )
-    trials = min(request.trials, TUNING_TRIALS)
-    made = provenance(trials=trials, seed=request.seed + APART)
-    tuned = request.tuned
-    for (setting, name), values in regret.items():
-        tuned = tuned.with_search(setting, name, grid[setting, name], values, made)
-    return tuned

@@ -22,6 +22,7 @@ from heavytail.experiments.unit import Key, Outcome, Unit
 from heavytail.policies import PackedPolicy
 from heavytail.reproduction.catalogue import setting
 from heavytail.reproduction.protocol import RECORDED, TUNED, entries
+from heavytail.reproduction.tuning import check_fresh, stamp
 from heavytail.simulation.distribution import least_share
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ __all__ = ["RECORD", "SETTINGS", "measure", "read_record", "section", "tables", 
 
 RECORD = RECORDED / "spread.json"
 SETTINGS = ("student", "gaussian", "pareto", "scale-2")  # as many as a figure has columns
-POLICIES = ("HvtUCB", "OFUL", "CRTM", "CRMM")  # of the paper's five, those of one pass
+POLICIES = ("HvtUCB", "OFUL", "CRTM", "CRMM", "TwinUCB")  # those of one pass, and ours
 LEVELS = (*(1e-4, 1e-3), *(k / 100 for k in range(1, 100)), *(0.995, 0.999, 0.9995, 0.9999))
 SHOWN = (0.01, 0.5, 0.9, 0.99, 0.999)
+OURS = ("Hvt-UCB", "Twin-UCB")  # drawn untuned too
 APART = 29  # seeds of their own
 
 
@@ -49,10 +51,12 @@ def measure(
 ) -> dict[str, Any]:
     """Mean, quantiles and coverage of every policy and variant in every setting, as numbers."""
     plan: dict[Key, Unit] = {}
+    tuned = Tuned.read(TUNED)
+    check_fresh(tuned, map(setting, names), POLICIES)
     for name in names:
         one = setting(name)
         T = rounds or one.rounds
-        for (policy, variant), (made, _) in entries(one, POLICIES, T, Tuned.read(TUNED)).items():
+        for (policy, variant), (_, made) in entries(one, POLICIES, T, tuned).items():
             if variant == "theory" and policy != "Hvt-UCB":
                 continue
             assert isinstance(made, PackedPolicy)
@@ -69,7 +73,13 @@ def measure(
             call = "heavytail.simulation.trials:distribution_block"
             plan[name, policy, variant] = Unit(call, arguments, weight=trials, runs="alone")
     done = complete(plan.values(), Store(), title="trials", progress=progress)
-    runs = [_row(key, unit, done[unit.key]) for key, unit in plan.items()]
+    runs = [
+        {
+            **_row(key, unit, done[unit.key]),
+            "source": stamp(unit.arguments["policy"], setting(key[0])),
+        }
+        for key, unit in plan.items()
+    ]
     return {"runs": runs, "provenance": {**provenance(seed=seed), "machine": machine(engine)}}
 
 
@@ -107,9 +117,23 @@ def write_record(found: dict[str, Any], path: Path = RECORD) -> None:
     write_text(path, f'{{"provenance": {made},\n"runs": [\n{runs}\n]}}\n')
 
 
+def outdated(run: dict[str, Any], tuned: Tuned) -> bool:
+    """Whether the policy would be built otherwise now, or its code has changed since."""
+    one = setting(run["world"])
+    for (policy, variant), (_, made) in entries(one, POLICIES, run["rounds"], tuned).items():
+        if (policy, variant) == (run["policy"], run["variant"]):
+            return (run["built"], run.get("source")) != (repr(made), stamp(made, one))
+    return True
+
+
 def section(found: dict[str, Any]) -> Section:
-    """The tables, and the distribution of regret as a figure for each setting."""
-    made, runs = found["provenance"], found["runs"]
+    """The tables, and the distribution of regret as a figure for each setting.
+
+    What was recorded with other code or multipliers is marked in the tables and not drawn.
+    """
+    tuned = Tuned.read(TUNED)
+    runs = [{**run, "old": outdated(run, tuned)} for run in found["runs"]]
+    found, made = {**found, "runs": runs}, found["provenance"]
     out = Section("spread", "The distribution of regret", tables=tables(found))
     out.text.append(
         f"{runs[0]['trials']:,} trials of {runs[0]['rounds']:,} rounds each, by "
@@ -118,10 +142,18 @@ def section(found: dict[str, Any]) -> Section:
         "theta* lay in the confidence set after every round; only the theory promises that. "
         "HEAVY-OFUL keeps its history and does not run on this engine."
     )
+    old = sum(run["old"] for run in runs)
+    if old:
+        out.text.append(
+            f"† marks {old} of {len(runs)} rows: of code or multipliers that have changed "
+            "since, so they say nothing of this version, and are not drawn. The command above "
+            "records them anew."
+        )
+    runs = [run for run in runs if not run["old"]]
     for name in dict.fromkeys(run["world"] for run in runs):
         key = f"spread-{name}"
         out.figures[key] = figure(name, [run for run in runs if run["world"] == name])
-        out.captions[key] = "How often regret exceeds a value. Tuned, but for the dashed one."
+        out.captions[key] = "How often regret exceeds a value."
     return out
 
 
@@ -133,8 +165,7 @@ def tables(found: dict[str, Any]) -> list[Table]:
     spreads = [
         (
             run["world"],
-            run["policy"],
-            run["variant"],
+            _label(run),
             f"{run['mean']:,.1f} ± {run['error']:.2g}",
             *(f"{run['quantiles'][k]:,.0f}" for k in places),
             f"{run['seconds']:.1f}",
@@ -144,8 +175,7 @@ def tables(found: dict[str, Any]) -> list[Table]:
     covers = [
         (
             run["world"],
-            run["policy"],
-            run["variant"],
+            _label(run),
             f"{run['covered']:,} of {run['trials']:,}",
             f"{least_share(run['covered'], run['trials']):.6f}",
             f"{run['worst']:.3g}",
@@ -153,12 +183,16 @@ def tables(found: dict[str, Any]) -> list[Table]:
         for run in runs
         if "covered" in run
     ]
-    which = ("world", "policy", "variant")
+    which = ("world", "policy")
     counted = ("covered in every round", "share at least (99 %)", "largest distance, in radii")
     return [
         Table("Quantiles of regret", (*which, "mean regret", *heads, "seconds"), spreads),
         Table("Coverage", (*which, *counted), covers),
     ]
+
+
+def _label(run: dict[str, Any]) -> str:
+    return plots.label((run["policy"], run["variant"])) + (" †" if run.get("old") else "")
 
 
 def figure(name: str, runs: list[dict[str, Any]]) -> Figure:
@@ -168,12 +202,10 @@ def figure(name: str, runs: list[dict[str, Any]]) -> Figure:
     for run in runs:
         if run["variant"] == "theory":
             continue
-        line = "--" if run["variant"] == "untuned" else "-"
-        if run["variant"] == "untuned" and run["policy"] != "Hvt-UCB":
+        if run["variant"] == "untuned" and run["policy"] not in OURS:
             continue
-        label = run["policy"] + (", untuned" if run["variant"] == "untuned" else "")
-        colour = plots.colour(run["policy"])
-        axis.plot(run["quantiles"], above, line, color=colour, lw=1.5, label=label)
+        look = plots.look((run["policy"], run["variant"]))
+        axis.plot(run["quantiles"], above, **look, markevery=12)
     axis.set(
         xscale="log",
         yscale="log",

@@ -13,7 +13,7 @@ from heavytail.policies import Policy
 from heavytail.simulation.engines import episode
 from heavytail.simulation.trials import trial_seed
 
-__all__ = ["REPEATS", "race", "round_cost"]
+__all__ = ["REPEATS", "in_turns", "race", "round_cost"]
 
 REPEATS = 5  # the least of so many runs is taken
 
@@ -43,32 +43,40 @@ def dealing_seconds(environment: LinearBandit, rounds: int, seed: int) -> float:
 
 
 def round_cost(
-    policy: Policy,
-    environment: LinearBandit,
-    seed: int,
-    points: Sequence[int],
-    whole: Policy | None,
-    horizon: int,
+    policy: Policy, environment: LinearBandit, seed: int, points: Sequence[int]
 ) -> dict[str, FloatArray]:
     """``seconds`` and ``bytes`` (points,) of episodes of so many rounds that begin alike.
 
-    ``whole`` (1,) is the seconds of all ``horizon`` rounds of the policy ``whole``; NaN without
-    one. The environment's own time is left out.
+    The environment's own time is left out.
     """
-
-    def spent(one: Policy, rounds: int) -> float:
-        dealing = dealing_seconds(environment, rounds, seed)
-        return max(processor_seconds(one, environment, rounds, seed, REPEATS) - dealing, 1e-9)
-
     processor_seconds(policy, environment, points[0], seed)  # compile
     seconds, sizes = [], []
     for rounds in points:
-        seconds.append(spent(policy, rounds))
+        dealing = dealing_seconds(environment, rounds, seed)
+        spent = processor_seconds(policy, environment, rounds, seed, REPEATS) - dealing
+        seconds.append(max(spent, 1e-9))
         twin = policy.clone()
         episode(twin, environment, trial_seed(seed, 0), rounds, "compiled")
         sizes.append(float(twin.state_bytes))
-    total = np.nan if whole is None else spent(whole, horizon)
-    return {"seconds": np.array(seconds), "bytes": np.array(sizes), "whole": np.array([total])}
+    return {"seconds": np.array(seconds), "bytes": np.array(sizes)}
+
+
+def in_turns(
+    policies: Sequence[Policy], environment: LinearBandit, seed: int, rounds: int, turns: int
+) -> dict[str, FloatArray]:
+    """``seconds`` (turns, policies) of whole episodes, each policy once in every turn.
+
+    In turns, so that a machine that slows down slows all of them. The environment's own time is
+    left out.
+    """
+    for policy in policies:
+        processor_seconds(policy, environment, 50, seed)  # compile
+    dealing = dealing_seconds(environment, rounds, seed)
+    found = [
+        [processor_seconds(policy, environment, rounds, seed) for policy in policies]
+        for _ in range(turns)
+    ]
+    return {"seconds": np.maximum(np.array(found) - dealing, 1e-9)}
 
 
 def race(

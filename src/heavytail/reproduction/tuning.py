@@ -1,0 +1,176 @@
+"""How multipliers are chosen, how sure the choice is, and whether a record of it is still true.
+
+- Every point of a grid is run on :data:`SCREENED` trials, and the :data:`FINALISTS` best of them on
+  :data:`TUNING_TRIALS` in all: the least mean regret is chosen. The seeds are not reported.
+- The tuning trials of the finalists are resampled, and each resample chooses anew. What at least
+  :data:`LEAST_SHARE` of the resamples choose instead is run on the reported trials too, and its
+  regret recorded, so that an interval can draw the choice as well as the trials. Choices of two
+  policies are drawn independently; that another point might have reached the finals is left out.
+- Each choice keeps a stamp of the code it was made with. When that has changed, the record is
+  refused, and only what is stale is chosen anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from heavytail.experiments.experiment import Request, run_units
+from heavytail.experiments.machine import provenance
+from heavytail.experiments.setting import Setting, build, trial_units
+from heavytail.experiments.source import code_digest, kernel_modules
+from heavytail.experiments.stats import choice_shares
+from heavytail.experiments.tune import APART, Point, Tuned, regrets
+from heavytail.experiments.unit import Unit
+from heavytail.policies import PackedPolicy, Policy
+from heavytail.policies.build import find
+from heavytail.reproduction.protocol import grid_of, options_of, trials_of, weight_of
+
+__all__ = [
+    "FINALISTS",
+    "LEAST_SHARE",
+    "SCREENED",
+    "TUNING_TRIALS",
+    "check_fresh",
+    "retune",
+    "stale",
+    "stamp",
+    "tuning_units",
+]
+
+SCREENED = 10  # trials of every point
+FINALISTS = 6  # points that are run again ...
+TUNING_TRIALS = 40  # ... on so many trials in all
+LEAST_SHARE = 0.05  # of the resamples must choose a point for it to count
+_DIGITS = 4  # of a regret that is recorded
+
+Case = tuple[str, str]  # setting, policy
+
+
+def stamp(policy: Policy, setting: Setting) -> str:
+    """A hash of the code that decides what is best: of the policy, its kernels, and the world."""
+    modules = {type(policy).__module__, type(setting.environment).__module__}
+    modules |= {"heavytail.environments.geometry", "heavytail.environments.noise"}
+    if isinstance(policy, PackedPolicy):
+        modules |= kernel_modules([policy.update_kernel, policy.select_kernel])
+    return code_digest(frozenset(modules))
+
+
+def _stamp(name: str, setting: Setting) -> str:
+    return stamp(build(name, setting, setting.rounds, **options_of(name, "tuned")), setting)
+
+
+def stale(tuned: Tuned, settings: Iterable[Setting], names: Iterable[str]) -> list[Case]:
+    """What is recorded, but of other code than is here now."""
+    return [
+        (one.name, name)
+        for one in settings
+        for name in names
+        if not one.repeats
+        and tuned.options(one.name, name) is not None
+        and tuned.source(one.name, name) != _stamp(name, one)
+    ]
+
+
+def check_fresh(
+    tuned: Tuned, settings: Iterable[Setting], names: Iterable[str], where: str = ""
+) -> None:
+    """Refuse multipliers that were chosen with other code; ``where`` is the option that names them.
+
+    Raises:
+        ValueError: which policies' multipliers are stale, and what to run.
+    """
+    old = stale(tuned, settings, names)
+    if old:
+        policies = ", ".join(dict.fromkeys(find(name).name for _, name in old))
+        raise ValueError(
+            f"the recorded multipliers of {policies} were chosen with other code than this. "
+            f"Run `heavytail reproduce --retune{where}`, which chooses those anew and no others."
+        )
+
+
+def tuning_units(
+    request: Request, setting: Setting, name: str, point: Point, trials: int
+) -> list[Unit]:
+    """A point of a policy's grid in a setting, on seeds that are not reported."""
+    return _units(request, setting, name, point, trials, request.seed + APART)
+
+
+def _units(
+    request: Request, setting: Setting, name: str, point: Point, trials: int, seed: int
+) -> list[Unit]:
+    rounds = request.rounds or setting.rounds
+    policy = build(name, setting, rounds, **options_of(name, "tuned"), **point)
+    return trial_units(setting, policy, rounds, trials, seed, weight=weight_of(name))
+
+
+def retune(settings: Sequence[Setting], request: Request) -> Tuned:
+    """Choose where nothing is recorded, or what is recorded is stale or of other seeds."""
+    by_name = {one.name: one for one in settings if not one.repeats}
+    screened = min(request.trials, SCREENED)
+    trials = min(2 * request.trials, TUNING_TRIALS)
+    made = provenance(
+        trials=trials, screened=screened, seed=request.seed + APART, rounds=request.rounds
+    )
+    tuned = request.tuned
+    grid = {
+        (s, name): grid_of(name)
+        for s in by_name
+        for name in request.policies
+        if grid_of(name) and not _stands(tuned, by_name[s], name, made)
+    }
+
+    def run(units: list[Unit]) -> Any:
+        return run_units(units, request, "tuning")
+
+    def on(count: int) -> Any:
+        return lambda case, point: tuning_units(request, by_name[case[0]], case[1], point, count)
+
+    finals: dict[Case, list[Point]] = {}
+    for case, values in regrets(grid, on(screened), run).items():
+        means = values.mean(axis=1)
+        tuned = tuned.with_search(*case, grid[case], means.tolist(), made)
+        best = np.argsort(means, kind="stable")[:FINALISTS]
+        finals[case] = [grid[case][k] for k in sorted(best)]
+    shares: dict[Case, dict[int, float]] = {}
+    for case, values in regrets(finals, on(trials), run).items():
+        tuned = tuned.with_finals(*case, finals[case], values.mean(axis=1).tolist(), made)
+        chosen = tuned.options(*case)
+        shares[case] = {
+            k: float(share)
+            for k, share in enumerate(choice_shares(values))
+            if share >= LEAST_SHARE and finals[case][k] != chosen
+        }
+    again = regrets(
+        {case: [finals[case][k] for k in found] for case, found in shares.items() if found},
+        lambda case, point: _units(
+            request,
+            by_name[case[0]],
+            case[1],
+            point,
+            trials_of(case[1], "tuned", request),
+            request.seed,
+        ),
+        run,
+    )
+    for case, found in shares.items():
+        others = [
+            {**finals[case][k], "share": share, "regret": [_short(r) for r in again[case][row]]}
+            for row, (k, share) in enumerate(found.items())
+        ]
+        tuned = tuned.with_others(*case, others, _stamp(case[1], by_name[case[0]]))
+    return tuned
+
+
+def _stands(tuned: Tuned, setting: Setting, name: str, made: dict[str, Any]) -> bool:
+    """Whether the record is of this code, on these trials."""
+    before = tuned.provenance.get(setting.name, {})
+    alike = all(before.get(key) == made[key] for key in ("trials", "screened", "seed", "rounds"))
+    return alike and tuned.source(setting.name, name) == _stamp(name, setting)
+
+
+def _short(value: float) -> float:
+    """To a few digits, which is all an interval needs."""
+    return float(f"{value:.{_DIGITS}g}")
