@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from heavytail._turns import Shared
 from heavytail._version import __version__
 from heavytail.tails import MomentBound
 
@@ -86,7 +87,7 @@ class Saved:
             raise
 
 
-class Stored(Saved):
+class Stored(Shared, Saved):
     """What is known by its constructor's arguments and the arrays it remembers.
 
     The arguments are remembered as given, arrays and others of this kind among them as copies, so

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, final
 
 import numpy as np
 
+from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import as_vector
 from heavytail.kernels.huber import time_exponent
@@ -369,6 +370,7 @@ class BTC(HistoryPolicy):
         set_radius(s)
         self._allocate_history(self.dim + WIDTH)
 
+    @alone
     def expected(self, x: FloatArray) -> float:
         """The truncated estimate at ``x`` (of stage 1), which selection goes by."""
         self._M[FEATURE] = as_vector(x, self.dim, type(self), ".expected")
@@ -376,6 +378,7 @@ class BTC(HistoryPolicy):
         return float(stage_mean(self._s, self._M, self._H, 0))
 
     @property
+    @alone
     def theta(self) -> FloatArray:
         return np.array([self.expected(unit) for unit in np.eye(self.dim)])
 

@@ -73,15 +73,17 @@ class HistoryPolicy(PackedPolicy):
     def _settle(self) -> None:
         self.reserve(1)  # there is always room for the next round
 
-    def state_arrays(self) -> dict[str, FloatArray]:
-        return {**super().state_arrays(), "history": self._H[: self.kept]}
+    def _views(self) -> dict[str, FloatArray]:
+        return {**super()._views(), "history": self._H[: self.kept]}
 
-    def restore(self, arrays: dict[str, FloatArray]) -> None:
+    def _check_saved(self, arrays: dict[str, FloatArray]) -> None:
         history = arrays.get("history")
         self._check_history(history, arrays.get("scalars"))
-        assert history is not None
-        fits = {**arrays, "history": self._H[: self.kept]}
-        super().restore(fits)  # checks the rest, and sets the number of rows
+        super()._check_saved({**arrays, "history": self._H[: self.kept]})
+
+    def _take(self, arrays: dict[str, FloatArray]) -> None:
+        history = arrays["history"]
+        super()._take({**arrays, "history": self._H[: self.kept]})  # sets the number of rows
         if self._H.shape[0] <= history.shape[0]:
             self._H = np.zeros((history.shape[0] + 1, self._H.shape[1]))
         self._H[: history.shape[0]] = history
@@ -93,7 +95,7 @@ class HistoryPolicy(PackedPolicy):
         if history is None or history.ndim != 2 or history.shape[1] != width:
             raise ValueError(f"{where}: the saved state's 'history' does not fit.")
         count = history.shape[0]
-        whole = scalars is not None and scalars.shape == self.state_arrays()["scalars"].shape
+        whole = scalars is not None and scalars.shape == self._views()["scalars"].shape
         links = history[:, [self.dim + column for column in self.pointers]]
         sound = (
             history.dtype == self._H.dtype
