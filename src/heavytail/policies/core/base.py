@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavytail._storage import Stored, check_fit
+from heavytail._invariants import SYMMETRY
+from heavytail._storage import Stored, afford
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray, State
 from heavytail._validate import (
@@ -44,10 +45,8 @@ from heavytail.kernels.layout import (
     THETA,
     THETA_BOUND,
     behind,
-    slot_names,
 )
 from heavytail.kernels.layout import rows as common_rows
-from heavytail.policies.core import version1
 from heavytail.policies.core.answers import Answering
 from heavytail.policies.core.decisions import PREFIX as PENDING
 from heavytail.policies.core.decisions import Deciding
@@ -55,12 +54,12 @@ from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.loops import around, enter, select_rows, update_rows
 from heavytail.policies.core.pool import Kept, Pool
+from heavytail.policies.core.remembering import Remembering
 from heavytail.tails import MomentBound
 
 __all__ = ["PackedPolicy", "Policy"]
 
 UNBOUNDED = 1e300  # squared norm: where no bound is stated, anything that can be squared
-SYMMETRY = 1e-8  # of the largest entry: more than this apart is not rounding
 
 
 class Policy(Deciding, Stored, ABC):
@@ -182,7 +181,7 @@ class Policy(Deciding, Stored, ABC):
         return check
 
 
-class PackedPolicy(Answering, Policy):
+class PackedPolicy(Answering, Remembering, Policy):
     """A policy whose state is (s, M), laid out as in :mod:`heavytail.kernels.layout`, and whose
     round is kernels.
 
@@ -206,6 +205,8 @@ class PackedPolicy(Answering, Policy):
 
     _s: FloatArray
     _M: FloatArray
+    _first_entry: float
+    _packed: State  # both, and what else the kernels take
     _rows: dict[str, slice | int]  # of M, by the name they are saved under
     _runs: dict[str, slice]  # of s behind the named slots, likewise
     _enter: Callable[..., int]  # admits an observation and learns it
@@ -251,9 +252,12 @@ class PackedPolicy(Answering, Policy):
         self._enter = around(enter, update=self.update_kernel)
         self.keeps_scores = self.rank_one and self.select_kernel is self.scoring.select
         self._wide = self.keeps_scores and self.dim >= index.WIDE
+        afford(type(self).__name__, slot + spare + (row + room) * size)
         self._s = np.zeros(slot + spare)
         self._M = np.zeros((row + room, size))
+        self._packed = (self._s, self._M)
         self._M[INVERSE : INVERSE + size] = np.eye(size) / ridge
+        self._first_entry = 1.0 / ridge
         self._s[THETA_BOUND] = check.number("theta_bound", theta_bound, above=0.0, infinite=True)
         self._s[ARM_LIMIT] = UNBOUNDED
         if arm_bound is not None:
@@ -275,7 +279,7 @@ class PackedPolicy(Answering, Policy):
     @property
     def packed(self) -> State:
         """The arrays the kernels work on, in the order they take them."""
-        return (self._s, self._M)
+        return self._packed
 
     def reserve(self, rounds: int) -> None:
         """Make room for ``rounds`` more rounds; a policy that keeps no history needs none."""
@@ -295,7 +299,7 @@ class PackedPolicy(Answering, Policy):
                     kept = self._last = Kept(matrix.shape, self.scoring.rows)
                 choice = self.scoring.select_again(self._s, self._M, matrix, *kept.room)
             else:
-                choice = self.select_kernel(*self.packed, matrix)
+                choice = self.select_kernel(*self._packed, matrix)
         finally:
             self._inside = outer
         if choice < 0:
@@ -337,7 +341,7 @@ class PackedPolicy(Answering, Policy):
             pass
         outer, self._inside = self._inside, True
         try:
-            code = self._enter(*self.packed, vector, float(reward), nu)
+            code = self._enter(*self._packed, vector, float(reward), nu)
             if code < 0:
                 self._last = None  # a kernel that refuses may have lost the direction to follow
             elif self.grows:
@@ -370,9 +374,11 @@ class PackedPolicy(Answering, Policy):
     ) -> None:
         features, paid = self._rows_and_rewards(X, rewards)
         count = len(paid)
-        if scale is None or np.ndim(scale) == 0:
-            scale = np.full(count, self._nu if scale is None else scale)
         where = f"{type(self).__name__}.update_many"
+        if scale is None:
+            scale = np.full(count, self._nu)
+        elif not isinstance(scale, list | tuple) and np.ndim(scale) == 0:
+            scale = np.full(count, check_number(f"{where}: scale", scale, above=0.0))
         nu = as_rows(scale, (count,), f"{where}: scale")
         self._warn_past_horizon(count)
         self.reserve(count)
@@ -481,36 +487,3 @@ class PackedPolicy(Answering, Policy):
     def diagnostics(self) -> Diagnostics:
         share = self._s[CLIPPED] / max(self._s[ROUNDS], 1.0)
         return replace(super().diagnostics(), clipped_share=float(share))
-
-    def slot_names(self) -> dict[str, tuple[str, ...]]:
-        return {"scalars": slot_names(*self.slots)}
-
-    def _views(self) -> dict[str, FloatArray]:
-        """What is remembered, by name, where it lies."""
-        return {
-            "scalars": self._s[: behind(self.slots[-1])],
-            **{name: self._M[rows] for name, rows in self._rows.items()},
-            **{name: self._s[run] for name, run in self._runs.items()},
-        }
-
-    @alone
-    def state_arrays(self) -> dict[str, FloatArray]:
-        return {key: array.copy() for key, array in self._views().items()}
-
-    def upgrade(self, arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
-        return version1.upgrade(self, arrays)
-
-    @alone
-    def restore(self, arrays: dict[str, FloatArray]) -> None:
-        self._check_saved(arrays)
-        self._take(arrays)
-
-    def _check_saved(self, arrays: dict[str, FloatArray]) -> None:
-        """Refuse arrays that are no state of this policy, before a kernel sees them."""
-        check_fit(type(self).__name__, arrays, self._views())
-
-    def _take(self, arrays: dict[str, FloatArray]) -> None:
-        """Take over a state that is known to be sound."""
-        for key, array in self._views().items():
-            array[...] = arrays[key]
-        self._last = None
