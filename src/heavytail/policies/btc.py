@@ -392,12 +392,13 @@ class BTC(HistoryPolicy):
         if not (groups <= count <= s[ROUNDS] and (groups > 0) == (count > 0)):
             return False
         own, following = rows[: int(groups)], rows[:, FOLLOWING]
+        if not are_counts(following, count, -1.0):
+            return False
         after = rows[following[following >= 0].astype(np.int64), REWARD]
         return bool(
             are_counts(own[:, STAGE], s[S.STAGES])
             and are_counts(own[:, COUNT])
             and own[:, COUNT].sum() == count
-            and are_counts(following, count, -1.0)
             and hangs_together(own[:, HEAD], following, count)
             and np.all(np.abs(after) <= np.abs(rows[following >= 0, REWARD]))
         )

@@ -89,9 +89,9 @@ class HistoryPolicy(PackedPolicy):
         fits = history is not None and history.shape[1:] == (self._H.shape[1],)
         if not fits or history is None or history.shape[0] != count:
             raise ValueError(f"{where}: the saved state's 'history' does not fit.")
-        super()._check_saved(arrays, {**own, "history": history})
         if not are_counts(history[:, [self.dim + column for column in self.pointers]], count, -1.0):
             raise damaged(where, "history", "it names rows that are not there")
+        super()._check_saved(arrays, {**own, "history": history})
 
     def _take(self, arrays: dict[str, FloatArray]) -> None:
         history = arrays["history"]
