@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +14,12 @@ from heavytail import _storage
 
 
 def rewrite(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], Any]) -> None:
-    """Save the file again with its header and arrays changed, under a digest that fits."""
+    """Save the file again with its header and arrays changed, under a seal that fits."""
     with np.load(path) as archive:
         arrays = {key: archive[key] for key in archive.files}
     header = json.loads(str(arrays.pop("header")))
-    header.pop("digest", None)
     change(header, arrays)
-    if header.get("version") == _storage.VERSION:
-        header["digest"] = _storage._digest(header, arrays)
-    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+    archive = io.BytesIO()
+    np.savez(archive, header=np.array(json.dumps(header)), **arrays)
+    sealed = header.get("version") != 1
+    path.write_bytes(_storage.sealed(archive.getvalue()) if sealed else archive.getvalue())

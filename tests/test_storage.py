@@ -167,7 +167,9 @@ def test_a_truncated_file_is_refused_at_every_length(name, tmp_path):
     whole = path.read_bytes()
     for length in [0, 1, 7, *range(100, len(whole), len(whole) // 40), len(whole) - 1]:
         path.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match="saved by heavytail, or is damaged"):
+        with pytest.raises(
+            ValueError, match=r"saved by heavytail, or is damaged|its seal does not"
+        ):
             ht.load(path)
 
 

@@ -2,24 +2,35 @@
 
 The header names the format's version, the library's, the class, the arguments it was built with
 and the slots of every packed array; the arrays are its state, and those of its arguments that are
-arrays. Slots are loaded by name, and a digest tells a file that was changed since it was written.
+arrays. Slots are loaded by name. A file ends with a seal, a hash of every byte before it, which
+tells one that was changed since it was written; whoever knows how to seal a file again must still
+give a state that satisfies the invariants of its class (:mod:`heavytail._invariants`). Whatever a
+file says of sizes, reading it takes memory in proportion to its length.
 A file is written beside its target and moved over it, so a crash leaves the old one whole.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
+import glob
 import hashlib
 import inspect
+import io
+import itertools
 import json
+import math
 import os
-import tempfile
+import stat
+import threading
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from heavytail._turns import Shared
 from heavytail._version import __version__
 from heavytail.tails import MomentBound
 
@@ -29,6 +40,12 @@ FORMAT = "heavytail "  # and the noun
 VERSION = 2
 READABLE = (1, 2)  # version 1 had no names: its slots are known by their order, see `upgrade`
 LONGEST = 2**31  # rows that an array may have; a damaged count may say anything
+SEAL = b"heavytail "  # and the hash
+NO_COMMENT = b"\0\0"  # the last two bytes of an archive without one
+END, LOCAL, CENTRAL = bytes(22), 30, 46  # bytes of an archive's end, and of a member's two heads
+PART = ".part"  # of the name of a file that is being written
+FACTOR, SMALL = 64, 2**24  # bytes that loading may take for each of the file's, and beside them
+_NUMBER = itertools.count()
 PREFIX = "argument."  # of the names of saved arrays that are arguments
 
 
@@ -70,23 +87,12 @@ class Saved:
         for key, array in arrays.items():
             if array.dtype.hasobject:
                 raise TypeError(f"{type(self).__name__}.save: {key!r} is an array of objects.")
-        header["digest"] = _digest(header, arrays)
-        target = Path(path)
-        handle, temporary = tempfile.mkstemp(
-            dir=target.parent or ".", prefix=target.name, suffix=".part"
-        )
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                np.savez(stream, header=np.array(json.dumps(header)), **arrays)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        archive = io.BytesIO()
+        np.savez(archive, header=np.array(json.dumps(header)), **arrays)
+        replace(path, sealed(archive.getvalue()))
 
 
-class Stored(Saved):
+class Stored(Shared, Saved):
     """What is known by its constructor's arguments and the arrays it remembers.
 
     The arguments are remembered as given, arrays and others of this kind among them as copies, so
@@ -94,6 +100,11 @@ class Stored(Saved):
     """
 
     _arguments: dict[str, Any]
+
+    def __init_subclass__(cls, **told: Any) -> None:
+        super().__init_subclass__(**told)
+        if "__init__" in vars(cls):
+            cls.__init__ = _within_range(cls.__init__)  # type: ignore[method-assign]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         self = super().__new__(cls)
@@ -124,6 +135,10 @@ class Stored(Saved):
         """Take over what ``saved_arrays`` gave."""
         self.restore(arrays)
 
+    def is_sound(self) -> bool:
+        """Whether nothing that it remembers is a NaN."""
+        return True
+
     @property
     def state(self) -> dict[str, Any]:
         """What it remembers, to look at: arrays by name, the slots of a packed one by theirs."""
@@ -145,6 +160,26 @@ class Stored(Saved):
         return _rebuild, (type(self), self._arguments, self.saved_arrays())
 
 
+def _within_range(init: Callable[..., None]) -> Callable[..., None]:
+    """A constructor that refuses arguments which together leave the floating-point range."""
+
+    @functools.wraps(init)
+    def checked(self: Stored, *args: Any, **kwargs: Any) -> None:
+        try:
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                init(self, *args, **kwargs)
+            sound = self.is_sound()
+        except (OverflowError, ZeroDivisionError):
+            sound = False
+        if not sound:
+            raise ValueError(
+                f"{type(self).__name__}: these arguments together leave the floating-point range; "
+                "change the unit."
+            )
+
+    return checked
+
+
 Known = Mapping[str, Callable[[str], type[Saved] | None]]  # noun -> what finds a class by its name
 
 
@@ -154,20 +189,15 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Saved]
     ``kinds`` are further classes that the file may hold. Refuses, with the reason, a file that is
     not ours, is damaged, or was written by another version.
     """
-    header, arrays = _open(path, tuple(known))
+    header, arrays, length = _open(path, tuple(known))
     version = header.get("version")
-    if version not in READABLE:
+    if isinstance(version, bool) or version not in READABLE:
         raise ValueError(
             f"{path} is of format version {version}, written by heavytail "
             f"{header.get('library', 'unknown')}; this heavytail reads {READABLE}."
         )
-    if version == 1 and {"slots", "digest"} & set(header):
+    if version == 1 and "slots" in header:
         raise ValueError(f"{path} says that it is of format version 1, which had no names.")
-    if version == VERSION and header.pop("digest", None) != _digest(header, arrays):
-        raise ValueError(
-            f"{path} was changed since it was saved: its digest does not fit. Pass a file as "
-            "save(path) wrote it."
-        )
     own = {(kind.noun, kind.__name__): kind for kind in kinds}
 
     def build(noun: str, told: dict[str, Any]) -> Saved:
@@ -180,6 +210,7 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Saved]
                 "pass its class in kinds."
             )
         try:
+            BUDGET.left = FACTOR * length + SMALL
             arguments = {k: _decode(v, arrays, build) for k, v in told["arguments"].items()}
             if version == 1:  # some classes then took a tail and a horizon only to ignore them
                 ignored = {"tail", "horizon"} - set(inspect.signature(kind).parameters)
@@ -188,15 +219,22 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Saved]
         except Exception as error:  # a constructor may say anything to what a file holds
             problem = f"{path} holds arguments that {kind.__name__} refuses: {error}"
             raise ValueError(problem) from None
+        finally:
+            BUDGET.left = None
 
     subject = build(header["format"].removeprefix(FORMAT), header)
     state = {key: array for key, array in arrays.items() if not key.startswith(PREFIX)}
-    if version == 1:
-        state = subject.upgrade(state)
-    else:
-        state = _by_name(path, subject, state, header.get("slots"))
-    subject.resume(state)
-    foreign = sorted(set(state) - set(subject.saved_arrays()))
+    try:
+        if version == 1:
+            state = subject.upgrade(state)
+        else:
+            state = _by_name(path, subject, state, header.get("slots"))
+        subject.resume(state)
+        foreign = sorted(set(state) - set(subject.saved_arrays()))
+    except ValueError:
+        raise
+    except Exception as error:  # whatever arrays of odd types and shapes make NumPy say
+        raise ValueError(f"{path} holds no state of {type(subject).__name__} ({error}).") from None
     if foreign:
         raise ValueError(f"{path} holds arrays that {type(subject).__name__} has not: {foreign}.")
     return subject
@@ -227,14 +265,72 @@ def _by_name(
     return ordered
 
 
-def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
-    """Of everything in a file; it tells accidents, not forgeries."""
-    digest = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16)
-    for key in sorted(arrays):
-        array = np.ascontiguousarray(arrays[key])
-        digest.update(f"{key}:{array.dtype.str}:{array.shape};".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+def sealed(archive: bytes) -> bytes:
+    """A zip archive with a hash of all its bytes as its comment, where every reader of such
+    archives skips it.
+    """
+    body = archive[: -len(NO_COMMENT)]
+    return body + len(_seal(body)).to_bytes(2, "little") + _seal(body)
+
+
+def _seal(body: bytes) -> bytes:
+    """It tells accidents, not forgeries."""
+    return SEAL + hashlib.blake2b(body, digest_size=16).hexdigest().encode()
+
+
+def replace(path: str | os.PathLike[str], content: bytes) -> None:
+    """Put ``content`` in the place of a file, or of the one that a link leads to, at one stroke.
+
+    A file that is there keeps its mode, a new one has what the umask leaves. What was written
+    beside it by a process that was killed is swept away.
+    """
+    target = Path(os.path.realpath(path))
+    for stale in target.parent.glob(f"{glob.escape(target.name)}.*{PART}"):
+        if not _at_work(stale.name.removesuffix(PART).rpartition(".")[2]):
+            stale.unlink(missing_ok=True)
+    temporary = target.with_name(f"{target.name}.{next(_NUMBER)}.{os.getpid()}{PART}")
+    try:
+        with open(temporary, "xb") as stream:
+            if target.exists():
+                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _at_work(process: str) -> bool:
+    """Whether there is a process of this number, as far as one can tell."""
+    if not process.isdecimal() or os.name != "posix":
+        return True
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+class _Budget(threading.local):
+    left: int | None = None  # bytes; None where nothing is being loaded
+
+
+BUDGET = _Budget()
+
+
+def afford(where: str, numbers: float) -> None:
+    """Refuse, while a file is being loaded, to make room for far more ``numbers`` than it holds:
+    what it says of sizes may be damaged.
+    """
+    if BUDGET.left is None:
+        return
+    BUDGET.left -= 8 * int(numbers)
+    if BUDGET.left < 0:
+        raise ValueError(f"{where} would take far more memory than the file has bytes.")
 
 
 def check_fit(
@@ -244,7 +340,7 @@ def check_fit(
     named ``rough`` are partly room to work in, where a NaN means nothing.
     """
     for key, array in wanted.items():
-        if key not in saved or saved[key].shape != array.shape:
+        if not isinstance(saved.get(key), np.ndarray) or saved[key].shape != array.shape:
             raise ValueError(f"{where}: the saved state's {key!r} does not fit.")
         if saved[key].dtype != array.dtype or (key not in rough and np.isnan(saved[key]).any()):
             raise ValueError(f"{where}: the saved state's {key!r} is damaged.")
@@ -266,22 +362,71 @@ def _rebuild(kind: type[Stored], arguments: dict[str, Any], arrays: dict[str, An
 
 def _open(
     path: str | os.PathLike[str], nouns: tuple[str, ...]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and arrays of a file that holds one of ``nouns``."""
+) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """Header and arrays of a file that holds one of ``nouns``, and its length."""
+    content = Path(path).read_bytes()
     try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            header = json.loads(str(archive["header"]))
-            arrays = {key: archive[key] for key in archive.files if key != "header"}
+        arrays = _members(content)
+        header = json.loads(str(arrays.pop("header")))
         if header["format"] not in [FORMAT + noun for noun in nouns]:
             raise KeyError(header["format"])
-    except FileNotFoundError:
-        raise
+        if not isinstance(header.get("arguments"), dict):
+            raise KeyError("arguments")
     except Exception as error:  # whatever a damaged archive makes zipfile, json or NumPy say
         raise ValueError(
             f"{path} is not a {' or '.join(nouns)} saved by heavytail, or is damaged ({error}). "
             "Pass a file that its save(path) wrote."
         ) from None
-    return header, arrays
+    if header.get("version") != 1 and not _is_sealed(content):
+        raise ValueError(
+            f"{path} was changed since it was saved: its seal does not fit. Pass a file as "
+            "save(path) wrote it."
+        )
+    return header, arrays, len(content)
+
+
+def _is_sealed(content: bytes) -> bool:
+    size = len(_seal(b""))
+    body, length = content[: -size - 2], content[-size - 2 : -size]
+    return length == size.to_bytes(2, "little") and content[-size:] == _seal(body)
+
+
+def _members(content: bytes) -> dict[str, Any]:
+    """The arrays of an archive that holds nothing else: no byte, name or size is taken on trust."""
+    arrays: dict[str, Any] = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = archive.infolist()
+        used = len(END) + len(archive.comment)
+        for one in members:
+            key = one.filename.removesuffix(".npy")
+            if key in arrays or key == one.filename or one.compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"member {one.filename!r} is not one that save wrote")
+            with archive.open(one) as stream:
+                raw = stream.read()  # as long as it is; checked against its own sum
+            arrays[key] = _array(raw)
+            at = one.header_offset
+            names = content[at + 26 : at + 30]  # lengths of the name and of what follows it
+            used += LOCAL + int.from_bytes(names[:2], "little") + len(raw)
+            used += int.from_bytes(names[2:], "little") + CENTRAL
+            used += len(one.orig_filename.encode()) + len(one.extra) + len(one.comment)
+    if used != len(content):
+        raise ValueError("some of its bytes belong to nothing")
+    return arrays
+
+
+def _array(raw: bytes) -> Any:
+    """An array in NumPy's format, of numbers or text, made of exactly these bytes."""
+    stream = io.BytesIO(raw)
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0
+    shape, fortran, dtype = read(stream) if version == (1, 0) else (None, False, np.dtype(object))
+    if shape is None or dtype.kind not in "fiubU":
+        raise ValueError(f"an array of dtype {dtype}")
+    rest = raw[stream.tell() :]
+    if math.prod(shape) * dtype.itemsize != len(rest):
+        raise ValueError(f"{len(rest)} bytes for an array of shape {shape} and dtype {dtype}")
+    flat = np.frombuffer(rest, dtype=dtype) if rest else np.empty(0, dtype)
+    return flat.reshape(shape, order="F" if fortran else "C").copy(order="C")
 
 
 def _describe(subject: Saved, arrays: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -17,17 +17,23 @@ __all__ = [
     "NORM_SLACK",
     "Check",
     "as_arms",
+    "as_numbers",
     "as_rows",
     "as_vector",
     "check_choice",
     "check_count",
+    "check_flag",
     "check_number",
     "explain_arms",
     "explain_vector",
+    "shown",
 ]
 
 FLOAT64 = np.dtype(np.float64)
 NORM_SLACK = 1e-9  # a norm may exceed its bound by this share: rounding, not a mistake
+LEAST, GREATEST = 1e-100, 1e100  # sizes of an argument: cubes stay in the range
+MOST = 2**53  # of what is counted: from here on a double does not count
+LONGEST = 200  # characters of what was got, in a refusal
 
 
 def check_number(
@@ -46,12 +52,10 @@ def check_number(
     right = f"{below:g})" if below is not None else f"{most:g}]" if most is not None else "inf)"
     if infinite and right == "inf)":
         right = "inf]"
-    problem = f"{name} must be a number in {left}, {right}; got {value!r}."
+    problem = f"{name} must be a number in {left}, {right}; got {shown(value)}."
     if hint:
         problem += f" {hint}"
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | np.number):
-        raise TypeError(problem)
-    number = float(value)
+    number = _as_float(value, problem)
     inside = (
         not math.isnan(number)
         and (infinite or not math.isinf(number))
@@ -65,24 +69,62 @@ def check_number(
     return number
 
 
-def check_count(name: str, value: object, *, least: int = 1, hint: str = "") -> int:
-    """Return ``value`` as an int of at least ``least``, or refuse it by name."""
-    problem = f"{name} must be a whole number of at least {least}; got {value!r}."
+def check_count(
+    name: str, value: object, *, least: int = 1, most: float = MOST, hint: str = ""
+) -> int:
+    """Return ``value`` as an int from ``least`` to ``most``, or refuse it by name."""
+    problem = f"{name} must be a whole number of at least {least}; got {shown(value)}."
     if hint:
         problem += f" {hint}"
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | np.number):
-        raise TypeError(problem)
-    whole = int(value) if math.isfinite(value) else None  # type: ignore[arg-type]
-    if whole is None or whole != value or whole < least:
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool | np.timedelta64):
+        whole = int(value)
+    else:
+        number = _as_float(value, problem)
+        whole = int(number) if math.isfinite(number) else least - 1
+        if whole != number:
+            raise ValueError(problem)
+    if whole > most:
+        raise ValueError(f"{name} must be at most {most}; got {shown(value)}.")
+    if whole < least:
         raise ValueError(problem)
     return whole
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of ``choices``, or refuse it by name."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+    if not isinstance(value, str) or value not in choices:
+        words = ", ".join(map(repr, choices))
+        raise ValueError(f"{name} must be one of {words}; got {shown(value)}.")
     return str(value)
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return ``value`` if it is True or False, or refuse it by name."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False; got {shown(value)}.")
+    return bool(value)
+
+
+def shown(value: object) -> str:
+    """``repr``, shortened: what was got may be of any length, or not be willing to say."""
+    try:
+        words = repr(value)
+    except Exception:  # an integer of more digits than Python prints, or anybody's class
+        words = f"something of type {type(value).__name__}"
+    return words if len(words) <= LONGEST else f"{words[: LONGEST - 3]}..."
+
+
+def _as_float(value: object, problem: str) -> float:
+    """A real number as a float; a complex one, a bool, a span of time and text are none."""
+    real = isinstance(value, numbers.Real | np.integer | np.floating)
+    if not real or isinstance(value, bool | np.bool_ | np.timedelta64):
+        raise TypeError(problem)
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError:  # an integer or a fraction beyond all floats
+        raise ValueError(problem) from None
+    except Exception:  # whatever a number of somebody's own says
+        raise TypeError(problem) from None
 
 
 class Check:
@@ -98,12 +140,27 @@ class Check:
         self.owner = owner if isinstance(owner, str) else owner.__name__
 
     def number(self, name: str, value: object, **bounds: Any) -> float:
-        """As :func:`check_number`."""
-        return check_number(f"{self.owner}.{name}", value, **bounds)
+        """As :func:`check_number`; of a size whose cube is in the floating-point range."""
+        number = check_number(f"{self.owner}.{name}", value, **bounds)
+        if number != 0.0 and math.isfinite(number) and not LEAST <= abs(number) <= GREATEST:
+            raise ValueError(
+                f"{self.owner}.{name} must lie between {LEAST:g} and {GREATEST:g} in size; "
+                f"got {number!r}. Change the unit."
+            )
+        return number
+
+    def flag(self, name: str, value: object) -> bool:
+        """As :func:`check_flag`."""
+        return check_flag(f"{self.owner}.{name}", value)
 
     def count(self, name: str, value: object, *, least: int = 1, hint: str = "") -> int:
         """As :func:`check_count`."""
         return check_count(f"{self.owner}.{name}", value, least=least, hint=hint)
+
+    def seed(self, value: object, below: int = MOST) -> int:
+        """A whole number of any size, as one ``below`` a bound that a double counts to."""
+        name = f"{self.owner}.seed"
+        return check_count(name, value, least=0, most=math.inf) % below
 
     def choice(self, name: str, value: object, choices: tuple[str, ...]) -> str:
         """As :func:`check_choice`."""
@@ -127,7 +184,7 @@ def as_arms(arms: Any, dim: int, owner: type, method: str = "") -> FloatArray:
         if arms.shape[1] == dim and arms.flags.c_contiguous:
             return arms
     where = owner.__name__ + method
-    array = _as_floats(arms, f"{where}: arms", "numbers of shape (n, dim)")
+    array = as_numbers(arms, f"{where}: arms", "numbers of shape (n, dim)")
     if array.ndim != 2 or array.shape[1] != dim or array.shape[0] == 0:
         raise ValueError(
             f"{where}: arms must have shape (n, {dim}), n >= 1; got shape {array.shape}. "
@@ -142,7 +199,7 @@ def as_vector(x: Any, dim: int, owner: type, method: str = "") -> FloatArray:
         if x.flags.c_contiguous:
             return x
     where = owner.__name__ + method
-    array = _as_floats(x, f"{where}: x", "a vector of numbers")
+    array = as_numbers(x, f"{where}: x", "a vector of numbers")
     if array.shape != (dim,):
         raise ValueError(
             f"{where}: x must have shape ({dim},); got shape {array.shape}. "
@@ -154,7 +211,7 @@ def as_vector(x: Any, dim: int, owner: type, method: str = "") -> FloatArray:
 def as_rows(value: Any, shape: tuple[int | None, ...], name: str) -> FloatArray:
     """``value`` as a contiguous float64 array of ``shape``, in which None stands for any length."""
     words = "(" + ", ".join("any" if k is None else str(k) for k in shape) + ")"
-    array = _as_floats(value, name, f"numbers of shape {words}")
+    array = as_numbers(value, name, f"numbers of shape {words}")
     fits = array.ndim == len(shape) and all(
         k is None or k == got for k, got in zip(shape, array.shape, strict=True)
     )
@@ -163,11 +220,33 @@ def as_rows(value: Any, shape: tuple[int | None, ...], name: str) -> FloatArray:
     return np.ascontiguousarray(array)
 
 
-def _as_floats(value: Any, name: str, wanted: str) -> FloatArray:
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must be {wanted}; got dtype {array.dtype}.")
-    return array.astype(np.float64, copy=False)
+def as_numbers(value: Any, name: str, wanted: str) -> FloatArray:
+    """``value`` as a plain float64 array of real numbers, none of them masked, or refuse it."""
+    try:
+        if np.ma.is_masked(value):
+            raise ValueError(f"{name} must be {wanted}; got masked entries. Fill them first.")
+        array = np.asarray(value)
+        kind = str(array.dtype)
+        if isinstance(value, list | tuple) and _holds_bools(value):
+            kind = "bool among numbers"
+    except (ValueError, TypeError):
+        raise
+    except Exception as error:  # whatever an object that is no array says of itself
+        raise TypeError(f"{name} must be {wanted}; got {shown(value)} ({error}).") from None
+    if array.dtype.kind not in "fiu" or kind == "bool among numbers":
+        raise TypeError(f"{name} must be {wanted}; got dtype {kind}.")
+    with np.errstate(over="ignore"):  # a long double may become infinite, which is refused later
+        return array.astype(np.float64, copy=False)
+
+
+def _holds_bools(rows: Any) -> bool:
+    """Whether a list, or a list in it, has a bool, which NumPy would make a number."""
+    kinds = set(map(type, rows))
+    if bool in kinds or np.bool_ in kinds:
+        return True
+    return bool(kinds & {list, tuple}) and any(
+        isinstance(row, list | tuple) and _holds_bools(row) for row in rows
+    )
 
 
 def explain_arms(arms: FloatArray, limit: float, where: str) -> ValueError:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from heavytail._validate import check_count, check_number
+from heavytail._validate import Check, check_count, check_number
 from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.jit import jit
 
@@ -71,10 +71,11 @@ def lemma_1(
     used. beta_0 = sqrt(lambda (2 + 4 S²)) is a case of its own: the formula at t = 0 reads 0^0
     when eps = 1.
     """
-    T = check_count("horizon", horizon)
-    ridge = float(dim) if ridge is None else check_number("ridge", ridge, above=0.0)
-    sigma_min = T**-0.5 if sigma_min is None else check_number("sigma_min", sigma_min, above=0.0)
-    delta = 1.0 / (8.0 * T) if delta is None else check_number("delta", delta, above=0.0, below=1.0)
+    check = Check("lemma_1")
+    T = check.count("horizon", horizon)
+    ridge = float(dim) if ridge is None else check.number("ridge", ridge, above=0.0)
+    sigma_min = T**-0.5 if sigma_min is None else check.number("sigma_min", sigma_min, above=0.0)
+    delta = 1.0 / (8.0 * T) if delta is None else check.delta(delta)
     kappa = dim * math.log1p(arm_bound**2 * T / (sigma_min**2 * ridge * alpha * dim))
     ell = math.log(2.0 * T**2 / delta)
     tau_0 = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -234,6 +235,36 @@ class ForgetsWhatIsPending(Plain):
         self.restore({key: a for key, a in arrays.items() if not key.startswith("pending.")})
 
 
+class Sulks(Plain):
+    """Chooses another arm once it has refused a reward."""
+
+    sulks = False
+
+    def select(self, arms):
+        arm = super().select(np.asarray(arms))
+        return (arm + 1) % len(arms) if self.sulks else arm
+
+    def update(self, x, reward, *, scale=None):
+        try:
+            super().update(x, reward, scale=scale)
+        except ValueError:
+            self.sulks = True
+            raise
+
+
+class HandsOutItsArrays(Plain):
+    def state_arrays(self):
+        return self._inner._views()
+
+
+class LosesWhatOthersTeach(Plain):
+    def update(self, x, reward, *, scale=None):
+        before = self.state_arrays()
+        time.sleep(1e-4)
+        self.restore(before)
+        super().update(x, reward, scale=scale)
+
+
 class OnlyEverTheSecond(Plain):
     """Learns nothing and is right by luck where the second arm is the better one."""
 
@@ -292,6 +323,9 @@ BROKEN = {
     "names_its_state": NamesTooFew,
     "learns_batches_as_rounds": ForgetsBatches,
     "travels_whole": ForgetsWhatIsPending,
+    "is_as_before_after_a_refusal": Sulks,
+    "hands_out_copies": HandsOutItsArrays,
+    "serves_threads_in_turn": LosesWhatOthersTeach,
     "keeps_its_memory_bounded": Hoards,
     "says_when_the_horizon_is_past": SilentPastItsHorizon,
     "learns_the_better_arm": LearnsTheWrongWay,

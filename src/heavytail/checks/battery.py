@@ -7,7 +7,7 @@ from typing import Any
 
 from heavytail._storage import Stored
 
-__all__ = ["CheckFailed", "refused", "require", "run", "snapshot"]
+__all__ = ["CheckFailed", "refused", "refused_as", "require", "run", "snapshot"]
 
 
 class CheckFailed(AssertionError):
@@ -48,10 +48,17 @@ def snapshot(subject: Stored) -> dict[str, bytes]:
 
 def refused(subject: Stored, call: Callable[[], Any], what: str) -> None:
     """``call`` must raise ValueError or TypeError and leave every bit of the state as it was."""
+    refused_as(subject, call, what, ValueError, TypeError)
+
+
+def refused_as(
+    subject: Stored, call: Callable[[], Any], what: str, *kinds: type[Exception]
+) -> None:
+    """The same for errors of other ``kinds``."""
     before = snapshot(subject)
     try:
         call()
-    except (ValueError, TypeError) as error:
+    except kinds as error:
         require(len(str(error)) > 20, f"refuses {what} without saying why: {error!r}")
     except Exception as error:
         raise CheckFailed(f"answers {what} with {type(error).__name__}: {error}") from None

@@ -6,6 +6,7 @@ import inspect
 import math
 import pickle
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 
 from heavytail._load import load
 from heavytail._typing import FloatArray
-from heavytail.checks.battery import refused, require, snapshot
+from heavytail.checks.battery import refused, refused_as, require, snapshot
 from heavytail.policies import Policy, Pool
 from heavytail.tails import MomentBound
 
@@ -272,6 +273,63 @@ def travels_whole(policy: Policy) -> None:
         require(twin.pending == policy.pending, f"has a {how} that forgets what is pending")
 
 
+def is_as_before_after_a_refusal(policy: Policy) -> None:
+    """After refused rewards it chooses as a clone does, which remembers none of them."""
+    policy = policy.clone()
+    arms, rng = _arms(policy, count=4 * ARMS), np.random.default_rng(7)
+    pool = Pool(arms) if hasattr(policy, "select_many") else arms
+    for _ in range(15):
+        policy.select(pool)
+        policy.update(arms[rng.integers(len(arms))], float(rng.standard_t(2.1)))
+        for bad in (np.nan, 1e200, -1e300):
+            before = snapshot(policy)
+            twin = policy.clone()
+            try:
+                policy.update(arms[rng.integers(len(arms))], bad)
+            except ValueError:
+                require(snapshot(policy) == before, f"refuses {bad} but has changed its state")
+                same = policy.select(pool) == twin.select(pool)
+                require(same, f"chooses otherwise since it refused a reward of {bad}")
+
+
+def hands_out_copies(policy: Policy) -> None:
+    """Whoever writes to what it hands out does not change it."""
+    policy = policy.clone()
+    _play(policy, 5)
+    before = snapshot(policy)
+    for array in (*policy.state_arrays().values(), *policy.saved_arrays().values()):
+        if array.flags.writeable:
+            array[...] = 7.0
+    require(snapshot(policy) == before, "hands out its own state, not a copy")
+
+
+def serves_threads_in_turn(policy: Policy) -> None:
+    """What several threads teach it at once is learned, all of it, and can be copied."""
+    policy, arms = policy.clone(), _arms(policy)
+    rewards = np.random.default_rng(8).standard_t(2.1, (4, 30))
+    failed: list[Exception] = []
+
+    def teach(mine: FloatArray) -> None:
+        try:
+            for i, reward in enumerate(mine):
+                policy.select(arms)
+                policy.update(arms[i % ARMS], float(reward))
+            policy.update_many(arms[:5], mine[:5])
+            policy.clone()
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=teach, args=(mine,)) for mine in rewards]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    require(not failed, f"fails where threads share it: {failed[:1]}")
+    taught = rewards.size + 5 * len(rewards)
+    require(policy.rounds == taught, f"learned {policy.rounds} of {taught} rewards of four threads")
+    require(snapshot(policy.clone()) == snapshot(policy), "has a clone that knows something else")
+
+
 def keeps_its_memory_bounded(policy: Policy) -> None:
     """Where info.storage is O(1), the state is of one size for ever; else it may grow."""
     policy = policy.clone()
@@ -284,7 +342,9 @@ def keeps_its_memory_bounded(policy: Policy) -> None:
 
 
 def says_when_the_horizon_is_past(policy: Policy) -> None:
-    """Rounds beyond a given horizon keep working and say so once."""
+    """Rounds beyond a given horizon keep working and say so once; where a warning is an error,
+    nothing is learned and what was decided waits on.
+    """
     horizon = policy.horizon
     if horizon is None or horizon > 2000:
         return
@@ -294,6 +354,14 @@ def says_when_the_horizon_is_past(policy: Policy) -> None:
         warnings.simplefilter("always")
         for _ in range(horizon + 3):
             policy.update(arms[policy.select(arms)], 0.1)
+    late = policy.clone()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        decision = late.decide(arms)
+        refused_as(
+            late, lambda: late.learn(decision, 0.1), "a reward past its horizon", UserWarning
+        )
+    require(late.pending == (decision.token,), "forgets a decision that it warns of")
     spoken = [w for w in seen if "horizon" in str(w.message)]
     require(len(spoken) == 1, f"speaks {len(spoken)} times of its horizon being past, not once")
 
@@ -369,6 +437,9 @@ POLICY_CHECKS: dict[str, Callable[[Policy], None]] = {
         names_its_state,
         learns_batches_as_rounds,
         travels_whole,
+        is_as_before_after_a_refusal,
+        hands_out_copies,
+        serves_threads_in_turn,
         keeps_its_memory_bounded,
         says_when_the_horizon_is_past,
         learns_the_better_arm,

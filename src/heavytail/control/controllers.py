@@ -13,7 +13,9 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavytail._storage import Stored, check_fit
+from heavytail._invariants import check_slots, damaged
+from heavytail._storage import Stored, afford, check_fit
+from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
 from heavytail.control.identify import Identifier, as_state, refusal
@@ -35,7 +37,7 @@ from heavytail.control.steering import (
     postpone,
 )
 from heavytail.control.systems import check_cost, check_gain
-from heavytail.kernels.layout import ROUNDS, behind, slot_names
+from heavytail.kernels.layout import ROUNDS, behind, slot_kinds, slot_names
 
 __all__ = ["OFULQ", "CertaintyEquivalence", "Controller", "ThompsonLQ"]
 
@@ -72,6 +74,7 @@ class Controller(Stored):
         self.identifier = identifier.clone()
         n, d = identifier.n, identifier.d
         m = max(n, d)
+        afford(where, (behind(GAINS) + 9) * m * m)
         self._W = np.zeros((behind(GAINS), m, m))
         self._room = np.zeros((m, 3 * m))
         self._F = np.zeros((4 * n + d + n, n + d))
@@ -101,20 +104,25 @@ class Controller(Stored):
 
     def reseed(self, seed: int) -> None:
         """Start the controller's own randomness anew."""
-        self._c[C.KEY] = Check(type(self)).count("seed", seed, least=0) % 2**31
+        self._c[C.KEY] = Check(type(self)).seed(seed, 2**31)
 
     def slot_names(self) -> dict[str, tuple[str, ...]]:
         """For each saved array of scalars, the names of its entries."""
         theirs = {PREFIX + key: names for key, names in self.identifier.slot_names().items()}
         return {"scalars": slot_names(C)} | theirs
 
+    @alone
     def state_arrays(self) -> dict[str, Any]:
-        own = {"scalars": self._c, "gain": self._W[IN_USE]}
+        own = {"scalars": self._c.copy(), "gain": self._W[IN_USE].copy()}
         return own | {PREFIX + k: array for k, array in self.identifier.state_arrays().items()}
 
+    @alone
     def restore(self, arrays: dict[str, Any]) -> None:
         where, own = type(self).__name__, {"scalars": self._c, "gain": self._W[IN_USE]}
         check_fit(where, arrays, own)
+        check_slots(where, "scalars", slot_kinds(C), arrays["scalars"], self._c)
+        if not np.isfinite(arrays["gain"]).all():
+            raise damaged(where, "gain", "it is not finite")
         theirs = {k.removeprefix(PREFIX): a for k, a in arrays.items() if k.startswith(PREFIX)}
         check_fit(where, theirs, {"scalars": self.identifier.packed[0]})
         if arrays["scalars"][C.STEPS] != theirs["scalars"][ROUNDS]:
@@ -123,6 +131,7 @@ class Controller(Stored):
         for key, array in own.items():
             array[...] = arrays[key]
 
+    @alone
     def act(self, x: ArrayLike) -> FloatArray:
         """The input for state ``x``."""
         state = as_state(x, self.identifier.n, type(self).__name__ + ".act", "x")
@@ -131,6 +140,7 @@ class Controller(Stored):
         act(self._c, self._W, self.identifier.packed[0], state, self._u)
         return self._u.copy()
 
+    @alone
     def update(self, x: ArrayLike, u: ArrayLike, x_next: ArrayLike) -> None:
         """Learn that state ``x`` and input ``u`` led to ``x_next``; the gain is renewed when due.
 
@@ -151,6 +161,7 @@ class Controller(Stored):
         if code == DUE:
             self.renew()
 
+    @alone
     def renew(self) -> None:
         """Choose a model and its gain now; where none is usable the fallback steers."""
         s, M, _ = self.identifier.packed
@@ -161,6 +172,7 @@ class Controller(Stored):
         postpone(self._c, s)
 
     @property
+    @alone
     def gain(self) -> FloatArray:
         """K that steers now, the excitation aside: u = K x."""
         c, warm = self._c, self._c[C.STEPS] < self._c[C.WARMUP]

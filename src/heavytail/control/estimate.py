@@ -30,42 +30,48 @@ from heavytail.kernels.layout import (
     RADIUS,
     ROUNDS,
     SCRATCH,
+    Count,
+    Extent,
+    Fixed,
+    Flag,
+    Size,
     behind,
     numbered,
+    slot_kinds,
     slot_names,
 )
 from heavytail.kernels.one_pass import LARGEST
 from heavytail.kernels.scale import NORMAL_CONSISTENCY, follow_typical
 from heavytail.kernels.self_tuning import ROOM, follow
 
-__all__ = ["current_radius", "names", "observe", "spread", "threshold"]
+__all__ = ["current_radius", "kinds", "names", "observe", "spread", "threshold"]
 
 
 class Slots(NamedTuple):
     """Slots of s, behind the common ones; the fields of each row of Theta' follow."""
 
-    SCALE: int  # nu, the unit in which spreads are kept
-    CLIP: int  # the threshold, in spreads, or the least of it
-    SEEN: int  # residuals seen, all rows together, and one
-    INSIDE: int  # of these, inside their threshold, and one
-    RIDGE: int
-    EXPLORATION: int
-    PRIOR: int  # lambda S² / nu²
-    LOG_INVERSE_DELTA: int
-    NOISE_BOUND: int  # n L of the sub-Gaussian radius; 0 for the empirical one
-    PRIOR_ROOT: int  # sqrt(lambda) S
-    KEEPS: int  # 1 where every step is kept for refitting
-    FRESH: int  # 1 where the batch estimate is that of all steps kept
-    TUNES: int  # 1 where the thresholds find themselves
+    SCALE: Fixed  # nu, the unit in which spreads are kept
+    CLIP: Fixed  # the threshold, in spreads, or the least of it
+    SEEN: Count  # residuals seen, all rows together, and one
+    INSIDE: Count  # of these, inside their threshold, and one
+    RIDGE: Fixed
+    EXPLORATION: Fixed
+    PRIOR: Fixed  # lambda S² / nu²
+    LOG_INVERSE_DELTA: Fixed
+    NOISE_BOUND: Fixed  # n L of the sub-Gaussian radius; 0 for the empirical one
+    PRIOR_ROOT: Fixed  # sqrt(lambda) S
+    KEEPS: Fixed  # 1 where every step is kept for refitting
+    FRESH: Flag  # 1 where the batch estimate is that of all steps kept
+    TUNES: Fixed  # 1 where the thresholds find themselves
 
 
 class Fields(NamedTuple):
     """What s holds of each row of Theta', from FIELDS on."""
 
-    TYPICAL: int  # running median of |residual| / nu
-    TAU: int  # the threshold, in spreads
-    STABILITY: int  # G_t, in nu²
-    ENERGY: int  # sum of psi², in nu²
+    TYPICAL: Size  # running median of |residual| / nu
+    TAU: Extent  # the threshold, in spreads
+    STABILITY: Size  # G_t, in nu²
+    ENERGY: Size  # sum of psi², in nu²
 
 
 S: Final = numbered(Slots, after=COMMON)
@@ -82,6 +88,12 @@ def names(n: int, tunes: bool) -> tuple[str, ...]:
     fields = (f"{field.lower()}_{row}" for row in range(n) for field in ROW._fields)
     sizes = (f"sizes_{row}_{k}" for row in range(n if tunes else 0) for k in range(ROOM))
     return (*slot_names(COMMON, S), *fields, *sizes)
+
+
+def kinds(n: int, tunes: bool) -> dict[str, str]:
+    """What they hold."""
+    own = {f"{name}_{row}": kind for row in range(n) for name, kind in slot_kinds(ROW).items()}
+    return {**dict.fromkeys(names(n, tunes), "size"), **slot_kinds(COMMON, S), **own}
 
 
 @jit

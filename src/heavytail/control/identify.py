@@ -12,15 +12,18 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavytail._storage import Stored, check_fit, of_length
+from heavytail._invariants import check_gram, check_slots, damaged
+from heavytail._storage import Stored, afford, check_fit, of_length
+from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import Check
+from heavytail._validate import Check, as_numbers, as_rows
 from heavytail.control.estimate import (
     FIELDS,
     PER_ROW,
     ROW,
     S,
     current_radius,
+    kinds,
     names,
     observe,
     spread,
@@ -55,6 +58,7 @@ class Identifier(Stored):
         check = Check(type(self))
         self.n, self.d = check.count("n", n), check.count("d", d)
         size = self.n + self.d
+        afford(check.owner, (rows(size) + extra_rows(size) + self.n) * size)
         s = self._s = np.zeros(len(names(self.n, tunes)))
         self._M = np.zeros((rows(size) + extra_rows(size) + self.n, size))
         self._H = np.zeros((0, size + 1 + self.n))
@@ -87,7 +91,8 @@ class Identifier(Stored):
         """For each saved array of scalars, the names of its entries."""
         return {"scalars": names(self.n, self._s[S.TUNES] == 1.0)}
 
-    def state_arrays(self) -> dict[str, Any]:
+    def _views(self) -> dict[str, Any]:
+        """What is remembered, by name, where it lies."""
         size = self.n + self.d
         inverse = self._M[INVERSE : INVERSE + size]
         arrays = {"scalars": self._s, "theta": self._M[-self.n :], "inverse": inverse}
@@ -95,20 +100,35 @@ class Identifier(Stored):
             arrays["history"] = self._H[: self.steps]
         return arrays
 
+    @alone
+    def state_arrays(self) -> dict[str, Any]:
+        return {key: array.copy() for key, array in self._views().items()}
+
+    @alone
     def restore(self, arrays: dict[str, Any]) -> None:
-        where, wanted = type(self).__name__, self.state_arrays()
-        check_fit(where, arrays, {"scalars": self._s})
-        steps, keeps = arrays["scalars"][ROUNDS], arrays["scalars"][S.KEEPS]
-        if not 0 <= steps == np.floor(steps) < np.inf or keeps != self._s[S.KEEPS]:
-            raise ValueError(f"{where}: the saved state's 'scalars' is damaged.")
-        if keeps:
-            wanted["history"] = of_length(self._H, int(steps), 0)
-        check_fit(where, arrays, wanted)
-        self.reserve(int(steps) - self.steps)
-        self._s[...] = arrays["scalars"]  # first: they say how much of the rest is in use
-        for key, array in self.state_arrays().items():
+        self._check_saved(arrays)
+        s = arrays["scalars"]
+        self.reserve(int(s[ROUNDS]) - self.steps)
+        self._s[...] = s  # first: they say how much of the rest is in use
+        for key, array in self._views().items():
             array[...] = arrays[key]
 
+    def _check_saved(self, arrays: dict[str, Any]) -> None:
+        where, wanted = type(self).__name__, self._views()
+        check_fit(where, arrays, {"scalars": self._s})
+        s = arrays["scalars"]
+        check_slots(where, "scalars", kinds(self.n, bool(self._s[S.TUNES])), s, self._s)
+        if not 1.0 <= s[S.INSIDE] <= s[S.SEEN]:
+            raise damaged(where, "scalars", "its counts do not fit what they count")
+        if s[S.KEEPS] == 1.0:
+            wanted["history"] = of_length(self._H, int(s[ROUNDS]), 0)
+        check_fit(where, arrays, wanted)
+        for key in wanted:
+            if key != "scalars" and not np.isfinite(arrays[key]).all():
+                raise damaged(where, key, "it is not finite")
+        check_gram(where, "inverse", arrays["inverse"], 1.0 / self._s[S.RIDGE])
+
+    @alone
     def update(self, x: ArrayLike, u: ArrayLike, x_next: ArrayLike) -> None:
         """Learn that state ``x`` and input ``u`` led to ``x_next``."""
         where = type(self).__name__ + ".update"
@@ -119,6 +139,7 @@ class Identifier(Stored):
         if code < 0:
             raise refusal(code, where, x, u, y)
 
+    @alone
     def refit(self) -> None:
         """Make the estimate that of everything kept; nothing to do for a one-pass identifier."""
         s, size = self._s, self.n + self.d
@@ -132,6 +153,7 @@ class Identifier(Stored):
         s[S.FRESH] = 1.0
 
     @property
+    @alone
     def theta(self) -> FloatArray:
         """The estimate of Theta*, a copy, (n + d, n): x_next is theta' z plus noise."""
         self.refit()
@@ -163,6 +185,7 @@ class Identifier(Stored):
         return float(self._s[LOG_DET])
 
     @property
+    @alone
     def inverse_gram(self) -> FloatArray:
         """V_t^-1, a copy."""
         size = self.n + self.d
@@ -186,13 +209,18 @@ class Identifier(Stored):
 
     def contains(self, theta: ArrayLike) -> bool:
         """Whether ``theta``, (n + d, n), lies in the confidence set."""
-        gap = np.asarray(theta, dtype=np.float64) - self.theta
+        gap = self._asked(theta, "contains") - self.theta
         squared = float(np.trace(gap.T @ np.linalg.solve(self.inverse_gram, gap)))
         return squared <= self.radius**2
 
     def error(self, theta: ArrayLike) -> float:
         """‖Theta_t - theta‖, the Frobenius distance."""
-        return float(np.linalg.norm(self.theta - np.asarray(theta, dtype=np.float64)))
+        return float(np.linalg.norm(self.theta - self._asked(theta, "error")))
+
+    def _asked(self, theta: ArrayLike, method: str) -> FloatArray:
+        """``theta`` as an array of fitting shape."""
+        where = f"{type(self).__name__}.{method}: theta"
+        return as_rows(theta, (self.n + self.d, self.n), where)
 
 
 class HuberIdentifier(Identifier):
@@ -340,13 +368,10 @@ class BatchHuberIdentifier(HuberIdentifier):
 
 def as_state(value: ArrayLike, size: int, where: str, name: str) -> FloatArray:
     """``value`` as a float64 vector of length ``size``, or refuse it by name."""
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiu" or array.shape != (size,):
-        raise ValueError(
-            f"{where}: {name} must be {size} numbers; "
-            f"got shape {array.shape} of dtype {array.dtype}."
-        )
-    return np.ascontiguousarray(array, dtype=np.float64)
+    array = as_numbers(value, f"{where}: {name}", f"{size} numbers")
+    if array.shape != (size,):
+        raise ValueError(f"{where}: {name} must be {size} numbers; got shape {array.shape}.")
+    return np.ascontiguousarray(array)
 
 
 def refusal(code: int, where: str, x: FloatArray, u: FloatArray, y: FloatArray) -> ValueError:

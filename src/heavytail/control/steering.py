@@ -26,7 +26,17 @@ from heavytail.control.riccati import (
     trace,
 )
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import INVERSE, LOG_DET, OK, RADIUS, numbered
+from heavytail.kernels.layout import (
+    INVERSE,
+    LOG_DET,
+    OK,
+    RADIUS,
+    Count,
+    Fixed,
+    Flag,
+    Open,
+    numbered,
+)
 from heavytail.kernels.random import normal, uniform
 
 __all__ = ["act", "choose_estimate", "choose_optimist", "choose_sample", "learn"]
@@ -44,27 +54,27 @@ class Gains(NamedTuple):
 class Slots(NamedTuple):
     """Slots of c."""
 
-    STEPS: int  # t, steps learned
-    WARMUP: int  # steps of fallback and full excitation to begin with
-    EXCITATION: int  # standard deviation of the excitation, in the warm-up
-    AFTER: int  # ... and its factor afterwards
-    DECAY: int  # ... which falls as a power of t
+    STEPS: Count  # t, steps learned
+    WARMUP: Fixed  # steps of fallback and full excitation to begin with
+    EXCITATION: Fixed  # standard deviation of the excitation, in the warm-up
+    AFTER: Fixed  # ... and its factor afterwards
+    DECAY: Fixed  # ... which falls as a power of t
     NEXT: int  # no new gain before this step
-    EPOCH: int  # least steps between two
-    GROWTH: int  # ... and their share of t
-    DOUBLING: int  # log det V must have grown by this since the last
-    LAST_LOG_DET: int
-    STATE_LIMIT: int  # in sizes of the noise times log t
-    GAIN_LIMIT: int
-    DIVERGING: int  # 1 while the state was caught and the fallback holds it
-    REFUSED: int  # 1 while the last model gave no usable gain
-    FALLBACKS: int  # times the state was caught
-    FALLBACK_STEPS: int  # steps the fallback steered after the warm-up, for either reason
-    REFUSALS: int
-    REFRESHES: int
-    KEY: int  # of the controller's own randomness
-    RADIUS_SCALE: int
-    THETA_LIMIT: int  # largest squared Frobenius norm of a model that optimism may take
+    EPOCH: Fixed  # least steps between two
+    GROWTH: Fixed  # ... and their share of t
+    DOUBLING: Fixed  # log det V must have grown by this since the last
+    LAST_LOG_DET: Open
+    STATE_LIMIT: Fixed  # in sizes of the noise times log t
+    GAIN_LIMIT: Fixed
+    DIVERGING: Flag  # 1 while the state was caught and the fallback holds it
+    REFUSED: Flag  # 1 while the last model gave no usable gain
+    FALLBACKS: Count  # times the state was caught
+    FALLBACK_STEPS: Count  # steps the fallback steered after the warm-up, for either reason
+    REFUSALS: Count
+    REFRESHES: Count
+    KEY: Count  # of the controller's own randomness
+    RADIUS_SCALE: Fixed
+    THETA_LIMIT: Fixed  # largest squared Frobenius norm of a model that optimism may take
 
 
 GAINS: Final = numbered(Gains, after=STACK)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray
+from heavytail._validate import as_numbers
 from heavytail.environments.noise import Noise, Scaled
 
 __all__ = ["LQSystem", "boeing_747", "double_integrator", "laplacian"]
@@ -229,13 +230,10 @@ def _show(value: complex) -> str:
 
 
 def _matrix(name: str, value: Any, where: str = "LQSystem") -> FloatArray:
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiu" or array.ndim != 2 or 0 in array.shape:
-        raise TypeError(
-            f"{where}.{name} must be a matrix of numbers; "
-            f"got shape {array.shape} of dtype {array.dtype}."
-        )
-    array = np.array(array, dtype=np.float64, order="C")
+    array = as_numbers(value, f"{where}.{name}", "a matrix of numbers")
+    if array.ndim != 2 or 0 in array.shape:
+        raise TypeError(f"{where}.{name} must be a matrix of numbers; got shape {array.shape}.")
+    array = np.array(array, order="C")
     if not np.isfinite(array).all():
         i, j = np.argwhere(~np.isfinite(array))[0]
         raise ValueError(f"{where}.{name} must be finite; got {array[i, j]} at ({i}, {j}).")

@@ -176,5 +176,5 @@ class AdaptiveHuberRegressor(Regression):
             order=check.number("order", self.order, above=1.0, most=2.0),
             ridge=check.number("ridge", self.ridge, above=0.0),
             scale=check_scale(check, self.scale),
-            intercept=bool(self.fit_intercept),
+            intercept=check.flag("fit_intercept", self.fit_intercept),
         )

@@ -102,8 +102,8 @@ class OnePassHuberRegressor(Regression):
             clip=check.number("clip", self.clip, above=0.0, infinite=True),
             ridge=check.number("ridge", self.ridge, above=0.0),
             scale=check_scale(check, self.scale),
-            intercept=bool(self.fit_intercept),
-            standardize=bool(self.standardize),
+            intercept=check.flag("fit_intercept", self.fit_intercept),
+            standardize=check.flag("standardize", self.standardize),
             forget=check.number("forget", self.forget, above=0.0, most=1.0),
             mean=check.choice("target", self.target, TARGETS) == "mean",
         )

@@ -58,8 +58,8 @@ class OnlineRidge(Regression):
             clip=math.inf,
             ridge=check.number("ridge", self.ridge, above=0.0),
             scale=None,
-            intercept=bool(self.fit_intercept),
-            standardize=bool(self.standardize),
+            intercept=check.flag("fit_intercept", self.fit_intercept),
+            standardize=check.flag("standardize", self.standardize),
             forget=check.number("forget", self.forget, above=0.0, most=1.0),
             mean=False,
         )

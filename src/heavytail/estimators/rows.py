@@ -22,37 +22,37 @@ from heavytail._typing import Matrix, Vector
 from heavytail.kernels import self_tuning
 from heavytail.kernels.huber import score
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import numbered
+from heavytail.kernels.layout import Count, Extent, Fixed, Size, numbered
 from heavytail.kernels.scale import NORMAL_CONSISTENCY, follow_typical, stands_out, vote
 from heavytail.kernels.self_tuning import fade, note, solve
 
-__all__ = ["admit_rows", "learn_plain", "learn_rows", "length", "stride_of"]
+__all__ = ["admit_rows", "learn_plain", "learn_rows", "learn_wild", "length", "stride_of"]
 
 
 class Slots(NamedTuple):
     """Slots of S."""
 
-    ROUNDS: int  # rows learned
-    DIM: int  # features per row
-    SIZE: int  # coordinates: the features, and the constant where there is one
-    CLIP: int
-    TYPICAL: int  # running median of |residual| / nu
-    FOLLOW: int  # 1 if the scale is learned, 0 if it is a constant
-    INSIDE: int  # running share of rows that are not clipped
-    ENERGY: int  # running mean of psi², in the unit of y²
-    FORGET: int
-    WINDOW: int  # rows remembered, 1 / (1 - forget); infinity without forgetting
-    ROOM: int  # largest diagonal entry of P to which forgetting may let it grow
-    FLOOR: int  # of TYPICAL
+    ROUNDS: Count  # rows learned
+    DIM: Fixed  # features per row
+    SIZE: Fixed  # coordinates: the features, and the constant where there is one
+    CLIP: Fixed
+    TYPICAL: Size  # running median of |residual| / nu
+    FOLLOW: Fixed  # 1 if the scale is learned, 0 if it is a constant
+    INSIDE: Size  # running share of rows that are not clipped
+    ENERGY: Size  # running mean of psi², in the unit of y²
+    FORGET: Fixed
+    WINDOW: Fixed  # rows remembered, 1 / (1 - forget); infinity without forgetting
+    ROOM: Size  # largest diagonal entry of P to which forgetting may let it grow
+    FLOOR: Size  # of TYPICAL
     COMMON: int  # the value that more than half of y are, if any is ...
     VOTES: int  # ... and by how many votes it leads
-    TELLING: int  # rows learned of another value: those that the scale is of
-    MEAN: int  # 1 if the mean is estimated too, 0 if the typical value alone
-    MEAN_ENERGY: int  # as ENERGY, of the mean's residuals clipped at TAU ...
-    WHOLE_ENERGY: int  # ... and at n scales
-    TAU: int  # the mean's threshold as last solved for, in the unit of y
-    FADE: int  # forget^EVERY: of the histogram, each time it is due
-    UNIT: int  # the first edge of its histogram, in the unit of y; 0 before there is a scale
+    TELLING: Count  # rows learned of another value: those that the scale is of
+    MEAN: Fixed  # 1 if the mean is estimated too, 0 if the typical value alone
+    MEAN_ENERGY: Size  # as ENERGY, of the mean's residuals clipped at TAU ...
+    WHOLE_ENERGY: Size  # ... and at n scales
+    TAU: Extent  # the mean's threshold as last solved for, in the unit of y
+    FADE: Fixed  # forget^EVERY: of the histogram, each time it is due
+    UNIT: Size  # the first edge of its histogram, in the unit of y; 0 before there is a scale
 
 
 class Rows(NamedTuple):
@@ -105,6 +105,7 @@ FEW: Final = 4
 # What a batch is answered: OK, MISFIT, or PROBLEMS * row + problem of the first bad row.
 OK: Final = 0
 MISFIT: Final = -1
+WILD: Final = -2  # sizes beyond ORDINARY, of rows or of the state: it may overflow
 BAD_X: Final = 1
 BAD_Y: Final = 2
 BAD_SCALE: Final = 3
@@ -113,6 +114,7 @@ PROBLEMS: Final = 8
 
 LEAST_INSIDE: Final = 0.3  # the step is at most 1 / this times the ridge's
 LARGEST: Final = 1e150  # past this a square leaves the floating-point range
+ORDINARY: Final = 1e40  # no step of such rows from such a state leaves the range
 LARGEST_X: Final = 1e140  # a feature beyond cannot be squared and summed
 LARGEST_Y: Final = 1e300
 HARMLESS: Final = 1e200  # a squared step: no number of them reaches LARGEST
@@ -154,8 +156,26 @@ def first_bad_row(X: Matrix, y: Vector, nu: Vector) -> int:
 
 
 @jit
+def wild_or_bad(X: Matrix, y: Vector, nu: Vector) -> int:
+    """WILD, or what is wrong with the first bad row."""
+    code = first_bad_row(X, y, nu)
+    return code if code != OK else WILD
+
+
+@jit
+def is_ordinary(S: Vector, stride: int) -> bool:
+    """Whether the estimates are of ordinary size, so that ordinary rows keep them finite."""
+    for i in range(SLOTS + THETA * stride, SLOTS + (MEAN_THETA + 1) * stride):
+        if not (abs(S[i]) <= ORDINARY):
+            return False
+    return S[ROOM] <= ORDINARY
+
+
+@jit
 def admit_rows(X: Matrix, y: Vector, nu: Vector) -> int:
-    """:func:`first_bad_row`, asked only where a sum of sizes says that there may be one."""
+    """OK where all sizes are ordinary, WILD where some are not but may be learned, or what is
+    wrong with the first bad row.
+    """
     for t in range(y.shape[0]):
         even, odd = 0.0, 0.0
         i = ZERO
@@ -167,9 +187,12 @@ def admit_rows(X: Matrix, y: Vector, nu: Vector) -> int:
             i += TWO
         if i == last:
             even += abs(X[row, i])
-        if not (even + odd <= LARGEST_X and abs(y[row]) <= LARGEST_Y):
-            return first_bad_row(X, y, nu)
-    return first_bad_row(X, y, nu) if nu.shape[0] > 0 else OK
+        if not (even + odd <= ORDINARY and abs(y[row]) <= ORDINARY):
+            return wild_or_bad(X, y, nu)
+    for t in range(nu.shape[0]):
+        if not (1.0 / ORDINARY <= nu[t] <= ORDINARY):
+            return wild_or_bad(X, y, nu)
+    return OK
 
 
 @jit
@@ -406,21 +429,31 @@ def learn_row(S: Vector, stride: int, y: float, nu: float) -> int:
 
 
 @jit
-def learn_rows(S: Vector, X: Matrix, y: Vector, nu: Vector) -> int:
-    """Learn rows of y on X, each with its noise scale, none where all are 1. OK, or what was wrong:
-    a bad row, and nothing touched, or OVERFLOW, and the rows before it learned.
+def learn_wild(S: Vector, X: Matrix, y: Vector, nu: Vector) -> int:
+    """Learn rows that are not bad. OK, or OVERFLOW at the first that would take the estimate out of
+    the floating-point range, and the rows before it learned: keep a copy.
     """
-    if X.shape[1] != S[DIM] or X.shape[0] != y.shape[0] or y.shape[0] == 0:
-        return MISFIT
-    code = admit_rows(X, y, nu)
-    if code != OK:
-        return code
     stride = -(-int(S[SIZE]) // BLOCK) * BLOCK
     for t in range(y.shape[0]):
         lay(S, stride, X, t)
         if learn_row(S, stride, y[t], nu[t] if nu.shape[0] > 0 else 1.0) != OK:
             return PROBLEMS * t + OVERFLOW
     return OK
+
+
+@jit
+def learn_rows(S: Vector, X: Matrix, y: Vector, nu: Vector) -> int:
+    """Learn rows of y on X, each with its noise scale, none where all are 1. OK, or why not, and
+    nothing touched: a bad row, or WILD where :func:`learn_wild` must be asked.
+    """
+    if X.shape[1] != S[DIM] or X.shape[0] != y.shape[0] or y.shape[0] == 0:
+        return MISFIT
+    code = admit_rows(X, y, nu)
+    if code != OK:
+        return code
+    if not is_ordinary(S, -(-int(S[SIZE]) // BLOCK) * BLOCK):
+        return WILD
+    return learn_wild(S, X, y, nu)
 
 
 @jit

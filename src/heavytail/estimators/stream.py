@@ -13,7 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from heavytail._storage import check_fit, of_length
+from heavytail._invariants import check_gram, check_slots, damaged
+from heavytail._storage import afford, check_fit, of_length
+from heavytail._turns import Shared, alone
 from heavytail._typing import FloatArray
 from heavytail.estimators.base import is_plain
 from heavytail.estimators.rows import (
@@ -32,15 +34,16 @@ from heavytail.estimators.rows import (
     ROW,
     SLOT,
     SLOTS,
+    WILD,
     admit_rows,
     learn_plain,
-    learn_rows,
+    learn_wild,
     length,
     stride_of,
 )
 from heavytail.estimators.start import BatchFit, MeanFit, mean_fit, robust_fit, telling
 from heavytail.kernels.jit import compiled, only_for
-from heavytail.kernels.layout import slot_names
+from heavytail.kernels.layout import slot_kinds, slot_names
 from heavytail.kernels.scale import NORMAL_CONSISTENCY, vote
 from heavytail.kernels.self_tuning import EVERY
 
@@ -58,7 +61,7 @@ DOUBLES: Final = "(float64[::1], float64[:, ::1], float64[::1])"
 GIVEN: Final = ("DIM", "SIZE", "CLIP", "FOLLOW", "FORGET", "WINDOW", "MEAN", "FADE")  # by arguments
 NAMES: Final = {"slots": slot_names(SLOT)}  # of what is packed in a saved one
 
-_PARTS: Final = ("s", "M", "F")  # views of the state
+_PARTS: Final = ("s", "M", "F", "_inside")  # views of the state, and who works on it
 _COMPILED: Final = compiled()
 _learn_plain: Final[Any] = learn_plain
 
@@ -80,7 +83,7 @@ class Reading:
     level_error: float
 
 
-class Stream:
+class Stream(Shared):
     """A streaming regression: a start of a few rows fitted together, then one step per row."""
 
     def __init__(
@@ -99,6 +102,8 @@ class Stream:
         self.dim, self.size, self.stride, self.kept = dim, size, stride_of(size), 0
         self.mean = mean and math.isfinite(clip)  # without a clip the one estimate is the mean's
         self._options = (clip, ridge, scale, intercept, standardize)
+        self.warm = max(WARM, ROWS_PER_COORDINATE * size)
+        afford("a regression", length(size, mean=self.mean) + self.warm * (dim + 2))
         self.state = np.zeros(length(size, mean=self.mean))
         self._name_parts()
         self.s[SLOT.DIM] = dim
@@ -111,7 +116,6 @@ class Stream:
         self.s[SLOT.WINDOW] = math.inf if forget == 1.0 else 1.0 / (1.0 - forget)
         self.M[ROW.PER_UNIT] = 1.0
         self.M[ROW.FEATURE, dim:size] = 1.0
-        self.warm = max(WARM, ROWS_PER_COORDINATE * size)
         self._rows = np.empty((self.warm, dim + 2))  # x, y, nu of the first rows
         self._fresh = True  # whether the state reflects the rows kept
 
@@ -162,6 +166,7 @@ class Stream:
         """Bytes of everything remembered, whatever the number of rows."""
         return sum(a.nbytes for a in (self.state, self._rows))
 
+    @alone
     def arrays(self) -> dict[str, Any]:
         """The slots, the histogram, the rows behind them, and those of the start."""
         self.refresh()
@@ -184,7 +189,14 @@ class Stream:
         if np.any(slots[given] != own[given]) or (
             rounds != kept and not rounds > kept == self.warm
         ):
-            raise ValueError(f"{where}: the saved state's 'slots' is damaged.")
+            raise damaged(where, "slots")
+        check_slots(where, "slots", slot_kinds(SLOT), slots, own)
+        for key in ("histogram", "rows", "kept"):
+            if not np.isfinite(arrays[key]).all():
+                raise damaged(where, key, "it is not finite")
+        size, root = self.size, arrays["rows"][ROW.ROOT, : self.size]
+        P = arrays["rows"][INVERSE : INVERSE + size, :size] - np.outer(root, root)
+        check_gram(where, "rows", P, max(slots[SLOT.ROOM], 1.0))
         own[:] = slots
         self.state[HISTOGRAM:SLOTS] = arrays["histogram"]
         self.M[:] = arrays["rows"]
@@ -202,30 +214,52 @@ class Stream:
             return True
         if type(X) is not np.ndarray:  # the kernel takes subclasses for arrays, scikit-learn not
             return False
+        while self._inside is not None and not self._ours():
+            pass
+        outer, self._inside = self._inside, True
         try:
             code = _learn_plain(self.state, X, y)
         except TypeError:
             return False
-        if code > OK:
+        finally:
+            self._inside = outer
+        if code == WILD:
+            self.learn(X, y, NO_SCALES)
+        elif code > OK:
             raise _refusal(code, X, y, NO_SCALES)
         return code != MISFIT
 
+    @alone
     def learn(self, X: FloatArray, y: FloatArray, nu: FloatArray) -> None:
         """Learn a batch; a row that is not usable is named and nothing of the batch is learned."""
+        code = admit_rows(X, y, nu)
+        if code <= OK and self.kept < self.warm and math.isinf(self.s[SLOT.CLIP]):
+            code = _first_unsquarable(y, nu) or code
+        if code > OK:
+            raise _refusal(code, X, y, nu)
+        before = self.kept, self._fresh, self.state.copy()
+        try:
+            code = self._learn(X, y, nu, wild=code == WILD)
+        except np.linalg.LinAlgError:
+            code = OVERFLOW
+        if code != OK:
+            self.kept, self._fresh, self.state[:] = before
+            raise _refusal(code, X, y, nu)
+
+    def _learn(self, X: FloatArray, y: FloatArray, nu: FloatArray, *, wild: bool) -> int:
+        """Learn rows that are not bad. OK, or OVERFLOW at a row, and some of them learned."""
         taken = 0
         if self.kept < self.warm:
-            code = admit_rows(X, y, nu)
-            if code == OK and math.isinf(self.s[SLOT.CLIP]):
-                code = _first_unsquarable(y, nu)
-            if code != OK:
-                raise _refusal(code, X, y, nu, learned=False)
             taken = self._keep(X, y, nu)
-            if taken == y.shape[0]:
-                return
-        S, rest = self.state, (X[taken:], y[taken:], nu[taken:])
-        code = learn_rows(S, *rest) if nu.shape[0] else learn_plain(S, *rest[:2])
-        if code != OK:
-            raise _refusal(code + PROBLEMS * taken, X, y, nu)
+            if wild:
+                with np.errstate(all="ignore"):
+                    self.refresh()
+                if not (np.isfinite(self.M).all() and math.isfinite(self.s[SLOT.ENERGY])):
+                    return OVERFLOW
+        if taken == y.shape[0]:
+            return OK
+        code = learn_wild(self.state, X[taken:], y[taken:], nu[taken:])
+        return int(code + PROBLEMS * taken) if code != OK else OK
 
     def _keep(self, X: FloatArray, y: FloatArray, nu: FloatArray) -> int:
         taken = min(self.warm - self.kept, y.shape[0])
@@ -240,6 +274,7 @@ class Stream:
             only_for(learn_plain, DOUBLES)
         return taken
 
+    @alone
     def refresh(self) -> None:
         """Fit the rows of the start together, where that has not been done yet."""
         if self._fresh:
@@ -301,6 +336,7 @@ class Stream:
         return self.M[INVERSE + self.stride :, : self.size][: self.size]
 
     @property
+    @alone
     def coefficients(self) -> tuple[FloatArray, float]:
         """Slopes in the features' own units, and the intercept."""
         theta = self.reading.theta
@@ -315,6 +351,7 @@ class Stream:
         return float(NORMAL_CONSISTENCY * self.s[SLOT.TYPICAL])
 
     @property
+    @alone
     def reading(self) -> Reading:
         """The slopes with a fixed clip, unless the mean is asked for and these differ from the
         mean's own by Hausman's test, or are not clearly more precise. The constant is the mean's.
@@ -338,6 +375,7 @@ class Stream:
         beyond = a - theta + UNSEEN * (P @ cut)
         return Reading(theta, beyond, middle, level if own else error, level)
 
+    @alone
     def hausman(self) -> float:
         """H = (a - f)' C^-1 (a - f) on the slopes, C = P sum x x' (psi_a - psi_f)² P: about
         chi² with d degrees of freedom where the fixed clip does not bias them, as n grows.
@@ -351,6 +389,7 @@ class Stream:
             gap = (self.mean_theta - self.theta)[: self.dim]
             return float(gap @ _solve(C, gap)) if np.all(np.isfinite(C)) else 0.0
 
+    @alone
     def standard_error(self, X: FloatArray) -> FloatArray:
         """Of the fitted value at each row of X: the sandwich formula, of the slopes away from the
         middle of the features and of the level there.
@@ -394,10 +433,8 @@ def _first_unsquarable(y: FloatArray, nu: FloatArray) -> int:
     return PROBLEMS * int(bad[0]) + OVERFLOW if bad.size else OK
 
 
-def _refusal(
-    code: int, X: FloatArray, y: FloatArray, nu: FloatArray, *, learned: bool = True
-) -> ValueError:
-    """The error for a bad row; ``learned``: whether those before one that overflows were."""
+def _refusal(code: int, X: FloatArray, y: FloatArray, nu: FloatArray) -> ValueError:
+    """The error for a bad row."""
     row, problem = divmod(code, PROBLEMS)
     if problem == BAD_X:
         column = int(np.flatnonzero(~(np.abs(X[row]) <= LARGEST_X))[0])
@@ -411,10 +448,9 @@ def _refusal(
             "Nothing was learned."
         )
     if problem == OVERFLOW:
-        before = f"The {row} rows before it were" if learned and row else "Nothing was"
         return ValueError(
-            f"y[{row}] = {y[row]!r} would take the estimate out of the floating-point range. "
-            f"{before} learned; change the unit of y."
+            f"y[{row}] = {float(y[row])!r} would take the estimate out of the floating-point "
+            "range. Nothing was learned; change the unit of y."
         )
     return ValueError(
         f"sample_scale[{row}] must be a number above 0; got {nu[row]}. Nothing was learned."

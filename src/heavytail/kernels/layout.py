@@ -10,9 +10,21 @@ said here after every update, 0 where nothing moved.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeVar
+import functools
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_type_hints
 
 Numbers = TypeVar("Numbers", bound=tuple[int, ...])
+
+
+# What a slot holds, as the annotation of its field says. A state from outside is refused where a
+# slot holds something else; plain ``int`` is any number.
+Fixed = Annotated[int, "fixed"]  # what the arguments say, for ever
+Count = Annotated[int, "count"]  # a whole number from 0 on
+Flag = Annotated[int, "flag"]  # 0 or 1
+Size = Annotated[int, "size"]  # at least 0
+Extent = Annotated[int, "extent"]  # at least 0, or infinite
+Open = Annotated[int, "open"]  # any number, or infinite
 
 
 def numbered(kind: type[Numbers], *, after: tuple[int, ...] = ()) -> Numbers:
@@ -42,19 +54,31 @@ def slot_names(*parts: Any) -> tuple[str, ...]:
     return tuple(name.lower() for part in parts for name in part._fields)
 
 
+def slot_kinds(*parts: Any) -> Mapping[str, str]:
+    """By their names, what the slots of numbered tuples that follow each other hold."""
+    kinds = [kind for part in parts for kind in _kinds(type(part))]  # type: ignore[arg-type]
+    return dict(zip(slot_names(*parts), kinds, strict=True))
+
+
+@functools.cache
+def _kinds(slots: Any) -> tuple[str, ...]:
+    told = get_type_hints(slots, include_extras=True)
+    return tuple(getattr(told[f], "__metadata__", ("number",))[0] for f in slots._fields)
+
+
 class Common(NamedTuple):
     """Slots of s that every packed policy has."""
 
-    ROUNDS: int  # t, rounds learned so far
-    RADIUS: int  # beta_t, the radius the next selection uses
-    GAIN: int  # k of the last update: P <- P - k u u', u = M[DIRECTION]
+    ROUNDS: Count  # t, rounds learned so far
+    RADIUS: Size  # beta_t, the radius the next selection uses
+    GAIN: Size  # k of the last update: P <- P - k u u', u = M[DIRECTION]
     STEP: int  # c of the last update: theta <- theta + c u, before any projection
-    PROJECTED: int  # MOVED if theta also left the line u, SET_ANEW if P did too; 0 otherwise
+    PROJECTED: Count  # MOVED if theta also left the line u, SET_ANEW if P did too; 0 otherwise
     LOG_DET: int  # log det V_t - log det V_0
-    ARM_LIMIT: int  # largest squared norm an arm may have
-    THETA_BOUND: int  # S; infinity where there is no ball
-    CONSTANT: int  # the constant feature appended to every arm; unused without intercept
-    CLIPPED: int  # rounds whose reward was clipped or truncated
+    ARM_LIMIT: Fixed  # largest squared norm an arm may have
+    THETA_BOUND: Extent  # S; infinity where there is no ball
+    CONSTANT: Fixed  # the constant feature appended to every arm; unused without intercept
+    CLIPPED: Count  # rounds whose reward was clipped or truncated
 
 
 COMMON: Final = numbered(Common)

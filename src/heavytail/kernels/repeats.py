@@ -26,6 +26,8 @@ from heavytail.kernels.layout import (
     OK,
     OVERFLOW,
     ROUNDS,
+    Count,
+    Fixed,
     numbered,
 )
 
@@ -46,9 +48,9 @@ __all__ = [
 class Epoch(NamedTuple):
     """Slots of s that all of them have."""
 
-    REPEATS: int  # pulls of an epoch
-    PULLS: int  # pulls of the running epoch that were learned
-    EPOCHS: int  # epochs completed
+    REPEATS: Fixed  # pulls of an epoch
+    PULLS: Count  # pulls of the running epoch that were learned
+    EPOCHS: Count  # epochs completed
 
 
 EPOCH: Final = numbered(Epoch, after=COMMON)

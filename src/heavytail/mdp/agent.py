@@ -13,10 +13,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavytail._storage import Stored, check_fit
+from heavytail._invariants import check_slots, damaged
+from heavytail._storage import Stored, afford, check_fit
+from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray
-from heavytail._validate import NORM_SLACK, Check, check_count, check_number
-from heavytail.kernels.layout import BAD_REWARD, BAD_SCALE, OK, slot_names
+from heavytail._validate import NORM_SLACK, Check, as_numbers, check_count, check_number
+from heavytail.kernels.layout import BAD_REWARD, BAD_SCALE, OK, slot_kinds, slot_names
 from heavytail.mdp.planning import COUNTS, EPISODES, PLANNED, STAGE, SWITCHES
 from heavytail.tails import MomentBound
 
@@ -34,6 +36,7 @@ class Agent(Stored, ABC):
 
     noun = "agent"
     name: ClassVar[str]
+    counts: ClassVar[tuple[Any, ...]] = (COUNTS,)  # the slots of its scalars
     one_pass_rewards: ClassVar[bool] = True  # whether the reward part is of one size for ever
 
     dim: int
@@ -63,20 +66,26 @@ class Agent(Stored, ABC):
     def reseed(self, seed: int) -> None:
         """Start the agent's own randomness anew. Agents without any ignore it."""
 
+    def _views(self) -> dict[str, Any]:
+        """What is remembered, by name, where it lies."""
+        return {"scalars": self._counts, "table": self._table}
+
+    @alone
     def state_arrays(self) -> dict[str, Any]:
         """What the agent remembers, by name: enough to resume to the bit."""
-        return {"scalars": self._counts, "table": self._table}
+        return {key: array.copy() for key, array in self._views().items()}
 
     def slot_names(self) -> dict[str, tuple[str, ...]]:
         """The names along the last axis of those arrays whose columns have names."""
-        return {"scalars": slot_names(COUNTS)}
+        return {"scalars": slot_names(*self.counts)}
 
+    @alone
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take over what ``state_arrays`` gave; refuse what does not fit, unchanged."""
         self._check_saved(arrays)
         self.reserve(int(arrays["scalars"][EPISODES]) + 1 - self.episodes)
         self._counts[...] = arrays["scalars"]  # first: they say how much of the rest is in use
-        for key, array in self.state_arrays().items():
+        for key, array in self._views().items():
             array[...] = arrays[key]
 
     def upgrade(self, arrays: dict[str, Any]) -> dict[str, Any]:
@@ -90,9 +99,11 @@ class Agent(Stored, ABC):
         where = type(self).__name__
         check_fit(where, arrays, {"scalars": self._counts, "table": self._table})
         c, table = arrays["scalars"], arrays["table"]
-        whole = all(0 <= c[slot] == np.floor(c[slot]) < np.inf for slot in (EPISODES, STAGE))
-        if not whole or c[STAGE] >= self.horizon or not all_within(table, self.actions):
-            raise ValueError(f"{where}: the saved state is damaged.")
+        check_slots(where, "scalars", slot_kinds(*self.counts), c, self._counts)
+        if c[STAGE] >= self.horizon or (c[STAGE] > 0 and c[PLANNED] == 0.0):
+            raise damaged(where, "scalars", "its stage cannot come next")
+        if not all_within(table, self.actions):
+            raise damaged(where, "table", "it names actions that are not there")
 
     @property
     def features(self) -> FloatArray:
@@ -121,11 +132,13 @@ class Agent(Stored, ABC):
         return int(self._counts[SWITCHES])
 
     @property
+    @alone
     def policy(self) -> IntArray:
         """The actions of the coming (or current) episode, shape (H, S): planned if not yet so."""
         self._plan()
         return self._table.copy()
 
+    @alone
     def act(self, stage: int, state: int) -> int:
         """The action in ``state`` at ``stage``, both counted from 0. Ties go to the first."""
         where = f"{type(self).__name__}.act"
@@ -134,6 +147,7 @@ class Agent(Stored, ABC):
         self._plan()
         return int(self._table[stage, state])
 
+    @alone
     def update(
         self,
         stage: int,
@@ -191,7 +205,8 @@ class Agent(Stored, ABC):
     ) -> None:
         """Check and keep what every agent knows of its environment."""
         check = Check(type(self))
-        array = np.ascontiguousarray(features, dtype=np.float64)
+        numbers = as_numbers(features, f"{check.owner}.features", "numbers of shape (S, A, d)")
+        array = np.ascontiguousarray(numbers)
         if array.ndim != 3 or array.size == 0:
             raise ValueError(
                 f"{check.owner}.features must have shape (S, A, d); got shape {array.shape}. "
@@ -213,6 +228,7 @@ class Agent(Stored, ABC):
                 f"{check.owner}.tail must be a MomentBound(order, scale); got {tail!r}."
             )
         self.tail = tail
+        afford(check.owner, self.horizon * self.states)
         self._counts = np.zeros(len(COUNTS))
         self._table = np.zeros((self.horizon, self.states), dtype=np.int64)
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from heavytail._typing import IntArray, Vector
 from heavytail._validate import Check
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import BAD_REWARD, OK, numbered, slot_names
+from heavytail.kernels.layout import BAD_REWARD, OK, Count, numbered
 from heavytail.kernels.random import uniform
 from heavytail.mdp.agent import Agent
 from heavytail.mdp.lsvi import LSVIAgent
@@ -23,7 +23,7 @@ __all__ = ["GreedyLSVI", "UniformAgent"]
 class Slots(NamedTuple):
     """The uniform agent's own scalar, behind the common ones."""
 
-    KEY: int  # the seed of the agent's own randomness
+    KEY: Count  # the seed of the agent's own randomness
 
 
 SLOTS: Final = numbered(Slots, after=COUNTS)
@@ -74,6 +74,7 @@ class UniformAgent(Agent):
     """
 
     name = "Uniform"
+    counts = (COUNTS, SLOTS)
 
     def __init__(
         self, features: ArrayLike, horizon: int, *, seed: int = 0, feature_bound: float = 1.0
@@ -88,11 +89,8 @@ class UniformAgent(Agent):
     def packed(self) -> tuple[Any]:
         return (Lots(self._counts, self._table, self._actions),)
 
-    def slot_names(self) -> dict[str, tuple[str, ...]]:
-        return {"scalars": slot_names(COUNTS, SLOTS)}
-
     def reseed(self, seed: int) -> None:
-        self._counts[SLOTS.KEY] = float(Check(UniformAgent).count("seed", seed, least=0))
+        self._counts[SLOTS.KEY] = float(Check(UniformAgent).seed(seed))
 
 
 @final

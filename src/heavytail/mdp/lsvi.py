@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from heavytail._storage import check_fit, of_length
+from heavytail._invariants import damaged
+from heavytail._storage import afford, check_fit, of_length
 from heavytail._typing import FloatArray
 from heavytail._validate import Check
 from heavytail.kernels.index import SCORES
@@ -51,9 +52,10 @@ class LSVIAgent(Agent):
         bonus = check.number("value_bonus", value_bonus, least=0.0)
         full_batch = isinstance(reward, HistoryPolicy)
         owner = type(reward).__name__
-        self.plan_kernel = planner(weighted, rare, bool(monotone))
+        self.plan_kernel = planner(weighted, rare, check.flag("monotone", monotone))
         self.learn_kernel = learner(reward.update_kernel, owner, full_batch, weighted)
         H, S, A, d = self.horizon, self.states, self.actions, self.dim
+        afford(owner, H * (sum(part.size for part in reward.packed) + FIRST_EPISODES * 3 + S * A))
         values = [self._value_regression(h, weighted, bonus, delta) for h in range(H)]
         self._reward, self._value = reward, values[0]
         parts = [np.stack([part] * H) for part in reward.packed]
@@ -112,11 +114,11 @@ class LSVIAgent(Agent):
         grown = {name: _grown(getattr(self._arrays, name), needed) for name in growing}
         self._arrays = self._arrays._replace(**grown)
 
-    def state_arrays(self) -> dict[str, Any]:
+    def _views(self) -> dict[str, Any]:
         p = self._arrays
         k = self.episodes + (self._counts[STAGE] > 0)
         return {
-            **super().state_arrays(),
+            **super()._views(),
             **{f"reward_{key}": part for key, part in _slots(p.reward_s, self._reward).items()},
             **{f"reward_{key}": part for key, part in _rows(p.reward_M, self._reward).items()},
             **({"reward_history": p.reward_H[:, :k]} if p.reward_H.size else {}),
@@ -151,7 +153,8 @@ class LSVIAgent(Agent):
                 arrays.update({f"{part}_{key}": piece for key, piece in pieces})
             scalars = arrays.get(f"{part}_scalars")
             if scalars is not None:
-                arrays[f"{part}_scalars"] = version1.by_name(policy, scalars)
+                now = self._views()[f"{part}_scalars"]
+                arrays[f"{part}_scalars"] = version1.by_name(policy, scalars, now)
         return arrays
 
     def _check_saved(self, arrays: dict[str, Any]) -> None:
@@ -160,17 +163,21 @@ class LSVIAgent(Agent):
         k = int(c[EPISODES]) + int(c[STAGE] > 0)
         wanted = {
             key: of_length(array, k, 1) if key in _GROWING else array
-            for key, array in self.state_arrays().items()
+            for key, array in self._views().items()
         }
         check_fit(where, arrays, wanted)
         past = arrays["value_past"]
         sound = all_within(past[..., 0], self.states * self.actions)
         if not sound or not all_within(past[..., 1], self.states):
-            raise ValueError(f"{where}: the saved state is damaged.")
-        if isinstance(self._reward, HistoryPolicy):
-            for h, scalars in enumerate(arrays["reward_scalars"]):
-                learned = int(c[EPISODES]) + int(h < c[STAGE])
-                self._reward._check_history(arrays["reward_history"][h, :learned], scalars)
+            raise damaged(where, "value_past", "it names states or actions that are not there")
+        for key, array in arrays.items():
+            if key in wanted and key not in self.slot_names() and not np.isfinite(array).all():
+                raise damaged(where, key, "it is not finite")
+        for h in range(self.horizon):
+            learned = int(c[EPISODES]) + int(h < c[STAGE])
+            for part, policy in (("reward", self._reward), ("value", self._value)):
+                mine = _of_stage(wanted, part, policy, h, 0)
+                policy._check_saved(_of_stage(arrays, part, policy, h, learned), mine)
 
     def _plan_arrays(self) -> list[Any]:
         p = self._arrays
@@ -190,6 +197,16 @@ class LSVIAgent(Agent):
         bounds allow, it is ``upper``.
         """
         return np.minimum(self._arrays.Q_low, self._arrays.Q)
+
+
+def _of_stage(
+    arrays: dict[str, Any], part: str, policy: PackedPolicy, h: int, learned: int
+) -> dict[str, Any]:
+    """What ``arrays`` hold of a policy at one stage, by the names that the policy has for it."""
+    found = {key: arrays[f"{part}_{key}"][h] for key in policy._views() if key != "history"}
+    if isinstance(policy, HistoryPolicy):
+        found["history"] = arrays["reward_history"][h, :learned]
+    return found
 
 
 def _slots(vectors: Any, policy: PackedPolicy) -> dict[str, Any]:

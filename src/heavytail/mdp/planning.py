@@ -31,6 +31,8 @@ from heavytail.kernels.layout import (
     RADIUS,
     SCRATCH,
     THETA,
+    Count,
+    Flag,
     numbered,
 )
 from heavytail.kernels.one_pass import LARGEST, admit, learn, measure
@@ -47,10 +49,10 @@ DOUBLED: Final = math.log(2.0) - 1e-9
 class Counts(NamedTuple):
     """Slots of ``counts``, the scalars of every agent."""
 
-    EPISODES: int  # whole episodes learned
-    STAGE: int  # the stage that comes next
-    PLANNED: int  # 1 once the coming episode's plan stands
-    SWITCHES: int  # times the policy was computed anew
+    EPISODES: Count  # whole episodes learned
+    STAGE: Count  # the stage that comes next
+    PLANNED: Flag  # 1 once the coming episode's plan stands
+    SWITCHES: Count  # times the policy was computed anew
 
 
 COUNTS: Final = numbered(Counts)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray, IntArray
-from heavytail._validate import NORM_SLACK, check_count, check_number
+from heavytail._validate import NORM_SLACK, as_numbers, check_count, check_number
 from heavytail.environments.noise import Noise, describe
 from heavytail.kernels.jit import jit
 
@@ -282,16 +282,13 @@ def _horizon(horizon: int | None, theta: Any, mu: Any) -> int:
 
 
 def _floats(name: str, value: Any, axes: int, wanted: str) -> FloatArray:
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiu":
-        raise TypeError(f"LinearMDP.{name} must be numbers of shape {wanted}; got {array.dtype}.")
+    array = as_numbers(value, f"LinearMDP.{name}", f"numbers of shape {wanted}")
     if array.ndim != axes or array.size == 0:
         raise ValueError(f"LinearMDP.{name} must have shape {wanted}; got shape {array.shape}.")
-    array = np.ascontiguousarray(array, dtype=np.float64)
     if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"LinearMDP.{name} must be finite; got {array[where]} at {where}.")
-    return array.copy()
+    return array.copy(order="C")
 
 
 def _staged(name: str, value: Any, horizon: int, shape: tuple[int, ...]) -> FloatArray:

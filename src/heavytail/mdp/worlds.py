@@ -49,7 +49,9 @@ def random_mdp(
     S, A = check_count("random_mdp.states", states), check_count("random_mdp.actions", actions)
     H = check_count("random_mdp.horizon", horizon)
     alpha = check_number("random_mdp.concentration", concentration, above=0.0)
-    rng = np.random.default_rng(np.random.SeedSequence([check_count("seed", seed, least=0), 1]))
+    rng = np.random.default_rng(
+        np.random.SeedSequence([check_count("seed", seed, least=0, most=math.inf), 1])
+    )
     moves = d - bool(bias)
     features = rng.dirichlet(np.full(moves, alpha), (S, A))
     theta, mu = rng.random((H, moves)), rng.dirichlet(np.full(S, alpha), (H, moves))
@@ -97,7 +99,9 @@ def combination_lock(
     H = check_count("combination_lock.horizon", horizon)
     A = check_count("combination_lock.actions", actions, least=2)
     lure = check_number("combination_lock.lure", lure, least=0.0, below=1.0)
-    rng = np.random.default_rng(np.random.SeedSequence([check_count("seed", seed, least=0), 2]))
+    rng = np.random.default_rng(
+        np.random.SeedSequence([check_count("seed", seed, least=0, most=math.inf), 2])
+    )
     right = rng.integers(0, A, H)
     move = np.zeros((H, 2, A, 2))
     move[..., 1] = 1.0  # state 1 is the dead end

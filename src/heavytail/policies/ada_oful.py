@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, final
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import COMMON, OK, RADIUS, ROUNDS, THETA, THETA_BOUND, numbered
+from heavytail.kernels.layout import COMMON, OK, RADIUS, ROUNDS, THETA, THETA_BOUND, Fixed, numbered
 from heavytail.kernels.m_estimate import TAU, advance
 from heavytail.policies.core.adaptive import ADAPTIVE, AdaptiveHuber, observe, set_constants, start
 from heavytail.policies.core.history import HistoryPolicy
@@ -20,9 +20,9 @@ __all__ = ["AdaOFUL"]
 class Slots(NamedTuple):
     """AdaOFUL's own numbers."""
 
-    KAPPA: int
-    THEORY_TAU_0: int  # before threshold_scale, for the radius
-    LOG_INVERSE_DELTA: int
+    KAPPA: Fixed
+    THEORY_TAU_0: Fixed  # before threshold_scale, for the radius
+    LOG_INVERSE_DELTA: Fixed
 
 
 S: Final = numbered(Slots, after=ADAPTIVE)

@@ -22,6 +22,7 @@ from heavytail.kernels.layout import (
     RADIUS,
     SCRATCH,
     THETA,
+    Fixed,
     behind,
     numbered,
 )
@@ -45,12 +46,12 @@ __all__ = ["BMM"]
 class Slots(NamedTuple):
     """BMM's own numbers."""
 
-    ORDER: int
-    NOISE: int  # (12 v)^(1/p)
-    PRIOR_ROOT: int  # sqrt(lambda) S
-    RADIUS_SCALE: int
-    STAGES: int  # 1 without the Sup wrapper
-    FINEST: int  # 1/sqrt(T): widths below it exploit
+    ORDER: Fixed
+    NOISE: Fixed  # (12 v)^(1/p)
+    PRIOR_ROOT: Fixed  # sqrt(lambda) S
+    RADIUS_SCALE: Fixed
+    STAGES: Fixed  # 1 without the Sup wrapper
+    FINEST: Fixed  # 1/sqrt(T): widths below it exploit
 
 
 S: Final = numbered(Slots, after=EPOCH)
@@ -258,7 +259,7 @@ class BMM(EpochPolicy):
         log_inverse_delta = check.log_inverse(delta)
         given = None if copies is None else check.count("copies", copies)
         r = check_epoch(check, horizon, lambda T: given or _copies(T, K, log_inverse_delta))
-        stages = max(math.floor(math.log(horizon)), 1) if sup else 1
+        stages = max(math.floor(math.log(horizon)), 1) if check.flag("sup", sup) else 1
         if sup:
             self.select_kernel, self.update_kernel = select_staged, update_staged
         self._allocate_epochs(

@@ -7,6 +7,8 @@ from typing import Final, NamedTuple, final
 
 import numpy as np
 
+from heavytail._invariants import are_counts, hangs_together
+from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import as_vector
 from heavytail.kernels.huber import time_exponent
@@ -24,6 +26,8 @@ from heavytail.kernels.layout import (
     RADIUS,
     ROUNDS,
     SCRATCH,
+    Count,
+    Fixed,
     behind,
     numbered,
 )
@@ -32,6 +36,7 @@ from heavytail.kernels.quadratic import first_extra
 from heavytail.kernels.stages import absorb, choosers, learning_stage, squared_width
 from heavytail.policies.core.history import HistoryPolicy
 from heavytail.policies.core.info import Info
+from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["BTC"]
@@ -40,15 +45,15 @@ __all__ = ["BTC"]
 class Slots(NamedTuple):
     """BTC's own numbers."""
 
-    ORDER: int
-    FACTOR: int  # alpha: the radius is FACTOR t^a + sqrt(lambda) S
-    THRESHOLD_SCALE: int
-    PRIOR_ROOT: int  # sqrt(lambda) S
-    RADIUS_SCALE: int
-    STAGES: int  # 1 without the Sup wrapper
-    FINEST: int  # 1/sqrt(T): widths below it exploit
-    SAMPLES: int  # rows of H
-    GROUPS: int  # distinct (features, stage) among them
+    ORDER: Fixed
+    FACTOR: Fixed  # alpha: the radius is FACTOR t^a + sqrt(lambda) S
+    THRESHOLD_SCALE: Fixed
+    PRIOR_ROOT: Fixed  # sqrt(lambda) S
+    RADIUS_SCALE: Fixed
+    STAGES: Fixed  # 1 without the Sup wrapper
+    FINEST: Fixed  # 1/sqrt(T): widths below it exploit
+    SAMPLES: Count  # rows of H
+    GROUPS: Count  # distinct (features, stage) among them
 
 
 S: Final = numbered(Slots, after=COMMON)
@@ -342,7 +347,7 @@ class BTC(HistoryPolicy):
         theta_bound = check.number("theta_bound", theta_bound, above=0.0)
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         delta = check.delta(delta)
-        stages = math.floor(math.log(horizon)) if sup else 1
+        stages = math.floor(math.log(horizon)) if check.flag("sup", sup) else 1
         if sup:
             self.select_kernel, self.update_kernel = select_staged, update_staged
         self._allocate(
@@ -369,6 +374,7 @@ class BTC(HistoryPolicy):
         set_radius(s)
         self._allocate_history(self.dim + WIDTH)
 
+    @alone
     def expected(self, x: FloatArray) -> float:
         """The truncated estimate at ``x`` (of stage 1), which selection goes by."""
         self._M[FEATURE] = as_vector(x, self.dim, type(self), ".expected")
@@ -376,12 +382,23 @@ class BTC(HistoryPolicy):
         return float(stage_mean(self._s, self._M, self._H, 0))
 
     @property
+    @alone
     def theta(self) -> FloatArray:
         return np.array([self.expected(unit) for unit in np.eye(self.dim)])
 
-    def _check_history(self, history: FloatArray | None, scalars: FloatArray | None) -> None:
-        super()._check_history(history, scalars)
-        assert history is not None
-        assert scalars is not None
-        if not 0 <= scalars[S.GROUPS] <= history.shape[0]:
-            raise ValueError("BTC: the saved state's 'history' is damaged.")
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        s, rows = arrays["scalars"], arrays["history"][:, self.dim :]
+        count, groups = len(rows), s[S.GROUPS]
+        if not (groups <= count <= s[ROUNDS] and (groups > 0) == (count > 0)):
+            return False
+        own, following = rows[: int(groups)], rows[:, FOLLOWING]
+        if not are_counts(following, count, -1.0):
+            return False
+        after = rows[following[following >= 0].astype(np.int64), REWARD]
+        return bool(
+            are_counts(own[:, STAGE], s[S.STAGES])
+            and are_counts(own[:, COUNT])
+            and own[:, COUNT].sum() == count
+            and hangs_together(own[:, HEAD], following, count)
+            and np.all(np.abs(after) <= np.abs(rows[following >= 0, REWARD]))
+        )

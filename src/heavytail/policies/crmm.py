@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, final
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import COMMON, LOG_DET, OK, RADIUS, behind, numbered
+from heavytail.kernels.layout import COMMON, LOG_DET, OK, RADIUS, Fixed, behind, numbered
 from heavytail.kernels.one_pass import learn
 from heavytail.kernels.repeats import (
     EPOCH,
@@ -27,11 +27,11 @@ __all__ = ["CRMM"]
 class Slots(NamedTuple):
     """CRMM's own numbers."""
 
-    NOISE: int  # R, the bound on the medians' noise
-    LOG_INVERSE_DELTA: int
-    PRIOR_ROOT: int  # sqrt(lambda) S
-    SPAN: int  # 2 S L
-    RADIUS_SCALE: int
+    NOISE: Fixed  # R, the bound on the medians' noise
+    LOG_INVERSE_DELTA: Fixed
+    PRIOR_ROOT: Fixed  # sqrt(lambda) S
+    SPAN: Fixed  # 2 S L
+    RADIUS_SCALE: Fixed
 
 
 S: Final = numbered(Slots, after=EPOCH)

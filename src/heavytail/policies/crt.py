@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, final
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import CLIPPED, COMMON, LOG_DET, OK, RADIUS, ROUNDS, numbered
+from heavytail.kernels.layout import CLIPPED, COMMON, LOG_DET, OK, RADIUS, ROUNDS, Fixed, numbered
 from heavytail.kernels.one_pass import learn, measure
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
@@ -20,13 +20,13 @@ __all__ = ["CRT"]
 class Slots(NamedTuple):
     """CRT's own numbers."""
 
-    ORDER: int
-    RAW_POWER: int  # v = E|y|^p
-    LOG_INVERSE_DELTA: int
-    LOG_HORIZON: int
-    PRIOR_ROOT: int  # sqrt(lambda) S
-    RADIUS_SCALE: int
-    THRESHOLD_SCALE: int
+    ORDER: Fixed
+    RAW_POWER: Fixed  # v = E|y|^p
+    LOG_INVERSE_DELTA: Fixed
+    LOG_HORIZON: Fixed
+    PRIOR_ROOT: Fixed  # sqrt(lambda) S
+    RADIUS_SCALE: Fixed
+    THRESHOLD_SCALE: Fixed
 
 
 S: Final = numbered(Slots, after=COMMON)

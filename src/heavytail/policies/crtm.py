@@ -9,7 +9,7 @@ from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import CLIPPED, COMMON, OK, RADIUS, numbered
+from heavytail.kernels.layout import CLIPPED, COMMON, OK, RADIUS, Fixed, numbered
 from heavytail.kernels.one_pass import learn, measure
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
@@ -21,8 +21,8 @@ __all__ = ["CRTM"]
 class Slots(NamedTuple):
     """CRTM's own numbers."""
 
-    LEVEL: int  # Gamma
-    ALPHA: int  # 2: V <- V + x x'/2, the Newton step; 1: least squares
+    LEVEL: Fixed  # Gamma
+    ALPHA: Fixed  # 2: V <- V + x x'/2, the Newton step; 1: least squares
 
 
 S: Final = numbered(Slots, after=COMMON)

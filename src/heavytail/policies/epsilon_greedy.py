@@ -17,6 +17,8 @@ from heavytail.kernels.layout import (
     RADIUS,
     ROUNDS,
     THETA,
+    Count,
+    Fixed,
     numbered,
 )
 from heavytail.kernels.one_pass import learn, measure
@@ -30,11 +32,11 @@ __all__ = ["EpsilonGreedy"]
 class Slots(NamedTuple):
     """EpsilonGreedy's own numbers."""
 
-    KEY: int
-    SHARE: int  # epsilon_t = SHARE t^-DECAY
-    DECAY: int
-    RADIUS_SCALE: int
-    DRAWS: int  # choices made so far
+    KEY: Count
+    SHARE: Fixed  # epsilon_t = SHARE t^-DECAY
+    DECAY: Fixed
+    RADIUS_SCALE: Fixed
+    DRAWS: Count  # choices made so far
 
 
 S: Final = numbered(Slots, after=COMMON)
@@ -146,5 +148,5 @@ class EpsilonGreedy(PackedPolicy):
         return float(exploration(self._s))
 
     def reseed(self, seed: int) -> None:
-        self._s[S.KEY] = Check(type(self)).count("seed", seed, least=0) % 2**53
+        self._s[S.KEY] = Check(type(self)).seed(seed)
         self._s[S.DRAWS] = 0.0

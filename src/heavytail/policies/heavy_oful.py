@@ -6,11 +6,24 @@ import math
 import warnings
 from typing import Final, NamedTuple, final
 
+import numpy as np
+
 from heavytail._typing import Matrix, Vector
 from heavytail.confidence import theory_radius
 from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import COMMON, OK, RADIUS, ROUNDS, THETA, THETA_BOUND, numbered
+from heavytail.kernels.layout import (
+    COMMON,
+    OK,
+    RADIUS,
+    ROUNDS,
+    THETA,
+    THETA_BOUND,
+    Count,
+    Fixed,
+    Size,
+    numbered,
+)
 from heavytail.kernels.m_estimate import (
     MOST_DESCENTS,
     TARGET,
@@ -25,6 +38,7 @@ from heavytail.policies._lbfgs import minimise
 from heavytail.policies.core.adaptive import ADAPTIVE, AdaptiveHuber, observe, set_constants, start
 from heavytail.policies.core.history import HistoryPolicy
 from heavytail.policies.core.info import Info
+from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["HeavyOFUL"]
@@ -33,10 +47,10 @@ __all__ = ["HeavyOFUL"]
 class Slots(NamedTuple):
     """HeavyOFUL's own numbers."""
 
-    PATH: int  # lazy: the length of theta's path since the heap was built
-    SLOPE: int  # beta_t = SLOPE t^a + 3 sqrt(lambda) B
-    ACCURACY: int  # of theta, for the solvers that only come near it
-    STEPS: int  # gradient steps of the last round
+    PATH: Size  # lazy: the length of theta's path since the heap was built
+    SLOPE: Fixed  # beta_t = SLOPE t^a + 3 sqrt(lambda) B
+    ACCURACY: Fixed  # of theta, for the solvers that only come near it
+    STEPS: Count  # gradient steps of the last round
 
 
 S: Final = numbered(Slots, after=ADAPTIVE)
@@ -437,6 +451,16 @@ class HeavyOFUL(HistoryPolicy):
                 f"tolerance={s[S.ACCURACY]}. Use another solver, or a larger tolerance.",
                 stacklevel=3,
             )
+
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        if self.solver != "lazy":
+            return True
+        rows = arrays["history"][:, self.dim :]
+        heap = np.sort(rows[:, HEAP])
+        return bool(
+            np.array_equal(heap, np.arange(len(heap)))
+            and np.isin(rows[:, REGION], (-1.0, 0.0, 1.0)).all()
+        )
 
     @property
     def sigma(self) -> float:

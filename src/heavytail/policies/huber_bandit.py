@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, final
 
 import numpy as np
 
+from heavytail._invariants import are_counts
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail.kernels.index import usable
 from heavytail.kernels.jit import jit
@@ -20,6 +21,8 @@ from heavytail.kernels.layout import (
     RADIUS,
     ROUNDS,
     THETA,
+    Count,
+    Fixed,
     behind,
     numbered,
 )
@@ -28,6 +31,7 @@ from heavytail.kernels.one_pass import LARGEST
 from heavytail.kernels.quadratic import BEHIND, extra_rows, first_extra
 from heavytail.policies.core.history import HistoryPolicy
 from heavytail.policies.core.info import Info
+from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["HuberBandit"]
@@ -36,14 +40,14 @@ __all__ = ["HuberBandit"]
 class Slots(NamedTuple):
     """HuberBandit's own numbers."""
 
-    ORDER: int
-    NU: int  # threshold_scale times nu
-    ARMS: int  # K
-    FORCED: int  # q, forced pulls of an arm in every phase
-    RIDGE: int
-    LOG_TERM: int  # log((2d + 1) / delta)
-    MODELS: int  # K, or 1 where the parameter is shared
-    KNOWN: int  # models in use
+    ORDER: Fixed
+    NU: Fixed  # threshold_scale times nu
+    ARMS: Fixed  # K
+    FORCED: Fixed  # q, forced pulls of an arm in every phase
+    RIDGE: Fixed
+    LOG_TERM: Fixed  # log((2d + 1) / delta)
+    MODELS: Fixed  # K, or 1 where the parameter is shared
+    KNOWN: Count  # models in use
 
 
 S: Final = numbered(Slots, after=COMMON)
@@ -321,7 +325,7 @@ class HuberBandit(HistoryPolicy):
                 f"HuberBandit.horizon must leave a round that is not reserved; got {horizon} for "
                 f"arms={K}, forced={q}. The smallest horizon that works is {K * q + 1}."
             )
-        models = 1 if shared else K
+        models = 1 if check.flag("shared", shared) else K
         self._allocate(
             ridge=ridge,
             arm_bound=check.number("arm_bound", arm_bound, above=0.0),
@@ -353,8 +357,14 @@ class HuberBandit(HistoryPolicy):
         first = model_row(self._s, self._M, FIT, 0)
         return np.array(self._M[first : first + int(self._s[S.MODELS])])
 
-    def _check_history(self, history: FloatArray | None, scalars: FloatArray | None) -> None:
-        super()._check_history(history, scalars)
-        assert scalars is not None
-        if not 0 <= scalars[S.KNOWN] <= scalars[S.MODELS] == self._s[S.MODELS]:
-            raise ValueError("HuberBandit: the saved state's 'scalars' is damaged.")
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        s, rows = arrays["scalars"], arrays["history"][:, self.dim :]
+        known = s[S.KNOWN]
+        return bool(
+            known <= s[S.MODELS]
+            and are_counts(rows[:, ALL_OF], known)
+            and are_counts(rows[:, FORCED_OF], known, NOT_FORCED)
+            and are_counts(arrays["counts"])
+            and are_counts(arrays["forced_counts"])
+            and arrays["counts"].sum() == s[ROUNDS]
+        )

@@ -32,11 +32,13 @@ from heavytail.kernels.layout import (
     RADIUS,
     ROUNDS,
     THETA,
+    Count,
+    Flag,
+    Size,
     numbered,
 )
 from heavytail.kernels.one_pass import measure
 from heavytail.policies.core import practice
-from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.practice import PRACTICE, SIZES, growing_radius, learned
@@ -57,7 +59,7 @@ LARGEST_POWER: Final = 100.0  # exp of it, times the largest estimate, is in ran
 class Slots(NamedTuple):
     """HurdleUCB's own numbers."""
 
-    CONVERSION_RADIUS: int
+    CONVERSION_RADIUS: Size
     CONVERSION_STABILITY: int
     CONVERSION_ENERGY: int
     SIZE_STABILITY: int  # of log sizes: energy - stability is the residual sum of squares
@@ -65,12 +67,12 @@ class Slots(NamedTuple):
     SIZE_SQUARES: int  # the residual sum of squares of a constant
     SIZE_MEAN: int  # the mean of all log sizes
     FIRST_SIZE: int  # what sizes are compared with; 0 before the first
-    PAID: int  # rewards other than 0
+    PAID: Count  # rewards other than 0
     SIZE_FACTOR: int  # how much of the slopes of the log size is believed
     MEAN_FACTOR: int  # how much of what parts the mean from the guess by sizes
     MIDDLE: int  # the amount at the centre of the x that paid ...
     MIDDLE_SIZE: int  # ... and the log size there
-    AUDIT: int  # 1 if the next round is the mean's
+    AUDIT: Flag  # 1 if the next round is the mean's
 
 
 S: Final = numbered(Slots, after=PRACTICE)
@@ -274,7 +276,7 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
 
 
 @final
-class HurdleUCB(PackedPolicy):
+class HurdleUCB(practice.PracticalPolicy):
     r"""Conversion times mean amount, for rewards that are mostly exactly 0. One pass, untuned.
 
     $$\mathbb E[r \mid x] = q(x)\,m(x),\qquad q(x) = \mathbb P(r \ne 0 \mid x),\quad

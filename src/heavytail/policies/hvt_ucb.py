@@ -13,7 +13,6 @@ from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import COMMON, CONSTANT
 from heavytail.kernels.one_pass import measure
 from heavytail.policies.core import practice, theory
-from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.practice import CLIP, PRACTICE, SIZES
@@ -34,7 +33,7 @@ def update_theory(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> 
 
 
 @final
-class HvtUCB(PackedPolicy):
+class HvtUCB(practice.PracticalPolicy):
     r"""Optimism with the one-pass Huber estimator; a round costs O(n d² + d²), whatever t is.
 
     $$\hat\theta_{t+1} = \operatorname*{argmin}_{\|\theta\|\le S}\
@@ -134,6 +133,8 @@ class HvtUCB(PackedPolicy):
         self._start(dim, known, horizon, scale_known=False)
         is_theory = check.choice("radius", radius, ("empirical", "theory")) == "theory"
         told = theory.check_told(check, tail, horizon) if is_theory else None
+        if intercept is not None:
+            check.flag("intercept", intercept)
         if is_theory and intercept:
             raise ValueError('HvtUCB.intercept must be off for radius="theory": Lemma 1 has none.')
         has_intercept = not is_theory if intercept is None else bool(intercept)

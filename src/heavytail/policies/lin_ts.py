@@ -20,6 +20,8 @@ from heavytail.kernels.layout import (
     ROUNDS,
     SCRATCH,
     THETA,
+    Count,
+    Fixed,
     numbered,
 )
 from heavytail.kernels.one_pass import learn, measure
@@ -34,11 +36,11 @@ __all__ = ["LinTS"]
 class Slots(NamedTuple):
     """LinTS's own numbers."""
 
-    KEY: int
-    NOISE_SCALE: int
-    LOG_INVERSE_DELTA: int
-    RADIUS_SCALE: int
-    DRAWS: int  # choices made so far
+    KEY: Count
+    NOISE_SCALE: Fixed
+    LOG_INVERSE_DELTA: Fixed
+    RADIUS_SCALE: Fixed
+    DRAWS: Count  # choices made so far
 
 
 S: Final = numbered(Slots, after=COMMON)
@@ -201,5 +203,5 @@ class LinTS(PackedPolicy):
         self.reseed(seed)
 
     def reseed(self, seed: int) -> None:
-        self._s[S.KEY] = Check(type(self)).count("seed", seed, least=0) % 2**53
+        self._s[S.KEY] = Check(type(self)).seed(seed)
         self._s[S.DRAWS] = 0.0

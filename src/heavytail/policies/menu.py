@@ -8,7 +8,17 @@ from typing import Final, NamedTuple, final
 from heavytail._typing import Matrix, Vector
 from heavytail.confidence import bmm_radius
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import COMMON, INVERSE, OK, RADIUS, THETA, behind, numbered
+from heavytail.kernels.layout import (
+    COMMON,
+    INVERSE,
+    OK,
+    RADIUS,
+    THETA,
+    Count,
+    Fixed,
+    behind,
+    numbered,
+)
 from heavytail.kernels.repeats import (
     EPOCH,
     absorb,
@@ -29,11 +39,11 @@ __all__ = ["MENU"]
 class Slots(NamedTuple):
     """MENU's own numbers."""
 
-    ORDER: int
-    NOISE: int  # (9 d c)^(1/p)
-    PRIOR_ROOT: int  # sqrt(lambda) S
-    RADIUS_SCALE: int
-    CHOSEN: int  # k*, the copy that the estimate is
+    ORDER: Fixed
+    NOISE: Fixed  # (9 d c)^(1/p)
+    PRIOR_ROOT: Fixed  # sqrt(lambda) S
+    RADIUS_SCALE: Fixed
+    CHOSEN: Count  # k*, the copy that the estimate is
 
 
 S: Final = numbered(Slots, after=EPOCH)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, final
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import COMMON, LOG_DET, OK, OVERFLOW, RADIUS, behind, numbered
+from heavytail.kernels.layout import COMMON, LOG_DET, OK, OVERFLOW, RADIUS, Fixed, behind, numbered
 from heavytail.kernels.one_pass import LARGEST, learn
 from heavytail.kernels.repeats import (
     EPOCH,
@@ -27,11 +27,11 @@ __all__ = ["MoM"]
 class Slots(NamedTuple):
     """MoM's own numbers."""
 
-    GROUPS: int  # k
-    MEAN_WIDTH: int  # the error of a median of means
-    LOG_BATCHES: int  # log(m/delta)
-    PRIOR_ROOT: int  # sqrt(lambda) S
-    RADIUS_SCALE: int
+    GROUPS: Fixed  # k
+    MEAN_WIDTH: Fixed  # the error of a median of means
+    LOG_BATCHES: Fixed  # log(m/delta)
+    PRIOR_ROOT: Fixed  # sqrt(lambda) S
+    RADIUS_SCALE: Fixed
 
 
 S: Final = numbered(Slots, after=EPOCH)

@@ -9,7 +9,7 @@ from heavytail._typing import Matrix, Vector
 from heavytail.confidence import oful_radius
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import COMMON, LOG_DET, OK, RADIUS, numbered
+from heavytail.kernels.layout import COMMON, LOG_DET, OK, RADIUS, Fixed, numbered
 from heavytail.kernels.one_pass import learn, measure
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
@@ -21,10 +21,10 @@ __all__ = ["OFUL"]
 class Slots(NamedTuple):
     """OFUL's own numbers."""
 
-    NOISE_SCALE: int
-    LOG_INVERSE_DELTA: int
-    PRIOR_ROOT: int  # sqrt(lambda) S
-    RADIUS_SCALE: int
+    NOISE_SCALE: Fixed
+    LOG_INVERSE_DELTA: Fixed
+    PRIOR_ROOT: Fixed  # sqrt(lambda) S
+    RADIUS_SCALE: Fixed
 
 
 S: Final = numbered(Slots, after=COMMON)

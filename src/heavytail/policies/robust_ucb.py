@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, Final, NamedTuple, final
 
+import numpy as np
+
+from heavytail._invariants import are_counts
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail.kernels.jit import jit, specialise
 from heavytail.kernels.layout import (
@@ -18,6 +21,8 @@ from heavytail.kernels.layout import (
     OK,
     OVERFLOW,
     ROUNDS,
+    Count,
+    Fixed,
     behind,
     numbered,
 )
@@ -25,6 +30,7 @@ from heavytail.kernels.one_pass import LARGEST
 from heavytail.kernels.repeats import median
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
+from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["RobustUCB"]
@@ -36,16 +42,16 @@ PRECISION: Final = 1e-13  # relative
 class Slots(NamedTuple):
     """RobustUCB's own numbers."""
 
-    ORDER: int
-    ARMS: int  # K
-    KNOWN: int  # arms met so far
-    GROUPS: int  # of the median of means
-    CAPACITY: int  # rewards that Catoni's estimator can keep
-    SCALE: int  # u^(1/p) or nu: the root moment that the estimator needs
-    LOG_INVERSE: int  # log(1/delta)
-    CONSTANT_FACTOR: int  # of the width, radius_scale included
-    LEAST: int  # pulls below which an arm's width is infinite
-    THRESHOLD_SCALE: int
+    ORDER: Fixed
+    ARMS: Fixed  # K
+    KNOWN: Count  # arms met so far
+    GROUPS: Fixed  # of the median of means
+    CAPACITY: Fixed  # rewards that Catoni's estimator can keep
+    SCALE: Fixed  # u^(1/p) or nu: the root moment that the estimator needs
+    LOG_INVERSE: Fixed  # log(1/delta)
+    CONSTANT_FACTOR: Fixed  # of the width, radius_scale included
+    LEAST: Fixed  # pulls below which an arm's width is infinite
+    THRESHOLD_SCALE: Fixed
 
 
 S: Final = numbered(Slots, after=COMMON)
@@ -393,6 +399,23 @@ class RobustUCB(PackedPolicy):
         s[S.THRESHOLD_SCALE] = check.number("threshold_scale", threshold_scale, above=0.0)
         if estimator == "catoni":
             s[self._runs["last"]] = -1.0  # no last sample yet
+
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        s, pulls = arrays["scalars"], arrays["pulls"]
+        known, rounds = s[S.KNOWN], s[ROUNDS]
+        if not (known <= s[S.ARMS] and are_counts(pulls, rounds + 1.0) and pulls.sum() <= rounds):
+            return False
+        if np.any((pulls == 0.0) != (np.arange(len(pulls)) >= known)):
+            return False
+        if "previous" not in arrays:
+            return True
+        kept = int(min(rounds, s[S.CAPACITY]))
+        last, previous = arrays["last"], arrays["previous"]
+        return bool(
+            are_counts(last, kept, -1.0)
+            and are_counts(previous[:kept], kept, -1.0)
+            and np.all(previous[:kept] < np.arange(kept))  # back in time, so never in a circle
+        )
 
     @property
     def means(self) -> FloatArray:

@@ -22,6 +22,7 @@ from heavytail.kernels.layout import (
     ROUNDS,
     SCRATCH,
     THETA,
+    Fixed,
     numbered,
 )
 from heavytail.kernels.one_pass import LARGEST, measure
@@ -36,11 +37,11 @@ __all__ = ["TOFU"]
 class Slots(NamedTuple):
     """TOFU's own numbers."""
 
-    ORDER: int
-    SLOPE: int  # beta_t = SLOPE t^a + sqrt(lambda) S
-    LEVEL: int  # b_t = LEVEL t^a
-    PRIOR_ROOT: int  # sqrt(lambda) S
-    RADIUS_SCALE: int
+    ORDER: Fixed
+    SLOPE: Fixed  # beta_t = SLOPE t^a + sqrt(lambda) S
+    LEVEL: Fixed  # b_t = LEVEL t^a
+    PRIOR_ROOT: Fixed  # sqrt(lambda) S
+    RADIUS_SCALE: Fixed
 
 
 S: Final = numbered(Slots, after=COMMON)

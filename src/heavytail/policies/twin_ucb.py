@@ -35,13 +35,15 @@ from heavytail.kernels.layout import (
     SET_ANEW,
     STEP,
     THETA,
+    Count,
+    Flag,
+    Size,
     numbered,
 )
 from heavytail.kernels.one_pass import measure
 from heavytail.kernels.scores import PRODUCT, multiply
 from heavytail.policies.core import practice, theory
 from heavytail.policies.core.answers import Explanation
-from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.practice import (
@@ -75,14 +77,14 @@ WIDER: Final = 3.0  # c of the theory: optimism's arm is played where it is c ti
 class Slots(NamedTuple):
     """TwinUCB's own numbers."""
 
-    BULK_RADIUS: int
+    BULK_RADIUS: Size
     BULK_STEP: int  # what the bulk moved by along u
-    BULK_STABILITY: int
-    BULK_ENERGY: int
+    BULK_STABILITY: Size
+    BULK_ENERGY: Size
     TRUSTED: int  # how far from the mean the bulk is believed, in widths
     SHIFT: int  # what the bulk lies below the mean where most is known
-    AUDIT: int  # 1 if the next round is the mean's
-    TURN: int  # the first round not played yet that is
+    AUDIT: Flag  # 1 if the next round is the mean's
+    TURN: Count  # the first round not played yet that is
     APART: int  # sum of (psi of the mean - psi of the bulk)²
 
 
@@ -373,7 +375,7 @@ def select_theory(s: Vector, M: Matrix, arms: Matrix) -> int:
 
 
 @final
-class TwinUCB(PackedPolicy):
+class TwinUCB(practice.PracticalPolicy):
     r"""The best mean reward, with the help of the typical one. One pass, nothing tuned.
 
     Two estimates share the weights, and with them the Gram matrix $V_t$: the *mean* $m$, clipped

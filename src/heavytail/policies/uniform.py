@@ -10,7 +10,7 @@ from heavytail._typing import Matrix, Vector
 from heavytail._validate import Check
 from heavytail.kernels.gram import squared_norm
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import ARM_LIMIT, BAD_X, COMMON, NO_ARM, OK, ROUNDS, numbered
+from heavytail.kernels.layout import ARM_LIMIT, BAD_X, COMMON, NO_ARM, OK, ROUNDS, Count, numbered
 from heavytail.kernels.random import uniform
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
@@ -21,8 +21,8 @@ __all__ = ["Uniform"]
 class Slots(NamedTuple):
     """Uniform's own numbers."""
 
-    KEY: int
-    DRAWS: int  # choices made so far
+    KEY: Count
+    DRAWS: Count  # choices made so far
 
 
 S: Final = numbered(Slots, after=COMMON)
@@ -79,5 +79,5 @@ class Uniform(PackedPolicy):
         self.reseed(seed)
 
     def reseed(self, seed: int) -> None:
-        self._s[S.KEY] = Check(type(self)).count("seed", seed, least=0) % 2**53
+        self._s[S.KEY] = Check(type(self)).seed(seed)
         self._s[S.DRAWS] = 0.0

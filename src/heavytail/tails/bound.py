@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from heavytail._validate import check_number
+from heavytail._validate import GREATEST, LEAST, check_number
 
 __all__ = ["MomentBound"]
-
-
-LARGEST_SCALE = 1e100  # powers of a larger one leave the floating-point range
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +37,9 @@ class MomentBound:
         check_number(
             "MomentBound.scale",
             self.scale,
-            above=0.0,
-            most=LARGEST_SCALE,
-            hint="Change the unit of the reward if it is larger.",
+            least=LEAST,
+            most=GREATEST,
+            hint="Change the unit of the reward.",
         )
         object.__setattr__(self, "order", float(self.order))
         object.__setattr__(self, "scale", float(self.scale))

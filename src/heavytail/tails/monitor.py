@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray
-from heavytail._validate import check_count
+from heavytail._validate import as_numbers, check_count
 from heavytail.tails.bound import MomentBound
 from heavytail.tails.index import hill, shifted_power_law, symmetric_tail
 from heavytail.tails.report import Hill, TailReport
@@ -184,13 +184,11 @@ def _largest(array: FloatArray, keep: int) -> FloatArray:
 
 
 def _checked(values: Any, where: str) -> FloatArray:
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiu" or array.ndim != 1:
+    array = as_numbers(values, f"{where}: values", "a one-dimensional array of numbers")
+    if array.ndim != 1:
         raise TypeError(
-            f"{where}: values must be a one-dimensional array of numbers; got dtype {array.dtype}, "
-            f"shape {array.shape}."
+            f"{where}: values must be a one-dimensional array of numbers; got shape {array.shape}."
         )
-    array = array.astype(np.float64, copy=False)
     bad = np.flatnonzero(~np.isfinite(array))
     if bad.size:
         raise ValueError(f"{where}: values[{bad[0]}] must be finite; got {array[bad[0]]}.")

@@ -27,6 +27,9 @@ from heavytail.kernels.layout import (
     PROJECTED,
     ROUNDS,
     STEP,
+    Extent,
+    Fixed,
+    Size,
     numbered,
 )
 from heavytail.kernels.m_estimate import TARGET, TAU
@@ -40,16 +43,16 @@ __all__ = ["ADAPTIVE", "AdaptiveHuber", "Problem", "observe", "set_constants", "
 class Adaptive(NamedTuple):
     """Slots of s that both have."""
 
-    ORDER: int
-    RIDGE: int
-    SIGMA_MIN: int
-    STEEP: int  # 1 / c_0
-    ROOT: int
-    TAU_0: int
-    RADIUS_SCALE: int
-    PRIOR_ROOT: int  # sqrt(lambda) B
-    SIGMA: int  # sigma_t of the last round
-    TAU_T: int  # tau_t of the last round
+    ORDER: Fixed
+    RIDGE: Fixed
+    SIGMA_MIN: Fixed
+    STEEP: Fixed  # 1 / c_0
+    ROOT: Fixed
+    TAU_0: Fixed
+    RADIUS_SCALE: Fixed
+    PRIOR_ROOT: Fixed  # sqrt(lambda) B
+    SIGMA: Size  # sigma_t of the last round
+    TAU_T: Extent  # tau_t of the last round
 
 
 ADAPTIVE: Final = numbered(Adaptive, after=COMMON)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail._turns import alone
 from heavytail._typing import FloatArray
 from heavytail._validate import as_arms, as_rows, as_vector, check_number
 from heavytail.kernels.layout import CONSTANT, THETA
@@ -76,11 +77,15 @@ class Answering:
         """What the constant feature adds to every prediction; 0 without one."""
         return float(self._M[THETA, self.dim :].sum() * self._s[CONSTANT])
 
+    @alone
     def width(self, x: ArrayLike) -> float:
         """‖x‖_{V_t^-1}; the half-width of the policy's confidence set at x is radius * width(x)."""
         vector = as_vector(x, self.dim, type(self), ".width")
+        if not np.all(np.isfinite(vector)):
+            raise ValueError(f"{type(self).__name__}.width: x must be finite; got {vector}.")
         return float(self._widths(vector[None])[0])
 
+    @alone
     def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
         """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.
 
@@ -95,6 +100,7 @@ class Answering:
         parts = (mean, mean - half, mean + half)
         return Prediction(*(part if many else float(part[0]) for part in parts))
 
+    @alone
     def explain(self, arms: ArrayLike) -> Explanation:
         """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
         if not self.rank_one:

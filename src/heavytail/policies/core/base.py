@@ -16,7 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavytail._storage import Stored, check_fit
+from heavytail._invariants import SYMMETRY
+from heavytail._storage import Stored, afford
+from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray, State
 from heavytail._validate import (
     NORM_SLACK,
@@ -43,10 +45,8 @@ from heavytail.kernels.layout import (
     THETA,
     THETA_BOUND,
     behind,
-    slot_names,
 )
 from heavytail.kernels.layout import rows as common_rows
-from heavytail.policies.core import version1
 from heavytail.policies.core.answers import Answering
 from heavytail.policies.core.decisions import PREFIX as PENDING
 from heavytail.policies.core.decisions import Deciding
@@ -54,12 +54,12 @@ from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.loops import around, enter, select_rows, update_rows
 from heavytail.policies.core.pool import Kept, Pool
+from heavytail.policies.core.remembering import Remembering
 from heavytail.tails import MomentBound
 
 __all__ = ["PackedPolicy", "Policy"]
 
 UNBOUNDED = 1e300  # squared norm: where no bound is stated, anything that can be squared
-SYMMETRY = 1e-8  # of the largest entry: more than this apart is not rounding
 
 
 class Policy(Deciding, Stored, ABC):
@@ -181,7 +181,7 @@ class Policy(Deciding, Stored, ABC):
         return check
 
 
-class PackedPolicy(Answering, Policy):
+class PackedPolicy(Answering, Remembering, Policy):
     """A policy whose state is (s, M), laid out as in :mod:`heavytail.kernels.layout`, and whose
     round is kernels.
 
@@ -205,6 +205,8 @@ class PackedPolicy(Answering, Policy):
 
     _s: FloatArray
     _M: FloatArray
+    _first_entry: float
+    _packed: State  # both, and what else the kernels take
     _rows: dict[str, slice | int]  # of M, by the name they are saved under
     _runs: dict[str, slice]  # of s behind the named slots, likewise
     _enter: Callable[..., int]  # admits an observation and learns it
@@ -250,9 +252,12 @@ class PackedPolicy(Answering, Policy):
         self._enter = around(enter, update=self.update_kernel)
         self.keeps_scores = self.rank_one and self.select_kernel is self.scoring.select
         self._wide = self.keeps_scores and self.dim >= index.WIDE
+        afford(type(self).__name__, slot + spare + (row + room) * size)
         self._s = np.zeros(slot + spare)
         self._M = np.zeros((row + room, size))
+        self._packed = (self._s, self._M)
         self._M[INVERSE : INVERSE + size] = np.eye(size) / ridge
+        self._first_entry = 1.0 / ridge
         self._s[THETA_BOUND] = check.number("theta_bound", theta_bound, above=0.0, infinite=True)
         self._s[ARM_LIMIT] = UNBOUNDED
         if arm_bound is not None:
@@ -274,7 +279,7 @@ class PackedPolicy(Answering, Policy):
     @property
     def packed(self) -> State:
         """The arrays the kernels work on, in the order they take them."""
-        return (self._s, self._M)
+        return self._packed
 
     def reserve(self, rounds: int) -> None:
         """Make room for ``rounds`` more rounds; a policy that keeps no history needs none."""
@@ -284,26 +289,38 @@ class PackedPolicy(Answering, Policy):
             return self._select_from(arms)
         matrix = as_arms(arms, self.dim, type(self), ".select")
         choice: int
-        if self._wide:
-            kept = self._last
-            if kept is None or not kept.fits(matrix):
-                kept = self._last = Kept(matrix.shape, self.scoring.rows)
-            choice = self.scoring.select_again(self._s, self._M, matrix, *kept.room)
-        else:
-            choice = self.select_kernel(*self.packed, matrix)
+        while self._inside is not None and not self._ours():
+            pass
+        outer, self._inside = self._inside, True
+        try:
+            if self._wide:
+                kept = self._last
+                if kept is None or not kept.fits(matrix):
+                    kept = self._last = Kept(matrix.shape, self.scoring.rows)
+                choice = self.scoring.select_again(self._s, self._M, matrix, *kept.room)
+            else:
+                choice = self.select_kernel(*self._packed, matrix)
+        finally:
+            self._inside = outer
         if choice < 0:
             raise explain_arms(matrix, self._s[ARM_LIMIT], type(self).__name__ + ".select")
         return choice
 
     def _select_from(self, pool: Pool) -> int:
         """Choose by the pool's kept scores, where the policy's updates let them be kept."""
-        kept = self._last
-        if kept is None or kept.pool is not pool:
-            if not self.keeps_scores:
-                return self.select(pool._rows)
-            as_arms(pool._rows, self.dim, type(self), ".select")
-            kept = self._last = Kept(pool, self.scoring.rows)
-        choice: int = self.scoring.select_kept(self._s, self._M, *kept.scored)
+        if not self.keeps_scores:
+            return self.select(pool._rows)
+        while self._inside is not None and not self._ours():
+            pass
+        outer, self._inside = self._inside, True
+        try:
+            kept = self._last
+            if kept is None or kept.pool is not pool:
+                as_arms(pool._rows, self.dim, type(self), ".select")
+                kept = self._last = Kept(pool, self.scoring.rows)
+            choice: int = self.scoring.select_kept(self._s, self._M, *kept.scored)
+        finally:
+            self._inside = outer
         if choice < 0:
             raise explain_arms(pool._rows, self._s[ARM_LIMIT], type(self).__name__ + ".select")
         return choice
@@ -318,14 +335,23 @@ class PackedPolicy(Answering, Policy):
             nu = scale
         else:
             nu = check_number(f"{type(self).__name__}.update: scale", scale, above=0.0)
-        code = self._enter(*self.packed, vector, float(reward), nu)
+        if self.horizon is not None and not self._late:
+            self._warn_past_horizon(1)  # first: where a warning is an error nothing may be learned
+        while self._inside is not None and not self._ours():
+            pass
+        outer, self._inside = self._inside, True
+        try:
+            code = self._enter(*self._packed, vector, float(reward), nu)
+            if code < 0:
+                self._last = None  # a kernel that refuses may have lost the direction to follow
+            elif self.grows:
+                self._settle()
+        finally:
+            self._inside = outer
         if code < 0:
             raise self._refusal(code, vector, reward, nu)
-        if self.grows:
-            self._settle()
-        if self.horizon is not None and not self._late:
-            self._warn_past_horizon()
 
+    @alone
     def select_many(self, arms: ArrayLike) -> IntArray:
         """One choice for each of many sets of arms, (b, n, dim), all from what is known now."""
         where = f"{type(self).__name__}.select_many"
@@ -342,29 +368,33 @@ class PackedPolicy(Answering, Policy):
             raise explain_arms(sets[bad], self._s[ARM_LIMIT], f"{where}: set {bad}")
         return choices
 
+    @alone
     def update_many(
         self, X: ArrayLike, rewards: ArrayLike, *, scale: ArrayLike | None = None
     ) -> None:
         features, paid = self._rows_and_rewards(X, rewards)
         count = len(paid)
-        if scale is None or np.ndim(scale) == 0:
-            scale = np.full(count, self._nu if scale is None else scale)
         where = f"{type(self).__name__}.update_many"
+        if scale is None:
+            scale = np.full(count, self._nu)
+        elif not isinstance(scale, list | tuple) and np.ndim(scale) == 0:
+            scale = np.full(count, check_number(f"{where}: scale", scale, above=0.0))
         nu = as_rows(scale, (count,), f"{where}: scale")
+        self._warn_past_horizon(count)
         self.reserve(count)
-        before = {key: array.copy() for key, array in self.state_arrays().items()}
+        before = self.state_arrays()
         bad = around(update_rows, update=self.update_kernel)(self.packed, features, paid, nu)
         if bad >= 0:
             code = self._enter(*self.packed, features[bad], paid[bad], nu[bad])
-            self.restore(before)
+            self._take(before)
             error = self._refusal(code, features[bad], float(paid[bad]), float(nu[bad]))
             raise ValueError(f"{where}: row {bad}: {error} No row was learned.")
         self._settle()
-        self._warn_past_horizon()
 
     def _settle(self) -> None:
         """What is left to do after an update, where the kernels do not do the whole of it."""
 
+    @alone
     def start_from(self, theta: ArrayLike, covariance: ArrayLike) -> None:
         """Begin from an earlier estimate instead of from nothing; before the first reward only.
 
@@ -400,14 +430,18 @@ class PackedPolicy(Answering, Policy):
     def _begun(self) -> None:
         """What is left to do after a start from an earlier estimate."""
 
-    def _warn_past_horizon(self) -> None:
-        if self.horizon is not None and not self._late and self._s[ROUNDS] > self.horizon:
-            self._late = True
+    def _warn_past_horizon(self, count: int) -> None:
+        """A word, once, before the first ``count`` rounds that go past the horizon."""
+        if self.horizon is None or self._late:
+            return
+        rounds = self.rounds + count
+        if rounds > self.horizon:
             warnings.warn(
-                f"{type(self).__name__}: round {self.rounds} is past horizon={self.horizon}. "
+                f"{type(self).__name__}: round {rounds} is past horizon={self.horizon}. "
                 "It goes on learning, but what its constants promise ended there.",
                 stacklevel=3,
             )
+            self._late = True
 
     def _refusal(self, code: int, x: FloatArray, reward: float, scale: float) -> ValueError:
         where = type(self).__name__ + ".update"
@@ -426,6 +460,7 @@ class PackedPolicy(Answering, Policy):
         )
 
     @property
+    @alone
     def theta(self) -> FloatArray:
         return self._M[THETA, : self.dim].copy()
 
@@ -443,6 +478,7 @@ class PackedPolicy(Answering, Policy):
         return int(self._s[ROUNDS])
 
     @property
+    @alone
     def inverse_gram(self) -> FloatArray:
         """P = V_t^-1, a copy; with an intercept, the last row and column are of the constant."""
         size = self._M.shape[1]
@@ -451,23 +487,3 @@ class PackedPolicy(Answering, Policy):
     def diagnostics(self) -> Diagnostics:
         share = self._s[CLIPPED] / max(self._s[ROUNDS], 1.0)
         return replace(super().diagnostics(), clipped_share=float(share))
-
-    def slot_names(self) -> dict[str, tuple[str, ...]]:
-        return {"scalars": slot_names(*self.slots)}
-
-    def state_arrays(self) -> dict[str, FloatArray]:
-        return {
-            "scalars": self._s[: behind(self.slots[-1])],
-            **{name: self._M[rows] for name, rows in self._rows.items()},
-            **{name: self._s[run] for name, run in self._runs.items()},
-        }
-
-    def upgrade(self, arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
-        return version1.upgrade(self, arrays)
-
-    def restore(self, arrays: dict[str, FloatArray]) -> None:
-        mine = self.state_arrays()
-        check_fit(type(self).__name__, arrays, mine)
-        for key, array in mine.items():
-            array[...] = arrays[key]
-        self._last = None

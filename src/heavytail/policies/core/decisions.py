@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray
-from heavytail._validate import check_count
+from heavytail._validate import as_rows, check_count
 from heavytail.policies.core.pool import Pool
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Deciding", "Decision"]
 
 PREFIX = "pending."  # of the names of saved arrays
+MOST = 2.0**53  # decisions: from here on a double does not count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +45,8 @@ class Deciding:
         dim: int
         info: ClassVar[Info]
 
+        @property
+        def rounds(self) -> int: ...
         def select(self, arms: Any) -> int: ...
         def update(self, x: Any, reward: float, *, scale: Any = None) -> None: ...
         def update_many(self, X: Any, rewards: Any, *, scale: Any = None) -> None: ...
@@ -67,13 +70,11 @@ class Deciding:
             )
         choice = self.select(arms)
         rows = arms if isinstance(arms, np.ndarray | list | Pool) else np.asarray(arms)
-        x = np.array(rows[choice], dtype=np.float64)
-        x.flags.writeable = False
+        x = _frozen(rows[choice]).reshape(self.dim)
         if self._waiting is None:
             self._waiting = {}
-        token = self._made
+        token, self._made = self._made, self._made + 1
         self._waiting[token] = x
-        self._made += 1
         return Decision(token, choice, x)
 
     def learn(self, decision: Any, reward: Any, *, scale: Any = None) -> None:
@@ -89,17 +90,24 @@ class Deciding:
         if len(set(tokens)) < len(tokens):
             twice = next(t for i, t in enumerate(tokens) if t in tokens[:i])
             raise ValueError(f"{type(self).__name__}.learn: token {twice} is twice in the batch.")
-        if not many:
-            self.update(features[0], reward, scale=scale)
-        elif tokens:
-            self._learn_rows(features, reward, scale)
-        assert self._waiting is not None or not tokens
-        for token in tokens:
-            del self._waiting[token]  # type: ignore[union-attr]
+        rounds, waiting = self.rounds, self._waiting
+        if waiting is None:  # and no decisions then
+            return
+        for token in tokens:  # taken first, so that no other thread learns them too
+            waiting.pop(token)
+        try:
+            if not many:
+                self.update(features[0], reward, scale=scale)
+            elif tokens:
+                self._learn_rows(features, reward, scale)
+        except BaseException:
+            if self.rounds == rounds:  # else it was learned before something spoke up
+                waiting.update(zip(tokens, features, strict=True))
+            raise
 
     def _learn_rows(self, features: Sequence[FloatArray], rewards: ArrayLike, scale: Any) -> None:
-        values = np.asarray(rewards, dtype=np.float64)
-        if values.shape != (len(features),):
+        values = as_rows(rewards, (None,), f"{type(self).__name__}.learn: rewards")
+        if len(values) != len(features):
             raise ValueError(
                 f"{type(self).__name__}.learn: {len(features)} decisions need as many rewards; "
                 f"got shape {values.shape}."
@@ -109,24 +117,25 @@ class Deciding:
     def expire(self, age: int) -> int:
         """Forget pending decisions but the last ``age`` made; returns how many."""
         age = check_count(f"{type(self).__name__}.expire: age", age, least=0)
-        old = [token for token in self.pending if token < self._made - age]
-        for token in old:
-            del self._waiting[token]  # type: ignore[union-attr]
-        return len(old)
+        waiting, first = self._waiting or {}, self._made - age
+        old = [token for token in self.pending if token < first]
+        return sum(waiting.pop(token, None) is not None for token in old)
 
     @property
     def pending(self) -> tuple[int, ...]:
         """Tokens of the decisions that wait for their reward, oldest first."""
-        return tuple(self._waiting or ())
+        return tuple(sorted(self._waiting or ()))
 
     def _pending_arrays(self) -> dict[str, FloatArray]:
         """What is pending as named arrays; nothing where no decision was ever made."""
         if not self._made:
             return {}
-        rows = list((self._waiting or {}).values())
+        waiting = dict(self._waiting or {})
+        tokens = sorted(waiting)
+        rows = [waiting[token] for token in tokens]
         return {
             PREFIX + "made": np.array([float(self._made)]),
-            PREFIX + "tokens": np.array(self.pending, dtype=np.float64),
+            PREFIX + "tokens": np.array(tokens, dtype=np.float64),
             PREFIX + "features": np.array(rows).reshape(len(rows), self.dim),
         }
 
@@ -136,18 +145,30 @@ class Deciding:
         if not mine:
             return 0, {}
         try:
-            tokens, rows, made = mine["tokens"], mine["features"], int(mine["made"][0])
+            tokens, rows, made = mine["tokens"], mine["features"], float(mine["made"][0])
             sound = (
-                rows.shape == (tokens.shape[0], self.dim)
-                and rows.dtype == np.float64
+                set(mine) == {"made", "tokens", "features"}
+                and mine["made"].shape == (1,)
+                and 0.0 < made == np.floor(made) <= MOST
+                and tokens.ndim == 1
+                and rows.shape == (tokens.shape[0], self.dim)
+                and tokens.dtype == rows.dtype == np.float64
                 and bool(np.isfinite(rows).all())
                 and bool(np.all((tokens >= 0) & (tokens < made) & (tokens == np.floor(tokens))))
+                and bool(np.all(np.diff(tokens) > 0))
             )
         except Exception:  # whatever odd arrays make NumPy say
             sound = False
         if not sound:
             raise ValueError(f"{type(self).__name__}: the saved pending decisions are damaged.")
-        return made, {int(t): np.array(x) for t, x in zip(tokens, rows, strict=True)}
+        return int(made), {int(t): _frozen(x) for t, x in zip(tokens, rows, strict=True)}
+
+
+def _frozen(x: FloatArray) -> FloatArray:
+    """A copy that nobody writes to."""
+    twin = np.array(x, dtype=np.float64)
+    twin.flags.writeable = False
+    return twin
 
 
 def _token(decision: Any) -> int:

@@ -9,6 +9,7 @@ from heavytail._validate import Check
 from heavytail.kernels import repeats
 from heavytail.kernels.repeats import EPOCH
 from heavytail.policies.core.base import PackedPolicy
+from heavytail.policies.core.remembering import Arrays
 
 __all__ = ["EpochPolicy", "check_epoch"]
 
@@ -46,6 +47,10 @@ class EpochPolicy(PackedPolicy):
             spare=spare,
         )
         self._s[EPOCH.REPEATS] = pulls
+
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        s = arrays["scalars"]
+        return bool(s[EPOCH.PULLS] < s[EPOCH.REPEATS])
 
     @property
     def repeats(self) -> int:

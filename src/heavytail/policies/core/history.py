@@ -10,12 +10,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from heavytail._typing import FloatArray, Matrix, State, Vector
+from heavytail._invariants import are_counts, damaged
+from heavytail._storage import afford, check_fit
+from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail.kernels import index
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import ROUNDS
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.loops import around, enter_history
+from heavytail.policies.core.remembering import Arrays
 
 __all__ = ["HistoryPolicy"]
 
@@ -49,7 +52,8 @@ class HistoryPolicy(PackedPolicy):
 
     def _allocate_history(self, width: int) -> None:
         """No rows yet, of ``width`` numbers each."""
-        self._H = np.zeros((FIRST_ROWS, width))
+        afford(type(self).__name__, FIRST_ROWS * width)
+        self._lay_history(np.zeros((FIRST_ROWS, width)))
         self._enter = around(enter_history, update=self.update_kernel)
 
     @property
@@ -57,9 +61,9 @@ class HistoryPolicy(PackedPolicy):
         """Rows of history."""
         return int(self._s[self.in_use])
 
-    @property
-    def packed(self) -> State:
-        return (self._s, self._M, self._H)
+    def _lay_history(self, rows: FloatArray) -> None:
+        self._H = rows
+        self._packed = (self._s, self._M, rows)
 
     def reserve(self, rounds: int) -> None:
         needed = self.kept + rounds + 1  # one more than asked: see `_settle`
@@ -68,40 +72,31 @@ class HistoryPolicy(PackedPolicy):
             return
         grown = np.zeros((max(needed, 2 * capacity), self._H.shape[1]))
         grown[:capacity] = self._H
-        self._H = grown
+        self._lay_history(grown)
 
     def _settle(self) -> None:
         self.reserve(1)  # there is always room for the next round
 
-    def state_arrays(self) -> dict[str, FloatArray]:
-        return {**super().state_arrays(), "history": self._H[: self.kept]}
+    def _views(self) -> dict[str, FloatArray]:
+        return {**super()._views(), "history": self._H[: self.kept]}
 
-    def restore(self, arrays: dict[str, FloatArray]) -> None:
-        history = arrays.get("history")
-        self._check_history(history, arrays.get("scalars"))
-        assert history is not None
-        fits = {**arrays, "history": self._H[: self.kept]}
-        super().restore(fits)  # checks the rest, and sets the number of rows
+    def _check_saved(self, arrays: Arrays, own: Arrays | None = None) -> None:
+        where, own = type(self).__name__, self._views() if own is None else own
+        history, scalars = arrays.get("history"), arrays.get("scalars")
+        check_fit(where, arrays, {"scalars": own["scalars"]})
+        assert scalars is not None
+        count = scalars[self.in_use]
+        fits = history is not None and history.shape[1:] == (self._H.shape[1],)
+        if not fits or history is None or history.shape[0] != count:
+            raise ValueError(f"{where}: the saved state's 'history' does not fit.")
+        if not are_counts(history[:, [self.dim + column for column in self.pointers]], count, -1.0):
+            raise damaged(where, "history", "it names rows that are not there")
+        super()._check_saved(arrays, {**own, "history": history})
+
+    def _take(self, arrays: dict[str, FloatArray]) -> None:
+        history = arrays["history"]
+        super()._take({**arrays, "history": self._H[: self.kept]})  # sets the number of rows
         if self._H.shape[0] <= history.shape[0]:
-            self._H = np.zeros((history.shape[0] + 1, self._H.shape[1]))
+            self._lay_history(np.zeros((history.shape[0] + 1, self._H.shape[1])))
         self._H[: history.shape[0]] = history
         self._H[history.shape[0] :] = 0.0  # of rows that were taken back nothing may be left
-
-    def _check_history(self, history: FloatArray | None, scalars: FloatArray | None) -> None:
-        where = type(self).__name__
-        width = self._H.shape[1]
-        if history is None or history.ndim != 2 or history.shape[1] != width:
-            raise ValueError(f"{where}: the saved state's 'history' does not fit.")
-        count = history.shape[0]
-        whole = scalars is not None and scalars.shape == self.state_arrays()["scalars"].shape
-        links = history[:, [self.dim + column for column in self.pointers]]
-        sound = (
-            history.dtype == self._H.dtype
-            and scalars is not None
-            and whole
-            and scalars[self.in_use] == count
-            and not np.isnan(history).any()
-            and bool(((links >= -1) & (links < max(count, 1)) & (links == np.floor(links))).all())
-        )
-        if not sound:
-            raise ValueError(f"{where}: the saved state's 'history' is damaged.")

@@ -29,13 +29,15 @@ class Pool:
         arms: (n, dim); copied, so that later changes to it do not matter.
     """
 
-    __slots__ = ("_rows", "by_feature")
+    __slots__ = ("_by_feature", "_rows", "_shown")
 
     def __init__(self, arms: ArrayLike) -> None:
         array = np.asarray(arms)
         dim = array.shape[1] if array.ndim == 2 else 1
         self._rows = as_arms(array, dim, Pool).copy()
-        self.by_feature: FloatArray = np.ascontiguousarray(self._rows.T)
+        self._by_feature: FloatArray = self._rows.T.copy()
+        self._shown = self._rows.view()  # the kernels' own is of a type that could be written to
+        self._shown.flags.writeable = False
 
     @property
     def arms(self) -> FloatArray:
@@ -46,10 +48,10 @@ class Pool:
         return int(self._rows.shape[0])
 
     def __getitem__(self, arm: int) -> FloatArray:
-        return self._rows[arm]
+        return self._shown[arm]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
-        return np.array(self._rows, dtype=dtype, copy=copy)
+        return np.array(self._shown, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
         return f"Pool({len(self)} arms of dimension {self._rows.shape[1]})"
@@ -71,7 +73,7 @@ class Kept:
         """
         if isinstance(arms, Pool):
             self.pool: Pool | None = arms
-            rows, by_feature = arms._rows, arms.by_feature
+            rows, by_feature = arms._rows, arms._by_feature
         else:
             self.pool = None
             rows, by_feature = np.full(arms, np.nan), np.empty(arms[::-1])

@@ -39,6 +39,10 @@ from heavytail.kernels.layout import (
     SET_ANEW,
     THETA,
     THETA_BOUND,
+    Count,
+    Extent,
+    Fixed,
+    Size,
     behind,
     numbered,
 )
@@ -56,6 +60,7 @@ from heavytail.kernels.scale import (
 from heavytail.kernels.self_tuning import ROOM as SIZES
 from heavytail.kernels.self_tuning import follow as follow_threshold
 from heavytail.policies.core.base import PackedPolicy
+from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = [
@@ -63,6 +68,7 @@ __all__ = [
     "FIRST",
     "PRACTICE",
     "SIZES",
+    "PracticalPolicy",
     "begin",
     "growing_radius",
     "half_widths",
@@ -84,39 +90,39 @@ __all__ = [
 class Practice(NamedTuple):
     """Slots behind the common ones that policies with a practical mode share."""
 
-    SIGMA: int  # sigma_t of the last round
-    TAU: int  # tau_t of the next round, in units of sigma_t
-    CLIP: int  # the threshold where it is fixed, and its floor where it tunes itself
-    TUNES: int  # whether it does
-    STABILITY: int  # G_t
-    ENERGY: int  # sum of psi²
-    LOST: int  # sum of what the clip took, in the unit of the reward
-    ALPHA: int
-    EXPLORATION: int
-    RADIUS_SCALE: int
-    RIDGE: int  # lambda, in units of 1 / unit²
-    LOG_INVERSE_DELTA: int
-    BASE: int  # nu_t of a round that does not say
-    NU: int  # nu_t, the mean of the rounds that set the unit; their sum until it is known
-    UNIT: int  # of rewards over nu_t; 0 until it is known
-    BEGAN: int  # the round after which it was known
-    FINEST: int  # sigma_t stays above this times sqrt(t), in that unit
-    TYPICAL: int  # running median of |residual| / nu_t
-    TELLING: int  # rounds that the typical size is of: all, or those with a reward other than 0
+    SIGMA: Size  # sigma_t of the last round
+    TAU: Extent  # tau_t of the next round, in units of sigma_t
+    CLIP: Fixed  # the threshold where it is fixed, and its floor where it tunes itself
+    TUNES: Fixed  # whether it does
+    STABILITY: Size  # G_t
+    ENERGY: Size  # sum of psi²
+    LOST: Size  # sum of what the clip took, in the unit of the reward
+    ALPHA: Fixed
+    EXPLORATION: Fixed
+    RADIUS_SCALE: Fixed
+    RIDGE: Fixed  # lambda, in units of 1 / unit²
+    LOG_INVERSE_DELTA: Fixed
+    BASE: Fixed  # nu_t of a round that does not say
+    NU: Size  # nu_t, the mean of the rounds that set the unit; their sum until it is known
+    UNIT: Size  # of rewards over nu_t; 0 until it is known
+    BEGAN: Count  # the round after which it was known
+    FINEST: Fixed  # sigma_t stays above this times sqrt(t), in that unit
+    TYPICAL: Size  # running median of |residual| / nu_t
+    TELLING: Count  # rounds that the typical size is of: all, or those with a reward other than 0
     VOTES: int  # rewards of exactly 0 ahead of all others
     RUN: int  # sizes in a row above (+) or below (-) the typical one ...
-    EXTREME: int  # ... and the least or largest of them
-    FIRST_1: int  # the first sizes, in order
-    FIRST_2: int
-    FIRST_3: int
-    FIRST_4: int
-    FIRST_5: int
-    PRESSED: int  # rounds that ended on the ball, ahead of those that did not
-    NEAR: int  # rounds whose residual was beyond TAIL_FROM typical sizes ...
-    FAR: int  # ... and beyond TAIL_TO: their ratio is the tail's slope
-    WEIGHT: int  # sum of 1 / sigma_t²
-    WEIGHT_SQUARES: int
-    SIZES: int  # where the sizes that tau is tuned by begin in s
+    EXTREME: Size  # ... and the least or largest of them
+    FIRST_1: Size  # the first sizes, in order
+    FIRST_2: Size
+    FIRST_3: Size
+    FIRST_4: Size
+    FIRST_5: Size
+    PRESSED: Count  # rounds that ended on the ball, ahead of those that did not
+    NEAR: Count  # rounds whose residual was beyond TAIL_FROM typical sizes ...
+    FAR: Count  # ... and beyond TAIL_TO: their ratio is the tail's slope
+    WEIGHT: Size  # sum of 1 / sigma_t²
+    WEIGHT_SQUARES: Size
+    SIZES: Fixed  # where the sizes that tau is tuned by begin in s
 
 
 PRACTICE: Final = numbered(Practice, after=COMMON)
@@ -309,6 +315,18 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     watch(s, reward, abs(residual) / nu)
     s[RADIUS] = radius(s, s[P.EXPLORATION], s[P.STABILITY], s[P.ENERGY])
     return OK
+
+
+class PracticalPolicy(PackedPolicy):
+    """A packed policy whose slots begin with those above."""
+
+    def _widest(self, s: FloatArray) -> float:
+        return max(super()._widest(s), float((s[P.UNIT] * s[P.NU]) ** 2 / s[P.RIDGE]))
+
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        s = arrays["scalars"]
+        first = s[P.UNIT] > 0.0 or s[P.TELLING] < FIRST  # where the next of the first sizes goes
+        return bool(first and s[P.BEGAN] <= s[ROUNDS])
 
 
 def stated(check: Check, tail: MomentBound | str | None) -> MomentBound | None:

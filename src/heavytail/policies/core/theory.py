@@ -15,7 +15,7 @@ from heavytail._validate import Check
 from heavytail.confidence import lemma_1, theory_radius
 from heavytail.kernels.huber import leverage, threshold, time_exponent
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import OK, RADIUS, ROUNDS, THETA_BOUND, numbered
+from heavytail.kernels.layout import OK, RADIUS, ROUNDS, THETA_BOUND, Fixed, numbered
 from heavytail.kernels.one_pass import learn
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.practice import PRACTICE, note, watch
@@ -27,11 +27,11 @@ __all__ = ["ALPHA", "THEORY", "check_told", "lemma_sigma", "start", "step"]
 class Theory(NamedTuple):
     """Slots behind those of the practical mode."""
 
-    ORDER: int
-    SIGMA_MIN: int
-    TAU_0: int
-    SLOPE: int  # beta_t = SLOPE t^a + BETA_0
-    BETA_0: int
+    ORDER: Fixed
+    SIGMA_MIN: Fixed
+    TAU_0: Fixed
+    SLOPE: Fixed  # beta_t = SLOPE t^a + BETA_0
+    BETA_0: Fixed
 
 
 THEORY: Final = numbered(Theory, after=PRACTICE)

@@ -1,7 +1,7 @@
 """Files of format version 1, which knew the slots of a policy by their order alone.
 
 Nothing here changes any more: it is what was once written. A slot that has gone since is dropped,
-one that has come since keeps the value that the policy's arguments give it.
+one that has come since, or that is for ever what the arguments say, keeps the value these give it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from heavytail._typing import FloatArray
+from heavytail.kernels.layout import slot_kinds
 
 __all__ = ["upgrade"]
 
@@ -51,17 +52,18 @@ OWN: Final = {
 }
 
 
-def by_name(policy: Any, scalars: FloatArray) -> FloatArray:
+def by_name(policy: Any, scalars: FloatArray, now: FloatArray) -> FloatArray:
     """Scalars (..., n) of a policy in the order that it has them now; as they are where their
     order then is not known.
     """
     names = _names(type(policy).__name__)
     if scalars.shape[-1:] != (len(names),):
         return scalars
-    now = policy.state_arrays()["scalars"]
     columns = [
-        scalars[..., names.index(name)] if name in names else np.full(scalars.shape[:-1], value)
-        for name, value in zip(policy.slot_names()["scalars"], now, strict=True)
+        scalars[..., names.index(name)]
+        if name in names and kind != "fixed"
+        else np.broadcast_to(now[..., slot], scalars.shape[:-1])
+        for slot, (name, kind) in enumerate(slot_kinds(*policy.slots).items())
     ]
     return np.stack(columns, axis=-1)
 
@@ -74,7 +76,7 @@ def upgrade(policy: Any, arrays: Mapping[str, FloatArray]) -> dict[str, FloatArr
     if not names or scalars is None or scalars.ndim != 1 or len(scalars) < len(names):
         return dict(arrays)
     fresh = policy.state_arrays()
-    upgraded = {**arrays, "scalars": by_name(policy, scalars[: len(names)])}
+    upgraded = {**arrays, "scalars": by_name(policy, scalars[: len(names)], fresh["scalars"])}
     sources = {1: scalars[len(names) :], 2: None if "sums" in fresh else upgraded.pop("sums", None)}
     for name, now in fresh.items():
         source = sources[now.ndim]

@@ -1,0 +1,89 @@
+"""What is true of every state, checked where one comes from outside, before a kernel sees it.
+
+A kernel believes its state: a count is where it writes next. So a slot says what it holds, in its
+annotation (:mod:`heavytail.kernels.layout`), and nothing is taken over unless it holds that.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+__all__ = ["LARGEST_COUNT", "are_counts", "check_gram", "check_slots", "damaged", "hangs_together"]
+
+LARGEST_COUNT: Final = 2.0**53  # from here on a double does not count
+SAME: Final = 1e-9  # relative: a constant as another version's mathematics rounds it
+SYMMETRY: Final = 1e-8  # of the largest entry: more than this apart is not rounding
+ROUNDING: Final = 1e-3  # of the largest entry at first: what many updates may leave below 0
+
+
+def damaged(where: str, key: str, why: str = "") -> ValueError:
+    """The error for a saved array that cannot be a state."""
+    return ValueError(f"{where}: the saved state's {key!r} is damaged{why and f': {why}'}.")
+
+
+def are_counts(numbers: Any, below: float = LARGEST_COUNT, least: float = 0.0) -> bool:
+    """Whether all are whole numbers from ``least`` on and below a bound."""
+    inside = (numbers >= least) & (numbers < below)
+    return bool((inside & (numbers == np.floor(numbers))).all())
+
+
+def check_slots(where: str, key: str, kinds: Mapping[str, str], saved: Any, own: Any) -> None:
+    """Refuse slots (..., n) that do not hold what they say; ``own`` are those of a fresh object.
+
+    ``kinds`` are by name, in order: "fixed" is what the arguments say, "count" a whole number,
+    "flag" 0 or 1, "size" at least 0, "extent" that or infinite, "open" any number or infinity, and
+    "number" any number, or the infinity that it was at first.
+    """
+    for kind, places in _places(tuple(kinds.values())).items():
+        found, first = saved[..., places], own[..., places]
+        if kind == "fixed":
+            with np.errstate(invalid="ignore"):  # infinity less infinity
+                near = np.abs(found - first) <= SAME * np.abs(first)
+            sound = (found == first) | (near & (first != np.floor(first)))
+        elif kind == "count":
+            sound = (found >= 0.0) & (found < LARGEST_COUNT) & (found == np.floor(found))
+        elif kind == "flag":
+            sound = (found == 0.0) | (found == 1.0)
+        elif kind == "extent":
+            sound = found >= 0.0
+        elif kind == "open":
+            sound = ~np.isnan(found)
+        else:
+            sound = np.isfinite(found) | (found == first)
+            if kind == "size":
+                sound &= found >= 0.0
+        if not sound.all():
+            bad = np.argwhere(~sound)[0]
+            name = list(kinds)[places[bad[-1]]]
+            raise damaged(where, key, f"{name} cannot be {float(found[tuple(bad)])!r}")
+
+
+@functools.cache
+def _places(kinds: tuple[str, ...]) -> dict[str, list[int]]:
+    """Where each kind stands among them."""
+    return {kind: [i for i, one in enumerate(kinds) if one == kind] for kind in set(kinds)}
+
+
+def check_gram(where: str, key: str, P: Any, first: float) -> None:
+    """Refuse what is no inverse Gram matrix (..., d, d): finite, symmetric and positive definite,
+    both to rounding. ``first`` is its largest entry at the beginning.
+    """
+    if not np.isfinite(P).all():
+        raise damaged(where, key, "it is not finite")
+    largest = np.abs(P).max(initial=0.0)
+    if np.abs(P - np.swapaxes(P, -1, -2)).max(initial=0.0) > SYMMETRY * largest:
+        raise damaged(where, key, "it is not symmetric")
+    if np.linalg.eigvalsh(P).min(initial=0.0) < -ROUNDING * max(largest, first):
+        raise damaged(where, key, "it is not positive definite")
+
+
+def hangs_together(heads: Any, following: Any, count: int) -> bool:
+    """Whether lists that begin at ``heads`` and go on by ``following`` (-1 ends one) meet each of
+    ``count`` rows exactly once: then none of them runs in a circle.
+    """
+    met = np.concatenate([heads, following[following >= 0]]).astype(np.int64)
+    return bool(np.array_equal(np.sort(met), np.arange(count)))

@@ -1,0 +1,97 @@
+"""What a packed policy remembers: by name, where it lies, and what is true of it at all times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from heavytail._invariants import SYMMETRY, check_gram, check_slots, damaged
+from heavytail._storage import check_fit
+from heavytail._turns import Shared, alone
+from heavytail._typing import FloatArray
+from heavytail.kernels.layout import THETA_BOUND, behind, slot_kinds, slot_names
+from heavytail.policies.core import version1
+
+__all__ = ["Arrays", "Remembering"]
+
+Arrays = Mapping[str, FloatArray]
+
+
+class Remembering(Shared):
+    """state_arrays and restore, for a policy whose state is packed.
+
+    A state from outside must hold what its slots say; a policy whose counts and places must also
+    fit each other says so in ``_hangs_together``.
+    """
+
+    if TYPE_CHECKING:  # what a policy brings
+        dim: int
+        slots: ClassVar[tuple[Any, ...]]
+        _s: FloatArray
+        _M: FloatArray
+        _rows: dict[str, slice | int]
+        _runs: dict[str, slice]
+        _first_entry: float
+        _last: Any
+
+    def slot_names(self) -> dict[str, tuple[str, ...]]:
+        return {"scalars": slot_names(*self.slots)}
+
+    def _views(self) -> dict[str, FloatArray]:
+        """What is remembered, by name, where it lies."""
+        return {
+            "scalars": self._s[: behind(self.slots[-1])],
+            **{name: self._M[rows] for name, rows in self._rows.items()},
+            **{name: self._s[run] for name, run in self._runs.items()},
+        }
+
+    @alone
+    def state_arrays(self) -> dict[str, FloatArray]:
+        return {key: array.copy() for key, array in self._views().items()}
+
+    def is_sound(self) -> bool:
+        return not np.isnan(self._s).any() and bool(np.isfinite(self._M).all())
+
+    def upgrade(self, arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        return version1.upgrade(self, arrays)
+
+    @alone
+    def restore(self, arrays: dict[str, FloatArray]) -> None:
+        self._check_saved(arrays)
+        self._take(arrays)
+
+    def _check_saved(self, arrays: Arrays, own: Arrays | None = None) -> None:
+        """Refuse arrays that are no state of this policy, before a kernel sees them.
+
+        ``own`` is a state that is, its own unless told: constants are compared with it.
+        """
+        where, own = type(self).__name__, self._views() if own is None else own
+        check_fit(where, arrays, own)
+        s = arrays["scalars"]
+        check_slots(where, "scalars", slot_kinds(*self.slots), s, own["scalars"])
+        for key, array in arrays.items():
+            if key in own and key != "scalars" and not np.isfinite(array).all():
+                raise damaged(where, key, "it is not finite")
+        if "inverse" in own:
+            check_gram(where, "inverse", arrays["inverse"], self._widest(s))
+            norm = float(np.linalg.norm(arrays["theta"][: self.dim]))
+            if norm > s[THETA_BOUND] * (1.0 + SYMMETRY):
+                raise damaged(where, "theta", "it lies outside its ball")
+        if not self._hangs_together(arrays):
+            raise damaged(where, "scalars", "its counts do not fit what they count")
+
+    def _widest(self, s: FloatArray) -> float:
+        """The largest entry that P had at first, for a state of the scalars ``s``."""
+        return self._first_entry
+
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        """Whether counts, places and lists among ``arrays``, all of them sound alone, agree."""
+        return True
+
+    def _take(self, arrays: dict[str, FloatArray]) -> None:
+        """Take over a state that is known to be sound."""
+        for key, array in self._views().items():
+            array[...] = arrays[key]
+        self._last = None
