@@ -61,8 +61,8 @@ class History(Shared):
             return
         self._parts, self.seen, self._fit = before
         raise ValueError(
-            "rows of this size would take the estimate out of the floating-point range. Nothing was "
-            "learned; change the units."
+            "rows of this size would take the estimate out of the floating-point range. "
+            "Nothing was learned; change the units."
         )
 
     def _can_be_fitted(self) -> bool:
