@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from heavytail._storage import check_fit
+from heavytail._turns import Shared, alone
 from heavytail._typing import FloatArray
 from heavytail.estimators.base import (
     Model,
@@ -15,7 +16,7 @@ from heavytail.estimators.base import (
     check_scale,
     is_plain,
 )
-from heavytail.estimators.rows import LEAST_INSIDE, NO_SCALES
+from heavytail.estimators.rows import LEAST_INSIDE, NO_SCALES, OK, admit_rows
 from heavytail.estimators.start import BatchFit, bounded, robust_fit, solve
 
 __all__ = ["AdaptiveHuberRegressor"]
@@ -23,7 +24,7 @@ __all__ = ["AdaptiveHuberRegressor"]
 PILOT_CLIP = 1.345  # of the fit that measures the scale: 95 % efficient for normal noise
 
 
-class History:
+class History(Shared):
     """All rows, and the exact fit on them: made when asked for, not when a row arrives."""
 
     def __init__(
@@ -34,6 +35,9 @@ class History:
         self._parts: list[tuple[FloatArray, FloatArray, FloatArray]] = []
         self._fit: BatchFit | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_inside"}
+
     def learn_plain(self, X: Any, y: Any) -> bool:
         """Keep the rows where they need no conversion."""
         if not is_plain(X, y, self.dim):
@@ -41,6 +45,7 @@ class History:
         self.learn(X, y, NO_SCALES)
         return True
 
+    @alone
     def learn(self, X: FloatArray, y: FloatArray, nu: FloatArray) -> None:
         """Keep the rows."""
         if nu.shape[0] and not np.all((nu > 0.0) & np.isfinite(nu)):
@@ -48,9 +53,26 @@ class History:
             raise ValueError(f"sample_scale[{bad}] must be a number above 0; got {nu[bad]}.")
         if not (np.all(np.isfinite(X)) and np.all(np.isfinite(y))):
             raise ValueError("X and y must be finite. Nothing was learned.")
+        before = list(self._parts), self.seen, self._fit
         self._parts.append((X.copy(), y.copy(), nu.copy() if nu.shape[0] else np.ones(y.shape[0])))
         self.seen += y.shape[0]
         self._fit = None
+        if admit_rows(X, y, nu) == OK or self._can_be_fitted():
+            return
+        self._parts, self.seen, self._fit = before
+        raise ValueError(
+            "rows of this size would take the estimate out of the floating-point range. "
+            "Nothing was learned; change the units."
+        )
+
+    def _can_be_fitted(self) -> bool:
+        """Whether the fit on all rows stays in the floating-point range."""
+        try:
+            with np.errstate(all="ignore"):
+                fit = self.fitted
+        except np.linalg.LinAlgError:
+            return False
+        return bool(np.isfinite(fit.theta).all() and np.isfinite([fit.energy, fit.spread]).all())
 
     def tau(self, spread: float) -> float:
         """spread (n / (d + log n))^(1 / order): grows with n, so that the clip's bias vanishes."""
@@ -64,6 +86,7 @@ class History:
         self._parts = [(X, y, nu)]
         return X, y, nu
 
+    @alone
     def arrays(self) -> dict[str, Any]:
         """The rows."""
         return {"kept": np.column_stack(self._table())}
@@ -76,6 +99,7 @@ class History:
         self.learn(np.ascontiguousarray(X), y, nu)
 
     @property
+    @alone
     def fitted(self) -> BatchFit:
         """The exact fit on all rows so far."""
         if self._fit is None:

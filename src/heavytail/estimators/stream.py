@@ -239,7 +239,8 @@ class Stream(Shared):
             raise _refusal(code, X, y, nu)
         before = self.kept, self._fresh, self.state.copy()
         try:
-            code = self._learn(X, y, nu, wild=code == WILD)
+            with np.errstate(all="ignore" if code == WILD else None):
+                code = self._learn(X, y, nu, wild=code == WILD)
         except np.linalg.LinAlgError:
             code = OVERFLOW
         if code != OK:
@@ -252,8 +253,7 @@ class Stream(Shared):
         if self.kept < self.warm:
             taken = self._keep(X, y, nu)
             if wild:
-                with np.errstate(all="ignore"):
-                    self.refresh()
+                self.refresh()
                 if not (np.isfinite(self.M).all() and math.isfinite(self.s[SLOT.ENERGY])):
                     return OVERFLOW
         if taken == y.shape[0]:

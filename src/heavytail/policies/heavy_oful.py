@@ -453,9 +453,12 @@ class HeavyOFUL(HistoryPolicy):
             )
 
     def _hangs_together(self, arrays: Arrays) -> bool:
+        rows, x = arrays["history"][:, self.dim :], arrays["history"][:, : self.dim]
+        if self.solver == "gd":  # the length of a step is made of these sums
+            V = self._s[ADAPTIVE.RIDGE] * np.eye(self.dim) + x.T @ x
+            return bool(np.allclose(arrays["sums"][: self.dim], V, rtol=1e-6))
         if self.solver != "lazy":
             return True
-        rows = arrays["history"][:, self.dim :]
         heap = np.sort(rows[:, HEAP])
         return bool(
             np.array_equal(heap, np.arange(len(heap)))

@@ -1,0 +1,318 @@
+"""Nothing that a file, a thread or a caller does corrupts what learns, by census."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.control.tools import CONTROLLERS, IDENTIFIERS, T21, controller, drive
+from tests.storage_tools import rewrite
+from tests.test_storage import agent, play
+
+import heavytail as ht
+from heavytail import _storage, control, estimators, mdp
+from heavytail.estimators.base import Regression
+from heavytail.policies import ALL
+
+TAIL = ht.MomentBound(order=2.0, scale=0.5)
+SYSTEM = control.laplacian(T21)
+ARMS = np.random.default_rng(0).uniform(-0.5, 0.5, (6, 3))
+MODES: dict[str, list[dict[str, Any]]] = {
+    "HvtUCB": [{}, {"radius": "theory"}],
+    "TwinUCB": [{}, {"radius": "theory"}],
+    "BTC": [{}, {"sup": True}],
+    "BMM": [{}, {"sup": True}],
+    "HuberBandit": [{}, {"shared": True}],
+    "HeavyOFUL": [{}, {"solver": "newton"}],
+    "RobustUCB": [{}, {"estimator": "catoni"}, {"estimator": "median of means"}],
+}
+BAD = (-1.0, 0.5, -5.5, 1e300, np.inf, -np.inf, np.nan, 1e9, 63.0)
+
+
+def teach(policy: Any, rounds: int, seed: int = 1) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(rounds):
+        try:
+            arm = policy.select(ARMS)
+            policy.update(ARMS[arm], float(rng.standard_t(2.1)))
+        except ValueError as error:  # a forged state may be near the end of the range
+            assert "floating-point range" in str(error) or "finite index" in str(error)  # noqa: PT017
+
+
+def policy(name: str, options: dict[str, Any]) -> Any:
+    made = ht.make_policy(name, dim=3, horizon=2000, tail=TAIL, arms=6, **options)
+    teach(made, 23)
+    if not made.info.repeats:
+        made.decide(ARMS)
+    return made
+
+
+def regression(name: str) -> Any:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(70, 3))
+    return getattr(estimators, name)().fit(X, X.sum(axis=1) + rng.standard_t(2.1, 70))
+
+
+def identifier(kind: Any) -> Any:
+    made = kind(SYSTEM.n, SYSTEM.d)
+    for step in drive(SYSTEM, 25):
+        made.update(*step)
+    return made
+
+
+def controlling(kind: Any) -> Any:
+    made = controller(kind, SYSTEM, seed=5)
+    for x, _, y in drive(SYSTEM, 60):
+        made.update(x, made.act(x), y)
+    return made
+
+
+def acting(kind: Any) -> Any:
+    made = agent(kind)
+    play(made, 0, 31)
+    return made
+
+
+CENSUS = {
+    **{
+        f"{kind.__name__} {options or ''}": lambda kind=kind, options=options: policy(
+            kind.name, options
+        )
+        for kind in ALL
+        for options in MODES.get(kind.__name__, [{}])
+    },
+    **{kind.__name__: lambda kind=kind: acting(kind) for kind in mdp.ALL},
+    **{kind.__name__: lambda kind=kind: identifier(kind) for kind in IDENTIFIERS},
+    **{kind.__name__: lambda kind=kind: controlling(kind) for kind in CONTROLLERS},
+    **{name: lambda name=name: regression(name) for name in estimators.ALL},
+}
+SHORT = [name for name in CENSUS if "sup" not in name]
+
+
+def snapshot(subject: Any) -> dict[str, bytes]:
+    return {key: array.tobytes() for key, array in subject.saved_arrays().items()}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_changed_byte_and_a_lost_end_are_seen(name, tmp_path):
+    path = tmp_path / "it.npz"
+    CENSUS[name]().save(path)
+    whole, rng = path.read_bytes(), np.random.default_rng(3)
+    ht.load(path)
+    for at in {0, len(whole) - 1, *rng.integers(0, len(whole), 25).tolist()}:
+        changed = bytearray(whole)
+        changed[at] ^= 1 << int(rng.integers(8))
+        path.write_bytes(bytes(changed))
+        with pytest.raises(ValueError, match=r"damaged|seal|format version"):
+            ht.load(path)
+        path.write_bytes(whole[:at])
+        with pytest.raises(ValueError, match=r"damaged|seal"):
+            ht.load(path)
+
+
+# A forged file may hold anything; what is taken over must be safe to go on from.
+@pytest.mark.parametrize("name", CENSUS)
+def test_a_forged_state_is_refused_unchanged_or_safe_to_go_on_from(name, tmp_path):
+    subject = CENSUS[name]()
+    path, rng, taken = tmp_path / "it.npz", np.random.default_rng(4), 0
+    subject.save(path)
+    names, whole = subject.slot_names(), path.read_bytes()
+    for key, array in subject.saved_arrays().items():
+        if array.dtype.kind not in "fi" or array.size == 0:
+            continue
+        count = array.shape[-1] if key in names else 4
+        for slot in range(count):
+            value = BAD[int(rng.integers(len(BAD)))]
+            if array.dtype.kind == "i":
+                value = int(rng.choice([-1, -(2**40), 2**40, 10**6]))
+
+            def change(header, arrays, key=key, slot=slot, value=value):
+                place = slot if key in names else int(rng.integers(arrays[key].size))
+                arrays[key].reshape(-1)[place] = value
+
+            path.write_bytes(whole)
+            rewrite(path, change)
+            try:
+                found = ht.load(path)
+            except ValueError:
+                continue
+            taken += 1
+            if isinstance(found, ht.Policy):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    teach(found, 3)
+    assert taken < 100
+
+
+@pytest.mark.parametrize("name", [name for name in SHORT if hasattr(ht.policies, name.split()[0])])
+def test_sizes_that_a_file_only_claims_are_not_believed(name, tmp_path):
+    path = tmp_path / "it.npz"
+    CENSUS[name]().save(path)
+    whole = path.read_bytes()
+    for argument in ("dim", "arms", "horizon"):
+        for claim in (10**6, 10**12, 10**400):
+            path.write_bytes(whole)
+            rewrite(path, lambda header, _, a=argument, c=claim: header["arguments"].update({a: c}))
+            try:
+                ht.load(path)
+            except ValueError as error:
+                assert len(str(error)) < 1000  # noqa: PT017
+
+
+def test_an_archive_that_claims_more_than_it_has_is_refused(tmp_path):
+    path = tmp_path / "it.npz"
+    subject = ht.OFUL(2, noise_scale=1.0)
+    subject.save(path)
+    content = path.read_bytes()
+    huge = content.replace(b"'shape': (2, 2), ", b"'shape': (2, 99),", 1)
+    assert huge != content
+    with pytest.raises(ValueError, match="damaged"):
+        path.write_bytes(huge) and ht.load(path)
+    with pytest.raises(ValueError, match="damaged"):
+        path.write_bytes(content + b"more") and ht.load(path)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_threads_that_share_it_read_and_copy_a_whole_state(name):
+    subject, failed = CENSUS[name](), []
+
+    def use() -> None:
+        try:
+            for _ in range(6):
+                if isinstance(subject, Regression):
+                    subject.partial_fit(np.eye(3), np.ones(3))
+                    subject.predict(np.eye(3))
+                elif isinstance(subject, ht.Policy):
+                    teach(subject, 2)
+                elif isinstance(subject, control.Controller):
+                    subject.update(np.zeros(3), subject.act(np.zeros(3)), np.ones(3))
+                elif isinstance(subject, control.Identifier):
+                    subject.update(np.zeros(3), np.ones(3), np.ones(3))
+                else:
+                    _ = subject.policy
+                for array in subject.saved_arrays().values():
+                    assert not np.isnan(array).any() if array.dtype.kind == "f" else True
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=use) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    if hasattr(subject, "clone"):
+        assert snapshot(subject.clone()) == snapshot(subject)
+
+
+def test_a_decision_is_learned_once_whoever_learns_it():
+    policy = ht.OFUL(3, noise_scale=1.0)
+    for _ in range(30):
+        decision, refused = policy.decide(ARMS), []
+
+        def learn(decision=decision, refused=refused) -> None:
+            try:
+                policy.learn(decision, 1.0)
+            except ValueError as error:
+                refused.append(error)
+
+        threads = [threading.Thread(target=learn) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(refused) == 2
+    assert (policy.rounds, policy.pending) == (30, ())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes and links as POSIX has them")
+def test_saving_keeps_modes_follows_links_and_sweeps_what_was_left(tmp_path):
+    policy, path = ht.OFUL(2, noise_scale=1.0), tmp_path / "it.npz"
+    before = os.umask(0o027)
+    try:
+        policy.save(path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    path.chmod(0o664)
+    link = tmp_path / "link.npz"
+    link.symlink_to(path.name)
+    left = [Path(f"{path}.0.{pid}{_storage.PART}") for pid in (2**22 + 1, os.getpid())]
+    for each in left:
+        each.touch()
+    policy.update([1.0, 0.0], 1.0)
+    policy.save(link)
+    assert link.is_symlink()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o664
+    assert ht.load(path).rounds == ht.load(link).rounds == 1
+    assert [each.exists() for each in left] == [False, True]
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in ALL])
+def test_a_refused_state_leaves_what_is_pending(name):
+    policy = ht.make_policy(name, dim=3, horizon=2000, tail=TAIL, arms=6)
+    policy.decide(ARMS)
+    arrays = policy.saved_arrays()
+    arrays["scalars"][0] = -5.5
+    arrays["pending.made"][0] = 7.0
+    with pytest.raises(ValueError, match=r"damaged|does not fit"):
+        policy.resume(arrays)
+    assert policy.pending == (0,)
+    assert policy.rounds == 0
+
+
+@pytest.mark.parametrize("value", [1 + 2j, np.complex128(1), True, "1", b"1", None, 10**400])
+def test_what_is_no_real_number_is_refused_everywhere(value):
+    policy = ht.OFUL(3, noise_scale=1.0)
+    decision, x = policy.decide(ARMS), ARMS[0]
+    for call in (
+        lambda: policy.update(x, value),
+        lambda: policy.learn([decision], [value]),
+        lambda: policy.update_many([x], [value]),
+        lambda: policy.update([value, 0.0, 0.0], 1.0),
+        lambda: policy.width([value, 0.0, 0.0]),
+        lambda: ht.OFUL(3, noise_scale=1.0, ridge=value),
+        lambda: ht.OFUL(value, noise_scale=1.0),
+        lambda: ht.MomentBound(1.5, value),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            call()
+    assert (policy.rounds, policy.pending) == (0, (0,))
+
+
+def test_masks_words_and_matrices_are_seen():
+    policy = ht.OFUL(3, noise_scale=1.0)
+    with pytest.raises(ValueError, match="masked"):
+        policy.update(np.ma.array(ARMS[0], mask=[True, False, False]), 1.0)
+    with pytest.raises(TypeError, match="True or False"):
+        ht.HvtUCB(3, intercept="no")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="must be finite"):
+        policy.width([np.nan, 0.0, 0.0])
+    with pytest.raises(ValueError, match=r"together leave|between"):
+        ht.CRMM(3, horizon=10**4, tail=TAIL, theta_bound=1e160)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        decision = policy.decide(np.asmatrix(ARMS))
+    policy.learn(decision, 1.0)
+    with pytest.raises(ValueError, match="read-only"):
+        ht.Pool(ARMS)[0][0] = 1.0
+
+
+@pytest.mark.parametrize("kind", estimators.ALL)
+def test_a_regression_on_numbers_too_large_is_refused_and_goes_on(kind):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 3))
+    for rows in (20, 60):
+        model = getattr(estimators, kind)().fit(X[:rows], X[:rows].sum(axis=1))
+        before = snapshot(model)
+        try:
+            model.partial_fit(1e139 * X, 1e299 * X.sum(axis=1))
+        except ValueError:
+            assert snapshot(model) == before
+        assert np.isfinite(model.coef_).all()
