@@ -273,6 +273,13 @@ def sealed(archive: bytes) -> bytes:
     return body + len(_seal(body)).to_bytes(2, "little") + _seal(body)
 
 
+def unsealed(content: bytes) -> dict[str, Any]:
+    """The arrays of an archive that :func:`sealed` gave; ValueError where any byte is another."""
+    if not _is_sealed(content):
+        raise ValueError("its seal does not fit")
+    return _members(content)
+
+
 def _seal(body: bytes) -> bytes:
     """It tells accidents, not forgeries."""
     return SEAL + hashlib.blake2b(body, digest_size=16).hexdigest().encode()

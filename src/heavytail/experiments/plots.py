@@ -5,7 +5,9 @@ Colours are Okabe and Ito's, told apart by the colour-blind and, with the line s
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "colour",
+    "drawn",
+    "file_name",
     "label",
     "look",
     "new_figure",
@@ -100,6 +104,23 @@ def new_figure(
     return figure, axes
 
 
+def drawn(text: str) -> str:
+    """A name as matplotlib shows it to the letter, not as a formula."""
+    return text.replace("$", r"\$")
+
+
+def file_name(name: str) -> str:
+    """A name as that of a file, whatever it holds: a name is a label and never a path.
+
+    >>> file_name("student-1.5"), file_name("../a b")
+    ('student-1.5', 'a-b-f20d9ce8')
+    """
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:80]
+    if plain == name != "":
+        return name
+    return f"{plain}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}".lstrip("-")
+
+
 def label(key: Key) -> str:
     """(policy, variant) in words: tuned or not, and whose it is where that could be mistaken.
 
@@ -114,7 +135,7 @@ def label(key: Key) -> str:
 def look(key: Key) -> dict[str, Any]:
     """Colour, dashes and marker of (policy, variant), the same in every figure."""
     policy, variant = key[:2]
-    told: dict[str, Any] = {"color": colour(policy), "lw": 1.4, "label": label(key)}
+    told: dict[str, Any] = {"color": colour(policy), "lw": 1.4, "label": drawn(label(key))}
     if variant == "untuned":
         return {**told, "ls": "--", "marker": _MARKERS.get(policy, "v"), "ms": 3.5}
     return {**told, "ls": _DASHES.get(policy, "-") if variant != "theory" else ":"}
@@ -124,7 +145,7 @@ def regret_figure(title: str, found: Mapping[Key, Trials], shown: list[Key]) -> 
     """Cumulative regret by round, mean and one standard deviation."""
     figure, (axis,) = new_figure()
     _draw_regret(axis, found, shown, band=True)
-    axis.set(ylabel="cumulative regret", title=title)
+    axis.set(ylabel="cumulative regret", title=drawn(title))
     axis.set_ylim(bottom=0)
     axis.legend(fontsize=7, loc="upper left")  # the best place takes long to find, and warns
     return figure
@@ -145,7 +166,7 @@ def regret_panels(panels: Mapping[str, tuple[Mapping[Key, Trials], list[Key]]]) 
     for axis, (title, (found, shown)) in zip(axes.flat, panels.items(), strict=False):
         _draw_regret(axis, found, shown)
         axis.set(yscale="log")
-        axis.set_title(title, fontsize=9)
+        axis.set_title(drawn(title), fontsize=9)
         lines |= {line.get_label(): line for line in axis.get_lines()}
     for axis in axes[:, 0]:
         axis.set_ylabel("cumulative regret")
@@ -186,8 +207,8 @@ def time_figure(title: str, found: Mapping[Key, Trials], shown: list[Key]) -> Fi
     axis.barh(places, micro, color=[colour(key[0]) for key in shown], height=0.6)
     for place, value in zip(places, micro, strict=True):
         axis.annotate(f" {value:.2g}", (value, float(place)), va="center", fontsize=8)
-    axis.set(xlabel="time per round, microseconds", title=title)
-    axis.set_yticks(places, [label(key) for key in shown])
+    axis.set(xlabel="time per round, microseconds", title=drawn(title))
+    axis.set_yticks(places, [drawn(label(key)) for key in shown])
     axis.grid(axis="y", visible=False)
     axis.margins(x=0.2)
     return figure
@@ -200,7 +221,7 @@ def save_small(figures: Mapping[str, Figure], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(style()):
         for name, figure in figures.items():
-            figure.savefig(folder / f"{name}.png", dpi=100, metadata={"Software": None})
+            figure.savefig(folder / f"{file_name(name)}.png", dpi=100, metadata={"Software": None})
 
 
 def save(figures: Mapping[str, Figure], folder: Path) -> None:
@@ -211,4 +232,4 @@ def save(figures: Mapping[str, Figure], folder: Path) -> None:
     with mpl.rc_context(style()):
         for (name, figure), kind in itertools.product(figures.items(), FORMATS):
             meta = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
-            figure.savefig(folder / f"{name}.{kind}", metadata=meta)
+            figure.savefig(folder / f"{file_name(name)}.{kind}", metadata=meta)

@@ -56,7 +56,7 @@ def page(
     figures: Path,
 ) -> str:
     """The whole report; every figure (its SVG is in ``figures``) is inside, nothing is fetched."""
-    links = " ".join(f'<a href="#{s.name}">{_e(s.name)}</a>' for s in sections)
+    links = " ".join(f'<a href="#{plots.file_name(s.name)}">{_e(s.name)}</a>' for s in sections)
     return "\n".join(
         [
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -108,7 +108,7 @@ def _instead(verdict: Verdict) -> str:
 
 
 def _section(section: Section, figures: Path) -> str:
-    parts = [f'<h2 id="{section.name}">{_e(section.title)}</h2>']
+    parts = [f'<h2 id="{plots.file_name(section.name)}">{_e(section.title)}</h2>']
     parts += [f"<p>{_e(text)}</p>" for text in section.text]
     if section.figures:
         parts.append('<div class="figures">')
@@ -128,10 +128,11 @@ def _section(section: Section, figures: Path) -> str:
 
 
 def _figure(section: Section, name: str, figures: Path) -> str:
-    data = base64.b64encode((figures / f"{name}.svg").read_bytes()).decode()
+    stem = plots.file_name(name)
+    data = base64.b64encode((figures / f"{stem}.svg").read_bytes()).decode()
     caption = _e(section.captions.get(name, ""))
     return (
-        f'<figure><img id="figure-{name}" alt="{_e(section.title)}. {caption}" '
+        f'<figure><img id="figure-{stem}" alt="{_e(section.title)}. {caption}" '
         f'src="data:image/svg+xml;base64,{data}"><figcaption>{caption}</figcaption></figure>'
     )
 
@@ -229,7 +230,10 @@ def markdown(
         for text in section.text:
             lines += ["", text]
         for name in section.figures if images else ():
-            lines += ["", f"![{section.captions.get(name, name)}]({images}/{name}.png)"]
+            lines += [
+                "",
+                f"![{section.captions.get(name, name)}]({images}/{plots.file_name(name)}.png)",
+            ]
         for table in section.tables:
             lines += ["", f"| {' | '.join(table.columns)} |", "| --- " * len(table.columns) + "|"]
             lines += [f"| {' | '.join(row)} |" for row in table.rows]

@@ -1,22 +1,27 @@
 """Finished units on disk, so that a run killed at any moment goes on where it was.
 
-A unit's file is written beside its place and renamed into it, which is all or nothing. What is read
-back is what was computed, to the bit, so an interrupted run ends as an undisturbed one.
+A unit's file is written beside its place and renamed into it, which is all or nothing. It holds the
+unit's key and ends with a seal: one that is another unit's, or was changed, is run again. What is
+read back is what was computed, to the bit, so an interrupted run ends as an undisturbed one.
 """
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from heavytail._storage import sealed, unsealed
 from heavytail.experiments.unit import Outcome, Unit
 from heavytail.simulation.parallel import finished
 from heavytail.simulation.progress import Progress, progress_bar
 
 __all__ = ["Store", "complete", "write_text"]
+
+KEY = "unit"  # the name of the array that holds a unit's key
 
 
 def write_text(path: Path, text: str) -> None:
@@ -44,9 +49,9 @@ class Store:
         if path is None:
             return None
         try:
-            with np.load(path, allow_pickle=False) as data:
-                return {name: data[name] for name in data.files}
-        except Exception:  # absent, or damaged in whatever way: it is run again
+            outcome = unsealed(path.read_bytes())
+            return outcome if str(outcome.pop(KEY)) == unit.key else None
+        except Exception:  # absent, changed or foreign in whatever way: it is run again
             return None
 
     def put(self, unit: Unit, outcome: Outcome) -> None:
@@ -56,8 +61,9 @@ class Store:
             return
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_suffix(f".{os.getpid()}.part")
-        with part.open("wb") as file:
-            np.savez(file, **outcome)  # type: ignore[arg-type]
+        archive = io.BytesIO()
+        np.savez(archive, **{KEY: np.array(unit.key)}, **outcome)  # type: ignore[arg-type]
+        part.write_bytes(sealed(archive.getvalue()))
         os.replace(part, target)
 
 
