@@ -66,6 +66,11 @@ class Saved:
         """Take over what ``saved_arrays`` gave; refuse what does not fit, unchanged."""
         raise NotImplementedError
 
+    @classmethod
+    def first_defaults(cls) -> Mapping[str, Any]:
+        """Defaults that were others when files were of version 1, which do not say them."""
+        return {}
+
     def slot_names(self) -> dict[str, tuple[str, ...]]:
         """For each packed vector among ``saved_arrays``, the names of its slots in order."""
         return {}
@@ -117,7 +122,11 @@ class Stored(Shared, Saved):
         return self
 
     def constructor_arguments(self) -> dict[str, Any]:
-        return self._arguments
+        """Those given, and the defaults of the others: a later version may have other ones."""
+        told = inspect.signature(type(self)).parameters.values()
+        plain = (bool, int, float, str)
+        defaults = {one.name: one.default for one in told if isinstance(one.default, plain)}
+        return {**defaults, **self._arguments}
 
     def state_arrays(self) -> dict[str, Any]:
         """What it remembers, by name: enough to resume to the bit."""
@@ -215,6 +224,7 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Saved]
             if version == 1:  # some classes then took a tail and a horizon only to ignore them
                 ignored = {"tail", "horizon"} - set(inspect.signature(kind).parameters)
                 arguments = {k: v for k, v in arguments.items() if k not in ignored}
+                arguments = {**kind.first_defaults(), **arguments}
             return kind(**arguments)
         except Exception as error:  # a constructor may say anything to what a file holds
             problem = f"{path} holds arguments that {kind.__name__} refuses: {error}"

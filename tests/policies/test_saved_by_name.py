@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -185,3 +186,13 @@ def test_names_that_are_none_are_refused(file: Path, slots) -> None:
     rewrite(file, lambda header, _: header.update(slots=slots))
     with pytest.raises(ValueError, match="does not name the slots"):
         ht.load(file)
+
+
+def test_a_file_says_the_defaults_too(tmp_path: Path) -> None:
+    """A later version may have others."""
+    policy = ht.OFUL(2, noise_scale=0.5)
+    policy.save(tmp_path / "policy.npz")
+    with np.load(tmp_path / "policy.npz") as file:
+        told = json.loads(str(file["header"]))["arguments"]
+    assert told["radius_scale"] == 0.3
+    assert repr(ht.load(tmp_path / "policy.npz")) == repr(policy) == "OFUL(dim=2, noise_scale=0.5)"

@@ -7,6 +7,7 @@ kernels.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -79,8 +80,13 @@ class Policy(Deciding, Stored, ABC):
     horizon: int | None = None
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{key}={value!r}" for key, value in self._arguments.items())
-        return f"{type(self).__name__}({given})"
+        default = {p.name: p.default for p in inspect.signature(type(self)).parameters.values()}
+        given = [
+            f"{key}={value!r}"
+            for key, value in self._arguments.items()
+            if key not in default or type(value) is not type(default[key]) or value != default[key]
+        ]
+        return f"{type(self).__name__}({', '.join(given)})"
 
     @abstractmethod
     def select(self, arms: ArrayLike) -> int:

@@ -57,6 +57,10 @@ class Remembering(Shared):
     def upgrade(self, arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
         return version1.upgrade(self, arrays)
 
+    @classmethod
+    def first_defaults(cls) -> Mapping[str, Any]:
+        return version1.DEFAULTS.get(cls.__name__, {})
+
     @alone
     def restore(self, arrays: dict[str, FloatArray]) -> None:
         self._check_saved(arrays)

@@ -52,6 +52,9 @@ OWN: Final = {
 }
 
 
+DEFAULTS = {"OFUL": {"radius_scale": 1.0}}  # then, where they are others now
+
+
 def by_name(policy: Any, scalars: FloatArray, now: FloatArray) -> FloatArray:
     """Scalars (..., n) of a policy in the order that it has them now; as they are where their
     order then is not known.
