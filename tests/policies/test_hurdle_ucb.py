@@ -10,7 +10,8 @@ from tests.naive.common import game, near, together
 from tests.naive.hurdle import Hurdle
 
 import heavytail as ht
-from heavytail.kernels.layout import THETA
+from heavytail.kernels.layout import INVERSE, THETA
+from heavytail.policies.core.practice import PRACTICE as P
 from heavytail.policies.hurdle_ucb import S, amount_of, conversion_row, largest_product
 
 DIMS = (1, 2, 5)
@@ -276,3 +277,39 @@ def test_theta_is_the_slope_of_the_product_at_the_average():
     np.testing.assert_allclose(policy.theta, want[:2], rtol=1e-14)
     s[S.MIDDLE] = 7.0
     np.testing.assert_allclose(policy.theta - want[:2], 7.0 * M[conversion_row(M), :2], rtol=1e-14)
+
+
+@pytest.mark.parametrize("rounds", [0, 3, 400, 401, 402, 403])
+def test_it_predicts_a_product_and_explains_its_choice(rounds):
+    policy = ht.HurdleUCB(2)
+    shop(policy, lambda x: 0.3 + 0.1 * x[0], lambda x: 20.0, rounds=rounds)
+    arms = np.array([[1.0, 0.0], [0.0, 1.0], [-0.6, 0.8]])
+    for x in arms:
+        mean, low, high = policy.predict(x)
+        assert mean == pytest.approx(policy.conversion(x) * policy.amount(x))
+        assert low <= mean <= high
+    found = policy.explain(arms)
+    assert found.arm == policy.select(arms)
+    index = found.parts["index"]
+    assert index[found.arm] >= index.max() - 1e-9 * abs(index.max())
+    if rounds > 100:
+        truth = (0.3 + 0.1 * arms[found.arm][0]) * 20.0
+        mean, low, high = policy.predict(arms[found.arm])
+        assert low < truth < high
+        assert high - low < 20.0
+
+
+def test_the_interval_of_a_product_is_that_of_its_factors():
+    policy = ht.HurdleUCB(2)
+    shop(policy, lambda x: 0.3, lambda x: 20.0, rounds=300)
+    s, M = policy.packed
+    x, C = np.array([0.6, 0.8, 1.0]), conversion_row(M)
+    z = 1.05 * 2.2414027276049464  # the normal's quantile for 1 - 0.05 / 4
+    width = math.sqrt(x @ M[C + INVERSE : C + INVERSE + 3] @ x)
+    q = z * math.sqrt((1.0 + s[S.CONVERSION_ENERGY]) / 301.0) * width
+    t = s[P.TELLING] - 5.0
+    m = z * math.sqrt((1.0 + s[P.ENERGY]) / (1.0 + t)) * policy.width(x[:2]) + 2 * s[P.LOST] / t
+    half = policy.amount(x[:2]) * q + policy.conversion(x[:2]) * m + q * m
+    mean, low, high = policy.predict(x[:2])
+    assert high - mean == pytest.approx(half, rel=1e-9)
+    assert mean - low == pytest.approx(half, rel=1e-9)

@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import Check, as_vector
+from heavytail._validate import Check, as_arms, as_vector
 from heavytail.kernels.gram import predict, shrink
 from heavytail.kernels.index import beyond, usable
 from heavytail.kernels.jit import jit
@@ -39,6 +40,7 @@ from heavytail.kernels.layout import (
 )
 from heavytail.kernels.one_pass import measure
 from heavytail.policies.core import practice
+from heavytail.policies.core.answers import Explanation, sides
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.practice import PRACTICE, SIZES, growing_radius, learned
@@ -375,6 +377,53 @@ class HurdleUCB(practice.PracticalPolicy):
         M, feature = self._M, self._feature(x, ".amount")
         mean, size = float(feature @ M[THETA]), float(feature @ M[size_row(M)])
         return float(amount_of(self._s, mean, size))
+
+    @property
+    def one_estimate(self) -> bool:
+        """Predictions are of a product; ``_means`` and ``_half_widths`` know it."""
+        return True
+
+    def _features(self, X: FloatArray) -> FloatArray:
+        return np.hstack([X, np.full((len(X), 1), self._s[CONSTANT])])
+
+    def _parts(self, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Of each row: its chance, its mean amount, and the widths of the two."""
+        M, F = self._M, self._features(X)
+        C, Z = conversion_row(M), size_row(M)
+        amounts = [amount_of(self._s, *pair) for pair in zip(F @ M[THETA], F @ M[Z], strict=True)]
+        P = M[C + INVERSE : C + INVERSE + M.shape[1]]
+        spread = np.sqrt(np.maximum(np.sum(F @ P * F, axis=1), 0.0))
+        return F @ M[C], np.array(amounts), spread, self._widths(X)
+
+    def _means(self, X: FloatArray) -> FloatArray:
+        share, amount, _, _ = self._parts(X)
+        return np.asarray(np.clip(share, 0.0, 1.0) * amount)
+
+    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
+        """How far a product lies off whose factors lie off by their own halves, each of these at
+        half of what ``level`` leaves over.
+        """
+        s, each = self._s, 0.5 + 0.5 * level
+        share, amount, spread, widths = self._parts(X)
+        q = sides(s[S.CONVERSION_ENERGY], s[ROUNDS], each) * spread
+        m = practice.half_widths(s, widths, each)
+        return np.asarray(np.abs(amount) * q + np.clip(share, 0.0, 1.0) * m + q * m)
+
+    @alone
+    def explain(self, arms: ArrayLike) -> Explanation:
+        """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
+        X, s = as_arms(arms, self.dim, type(self), ".explain"), self._s
+        share, amount, spread, widths = self._parts(X)
+        reach = AMOUNT_EXPLORATION * s[RADIUS] * widths
+        if s[S.AUDIT] != 0.0:
+            amount, reach = self._features(X) @ self._M[THETA], s[RADIUS] * widths
+        hope = s[S.CONVERSION_RADIUS] * spread
+        index = [largest_product(*one) for one in zip(share, hope, amount + reach, strict=True)]
+        parts = {"conversion": share, "amount": amount, "index": np.array(index)}
+        if s[P.UNIT] == 0.0:
+            parts["index"] = hope
+        rule = "the largest conversion times amount, each with what is not known of it"
+        return Explanation(self.select(X), rule, parts)
 
     def _feature(self, x: ArrayLike, where: str) -> FloatArray:
         return np.append(as_vector(x, self.dim, type(self), where), self._s[CONSTANT])

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray, Matrix, Vector
 from heavytail._validate import Check, as_arms
 from heavytail.kernels.gram import predict
@@ -537,6 +538,7 @@ class TwinUCB(practice.PracticalPolicy):
             return super()._half_widths(X, level)
         return practice.half_widths(self._s, self._widths(X), level)
 
+    @alone
     def explain(self, arms: ArrayLike) -> Explanation:
         """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
         s, found = self._s, super().explain(arms)

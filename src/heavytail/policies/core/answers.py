@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -14,7 +15,16 @@ from heavytail._typing import FloatArray
 from heavytail._validate import as_arms, as_rows, as_vector, check_number
 from heavytail.kernels.layout import CONSTANT, THETA
 
-__all__ = ["Answering", "Explanation", "Prediction"]
+__all__ = ["Answering", "Explanation", "Prediction", "sides"]
+
+
+def sides(energy: float, t: float, level: float) -> float:
+    """Half of an interval of ``level``, in widths, from ``t`` residuals whose squares sum up to
+    ``energy``: a little more than a normal's, for the arm's having been chosen.
+    """
+    from scipy.special import ndtri
+
+    return 1.05 * float(ndtri(0.5 + level / 2.0)) * math.sqrt((1.0 + energy) / (1.0 + t))
 
 
 class Prediction(NamedTuple):
