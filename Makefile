@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup reproduce test test-slow mutation check format docs coverage bench bench-gpu lock clean
+.PHONY: help setup reproduce test test-slow mutation fuzz check format docs coverage bench bench-gpu lock clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -44,6 +44,9 @@ docs: setup  ## build the documentation in strict mode, into site/
 
 coverage: setup  ## coverage with the compiler off, so that kernels count
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m "not slow and not compiled" --cov --cov-report=term:skip-covered
+
+fuzz: setup  ## a million calls on every policy, good and bad; counts at the end
+	$(BIN)/python -m tests.fuzz
 
 bench-gpu: setup  ## the GPU engine: time of 10^6 trials, and the CPU's regret beside it
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[cuda]'

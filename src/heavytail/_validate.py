@@ -223,7 +223,8 @@ def as_rows(value: Any, shape: tuple[int | None, ...], name: str) -> FloatArray:
 def as_numbers(value: Any, name: str, wanted: str) -> FloatArray:
     """``value`` as a plain float64 array of real numbers, none of them masked, or refuse it."""
     try:
-        if np.ma.is_masked(value):
+        parts = value if isinstance(value, list | tuple) else (value,)
+        if any(np.ma.is_masked(part) for part in parts if not isinstance(part, float | int)):
             raise ValueError(f"{name} must be {wanted}; got masked entries. Fill them first.")
         array = np.asarray(value)
         kind = str(array.dtype)

@@ -127,6 +127,7 @@ class Policy(Deciding, Stored, ABC):
     def restore(self, arrays: dict[str, FloatArray]) -> None:
         """Take over what ``state_arrays`` gave; refuse what does not fit, unchanged."""
 
+    @alone
     def saved_arrays(self) -> dict[str, FloatArray]:
         """``state_arrays``, and the decisions that wait for their reward."""
         return {**self.state_arrays(), **self._pending_arrays()}
@@ -347,6 +348,8 @@ class PackedPolicy(Answering, Remembering, Policy):
             pass
         outer, self._inside = self._inside, True
         try:
+            if self.grows:
+                self.reserve(1)  # again: an interrupt may have come before the last `_settle`
             code = self._enter(*self._packed, vector, float(reward), nu)
             if code < 0:
                 self._last = None  # a kernel that refuses may have lost the direction to follow

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail._turns import alone
 from heavytail._typing import FloatArray
 from heavytail._validate import as_rows, check_count
 from heavytail.policies.core.pool import Pool
@@ -53,6 +54,7 @@ class Deciding:
         def state_arrays(self) -> dict[str, FloatArray]: ...
         def restore(self, arrays: dict[str, FloatArray]) -> None: ...
 
+    @alone
     def decide(self, arms: Any) -> Decision:
         """Choose among ``arms`` as ``select`` does, and remember the choice until its reward comes.
 
@@ -77,6 +79,7 @@ class Deciding:
         self._waiting[token] = x
         return Decision(token, choice, x)
 
+    @alone
     def learn(self, decision: Any, reward: Any, *, scale: Any = None) -> None:
         """Learn the reward of a Decision (or its token), or the rewards of many.
 
@@ -84,6 +87,11 @@ class Deciding:
         so is a bad reward; nothing of the call is learned then.
         """
         many = not isinstance(decision, Decision | int | np.integer)
+        if many and not isinstance(decision, list | tuple | np.ndarray):
+            raise TypeError(
+                f"{type(self).__name__}.learn: decisions must be a Decision, a token or a list of "
+                f"them; got {type(decision).__name__}."
+            )
         decisions = list(decision) if many else [decision]
         features = [_pending(self, each) for each in decisions]
         tokens = [_token(each) for each in decisions]
@@ -91,11 +99,16 @@ class Deciding:
             twice = next(t for i, t in enumerate(tokens) if t in tokens[:i])
             raise ValueError(f"{type(self).__name__}.learn: token {twice} is twice in the batch.")
         rounds, waiting = self.rounds, self._waiting
+        if many and np.shape(reward)[:1] != (len(tokens),):
+            raise ValueError(
+                f"{type(self).__name__}.learn: {len(tokens)} decisions need as many rewards; "
+                f"got shape {np.shape(reward)}."
+            )
         if waiting is None:  # and no decisions then
             return
-        for token in tokens:  # taken first, so that no other thread learns them too
-            waiting.pop(token)
         try:
+            for token in tokens:  # first: what is learned and then interrupted is not learned twice
+                waiting.pop(token)
             if not many:
                 self.update(features[0], reward, scale=scale)
             elif tokens:
@@ -114,6 +127,7 @@ class Deciding:
             )
         self.update_many(np.array(features), values, scale=scale)
 
+    @alone
     def expire(self, age: int) -> int:
         """Forget pending decisions but the last ``age`` made; returns how many."""
         age = check_count(f"{type(self).__name__}.expire: age", age, least=0)
