@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from heavytail._storage import sealed, unsealed
+from heavytail._storage import replace, sealed, unsealed
 from heavytail.experiments.unit import Outcome, Unit
 from heavytail.simulation.parallel import finished
 from heavytail.simulation.progress import Progress, progress_bar
@@ -26,9 +26,7 @@ KEY = "unit"  # the name of the array that holds a unit's key
 
 def write_text(path: Path, text: str) -> None:
     """Write a file all or nothing."""
-    part = path.with_suffix(".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+    replace(path, text.encode())
 
 
 class Store:

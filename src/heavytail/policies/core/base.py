@@ -208,7 +208,7 @@ class PackedPolicy(Answering, Remembering, Policy):
     rank_one: ClassVar[bool] = False
     takes_prior: ClassVar[bool] = False
     key_slot: ClassVar[int] = -1
-    grows: ClassVar[bool] = False  # whether `_settle` has something to do after a round
+    grows: ClassVar[bool] = False  # whether a round needs room, or leaves something to `_settle`
 
     _s: FloatArray
     _M: FloatArray
@@ -349,7 +349,7 @@ class PackedPolicy(Answering, Remembering, Policy):
         outer, self._inside = self._inside, True
         try:
             if self.grows:
-                self.reserve(1)  # again: an interrupt may have come before the last `_settle`
+                self.reserve(1)  # before, so that an interrupt after the round does no harm
             code = self._enter(*self._packed, vector, float(reward), nu)
             if code < 0:
                 self._last = None  # a kernel that refuses may have lost the direction to follow

@@ -66,16 +66,13 @@ class HistoryPolicy(PackedPolicy):
         self._packed = (self._s, self._M, rows)
 
     def reserve(self, rounds: int) -> None:
-        needed = self.kept + rounds + 1  # one more than asked: see `_settle`
+        needed = self.kept + rounds
         capacity = self._H.shape[0]
         if needed <= capacity:
             return
         grown = np.zeros((max(needed, 2 * capacity), self._H.shape[1]))
         grown[:capacity] = self._H
         self._lay_history(grown)
-
-    def _settle(self) -> None:
-        self.reserve(1)  # there is always room for the next round
 
     def _views(self) -> dict[str, FloatArray]:
         return {**super()._views(), "history": self._H[: self.kept]}
