@@ -4,6 +4,7 @@ from . import confidence as confidence
 from . import control as control
 from . import environments as environments
 from . import estimators as estimators
+from . import links as links
 from . import mdp as mdp
 from . import noise as noise
 from . import policies as policies

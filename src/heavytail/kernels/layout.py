@@ -113,6 +113,7 @@ BAD_REWARD: Final = -2
 BAD_SCALE: Final = -3
 OVERFLOW: Final = -4  # finite input, but the state would leave the floating-point range
 NO_ARM: Final = -5  # no arms, or all of them NaN
+OUT_OF_RANGE: Final = -6  # a reward that the link of the policy cannot have
 
 
 def rows(size: int) -> int:

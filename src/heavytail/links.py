@@ -1,0 +1,88 @@
+r"""Links as values: how a mean reward hangs on the score $z = x^\top\theta$.
+
+| link | $\mu(z)$ | rewards | canonical |
+| --- | --- | --- | --- |
+| `identity` | $z$ | any | yes |
+| `logistic` | $1 / (1 + e^{-z})$ | 0 or 1: clicks, conversions | yes |
+| `log` | $e^z$ | counts, amounts: at least 0 | yes, for counts |
+| `probit` | $\Phi(z)$ | 0 or 1 | no |
+
+>>> import heavytail as ht
+>>> ht.links.logistic.mean(0.0), ht.links.logistic.slope(0.0)
+(0.5, 0.25)
+>>> round(1 / ht.links.logistic.flattest(5.0))  # what a policy pays that needs the least slope
+150
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from heavytail._validate import check_choice, check_number
+from heavytail.kernels import links as kernels
+
+__all__ = ["LINKS", "Link", "identity", "log", "logistic", "named", "probit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """mu and what is known of it.
+
+    Attributes:
+        name: what policies take it by.
+        canonical: whether it is the natural one of an exponential family, so that a likelihood
+            stands behind the pull y - mu(z).
+        rewards: what rewards it is for, in words.
+    """
+
+    name: str
+    canonical: bool
+    rewards: str
+    code: float = field(repr=False)
+
+    def mean(self, z: ArrayLike) -> Any:
+        """mu(z), of a number or of each entry of an array."""
+        return self._each(kernels.link_mean, z)
+
+    def slope(self, z: ArrayLike) -> Any:
+        """mu'(z)."""
+        return self._each(kernels.link_slope, z)
+
+    def steepest(self, bound: float) -> float:
+        """The largest slope for |z| <= ``bound``."""
+        bound = check_number("Link.steepest: bound", bound, least=0.0)
+        return float(kernels.link_slope(self.code, bound if self.name == "log" else 0.0))
+
+    def flattest(self, bound: float) -> float:
+        """The least slope for |z| <= ``bound``: all four are flattest at -bound."""
+        bound = check_number("Link.flattest: bound", bound, least=0.0)
+        return float(kernels.link_slope(self.code, -bound))
+
+    def concordance(self, bound: float) -> float:
+        """R of |mu''| <= R mu' for |z| <= ``bound``: self-concordance."""
+        bound = check_number("Link.concordance: bound", bound, least=0.0)
+        return {"identity": 0.0, "probit": bound}.get(self.name, 1.0)
+
+    def _each(self, kernel: Any, z: ArrayLike) -> Any:
+        numbers = np.asarray(z, dtype=np.float64)
+        found = np.array([kernel(self.code, float(one)) for one in numbers.ravel()])
+        return found.reshape(numbers.shape) if numbers.ndim else float(found[0])
+
+
+identity = Link("identity", True, "any", kernels.IDENTITY)
+logistic = Link("logistic", True, "0 or 1", kernels.LOGISTIC)
+log = Link("log", True, "at least 0", kernels.LOG)
+probit = Link("probit", False, "0 or 1", kernels.PROBIT)
+
+LINKS = {link.name: link for link in (identity, logistic, log, probit)}
+
+
+def named(where: str, link: str | Link) -> Link:
+    """The link that a caller means by its name, or by itself."""
+    if isinstance(link, Link):
+        link = link.name
+    return LINKS[check_choice(where, link, tuple(LINKS))]
