@@ -50,7 +50,7 @@ def link_mean(link: float, z: float) -> float:
     if link == LOGISTIC:
         tail = math.exp(-abs(z))
         return 1.0 / (1.0 + tail) if z >= 0.0 else tail / (1.0 + tail)
-    if link == LOG or link == AMOUNTS:
+    if link in (LOG, AMOUNTS):
         return math.exp(min(z, STEEPEST))
     if link == PROBIT:
         return 0.5 * math.erfc(-z / ROOT_TWO)
@@ -63,7 +63,7 @@ def link_slope(link: float, z: float) -> float:
     if link == LOGISTIC:
         tail = math.exp(-abs(z))
         return tail / ((1.0 + tail) * (1.0 + tail))
-    if link == LOG or link == AMOUNTS:
+    if link in (LOG, AMOUNTS):
         return math.exp(min(z, STEEPEST))
     if link == PROBIT:
         return DENSITY * math.exp(-0.5 * z * z)
@@ -97,7 +97,7 @@ def within(link: float, y: float, fractions: float) -> bool:
     """Whether a reward is one that the link can have: 0 or 1 for the logistic and the probit link
     (anything between them where ``fractions`` is not 0), at least 0 for the log link.
     """
-    if link == LOGISTIC or link == PROBIT:
+    if link in (LOGISTIC, PROBIT):
         return y == 0.0 or y == 1.0 or (fractions != 0.0 and 0.0 < y < 1.0)
     return y >= 0.0 or link == IDENTITY
 
@@ -111,7 +111,7 @@ def implicit_score(link: float, y: float, z: float, c: float) -> float:
     """
     away = c * pull(link, y, z)
     low, high = min(z, z + away), max(z, z + away)
-    if link == LOG or link == AMOUNTS:
+    if link in (LOG, AMOUNTS):
         if away > 0.0:
             high = min(high, max(math.log(y), z))
         elif link == LOG:  # v >= z - c mu(v), so z - v <= W(c mu(z)) <= log(1 + c mu(z))

@@ -19,6 +19,7 @@ from .lin_ts import LinTS as LinTS
 from .epsilon_greedy import EpsilonGreedy as EpsilonGreedy
 from .robust_ucb import RobustUCB as RobustUCB
 from .uniform import Uniform as Uniform
+from .glb_omd import GLBOMD as GLBOMD
 
 # What policies are made of, and made by.
 from .build import make_policy as make_policy
