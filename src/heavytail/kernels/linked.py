@@ -72,8 +72,9 @@ def move(
 ) -> int:
     """Move theta by ``step`` u, back into the ball where it leaves it, and let the curvature grow.
 
-    After :func:`heavytail.kernels.one_pass.measure`; ``size`` is the length of x, and the ball holds
-    that many coefficients. OVERFLOW, and nothing changed, where the result would not be finite. O(d²).
+    After :func:`heavytail.kernels.one_pass.measure`; ``size`` is the length of x: the ball is of
+    as many coefficients. OVERFLOW, and nothing changed, where the result would not be finite.
+    O(d²).
     """
     w = information(link, predict(M)) / dispersion
     if not (abs(step) <= LARGEST and eta * w * squared <= LARGEST):

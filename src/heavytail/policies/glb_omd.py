@@ -59,13 +59,13 @@ S: Final = numbered(Slots, after=LINKED)
 def glb_constants(dim: int, link: Link, reach: float, dispersion: float) -> tuple[float, float]:
     """(eta, lambda) of GLB-OMD for scores within ``reach`` = S and arms within 1.
 
-    eta = 1 + R S and lambda = max(14 d eta R², 6 eta R S mu'_max / g), R the self-concordance; 1
-    where the link has none.
+    eta = 1 + R S and lambda = max(14 d eta R², 6 eta R S mu'_max / g), R the self-concordance;
+    1 / g where R = 0, and any lambda would do.
     """
     R = link.concordance(reach)
     eta = 1.0 + R * reach
     steep = 6.0 * eta * R * reach * link.steepest(reach) / dispersion
-    return eta, max(14.0 * dim * eta * R * R, steep) or 1.0
+    return eta, max(14.0 * dim * eta * R * R, steep) or 1.0 / dispersion
 
 
 @jit
@@ -150,8 +150,8 @@ class GLBOMD(LinkedPolicy):
     **Theory** (``radius="theory"``): eta, lambda and the radius of the paper. With probability
     1 - delta, for all t at once, theta* lies in the set; the regret is
     Õ(d sqrt(T mu'(z*))) times a factor in S, with z* the best arm's score. Rewards must come from
-    the family of the link: 0/1 (logistic), Poisson counts (log), normal ones of variance
-    ``dispersion`` (identity).
+    the family of the link: 0/1 (logistic), Poisson counts (log), normal ones of standard
+    deviation ``noise_scale`` (identity).
 
     **Practice** (the default, nothing tuned): the same step with the loss itself in place of its
     second-order model and eta = 1, which needs no ball, an intercept, and OFUL's radius in the norm
@@ -175,8 +175,9 @@ class GLBOMD(LinkedPolicy):
         radius: "empirical" (no guarantee) or "theory".
         step: "linear", the published one, or "implicit", the loss itself; unless given, the first
             in theory and the second in practice. The linear step needs a ball.
-        dispersion: g, the variance of rewards over the model's.
-        ridge: lambda; the paper's in theory, d/100 in practice.
+        noise_scale: sqrt(g), the spread of rewards over the model's: their standard deviation with
+            the identity link, 1 for clicks and Poisson counts.
+        ridge: lambda; the paper's in theory, d / (100 g) in practice.
         delta: failure probability.
         intercept: a constant feature, free of the ball; practice only, on unless switched off.
         fractions: take rewards between 0 and 1 with a link for 0 and 1.
@@ -217,7 +218,7 @@ class GLBOMD(LinkedPolicy):
         arm_bound: float = 1.0,
         radius: str = "empirical",
         step: str | None = None,
-        dispersion: float = 1.0,
+        noise_scale: float = 1.0,
         ridge: float | None = None,
         delta: float = DELTA,
         intercept: bool | None = None,
@@ -235,8 +236,8 @@ class GLBOMD(LinkedPolicy):
             theta_bound = 1.0 if is_theory else math.inf
         theta_bound = check.number("theta_bound", theta_bound, above=0.0, infinite=not is_theory)
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
-        g = check.number("dispersion", dispersion, above=0.0)
-        eta, own_ridge = 1.0, RIDGE * self.dim
+        g = check.number("noise_scale", noise_scale, above=0.0) ** 2
+        eta, own_ridge = 1.0, RIDGE * self.dim / g
         if is_theory:
             self._check_theory(intercept)
             eta, own_ridge = glb_constants(self.dim, self.link, theta_bound * arm_bound, g)
@@ -252,7 +253,7 @@ class GLBOMD(LinkedPolicy):
         for slot, value in slots:
             s[slot] = value
         s[CONSTANT] = arm_bound
-        s[L.RIDGE] = ridge
+        s[L.RIDGE] = ridge * g
         s[S.ETA] = eta
         s[S.DISPERSION] = g
         s[S.PRIOR] = 4.0 * ridge * theta_bound**2 if is_theory else 0.0

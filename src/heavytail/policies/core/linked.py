@@ -31,7 +31,7 @@ class Linked(NamedTuple):
 
     LINK: Fixed
     FRACTIONS: Fixed  # whether rewards between 0 and 1 are taken
-    RIDGE: Fixed
+    RIDGE: Fixed  # lambda, in units of 1 / dispersion
     LOG_INVERSE_DELTA: Fixed
     RADIUS_SCALE: Fixed
 
