@@ -19,7 +19,7 @@ from heavytail.links import Link
 from heavytail.policies.core.answers import Explanation, Prediction
 from heavytail.policies.core.base import PackedPolicy
 
-__all__ = ["LINKED", "Linked", "LinkedPolicy", "practical_radius"]
+__all__ = ["LINKED", "Linked", "LinkedPolicy", "Linking", "practical_radius"]
 
 RIDGE: Final = 0.01  # lambda over d, in practice
 DELTA: Final = 0.01
@@ -53,24 +53,15 @@ def practical_radius(s: Vector, spread: float) -> float:
     )
 
 
-class LinkedPolicy(PackedPolicy):
-    """A packed policy whose slots begin with those above, and whose estimate is of a score."""
+class Linking(PackedPolicy):
+    """What a policy whose estimate is of a score refuses and answers."""
 
     link: Link
 
-    def _start_linked(
-        self, check: Check, link: str | Link, *, fractions: bool, delta: float, radius_scale: float
-    ) -> list[tuple[int, float]]:
-        """Check and keep the link; what to write into the slots once they are there."""
+    def _keep_link(self, check: Check, link: str | Link) -> None:
         self.link = links.named(f"{check.owner}.link", link)
         if "link" in self._arguments:
             self._arguments["link"] = self.link.name  # as a file holds it
-        return [
-            (L.LINK, self.link.code),
-            (L.FRACTIONS, float(check.flag("fractions", fractions))),
-            (L.LOG_INVERSE_DELTA, check.log_inverse(delta)),
-            (L.RADIUS_SCALE, check.number("radius_scale", radius_scale, least=0.0)),
-        ]
 
     def _refusal(self, code: int, x: FloatArray, reward: float, scale: float) -> ValueError:
         if code != OUT_OF_RANGE:
@@ -109,3 +100,19 @@ class LinkedPolicy(PackedPolicy):
             "index": score + bonus,
         }
         return Explanation(self.select(X), "the largest score + radius * width", parts)
+
+
+class LinkedPolicy(Linking):
+    """A packed policy whose slots begin with those above."""
+
+    def _start_linked(
+        self, check: Check, link: str | Link, *, fractions: bool, delta: float, radius_scale: float
+    ) -> list[tuple[int, float]]:
+        """Check and keep the link; what to write into the slots once they are there."""
+        self._keep_link(check, link)
+        return [
+            (L.LINK, self.link.code),
+            (L.FRACTIONS, float(check.flag("fractions", fractions))),
+            (L.LOG_INVERSE_DELTA, check.log_inverse(delta)),
+            (L.RADIUS_SCALE, check.number("radius_scale", radius_scale, least=0.0)),
+        ]

@@ -1,0 +1,297 @@
+"""Hvt-GLB: the one-pass Huber step with a link, for counts and amounts with outliers. Ours."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final, NamedTuple, final
+
+import numpy as np
+
+from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._validate import Check
+from heavytail.kernels.gram import predict
+from heavytail.kernels.huber import score
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import (
+    CLIPPED,
+    COMMON,
+    CONSTANT,
+    INVERSE,
+    LOG_DET,
+    OK,
+    OUT_OF_RANGE,
+    PROJECTED,
+    RADIUS,
+    ROUNDS,
+    SET_ANEW,
+    THETA,
+    Fixed,
+    numbered,
+)
+from heavytail.kernels.linked import implicit_step, move
+from heavytail.kernels.links import AMOUNTS, LOG, information, link_mean, within
+from heavytail.kernels.one_pass import LARGEST, learn, measure
+from heavytail.kernels.scale import NORMAL_CONSISTENCY
+from heavytail.links import Link
+from heavytail.policies.core import practice
+from heavytail.policies.core.diagnostics import Diagnostics
+from heavytail.policies.core.info import Info
+from heavytail.policies.core.linked import Linking
+from heavytail.policies.core.practice import (
+    CLIP,
+    FIRST,
+    PRACTICE,
+    SIZES,
+    note,
+    radius,
+    scale_of,
+    tune,
+    watch,
+)
+from heavytail.tails import MomentBound
+
+__all__ = ["HvtGLB"]
+
+FLATTEST: Final = 1e-100  # information below which a residual says nothing
+
+
+class Slots(NamedTuple):
+    """HvtGLB's own number."""
+
+    LINK: Fixed
+
+
+P: Final = PRACTICE
+S: Final = numbered(Slots, after=PRACTICE)
+
+
+@jit
+def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float) -> int:
+    """A round before the first level is known, after ``measure``: the arms are spread.
+
+    Rewards are kept in order of size; of five the middle one is where the intercept begins. An
+    amount of 0 tells nothing of the size of amounts.
+    """
+    code = learn(s, M, dim, squared, 0.0, max(1.0, math.sqrt(squared)), 1.0, math.inf)
+    if code != OK or (s[S.LINK] == AMOUNTS and reward == 0.0):
+        return code
+    k = P.FIRST_1 + int(s[P.TELLING])
+    while k > P.FIRST_1 and s[k - 1] > reward:
+        s[k] = s[k - 1]
+        k -= 1
+    s[k] = reward
+    s[P.TELLING] += 1.0
+    if s[P.TELLING] == FIRST:
+        settle(s, M, dim)
+    return OK
+
+
+@jit
+def settle(s: Vector, M: Matrix, dim: int) -> None:
+    """Begin from P = I / lambda and the level of the first rewards, in the intercept if there is
+    one; half a count stands for none.
+    """
+    level = s[P.FIRST_3] if s[S.LINK] == AMOUNTS else max(s[P.FIRST_3], 0.5)
+    for i in range(M.shape[1]):
+        M[THETA, i] = 0.0
+        for j in range(M.shape[1]):
+            M[INVERSE + i, j] = 1.0 / s[P.RIDGE] if i == j else 0.0
+    if M.shape[1] > dim:
+        M[THETA, dim] = math.log(level) / s[CONSTANT]
+    s[LOG_DET] = 0.0
+    s[P.UNIT] = 1.0
+    s[P.NU] = 1.0
+    s[P.TYPICAL] = 1.0 / NORMAL_CONSISTENCY
+    s[P.BEGAN] = s[ROUNDS]
+    s[PROJECTED] = SET_ANEW
+
+
+@jit
+def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """One round with the log link; OVERFLOW with the state untouched.
+
+    Everything is in units of the model's standard deviation at this score: sqrt(mu) for counts, mu
+    for amounts. The reward is brought to within tau sigma of its mean, and then learned as it is.
+    """
+    link = s[S.LINK]
+    if not within(link, reward, 0.0):
+        return OUT_OF_RANGE
+    squared = measure(s, M, x)
+    if s[P.UNIT] == 0.0:
+        return begin(s, M, x.shape[0], squared, reward)
+    z = predict(M)
+    known = information(link, z)
+    mean = link_mean(link, z)
+    unit = math.sqrt(mean) if link == LOG else mean
+    sigma = scale_of(s, squared * known, 1.0)
+    if link == LOG:
+        sigma = max(sigma, 1.0)  # counts spread at least as Poisson's do
+    residual = 0.0
+    if squared > 0.0 and unit > FLATTEST:  # x = 0 says nothing about theta
+        residual = (reward - mean) / unit
+    e = residual / sigma
+    if not (abs(e) <= LARGEST):
+        e = math.copysign(LARGEST, e)
+    tau = s[P.TAU]
+    kept = mean + unit * sigma * score(e, tau)
+    step = implicit_step(link, kept, z, squared, sigma * sigma, 1.0)
+    code = move(s, M, x.shape[0], squared, link, sigma * sigma, 1.0, step)
+    if code != OK:
+        return code
+    if abs(e) > tau:
+        s[CLIPPED] += 1.0
+    note(s, squared, e, sigma, tau, 1.0)
+    if s[P.TUNES] != 0.0:
+        tune(s, M, e)
+    watch(s, reward if link == AMOUNTS else 1.0, abs(residual))
+    s[RADIUS] = radius(s, s[P.EXPLORATION], s[P.STABILITY], s[P.ENERGY])
+    return OK
+
+
+@final
+class HvtGLB(Linking, practice.PracticalPolicy):
+    r"""Counts and amounts whose outliers must not rule: the one-pass step with a link. Ours.
+
+    $$\tilde y_t = \mu_t + \mathrm{clip}\big(y_t - \mu_t,\ \pm\tau_t\sigma_t s_t\big),\qquad
+      \hat\theta_{t+1} = \operatorname*{argmin}_\theta\
+      \ell\big(\tilde y_t, x_t^\top\theta\big)/\sigma_t^2
+      + \tfrac12\|\theta-\hat\theta_t\|^2_{H_t}$$
+
+    with $\mu_t = \exp(x_t^\top\hat\theta_t)$, $s_t$ the model's standard deviation there,
+    $\sqrt{\mu_t}$ for counts and $\mu_t$ for amounts, and $\sigma_t$ the typical size of what
+    remains, learned from the rewards. The threshold $\tau_t$ grows by itself, as Hvt-UCB's does, so
+    that theta is led to the *mean*; the radius is Hvt-UCB's practical one. No theorem. O(n d²) per
+    round, and nothing of the past is stored. Where nothing is clipped this is GLB-OMD's practical
+    step at the dispersion $\sigma_t^2$; with the identity link it is Hvt-UCB's.
+
+    >>> import heavytail as ht
+    >>> policy = ht.HvtGLB(2, link="log")
+    >>> for count in (3, 2, 4, 3, 2, 5, 3, 4_000_000):
+    ...     policy.update([1.0, 0.0], count)
+    >>> policy.predict([1.0, 0.0]).mean < 20
+    True
+
+    Args:
+        dim: length of a feature vector.
+        link: "log", or "identity". A 0/1 reward has no outliers: for clicks see ``GLBOMD``.
+        rewards: with the log link, "counts" (whose variance is of the order of their mean) or
+            "amounts" (whose standard deviation is; decisions then do not change with their unit).
+        tail: the moment bound on the noise, identity link only.
+        horizon: T; a promise that is warned about once it is broken.
+        theta_bound: S >= ‖theta*‖; not needed.
+        arm_bound: L >= ‖x‖; longer vectors are refused.
+        exploration: factor of the radius.
+        clip: a fixed threshold in units of sigma_t instead of one that grows: theta then finds a
+            typical reward. ``math.inf`` never clips.
+        ridge: lambda; d/100 unless given.
+        delta: failure probability.
+        intercept: a constant feature, free of the ball.
+        radius_scale: multiplies the radius.
+        threshold_scale: multiplies the threshold.
+    """
+
+    name = "Hvt-GLB"
+    info = Info(
+        method="Huber",
+        reference="ours",
+        regret="-",
+        cost="O(1)",
+        storage="O(1)",
+        moment="central",
+        uses_scale=True,
+        sources="*Ours*, without a theorem: GLB-OMD's implicit step on rewards that are clipped "
+        "around their mean, at the mean-consistent threshold of Hvt-UCB's practical mode.",
+    )
+    slots = (COMMON, PRACTICE, S)
+    rank_one = True
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        link: str | Link = "identity",
+        rewards: str = "counts",
+        tail: MomentBound | str | None = None,
+        horizon: int | None = None,
+        theta_bound: float = math.inf,
+        arm_bound: float = 1.0,
+        exploration: float = 0.7,
+        clip: float | None = None,
+        ridge: float | None = None,
+        delta: float = practice.DELTA,
+        intercept: bool = True,
+        radius_scale: float = 1.0,
+        threshold_scale: float = 1.0,
+    ) -> None:
+        check = Check(type(self))
+        known = practice.stated(check, tail)
+        self._start(dim, known, horizon, scale_known=False)
+        self._keep_link(check, link)
+        counts = check.choice("rewards", rewards, ("counts", "amounts")) == "counts"
+        self._check_link(tail)
+        is_log = self.link.name == "log"
+        self.update_kernel = update if is_log else practice.update
+        if ridge is None:
+            ridge = practice.RIDGE * self.dim
+        arm_bound = check.number("arm_bound", arm_bound, above=0.0)
+        size = self.dim + check.flag("intercept", intercept)
+        self._allocate(
+            ridge=ridge,
+            arm_bound=arm_bound,
+            theta_bound=theta_bound,
+            size=size,
+            runs={"sizes": SIZES},
+            room=size,
+        )
+        self._s[CONSTANT] = arm_bound
+        self._s[S.LINK] = self.link.code if counts or not is_log else AMOUNTS
+        threshold_scale = check.number("threshold_scale", threshold_scale, above=0.0)
+        practice.start(
+            self,
+            check,
+            clip=threshold_scale
+            * check.number("clip", CLIP if clip is None else clip, above=0.0, infinite=True),
+            tunes=clip is None,
+            exploration=exploration,
+            delta=delta,
+            ridge=ridge,
+            radius_scale=radius_scale,
+            arm_bound=arm_bound,
+        )
+
+    def _check_link(self, tail: MomentBound | str | None) -> None:
+        name = self.link.name
+        if name not in ("identity", "log"):
+            raise ValueError(
+                f"HvtGLB.link must be 'log' or 'identity'; got {name!r}. A reward of 0 or 1 has no "
+                "outliers to clip: use GLBOMD."
+            )
+        if name == "log" and isinstance(tail, MomentBound):
+            raise ValueError(
+                "HvtGLB.tail is for the identity link: with the log link the noise grows with the "
+                "mean, and its size is learned. Leave it out."
+            )
+
+    @property
+    def sigma(self) -> float:
+        """sigma_t of the last round."""
+        return float(self._s[P.SIGMA])
+
+    @property
+    def tau(self) -> float:
+        """tau_t of the next round, in units of sigma_t."""
+        return float(self._s[P.TAU])
+
+    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
+        """Of the score; what the clip took is a share of the standard deviation of a reward."""
+        if self.link.name == "identity":
+            return practice.half_widths(self._s, self._widths(X), level)
+        widths = self._widths(X)
+        free = practice.half_widths(self._s, np.zeros(len(X)), level)  # what the clip took
+        roots = [math.sqrt(information(self._s[S.LINK], z)) for z in self._means(X)]
+        taken = free / np.maximum(roots, FLATTEST)
+        return np.asarray(practice.half_widths(self._s, widths, level) - free + taken)
+
+    def diagnostics(self) -> Diagnostics:
+        return replace(super().diagnostics(), **practice.told(self))
