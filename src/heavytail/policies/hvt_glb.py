@@ -177,13 +177,17 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         link: "log", or "identity". A 0/1 reward has no outliers: for clicks see ``GLBOMD``.
         rewards: with the log link, "counts" (whose variance is of the order of their mean) or
             "amounts" (whose standard deviation is; decisions then do not change with their unit).
+        target: "mean", or "typical": a fixed threshold, for outliers that are errors to be ignored,
+            or that strike all arms alike. One count in 100 times 1,000 makes the variance of the
+            mean 10,000 times that of a typical count: no estimate of the mean learns from that at a
+            human horizon, and the typical count has the same best arm.
         tail: the moment bound on the noise, identity link only.
         horizon: T; a promise that is warned about once it is broken.
         theta_bound: S >= ‖theta*‖; not needed.
         arm_bound: L >= ‖x‖; longer vectors are refused.
         exploration: factor of the radius.
-        clip: a fixed threshold in units of sigma_t instead of one that grows: theta then finds a
-            typical reward. ``math.inf`` never clips.
+        clip: the threshold where it is fixed, and its floor where it grows, in units of sigma_t;
+            ``math.inf`` never clips.
         ridge: lambda; d/100 unless given.
         delta: failure probability.
         intercept: a constant feature, free of the ball.
@@ -212,12 +216,13 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         *,
         link: str | Link = "identity",
         rewards: str = "counts",
+        target: str = "mean",
         tail: MomentBound | str | None = None,
         horizon: int | None = None,
         theta_bound: float = math.inf,
         arm_bound: float = 1.0,
         exploration: float = 0.7,
-        clip: float | None = None,
+        clip: float = CLIP,
         ridge: float | None = None,
         delta: float = practice.DELTA,
         intercept: bool = True,
@@ -250,9 +255,8 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         practice.start(
             self,
             check,
-            clip=threshold_scale
-            * check.number("clip", CLIP if clip is None else clip, above=0.0, infinite=True),
-            tunes=clip is None,
+            clip=threshold_scale * check.number("clip", clip, above=0.0, infinite=True),
+            tunes=check.choice("target", target, ("mean", "typical")) == "mean" and clip < math.inf,
             exploration=exploration,
             delta=delta,
             ridge=ridge,
