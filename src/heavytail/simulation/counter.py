@@ -195,9 +195,7 @@ def expected(law: LinkLaw, score: float) -> float:
 
 
 @jit
-def linked_reward(
-    law: LinkLaw, score: float, noise: float, seed: int, trial: int, t: int
-) -> float:
+def linked_reward(law: LinkLaw, score: float, noise: float, seed: int, trial: int, t: int) -> float:
     """What an arm of this x'theta earns in round ``t``."""
     shape = linked_shape(law.link, link_mean(law.link, law.base + score))
     payment = 1.0
@@ -235,7 +233,8 @@ def play_trial(
     ``arms``, ``theta``, ``x``, ``across`` are room. A round that a kernel refuses leaves NaN from
     there on. With COVER, V_0 stands in the last rows of M, and one more row of ``regret`` takes the
     largest distance to the truth that was met, in radii. With SKEWED a mean is less what it has in
-    common with all arms' means, and theta is ``theta_bound`` u. With LINKED it is a link of x'theta.
+    common with all arms' means, and theta is ``theta_bound`` u. With LINKED it is mu(base +
+    x'theta), outliers included.
     """
     if KEY_SLOT >= 0:
         s[KEY_SLOT] = math.floor(KEYS * uniform(stream(seed, CHOICE), trial, 0))
