@@ -12,6 +12,7 @@ from . import simulation as simulation
 from . import tails as tails
 from ._load import load as load
 from .environments import LinearBandit as LinearBandit
+from .environments import LinkBandit as LinkBandit
 from .environments import SkewedBandit as SkewedBandit
 from .estimators import AdaptiveHuberRegressor as AdaptiveHuberRegressor
 from .estimators import OnePassHuberRegressor as OnePassHuberRegressor

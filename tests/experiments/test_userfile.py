@@ -99,7 +99,7 @@ def documented(page: str, language: str) -> str:
 def test_the_documented_file_is_accepted(tmp_path: Path) -> None:
     asked = read(write(tmp_path, documented("howto/run.md", "toml")))
     assert [one.name for one in asked.policies] == ["Hvt-UCB", "OFUL, tuned", "CRTM"]
-    assert [one.name for one in asked.worlds] == ["skewed", "varying", "shop"]
+    assert [one.name for one in asked.worlds] == ["skewed", "varying", "shop", "visits"]
 
 
 def test_the_documented_policy_passes_the_checks_and_gets_into_the_figures(

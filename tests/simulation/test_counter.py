@@ -14,7 +14,14 @@ import heavytail as ht
 from heavytail.kernels.layout import INVERSE, RADIUS
 from heavytail.kernels.random import uniform, uniform_pair
 from heavytail.simulation import counter_world
-from heavytail.simulation.counter import PLAIN, CounterWorld, cpu_runner, describe, start_state
+from heavytail.simulation.counter import (
+    PLAIN,
+    STRAIGHT,
+    CounterWorld,
+    cpu_runner,
+    describe,
+    start_state,
+)
 from heavytail.simulation.covering import distance
 from heavytail.simulation.distribution import Distribution, distribution, least_share
 
@@ -104,7 +111,8 @@ def test_a_setting_is_described_by_the_numbers_of_its_noise(name: str) -> None:
     assert setting.draw is getattr(counter_world, kernel)
     assert (setting.a, setting.b) == pytest.approx((a, b))
     assert (setting.dim, setting.arms, setting.spread) == (2, 7, 0.0)
-    assert setting.numbers == (0.5, 3.0, True, 2.0, setting.a, setting.b, 0.0, 0.0, 0.0, PLAIN)
+    told = 0.5, 3.0, True, 2.0, setting.a, setting.b, 0.0, 0.0, 0.0
+    assert setting.numbers == (*told, PLAIN, STRAIGHT)
     scaled = describe(ht.HvtUCB(2, tail=TAIL), ht.LinearBandit(2, 7, ht.noise.Scaled(noise, 1.25)))
     assert scaled == replace(setting, theta_bound=1.0, arm_bound=1.0, together=False, spread=1.25)
 

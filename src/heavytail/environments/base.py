@@ -34,7 +34,9 @@ class Block:
     Where the law of a reward depends on the arm, ``shapes``, (n, 4) or (length, n, 4), holds each
     arm's base, size, chance and amount, and ``events``, (length, 2), each round's U and payment: a
     reward is then base + size * noise + 1{U < chance} * payment * amount, of which ``means`` are
-    the means (see :mod:`heavytail.kernels.reward`).
+    the means (see :mod:`heavytail.kernels.reward`). With ``counts`` it is base + size * noise +
+    payment * N, where N is Poisson of mean amount, found from U (see
+    :mod:`heavytail.kernels.counts`).
     """
 
     arms: FloatArray
@@ -44,6 +46,7 @@ class Block:
     offered: IntArray | None = None
     shapes: FloatArray | None = None
     events: FloatArray | None = None
+    counts: bool = False
 
     @property
     def length(self) -> int:
@@ -70,6 +73,7 @@ class Block:
             offered=None if self.offered is None else self.offered[:length],
             shapes=shapes[:length] if fresh and shapes is not None else shapes,
             events=None if self.events is None else self.events[:length],
+            counts=self.counts,
         )
 
 

@@ -8,11 +8,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from heavytail.environments import LinearBandit, SkewedBandit
+from heavytail.environments import LinearBandit, LinkBandit, SkewedBandit
 from heavytail.environments.noise import Noise, Scaled
 from heavytail.experiments import plots
 from heavytail.experiments.experiment import Section, Table
@@ -28,6 +28,8 @@ __all__ = ["Setting", "build", "page", "regret_text", "told", "trial_units", "wr
 
 RECORD = 200  # rounds at which regret is kept
 
+World: TypeAlias = LinearBandit | SkewedBandit | LinkBandit
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -35,6 +37,7 @@ class Setting:
 
     ``scale`` is the nu that a paper states (right or wrong); None takes the true one, or the
     bound of a world whose law depends on the arm: ``skew`` names it, and ``noise`` None is its own.
+    ``link`` names a world of clicks or counts, and what follows it is of those alone.
     ``worlds`` names the stream of seeds: settings that share it meet the same draws. ``repeats``
     names a setting that is the same world: one stream of seeds, one choice of multipliers, one run.
     """
@@ -54,6 +57,11 @@ class Setting:
     rounds: int = 18_000
     worlds: str = ""
     skew: str = ""
+    link: str = ""
+    theta_bound: float = 1.0
+    base: float = 0.0
+    outliers: float = 0.0
+    factor: float = 1000.0
     repeats: str = ""
 
     @property
@@ -62,14 +70,27 @@ class Setting:
         return self.repeats or self.name
 
     @property
-    def environment(self) -> LinearBandit | SkewedBandit:
+    def environment(self) -> World:
         """The environment."""
         if self.skew:
             return SkewedBandit(
                 self.dim, self.arms, self.skew, noise=self.noise, offered=self.offered
             )
+        if self.link:
+            return LinkBandit(
+                self.dim,
+                self.arms,
+                self.link,
+                theta_bound=self.theta_bound,
+                base=self.base,
+                offered=self.offered,
+                outliers=self.outliers,
+                factor=self.factor,
+            )
         if self.noise is None:
-            raise ValueError("Setting.noise must be one of heavytail.noise where skew is none.")
+            raise ValueError(
+                "Setting.noise must be one of heavytail.noise where skew and link are none."
+            )
         return LinearBandit(self.dim, self.arms, self.noise, offered=self.offered)
 
     def tail(self, *, uses_scale: bool) -> MomentBound:
@@ -81,7 +102,7 @@ class Setting:
 
     def _true_scale(self) -> float:
         world = self.environment
-        law = world if isinstance(world, SkewedBandit) else world.noise
+        law = world.noise if isinstance(world, LinearBandit) else world
         return law.tail(self.order).scale
 
     def seed(self, base: int) -> int:
@@ -122,7 +143,7 @@ def trial_units(
 
 def block_units(
     policy: Policy,
-    environment: LinearBandit | SkewedBandit,
+    environment: World,
     rounds: int,
     seed: int,
     trials: int,

@@ -20,6 +20,7 @@ from heavytail.environments import SKEWS
 from heavytail.environments import noise as noises
 from heavytail.environments.noise import Noise, Scaled
 from heavytail.experiments.setting import Setting, build
+from heavytail.links import LINKS
 from heavytail.policies import Policy
 from heavytail.policies.build import find
 
@@ -27,7 +28,20 @@ __all__ = ["Asked", "Choice", "read"]
 
 TOP = {"rounds", "trials", "tuning_trials", "seed", "out", "policies", "worlds"}
 POLICY = {"policy", "name", "options", "grid"}
-WORLD = {"name", "title", "dim", "arms", "offered", "noise", "skew", "order", "scale"}
+LINK = {"theta_bound": 1.0, "base": 0.0, "outliers": 0.0, "factor": 1000.0}  # with a link alone
+WORLD = {
+    "name",
+    "title",
+    "dim",
+    "arms",
+    "offered",
+    "noise",
+    "skew",
+    "link",
+    "order",
+    "scale",
+    *LINK,
+}
 
 
 @dataclass(frozen=True)
@@ -129,9 +143,14 @@ def _policy(keys: _Keys) -> Choice:
 def _world(keys: _Keys) -> Setting:
     name = keys.text("name")
     skew = keys.choice("skew", SKEWS)
-    own = bool(skew) and "noise" not in keys.raw
+    link = keys.choice("link", LINKS)
+    for key in ("noise", "skew") if link else LINK:
+        if key in keys.raw:
+            right = "left out with a link" if link else "left out without a link"
+            keys.fail(key, right, keys.raw[key])
+    own = bool(link or skew) and "noise" not in keys.raw
     noise = None if own else _noise(keys, keys.table("noise"))
-    order = keys.number("order")
+    order = keys.number("order", 2.0 if link else ...)
     scale = keys.number("scale", None)
     world = Setting(
         name=name,
@@ -144,8 +163,10 @@ def _world(keys: _Keys) -> Setting:
         arms=keys.count("arms", 50),
         offered=keys.count("offered", None),
         skew=skew,
+        link=link,
+        **{key: keys.number(key, default) for key, default in LINK.items()},
     )
-    keys.trying("offered", lambda: world.environment)
+    keys.trying("link" if link else "offered", lambda: world.environment)
     keys.trying("order" if scale is None else "scale", lambda: world.tail(uses_scale=True))
     return world
 

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
-from heavytail.environments import Environment, LinearBandit, SkewedBandit
+from heavytail.environments import Environment, LinearBandit, LinkBandit, SkewedBandit
 from heavytail.environments import noise as noises
+from heavytail.kernels.counts import LinkLaw, linked_shape, paid
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import INVERSE, OK, RADIUS
+from heavytail.kernels.links import IDENTITY, LOG, link_mean
 from heavytail.kernels.one_pass import admit
 from heavytail.kernels.random import uniform, uniform_pair
 from heavytail.kernels.reward import Coefficients, earned, shape_of
@@ -52,7 +54,9 @@ KEYS = 2.0**53  # a policy's key is one of so many
 KEY_SLOT = -1  # stands for the policy's slot in the template below
 COVER = False  # stands for whether the confidence set is watched
 SKEWED = False  # stands for whether the law of a reward depends on the arm
+LINKED = False  # stands for whether the mean is a link of the score x'theta
 PLAIN = Coefficients(*(0.0,) * len(Coefficients._fields))  # where it does not: never read
+STRAIGHT = LinkLaw(IDENTITY, 0.0, 0.0, 1.0)  # where the mean is the score
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class CounterWorld:
     c: float
     d: float
     skew: Coefficients
+    law: LinkLaw
 
     @property
     def numbers(self) -> tuple[Any, ...]:
@@ -88,6 +93,7 @@ class CounterWorld:
             self.c,
             self.d,
             self.skew,
+            self.law,
         )
 
 
@@ -99,13 +105,13 @@ def describe(policy: Policy, environment: Environment) -> CounterWorld:
             'state is packed and does not grow. Use engine="compiled".'
         )
     if (
-        not isinstance(environment, LinearBandit | SkewedBandit)
+        not isinstance(environment, LinearBandit | SkewedBandit | LinkBandit)
         or environment.fresh
         or environment.offered
     ):
         raise ValueError(
-            f"{environment!r} cannot be drawn by counters: that takes a LinearBandit or a "
-            "SkewedBandit whose pool of arms is shown whole every round. Use "
+            f"{environment!r} cannot be drawn by counters: that takes a LinearBandit, a "
+            "SkewedBandit or a LinkBandit whose pool of arms is shown whole every round. Use "
             'engine="compiled".'
         )
     noise, spread = environment.noise, 0.0
@@ -132,6 +138,7 @@ def describe(policy: Policy, environment: Environment) -> CounterWorld:
         c=c,
         d=d,
         skew=skew,
+        law=environment.law if isinstance(environment, LinkBandit) else STRAIGHT,
     )
 
 
@@ -180,6 +187,23 @@ def pay(*_: Any) -> float:
     raise NotImplementedError
 
 
+@jit
+def expected(law: LinkLaw, score: float) -> float:
+    """The mean reward at this x'theta, outliers included."""
+    lift = 1.0 + law.outliers * (law.factor - 1.0)
+    return lift * link_mean(law.link, law.base + score)
+
+
+@jit
+def linked_reward(law: LinkLaw, score: float, noise: float, seed: int, trial: int, t: int) -> float:
+    """What an arm of this x'theta earns in round ``t``."""
+    shape = linked_shape(law.link, link_mean(law.link, law.base + score))
+    payment = 1.0
+    if uniform(stream(seed, PAYMENT), trial, t) < law.outliers:
+        payment = law.factor
+    return paid(law.link == LOG, shape, noise, uniform(stream(seed, EVENT), trial, t), payment)
+
+
 def play_trial(
     s: FloatArray,
     M: FloatArray,
@@ -202,13 +226,15 @@ def play_trial(
     c: float,
     d: float,
     skew: Coefficients,
+    law: LinkLaw,
 ) -> None:
     """Template: one trial; regret[k, column] is the regret after round kept[k].
 
     ``arms``, ``theta``, ``x``, ``across`` are room. A round that a kernel refuses leaves NaN from
     there on. With COVER, V_0 stands in the last rows of M, and one more row of ``regret`` takes the
     largest distance to the truth that was met, in radii. With SKEWED a mean is less what it has in
-    common with all arms' means, and theta is ``theta_bound`` u.
+    common with all arms' means, and theta is ``theta_bound`` u. With LINKED it is mu(base +
+    x'theta), outliers included.
     """
     if KEY_SLOT >= 0:
         s[KEY_SLOT] = math.floor(KEYS * uniform(stream(seed, CHOICE), trial, 0))
@@ -221,6 +247,8 @@ def play_trial(
         mean = 0.0
         for j in range(arms.shape[1]):
             mean += arms[i, j] * theta[j]
+        if LINKED:
+            mean = expected(law, mean)
         best = max(best, mean)
     total = 0.0
     worst = 0.0
@@ -249,6 +277,9 @@ def play_trial(
                 u, v = uniform_pair(stream(seed, PAYMENT), trial, t)
                 paid = skew.payment + skew.payment_scale * pay(u, v, c, d)
                 reward = earned(shape, noise, uniform(stream(seed, EVENT), trial, t), paid)
+            if LINKED:
+                reward = linked_reward(law, mean, noise, seed, trial, t)
+                mean = expected(law, mean)
             scale = nu * factor
             if admit(s, M, x, reward, scale) != OK or update(s, M, x, reward, scale) < 0:
                 total = math.nan
@@ -314,6 +345,7 @@ def kernels_of(policy: PackedPolicy, setting: CounterWorld, cover: bool) -> dict
         "draw": setting.draw,
         "pay": setting.pay,
         "SKEWED": setting.skew != PLAIN,
+        "LINKED": setting.law != STRAIGHT,
         "KEY_SLOT": policy.key_slot,
         "COVER": cover,
     }

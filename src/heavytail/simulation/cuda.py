@@ -204,7 +204,7 @@ def copy(*_: Any) -> None:
 # fmt: off
 def _thread_shared(  # type: ignore[no-untyped-def]
     s0, M0, room, seed, first, kept, regret,
-    theta_bound, arm_bound, together, nu, a, b, spread, c, d, skew,
+    theta_bound, arm_bound, together, nu, a, b, spread, c, d, skew, law,
 ):
     """Template: one thread's trial, its arms in shared memory."""
     pool = cuda.shared.array((ARMS, DIM, THREADS), np.float64)
@@ -217,12 +217,12 @@ def _thread_shared(  # type: ignore[no-untyped-def]
     if k < regret.shape[1]:
         copy(s0, M0, s, M)
         play(s, M, pool[:, :, cuda.threadIdx.x], theta, x, across, seed, first + k, kept, regret, k,
-             theta_bound, arm_bound, together, nu, a, b, spread, c, d, skew)
+             theta_bound, arm_bound, together, nu, a, b, spread, c, d, skew, law)
 
 
 def _thread_global(  # type: ignore[no-untyped-def]
     s0, M0, room, seed, first, kept, regret,
-    theta_bound, arm_bound, together, nu, a, b, spread, c, d, skew,
+    theta_bound, arm_bound, together, nu, a, b, spread, c, d, skew, law,
 ):
     """Template: one thread's trial, its arms in the device's memory."""
     k = cuda.grid(1)
@@ -234,5 +234,5 @@ def _thread_global(  # type: ignore[no-untyped-def]
     if k < regret.shape[1]:
         copy(s0, M0, s, M)
         play(s, M, room[:, :, k], theta, x, across, seed, first + k, kept, regret, k,
-             theta_bound, arm_bound, together, nu, a, b, spread, c, d, skew)
+             theta_bound, arm_bound, together, nu, a, b, spread, c, d, skew, law)
 # fmt: on

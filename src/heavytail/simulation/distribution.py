@@ -97,8 +97,8 @@ def distribution(
 
     Args:
         policy: whose present state every trial starts from.
-        environment: a :class:`heavytail.LinearBandit` or :class:`heavytail.SkewedBandit` that shows
-            its whole pool every round.
+        environment: a :class:`heavytail.LinearBandit`, :class:`heavytail.SkewedBandit` or
+            :class:`heavytail.LinkBandit` that shows its whole pool every round.
         rounds: T.
         trials: how many; each draws its arms and its theta* anew.
         seed: fixes everything.

@@ -16,9 +16,9 @@ import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail.environments import Block, Environment
+from heavytail.kernels.counts import paid
 from heavytail.kernels.layout import OK
 from heavytail.kernels.one_pass import admit
-from heavytail.kernels.reward import earned
 from heavytail.policies import PackedPolicy, Policy
 from heavytail.policies.core.loops import around
 
@@ -74,7 +74,7 @@ def _reward(block: Block, t: int, choice: int) -> float:
         return float(block.round(t)[1][choice] + block.noise[t])
     shapes = block.shapes[t] if block.arms.ndim == 3 else block.shapes
     arm = choice if block.offered is None else block.offered[t, choice]
-    return float(earned(shapes[arm], block.noise[t], *block.events[t]))
+    return float(paid(block.counts, shapes[arm], block.noise[t], *block.events[t]))
 
 
 def _compiled(policy: Policy, rounds: int) -> Callable[[Block, FloatArray], None] | None:
@@ -120,6 +120,7 @@ def _play_pool(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
         _ONES if block.factor is None else block.factor,
         _SHAPES if block.shapes is None else block.shapes,
         _EVENTS if block.events is None else block.events,
+        block.counts,
         regret,
     )
 
@@ -140,6 +141,7 @@ def _play_fresh(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
         _ONES if block.factor is None else block.factor,
         shapes if shapes.ndim == 3 else shapes[None],
         _EVENTS if block.events is None else block.events,
+        block.counts,
         regret,
     )
 
@@ -182,6 +184,7 @@ def _run_block(
     factor: FloatArray,
     shapes: FloatArray,
     events: FloatArray,
+    counts: bool,
     regret: FloatArray,
 ) -> int:
     """Template: a block of rounds. Returns -1, or the round that a kernel refused.
@@ -210,7 +213,7 @@ def _run_block(
         scale = nu * factor[t] if factor.shape[0] > 0 else nu
         reward = means[at, arm] + noise[t]
         if events.shape[0] > 0:
-            reward = earned(shapes[at, arm], noise[t], events[t, 0], events[t, 1])
+            reward = paid(counts, shapes[at, arm], noise[t], events[t, 0], events[t, 1])
         if admit(state[0], state[1], arms[at, arm], reward, scale) != OK:
             return t
         if update(*state, arms[at, arm], reward, scale) < 0:
@@ -231,6 +234,7 @@ def _run_pool(
     factor: FloatArray,
     shapes: FloatArray,
     events: FloatArray,
+    counts: bool,
     regret: FloatArray,
 ) -> int:
     """Template: a block of rounds over the ``pool`` (d, n), or the part of it ``offered``.
@@ -259,7 +263,7 @@ def _run_pool(
         scale = nu * factor[t] if factor.shape[0] > 0 else nu
         reward = means[arm] + noise[t]
         if events.shape[0] > 0:
-            reward = earned(shapes[arm], noise[t], events[t, 0], events[t, 1])
+            reward = paid(counts, shapes[arm], noise[t], events[t, 0], events[t, 1])
         if admit(s, M, x, reward, scale) != OK or update(*state, x, reward, scale) < 0:
             return t
         follow(s, M, pool, scores)
