@@ -143,7 +143,7 @@ class HvtGLB(LinkedStep):
         typical: bool = False,
         clip: float = 1.345,
         arm_bound: float = 1.0,
-        exploration: float = 0.7,
+        exploration: float = 0.6,
         delta: float = 0.01,
         ridge: float | None = None,
         intercept: bool = True,

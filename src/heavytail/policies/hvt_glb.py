@@ -53,6 +53,7 @@ from heavytail.tails import MomentBound
 
 __all__ = ["HvtGLB"]
 
+EXPLORATION: Final = 0.6  # of the practical radius
 FLATTEST: Final = 1e-100  # information below which a residual says nothing
 
 
@@ -221,7 +222,7 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         horizon: int | None = None,
         theta_bound: float = math.inf,
         arm_bound: float = 1.0,
-        exploration: float = 0.7,
+        exploration: float = EXPLORATION,
         clip: float = CLIP,
         ridge: float | None = None,
         delta: float = practice.DELTA,
