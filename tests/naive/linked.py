@@ -121,7 +121,6 @@ class GLBOMD(LinkedStep):
         mean, slope = MEANS[self.link], SLOPES[self.link]
         feature = self.feature(x)
         z = float(feature @ self.theta_all)
-        self.squares.append((reward - mean(z)) ** 2 / (slope(z) * self.g))
         self.descend(
             feature,
             lambda v: (reward - mean(v)) / self.g,
@@ -129,6 +128,9 @@ class GLBOMD(LinkedStep):
             self.eta,
             self.implicit,
         )
+        v = float(feature @ self.theta_all)
+        both = (reward - mean(z)) * (reward - mean(v)) / (slope(v) * self.g)
+        self.squares.append(max(both, 0.0))
         self.rounds += 1
 
 

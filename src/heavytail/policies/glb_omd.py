@@ -47,7 +47,7 @@ class Slots(NamedTuple):
 
     ETA: Fixed
     DISPERSION: Fixed  # g
-    ENERGY: Size  # sum of squared residuals, in units of the model's variance
+    ENERGY: Size  # sum of squares of residuals, in units of the model's variance: see note
     PRIOR: Fixed  # 4 lambda S² of the theory
     THEORY: Fixed
 
@@ -93,12 +93,16 @@ def set_radius(s: Vector) -> None:
 
 
 @jit
-def note(s: Vector, y: float, z: float) -> None:
-    """Add the squared residual, in units of the variance that the model gives it."""
-    w = information(s[L.LINK], z) * s[S.DISPERSION]
-    off = pull(s[L.LINK], y, z)
-    if w > 0.0:
-        s[S.ENERGY] = min(s[S.ENERGY] + off * off / w, LARGEST)
+def note(s: Vector, M: Matrix, y: float, z: float) -> None:
+    """Add the product of the residuals before and after the round, in units of the variance that
+    the model gives them: with the identity link that has the noise's variance for its mean, from
+    the first round on, however far off theta began.
+    """
+    v = predict(M)
+    w = information(s[L.LINK], v) * s[S.DISPERSION]
+    both = pull(s[L.LINK], y, z) * pull(s[L.LINK], y, v)
+    if w > 0.0 and both > 0.0:
+        s[S.ENERGY] = min(s[S.ENERGY] + both / w, LARGEST)
 
 
 @jit
@@ -112,7 +116,7 @@ def update_linear(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> 
     code = move(s, M, x.shape[0], squared, s[L.LINK], s[S.DISPERSION], s[S.ETA], step)
     if code != OK:
         return code
-    note(s, reward, z)
+    note(s, M, reward, z)
     set_radius(s)
     return OK
 
@@ -128,7 +132,7 @@ def update_implicit(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -
     code = move(s, M, x.shape[0], squared, s[L.LINK], s[S.DISPERSION], s[S.ETA], step)
     if code != OK:
         return code
-    note(s, reward, z)
+    note(s, M, reward, z)
     set_radius(s)
     return OK
 
