@@ -53,7 +53,7 @@ def read_column(path: str, column: str, *, skip_missing: bool = False) -> Iterat
 
     Rows are counted as a spreadsheet does: the names are row 1.
     """
-    from heavytail._validate import shown
+    from heavytail._validate import printable, shown
 
     with open(path, newline="", encoding="utf-8-sig") as stream:
         rows = _rows(path, stream)
@@ -61,7 +61,8 @@ def read_column(path: str, column: str, *, skip_missing: bool = False) -> Iterat
         if not names:
             raise ValueError(f"{path} is empty: its first row must name the columns.")
         if column not in names:
-            raise ValueError(f"{path} has no column {shown(column)}; it has {shown(names)}.")
+            known = printable(", ".join(names))
+            raise ValueError(f"{path} has no column {shown(column)}; it has {known}.")
         at = names.index(column)
         for row, cells in enumerate(rows, start=2):
             if not cells:
