@@ -59,3 +59,23 @@ def test_a_users_mistake_is_one_sentence_and_exit_code_2(capsys):
     error = capsys.readouterr().err.strip()
     assert error.startswith("heavytail calibrate: ")
     assert "\n" not in error
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("a\n" + "x" * 200_000 + "\n", "row 2"),
+        ("a\n1\n" + '"' + "x" * 200_000 + '"\n', "row 3"),
+        ("x" * 2**24 + "\n1\n", "a line of"),
+        ("\x1b[2J,b\n1,2\n", "no column 'a'"),
+        ("\x1b]0;title\x07\n1\n", "no column 'a'"),
+    ],
+)
+def test_diagnose_says_in_one_line_what_is_wrong_with_a_file(content, words, tmp_path, capsys):
+    path = tmp_path / "some.csv"
+    path.write_text(content)
+    assert main(["diagnose", str(path), "--column", "a"]) == 2
+    said = capsys.readouterr().err.removesuffix("\n")
+    assert words in said
+    assert said.isprintable()
+    assert len(said) < 1000

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import threading
+import tracemalloc
 import warnings
 from pathlib import Path
 from typing import Any
@@ -316,3 +318,187 @@ def test_a_regression_on_numbers_too_large_is_refused_and_goes_on(kind):
         except ValueError:
             assert snapshot(model) == before
         assert np.isfinite(model.coef_).all()
+
+
+def test_all_objects_in_a_file_share_one_budget(tmp_path):
+    path = tmp_path / "it.npz"
+    ht.OFUL(2, noise_scale=1.0).save(path)
+    inner = {"policy": "OFUL", "arguments": {"dim": 900, "noise_scale": 1.0}}  # 6 MB or more each
+    rewrite(path, lambda header, _: header["arguments"].update(dim=[inner] * 200))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="far more memory"):
+            ht.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 4 * _storage.SMALL
+    finally:
+        tracemalloc.stop()
+    ht.OFUL(2, noise_scale=1.0).save(path)
+    assert ht.load(path).rounds == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="devices, pipes and holes as POSIX has them")
+def test_what_is_no_file_is_neither_read_nor_replaced(tmp_path):
+    policy, pipe, folder = ht.OFUL(2, noise_scale=1.0), tmp_path / "pipe", tmp_path / "folder"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+        nodes = [pipe, folder, tmp_path / "socket", Path("/dev/zero"), Path("/dev/null")]
+        modes = [node.stat().st_mode for node in nodes]
+        for node in nodes:
+            with pytest.raises((ValueError, OSError)):
+                ht.load(node)
+            with pytest.raises(ValueError, match="is no file"):
+                policy.save(node)
+        assert [node.stat().st_mode for node in nodes] == modes
+
+
+@pytest.mark.skipif(os.name != "posix", reason="holes as POSIX has them")
+def test_a_file_of_holes_is_refused_at_once(tmp_path):
+    path = tmp_path / "it.npz"
+    ht.OFUL(2, noise_scale=1.0).save(path)
+    whole = path.read_bytes()
+    for first, last in ((b"", b""), (whole[:64], whole[-64:])):
+        with open(path, "wb") as stream:
+            stream.write(first)
+            stream.seek(2**40)
+            stream.write(last or b"\0")
+        with pytest.raises(ValueError, match="damaged"):
+            ht.load(path)
+    path.unlink()
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in ALL])
+def test_a_refused_round_past_the_horizon_leaves_the_word_for_the_honest_one(name):
+    policy = ht.make_policy(name, dim=3, horizon=2000, tail=TAIL, arms=6)
+    if policy.horizon is None:
+        policy.horizon = 2000
+    policy._s[0] = 2000.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match="finite"):
+            policy.update(ARMS[0], np.nan)
+        with pytest.raises(ValueError, match="finite"):
+            policy.update_many(ARMS[:1], [np.nan])
+    assert not policy._late
+    if not policy.grows:
+        with pytest.warns(UserWarning, match="past horizon"):
+            policy.update(ARMS[0], 1.0)
+        assert policy._late
+
+
+def test_a_refusal_quotes_no_more_than_fits_a_line():
+    policy, long = ht.OFUL(3, noise_scale=1.0), "x" * 10**7
+    policy.decide(ARMS)
+    model = estimators.OnePassHuberRegressor()
+    for call in (
+        lambda: policy.learn(10**5000, 1.0),
+        lambda: policy.learn(-(10**5000), 1.0),
+        lambda: policy.learn([10**5000], [1.0]),
+        lambda: policy.learn([long], [1.0]),
+        lambda: policy.update(ARMS[0], long),
+        lambda: policy.update(ARMS[0], 1.0, scale=long),
+        lambda: policy.update(long, 1.0),
+        lambda: policy.width([long, 1.0, 2.0]),
+        lambda: policy.width(np.full(3, np.nan)),
+        lambda: ht.OFUL(long, noise_scale=1.0),
+        lambda: ht.OFUL(3, noise_scale=long),
+        lambda: ht.CRT(3, horizon=100, tail=long),
+        lambda: ht.make_policy(long, dim=3),
+        lambda: agent(mdp.LSVIUCB).update(long, 0, 0, 1.0, 0),
+        lambda: agent(mdp.LSVIUCB).update(10**5000, 0, 0, 1.0, 0),
+        lambda: control.CertaintyEquivalence(long, Q=SYSTEM.Q, R=SYSTEM.R, fallback=SYSTEM.A),
+        lambda: estimators.OnePassHuberRegressor(scale=long).fit(np.eye(3), np.ones(3)),
+        lambda: model.fit(np.eye(3), np.ones(3), sample_scale=[1.0, 2.0, long]),
+    ):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            call()
+        assert len(str(caught.value)) < 1000
+        assert "digits" not in str(caught.value)
+        assert str(caught.value).isprintable()
+
+
+def forge(path: Path, key: str, place: Any, value: float) -> None:
+    """Put one number into a saved array, at a place or a named slot, under a seal that fits."""
+
+    def change(header: Any, arrays: Any) -> None:
+        at = header["slots"][key].index(place) if isinstance(place, str) else place
+        arrays[key][..., at] = value
+
+    rewrite(path, change)
+
+
+GRAMS = [name for name in CENSUS if name not in estimators.ALL and "RobustUCB" not in name]
+
+
+@pytest.mark.parametrize("name", GRAMS)
+@pytest.mark.parametrize("value", [1e300, -1e300, 1e5, -1e5, -40.0])
+def test_a_forged_log_det_is_refused(name, value, tmp_path):
+    path, subject = tmp_path / "it.npz", CENSUS[name]()
+    for key, names in subject.slot_names().items():
+        if "log_det" in names:
+            subject.save(path)
+            forge(path, key, "log_det", value)
+            with pytest.raises(ValueError, match="log_det cannot be"):
+                ht.load(path)
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-9, 0.5, 3.0, 1e6, 1e300])
+def test_a_forged_ball_is_refused(value, tmp_path):
+    path = tmp_path / "it.npz"
+    for name in CENSUS:
+        if not hasattr(ht.policies, name.split()[0]):
+            continue
+        CENSUS[name]().save(path)
+        forge(path, "scalars", "theta_bound", value)
+        with pytest.raises(ValueError, match=r"theta_bound cannot be|outside its ball"):
+            ht.load(path)
+
+
+def test_a_ball_that_was_widened_is_loaded(tmp_path):
+    policy = ht.HvtUCB(1, theta_bound=0.01, intercept=False)
+    for t in range(300):
+        policy.update([1.0], 5.0 + 0.1 * (t % 3))
+    bound = policy.state["scalars"]["theta_bound"]
+    assert bound > 0.02
+    policy.save(tmp_path / "it.npz")
+    assert ht.load(tmp_path / "it.npz").state["scalars"]["theta_bound"] == bound
+    policy.restore(ht.HvtUCB(1, theta_bound=0.01, intercept=False).state_arrays())
+    forge(tmp_path / "it.npz", "scalars", "theta_bound", 0.03)
+    with pytest.raises(ValueError, match="theta_bound cannot be"):
+        ht.load(tmp_path / "it.npz")
+
+
+@pytest.mark.parametrize("name", [name for name in CENSUS if hasattr(ht.policies, name.split()[0])])
+@pytest.mark.parametrize("value", [1e300, -1e300, 1.7e308])
+def test_forged_features_and_estimates_too_large_to_square_are_refused(name, value, tmp_path):
+    path, subject = tmp_path / "it.npz", CENSUS[name]()
+    arrays = subject.state_arrays()
+    for key in {"history", "theta", *getattr(subject, "_rows", {})} & set(arrays):
+        if key.endswith("inverse") or arrays[key].size == 0:
+            continue
+        subject.save(path)
+        forge(path, key, 0, value)
+        with pytest.raises(ValueError, match="damaged"):
+            ht.load(path)
+
+
+@pytest.mark.parametrize(
+    ("slot", "value"),
+    [
+        ("size_mean", 1e300),
+        ("size_mean", -1e5),
+        ("size_factor", 1e9),
+        ("mean_factor", -1e9),
+        ("middle", 1e200),
+        ("size_energy", -1.0),
+        ("conversion_energy", 1e300),
+        ("first_size", 0.0),
+    ],
+)
+def test_parts_of_a_hurdle_that_cannot_be_are_refused(slot, value, tmp_path):
+    path = tmp_path / "it.npz"
+    policy("HurdleUCB", {}).save(path)
+    forge(path, "scalars", slot, value)
+    with pytest.raises(ValueError, match="damaged"):
+        ht.load(path)

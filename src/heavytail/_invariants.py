@@ -12,12 +12,24 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["LARGEST_COUNT", "are_counts", "check_gram", "check_slots", "damaged", "hangs_together"]
+__all__ = [
+    "LARGEST_COUNT",
+    "are_counts",
+    "check_gram",
+    "check_log_det",
+    "check_size",
+    "check_slots",
+    "damaged",
+    "hangs_together",
+]
 
 LARGEST_COUNT: Final = 2.0**53  # from here on a double does not count
 SAME: Final = 1e-9  # relative: a constant as another version's mathematics rounds it
 SYMMETRY: Final = 1e-8  # of the largest entry: more than this apart is not rounding
 ROUNDING: Final = 1e-3  # of the largest entry at first: what many updates may leave below 0
+SLACK: Final = 1e-6  # of a logarithm
+LARGEST_LOG: Final = 1500.0  # of a ratio of two eigenvalues in the floating-point range
+LARGEST: Final = 1.001e150  # of what is squared: kernels refuse what would pass 1e150
 
 
 def damaged(where: str, key: str, why: str = "") -> ValueError:
@@ -79,6 +91,45 @@ def check_gram(where: str, key: str, P: Any, first: float) -> None:
         raise damaged(where, key, "it is not symmetric")
     if np.linalg.eigvalsh(P).min(initial=0.0) < -ROUNDING * max(largest, first):
         raise damaged(where, key, "it is not positive definite")
+
+
+def check_log_det(
+    where: str,
+    saved: tuple[float, Any],
+    own: tuple[float, Any],
+    first: float,
+    *,
+    prior: bool = False,
+) -> None:
+    """Refuse a log det V that cannot be of its P = V^-1; ``saved`` and ``own`` are both of a state.
+
+    log_det + log det P is the same for ever, ``own`` of a fresh object as of any other. An
+    eigenvalue of P is known to ROUNDING, so both are ranges, which must meet. Where ``prior`` may
+    have stood in the place of V_0, log_det may also be anything that grew from 0.
+    """
+    low, high = _offset(*saved, first)
+    own_low, own_high = _offset(*own, first)
+    slack = SLACK * (1.0 + abs(saved[0]))
+    most = LARGEST_LOG * len(saved[1])
+    agree = low - slack <= own_high and own_low <= high + slack
+    if not (abs(saved[0]) <= most and (agree or (prior and saved[0] >= 0.0))):
+        raise damaged(where, "scalars", f"log_det cannot be {float(saved[0])!r}")
+
+
+def _offset(log_det: float, P: Any, first: float) -> tuple[float, float]:
+    """The least and the largest that log_det + log det P may be."""
+    eigenvalues = np.linalg.eigvalsh(P)
+    unsure = ROUNDING * max(float(np.abs(P).max(initial=0.0)), first)
+    with np.errstate(divide="ignore"):  # log 0: nothing is known
+        low = np.log(np.maximum(eigenvalues - unsure, 0.0)).sum()
+        high = np.log(np.maximum(eigenvalues, 0.0) + unsure).sum()
+    return float(log_det + low), float(log_det + high)
+
+
+def check_size(where: str, key: str, numbers: Any) -> None:
+    """Refuse what kernels square and add up, and never make so large."""
+    if np.abs(numbers).max(initial=0.0) > LARGEST:
+        raise damaged(where, key, f"its numbers must be at most {LARGEST:g} in size")
 
 
 def hangs_together(heads: Any, following: Any, count: int) -> bool:

@@ -5,7 +5,8 @@ and the slots of every packed array; the arrays are its state, and those of its 
 arrays. Slots are loaded by name. A file ends with a seal, a hash of every byte before it, which
 tells one that was changed since it was written; whoever knows how to seal a file again must still
 give a state that satisfies the invariants of its class (:mod:`heavytail._invariants`). Whatever a
-file says of sizes, reading it takes memory in proportion to its length.
+file says of sizes, reading it takes memory in proportion to its length; what is no file at all,
+a device or a pipe, is neither read nor replaced.
 A file is written beside its target and moved over it, so a crash leaves the old one whole.
 """
 
@@ -30,7 +31,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from heavytail._signals import raised_by_handler
 from heavytail._turns import Shared
+from heavytail._validate import printable, shown
 from heavytail._version import __version__
 from heavytail.tails import MomentBound
 
@@ -45,6 +48,10 @@ NO_COMMENT = b"\0\0"  # the last two bytes of an archive without one
 END, LOCAL, CENTRAL = bytes(22), 30, 46  # bytes of an archive's end, and of a member's two heads
 PART = ".part"  # of the name of a file that is being written
 FACTOR, SMALL = 64, 2**24  # bytes that loading may take for each of the file's, and beside them
+OBJECT = 512  # numbers that an object takes beside those that it asks for
+BLOCK = 512  # bytes, in which the room of a file on disk is counted
+LARGE = 2**28  # bytes of a file from which on its room on disk is looked at
+MAGIC = b"PK\3\4"  # which an archive begins with
 _NUMBER = itertools.count()
 PREFIX = "argument."  # of the names of saved arrays that are arguments
 
@@ -202,8 +209,8 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Saved]
     version = header.get("version")
     if isinstance(version, bool) or version not in READABLE:
         raise ValueError(
-            f"{path} is of format version {version}, written by heavytail "
-            f"{header.get('library', 'unknown')}; this heavytail reads {READABLE}."
+            f"{path} is of format version {shown(version)}, written by heavytail "
+            f"{printable(str(header.get('library', 'unknown')))}; this heavytail reads {READABLE}."
         )
     if version == 1 and "slots" in header:
         raise ValueError(f"{path} says that it is of format version 1, which had no names.")
@@ -215,11 +222,11 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Saved]
         kind = own.get((noun, name)) or (known[noun](name) if noun in known else None)
         if kind is None or kind.noun != noun:
             raise ValueError(
-                f"{path} holds a {noun} {name!r}, which heavytail does not have; "
+                f"{path} holds a {printable(noun)} {shown(name)}, which heavytail does not have; "
                 "pass its class in kinds."
             )
         try:
-            BUDGET.left = FACTOR * length + SMALL
+            afford(kind.__name__, OBJECT)
             arguments = {k: _decode(v, arrays, build) for k, v in told["arguments"].items()}
             if version == 1:  # some classes then took a tail and a horizon only to ignore them
                 ignored = {"tail", "horizon"} - set(inspect.signature(kind).parameters)
@@ -227,12 +234,16 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Saved]
                 arguments = {**kind.first_defaults(), **arguments}
             return kind(**arguments)
         except Exception as error:  # a constructor may say anything to what a file holds
+            if raised_by_handler(error):
+                raise
             problem = f"{path} holds arguments that {kind.__name__} refuses: {error}"
             raise ValueError(problem) from None
-        finally:
-            BUDGET.left = None
 
-    subject = build(header["format"].removeprefix(FORMAT), header)
+    BUDGET.left = FACTOR * length + SMALL  # of all the objects in the file together
+    try:
+        subject = build(header["format"].removeprefix(FORMAT), header)
+    finally:
+        BUDGET.left = None
     state = {key: array for key, array in arrays.items() if not key.startswith(PREFIX)}
     try:
         if version == 1:
@@ -244,9 +255,14 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Saved]
     except ValueError:
         raise
     except Exception as error:  # whatever arrays of odd types and shapes make NumPy say
-        raise ValueError(f"{path} holds no state of {type(subject).__name__} ({error}).") from None
+        if raised_by_handler(error):
+            raise
+        why = printable(str(error))
+        raise ValueError(f"{path} holds no state of {type(subject).__name__} ({why}).") from None
     if foreign:
-        raise ValueError(f"{path} holds arrays that {type(subject).__name__} has not: {foreign}.")
+        raise ValueError(
+            f"{path} holds arrays that {type(subject).__name__} has not: {shown(foreign)}."
+        )
     return subject
 
 
@@ -268,7 +284,8 @@ def _by_name(
         if missing or foreign or len(saved) != len(names):
             raise ValueError(
                 f"{path} does not fit this version of {type(subject).__name__}: of its slots "
-                f"{missing or 'none'} are missing and {foreign or 'none'} are unknown here."
+                f"{shown(missing) if missing else 'none'} are missing and "
+                f"{shown(foreign) if foreign else 'none'} are unknown here."
             )
         if key in arrays and arrays[key].shape[-1:] == (len(names),):
             ordered[key] = arrays[key][..., [saved.index(name) for name in names]]
@@ -299,9 +316,11 @@ def replace(path: str | os.PathLike[str], content: bytes) -> None:
     """Put ``content`` in the place of a file, or of the one that a link leads to, at one stroke.
 
     A file that is there keeps its mode, a new one has what the umask leaves. What was written
-    beside it by a process that was killed is swept away.
+    beside it by a process that was killed is swept away. What is there and is no file stays.
     """
     target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise ValueError(f"{path} is there and is no file: a device, a pipe, a socket or a folder.")
     for stale in target.parent.glob(f"{glob.escape(target.name)}.*{PART}"):
         if not _at_work(stale.name.removesuffix(PART).rpartition(".")[2]):
             stale.unlink(missing_ok=True)
@@ -381,7 +400,7 @@ def _open(
     path: str | os.PathLike[str], nouns: tuple[str, ...]
 ) -> tuple[dict[str, Any], dict[str, Any], int]:
     """Header and arrays of a file that holds one of ``nouns``, and its length."""
-    content = Path(path).read_bytes()
+    content = contents(path)
     try:
         arrays = _members(content)
         header = json.loads(str(arrays.pop("header")))
@@ -390,8 +409,11 @@ def _open(
         if not isinstance(header.get("arguments"), dict):
             raise KeyError("arguments")
     except Exception as error:  # whatever a damaged archive makes zipfile, json or NumPy say
+        if raised_by_handler(error):
+            raise
+        why = printable(str(error))
         raise ValueError(
-            f"{path} is not a {' or '.join(nouns)} saved by heavytail, or is damaged ({error}). "
+            f"{path} is not a {' or '.join(nouns)} saved by heavytail, or is damaged ({why}). "
             "Pass a file that its save(path) wrote."
         ) from None
     if header.get("version") != 1 and not _is_sealed(content):
@@ -400,6 +422,20 @@ def _open(
             "save(path) wrote it."
         )
     return header, arrays, len(content)
+
+
+def contents(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file; ValueError for what is none, or claims far more of them than it has."""
+    wait = getattr(os, "O_NONBLOCK", 0)  # for nobody: opening a pipe would
+    with open(Path(path), "rb", opener=lambda name, flags: os.open(name, flags | wait)) as stream:
+        told = os.fstat(stream.fileno())
+        room = BLOCK * (getattr(told, "st_blocks", 0) or told.st_size)  # 0: it is not known
+        if not stat.S_ISREG(told.st_mode):
+            raise ValueError(f"{path} is no file. Pass one that save(path) wrote.")
+        first = stream.read(min(len(MAGIC), told.st_size))
+        if told.st_size > LARGE and (first != MAGIC or told.st_size > FACTOR * room):
+            raise ValueError(f"{path} is damaged, or no file that save(path) wrote.")
+        return first + stream.read(max(told.st_size - len(first), 0))
 
 
 def _is_sealed(content: bytes) -> bool:
@@ -471,7 +507,9 @@ def _encode(key: str, value: Any, arrays: dict[str, Any], prefix: str) -> Any:
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise TypeError(f"cannot save the argument {key}={value!r}: not a number, text or MomentBound.")
+    raise TypeError(
+        f"cannot save the argument {key}={shown(value)}: not a number, text or MomentBound."
+    )
 
 
 def _decode(value: Any, arrays: dict[str, Any], build: Callable[..., Saved]) -> Any:
@@ -482,5 +520,6 @@ def _decode(value: Any, arrays: dict[str, Any], build: Callable[..., Saved]) -> 
     if "arguments" in value:
         return build(next((key for key in value if key != "arguments"), ""), value)
     if "array" in value:
+        afford("an array", arrays[value["array"]].size)  # each object keeps a copy
         return arrays[value["array"]]
     return MomentBound(order=value["order"], scale=value["scale"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytail._signals import raised_by_handler
 from heavytail._typing import FloatArray
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "check_number",
     "explain_arms",
     "explain_vector",
+    "on_one_line",
+    "printable",
     "shown",
 ]
 
@@ -106,12 +109,26 @@ def check_flag(name: str, value: object) -> bool:
 
 
 def shown(value: object) -> str:
-    """``repr``, shortened: what was got may be of any length, or not be willing to say."""
+    """``repr``, on one line and shortened: what was got may be of any length, or not say."""
     try:
-        words = repr(value)
-    except Exception:  # an integer of more digits than Python prints, or anybody's class
+        words = repr(value[:LONGEST] if isinstance(value, str | bytes) else value)
+    except Exception as error:  # an integer of more digits than Python prints, or anybody's class
+        if raised_by_handler(error):
+            raise
         words = f"something of type {type(value).__name__}"
-    return words if len(words) <= LONGEST else f"{words[: LONGEST - 3]}..."
+    return printable(words)
+
+
+def printable(words: str) -> str:
+    """Text on one line, shortened."""
+    return on_one_line(words if len(words) <= LONGEST else f"{words[: LONGEST - 3]}...")
+
+
+def on_one_line(words: str) -> str:
+    """Text with whatever would steer a terminal written out, and a space for a new line."""
+    if words.isprintable():
+        return words
+    return "".join(c if c.isprintable() else " " if c == "\n" else repr(c)[1:-1] for c in words)
 
 
 def _as_float(value: object, problem: str) -> float:
@@ -123,8 +140,6 @@ def _as_float(value: object, problem: str) -> float:
         return float(value)  # type: ignore[arg-type]
     except OverflowError:  # an integer or a fraction beyond all floats
         raise ValueError(problem) from None
-    except Exception:  # whatever a number of somebody's own says
-        raise TypeError(problem) from None
 
 
 class Check:
@@ -230,10 +245,9 @@ def as_numbers(value: Any, name: str, wanted: str) -> FloatArray:
         kind = str(array.dtype)
         if isinstance(value, list | tuple) and _holds_bools(value):
             kind = "bool among numbers"
-    except (ValueError, TypeError):
-        raise
-    except Exception as error:  # whatever an object that is no array says of itself
-        raise TypeError(f"{name} must be {wanted}; got {shown(value)} ({error}).") from None
+    except (OverflowError, RecursionError) as error:  # of a conversion; all else is somebody's own
+        problem = f"{name} must be {wanted}; got {shown(value)} ({printable(str(error))})."
+        raise TypeError(problem) from None
     if array.dtype.kind not in "fiu" or kind == "bool among numbers":
         raise TypeError(f"{name} must be {wanted}; got dtype {kind}.")
     with np.errstate(over="ignore"):  # a long double may become infinite, which is refused later

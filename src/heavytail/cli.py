@@ -37,8 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(module.run(args))
     except (ValueError, TypeError, KeyError, OSError) as error:
+        from heavytail._validate import on_one_line
+
         message = error.args[0] if isinstance(error, KeyError) and error.args else error
-        print(f"heavytail {args.command}: {message}", file=sys.stderr)
+        print(f"heavytail {args.command}: {on_one_line(str(message))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"\nheavytail {args.command}: stopped.", file=sys.stderr)

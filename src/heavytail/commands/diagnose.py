@@ -7,10 +7,12 @@ import csv
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 __all__ = ["add_arguments", "run"]
 
 CHUNK = 65_536  # values taken in at a time
+LONGEST = 2**24  # characters of a line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     print(report)
     if args.plot:
         ax = report.plot()
-        ax.set_title(f"{Path(args.file).name}: {args.column}")
+        ax.set_title(f"{Path(args.file).name}: {args.column}", parse_math=False)
         ax.figure.savefig(args.plot, dpi=150)
         print(f"plot: {args.plot}")
     return 0
@@ -51,15 +53,18 @@ def read_column(path: str, column: str, *, skip_missing: bool = False) -> Iterat
 
     Rows are counted as a spreadsheet does: the names are row 1.
     """
+    from heavytail._validate import printable, shown
+
     with open(path, newline="", encoding="utf-8-sig") as stream:
-        reader = csv.reader(stream)
-        names = next(reader, None)
+        rows = _rows(path, stream)
+        names = next(rows, None)
         if not names:
             raise ValueError(f"{path} is empty: its first row must name the columns.")
         if column not in names:
-            raise ValueError(f"{path} has no column {column!r}; it has {', '.join(names)}.")
+            known = printable(", ".join(names))
+            raise ValueError(f"{path} has no column {shown(column)}; it has {known}.")
         at = names.index(column)
-        for row, cells in enumerate(reader, start=2):
+        for row, cells in enumerate(rows, start=2):
             if not cells:
                 continue  # a blank line
             cell = cells[at].strip() if at < len(cells) else ""
@@ -67,7 +72,7 @@ def read_column(path: str, column: str, *, skip_missing: bool = False) -> Iterat
                 if skip_missing:
                     continue
                 raise ValueError(
-                    f"{path}, row {row}, column {column!r}: the cell is empty. "
+                    f"{path}, row {row}, column {shown(column)}: the cell is empty. "
                     "Fill it, or pass --skip-missing."
                 )
             try:
@@ -76,6 +81,29 @@ def read_column(path: str, column: str, *, skip_missing: bool = False) -> Iterat
                 value = math.nan
             if not math.isfinite(value):
                 raise ValueError(
-                    f"{path}, row {row}, column {column!r}: {cell!r} is not a finite number."
+                    f"{path}, row {row}, column {shown(column)}: {shown(cell)} is not a finite "
+                    "number."
                 )
             yield value
+
+
+def _rows(path: str, stream: TextIO) -> Iterator[list[str]]:
+    """The rows of a CSV file, as lists of cells; one that cannot be read is named."""
+    reader, row = csv.reader(_lines(path, stream)), 1
+    while True:
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:  # a cell of more characters than a cell may have, for one
+            raise ValueError(f"{path}, row {row}: {error}. Is it a CSV file?") from None
+        if cells is None:
+            return
+        yield cells
+        row += 1
+
+
+def _lines(path: str, stream: TextIO) -> Iterator[str]:
+    """The lines of a file, none of them so long that it must be something else."""
+    while line := stream.readline(LONGEST):
+        if len(line) == LONGEST:
+            raise ValueError(f"{path} has a line of {LONGEST} characters. Is it a CSV file?")
+        yield line

@@ -17,7 +17,7 @@ from heavytail._invariants import check_slots, damaged
 from heavytail._storage import Stored, afford, check_fit
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import Check
+from heavytail._validate import Check, shown
 from heavytail.control.identify import Identifier, as_state, refusal
 from heavytail.control.riccati import Q as STATE_COST
 from heavytail.control.riccati import R as INPUT_COST
@@ -69,7 +69,7 @@ class Controller(Stored):
         if not isinstance(identifier, Identifier) or identifier.steps:
             raise TypeError(
                 f"{where}.identifier must be a fresh SystemIdentifier, RidgeIdentifier or "
-                f"BatchHuberIdentifier; got {identifier!r}."
+                f"BatchHuberIdentifier; got {shown(identifier)}."
             )
         self.identifier = identifier.clone()
         n, d = identifier.n, identifier.d
@@ -136,7 +136,7 @@ class Controller(Stored):
         """The input for state ``x``."""
         state = as_state(x, self.identifier.n, type(self).__name__ + ".act", "x")
         if not np.isfinite(state).all():
-            raise ValueError(f"{type(self).__name__}.act: x must be finite; got {state}.")
+            raise ValueError(f"{type(self).__name__}.act: x must be finite; got {shown(state)}.")
         act(self._c, self._W, self.identifier.packed[0], state, self._u)
         return self._u.copy()
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray
-from heavytail._validate import as_numbers
+from heavytail._validate import as_numbers, shown
 from heavytail.environments.noise import Noise, Scaled
 
 __all__ = ["LQSystem", "boeing_747", "double_integrator", "laplacian"]
@@ -63,7 +63,7 @@ class LQSystem:
         if not isinstance(noise, Noise) or isinstance(noise, Scaled):
             raise TypeError(
                 f"LQSystem.noise must be a noise of constant scale, such as "
-                f"heavytail.noise.StudentT(2.1); got {noise!r}."
+                f"heavytail.noise.StudentT(2.1); got {shown(noise)}."
             )
         self.noise = noise
         self.name = str(name)

@@ -53,17 +53,18 @@ class History(Shared):
             raise ValueError(f"sample_scale[{bad}] must be a number above 0; got {nu[bad]}.")
         if not (np.all(np.isfinite(X)) and np.all(np.isfinite(y))):
             raise ValueError("X and y must be finite. Nothing was learned.")
-        before = list(self._parts), self.seen, self._fit
-        self._parts.append((X.copy(), y.copy(), nu.copy() if nu.shape[0] else np.ones(y.shape[0])))
-        self.seen += y.shape[0]
-        self._fit = None
-        if admit_rows(X, y, nu) == OK or self._can_be_fitted():
-            return
-        self._parts, self.seen, self._fit = before
-        raise ValueError(
-            "rows of this size would take the estimate out of the floating-point range. "
-            "Nothing was learned; change the units."
-        )
+        before = self._parts, self.seen, self._fit
+        rows = X.copy(), y.copy(), nu.copy() if nu.shape[0] else np.ones(y.shape[0])
+        try:
+            self._parts, self.seen, self._fit = [*before[0], rows], self.seen + len(y), None
+            if admit_rows(X, y, nu) != OK and not self._can_be_fitted():
+                raise ValueError(
+                    "rows of this size would take the estimate out of the floating-point range. "
+                    "Nothing was learned; change the units."
+                )
+        except BaseException:  # an interrupt too: all of the batch is learned, or none
+            self._parts, self.seen, self._fit = before
+            raise
 
     def _can_be_fitted(self) -> bool:
         """Whether the fit on all rows stays in the floating-point range."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytail._storage import Saved
 from heavytail._typing import FloatArray
-from heavytail._validate import Check
+from heavytail._validate import Check, as_numbers, shown
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
@@ -106,7 +106,9 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         _refuse_categories(X, where)
         X, y = validate_data(twin, X, y, reset=afresh, dtype=np.float64, order="C", y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
-        nu = _NONE if sample_scale is None else np.asarray(sample_scale, dtype=np.float64)
+        nu = _NONE
+        if sample_scale is not None:
+            nu = as_numbers(sample_scale, f"{where}: sample_scale", "numbers, one per row")
         if sample_scale is not None and nu.shape != y.shape:
             raise ValueError(
                 f"{where}: sample_scale must have shape {y.shape}, one scale per row; got shape "
@@ -212,7 +214,9 @@ def check_scale(check: Check, scale: object) -> float | None:
     if isinstance(scale, str):
         if scale == "auto":
             return None
-        raise ValueError(f'{check.owner}.scale must be "auto" or a number above 0; got {scale!r}.')
+        raise ValueError(
+            f'{check.owner}.scale must be "auto" or a number above 0; got {shown(scale)}.'
+        )
     return check.number("scale", scale, above=0.0)
 
 

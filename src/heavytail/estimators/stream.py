@@ -241,11 +241,13 @@ class Stream(Shared):
         try:
             with np.errstate(all="ignore" if code == WILD else None):
                 code = self._learn(X, y, nu, wild=code == WILD)
-        except np.linalg.LinAlgError:
-            code = OVERFLOW
-        if code != OK:
+            if code != OK:
+                raise _refusal(code, X, y, nu)
+        except BaseException as error:  # an interrupt too: all of the batch is learned, or none
             self.kept, self._fresh, self.state[:] = before
-            raise _refusal(code, X, y, nu)
+            if isinstance(error, np.linalg.LinAlgError):
+                raise _refusal(OVERFLOW, X, y, nu) from None
+            raise
 
     def _learn(self, X: FloatArray, y: FloatArray, nu: FloatArray, *, wild: bool) -> int:
         """Learn rows that are not bad. OK, or OVERFLOW at a row, and some of them learned."""

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from heavytail._storage import replace, sealed, unsealed
+from heavytail._signals import raised_by_handler
+from heavytail._storage import contents, replace, sealed, unsealed
 from heavytail.experiments.unit import Outcome, Unit
 from heavytail.simulation.parallel import finished
 from heavytail.simulation.progress import Progress, progress_bar
@@ -47,9 +48,11 @@ class Store:
         if path is None:
             return None
         try:
-            outcome = unsealed(path.read_bytes())
+            outcome = unsealed(contents(path))
             return outcome if str(outcome.pop(KEY)) == unit.key else None
-        except Exception:  # absent, changed or foreign in whatever way: it is run again
+        except Exception as error:  # absent, changed or foreign in whatever way: it is run again
+            if raised_by_handler(error):
+                raise
             return None
 
     def put(self, unit: Unit, outcome: Outcome) -> None:

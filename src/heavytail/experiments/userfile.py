@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from heavytail._validate import shown
 from heavytail.environments import SKEWS
 from heavytail.environments import noise as noises
 from heavytail.environments.noise import Noise, Scaled
@@ -202,7 +203,7 @@ class _Keys:
 
     def fail(self, key: str, right: str, got: Any) -> None:
         where = f"{self.where}.{key}" if self.where else key
-        raise ValueError(f"{self.file}: {where} must be {right}; got {got!r}.")
+        raise ValueError(f"{self.file}: {where} must be {right}; got {shown(got)}.")
 
     def trying(self, key: str, build: Any) -> Any:
         try:

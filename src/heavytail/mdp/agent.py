@@ -17,7 +17,7 @@ from heavytail._invariants import check_slots, damaged
 from heavytail._storage import Stored, afford, check_fit
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray
-from heavytail._validate import NORM_SLACK, Check, as_numbers, check_count, check_number
+from heavytail._validate import NORM_SLACK, Check, as_numbers, check_count, check_number, shown
 from heavytail.kernels.layout import BAD_REWARD, BAD_SCALE, OK, slot_kinds, slot_names
 from heavytail.mdp.planning import COUNTS, EPISODES, PLANNED, STAGE, SWITCHES
 from heavytail.tails import MomentBound
@@ -162,12 +162,12 @@ class Agent(Stored, ABC):
         is this reward's nu where it is known.
         """
         where = f"{type(self).__name__}.update"
-        stage = self._expect(where, stage)
         state = _within(f"{where}: state", state, self.states)
         action = _within(f"{where}: action", action, self.actions)
         next_state = _within(f"{where}: next_state", next_state, self.states)
         nu = self.nu if scale is None else check_number(f"{where}: scale", scale, above=0.0)
         reward = check_number(f"{where}: reward", reward)
+        stage = self._expect(where, stage)  # last: what is converted may be anybody's, and call us
         planned = self._counts[PLANNED] == 1.0
         before = [] if planned else [(array, array.copy()) for array in self._plan_arrays()]
         self._plan()
@@ -225,7 +225,7 @@ class Agent(Stored, ABC):
         self.horizon = check.count("horizon", horizon)
         if tail is not None and not isinstance(tail, MomentBound):
             raise TypeError(
-                f"{check.owner}.tail must be a MomentBound(order, scale); got {tail!r}."
+                f"{check.owner}.tail must be a MomentBound(order, scale); got {shown(tail)}."
             )
         self.tail = tail
         afford(check.owner, self.horizon * self.states)
@@ -246,7 +246,7 @@ class Agent(Stored, ABC):
         if number != self._counts[STAGE]:
             raise ValueError(
                 f"{where}: stage {int(self._counts[STAGE])} of {self.horizon} comes next; "
-                f"got {stage}. Stages are counted from 0 and come in order."
+                f"got {shown(stage)}. Stages are counted from 0 and come in order."
             )
         return number
 
@@ -263,5 +263,5 @@ def all_within(places: Any, count: int) -> bool:
 def _within(name: str, value: object, count: int) -> int:
     number = check_count(name, value, least=0)
     if number >= count:
-        raise ValueError(f"{name} must lie in 0..{count - 1}; got {value!r}.")
+        raise ValueError(f"{name} must lie in 0..{count - 1}; got {shown(value)}.")
     return number

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 
 from heavytail._typing import IntArray
+from heavytail._validate import shown
 from heavytail.mdp.world import LinearMDP
 
 __all__ = ["LinearMDPEnv"]
@@ -36,7 +37,7 @@ class LinearMDPEnv(gymnasium.Env[IntArray, np.int64]):  # type: ignore[misc]
 
     def __init__(self, world: LinearMDP) -> None:
         if not isinstance(world, LinearMDP):
-            raise TypeError(f"LinearMDPEnv.world must be a LinearMDP; got {world!r}.")
+            raise TypeError(f"LinearMDPEnv.world must be a LinearMDP; got {shown(world)}.")
         self.world = world
         self.observation_space = gymnasium.spaces.MultiDiscrete([world.horizon + 1, world.states])
         self.action_space = gymnasium.spaces.Discrete(world.actions)
@@ -57,7 +58,8 @@ class LinearMDPEnv(gymnasium.Env[IntArray, np.int64]):  # type: ignore[misc]
             raise ValueError("LinearMDPEnv.step: no episode is under way; call reset() first.")
         if not self.action_space.contains(action):
             raise ValueError(
-                f"LinearMDPEnv.step: action must lie in 0..{world.actions - 1}; got {action!r}."
+                f"LinearMDPEnv.step: action must lie in 0..{world.actions - 1}; "
+                f"got {shown(action)}."
             )
         a = int(action)
         mean = float(world.means[h, s, a])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray, IntArray
-from heavytail._validate import NORM_SLACK, as_numbers, check_count, check_number
+from heavytail._validate import NORM_SLACK, as_numbers, check_count, check_number, shown
 from heavytail.environments.noise import Noise, describe
 from heavytail.kernels.jit import jit
 
@@ -100,7 +100,7 @@ class LinearMDP:
         if not isinstance(noise, Noise):
             raise TypeError(
                 "LinearMDP.noise must be one of heavytail.noise, such as StudentT(2.1); "
-                f"got {noise!r}."
+                f"got {shown(noise)}."
             )
         self.noise = noise
         theta, mu = np.asarray(theta), np.asarray(mu)

@@ -7,6 +7,7 @@ import inspect
 import re
 from typing import Any
 
+from heavytail._validate import printable, shown
 from heavytail.policies import _table
 from heavytail.policies.core.base import Policy
 from heavytail.tails import MomentBound
@@ -58,7 +59,7 @@ def find(name: str) -> type[Policy]:
         if wanted == _plain(kind.name):
             return kind
     known = ", ".join(kind.name for kind in _table.load_all())
-    raise ValueError(f"no policy is called {name!r}; there are {known}.")
+    raise ValueError(f"no policy is called {shown(name)}; there are {known}.")
 
 
 def _imported(path: str) -> type[Policy]:
@@ -67,11 +68,11 @@ def _imported(path: str) -> type[Policy]:
         kind = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
-            f"no policy is found at {path!r} ({error}); it must be module:Class, importable from "
-            "the current folder or installed."
+            f"no policy is found at {shown(path)} ({printable(str(error))}); it must be "
+            "module:Class, importable from the current folder or installed."
         ) from None
     if not (isinstance(kind, type) and issubclass(kind, Policy)):
-        raise ValueError(f"{path!r} is {kind!r}, not a subclass of heavytail.Policy.")
+        raise ValueError(f"{shown(path)} is {shown(kind)}, not a subclass of heavytail.Policy.")
     return kind
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail._invariants import LARGEST, check_gram
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check, as_arms, as_vector
@@ -45,6 +46,7 @@ from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.practice import PRACTICE, SIZES, growing_radius, learned
 from heavytail.policies.core.practice import update as learn_amount
+from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["HurdleUCB"]
@@ -68,7 +70,7 @@ class Slots(NamedTuple):
     SIZE_ENERGY: int
     SIZE_SQUARES: int  # the residual sum of squares of a constant
     SIZE_MEAN: int  # the mean of all log sizes
-    FIRST_SIZE: int  # what sizes are compared with; 0 before the first
+    FIRST_SIZE: Size  # what sizes are compared with; 0 before the first
     PAID: Count  # rewards other than 0
     SIZE_FACTOR: int  # how much of the slopes of the log size is believed
     MEAN_FACTOR: int  # how much of what parts the mean from the guess by sizes
@@ -366,6 +368,22 @@ class HurdleUCB(practice.PracticalPolicy):
             self, check, exploration=EXPLORATION, delta=None, ridge=ridge, arm_bound=arm_bound
         )
         prepare(self._s)
+
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        s, first = arrays["scalars"], self._first_entry / self._s[CONSTANT] ** 2
+        for name in ("conversion_inverse", "size_inverse"):
+            check_gram(type(self).__name__, name, arrays[name], first)
+        parts = s[[S.SIZE_MEAN, S.SIZE_FACTOR, S.MEAN_FACTOR, S.MIDDLE, S.MIDDLE_SIZE]]
+        most = [math.log(LARGEST_RATIO), 1.0, 1.0, LARGEST, LARGEST]
+        sums = s[[S.SIZE_STABILITY, S.SIZE_ENERGY, S.SIZE_SQUARES]]
+        sums = np.append(sums, s[[S.CONVERSION_STABILITY, S.CONVERSION_ENERGY]])
+        return bool(
+            super()._hangs_together(arrays)
+            and np.all(np.abs(parts) <= most)
+            and np.all((sums >= 0.0) & (sums <= LARGEST))
+            and (s[S.PAID] == 0.0) == (s[S.FIRST_SIZE] == 0.0)
+            and s[S.PAID] <= s[ROUNDS]
+        )
 
     def conversion(self, x: ArrayLike) -> float:
         """The estimated chance that ``x`` pays anything, in [0, 1]."""

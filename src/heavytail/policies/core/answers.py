@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from heavytail._turns import alone
 from heavytail._typing import FloatArray
-from heavytail._validate import as_arms, as_rows, as_vector, check_number
+from heavytail._validate import as_arms, as_rows, as_vector, check_number, shown
 from heavytail.kernels.layout import CONSTANT, THETA
 
 __all__ = ["Answering", "Explanation", "Prediction", "sides"]
@@ -92,7 +92,7 @@ class Answering:
         """‖x‖_{V_t^-1}; the half-width of the policy's confidence set at x is radius * width(x)."""
         vector = as_vector(x, self.dim, type(self), ".width")
         if not np.all(np.isfinite(vector)):
-            raise ValueError(f"{type(self).__name__}.width: x must be finite; got {vector}.")
+            raise ValueError(f"{type(self).__name__}.width: x must be finite; got {shown(vector)}.")
         return float(self._widths(vector[None])[0])
 
     @alone

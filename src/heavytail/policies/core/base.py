@@ -30,6 +30,7 @@ from heavytail._validate import (
     check_number,
     explain_arms,
     explain_vector,
+    shown,
 )
 from heavytail.kernels import index
 from heavytail.kernels.layout import (
@@ -158,7 +159,7 @@ class Policy(Deciding, Stored, ABC):
         try:
             for x, reward, nu in zip(features, paid, scales, strict=True):
                 self.update(x, float(reward), scale=nu)
-        except Exception:
+        except BaseException:  # an interrupt too: all rows are learned, or none
             self.restore(before)
             raise
 
@@ -180,7 +181,7 @@ class Policy(Deciding, Stored, ABC):
         needed = scale_known and self.info.moment in ("central", "raw")
         if not isinstance(tail, MomentBound) and (needed or tail is not None):
             raise TypeError(
-                f"{check.owner}.tail must be a MomentBound(order, scale); got {tail!r}."
+                f"{check.owner}.tail must be a MomentBound(order, scale); got {shown(tail)}."
             )
         self.tail = tail
         if horizon is not None or self.info.horizon:
@@ -213,6 +214,7 @@ class PackedPolicy(Answering, Remembering, Policy):
     _s: FloatArray
     _M: FloatArray
     _first_entry: float
+    _first_bound: float
     _packed: State  # both, and what else the kernels take
     _rows: dict[str, slice | int]  # of M, by the name they are saved under
     _runs: dict[str, slice]  # of s behind the named slots, likewise
@@ -265,7 +267,8 @@ class PackedPolicy(Answering, Remembering, Policy):
         self._packed = (self._s, self._M)
         self._M[INVERSE : INVERSE + size] = np.eye(size) / ridge
         self._first_entry = 1.0 / ridge
-        self._s[THETA_BOUND] = check.number("theta_bound", theta_bound, above=0.0, infinite=True)
+        self._first_bound = check.number("theta_bound", theta_bound, above=0.0, infinite=True)
+        self._s[THETA_BOUND] = self._first_bound
         self._s[ARM_LIMIT] = UNBOUNDED
         if arm_bound is not None:
             bound = check.number("arm_bound", arm_bound, above=0.0)
@@ -342,7 +345,8 @@ class PackedPolicy(Answering, Remembering, Policy):
             nu = scale
         else:
             nu = check_number(f"{type(self).__name__}.update: scale", scale, above=0.0)
-        if self.horizon is not None and not self._late:
+        late = self._late
+        if self.horizon is not None and not late:
             self._warn_past_horizon(1)  # first: where a warning is an error nothing may be learned
         while self._inside is not None and not self._ours():
             pass
@@ -350,11 +354,13 @@ class PackedPolicy(Answering, Remembering, Policy):
         try:
             if self.grows:
                 self.reserve(1)  # before, so that an interrupt after the round does no harm
+                before = None if self.has_kernels else (self._s.copy(), self._M.copy())
             code = self._enter(*self._packed, vector, float(reward), nu)
             if code < 0:
+                self._late = late  # the word was for a round that was not learned
                 self._last = None  # a kernel that refuses may have lost the direction to follow
             elif self.grows:
-                self._settle()
+                self._settle_or_undo(before)
         finally:
             self._inside = outer
         if code < 0:
@@ -389,16 +395,34 @@ class PackedPolicy(Answering, Remembering, Policy):
         elif not isinstance(scale, list | tuple) and np.ndim(scale) == 0:
             scale = np.full(count, check_number(f"{where}: scale", scale, above=0.0))
         nu = as_rows(scale, (count,), f"{where}: scale")
+        late = self._late
         self._warn_past_horizon(count)
         self.reserve(count)
         before = self.state_arrays()
-        bad = around(update_rows, update=self.update_kernel)(self.packed, features, paid, nu)
-        if bad >= 0:
-            code = self._enter(*self.packed, features[bad], paid[bad], nu[bad])
+        try:
+            bad = around(update_rows, update=self.update_kernel)(self.packed, features, paid, nu)
+            if bad >= 0:
+                code = self._enter(*self.packed, features[bad], paid[bad], nu[bad])
+                error = self._refusal(code, features[bad], float(paid[bad]), float(nu[bad]))
+                raise ValueError(f"{where}: row {bad}: {error} No row was learned.")
+            self._settle()
+        except BaseException:  # an interrupt too: all rows are learned, or none
             self._take(before)
-            error = self._refusal(code, features[bad], float(paid[bad]), float(nu[bad]))
-            raise ValueError(f"{where}: row {bad}: {error} No row was learned.")
-        self._settle()
+            self._late = late
+            raise
+
+    def _settle_or_undo(self, before: tuple[FloatArray, FloatArray] | None) -> None:
+        """``_settle``; a round that is interrupted there is not learned, where ``before`` is known.
+
+        Rows of a history are counted in s, so that a row more is none when s is as before.
+        """
+        try:
+            self._settle()
+        except BaseException:
+            if before is not None:
+                self._s[:], self._M[:] = before
+                self._last = None
+            raise
 
     def _settle(self) -> None:
         """What is left to do after an update, where the kernels do not do the whole of it."""
@@ -458,14 +482,14 @@ class PackedPolicy(Answering, Remembering, Policy):
             return explain_vector(x, self._s[ARM_LIMIT], where)
         if code == BAD_REWARD:
             return ValueError(
-                f"{where}: reward must be finite; got {reward!r}. Nothing was learned."
+                f"{where}: reward must be finite; got {float(reward)!r}. Nothing was learned."
             )
         if code == BAD_SCALE:
-            return ValueError(f"{where}: scale must be a number in (0, inf); got {scale!r}.")
+            return ValueError(f"{where}: scale must be a number in (0, inf); got {float(scale)!r}.")
         assert code == OVERFLOW
         return ValueError(
-            f"{where}: reward {reward!r} at scale {scale!r} would take the estimate out of the "
-            "floating-point range. Nothing was learned; change the unit of the reward."
+            f"{where}: reward {float(reward)!r} at scale {float(scale)!r} would take the estimate "
+            "out of the floating-point range. Nothing was learned; change the unit of the reward."
         )
 
     @property

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from heavytail._turns import alone
 from heavytail._typing import FloatArray
-from heavytail._validate import as_rows, check_count
+from heavytail._validate import as_rows, check_count, shown
 from heavytail.policies.core.pool import Pool
 
 if TYPE_CHECKING:
@@ -193,15 +193,15 @@ def _pending(policy: Deciding, decision: Any) -> FloatArray:
     """The features of a pending decision, or the reason why it cannot be learned."""
     where = f"{type(policy).__name__}.learn"
     if isinstance(decision, bool) or not isinstance(decision, Decision | int | np.integer):
-        raise TypeError(f"{where}: pass a Decision or its token; got {decision!r}.")
+        raise TypeError(f"{where}: pass a Decision or its token; got {shown(decision)}.")
     token = _token(decision)
     x = (policy._waiting or {}).get(token)
     if x is None:
         why = "was already rewarded, or has expired" if 0 <= token < policy._made else "is unknown"
-        raise ValueError(f"{where}: token {token} {why}. Nothing was learned.")
+        raise ValueError(f"{where}: token {shown(token)} {why}. Nothing was learned.")
     if isinstance(decision, Decision) and not np.array_equal(decision.x, x):
         raise ValueError(
-            f"{where}: the decision with token {token} is another policy's: its features differ. "
-            "Nothing was learned."
+            f"{where}: the decision with token {shown(token)} is another policy's: its features "
+            "differ. Nothing was learned."
         )
     return x

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from heavytail._invariants import SYMMETRY, check_gram, check_slots, damaged
+from heavytail._invariants import (
+    SYMMETRY,
+    check_gram,
+    check_log_det,
+    check_size,
+    check_slots,
+    damaged,
+)
 from heavytail._storage import check_fit
 from heavytail._turns import Shared, alone
 from heavytail._typing import FloatArray
-from heavytail.kernels.layout import THETA_BOUND, behind, slot_kinds, slot_names
+from heavytail.kernels.layout import LOG_DET, THETA_BOUND, behind, slot_kinds, slot_names
 from heavytail.policies.core import version1
 
 __all__ = ["Arrays", "Remembering"]
@@ -33,7 +41,9 @@ class Remembering(Shared):
         _M: FloatArray
         _rows: dict[str, slice | int]
         _runs: dict[str, slice]
+        takes_prior: ClassVar[bool]
         _first_entry: float
+        _first_bound: float
         _last: Any
 
     def slot_names(self) -> dict[str, tuple[str, ...]]:
@@ -78,13 +88,33 @@ class Remembering(Shared):
         for key, array in arrays.items():
             if key in own and key != "scalars" and not np.isfinite(array).all():
                 raise damaged(where, key, "it is not finite")
+        for key in self._rows:
+            if not key.endswith("inverse"):  # which a small ridge makes as large as it likes
+                check_size(where, key, arrays[key])
+        if "history" in own:
+            check_size(where, "history", arrays["history"][:, : self.dim])
+        if not self._may_be_ball(float(s[THETA_BOUND])):
+            raise damaged(where, "scalars", f"theta_bound cannot be {float(s[THETA_BOUND])!r}")
         if "inverse" in own:
             check_gram(where, "inverse", arrays["inverse"], self._widest(s))
+            found = s[LOG_DET], arrays["inverse"]
+            mine = own["scalars"][LOG_DET], own["inverse"]
+            check_log_det(where, found, mine, self._widest(s), prior=self.takes_prior)
             norm = float(np.linalg.norm(arrays["theta"][: self.dim]))
             if norm > s[THETA_BOUND] * (1.0 + SYMMETRY):
                 raise damaged(where, "theta", "it lies outside its ball")
         if not self._hangs_together(arrays):
             raise damaged(where, "scalars", "its counts do not fit what they count")
+
+    def _may_be_ball(self, bound: float) -> bool:
+        """Whether theta_bound is what the arguments say; the practical mode, which alone keeps
+        ``sizes``, may have widened it, tenfold each time.
+        """
+        first = self._first_bound
+        if bound == first or not math.isfinite(first) or not first < bound < math.inf:
+            return bound == first
+        times = math.log10(bound / first)
+        return "sizes" in self._runs and abs(times - round(times)) < SYMMETRY
 
     def _widest(self, s: FloatArray) -> float:
         """The largest entry that P had at first, for a state of the scalars ``s``."""

@@ -1,0 +1,30 @@
+"""Whether a signal handler is at work: Python calls one between any two instructions, in the middle
+of whatever the main thread does.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import FrameType
+
+__all__ = ["is_handler", "raised_by_handler"]
+
+
+def is_handler(frame: FrameType) -> bool:
+    """Whether the frame is a signal handler's: nobody else is handed the frame that called it."""
+    back, code = frame.f_back, frame.f_code
+    if back is None:
+        return False
+    count = code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)
+    told = [frame.f_locals.get(name) for name in code.co_varnames[:count]]
+    return any(one is back or (type(one) is tuple and back in one) for one in told)
+
+
+def raised_by_handler(error: BaseException) -> bool:
+    """Whether an exception comes out of a signal handler, not of what that interrupted."""
+    trace = error.__traceback__
+    while trace is not None:
+        if is_handler(trace.tb_frame):
+            return True
+        trace = trace.tb_next
+    return False
