@@ -116,6 +116,7 @@ class Last(ht.policies.Policy):
     """Plays the last arm shown, and keeps what it saw."""
 
     name = "Last"
+    info = ht.policies.Info("last", "-", "T", "O(1)", "O(1)", "none")
 
     def __init__(self, dim: int) -> None:
         self._start(dim, None, None)
@@ -323,5 +324,10 @@ def test_a_world_that_cannot_be_is_refused(options: dict[str, Any], words: str) 
 
 def test_worlds_at_the_edges_of_their_range_exist() -> None:
     assert deal(ht.LinkBandit(1, 1, "log", base=9.0), 1).counts
-    assert ht.LinkBandit(2, 5, "logistic", base=700.0).tail(2.0).scale >= 0.0
+    for world in (
+        ht.LinkBandit(2, 5, "logistic", base=700.0),
+        ht.LinkBandit(2, 5, "probit", base=-700.0),
+        ht.LinkBandit(2, 5, "log", base=-800.0),
+    ):
+        assert 0.0 < world.tail(2.0).scale < 1e-90
     assert np.all(rewards(ht.LinkBandit(2, 2, "log", base=-800.0), 5)[0] == 0.0)
