@@ -95,6 +95,10 @@ WORLDS = {
     **{skew: ht.SkewedBandit(2, 10, skew) for skew in ht.environments.SKEWS},
     "dear, a part": ht.SkewedBandit(3, 10, "dear", offered=4),
     "jackpot, fresh": ht.SkewedBandit(1, 10, "jackpot", fresh=True),
+    **{link: ht.LinkBandit(3, 10, link, base=-1.0) for link in ht.links.LINKS},
+    "counts with outliers": ht.LinkBandit(2, 10, "log", outliers=0.01, arm_bound=2.0),
+    "clicks, a part": ht.LinkBandit(2, 10, "logistic", theta_bound=5.0, offered=4),
+    "counts, fresh": ht.LinkBandit(1, 10, "log", fresh=True),
 }
 
 
@@ -443,6 +447,16 @@ class DealsEventsThatAreNone(Skewed):
         return replace(block, events=block.events * np.nan)
 
 
+class DealsCountsOfNegativeMean(Skewed):
+    def bend(self, block):
+        return replace(block, shapes=block.shapes * [1, 1, 1, -1], counts=True)
+
+
+class DealsCountsWithoutShapes(Skewed):
+    def bend(self, block):
+        return replace(block, shapes=None, counts=True)
+
+
 class DealsEventsAtRandom(Skewed):
     def bend(self, block):
         return replace(block, events=np.random.default_rng().random((BLOCK, 2)))
@@ -455,6 +469,8 @@ class DealsEventsAtRandom(Skewed):
         ("deals_what_was_asked", DealsShapesOfTooFewArms),
         ("deals_what_was_asked", DealsShapesWithoutEvents),
         ("deals_what_was_asked", DealsEventsThatAreNone),
+        ("deals_what_was_asked", DealsCountsOfNegativeMean),
+        ("deals_what_was_asked", DealsCountsWithoutShapes),
         ("deals_the_same_twice", DealsEventsAtRandom),
         ("begins_alike_at_any_length", DealsEventsAtRandom),
     ],

@@ -169,6 +169,50 @@ def test_a_world_may_be_named_by_its_skew(tmp_path):
     assert sized.environment.noise == ht.noise.Pareto(1.7)
 
 
+def test_a_world_with_a_link_runs_with_policies_told_of_it_or_not(tmp_path, capsys):
+    file = tmp_path / "my.toml"
+    out = (tmp_path / "out").as_posix()
+    file.write_text(
+        f'rounds = 200\ntrials = 2\nout = "{out}"\n'
+        '[[policies]]\npolicy = "GLB-OMD"\noptions = { link = "log" }\n'
+        '[[policies]]\npolicy = "OFUL"\n'
+        '[[worlds]]\nname = "visits"\nlink = "log"\nbase = 1\noutliers = 0.01\narms = 7\n'
+        "theta_bound = 2.0\nfactor = 50.0\n"
+    )
+    (visits,) = read(file).worlds
+    assert repr(visits.environment) == (
+        "LinkBandit(dim=2, arms=7, link='log', theta_bound=2.0, base=1.0, outliers=0.01, "
+        "factor=50.0)"
+    )
+    assert visits.tail(uses_scale=False) == visits.environment.tail(2.0)
+    assert cli.main(["run", str(file), "--jobs", "1"]) == 0
+    table = pq.read_table(tmp_path / "out" / "regret.parquet").to_pylist()
+    assert {row["policy"] for row in table} == {"GLB-OMD", "OFUL"}
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "OFUL assumes sub-Gaussian noise, a mean reward that is linear in x" in page
+    assert "GLB-OMD assumes" not in page
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ('link = "logit"', r"worlds\[0\].link must be one of identity, logistic, log, probit"),
+        ('link = "log"\nskew = "size"', r"worlds\[0\].skew must be left out with a link"),
+        ('link = "log"\nnoise = { kind = "Gaussian" }', r"worlds\[0\].noise must be left out with"),
+        ('skew = "size"\norder = 1.5\nbase = 1', r"worlds\[0\].base must be left out without a"),
+        ('link = "log"\nbase = "much"', r"worlds\[0\].base must be a number"),
+        ('link = "log"\nbase = 10', r"worlds\[0\].link: LinkBandit.base must be at most 10"),
+        ('link = "log"\narms = 3\noffered = 4', r"worlds\[0\].link: LinkBandit.offered"),
+        ('link = "logistic"\noutliers = 0.1', r"worlds\[0\].link: LinkBandit.outliers must be 0"),
+    ],
+)
+def test_a_link_that_cannot_be_is_refused_where_it_stands(lines, words, tmp_path):
+    file = tmp_path / "my.toml"
+    file.write_text(f'[[policies]]\npolicy = "Uniform"\n[[worlds]]\nname = "w"\n{lines}\n')
+    with pytest.raises(ValueError, match=words):
+        read(file)
+
+
 @pytest.mark.parametrize(
     ("lines", "words"),
     [

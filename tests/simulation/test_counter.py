@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import heavytail as ht
+from heavytail.kernels.counts import count
 from heavytail.kernels.layout import INVERSE, RADIUS
+from heavytail.kernels.links import link_mean
 from heavytail.kernels.random import uniform, uniform_pair
 from heavytail.simulation import counter_world
 from heavytail.simulation.counter import (
@@ -123,13 +125,14 @@ def test_a_setting_is_described_by_the_numbers_of_its_noise(name: str) -> None:
         (ht.Uniform(2), ht.LinearBandit(2, 5, ht.noise.Gaussian(), fresh=True), "shown whole"),
         (ht.Uniform(2), ht.LinearBandit(2, 5, ht.noise.Gaussian(), offered=3), "shown whole"),
         (ht.Uniform(2), ht.SkewedBandit(2, 5, "jackpot", offered=3), "shown whole"),
+        (ht.Uniform(2), ht.LinkBandit(2, 5, "log", fresh=True), "shown whole"),
         (
             ht.make_policy("HEAVY-OFUL", dim=2, horizon=50, tail=TAIL, arms=5),
             ht.LinearBandit(2, 5, ht.noise.Gaussian()),
             "state is packed and does not grow",
         ),
     ],
-    ids=["fresh", "offered", "skewed", "history"],
+    ids=["fresh", "offered", "skewed", "linked", "history"],
 )
 def test_what_counters_cannot_draw_is_refused(policy: Any, environment: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
@@ -150,6 +153,18 @@ def skewed(
     return float(reward)
 
 
+def linked(setting: CounterWorld, seed: int, trial: int, t: int, score: float, noise: float) -> Any:
+    """Reward and mean by the formula, from streams 6 (U) and 7 (outliers)."""
+    law = setting.law
+    mu = link_mean(law.link, law.base + score)
+    u = uniform(8 * seed + 6, trial, t)
+    times = law.factor if uniform(8 * seed + 7, trial, t) < law.outliers else 1.0
+    rewards = {"identity": mu + noise, "log": times * count(u, mu)}
+    name = next(name for name, link in ht.links.LINKS.items() if link.code == law.link)
+    lift = 1.0 - law.outliers + law.outliers * law.factor
+    return rewards.get(name, float(u < mu)), lift * mu
+
+
 def naive_trial(policy: Any, setting: CounterWorld, seed: int, trial: int, rounds: int) -> Any:
     """Cumulative regret, and the largest distance to theta* in radii, by the policy's methods."""
     twin = policy.clone()
@@ -167,8 +182,12 @@ def naive_trial(policy: Any, setting: CounterWorld, seed: int, trial: int, round
         reward = float(arms[arm] @ theta + noise)
         if setting.skew != PLAIN:
             reward = skewed(setting, seed, trial, t, arms[arm], theta, noise)
+        means = arms @ theta
+        if setting.law != STRAIGHT:
+            found = [linked(setting, seed, trial, t, float(x @ theta), noise) for x in arms]
+            reward, means = found[arm][0], np.array([mean for _, mean in found])
         twin.update(arms[arm], reward, scale=setting.nu * factor if setting.spread else None)
-        regret.append(np.max(arms @ theta) - arms[arm] @ theta)
+        regret.append(np.max(means) - means[arm])
         if twin.rank_one:
             M = twin.packed[1]
             size = M.shape[1]
@@ -180,6 +199,10 @@ def naive_trial(policy: Any, setting: CounterWorld, seed: int, trial: int, round
 
 
 ENVIRONMENTS = {
+    "clicks": ht.LinkBandit(2, 6, "logistic", theta_bound=3.0, base=-1.0),
+    "probit": ht.LinkBandit(3, 5, "probit", arm_bound=0.9),
+    "counts": ht.LinkBandit(2, 6, "log", base=1.0, outliers=0.2, factor=30.0),
+    "normal": ht.LinkBandit(2, 6, "identity", base=2.0),
     "t": ht.LinearBandit(2, 6, ht.noise.StudentT(1.7), theta_bound=0.8),
     "varying": ht.LinearBandit(
         3, 5, ht.noise.Scaled(ht.noise.Gaussian(), 1.0), arm_bound=0.9, normalize="max"

@@ -30,6 +30,14 @@ CASES: dict[str, dict[str, Any]] = (
         "SupBMM": {"name": "BMM", "sup": True, "copies": 3},
         "RobustUCB, medians": {"name": "RobustUCB", "estimator": "median of means"},
         "arms in global memory, in batches": {"name": "Uniform", "shared": False},
+        "GLB-OMD, clicks": {"name": "GLB-OMD", "link": "logistic", "linked": {}},
+        "GLB-OMD, probit": {"name": "GLB-OMD", "link": "probit", "linked": {"base": -0.5}},
+        "GLB-OMD, counts": {
+            "name": "GLB-OMD",
+            "link": "log",
+            "linked": {"base": 2.0, "theta_bound": 3.0, "outliers": 0.1},
+            "cover": True,
+        },
         "coverage under changing scales": {"name": "Hvt-UCB", "cover": True},
     }
     | {
@@ -56,6 +64,8 @@ for case, options in json.loads(sys.argv[1]).items():
     world = ht.LinearBandit(2, arms=6, noise=noise)
     if "skew" in options:
         world = ht.SkewedBandit(2, arms=6, skew=options.pop("skew"))
+    if "linked" in options:
+        world = ht.LinkBandit(2, 6, options["link"], **options.pop("linked"))
     problem = dict(dim=2, horizon=20000, tail=ht.MomentBound(order=2.0, scale=1.0), arms=6)
     policy = ht.make_policy(**{**problem, **options})
     run = dict(rounds=25, trials=3, seed=4, record=3, cover=cover)

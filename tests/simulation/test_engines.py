@@ -22,6 +22,9 @@ WORLDS = {
     "aligned, varying": ht.SkewedBandit(
         3, 12, "aligned", noise=ht.noise.Scaled(ht.noise.Pareto(1.7), 1.0)
     ),
+    "clicks": ht.LinkBandit(3, 12, "logistic", theta_bound=3.0),
+    "counts, a part": ht.LinkBandit(3, 12, "log", offered=5, outliers=0.02),
+    "counts, fresh": ht.LinkBandit(3, 7, "log", fresh=True),
     "varying": ht.LinearBandit(3, arms=12, noise=ht.noise.Scaled(ht.noise.StudentT(1.7), 1.0)),
 }
 RANK_ONE = [k for k in ALL if issubclass(k, PackedPolicy) and k.rank_one]

@@ -30,6 +30,7 @@ WORLDS = {
     "offered": ht.LinearBandit(2, arms=6, noise=ht.noise.StudentT(2.5), offered=3),
     "catastrophe": ht.SkewedBandit(2, 6, "catastrophe"),
     "shop": ht.SkewedBandit(2, 6, "dear"),
+    "counts": ht.LinkBandit(2, 6, "log", base=1.0, outliers=0.02, factor=50.0),
 }
 
 

@@ -41,6 +41,7 @@ def deals_what_was_asked(environment: Environment) -> None:
             require(bool((blocks[0].factor > 0).all()), "deals factors that are not positive")
         if blocks[0].shapes is not None:
             _fits(blocks[0])
+        require(not blocks[0].counts or blocks[0].shapes is not None, "deals counts without shapes")
 
 
 def _fits(block: Any) -> None:
@@ -49,6 +50,8 @@ def _fits(block: Any) -> None:
     require(block.events.shape == (block.length, 2), f"deals events {block.events.shape}")
     chance = block.shapes[..., 2]
     require(bool(((chance >= 0.0) & (chance <= 1.0)).all()), "deals chances outside [0, 1]")
+    amount = block.shapes[..., 3]
+    require(not block.counts or bool((amount >= 0.0).all()), "deals counts of a negative mean")
 
 
 def deals_the_same_twice(environment: Environment) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LinkBandit"]
 
+LEAST: Final = 1e-200  # of a variance: where every reward is the same, in the doubles' range
 HIGHEST: Final = 10.0  # the largest score of a count: its mean is then 22,026
 
 
@@ -162,10 +163,9 @@ class LinkBandit(Environment):
             variance = square * (mu + mu * mu) - (self.lift * mu) ** 2
         else:
             reach = self.theta_bound * self.arm_bound
-            nearest = math.copysign(max(abs(self.base) - reach, 0.0), self.base)  # to score 0
-            mu = float(self.link.mean(nearest))
+            mu = float(self.link.mean(-max(abs(self.base) - reach, 0.0)))  # or 1 - mu: the same
             variance = mu * (1.0 - mu)
-        return MomentBound(order=order, scale=math.sqrt(variance))
+        return MomentBound(order=order, scale=math.sqrt(max(variance, LEAST)))
 
     def broken_needs(self, policy: object, rounds: int | None = None) -> list[str]:
         """As every environment's; and the link, of a policy that fits a mean to the features.
