@@ -20,6 +20,7 @@ from .epsilon_greedy import EpsilonGreedy as EpsilonGreedy
 from .robust_ucb import RobustUCB as RobustUCB
 from .uniform import Uniform as Uniform
 from .glb_omd import GLBOMD as GLBOMD
+from .glm_ucb import GLMUCB as GLMUCB
 
 # What policies are made of, and made by.
 from .build import make_policy as make_policy
