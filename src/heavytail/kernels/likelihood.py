@@ -91,7 +91,10 @@ def ahead(
     for i in range(size):
         squared += H[row, i] * M[behind + NEXT, i]
     y = H[row, size + TARGET]
-    step = y - link_mean(link, implicit_score(link, y, z, squared))
+    v = implicit_score(link, y, z, squared)
+    step = y - link_mean(link, v)
+    if abs(v - z) < abs(step) * squared:  # the same but for rounding, which y may be too large for
+        step = (v - z) / squared
     for i in range(size):
         M[behind + NEXT, i] = M[at, i] + step * M[behind + NEXT, i]
     norm = math.sqrt(squared_row(M, behind + NEXT))
