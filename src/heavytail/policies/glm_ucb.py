@@ -45,8 +45,8 @@ from heavytail.policies.core.linked import (
     DELTA,
     LINKED,
     LinkedPolicy,
-    least_slope,
     noise_of,
+    slope_of,
 )
 from heavytail.tails import MomentBound
 
@@ -255,7 +255,7 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
         s[L.RIDGE] = ridge
         s[S.NOISE_SCALE] = noise_of(check, self.link, noise_scale, tail, reach)
         s[S.PRIOR] = math.sqrt(ridge) * theta_bound * (1.0 if is_theory else steepest)
-        s[S.FACTOR] = steepest / least_slope(check, self.link, None, reach) if is_theory else 1.0
+        s[S.FACTOR] = steepest / slope_of(check, self.link, None, reach) if is_theory else 1.0
         s[S.STEEPEST] = steepest
         s[S.THEORY] = is_theory
         s[RADIUS] = current_radius(s)

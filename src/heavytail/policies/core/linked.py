@@ -20,11 +20,12 @@ from heavytail.policies.core.answers import Explanation, Prediction
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.tails import MomentBound
 
-__all__ = ["LINKED", "Linked", "LinkedPolicy", "least_slope", "noise_of", "practical_radius"]
+__all__ = ["LINKED", "Linked", "LinkedPolicy", "noise_of", "practical_radius", "slope_of"]
 
 RIDGE: Final = 0.01  # lambda over d, in practice
 DELTA: Final = 0.01
 EXPLORATION: Final = 0.5
+FLOOR: Final = 0.05  # of the least slope, in practice
 
 
 class Linked(NamedTuple):
@@ -67,7 +68,7 @@ def noise_of(
     return 1.0 if tail is None else tail.scale
 
 
-def least_slope(check: Check, link: Link, given: float | None, reach: float) -> float:
+def slope_of(check: Check, link: Link, given: float | None, reach: float) -> float:
     """kappa, the least slope for scores within ``reach``: as ``given``, else the link's."""
     slope = link.flattest(reach) if given is None else given
     if given is None and slope <= 0.0:
@@ -83,13 +84,16 @@ class LinkedPolicy(PackedPolicy):
 
     link: Link
 
+    def _keep_link(self, check: Check, link: str | Link) -> None:
+        self.link = links.named(f"{check.owner}.link", link)
+        if "link" in self._arguments:
+            self._arguments["link"] = self.link.name  # as a file holds it
+
     def _start_linked(
         self, check: Check, link: str | Link, *, fractions: bool, delta: float, radius_scale: float
     ) -> list[tuple[int, float]]:
         """Check and keep the link; what to write into the slots once they are there."""
-        self.link = links.named(f"{check.owner}.link", link)
-        if "link" in self._arguments:
-            self._arguments["link"] = self.link.name  # as a file holds it
+        self._keep_link(check, link)
         return [
             (L.LINK, self.link.code),
             (L.FRACTIONS, float(check.flag("fractions", fractions))),
