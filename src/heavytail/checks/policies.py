@@ -20,7 +20,7 @@ from heavytail.checks.battery import refused, refused_as, require, snapshot
 from heavytail.policies import Policy, Pool
 from heavytail.tails import MomentBound
 
-__all__ = ["POLICY_CHECKS"]
+__all__ = ["POLICY_CHECKS", "paid"]
 
 ROUNDS = 60
 ARMS = 7
@@ -33,6 +33,24 @@ def _arms(policy: Policy, seed: int = 0, count: int = ARMS) -> FloatArray:
     return np.asarray(arms / np.linalg.norm(arms, axis=1).max())
 
 
+def _taken(policy: Policy) -> str:
+    """What rewards it takes: "any", "0 or 1" or "at least 0"."""
+    return str(getattr(getattr(policy, "link", None), "rewards", "any"))
+
+
+def paid(policy: Policy, reward: float) -> float:
+    """``reward`` as a policy with a link takes it: 0 or 1 by its sign, or its size."""
+    taken = _taken(policy)
+    if taken == "0 or 1":
+        return 1.0 if reward > 0.0 else 0.0
+    return abs(reward) if taken == "at least 0" else reward
+
+
+def _paid_many(policy: Policy, rewards: FloatArray) -> FloatArray:
+    """The same of each."""
+    return np.array([paid(policy, float(r)) for r in rewards.ravel()]).reshape(rewards.shape)
+
+
 def _play(policy: Policy, rounds: int = ROUNDS, seed: int = 1, unit: float = 1.0) -> list[int]:
     """Some rounds with heavy-tailed rewards, times ``unit``; the arms chosen."""
     rng = np.random.default_rng(seed)
@@ -41,7 +59,8 @@ def _play(policy: Policy, rounds: int = ROUNDS, seed: int = 1, unit: float = 1.0
     chosen = []
     for _ in range(rounds):
         arm = policy.select(arms)
-        policy.update(arms[arm], unit * float(arms[arm] @ theta + rng.standard_t(2.1)))
+        reward = unit * float(arms[arm] @ theta + rng.standard_t(2.1))
+        policy.update(arms[arm], paid(policy, reward))
         chosen.append(int(arm))
     return chosen
 
@@ -86,7 +105,7 @@ def counts_its_rounds(policy: Policy) -> None:
             require(np.array_equal(policy.theta, theta), "learns when it selects")
         else:
             require(same, "changes its state when it selects")
-        policy.update(arms[arm], 0.5)
+        policy.update(arms[arm], paid(policy, 0.5))
 
 
 def reports_its_estimate(policy: Policy) -> None:
@@ -115,7 +134,7 @@ def takes_what_numpy_takes(policy: Policy) -> None:
         require(policy.clone().select(form) == plain, "selects another arm for the same numbers")
     policy.select(arms.astype(np.float32))
     policy.select(np.eye(policy.dim, dtype=int))
-    policy.update(frozen[plain], np.float32(0.5))  # type: ignore[arg-type]
+    policy.update(frozen[plain], np.float32(paid(policy, 0.5)))  # type: ignore[arg-type]
     policy.update(arms[plain].tolist(), 1)
     policy.update(wide[plain, ::2], np.int64(1), scale=1)  # type: ignore[arg-type]
     require(
@@ -244,7 +263,7 @@ def names_its_state(policy: Policy) -> None:
 def learns_batches_as_rounds(policy: Policy) -> None:
     """Many rows in one call are learned as one by one, or none of them; likewise choices."""
     arms, rng = _arms(policy), np.random.default_rng(6)
-    X, rewards = arms[rng.integers(0, ARMS, 12)], rng.standard_t(2.1, 12)
+    X, rewards = arms[rng.integers(0, ARMS, 12)], _paid_many(policy, rng.standard_t(2.1, 12))
     one, many = policy.clone(), policy.clone()
     for x, reward in zip(X, rewards, strict=True):
         one.update(x, float(reward))
@@ -280,7 +299,7 @@ def is_as_before_after_a_refusal(policy: Policy) -> None:
     pool = Pool(arms) if hasattr(policy, "select_many") else arms
     for _ in range(15):
         policy.select(pool)
-        policy.update(arms[rng.integers(len(arms))], float(rng.standard_t(2.1)))
+        policy.update(arms[rng.integers(len(arms))], paid(policy, float(rng.standard_t(2.1))))
         for bad in (np.nan, 1e200, -1e300):
             before = snapshot(policy)
             twin = policy.clone()
@@ -306,7 +325,7 @@ def hands_out_copies(policy: Policy) -> None:
 def serves_threads_in_turn(policy: Policy) -> None:
     """What several threads teach it at once is learned, all of it, and can be copied."""
     policy, arms = policy.clone(), _arms(policy)
-    rewards = np.random.default_rng(8).standard_t(2.1, (4, 30))
+    rewards = _paid_many(policy, np.random.default_rng(8).standard_t(2.1, (4, 30)))
     failed: list[Exception] = []
 
     def teach(mine: FloatArray) -> None:
@@ -353,13 +372,14 @@ def says_when_the_horizon_is_past(policy: Policy) -> None:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         for _ in range(horizon + 3):
-            policy.update(arms[policy.select(arms)], 0.1)
+            policy.update(arms[policy.select(arms)], paid(policy, 0.1))
     late = policy.clone()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         decision = late.decide(arms)
+        reward = paid(late, 0.1)
         refused_as(
-            late, lambda: late.learn(decision, 0.1), "a reward past its horizon", UserWarning
+            late, lambda: late.learn(decision, reward), "a reward past its horizon", UserWarning
         )
     require(late.pending == (decision.token,), "forgets a decision that it warns of")
     spoken = [w for w in seen if "horizon" in str(w.message)]
@@ -370,7 +390,7 @@ def learns_the_better_arm(policy: Policy) -> None:
     """Of two clearly different arms and little noise, the better is played most at the end."""
     arms = np.zeros((2, policy.dim))
     arms[0, 0], arms[1, 0] = -1.0, 1.0
-    rounds, tail = 600, 200
+    rounds, tail, taken = 600, 200, _taken(policy)
     for better in (0, 1):
         learner, rng, late = policy.clone(), np.random.default_rng(4), 0
         with warnings.catch_warnings():
@@ -378,7 +398,10 @@ def learns_the_better_arm(policy: Policy) -> None:
             for t in range(rounds):
                 arm = learner.select(arms)
                 mean = 1.0 if arm == better else -1.0
-                learner.update(arms[arm], float(mean + 0.1 * rng.standard_normal()))
+                reward = float(mean + 0.1 * rng.standard_normal())
+                if taken == "at least 0":
+                    reward = max(reward, 0.0)  # the size of -1 is that of 1
+                learner.update(arms[arm], paid(learner, reward))
                 late += t >= rounds - tail and arm == better
         require(
             late >= 0.8 * tail, f"plays the better of two arms in {late} of the last {tail} rounds"
@@ -405,7 +428,11 @@ def _in_another_unit(policy: Policy, factor: float) -> Policy:
 def has_no_unit(policy: Policy) -> None:
     """Where rewards, the stated scale and theta_bound are multiplied by one number, it chooses the
     same arms: to the bit by powers of two, and to rounding otherwise.
+
+    Not asked with a link but the identity: 0 and 1, counts and scores have no unit to change.
     """
+    if getattr(getattr(policy, "link", None), "name", "identity") != "identity":
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain = _play(policy.clone(), 2 * ROUNDS)

@@ -21,6 +21,10 @@ from .robust_ucb import RobustUCB as RobustUCB
 from .uniform import Uniform as Uniform
 from .glb_omd import GLBOMD as GLBOMD
 from .hvt_glb import HvtGLB as HvtGLB
+from .glm_ucb import GLMUCB as GLMUCB
+from .ol2m import OL2M as OL2M
+from .gloc import GLOC as GLOC
+from .eco_log import ECOLog as ECOLog
 
 # What policies are made of, and made by.
 from .build import make_policy as make_policy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
+from heavytail import links
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
@@ -17,6 +18,7 @@ from heavytail.kernels.repeats import (
     measure_meant,
     median,
 )
+from heavytail.links import Link
 from heavytail.policies.core.epochs import EpochPolicy, check_epoch
 from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
@@ -119,6 +121,8 @@ class CRMM(EpochPolicy):
         dim: length of a feature vector.
         horizon: T.
         tail: the moment bound on the noise.
+        link: "identity" alone. A median of rewards of 0 and 1, or of counts, is no estimate of
+            their mean, so that the links for them are refused.
         repeats: r; ceil(2 log(T/delta)) unless given.
         theta_bound: S >= ‖theta*‖.
         arm_bound: L >= ‖x‖; longer vectors are refused.
@@ -163,6 +167,7 @@ class CRMM(EpochPolicy):
         *,
         horizon: int,
         tail: MomentBound,
+        link: str | Link = "identity",
         repeats: int | None = None,
         theta_bound: float = 1.0,
         arm_bound: float = 1.0,
@@ -171,6 +176,15 @@ class CRMM(EpochPolicy):
         radius_scale: float = 0.03,
     ) -> None:
         check = self._start(dim, tail, horizon)
+        self.link = links.named("CRMM.link", link)
+        if "link" in self._arguments:
+            self._arguments["link"] = self.link.name  # as a file holds it
+        if self.link.name != "identity":
+            raise ValueError(
+                f"CRMM.link must be 'identity'; got {self.link.name!r}. CRMM learns from medians, "
+                "and a median of 0/1 rewards or counts is no estimate of their mean. Use CRTM or "
+                "GLBOMD with this link."
+            )
         theta_bound = check.number("theta_bound", theta_bound, above=0.0)
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         log_inverse_delta = check.log_inverse(delta)

@@ -12,7 +12,8 @@ class Info:
     """One row: the method, its promises, and the assumptions an environment must meet.
 
     ``moment`` is "central" (of the noise), "raw" (of the reward), "sub-Gaussian" or "none";
-    ``only_order`` is set where it must be of one order. ``randomised``: ``select`` is random, and
+    ``only_order`` is set where it must be of one order. ``rewards`` are those it takes as it comes:
+    "any", or "0 or 1". ``randomised``: ``select`` is random, and
     the number of draws is part of the state. ``uses_scale``: a round's ``scale`` is used.
     ``sources`` says, in Markdown, what follows the paper to the letter and what was derived again
     or decided.
@@ -31,6 +32,7 @@ class Info:
     horizon: bool = False
     uses_scale: bool = False
     randomised: bool = False
+    rewards: str = "any"
     sources: str = ""
 
     @property
@@ -44,6 +46,7 @@ class Info:
         words = [] if self.moment == "none" else [f"{self.moment} moment {self.orders}"]
         if self.moment == "sub-Gaussian":
             words = ["sub-Gaussian noise"]
+        words += [f"rewards of {self.rewards}"] * (self.rewards != "any")
         words += ["symmetric noise"] * self.symmetric
         words += ["repeatable arms"] * self.repeats
         words += ["fixed arms"] * self.fixed_arms

@@ -18,12 +18,22 @@ from heavytail.kernels.layout import COMMON, LOG_DET, OUT_OF_RANGE, Fixed, numbe
 from heavytail.links import Link
 from heavytail.policies.core.answers import Explanation, Prediction
 from heavytail.policies.core.base import PackedPolicy
+from heavytail.tails import MomentBound
 
-__all__ = ["LINKED", "Linked", "LinkedPolicy", "Linking", "practical_radius"]
+__all__ = [
+    "LINKED",
+    "Linked",
+    "LinkedPolicy",
+    "Linking",
+    "noise_of",
+    "practical_radius",
+    "slope_of",
+]
 
 RIDGE: Final = 0.01  # lambda over d, in practice
 DELTA: Final = 0.01
 EXPLORATION: Final = 0.5
+FLOOR: Final = 0.05  # of the least slope, in practice
 
 
 class Linked(NamedTuple):
@@ -51,6 +61,30 @@ def practical_radius(s: Vector, spread: float) -> float:
     return s[L.RADIUS_SCALE] * oful_radius(
         s[LOG_DET], math.sqrt(spread), s[L.LOG_INVERSE_DELTA], root
     )
+
+
+def noise_of(
+    check: Check, link: Link, given: float | None, tail: MomentBound | None, reach: float
+) -> float:
+    """R, the scale of a reward about its mean: as ``given``, else by what the rewards are."""
+    if given is not None:
+        return check.number("noise_scale", given, above=0.0)
+    if link.rewards == "0 or 1":
+        return 0.5
+    if link.name == "log":
+        return math.sqrt(link.steepest(reach))
+    return 1.0 if tail is None else tail.scale
+
+
+def slope_of(check: Check, link: Link, given: float | None, reach: float) -> float:
+    """kappa, the least slope for scores within ``reach``: as ``given``, else the link's."""
+    slope = link.flattest(reach) if given is None else given
+    if given is None and slope <= 0.0:
+        raise ValueError(
+            f"{check.owner}.theta_bound is too large for the {link.name} link: at a score of "
+            f"-{reach:g} its slope is 0 in floating point."
+        )
+    return check.number("least_slope", slope, above=0.0)
 
 
 class Linking(PackedPolicy):

@@ -1,0 +1,151 @@
+"""The penalised maximum likelihood over kept rows, with a link: argmin over the ball of
+
+    (lambda/2)‖theta‖² + sum of m(x'theta) - y x'theta,    m' = mu.
+
+A row of H is one round: x, then y. Newton's model of the loss at theta is a quadratic, whose
+minimiser over the ball is where the next step leads; a step that passes far beyond the lowest point
+along it is halved. The first step of a round takes the new row by its loss itself and the rows
+before it by their last model, which is stable whatever y, and leaves little to do.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from heavytail._typing import Matrix
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import SCRATCH
+from heavytail.kernels.links import implicit_score, link_mean, link_slope
+from heavytail.kernels.m_estimate import TARGET, kkt_residual, model_step, take_step
+from heavytail.kernels.quadratic import (
+    GRADIENT,
+    LINEAR,
+    NEXT,
+    factorise,
+    first_extra,
+    squared_row,
+    substitute,
+)
+
+__all__ = ["ahead", "fit_likelihood", "scan_likelihood"]
+
+TOLERANCE: Final = 1e-14  # KKT residual, relative to the sum of the sizes of its terms: rounding
+STALLED: Final = 1e-10  # below this a residual that no longer halves is rounding too
+BOLD_STEPS: Final = 30  # that may pass the lowest point by a little; later ones may not
+MOST_STEPS: Final = 300  # never met
+HALVINGS: Final = 80
+WIDEST: Final = 1e150  # past this a square leaves the floating-point range
+
+
+@jit
+def scan_likelihood(M: Matrix, H: Matrix, count: int, at: int, ridge: float, link: float) -> float:
+    """Set the gradient and Q, the curvature, at the theta in row ``at``; return the sum of the
+    sizes of the gradient's terms. One pass, O(count d²).
+    """
+    size = M.shape[1]
+    Q = first_extra(size)
+    gradient = Q + size + GRADIENT
+    terms = 0.0
+    for i in range(size):
+        M[gradient, i] = ridge * M[at, i]
+        terms += abs(M[gradient, i])
+        for j in range(i):
+            M[Q + i, j] = 0.0
+        M[Q + i, i] = ridge
+    for row in range(count):
+        z = 0.0
+        length = 0.0
+        for i in range(size):
+            z += H[row, i] * M[at, i]
+            length += abs(H[row, i])
+        mean = link_mean(link, z)
+        y = H[row, size + TARGET]
+        slope = link_slope(link, z)
+        terms += (abs(mean) + abs(y)) * length
+        for i in range(size):
+            M[gradient, i] += (mean - y) * H[row, i]
+            scaled = slope * H[row, i]
+            for j in range(i + 1):
+                M[Q + i, j] += scaled * H[row, j]
+    return terms
+
+
+@jit
+def ahead(
+    M: Matrix, H: Matrix, count: int, at: int, ridge: float, bound: float, link: float
+) -> None:
+    """Move theta to where the last row leads, by its loss itself, with the others by the Q that
+    the fit before it left; shortened where it leaves the ball. A start, O(d³).
+    """
+    size = M.shape[1]
+    behind = first_extra(size) + size
+    row = count - 1
+    factorise(M, 0.0, ridge)
+    z = 0.0
+    for i in range(size):
+        M[behind + LINEAR, i] = H[row, i]
+        z += H[row, i] * M[at, i]
+    substitute(M, behind + LINEAR, behind + NEXT, True)
+    squared = 0.0
+    for i in range(size):
+        squared += H[row, i] * M[behind + NEXT, i]
+    y = H[row, size + TARGET]
+    v = implicit_score(link, y, z, squared)
+    step = y - link_mean(link, v)
+    if abs(v - z) < abs(step) * squared:  # the same but for rounding, which y may be too large for
+        step = (v - z) / squared
+    for i in range(size):
+        M[behind + NEXT, i] = M[at, i] + step * M[behind + NEXT, i]
+    norm = math.sqrt(squared_row(M, behind + NEXT))
+    if not (norm <= WIDEST):
+        return
+    if norm > bound:
+        for i in range(size):
+            M[behind + NEXT, i] *= bound / norm
+    take_step(M, at)
+
+
+@jit
+def rise(M: Matrix, at: int) -> float:
+    """The slope of the loss at the theta in row ``at``, along NEXT - SCRATCH."""
+    behind = first_extra(M.shape[1]) + M.shape[1]
+    total = 0.0
+    for i in range(M.shape[1]):
+        total += M[behind + GRADIENT, i] * (M[behind + NEXT, i] - M[SCRATCH, i])
+    return total
+
+
+@jit
+def fit_likelihood(
+    M: Matrix, H: Matrix, count: int, at: int, ridge: float, bound: float, link: float
+) -> int:
+    """Move the theta in row ``at`` to the minimiser, from where it is; return the passes taken.
+
+    Leaves the gradient and Q at it in M. Each pass costs O(count d²), and there are two to four of
+    them where the start is near.
+    """
+    size = M.shape[1]
+    following = first_extra(size) + size + NEXT
+    terms = scan_likelihood(M, H, count, at, ridge, link)
+    passes = 1
+    last = math.inf
+    for k in range(MOST_STEPS):
+        left = kkt_residual(M, at, bound)
+        if left <= TOLERANCE * terms or (left <= STALLED * terms and left > 0.5 * last):
+            break
+        last = left
+        model_step(M, at, ridge, bound)
+        for i in range(size):
+            M[SCRATCH, i] = M[at, i]
+        allowed = 0.5 * abs(rise(M, at)) if k < BOLD_STEPS else 0.0
+        share = 1.0
+        for _ in range(HALVINGS):
+            for i in range(size):
+                M[at, i] = M[SCRATCH, i] + share * (M[following, i] - M[SCRATCH, i])
+            terms = scan_likelihood(M, H, count, at, ridge, link)
+            passes += 1
+            if rise(M, at) <= allowed:
+                break
+            share *= 0.5
+    return passes
