@@ -20,6 +20,7 @@ from heavytail.reproduction.catalogue import OURS, SETTINGS, setting
 from heavytail.reproduction.claims import CLAIMS
 from heavytail.reproduction.control import CONTROL
 from heavytail.reproduction.coverage import COVERAGE
+from heavytail.reproduction.glb import GLB
 from heavytail.reproduction.growth import HORIZON, NOISE_LEVEL
 from heavytail.reproduction.settings import (
     HVT,
@@ -46,6 +47,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         cost.SPEEDUP,
         mdp.MDP,
         CONTROL,
+        GLB,
     )
 }
 TITLE = "Heavy-tailed linear bandits with one-pass Huber regression, checked"
