@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import heavytail as ht
+from heavytail.checks.policies import paid
 from heavytail.policies import ALL, PackedPolicy
 
 PACKED = [kind for kind in ALL if issubclass(kind, PackedPolicy)]
@@ -40,7 +41,7 @@ def test_a_pool_changes_no_decision(kind: type[PackedPolicy]) -> None:
     for t in range(150):
         choice = pooled.select(pool)
         assert choice == plain.select(arms)
-        reward = float(arms[choice].sum() + rng.standard_t(1.7))
+        reward = paid(plain, float(arms[choice].sum() + rng.standard_t(1.7)))
         for _ in range(1 + (t % 50 == 49)):  # two updates between selections must be noticed
             pooled.update(pool[choice], reward)
             plain.update(arms[choice], reward)

@@ -105,6 +105,8 @@ class Environment(ABC):
         if info is None:
             return []
         broken = []
+        if info.rewards != "any":
+            broken.append(f"rewards of {info.rewards}")
         if info.moment == "sub-Gaussian" and self.tail_index < math.inf:
             broken.append("sub-Gaussian noise")
         tail = getattr(policy, "tail", None)
