@@ -19,6 +19,7 @@ from tests.test_storage import agent, play
 
 import heavytail as ht
 from heavytail import _storage, control, estimators, mdp
+from heavytail.checks.policies import paid
 from heavytail.estimators.base import Regression
 from heavytail.policies import ALL
 
@@ -32,6 +33,12 @@ MODES: dict[str, list[dict[str, Any]]] = {
     "BMM": [{}, {"sup": True}],
     "HuberBandit": [{}, {"shared": True}],
     "HeavyOFUL": [{}, {"solver": "newton"}],
+    "GLBOMD": [{}, {"link": "logistic"}, {"link": "log"}],
+    "GLMUCB": [{}, {"link": "logistic", "radius": "theory"}, {"link": "log"}],
+    "OL2M": [{}, {"radius": "theory"}],
+    "GLOC": [{}, {"link": "logistic", "radius": "theory"}, {"link": "log"}],
+    "ECOLog": [{}, {"radius": "theory"}],
+    "CRTM": [{}, {"link": "log"}],
     "RobustUCB": [{}, {"estimator": "catoni"}, {"estimator": "median of means"}],
 }
 BAD = (-1.0, 0.5, -5.5, 1e300, np.inf, -np.inf, np.nan, 1e9, 63.0)
@@ -42,7 +49,7 @@ def teach(policy: Any, rounds: int, seed: int = 1) -> None:
     for _ in range(rounds):
         try:
             arm = policy.select(ARMS)
-            policy.update(ARMS[arm], float(rng.standard_t(2.1)))
+            policy.update(ARMS[arm], paid(policy, float(rng.standard_t(2.1))))
         except ValueError as error:  # a forged state may be near the end of the range
             assert "floating-point range" in str(error) or "finite index" in str(error)  # noqa: PT017
 

@@ -55,18 +55,22 @@ def free_fit(X: Array, y: Array, link: str, ridge: float) -> Array:
             value = 0.5 * ridge * theta @ theta + np.sum(INTEGRAL[link](z) - y * z)
         return float(value)
 
-    theta = np.zeros(X.shape[1])
-    for _ in range(200):
+    def newton(theta: Array) -> Array:
         z = X @ theta
         gradient = ridge * theta + X.T @ (MEAN[link](z) - y)
-        Q = ridge * np.eye(len(theta)) + (X.T * SLOPE[link](z)) @ X
-        step = np.linalg.solve(Q, gradient)
+        return np.linalg.solve(ridge * np.eye(len(theta)) + (X.T * SLOPE[link](z)) @ X, gradient)
+
+    theta = np.zeros(X.shape[1])
+    for _ in range(200):
+        step = newton(theta)
+        if np.linalg.norm(step) <= 1e-5 * (1.0 + np.linalg.norm(theta)):
+            break  # from here on the digits double, and the loss is too coarse to compare
         share = 1.0
-        while share > 1e-4 and not loss(theta - share * step) <= loss(theta):
+        while not loss(theta - share * step) <= loss(theta):
             share *= 0.5
         theta = theta - share * step
-        if np.linalg.norm(step) <= 1e-14 * (1.0 + np.linalg.norm(theta)):
-            break
+    for _ in range(3):
+        theta = theta - newton(theta)
     return theta
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import heavytail as ht
+from heavytail.checks.policies import paid
 from heavytail.kernels import index
 from heavytail.kernels.gram import shrink, transform
 from heavytail.kernels.layout import DIRECTION, FEATURE, INVERSE, rows
@@ -58,7 +59,8 @@ def test_repeated_changed_and_other_arms_are_chosen_from_alike(kind: type[Packed
         assert best(policy, shown, choice)
         assert best(policy, shown, policy.select_kernel(*policy.packed, shown))
         for _ in range(int(rng.integers(0, 3))):
-            policy.update(shown[choice], float(shown[choice].sum() + rng.standard_t(1.7)))
+            reward = float(shown[choice].sum() + rng.standard_t(1.7))
+            policy.update(shown[choice], paid(policy, reward))
 
 
 def test_many_sets_are_chosen_from_as_each_alone() -> None:

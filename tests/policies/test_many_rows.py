@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import heavytail as ht
+from heavytail.checks.policies import paid
 from heavytail.policies import ALL, PackedPolicy
 
 PACKED = [kind for kind in ALL if issubclass(kind, PackedPolicy)]
@@ -25,10 +26,12 @@ def states_equal(a: PackedPolicy, b: PackedPolicy) -> bool:
     return all(np.array_equal(mine[key], theirs[key]) for key in mine)
 
 
-def stream(rounds: int) -> tuple[np.ndarray, np.ndarray]:
+def stream(rounds: int, kind: type[PackedPolicy] = ht.OFUL) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and rewards such as ``kind`` takes."""
     rng = np.random.default_rng(5)
     X = rng.uniform(-0.5, 0.5, (rounds, 3))
-    return X, X @ [0.5, -0.5, 0.5] + rng.standard_t(1.7, rounds)
+    rewards = X @ [0.5, -0.5, 0.5] + rng.standard_t(1.7, rounds)
+    return X, np.array([paid(build(kind), float(reward)) for reward in rewards])
 
 
 @pytest.mark.parametrize("kind", PACKED, ids=lambda kind: kind.__name__)
@@ -40,7 +43,7 @@ def test_a_pool_changes_no_decision(kind: type[PackedPolicy]) -> None:
     for t in range(150):
         choice = pooled.select(pool)
         assert choice == plain.select(arms)
-        reward = float(arms[choice].sum() + rng.standard_t(1.7))
+        reward = paid(plain, float(arms[choice].sum() + rng.standard_t(1.7)))
         for _ in range(1 + (t % 50 == 49)):  # two updates between selections must be noticed
             pooled.update(pool[choice], reward)
             plain.update(arms[choice], reward)
@@ -81,7 +84,7 @@ def test_a_pool_that_does_not_fit_is_refused() -> None:
 
 @pytest.mark.parametrize("kind", PACKED, ids=lambda kind: kind.__name__)
 def test_learning_in_a_batch_is_learning_row_by_row(kind: type[PackedPolicy]) -> None:
-    X, rewards = stream(60)
+    X, rewards = stream(60, kind)
     batch, rows = build(kind), build(kind)
     batch.update_many(X, rewards)
     for x, reward in zip(X, rewards, strict=True):
@@ -91,7 +94,7 @@ def test_learning_in_a_batch_is_learning_row_by_row(kind: type[PackedPolicy]) ->
 
 @pytest.mark.parametrize("kind", PACKED, ids=lambda kind: kind.__name__)
 def test_a_batch_of_choices_is_each_choice(kind: type[PackedPolicy]) -> None:
-    X, rewards = stream(60)
+    X, rewards = stream(60, kind)
     policy = build(kind)
     policy.update_many(X, rewards, scale=0.5)
     sets = np.random.default_rng(0).uniform(-0.5, 0.5, (8, 5, 3))
@@ -113,7 +116,7 @@ def test_a_batch_with_a_bad_set_draws_nothing(kind: type[PackedPolicy]) -> None:
 @pytest.mark.parametrize("kind", PACKED, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("what", ["x", "reward", "scale"])
 def test_a_batch_with_a_bad_row_teaches_nothing(kind: type[PackedPolicy], what: str) -> None:
-    X, rewards = stream(20)
+    X, rewards = stream(20, kind)
     scale = np.ones(20)
     {"x": X[7], "reward": rewards[7:8], "scale": scale[7:8]}[what][:] = np.nan
     policy, untouched = build(kind), build(kind)

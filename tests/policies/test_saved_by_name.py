@@ -10,6 +10,7 @@ import pytest
 from tests.storage_tools import rewrite
 
 import heavytail as ht
+from heavytail.checks.policies import paid
 from heavytail.kernels.layout import COMMON, slot_names
 from heavytail.policies import ALL, PackedPolicy
 
@@ -63,7 +64,7 @@ def play(policy: ht.Policy, rounds: int) -> np.ndarray:
     arms /= np.linalg.norm(arms, axis=1)[:, None]
     for _ in range(rounds):
         arm = policy.select(arms)
-        policy.update(arms[arm], float(arms[arm].sum() + rng.standard_t(1.7)))
+        policy.update(arms[arm], paid(policy, float(arms[arm].sum() + rng.standard_t(1.7))))
     return arms
 
 

@@ -79,7 +79,7 @@ def test_a_policy_travels_to_another_process_with_all_it_learned() -> None:
 
 def test_every_policy_can_be_built_for_every_setting_in_every_variant() -> None:
     names = policy_names(everyone=True)
-    assert {kind.__name__ for kind in ALL} == set(names)
+    assert {kind.__name__ for kind in ALL if kind.info.rewards == "any"} == set(names)
     for one in (*SETTINGS, *OURS):
         found = entries(one, names, one.rounds, Tuned())
         assert {variant for _, variant in found} == {"untuned", "theory"}

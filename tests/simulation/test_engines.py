@@ -27,7 +27,9 @@ WORLDS = {
     "counts, fresh": ht.LinkBandit(3, 7, "log", fresh=True),
     "varying": ht.LinearBandit(3, arms=12, noise=ht.noise.Scaled(ht.noise.StudentT(1.7), 1.0)),
 }
-RANK_ONE = [k for k in ALL if issubclass(k, PackedPolicy) and k.rank_one]
+RANK_ONE = [
+    k for k in ALL if issubclass(k, PackedPolicy) and k.rank_one and k.info.rewards == "any"
+]
 TAIL = ht.MomentBound(order=1.5, scale=1.0)
 
 

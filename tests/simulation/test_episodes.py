@@ -12,6 +12,7 @@ import pytest
 
 import heavytail as ht
 from heavytail.environments import Block, Environment
+from heavytail.kernels.counts import count
 from heavytail.simulation import engines, trials
 from heavytail.simulation.engines import episode
 from heavytail.simulation.results import checkpoints
@@ -205,13 +206,15 @@ def test_a_block_over_a_pool_is_played_as_any_other(bad, monkeypatch) -> None:
     monkeypatch.setattr(engines, "choose_offered", lambda s, scores, offered, t: 1)
     policy = ht.HvtUCB(2, tail=TAIL, intercept=False)
 
-    def play(rounds: int, offered: Any, factor: Any, alike: Any = ALIKE) -> Any:
+    def play(
+        rounds: int, offered: Any, factor: Any, alike: Any = ALIKE, counts: bool = False
+    ) -> Any:
         told.clear()
         regret = np.full(rounds, -1.0)
         room = np.empty(2)
         given = (np.ascontiguousarray(ARMS[0].T), np.empty((2, 3)), room, MEANS[0], offered)
         noise = np.arange(1.0, rounds + 1.0)
-        code = engines._run_pool(policy.packed, 3.0, *given, noise, factor, *alike, regret)
+        code = engines._run_pool(policy.packed, 3.0, *given, noise, factor, *alike, counts, regret)
         return code, list(told), regret.tolist()
 
     none = np.empty(0)
@@ -228,6 +231,11 @@ def test_a_block_over_a_pool_is_played_as_any_other(bad, monkeypatch) -> None:
     events = np.array([[0.29, 100.0], [0.3, 100.0]])  # the second just does not happen
     paid = [((0.1, 0.2), 402.5, 3.0), ((0.1, 0.2), 4.5, 3.0)]
     assert play(2, EMPTY, none, (shapes, events)) == (-1, paid, [6.0, 6.0])
+    counted = [
+        (x, 0.5 + 2.0 * (t + 1) + 100.0 * count(events[t, 0], 4.0), 3.0)
+        for t, (x, _, _) in enumerate(paid)
+    ]
+    assert play(2, EMPTY, none, (shapes, events), True) == (-1, counted, [6.0, 6.0])
     assert two == (-1, [((0.1, 0.2), 2.0, 30.0), ((0.5, 0.0), 7.0, 1.5)], [4.0, 2.0])
 
 
@@ -253,6 +261,7 @@ def play_block(monkeypatch: Any, rounds: int, bad: Any = None, **more: Any) -> A
     code = engines._run_block(
         *(policy.packed, 3.0, more["arms"], more["means"], offered, room, noise, factor),
         *more.get("alike", (ALIKE[0][None], ALIKE[1])),
+        more.get("counts", False),
         regret,
     )
     return code, noted, regret
@@ -270,6 +279,12 @@ def test_a_block_of_one_or_two_rounds_is_played_as_any_other(monkeypatch) -> Non
     events = np.array([[0.3, 100.0], [0.29, 100.0]])  # the first just does not happen
     told = play_block(monkeypatch, 2, arms=ARMS, means=MEANS, alike=(shapes, events))[1]
     assert told == [((0.1, 0.2), 2.5, 3.0), ((0.3, 0.3), 507.5, 3.0)]
+    law = {"alike": (shapes, events), "counts": True}
+    told = play_block(monkeypatch, 2, arms=ARMS, means=MEANS, **law)[1]
+    assert [reward for _, reward, _ in told] == [
+        2.5 + 100.0 * count(0.3, 4.0),
+        7.5 + 100.0 * count(0.29, 5.0),
+    ]
     pool = {"arms": ARMS[:1], "means": MEANS[:1]}
     part = {**pool, "offered": np.array([[2, 0]]), "factor": np.array([10.0])}
     code, noted, regret = play_block(monkeypatch, 1, **part)

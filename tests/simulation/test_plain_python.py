@@ -36,7 +36,7 @@ def run(names, rounds, off):
 
 @pytest.mark.compiled
 def test_compiled_and_plain_python_choose_the_same_arms():
-    names = [kind.name for kind in ALL]
+    names = [kind.name for kind in ALL if kind.info.rewards == "any"]
     plain, fast = run(names, 60, off=True), run(names, 60, off=False)
     assert plain.pop("compiled") is False
     assert fast.pop("compiled") is True

@@ -109,6 +109,8 @@ class Environment(ABC):
         if info is None:
             return []
         broken = []
+        if info.rewards not in ("any", getattr(self, "rewards", "any")):
+            broken.append(f"rewards of {info.rewards}")
         if info.moment == "sub-Gaussian" and self.tail_index < math.inf:
             broken.append("sub-Gaussian noise")
         tail = getattr(policy, "tail", None)

@@ -31,7 +31,8 @@ from heavytail.kernels.quadratic import (
 __all__ = ["ahead", "fit_likelihood", "scan_likelihood"]
 
 TOLERANCE: Final = 1e-14  # KKT residual, relative to the sum of the sizes of its terms: rounding
-STALLED: Final = 1e-10  # below this a residual that no longer halves is rounding too
+STALLED: Final = 1e-12  # below this a residual that no longer halves is rounding too
+NEAR: Final = 1e-7  # below this steps are safe, and slopes along them soon rounding
 BOLD_STEPS: Final = 30  # that may pass the lowest point by a little; later ones may not
 MOST_STEPS: Final = 300  # never met
 HALVINGS: Final = 80
@@ -139,6 +140,8 @@ def fit_likelihood(
         for i in range(size):
             M[SCRATCH, i] = M[at, i]
         allowed = 0.5 * abs(rise(M, at)) if k < BOLD_STEPS else 0.0
+        if left <= NEAR * terms:
+            allowed = math.inf
         share = 1.0
         for _ in range(HALVINGS):
             for i in range(size):

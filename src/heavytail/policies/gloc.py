@@ -227,7 +227,8 @@ class GLOC(LinkedPolicy):
         s[L.RIDGE] = ridge * theta_bound**2
         s[S.KAPPA] = kappa
         s[S.BALL] = theta_bound
-        s[S.NOISE_SCALE] = noise_of(check, self.link, noise_scale, tail, reach)
+        R = noise_of(check, self.link, noise_scale, tail, reach)
+        s[S.NOISE_SCALE] = check.number("noise_scale", R, above=0.0)  # the unit of scores
         s[S.UNIT] = s[S.NOISE_SCALE] if self.link.name == "identity" else 1.0
         s[S.REGRET] = 2.0 * kappa * s[L.RIDGE]
         s[RADIUS] = current_radius(s)

@@ -57,10 +57,12 @@ _WEIGHTS = {"HeavyOFUL": 5}
 
 
 def policy_names(everyone: bool = False, own: Sequence[str] = ()) -> tuple[str, ...]:
-    """The paper's five and ours, or all the library has, as classes; and a user's own paths."""
+    """The paper's five and ours, or all that learn from any reward, as classes; and a user's own
+    paths. The worlds are linear: who takes rewards of 0 and 1 alone has no part in them.
+    """
     for path in own:
         find(path)
-    known = [kind.__name__ for kind in ALL]
+    known = [kind.__name__ for kind in ALL if kind.info.rewards == "any"]
     paper = [name for name in (*PAPER, *OWN) if name in known]
     rest = [name for name in known if name not in paper] if everyone else []
     return (*paper, *rest, *own)

@@ -136,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         warnings.simplefilter("ignore")
         for kind in ALL:
             wanted = not args.policies or kind.name in args.policies
-            if wanted and kind.name not in SKIP:
+            if wanted and kind.name not in SKIP and kind.info.rewards == "any":
                 start = time.perf_counter()
                 rounds = args.rounds // 4 if kind.name in SLOW else args.rounds
                 lines[kind.name] = row(kind, rounds, args.trials)

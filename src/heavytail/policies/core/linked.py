@@ -68,7 +68,7 @@ def noise_of(
 ) -> float:
     """R, the scale of a reward about its mean: as ``given``, else by what the rewards are."""
     if given is not None:
-        return check.number("noise_scale", given, above=0.0)
+        return check.number("noise_scale", given, least=0.0)
     if link.rewards == "0 or 1":
         return 0.5
     if link.name == "log":
