@@ -2,10 +2,11 @@
 
     (lambda/2)‖theta‖² + sum of m(x'theta) - y x'theta,    m' = mu.
 
-A row of H is one round: x, then y. Newton's model of the loss at theta is a quadratic, whose
-minimiser over the ball is where the next step leads; a step that passes far beyond the lowest point
-along it is halved. The first step of a round takes the new row by its loss itself and the rows
-before it by their last model, which is stable whatever y, and leaves little to do.
+A row of H is all rounds of one x: x, the sum of their y, and how many they are. Newton's model of
+the loss at theta is a quadratic, whose minimiser over the ball is where the next step leads; a step
+that passes far beyond the lowest point along it is halved. The first step of a round takes the new
+reward by its loss itself and those before it by their last model, which is stable whatever y, and
+leaves little to do.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 
 from heavytail._typing import Matrix
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import SCRATCH
+from heavytail.kernels.layout import FEATURE, SCRATCH
 from heavytail.kernels.links import implicit_score, link_mean, link_slope
 from heavytail.kernels.m_estimate import TARGET, kkt_residual, model_step, take_step
 from heavytail.kernels.quadratic import (
@@ -28,7 +29,9 @@ from heavytail.kernels.quadratic import (
     substitute,
 )
 
-__all__ = ["ahead", "fit_likelihood", "scan_likelihood"]
+__all__ = ["COUNT", "ahead", "fit_likelihood", "row_of", "scan_likelihood"]
+
+COUNT: Final = TARGET + 1  # a column of H, counted from behind the features
 
 TOLERANCE: Final = 1e-14  # KKT residual, relative to the sum of the sizes of its terms: rounding
 STALLED: Final = 1e-12  # below this a residual that no longer halves is rounding too
@@ -37,6 +40,19 @@ BOLD_STEPS: Final = 30  # that may pass the lowest point by a little; later ones
 MOST_STEPS: Final = 300  # never met
 HALVINGS: Final = 80
 WIDEST: Final = 1e150  # past this a square leaves the floating-point range
+
+
+@jit
+def row_of(M: Matrix, H: Matrix, count: int) -> int:
+    """The row of the x that was measured last; ``count`` where it is new. O(count d)."""
+    size = M.shape[1]
+    for row in range(count):
+        i = 0
+        while i < size and H[row, i] == M[FEATURE, i]:
+            i += 1
+        if i == size:
+            return row
+    return count
 
 
 @jit
@@ -60,9 +76,10 @@ def scan_likelihood(M: Matrix, H: Matrix, count: int, at: int, ridge: float, lin
         for i in range(size):
             z += H[row, i] * M[at, i]
             length += abs(H[row, i])
-        mean = link_mean(link, z)
+        often = H[row, size + COUNT]
+        mean = often * link_mean(link, z)
         y = H[row, size + TARGET]
-        slope = link_slope(link, z)
+        slope = often * link_slope(link, z)
         terms += (abs(mean) + abs(y)) * length
         for i in range(size):
             M[gradient, i] += (mean - y) * H[row, i]
@@ -73,25 +90,22 @@ def scan_likelihood(M: Matrix, H: Matrix, count: int, at: int, ridge: float, lin
 
 
 @jit
-def ahead(
-    M: Matrix, H: Matrix, count: int, at: int, ridge: float, bound: float, link: float
-) -> None:
-    """Move theta to where the last row leads, by its loss itself, with the others by the Q that
-    the fit before it left; shortened where it leaves the ball. A start, O(d³).
+def ahead(M: Matrix, y: float, at: int, ridge: float, bound: float, link: float) -> None:
+    """Move theta to where the x that was measured last and its y lead, by their loss itself, with
+    the rounds before by the Q that their fit left; shortened where it leaves the ball. A start,
+    O(d³).
     """
     size = M.shape[1]
     behind = first_extra(size) + size
-    row = count - 1
     factorise(M, 0.0, ridge)
     z = 0.0
     for i in range(size):
-        M[behind + LINEAR, i] = H[row, i]
-        z += H[row, i] * M[at, i]
+        M[behind + LINEAR, i] = M[FEATURE, i]
+        z += M[FEATURE, i] * M[at, i]
     substitute(M, behind + LINEAR, behind + NEXT, True)
     squared = 0.0
     for i in range(size):
-        squared += H[row, i] * M[behind + NEXT, i]
-    y = H[row, size + TARGET]
+        squared += M[FEATURE, i] * M[behind + NEXT, i]
     v = implicit_score(link, y, z, squared)
     step = y - link_mean(link, v)
     if abs(v - z) < abs(step) * squared:  # the same but for rounding, which y may be too large for

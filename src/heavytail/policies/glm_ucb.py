@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail._invariants import are_counts
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import as_arms
@@ -29,10 +30,11 @@ from heavytail.kernels.layout import (
     ROUNDS,
     THETA,
     THETA_BOUND,
+    Count,
     Fixed,
     numbered,
 )
-from heavytail.kernels.likelihood import ahead, fit_likelihood, scan_likelihood
+from heavytail.kernels.likelihood import COUNT, ahead, fit_likelihood, row_of, scan_likelihood
 from heavytail.kernels.links import link_mean, within
 from heavytail.kernels.m_estimate import TARGET
 from heavytail.kernels.one_pass import LARGEST, measure
@@ -48,6 +50,7 @@ from heavytail.policies.core.linked import (
     noise_of,
     slope_of,
 )
+from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["GLMUCB"]
@@ -63,6 +66,7 @@ class Slots(NamedTuple):
     FACTOR: Fixed  # the largest slope over the least; 1 in practice
     STEEPEST: Fixed  # the largest slope
     THEORY: Fixed
+    KEPT: Count  # rows of history: one per x
 
 
 L: Final = LINKED
@@ -101,17 +105,17 @@ def select(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
 
 
 @jit
-def fit(s: Vector, M: Matrix, H: Matrix, count: int) -> bool:
-    """theta of the first ``count`` rows, from that of one row fewer; whether it is finite. O(t d²).
+def fit(s: Vector, M: Matrix, H: Matrix, count: int, y: float) -> bool:
+    """theta of the first ``count`` rows, from that before y; whether it is finite. O(count d²).
 
-    Where it is not, theta and the curvature are as before.
+    Where it is not, theta is as before.
     """
     size = M.shape[1]
     Q = first_extra(size)
     before = Q + size + BEHIND
     for i in range(size):
         M[before, i] = M[THETA, i]
-    ahead(M, H, count, THETA, s[L.RIDGE], s[THETA_BOUND], s[L.LINK])
+    ahead(M, y, THETA, s[L.RIDGE], s[THETA_BOUND], s[L.LINK])
     fit_likelihood(M, H, count, THETA, s[L.RIDGE], s[THETA_BOUND], s[L.LINK])
     sound = True
     for i in range(size):
@@ -121,7 +125,6 @@ def fit(s: Vector, M: Matrix, H: Matrix, count: int) -> bool:
     if not sound:
         for i in range(size):
             M[THETA, i] = M[before, i]
-        scan_likelihood(M, H, count - 1, THETA, s[L.RIDGE], s[L.LINK])
     return sound
 
 
@@ -134,13 +137,21 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     if not (abs(reward) <= LARGEST and squared <= LARGEST):
         return OVERFLOW
     size = M.shape[1]
-    row = int(s[ROUNDS])
+    kept = int(s[S.KEPT])
+    row = row_of(M, H, kept)
     for i in range(size):
         H[row, i] = x[i]
-    H[row, size + TARGET] = reward
-    if not fit(s, M, H, row + 1):
+    total = H[row, size + TARGET] if row < kept else 0.0
+    often = H[row, size + COUNT] if row < kept else 0.0
+    H[row, size + TARGET] = total + reward
+    H[row, size + COUNT] = often + 1.0
+    if not fit(s, M, H, max(row + 1, kept), reward):
+        H[row, size + TARGET] = total
+        H[row, size + COUNT] = often
+        scan_likelihood(M, H, kept, THETA, s[L.RIDGE], s[L.LINK])
         return OVERFLOW
     shrink(M, 1.0 / (1.0 + squared))
+    s[S.KEPT] = max(row + 1, kept)
     s[ROUNDS] += 1.0
     s[LOG_DET] += math.log1p(squared)
     s[RADIUS] = current_radius(s)
@@ -157,7 +168,8 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
       + 2\log\frac1\delta} + \sqrt\lambda S\Bigr)$$
 
     with $V_t = \lambda I + \sum x_s x_s^\top$, and $L_\mu$ and $\kappa$ the largest and the least
-    slope of the link within the ball. A round costs O(t d²), and the history O(t d).
+    slope of the link within the ball. A round costs O(t d²), and the history O(t d); rounds of one
+    and the same x are one row, so that over a pool of n arms both stop growing at n.
 
     **Theory** (``radius="theory"``): for R-sub-Gaussian rewards the regret is Õ(d sqrt(T) / kappa)
     with probability 1 - delta, and 1 / kappa is e^S with clicks and counts. Poisson counts are not
@@ -214,6 +226,7 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
     slots = (COMMON, LINKED, S)
     select_kernel = staticmethod(select)
     update_kernel = staticmethod(update)
+    in_use = S.KEPT
 
     def __init__(
         self,
@@ -260,7 +273,7 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
         s[S.THEORY] = is_theory
         s[RADIUS] = current_radius(s)
         self._M[self._rows["curvature"]] = ridge * np.eye(self.dim)
-        self._allocate_history(self.dim + TARGET + 1)
+        self._allocate_history(self.dim + COUNT + 1)
 
     @alone
     def explain(self, arms: ArrayLike) -> Explanation:
@@ -275,6 +288,10 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
             "index": mean + bonus,
         }
         return Explanation(self.select(X), "the largest mean + radius * width", parts)
+
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        often = arrays["history"][:, self.dim + COUNT]
+        return bool(are_counts(often) and often.sum() == arrays["scalars"][ROUNDS])
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         """Of scores: the set's in theory, in practice by the curvature of the likelihood."""
