@@ -105,14 +105,15 @@ def check_log_det(
 
     log_det + log det P is the same for ever, ``own`` of a fresh object as of any other. An
     eigenvalue of P is known to ROUNDING, so both are ranges, which must meet. Where ``prior`` may
-    have stood in the place of V_0, log_det may also be anything that grew from 0.
+    have stood in the place of V_0, log_det may also be anything that grew from 0; and 0 is that of
+    a policy that does not follow it.
     """
     low, high = _offset(*saved, first)
     own_low, own_high = _offset(*own, first)
     slack = SLACK * (1.0 + abs(saved[0]))
     most = LARGEST_LOG * len(saved[1])
     agree = low - slack <= own_high and own_low <= high + slack
-    if not (abs(saved[0]) <= most and (agree or (prior and saved[0] >= 0.0))):
+    if not (abs(saved[0]) <= most and (agree or saved[0] == 0.0 or (prior and saved[0] > 0.0))):
         raise damaged(where, "scalars", f"log_det cannot be {float(saved[0])!r}")
 
 

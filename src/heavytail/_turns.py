@@ -30,6 +30,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 MOMENT = 2e-5  # seconds between two looks at what another thread works on
 
+_ALONE: set[int] = set()  # the code, which lives for ever, of methods that may call others
+
 
 class Shared:
     """What threads may share. A method that every round calls takes its turn by itself::
@@ -49,12 +51,11 @@ class Shared:
 
     def _ours(self) -> bool:
         """Whether this thread is at work and calls itself; another one is given a moment."""
-        entrant = sys._getframe(1)
         if self._inside == get_ident():
-            if _interrupts(entrant, self):
+            if id(sys._getframe(2).f_code) not in _ALONE and _interrupts(sys._getframe(1), self):
                 raise _refusal(self)
             return True
-        if self._inside is True and _holder(entrant, self) is not None:
+        if self._inside is True and _holder(sys._getframe(1), self) is not None:
             raise _refusal(self)
         time.sleep(MOMENT)
         return False
@@ -62,6 +63,7 @@ class Shared:
 
 def alone(method: F) -> F:
     """The method with no other thread at work on its object; it may call others of its kind."""
+    _ALONE.add(id(method.__code__))
 
     @functools.wraps(method)
     def in_turn(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -345,8 +345,9 @@ class PackedPolicy(Answering, Remembering, Policy):
             nu = scale
         else:
             nu = check_number(f"{type(self).__name__}.update: scale", scale, above=0.0)
-        late = self._late
-        if self.horizon is not None and not late:
+        late = True  # or there is no word to say
+        if self.horizon is not None and not self._late:
+            late = False
             self._warn_past_horizon(1)  # first: where a warning is an error nothing may be learned
         while self._inside is not None and not self._ours():
             pass
@@ -357,7 +358,8 @@ class PackedPolicy(Answering, Remembering, Policy):
                 before = None if self.has_kernels else (self._s.copy(), self._M.copy())
             code = self._enter(*self._packed, vector, float(reward), nu)
             if code < 0:
-                self._late = late  # the word was for a round that was not learned
+                if not late:
+                    self._late = False  # the word was for a round that was not learned
                 self._last = None  # a kernel that refuses may have lost the direction to follow
             elif self.grows:
                 self._settle_or_undo(before)
