@@ -1,8 +1,8 @@
 """Fuzzing everything public: calls, files and threads; counts at the end, exit 1 on anything bad.
 
-    python -m tests.fuzz                    # a million calls
-    python -m tests.fuzz --files 100000
-    python -m tests.fuzz --threads 600
+python -m tests.fuzz                    # a million calls
+python -m tests.fuzz --files 100000
+python -m tests.fuzz --threads 600
 """
 
 from __future__ import annotations

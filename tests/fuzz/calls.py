@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -38,7 +39,7 @@ def fuzz(calls: int, seed: int) -> dict[str, Counter]:
             for k, make in enumerate(makers):
                 rng = np.random.default_rng([seed, len(found), k])
                 count = round(calls * share / len(makers))
-                _play(lambda m=make, r=rng, f=found[kind]: player(m, r, f), count)  # type: ignore[misc]
+                _play(functools.partial(player, make, rng, found[kind]), count)
         made = families()
         for k, (kind, recipes) in enumerate(made.items()):
             counter = found[f"constructors: {kind}"] = Counter()

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 from tests.fuzz.player import Call, Player, deep, through_file
-from tests.fuzz.values import BAD_COUNTS, BAD_SCALES, bad_tables, bad_vectors, pd, shown
+from tests.fuzz.values import (
+    BAD_COUNTS,
+    BAD_SCALES,
+    bad_arrays,
+    bad_tables,
+    bad_vectors,
+    pd,
+    shown,
+)
 
 import heavytail as ht
 from heavytail import estimators, tails
@@ -65,7 +73,8 @@ class RegressionPlayer(Player):
         X, y = self.rows()
         method = self.pick(["fit", "partial_fit"])
         learn = getattr(self.subject, method)
-        table, values = self.pick(bad_tables(ROWS, DIM)), self.pick(bad_vectors(ROWS))
+        narrow = bad_arrays(X) if method == "fit" else bad_tables(ROWS, DIM)  # fit takes any width
+        table, values = self.pick(narrow), self.pick(bad_vectors(ROWS))
         scale = self.pick(BAD_SCALES)
         scales = self.pick([[1.0] * (ROWS - 1) + [scale], scale, np.ones((ROWS, 2))])
         options: list[Call] = [

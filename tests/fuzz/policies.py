@@ -15,7 +15,10 @@ from heavytail.policies import ALL
 DIM, ARMS = 2, 4
 TAIL = ht.MomentBound(order=2.0, scale=1.0)
 
-ASKS = ("width", "expected", "predict")  # questions about a vector, which some policies answer
+ASKS = (
+    "width",
+    "predict",
+)  # questions that some policies answer; ``expected`` looks at nothing yet
 NO_ANSWER = "more than one estimate"
 
 
@@ -101,7 +104,10 @@ class PolicyPlayer(Player):
             ("select(no arms)", lambda: p.select(np.zeros((0, DIM)))),
             (f"learn({shown(count)})", lambda: p.learn(count, 1.0)),
             ("learn(unknown token)", lambda: p.learn(10**9, 1.0)),
-            (f"update_many(., [1, {shown(number)}])", lambda: p.update_many(rows, [1.0, 1.0, number])),
+            (
+                f"update_many(., [1, {shown(number)}])",
+                lambda: p.update_many(rows, [1.0, 1.0, number]),
+            ),
             (f"update_many({shown(table)})", lambda: p.update_many(table, [1.0, 1.0, 1.0])),
             (
                 f"update_many(scale=[1, {shown(scale)}])",
