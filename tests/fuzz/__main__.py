@@ -1,8 +1,7 @@
-"""Fuzzing everything public: calls, files and threads; counts at the end, exit 1 on anything bad.
+"""Fuzzing everything public: calls, machines, files, threads; counts at the end, 1 on any bad.
 
-python -m tests.fuzz                    # a million calls
-python -m tests.fuzz --files 100000
-python -m tests.fuzz --threads 600
+Without options a million calls; ``--machines``, ``--files`` and ``--threads`` say how many
+interleavings for every policy, files, and seconds of threads instead, or beside ``--calls``.
 """
 
 from __future__ import annotations
@@ -32,16 +31,21 @@ def report(title: str, found: dict[str, Counter]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--calls", type=int, help="calls; a million where nothing is asked for")
+    parser.add_argument("--machines", type=int, default=0, help="interleavings for every policy")
     parser.add_argument("--files", type=int, default=0, help="damaged and crafted files")
     parser.add_argument("--threads", type=float, default=0.0, help="seconds of eight threads")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     if args.calls is None:
-        args.calls = 0 if args.files or args.threads else 1_000_000
+        args.calls = 0 if args.machines or args.files or args.threads else 1_000_000
     resource.setrlimit(resource.RLIMIT_AS, (MOST, MOST))
     start, bad = time.perf_counter(), 0
     if args.calls:
         bad |= report("calls", fuzz(args.calls, args.seed))
+    if args.machines:
+        from tests.fuzz.machines import fuzz_machines
+
+        bad |= report("interleavings", fuzz_machines(args.machines))
     if args.files:
         from tests.fuzz.watched import fuzz_files
 

@@ -17,16 +17,16 @@ def bad(found):
 
 
 def test_calls_on_everything_public_are_taken_or_refused_whole():
-    found = fuzz(4000, seed=5)
+    found = fuzz(2000, seed=5)
     assert not bad(found)
-    assert sum(counts["calls"] for counts in found.values()) > 3900
+    assert sum(counts["calls"] for counts in found.values()) > 1900
     assert all(counts["refused"] for counts in found.values())
 
 
 def test_damaged_and_crafted_files_are_refused_or_safe_to_go_on_from():
-    found = watch(["8 OFUL", "33 HeavyLSVIUCB"], 150, seed=5)
+    found = watch(["8 OFUL", "33 HeavyLSVIUCB"], 60, seed=5)
     assert not bad(found)
-    assert all(counts["files"] == 150 for counts in found.values())
+    assert all(counts["files"] == 60 for counts in found.values())
 
 
 @pytest.mark.parametrize("name", ["8 OFUL", "3 HeavyOFUL", "40 BatchHuberIdentifier"])
