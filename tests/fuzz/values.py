@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from fractions import Fraction
 from typing import Any
 
@@ -29,6 +30,7 @@ BAD_SCALES: list[Any] = [*NO_NUMBERS, *NOT_FINITE, 0.0, -1.0, -1]
 BAD_COUNTS: list[Any] = [*NO_NUMBERS, *NOT_FINITE, None, 0.5, -1, -1.5, 2**53 + 1, 1e300]
 
 
+@functools.cache
 def bad_vectors(size: int) -> list[Any]:
     """What is no vector of ``size`` finite numbers."""
     good = [0.1] * size
@@ -42,6 +44,7 @@ def bad_vectors(size: int) -> list[Any]:
     ]  # fmt: skip
 
 
+@functools.cache
 def bad_tables(rows: int, size: int) -> list[Any]:
     """What is no table of ``rows`` vectors of ``size`` finite numbers."""
     ragged = [[0.1] * size, [0.1] * (size + 1)]
@@ -82,10 +85,18 @@ def rounded(x: np.ndarray) -> list[Any]:
     return [x.astype(np.float32), x.astype(np.float16), np.trunc(x).astype(np.int8)]
 
 
+_SHOWN: dict[int, tuple[Any, str]] = {}  # by id; the value is kept, so that its id stays its own
+
+
 def shown(value: Any) -> str:
     """Short words for a value."""
+    if id(value) in _SHOWN:
+        return _SHOWN[id(value)][1]
     try:
         words = repr(value)
     except Exception:  # an integer of more digits than Python prints
         words = f"something of type {type(value).__name__}"
-    return words if len(words) < 80 else words[:77] + "..."
+    words = words if len(words) < 80 else words[:77] + "..."
+    if len(_SHOWN) < 2000:
+        _SHOWN[id(value)] = value, words
+    return words
