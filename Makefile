@@ -45,8 +45,8 @@ docs: setup  ## build the documentation in strict mode, into site/
 coverage: setup  ## coverage with the compiler off, so that kernels count
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m "not slow and not compiled" --cov --cov-report=term:skip-covered
 
-fuzz: setup  ## a million calls on every policy, good and bad; counts at the end
-	$(BIN)/python -m tests.fuzz
+fuzz: setup  ## a million calls, interleavings, 10^5 files, ten minutes of threads; counts at the end
+	$(BIN)/python -m tests.fuzz --calls 1000000 --machines 60 --files 100000 --threads 600
 
 bench-gpu: setup  ## the GPU engine: time of 10^6 trials, and the CPU's regret beside it
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[cuda]'

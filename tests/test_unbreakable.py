@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from tests.control.tools import CONTROLLERS, IDENTIFIERS, T21, controller, drive
 from tests.storage_tools import rewrite
-from tests.test_storage import agent, play
+from tests.test_storage import WORLD, agent, play
 
 import heavytail as ht
 from heavytail import _storage, control, estimators, mdp
@@ -509,3 +509,74 @@ def test_parts_of_a_hurdle_that_cannot_be_are_refused(slot, value, tmp_path):
     forge(path, "scalars", slot, value)
     with pytest.raises(ValueError, match="damaged"):
         ht.load(path)
+
+
+def test_masks_and_bools_are_seen_at_any_depth():
+    masked = np.ma.array(ARMS[0], mask=[True, False, False])
+    policy = ht.OFUL(3, noise_scale=1.0)
+    with pytest.raises(ValueError, match="masked"):
+        policy.select_many([[masked, ARMS[1]]])
+    with pytest.raises(ValueError, match="masked"):
+        ht.Pool([masked, ARMS[1]])
+    with pytest.raises(TypeError, match="bool"):
+        ht.Pool([[True, 0.1, 0.2]])
+    with pytest.raises(ValueError, match=r"arms\[1\] must be finite"):
+        ht.Pool([ARMS[0], [np.nan, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("kind", estimators.ALL)
+def test_a_regression_takes_only_numbers_for_numbers(kind):
+    X, y = np.ones((3, 2)), np.arange(3.0)
+    dates = np.full((3, 2), "2020", dtype="datetime64[Y]")
+    for rows, answers in (
+        (X.astype(bool), y),
+        ([[True, 0.1]] * 3, y),
+        (np.array([[True, 0.1]] * 3, dtype=object), y),
+        (dates, y),
+        (X.astype(str), y),
+        ([[10**400, 1]] * 3, y),
+        (np.ma.array(X, mask=X > 0), y),
+        (X, [True, 0.1, 0.2]),
+        (X, [10**400, 1, 2]),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            getattr(estimators, kind)().fit(rows, answers)
+    for scales in (["1"] * 3, [10**400] * 3, [1j] * 3, [True] * 3):
+        with pytest.raises((ValueError, TypeError)):
+            getattr(estimators, kind)().fit(X, y, scales)
+
+
+@pytest.mark.parametrize("kind", IDENTIFIERS)
+def test_a_question_that_is_refused_changes_no_identifier(kind):
+    one = identifier(kind)
+    before, shape = snapshot(one), (SYSTEM.n + SYSTEM.d, SYSTEM.n)
+    for bad in (np.full(shape, np.nan), np.full(shape, np.inf), np.zeros(2), [[True]]):
+        for ask in (one.error, one.contains):
+            with pytest.raises((ValueError, TypeError)):
+                ask(bad)
+    assert snapshot(one) == before
+
+
+def test_a_size_beyond_all_memory_is_refused_at_once():
+    for kind in IDENTIFIERS:
+        with pytest.raises((ValueError, MemoryError)):
+            kind(2**53, 1)
+
+
+def test_agents_and_worlds_look_at_every_argument():
+    features, theta = agent(mdp.UniformAgent).features, WORLD.theta.tolist()
+    theta[0][0] = True
+    told = {"tail": TAIL, "episodes": 50}
+    for call in (
+        lambda: mdp.LSVIUCB(features, 3, tail=TAIL, episodes={}),
+        lambda: mdp.LSVIUCB(features, 3, tail=TAIL, delta=None),
+        lambda: mdp.HeavyLSVIUCB(features, 3, **told, delta=None),
+        lambda: mdp.HeavyLSVIUCB(features, 3, **told, threshold_scale=np.inf),
+        lambda: mdp.VARA(features, 3, **told, threshold_scale=np.inf),
+        lambda: mdp.HvtLSVIUCB(features, 3, tail=None),
+        lambda: mdp.HvtLSVIUCB(features, 3, tail=TAIL, intercept=None),
+        lambda: mdp.random_mdp(3, noise=T21, bias="no"),
+        lambda: mdp.LinearMDP(WORLD.features, theta, WORLD.mu, T21),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            call()

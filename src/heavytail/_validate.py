@@ -29,6 +29,7 @@ __all__ = [
     "explain_vector",
     "on_one_line",
     "printable",
+    "refuse_disguised",
     "shown",
 ]
 
@@ -238,20 +239,32 @@ def as_rows(value: Any, shape: tuple[int | None, ...], name: str) -> FloatArray:
 def as_numbers(value: Any, name: str, wanted: str) -> FloatArray:
     """``value`` as a plain float64 array of real numbers, none of them masked, or refuse it."""
     try:
-        parts = value if isinstance(value, list | tuple) else (value,)
-        if any(np.ma.is_masked(part) for part in parts if not isinstance(part, float | int)):
-            raise ValueError(f"{name} must be {wanted}; got masked entries. Fill them first.")
+        refuse_disguised(value, name, wanted)
         array = np.asarray(value)
-        kind = str(array.dtype)
-        if isinstance(value, list | tuple) and _holds_bools(value):
-            kind = "bool among numbers"
     except (OverflowError, RecursionError) as error:  # of a conversion; all else is somebody's own
         problem = f"{name} must be {wanted}; got {shown(value)} ({printable(str(error))})."
         raise TypeError(problem) from None
-    if array.dtype.kind not in "fiu" or kind == "bool among numbers":
-        raise TypeError(f"{name} must be {wanted}; got dtype {kind}.")
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must be {wanted}; got dtype {array.dtype}.")
     with np.errstate(over="ignore"):  # a long double may become infinite, which is refused later
         return array.astype(np.float64, copy=False)
+
+
+def refuse_disguised(value: Any, name: str, wanted: str) -> None:
+    """Refuse masked entries, and bools in lists, both of which NumPy would make numbers."""
+    if _holds_masks(value):
+        raise ValueError(f"{name} must be {wanted}; got masked entries. Fill them first.")
+    if isinstance(value, list | tuple) and _holds_bools(value):
+        raise TypeError(f"{name} must be {wanted}; got dtype bool among numbers.")
+
+
+def _holds_masks(value: Any) -> bool:
+    """Whether entries of an array, or of one in a list at any depth, are masked."""
+    if not isinstance(value, list | tuple):
+        return bool(np.ma.is_masked(value))
+    if set(map(type, value)) <= {float, int}:
+        return False
+    return any(_holds_masks(part) for part in value if not isinstance(part, float | int))
 
 
 def _holds_bools(rows: Any) -> bool:

@@ -1,14 +1,36 @@
-"""A short run of the fuzzer: nothing bad is taken, and no refusal leaves a trace."""
+"""Short runs of the fuzzers: nothing bad is taken, and no refusal leaves a trace."""
 
 from __future__ import annotations
 
 import pytest
-from tests.fuzz.__main__ import builders, fuzz
+from tests.fuzz.calls import fuzz
+from tests.fuzz.player import FINE
+from tests.fuzz.subjects import subjects
+from tests.fuzz.threads import fuzz_one
+from tests.fuzz.watched import watch
+
+pytestmark = pytest.mark.compiled
 
 
-@pytest.mark.compiled
-def test_a_few_thousand_calls_on_every_policy():
-    found = fuzz(60 * len(builders()), seed=5)
-    assert found["calls"] == 60 * len(builders())
-    assert set(found) == {"calls", "refused"}
-    assert found["refused"] > 20 * len(builders())
+def bad(found):
+    return {kind: counts for kind, counts in found.items() if set(counts) - FINE}
+
+
+def test_calls_on_everything_public_are_taken_or_refused_whole():
+    found = fuzz(2000, seed=5)
+    assert not bad(found)
+    assert sum(counts["calls"] for counts in found.values()) > 1900
+    assert all(counts["refused"] for counts in found.values())
+
+
+def test_damaged_and_crafted_files_are_refused_or_safe_to_go_on_from():
+    found = watch(["8 OFUL", "33 HeavyLSVIUCB"], 60, seed=5)
+    assert not bad(found)
+    assert all(counts["files"] == 60 for counts in found.values())
+
+
+@pytest.mark.parametrize("name", ["8 OFUL", "3 HeavyOFUL", "40 BatchHuberIdentifier"])
+def test_eight_threads_leave_the_state_of_some_order(name):
+    found = fuzz_one(subjects()[name], 0.3)
+    assert not bad({name: found})
+    assert found["calls"] > 90

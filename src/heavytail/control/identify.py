@@ -59,8 +59,8 @@ class Identifier(Stored):
         self.n, self.d = check.count("n", n), check.count("d", d)
         size = self.n + self.d
         afford(check.owner, (rows(size) + extra_rows(size) + self.n) * size)
+        self._M = np.zeros((rows(size) + extra_rows(size) + self.n, size))  # first: it is the most
         s = self._s = np.zeros(len(names(self.n, tunes)))
-        self._M = np.zeros((rows(size) + extra_rows(size) + self.n, size))
         self._H = np.zeros((0, size + 1 + self.n))
         s[S.RIDGE] = check.number("ridge", ridge, above=0.0)
         s[S.SCALE] = check.number("scale", scale, above=0.0)
@@ -212,18 +212,23 @@ class Identifier(Stored):
 
     def contains(self, theta: ArrayLike) -> bool:
         """Whether ``theta``, (n + d, n), lies in the confidence set."""
-        gap = self._asked(theta, "contains") - self.theta
+        asked = self._asked(theta, "contains")  # first: to look refits what is kept
+        gap = asked - self.theta
         squared = float(np.trace(gap.T @ np.linalg.solve(self.inverse_gram, gap)))
         return squared <= self.radius**2
 
     def error(self, theta: ArrayLike) -> float:
         """‖Theta_t - theta‖, the Frobenius distance."""
-        return float(np.linalg.norm(self.theta - self._asked(theta, "error")))
+        asked = self._asked(theta, "error")
+        return float(np.linalg.norm(self.theta - asked))
 
     def _asked(self, theta: ArrayLike, method: str) -> FloatArray:
-        """``theta`` as an array of fitting shape."""
+        """``theta`` as a finite array of fitting shape."""
         where = f"{type(self).__name__}.{method}: theta"
-        return as_rows(theta, (self.n + self.d, self.n), where)
+        asked = as_rows(theta, (self.n + self.d, self.n), where)
+        if not np.isfinite(asked).all():
+            raise ValueError(f"{where} must be finite; got {asked[~np.isfinite(asked)][0]}.")
+        return asked
 
 
 class HuberIdentifier(Identifier):

@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytail._storage import Saved
 from heavytail._typing import FloatArray
-from heavytail._validate import Check, as_numbers, shown
+from heavytail._validate import Check, as_rows, refuse_disguised, shown
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
@@ -104,16 +104,13 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         # note, so that a refused call leaves this one as it was.
         twin, where = copy.copy(self), type(self).__name__
         _refuse_categories(X, where)
+        _refuse_what_is_converted(X, f"{where}: X")
+        _refuse_what_is_converted(y, f"{where}: y")
         X, y = validate_data(twin, X, y, reset=afresh, dtype=np.float64, order="C", y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         nu = _NONE
         if sample_scale is not None:
-            nu = as_numbers(sample_scale, f"{where}: sample_scale", "numbers, one per row")
-        if sample_scale is not None and nu.shape != y.shape:
-            raise ValueError(
-                f"{where}: sample_scale must have shape {y.shape}, one scale per row; got shape "
-                f"{nu.shape}."
-            )
+            nu = as_rows(sample_scale, y.shape, f"{where}: sample_scale, one scale per row,")
         twin.model_ = self._model(X.shape[1]) if afresh else self.model_
         twin.model_.learn(_writable(X), _writable(y), _writable(nu))
         self.__dict__ = twin.__dict__
@@ -127,6 +124,7 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         """
         check_is_fitted(self, "model_")
         _refuse_categories(X, type(self).__name__)
+        _refuse_what_is_converted(X, f"{type(self).__name__}.predict: X")
         X = validate_data(self, X, reset=False, dtype=np.float64)
         slopes, intercept = self.model_.coefficients
         mean = X @ slopes + intercept
@@ -223,6 +221,26 @@ def check_scale(check: Check, scale: object) -> float | None:
 def _writable(array: FloatArray) -> FloatArray:
     """The array, or a copy of a read-only or strided one: one compiled kernel serves all."""
     return array if array.flags.carray else np.array(array, order="C")
+
+
+def _refuse_what_is_converted(value: Any, name: str) -> None:
+    """Refuse what scikit-learn would make numbers of: masked entries, bools, dates, and integers
+    beyond all floats. What else is wrong it refuses itself, in words that users know.
+    """
+    if not isinstance(value, list | tuple | np.ndarray):
+        return
+    refuse_disguised(value, name, "numbers")
+    array = np.asarray(value)
+    if array.dtype.kind in "bmMSU":
+        raise TypeError(f"{name} must be numbers; got dtype {array.dtype}.")
+    if array.dtype.kind == "O":
+        refuse_disguised(array.tolist(), name, "numbers")
+        try:
+            array.astype(np.float64)
+        except OverflowError:
+            raise ValueError(f"{name} must be finite; got an integer beyond all floats.") from None
+        except (TypeError, ValueError):  # scikit-learn's to say
+            return
 
 
 def _refuse_categories(X: Any, where: str) -> None:

@@ -95,9 +95,9 @@ class HeavyLSVIUCB(LSVIAgent):
             theta_bound=math.sqrt(self.dim),
             arm_bound=feature_bound,
             solver=check.choice("solver", solver, ("lazy", "newton")),
-            delta=delta,
+            delta=check.delta(delta),
             radius_scale=check.number("reward_bonus", reward_bonus, least=0.0),
-            threshold_scale=threshold_scale,
+            threshold_scale=check.number("threshold_scale", threshold_scale, above=0.0),
         )
         self._allocate(
             reward,

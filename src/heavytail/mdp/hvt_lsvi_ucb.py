@@ -81,6 +81,8 @@ class HvtLSVIUCB(LSVIAgent):
     ) -> None:
         check = Check(HvtLSVIUCB)
         self._start(features, horizon, tail, feature_bound)
+        if tail is None:
+            raise TypeError("HvtLSVIUCB.tail must be a MomentBound(order, scale); got None.")
         own: dict[str, Any] = {} if clip is None else {"clip": clip}
         reward = HvtUCB(
             self.dim,
@@ -92,8 +94,8 @@ class HvtLSVIUCB(LSVIAgent):
             arm_bound=feature_bound,
             threshold_scale=threshold_scale,
             **own,
-            intercept=intercept,
-            delta=delta,
+            intercept=check.flag("intercept", intercept),
+            delta=check.delta(delta),
             radius_scale=check.number("reward_bonus", reward_bonus, least=0.0),
         )
         self._allocate(

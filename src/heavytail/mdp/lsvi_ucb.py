@@ -78,6 +78,9 @@ class LSVIUCB(LSVIAgent):
             raise ValueError(
                 "LSVIUCB.noise_scale must be given (or tail, for its scale); got neither."
             )
+        if episodes is not None:
+            episodes = check.count("episodes", episodes)
+        delta = check.delta(delta)
         if reward_bonus is None:
             reward_bonus = 1.0 if theory else 0.3
         scale = self.nu if noise_scale is None else noise_scale

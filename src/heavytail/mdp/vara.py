@@ -79,9 +79,9 @@ class VARA(LSVIAgent):
             tail=tail,
             theta_bound=math.sqrt(self.dim),
             arm_bound=feature_bound,
-            delta=delta,
+            delta=check.delta(delta),
             radius_scale=check.number("reward_bonus", reward_bonus, least=0.0),
-            threshold_scale=threshold_scale,
+            threshold_scale=check.number("threshold_scale", threshold_scale, above=0.0),
         )
         self._allocate(
             reward,

@@ -103,7 +103,8 @@ class LinearMDP:
                 f"got {shown(noise)}."
             )
         self.noise = noise
-        theta, mu = np.asarray(theta), np.asarray(mu)
+        theta = as_numbers(theta, "LinearMDP.theta", "numbers of shape (H, d)")
+        mu = as_numbers(mu, "LinearMDP.mu", "numbers of shape (H, d, S)")
         self.horizon = _horizon(horizon, theta, mu)
         self.theta = _staged("theta", theta, self.horizon, (self.dim,))
         self.mu = _staged("mu", mu, self.horizon, (self.dim, self.states))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from heavytail._validate import check_count, check_number
+from heavytail._validate import check_count, check_flag, check_number
 from heavytail.environments.noise import Noise
 from heavytail.mdp.world import LinearMDP
 
@@ -45,14 +45,15 @@ def random_mdp(
             (distribution over d - 1 moves, 1) / sqrt(2).
         seed: fixes the environment.
     """
-    d = check_count("random_mdp.dim", dim, least=1 + bool(bias))
+    bias = check_flag("random_mdp.bias", bias)
+    d = check_count("random_mdp.dim", dim, least=1 + bias)
     S, A = check_count("random_mdp.states", states), check_count("random_mdp.actions", actions)
     H = check_count("random_mdp.horizon", horizon)
     alpha = check_number("random_mdp.concentration", concentration, above=0.0)
     rng = np.random.default_rng(
         np.random.SeedSequence([check_count("seed", seed, least=0, most=math.inf), 1])
     )
-    moves = d - bool(bias)
+    moves = d - bias
     features = rng.dirichlet(np.full(moves, alpha), (S, A))
     theta, mu = rng.random((H, moves)), rng.dirichlet(np.full(S, alpha), (H, moves))
     if bias:  # the constant is free: it is given half of the mean, so that no part is very large

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray
-from heavytail._validate import as_arms
+from heavytail._validate import as_arms, as_numbers
 
 __all__ = ["Kept", "Pool"]
 
@@ -32,9 +32,12 @@ class Pool:
     __slots__ = ("_by_feature", "_rows", "_shown")
 
     def __init__(self, arms: ArrayLike) -> None:
-        array = np.asarray(arms)
+        array = as_numbers(arms, "Pool: arms", "numbers of shape (n, dim)")
         dim = array.shape[1] if array.ndim == 2 else 1
         self._rows = as_arms(array, dim, Pool).copy()
+        if not np.isfinite(self._rows).all():
+            bad = int(np.argwhere(~np.isfinite(self._rows))[0, 0])
+            raise ValueError(f"Pool: arms[{bad}] must be finite; got {self._rows[bad]}.")
         self._by_feature: FloatArray = self._rows.T.copy()
         self._shown = self._rows.view()  # the kernels' own is of a type that could be written to
         self._shown.flags.writeable = False

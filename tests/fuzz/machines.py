@@ -1,0 +1,215 @@
+"""Any interleaving of calls on a policy, beside its naive twin and a clone that saw no refusal.
+
+After every call the policy remembers what the clone does, bit for bit, and its estimate and choices
+are the twin's, which is written from the formulas alone.
+"""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections import Counter
+from typing import Any, ClassVar
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from tests.fuzz.player import same, through_file
+from tests.fuzz.policies import PolicyPlayer
+from tests.fuzz.values import dresses
+from tests.naive import baselines, epochs, history, one_pass, practice
+from tests.naive.hurdle import Hurdle
+from tests.naive.two_estimates import TwinTheory
+
+import heavytail as ht
+
+DIM, ORDER, SCALE, HORIZON = 2, 1.6, 0.7, 1000
+CLOSE = 1e-9
+ARMS = 0.9 * np.array([[1.0, 0.0], [0.5, 0.6], [-0.3, 0.8], [0.1, -0.7]])
+
+# The policy, its twin, what both are told, and what the policy alone or the twin alone is.
+Pair = tuple[str, Any, dict[str, Any], dict[str, Any], dict[str, Any]]
+LONG = {"horizon": HORIZON}
+POOL = {**LONG, "arms": 6}
+PAIRS: dict[str, Pair] = {
+    "OFUL": ("OFUL", one_pass.OFUL, {}, {}, {}),
+    "CRT": ("CRT", one_pass.CRT, LONG, {}, {}),
+    "CRTM": ("CRTM", one_pass.CRTM, LONG, {}, {}),
+    "Hvt-UCB": ("HvtUCB", practice.HvtPractice, {}, {}, {}),
+    "Hvt-UCB in theory": ("HvtUCB", one_pass.HvtTheory, LONG, {"radius": "theory"}, {}),
+    "Twin-UCB": ("TwinUCB", practice.TwinUCB, {}, {"tail": None}, {"order": None, "scale": None}),
+    "Twin-UCB in theory": ("TwinUCB", TwinTheory, LONG, {"radius": "theory"}, {}),
+    "Hurdle-UCB": ("HurdleUCB", Hurdle, {}, {"tail": None}, {"order": None, "scale": None}),
+    "HEAVY-OFUL": ("HeavyOFUL", history.HeavyOFUL, LONG, {}, {"radius_scale": 0.001}),
+    "AdaOFUL": ("AdaOFUL", history.AdaOFUL, LONG, {}, {"radius_scale": 0.0003, "order": 2.0}),
+    "TOFU": ("TOFU", history.TOFU, LONG, {}, {}),
+    "BTC": ("BTC", history.BTC, POOL, {}, {}),
+    "SupBTC": ("BTC", history.BTC, {**POOL, "sup": True}, {}, {}),
+    "Huber-Bandit": ("HuberBandit", history.HuberBandit, {"arms": 4}, {}, {}),
+    "CRMM": ("CRMM", epochs.CRMM, {**LONG, "repeats": 3}, {}, {}),
+    "MENU": ("MENU", epochs.MENU, {**LONG, "copies": 4}, {}, {}),
+    "MoM": ("MoM", epochs.MoM, {**LONG, "groups": 3, "repeats": 7}, {}, {}),
+    "BMM": ("BMM", epochs.BMM, {**POOL, "copies": 3}, {}, {}),
+    "LinTS": ("LinTS", baselines.LinTS, {}, {}, {}),
+    "epsilon-greedy": ("EpsilonGreedy", baselines.EpsilonGreedy, {}, {}, {}),
+    "Robust UCB": ("RobustUCB", baselines.RobustUCB, {**LONG, "arms": 4}, {}, {}),
+    "Uniform": ("Uniform", baselines.Uniform, {}, {}, {}),
+}
+
+
+def pair(name: str) -> tuple[Any, Any]:
+    """A policy and its twin, built alike."""
+    kind, twin, told, own, theirs = PAIRS[name]
+    order = theirs.get("order") or ORDER
+    policy = ht.make_policy(
+        kind, **{"dim": DIM, "tail": ht.MomentBound(order, SCALE), **told, **own}
+    )
+    given = {"order": order, "scale": SCALE, **told, **theirs}
+    return policy, twin(DIM, **{k: v for k, v in given.items() if v is not None})
+
+
+seeds, places = st.integers(0, 10**6), st.integers(0, len(ARMS) - 1)
+
+
+def reward(seed: int) -> float:
+    """Heavy-tailed, and sometimes nothing."""
+    rng = np.random.default_rng(seed)
+    return 0.0 if rng.random() < 0.2 else float(rng.standard_t(1.5))
+
+
+class Beside(RuleBasedStateMachine):
+    """A policy, the clone that sees only what is accepted, and the twin."""
+
+    name: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.policy, self.twin = pair(self.name)
+        self.shadow = self.policy.clone()
+        self.waiting: list[Any] = []
+
+    def choose(self) -> int:
+        return getattr(self.twin, "choose", getattr(self.twin, "select", None))(ARMS)
+
+    def taught(self, x: Any, paid: float) -> None:
+        getattr(self.twin, "learn", getattr(self.twin, "update", None))(np.array(x), paid)
+
+    @rule(form=st.integers(0, 12))
+    def select(self, form: int) -> None:
+        forms = [ht.Pool(ARMS), *dresses(ARMS)]
+        chosen = self.policy.select(forms[form % len(forms)])
+        assert chosen == self.shadow.select(ARMS) == self.choose()
+
+    @rule(arm=places, seed=seeds)
+    def update(self, arm: int, seed: int) -> None:
+        for one in (self.policy, self.shadow):
+            one.update(ARMS[arm], reward(seed))
+        self.taught(ARMS[arm], reward(seed))
+
+    @rule(rows=st.lists(st.tuples(places, seeds), min_size=1, max_size=4))
+    def update_many(self, rows: list[tuple[int, int]]) -> None:
+        X, paid = ARMS[[arm for arm, _ in rows]], [reward(seed) for _, seed in rows]
+        for one in (self.policy, self.shadow):
+            one.update_many(X, paid)
+        for x, each in zip(X, paid, strict=True):
+            self.taught(x, each)
+
+    @precondition(lambda self: not (self.policy.info.repeats and self.policy.pending))
+    @rule()
+    def decide(self) -> None:
+        mine, theirs = self.policy.decide(ARMS), self.shadow.decide(ARMS)
+        assert (mine.token, mine.arm) == (theirs.token, theirs.arm)
+        assert mine.arm == self.choose()
+        self.waiting.append(mine)
+
+    @precondition(lambda self: self.waiting)
+    @rule(place=seeds, seed=seeds)
+    def learn(self, place: int, seed: int) -> None:
+        decision = self.waiting.pop(place % len(self.waiting))
+        self.policy.learn(decision, reward(seed))
+        self.shadow.learn(decision.token, reward(seed))
+        self.taught(decision.x, reward(seed))
+
+    @precondition(lambda self: self.waiting)
+    @rule(seed=seeds)
+    def learn_all(self, seed: int) -> None:
+        paid = [reward(seed + k) for k in range(len(self.waiting))]
+        self.policy.learn(self.waiting, paid)
+        self.shadow.learn([one.token for one in self.waiting], paid)
+        for one, each in zip(self.waiting, paid, strict=True):
+            self.taught(one.x, each)
+        self.waiting = []
+
+    @rule(age=st.integers(0, 3))
+    def expire(self, age: int) -> None:
+        assert self.policy.expire(age) == self.shadow.expire(age)
+        self.waiting = [one for one in self.waiting if one.token in self.policy.pending]
+
+    @rule()
+    def clone(self) -> None:
+        self.policy = self.policy.clone()
+
+    @rule()
+    def save_and_load(self) -> None:
+        self.policy = through_file(self.policy)
+
+    @rule(seed=seeds)
+    def refused(self, seed: int) -> None:
+        player = PolicyPlayer(lambda: self.policy, np.random.default_rng(seed), Counter())
+        player.waiting = list(self.waiting)
+        name, call = player.bad()
+        try:
+            call()
+        except (ValueError, TypeError):
+            return
+        raise AssertionError(f"accepted {name}")
+
+    @invariant()
+    def remembers_what_the_clone_does(self) -> None:
+        assert same(self.policy.saved_arrays(), self.shadow.saved_arrays())
+        assert self.policy.pending == self.shadow.pending
+
+    @invariant()
+    def estimates_as_its_twin(self) -> None:
+        size = max(float(np.linalg.norm(self.twin.theta)), 1e-2)
+        assert np.abs(self.policy.theta - self.twin.theta).max() <= CLOSE * size
+        assert abs(self.policy.radius - self.twin.radius) <= CLOSE * abs(self.twin.radius)
+
+
+def play(name: str, examples: int, steps: int) -> None:
+    """So many interleavings of so many calls; raises where one goes wrong."""
+    machine = type(f"Beside{PAIRS[name][0]}", (Beside,), {"name": name})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            derandomize=True,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate, Phase.shrink],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def fuzz_machines(examples: int) -> dict[str, Counter]:
+    """So many interleavings of 50 calls for every policy."""
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in PAIRS:
+            found[name] = Counter(calls=50 * examples)
+            try:
+                play(name, examples, 50)
+            except Exception:
+                traceback.print_exc()
+                found[name]["gone wrong"] += 1
+    return found
