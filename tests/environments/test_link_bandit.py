@@ -245,7 +245,7 @@ LINEAR = "a mean reward that is linear in x"
         (ht.OFUL(2, noise_scale=1.0), "log", ["sub-Gaussian noise", LINEAR]),
         (ht.HvtUCB(2, tail=ht.MomentBound(2.0, 1.0)), "probit", [LINEAR]),
         (ht.Uniform(2), "log", []),
-        (object(), "log", []),
+        (None, "log", []),
     ],
     ids=str,
 )
