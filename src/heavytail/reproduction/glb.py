@@ -132,10 +132,11 @@ def _show(request: Request, found: Found) -> Section:
     section.tables = [_regret_table(runs), _ratio_table(runs), _time_table(runs), _coverage(found)]
     panels = {}
     for name in _worlds():
-        mine = {key[1:]: one for key, one in runs.items() if key[0] == name}
-        panels[name] = (mine, list(mine))
+        mine: Found = {key[1:]: one for key, one in runs.items() if key[0] == name}
+        best = _best_radius(mine)
+        panels[name] = (mine, [key for key in mine if key[0] != best[0] or key == best])
     section.figures = {"glb": plots.regret_panels(panels)}
-    section.captions = {"glb": "Mean cumulative regret."}
+    section.captions = {"glb": "Mean cumulative regret; GLM-UCB with its best radius."}
     return section
 
 
@@ -179,9 +180,7 @@ def _ratio_table(found: Found) -> Table:
     for name in _worlds():
         mine = {key[1:]: one for key, one in found.items() if key[0] == name}
         one = mine["GLB-OMD", "untuned"]
-        best = min(
-            (key for key in mine if key[0] == "GLM-UCB"), key=lambda key: mine[key].final.mean()
-        )
+        best = _best_radius(mine)
         cells = [f"{ratio(one.sample, mine[best].sample):.2f} ({best[1]})"]
         cells.append(f"{ratio(one.sample, mine['Twin-UCB', 'untuned'].sample):.2f}")
         for variant in ("untuned", "typical"):
@@ -196,6 +195,12 @@ def _ratio_table(found: Found) -> Table:
         "Hvt-GLB, typical, over GLB-OMD",
     )
     return Table("Ratios of mean regret, 95 % intervals", columns, rows)
+
+
+def _best_radius(found: Found) -> Key:
+    """GLM-UCB with the radius of least mean regret, by (policy, variant)."""
+    runs = [key for key in found if key[0] == "GLM-UCB"]
+    return min(runs, key=lambda key: float(found[key].final.mean()))
 
 
 def _coverage(found: Found) -> Table:
