@@ -168,10 +168,10 @@ class HvtGLB(Linking, practice.PracticalPolicy):
 
     >>> import heavytail as ht
     >>> policy = ht.HvtGLB(2, link="log")
-    >>> for count in (3, 2, 4, 3, 2, 5, 3, 4_000_000):
+    >>> for count in (*(3, 2, 4, 3) * 25, 4_000_000):
     ...     policy.update([1.0, 0.0], count)
-    >>> policy.predict([1.0, 0.0]).mean < 20
-    True
+    >>> round(policy.predict([1.0, 0.0]).mean)
+    3
 
     Args:
         dim: length of a feature vector.
