@@ -348,6 +348,9 @@ def test_a_regression_takes_only_numbers_for_numbers(kind):
     ):
         with pytest.raises((ValueError, TypeError)):
             getattr(estimators, kind)().fit(rows, answers)
+    model = regression(kind)  # past its start
+    with pytest.raises(ValueError, match="masked"):
+        model.partial_fit(np.ones((3, 3)), np.ma.array(y, mask=[True, False, False]))
     for scales in (["1"] * 3, [10**400] * 3, [1j] * 3, [True] * 3):
         with pytest.raises((ValueError, TypeError)):
             getattr(estimators, kind)().fit(X, y, scales)
