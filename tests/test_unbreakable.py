@@ -541,6 +541,9 @@ def test_a_regression_takes_only_numbers_for_numbers(kind):
     ):
         with pytest.raises((ValueError, TypeError)):
             getattr(estimators, kind)().fit(rows, answers)
+    model = regression(kind)  # past its start
+    with pytest.raises(ValueError, match="masked"):
+        model.partial_fit(np.ones((3, 3)), np.ma.array(y, mask=[True, False, False]))
     for scales in (["1"] * 3, [10**400] * 3, [1j] * 3, [True] * 3):
         with pytest.raises((ValueError, TypeError)):
             getattr(estimators, kind)().fit(X, y, scales)
@@ -571,8 +574,6 @@ def test_agents_and_worlds_look_at_every_argument():
         lambda: mdp.LSVIUCB(features, 3, tail=TAIL, episodes={}),
         lambda: mdp.LSVIUCB(features, 3, tail=TAIL, delta=None),
         lambda: mdp.HeavyLSVIUCB(features, 3, **told, delta=None),
-        lambda: mdp.HeavyLSVIUCB(features, 3, **told, threshold_scale=np.inf),
-        lambda: mdp.VARA(features, 3, **told, threshold_scale=np.inf),
         lambda: mdp.HvtLSVIUCB(features, 3, tail=None),
         lambda: mdp.HvtLSVIUCB(features, 3, tail=TAIL, intercept=None),
         lambda: mdp.random_mdp(3, noise=T21, bias="no"),
@@ -580,3 +581,40 @@ def test_agents_and_worlds_look_at_every_argument():
     ):
         with pytest.raises((ValueError, TypeError)):
             call()
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in ALL])
+def test_features_of_no_length_leave_what_can_be_copied_and_saved(name, tmp_path):
+    policy = ht.make_policy(name, dim=3, horizon=2000, tail=TAIL, arms=6)
+    for x in (np.zeros(3), ARMS[0], np.zeros(3)):
+        policy.update(x, 1.0)
+        policy.save(tmp_path / "it.npz")
+        for twin in (policy.clone(), ht.load(tmp_path / "it.npz")):
+            assert snapshot(twin) == snapshot(policy)
+
+
+@pytest.mark.parametrize("kind", mdp.ALL)
+def test_features_of_no_length_leave_an_agent_that_can_be_copied(kind):
+    features = np.zeros((2, 2, 3))
+    features[0, 0] = 0.5
+    told = agent(kind)._arguments | {"features": features}
+    one = kind(**told)
+    for stage in range(3):
+        one.update(stage, 1, 1, 1.0, 0)
+        assert snapshot(one.clone()) == snapshot(one)
+
+
+@pytest.mark.parametrize("kind", estimators.ALL)
+@pytest.mark.parametrize("size", [1e200, 1e300])
+def test_a_regression_comes_back_from_one_huge_feature(kind, size):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(99, 2))
+    y, wild = X.sum(axis=1) + rng.standard_t(2.1, 99), X.copy()
+    wild[40, 0] = size
+    model = getattr(estimators, kind)().fit(X, y)
+    before = snapshot(model)
+    try:
+        model.partial_fit(wild, y)
+    except ValueError:
+        assert snapshot(model) == before
+    assert np.isfinite(model.predict(X)).all()

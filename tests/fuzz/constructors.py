@@ -47,11 +47,6 @@ KNOWN = {
         ("Gaussian", "sd"): "draws beyond the floating-point range",
         ("Uniform", "bound"): "draws beyond the floating-point range",
         ("Contaminated", "factor"): "draws beyond the floating-point range",
-        (
-            "HeavyOFUL",
-            "threshold_scale",
-        ): "an infinite one is in its history, where files have none",
-        ("AdaOFUL", "threshold_scale"): "likewise",
         ("", "ridge"): "below 1e-15 of an arm's squared length V^-1 is lost to rounding",
         ("", "excitation"): "likewise where inputs are 1e8 times as long as the noise",
     },

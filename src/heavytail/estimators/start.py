@@ -182,10 +182,17 @@ def _spread(r: FloatArray, freedom: float) -> float:
     return min(max(NORMAL_CONSISTENCY * typical, TINY), LARGEST)
 
 
+def _least_squares(A: FloatArray, b: FloatArray) -> FloatArray:
+    """Of smallest length; LAPACK may never come back from what is not finite."""
+    if not (np.isfinite(A).all() and np.isfinite(b).all()):
+        raise np.linalg.LinAlgError("the equations leave the floating-point range")
+    return np.asarray(np.linalg.lstsq(A, b, rcond=None)[0])
+
+
 def _weighted(Z: FloatArray, y: FloatArray, weight: FloatArray, penalty: FloatArray) -> FloatArray:
     W = Z * weight[:, None]
     A = Z.T @ W + np.diag(penalty)
-    return np.asarray(np.linalg.lstsq(A, W.T @ y, rcond=None)[0])
+    return _least_squares(A, W.T @ y)
 
 
 def _newton(
@@ -194,7 +201,7 @@ def _newton(
     free = np.abs(r) <= tau
     A = Z[free].T @ Z[free] + np.diag(penalty)
     gradient = Z.T @ _clipped(r, tau) - penalty * theta
-    return np.asarray(np.linalg.lstsq(A, gradient, rcond=None)[0])
+    return _least_squares(A, gradient)
 
 
 def _loss(

@@ -97,7 +97,7 @@ class HeavyLSVIUCB(LSVIAgent):
             solver=check.choice("solver", solver, ("lazy", "newton")),
             delta=check.delta(delta),
             radius_scale=check.number("reward_bonus", reward_bonus, least=0.0),
-            threshold_scale=check.number("threshold_scale", threshold_scale, above=0.0),
+            threshold_scale=threshold_scale,
         )
         self._allocate(
             reward,

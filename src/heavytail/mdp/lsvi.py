@@ -170,8 +170,9 @@ class LSVIAgent(Agent):
         sound = all_within(past[..., 0], self.states * self.actions)
         if not sound or not all_within(past[..., 1], self.states):
             raise damaged(where, "value_past", "it names states or actions that are not there")
+        checked = {*self.slot_names(), "reward_history"}  # by kind, and stage by stage below
         for key, array in arrays.items():
-            if key in wanted and key not in self.slot_names() and not np.isfinite(array).all():
+            if key in wanted and key not in checked and not np.isfinite(array).all():
                 raise damaged(where, key, "it is not finite")
         for h in range(self.horizon):
             learned = int(c[EPISODES]) + int(h < c[STAGE])

@@ -81,7 +81,7 @@ class VARA(LSVIAgent):
             arm_bound=feature_bound,
             delta=check.delta(delta),
             radius_scale=check.number("reward_bonus", reward_bonus, least=0.0),
-            threshold_scale=check.number("threshold_scale", threshold_scale, above=0.0),
+            threshold_scale=threshold_scale,
         )
         self._allocate(
             reward,

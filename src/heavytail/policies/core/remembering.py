@@ -20,6 +20,7 @@ from heavytail._storage import check_fit
 from heavytail._turns import Shared, alone
 from heavytail._typing import FloatArray
 from heavytail.kernels.layout import LOG_DET, THETA_BOUND, behind, slot_kinds, slot_names
+from heavytail.kernels.m_estimate import TAU
 from heavytail.policies.core import version1
 
 __all__ = ["Arrays", "Remembering"]
@@ -76,6 +77,16 @@ class Remembering(Shared):
         self._check_saved(arrays)
         self._take(arrays)
 
+    def _is_finite(self, key: str, array: FloatArray) -> bool:
+        """Whether it is, but for what follows from the threshold of a row: where the row is of no
+        length that is infinite.
+        """
+        if key == "history" and "tau_0" in slot_kinds(*self.slots):
+            array, rest = np.split(array, [self.dim + TAU], axis=1)
+            if not ((rest > -np.inf).all() and (rest[:, 0] > 0.0).all()):
+                return False
+        return bool(np.isfinite(array).all())
+
     def _check_saved(self, arrays: Arrays, own: Arrays | None = None) -> None:
         """Refuse arrays that are no state of this policy, before a kernel sees them.
 
@@ -86,7 +97,7 @@ class Remembering(Shared):
         s = arrays["scalars"]
         check_slots(where, "scalars", slot_kinds(*self.slots), s, own["scalars"])
         for key, array in arrays.items():
-            if key in own and key != "scalars" and not np.isfinite(array).all():
+            if key in own and key != "scalars" and not self._is_finite(key, array):
                 raise damaged(where, key, "it is not finite")
         for key in self._rows:
             if not key.endswith("inverse"):  # which a small ridge makes as large as it likes
