@@ -90,14 +90,14 @@ def test_an_interrupted_round_of_a_policy_is_learned_whole_or_not_at_all(name, o
     if call == "learn" and repeats:
         pytest.skip("it decides once at a time")
     acts = {
-        "update": lambda one: one.update(ARMS[0], 0.5),
+        "update": lambda one: one.update(ARMS[0], 1.0),
         "update_many": lambda one: one.update_many(ARMS[:4], np.ones(4)),
         "learn": lambda one: one.learn([*one.pending], np.ones(1)),
     }
     before = snapshot(start)
     for left, done in interrupted(start.clone, acts[call]):
         assert snapshot(left) in (before, snapshot(done))
-        left.update(ARMS[0], 0.5)
+        left.update(ARMS[0], 1.0)
         assert left._inside is None
 
 
