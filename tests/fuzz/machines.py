@@ -201,12 +201,12 @@ def play(name: str, examples: int, steps: int) -> None:
 
 
 def fuzz_machines(examples: int) -> dict[str, Counter]:
-    """So many interleavings of 50 calls for every policy."""
+    """So many interleavings of up to 50 calls for every policy."""
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in PAIRS:
-            found[name] = Counter(calls=50 * examples)
+            found[name] = Counter(interleavings=examples)
             try:
                 play(name, examples, 50)
             except Exception:
