@@ -76,7 +76,7 @@ def families() -> dict[str, list[Recipe]]:
     regress = {name: {} for name in estimators.ALL}
     made = noise.__all__
     return {
-        "policies": [takes(kind, bandit) for kind in ALL],
+        "policies": [takes(kind, bandit) for kind in ALL if kind.info.rewards == "any"],
         "agents": [takes(kind, episode) for kind in mdp.ALL],
         "identifiers": [takes(kind, {"n": 2, "d": 1}) for kind in control.IDENTIFIERS],
         "controllers": [takes(kind, steering) for kind in control.CONTROLLERS],
