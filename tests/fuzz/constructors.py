@@ -19,6 +19,7 @@ from tests.fuzz.values import BAD_COUNTS, NO_NUMBERS, bad_arrays, shown
 
 import heavytail as ht
 from heavytail import environments, estimators, mdp, noise, tails
+from heavytail.checks.policies import paid
 from heavytail.policies import ALL
 
 TAIL = ht.MomentBound(2.0, 1.0)
@@ -76,7 +77,7 @@ def families() -> dict[str, list[Recipe]]:
     regress = {name: {} for name in estimators.ALL}
     made = noise.__all__
     return {
-        "policies": [takes(kind, bandit) for kind in ALL if kind.info.rewards == "any"],
+        "policies": [takes(kind, bandit) for kind in ALL],
         "agents": [takes(kind, episode) for kind in mdp.ALL],
         "identifiers": [takes(kind, {"n": 2, "d": 1}) for kind in control.IDENTIFIERS],
         "controllers": [takes(kind, steering) for kind in control.CONTROLLERS],
@@ -179,7 +180,7 @@ def learn(kind: str, made: Any) -> None:
         try:
             if kind == "policies":
                 arms = arms_for(made, rng)
-                made.update(arms[made.select(arms)], float(rng.normal()))
+                made.update(arms[made.select(arms)], paid(made, float(rng.normal())))
             elif kind == "agents":
                 stage = int(made.state["scalars"]["stage"])
                 made.update(stage, 0, made.act(stage, 0), float(rng.normal()), 1)

@@ -24,11 +24,12 @@ from hypothesis.stateful import (
 from tests.fuzz.player import same, through_file
 from tests.fuzz.policies import PolicyPlayer
 from tests.fuzz.values import dresses
-from tests.naive import baselines, epochs, history, one_pass, practice
+from tests.naive import baselines, epochs, generalised, history, linked, one_pass, practice
 from tests.naive.hurdle import Hurdle
 from tests.naive.two_estimates import TwinTheory
 
 import heavytail as ht
+from heavytail.checks.policies import paid
 
 DIM, ORDER, SCALE, HORIZON = 2, 1.6, 0.7, 1000
 CLOSE = 1e-9
@@ -38,15 +39,17 @@ ARMS = 0.9 * np.array([[1.0, 0.0], [0.5, 0.6], [-0.3, 0.8], [0.1, -0.7]])
 Pair = tuple[str, Any, dict[str, Any], dict[str, Any], dict[str, Any]]
 LONG = {"horizon": HORIZON}
 POOL = {**LONG, "arms": 6}
+NO_TAIL = {"order": None, "scale": None}
+HALF = {**NO_TAIL, "radius_scale": 0.5}
 PAIRS: dict[str, Pair] = {
     "OFUL": ("OFUL", one_pass.OFUL, {}, {}, {}),
     "CRT": ("CRT", one_pass.CRT, LONG, {}, {}),
     "CRTM": ("CRTM", one_pass.CRTM, LONG, {}, {}),
     "Hvt-UCB": ("HvtUCB", practice.HvtPractice, {}, {}, {}),
     "Hvt-UCB in theory": ("HvtUCB", one_pass.HvtTheory, LONG, {"radius": "theory"}, {}),
-    "Twin-UCB": ("TwinUCB", practice.TwinUCB, {}, {"tail": None}, {"order": None, "scale": None}),
+    "Twin-UCB": ("TwinUCB", practice.TwinUCB, {}, {"tail": None}, NO_TAIL),
     "Twin-UCB in theory": ("TwinUCB", TwinTheory, LONG, {"radius": "theory"}, {}),
-    "Hurdle-UCB": ("HurdleUCB", Hurdle, {}, {"tail": None}, {"order": None, "scale": None}),
+    "Hurdle-UCB": ("HurdleUCB", Hurdle, {}, {"tail": None}, NO_TAIL),
     "HEAVY-OFUL": ("HeavyOFUL", history.HeavyOFUL, LONG, {}, {"radius_scale": 0.001}),
     "AdaOFUL": ("AdaOFUL", history.AdaOFUL, LONG, {}, {"radius_scale": 0.0003, "order": 2.0}),
     "TOFU": ("TOFU", history.TOFU, LONG, {}, {}),
@@ -61,6 +64,13 @@ PAIRS: dict[str, Pair] = {
     "epsilon-greedy": ("EpsilonGreedy", baselines.EpsilonGreedy, {}, {}, {}),
     "Robust UCB": ("RobustUCB", baselines.RobustUCB, {**LONG, "arms": 4}, {}, {}),
     "Uniform": ("Uniform", baselines.Uniform, {}, {}, {}),
+    "GLB-OMD": ("GLBOMD", linked.GLBOMD, {"link": "logistic"}, {}, HALF),
+    "GLB-OMD for counts": ("GLBOMD", linked.GLBOMD, {"link": "log"}, {}, HALF),
+    "Hvt-GLB": ("HvtGLB", linked.HvtGLB, {}, {"link": "log", "tail": None}, NO_TAIL),
+    "GLM-UCB": ("GLMUCB", generalised.GLMUCB, {"link": "logistic"}, {}, NO_TAIL),
+    "OL2M": ("OL2M", generalised.OL2M, {}, {}, NO_TAIL),
+    "GLOC": ("GLOC", generalised.GLOC, {"link": "logistic"}, {}, NO_TAIL),
+    "ECO-Log": ("ECOLog", generalised.ECOLog, {}, {}, NO_TAIL),
 }
 
 
@@ -78,12 +88,6 @@ def pair(name: str) -> tuple[Any, Any]:
 seeds, places = st.integers(0, 10**6), st.integers(0, len(ARMS) - 1)
 
 
-def reward(seed: int) -> float:
-    """Heavy-tailed, and sometimes nothing."""
-    rng = np.random.default_rng(seed)
-    return 0.0 if rng.random() < 0.2 else float(rng.standard_t(1.5))
-
-
 class Beside(RuleBasedStateMachine):
     """A policy, the clone that sees only what is accepted, and the twin."""
 
@@ -95,11 +99,16 @@ class Beside(RuleBasedStateMachine):
         self.shadow = self.policy.clone()
         self.waiting: list[Any] = []
 
+    def reward(self, seed: int) -> float:
+        """Heavy-tailed, and sometimes nothing."""
+        rng = np.random.default_rng(seed)
+        return paid(self.policy, 0.0 if rng.random() < 0.2 else float(rng.standard_t(1.5)))
+
     def choose(self) -> int:
         return getattr(self.twin, "choose", getattr(self.twin, "select", None))(ARMS)
 
-    def taught(self, x: Any, paid: float) -> None:
-        getattr(self.twin, "learn", getattr(self.twin, "update", None))(np.array(x), paid)
+    def taught(self, x: Any, reward: float) -> None:
+        getattr(self.twin, "learn", getattr(self.twin, "update", None))(np.array(x), reward)
 
     @rule(form=st.integers(0, 12))
     def select(self, form: int) -> None:
@@ -110,15 +119,15 @@ class Beside(RuleBasedStateMachine):
     @rule(arm=places, seed=seeds)
     def update(self, arm: int, seed: int) -> None:
         for one in (self.policy, self.shadow):
-            one.update(ARMS[arm], reward(seed))
-        self.taught(ARMS[arm], reward(seed))
+            one.update(ARMS[arm], self.reward(seed))
+        self.taught(ARMS[arm], self.reward(seed))
 
     @rule(rows=st.lists(st.tuples(places, seeds), min_size=1, max_size=4))
     def update_many(self, rows: list[tuple[int, int]]) -> None:
-        X, paid = ARMS[[arm for arm, _ in rows]], [reward(seed) for _, seed in rows]
+        X, rewards = ARMS[[arm for arm, _ in rows]], [self.reward(seed) for _, seed in rows]
         for one in (self.policy, self.shadow):
-            one.update_many(X, paid)
-        for x, each in zip(X, paid, strict=True):
+            one.update_many(X, rewards)
+        for x, each in zip(X, rewards, strict=True):
             self.taught(x, each)
 
     @precondition(lambda self: not (self.policy.info.repeats and self.policy.pending))
@@ -133,17 +142,17 @@ class Beside(RuleBasedStateMachine):
     @rule(place=seeds, seed=seeds)
     def learn(self, place: int, seed: int) -> None:
         decision = self.waiting.pop(place % len(self.waiting))
-        self.policy.learn(decision, reward(seed))
-        self.shadow.learn(decision.token, reward(seed))
-        self.taught(decision.x, reward(seed))
+        self.policy.learn(decision, self.reward(seed))
+        self.shadow.learn(decision.token, self.reward(seed))
+        self.taught(decision.x, self.reward(seed))
 
     @precondition(lambda self: self.waiting)
     @rule(seed=seeds)
     def learn_all(self, seed: int) -> None:
-        paid = [reward(seed + k) for k in range(len(self.waiting))]
-        self.policy.learn(self.waiting, paid)
-        self.shadow.learn([one.token for one in self.waiting], paid)
-        for one, each in zip(self.waiting, paid, strict=True):
+        rewards = [self.reward(seed + k) for k in range(len(self.waiting))]
+        self.policy.learn(self.waiting, rewards)
+        self.shadow.learn([one.token for one in self.waiting], rewards)
+        for one, each in zip(self.waiting, rewards, strict=True):
             self.taught(one.x, each)
         self.waiting = []
 

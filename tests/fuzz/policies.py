@@ -10,6 +10,7 @@ from tests.fuzz.player import Call, Player, through_file
 from tests.fuzz.values import BAD_COUNTS, BAD_NUMBERS, BAD_SCALES, bad_tables, bad_vectors, shown
 
 import heavytail as ht
+from heavytail.checks.policies import paid
 from heavytail.policies import ALL
 
 DIM, ARMS = 2, 4
@@ -41,7 +42,11 @@ class PolicyPlayer(Player):
         return subject.select(self.pool if self.found["calls"] % 2 else self.arms)
 
     def reward(self) -> float:
-        return float(self.rng.standard_t(1.5) * 10.0 ** self.rng.uniform(-3, 3))
+        size = float(self.rng.standard_t(1.5) * 10.0 ** self.rng.uniform(-3, 3))
+        return paid(self.subject, size)
+
+    def rewards(self, count: int) -> np.ndarray:
+        return np.array([paid(self.subject, one) for one in self.rng.normal(size=count)])
 
     def good(self) -> None:
         rng, policy = self.rng, self.subject
@@ -69,17 +74,17 @@ class PolicyPlayer(Player):
             policy.expire(int(rng.integers(3)))
             self.waiting = [one for one in self.waiting if one.token in policy.pending]
         elif kind == 11 and self.waiting:
-            policy.learn(self.waiting, rng.normal(size=len(self.waiting)))
+            policy.learn(self.waiting, self.rewards(len(self.waiting)))
             self.waiting = []
 
     def many(self) -> None:
-        X, rewards = unit(self.rng, 3), self.rng.normal(size=3)
-        paid = self.dressed(rewards)
+        X, rewards = unit(self.rng, 3), self.rewards(3)
+        clothed = self.dressed(rewards)
         scale = self.pick([None, 1.0, [1.0, 2.0, 0.5], np.ones(3)])
         if self.rng.random() < 0.5:
             self.alike(lambda one, rows: one.update_many(rows, rewards, scale=scale), X)
         else:
-            self.subject.update_many(self.dressed(X), paid, scale=scale)
+            self.subject.update_many(self.dressed(X), clothed, scale=scale)
 
     def look(self, x: Any) -> None:
         for name in ASKS:
@@ -147,7 +152,12 @@ def builders() -> list[Callable[[], ht.Policy]]:
     """Every policy, and the modes of those that have some."""
     told = {"dim": DIM, "horizon": 100_000, "tail": TAIL, "arms": ARMS}
     modes: list[tuple[str, dict[str, Any]]] = [
-        *((kind.name, {}) for kind in ALL if kind.info.rewards == "any"),
+        *((kind.name, {}) for kind in ALL),
+        ("GLBOMD", {"link": "logistic"}),
+        ("GLBOMD", {"link": "log"}),
+        ("GLMUCB", {"link": "log"}),
+        ("HvtGLB", {"link": "log", "tail": None}),
+        ("HvtGLB", {"link": "log", "tail": None, "rewards": "amounts"}),
         ("TwinUCB", {"tail": None, "horizon": None}),
         ("TwinUCB", {"target": "typical"}),
         ("TwinUCB", {"radius": "theory"}),

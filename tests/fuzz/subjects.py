@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.fuzz import agents, control, estimators, policies
 
 import heavytail as ht
 from heavytail import mdp
+from heavytail.checks.policies import paid
 from heavytail.estimators.base import Regression
 
 Use = Callable[[Any, np.random.Generator], None]
@@ -18,7 +20,7 @@ Use = Callable[[Any, np.random.Generator], None]
 
 @functools.cache
 def subjects() -> dict[str, Callable[[], Any]]:
-    """What makes each of them, fresh or barely so, by a name that is its own."""
+    """What makes each of them, fresh or barely so, by its class, the second one as "OFUL 2"."""
     makers = [
         *policies.builders(),
         *agents.builders(),
@@ -26,7 +28,13 @@ def subjects() -> dict[str, Callable[[], Any]]:
         *control.controllers(),
         *estimators.regressions(),
     ]
-    return {f"{k} {type(make()).__name__}": make for k, make in enumerate(makers)}
+    named: dict[str, Callable[[], Any]] = {}
+    often: Counter[str] = Counter()
+    for make in makers:
+        kind = type(make()).__name__
+        often[kind] += 1
+        named[kind if often[kind] == 1 else f"{kind} {often[kind]}"] = make
+    return named
 
 
 def use(subject: Any, rng: np.random.Generator) -> None:
@@ -37,7 +45,7 @@ def use(subject: Any, rng: np.random.Generator) -> None:
         subject.predict(X)
     elif isinstance(subject, ht.Policy):
         arms = policies.unit(rng, policies.ARMS)
-        subject.update(arms[subject.select(arms)], float(rng.standard_t(2.1)))
+        subject.update(arms[subject.select(arms)], paid(subject, float(rng.standard_t(2.1))))
     elif isinstance(subject, mdp.Agent):
         stage = int(subject.state["scalars"]["stage"])
         action = subject.act(stage, 0)

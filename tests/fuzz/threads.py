@@ -17,6 +17,7 @@ from tests.fuzz.subjects import subjects, use
 
 import heavytail as ht
 from heavytail import mdp
+from heavytail.checks.policies import paid
 from heavytail.estimators.base import Regression
 
 THREADS = 8
@@ -115,7 +116,7 @@ def one_call(subject: Any, rng: np.random.Generator) -> int:
 def policy_call(policy: Any, kind: int, rng: np.random.Generator) -> int:
     arms = policies.unit(rng, policies.ARMS)
     if kind == 2:
-        policy.update_many(arms, rng.normal(size=len(arms)))
+        policy.update_many(arms, [paid(policy, one) for one in rng.normal(size=len(arms))])
         return len(arms)
     if kind == 3 and not policy.info.repeats:
         policy.learn(policy.decide(arms), 1.0)
@@ -181,7 +182,7 @@ def equal_round(subject: Any) -> None:
     if isinstance(subject, Regression):
         subject.partial_fit(x[None], np.ones(1))
     elif isinstance(subject, ht.Policy):
-        subject.update(x, 0.7)
+        subject.update(x, paid(subject, 0.7))
     elif isinstance(subject, mdp.Agent):
         while True:
             try:

@@ -362,7 +362,11 @@ class PackedPolicy(Answering, Remembering, Policy):
                     self._late = False  # the word was for a round that was not learned
                 self._last = None  # a kernel that refuses may have lost the direction to follow
             elif self.grows:
-                self._settle_or_undo(before)
+                try:
+                    self._settle()
+                except BaseException:  # an interrupted round is not learned
+                    self._undo(before)
+                    raise
         finally:
             self._inside = outer
         if code < 0:
@@ -413,18 +417,14 @@ class PackedPolicy(Answering, Remembering, Policy):
             self._late = late
             raise
 
-    def _settle_or_undo(self, before: tuple[FloatArray, FloatArray] | None) -> None:
-        """``_settle``; a round that is interrupted there is not learned, where ``before`` is known.
+    def _undo(self, before: tuple[FloatArray, FloatArray] | None) -> None:
+        """Back to what was before the round, where that was kept.
 
         Rows of a history are counted in s, so that a row more is none when s is as before.
         """
-        try:
-            self._settle()
-        except BaseException:
-            if before is not None:
-                self._s[:], self._M[:] = before
-                self._last = None
-            raise
+        if before is not None:
+            self._s[:], self._M[:] = before
+            self._last = None
 
     def _settle(self) -> None:
         """What is left to do after an update, where the kernels do not do the whole of it."""
