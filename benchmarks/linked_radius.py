@@ -1,4 +1,4 @@
-"""How the practical radius of GLB-OMD and Hvt-GLB was chosen: regret in worlds of clicks and counts.
+"""How the practical radius of GLB-OMD and Hvt-GLB was chosen: regret with clicks and counts.
 
     python -m benchmarks.linked_radius [--trials N] [--rounds T] [--engine cuda]
 
