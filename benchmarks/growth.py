@@ -6,6 +6,8 @@ A policy plays compiled episodes of growing length (d = 4, 20 arms, Student's t 
 degrees of freedom, one horizon for all lengths). The time of the rounds between two lengths is the
 difference of the two episodes' processor time, the least of three; bytes are those of the state at
 the end. HEAVY-OFUL comes by each of its compiled solvers, RobustUCB by Catoni's estimator too.
+Policies with a link play clicks or counts. GLM-UCB keeps one row for each distinct arm, so that its
+arms are new every round; over a pool its cost stops growing.
 Slopes are of logarithms, from t = 10^3 to T: 0 is flat, 1 is in proportion to t. A policy
 too slow for a length stops before it, and its row says where.
 """
@@ -20,6 +22,7 @@ import warnings
 import numpy as np
 
 import heavytail as ht
+from heavytail.environments import Environment
 from heavytail.policies import ALL
 from heavytail.policies.build import find
 from heavytail.simulation.engines import episode
@@ -27,30 +30,44 @@ from heavytail.simulation.engines import episode
 FLAT, RISING = 0.2, 0.4  # slopes below are flat (caches fill), above rise; between is unclear
 PATIENCE = 40.0  # seconds that one episode may take
 REPEATS = 3
-LENGTHS = (600, 1_700, 5_000, 15_000, 45_000, 100_000)
+LENGTHS = (600, 1_700, 5_000, 15_000, 45_000, 100_000, 300_000, 1_000_000)
 ALSO: dict[str, tuple[str, dict[str, object]]] = {
     "HEAVY-OFUL 0.01": ("HEAVY-OFUL", {"threshold_scale": 0.01}),  # clips far more rewards
     "HEAVY-OFUL newton": ("HEAVY-OFUL", {"solver": "newton"}),
     "HEAVY-OFUL gd": ("HEAVY-OFUL", {"solver": "gd"}),
     "RobustUCB catoni": ("RobustUCB", {"estimator": "catoni"}),
+    "GLB-OMD counts": ("GLB-OMD", {"link": "log"}),
+    "GLM-UCB a pool": ("GLM-UCB", {"link": "logistic"}),
 }
+LINKS = {"GLB-OMD": "logistic", "GLM-UCB": "logistic", "GLOC": "logistic", "Hvt-GLB": "log"}
+UNTOLD = {"Hvt-GLB"}  # finds the size of the noise by itself
 CASES: dict[str, tuple[str, dict[str, object]]] = {
-    kind.name: (kind.name, {}) for kind in ALL
+    kind.name: (kind.name, {"link": LINKS[kind.name]} if kind.name in LINKS else {}) for kind in ALL
 } | ALSO
-PROMISES = {"RobustUCB catoni": ("O(t)", "O(T)")}
+PROMISES = {"RobustUCB catoni": ("O(t)", "O(T)"), "GLM-UCB a pool": ("O(n)", "O(n)")}
 WORLD = ht.LinearBandit(4, arms=20, noise=ht.noise.StudentT(2.1))
+
+
+def world_of(case: str) -> Environment:
+    """Rewards of the kind that the policy takes."""
+    name, options = CASES[case]
+    link = {"OL2M": "logistic", "ECOLog": "logistic"}.get(name, options.get("link"))
+    if link is None:
+        return WORLD
+    fresh = case == "GLM-UCB"
+    return ht.LinkBandit(4, arms=20, link=str(link), theta_bound=3.0, fresh=fresh)
 
 
 def run(case: str, rounds: int, horizon: int) -> tuple[float, int]:
     """Processor seconds of one episode, the least of three, and bytes of the state after it."""
-    tail = WORLD.noise.tail(2.0)
+    world, tail = world_of(case), None if CASES[case][0] in UNTOLD else WORLD.noise.tail(2.0)
     seconds = np.inf
     for _ in range(REPEATS):
         name, options = CASES[case]
-        problem = {"dim": WORLD.dim, "horizon": horizon, "tail": tail, "arms": WORLD.arms}
+        problem = {"dim": world.dim, "horizon": horizon, "tail": tail, "arms": world.arms}
         policy = ht.make_policy(name, **problem, **options)
         start = time.process_time()
-        episode(policy, WORLD, np.random.SeedSequence(1), rounds, "compiled")
+        episode(policy, world, np.random.SeedSequence(1), rounds, "compiled")
         spent = time.process_time() - start
         seconds = min(seconds, spent)
         if spent > PATIENCE / REPEATS:

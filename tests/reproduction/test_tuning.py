@@ -122,8 +122,16 @@ def test_a_record_stands_until_its_code_changes_and_then_only_it_is_chosen_anew(
     assert stale(first, [GAUSSIAN], ("OFUL", "CRMM")) == [("gaussian", "CRMM")]
     with pytest.raises(ValueError, match=r"multipliers of CRMM .* reproduce --retune --tuned FILE"):
         check_fresh(first, [GAUSSIAN], ("OFUL", "CRMM"), " --tuned FILE")
+    confirmed = retune([GAUSSIAN], request)  # other code, the same regret: three points tell
+    assert {type(unit.arguments["policy"]).__name__ for unit in ran} == {"CRMM"}
+    few = len(ran)
+    check_fresh(confirmed, [GAUSSIAN], ("OFUL", "CRMM"))
+    ran.clear()
+    grid = first.settings["gaussian"]["CRMM"]["grid"]
+    grid[-1]["regret"] += 0.01
     again = retune([GAUSSIAN], request)
     assert {type(unit.arguments["policy"]).__name__ for unit in ran} == {"CRMM"}
+    assert len(ran) > 2 * few
     check_fresh(again, [GAUSSIAN], ("OFUL", "CRMM"))
 
 

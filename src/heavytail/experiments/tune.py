@@ -18,7 +18,7 @@ from heavytail._typing import FloatArray
 from heavytail.experiments.store import write_text
 from heavytail.experiments.unit import Outcome, Unit, join
 
-__all__ = ["APART", "Point", "Tuned", "best", "regrets", "scores", "search"]
+__all__ = ["APART", "Point", "Tuned", "best", "regrets", "scores", "search", "shown"]
 
 APART = 1_000_003  # added to the seed of what is reported
 
@@ -130,8 +130,14 @@ class Tuned:
         self, setting: str, name: str, others: Sequence[Mapping[str, Any]], source: str
     ) -> Tuned:
         """With what else the tuning might have chosen, and the stamp of the code that was tuned."""
-        found = {**self.settings[setting][name], "others": list(others), "source": source}
-        here = {**self.settings[setting], name: found}
+        return self._but(setting, name, others=list(others), source=source)
+
+    def with_source(self, setting: str, name: str, source: str) -> Tuned:
+        """With the stamp of other code, which was seen to find the same regret."""
+        return self._but(setting, name, source=source)
+
+    def _but(self, setting: str, name: str, **parts: Any) -> Tuned:
+        here = {**self.settings[setting], name: {**self.settings[setting][name], **parts}}
         return Tuned({**self.settings, setting: here}, self.provenance)
 
     def _with(
@@ -145,9 +151,9 @@ class Tuned:
         made: Any,
     ) -> Tuned:
         # Chosen on the numbers as the file shows them, so that the file alone explains the choice.
-        shown = [round(value, 2) for value in regret]
-        rows = [{**point, "regret": value} for point, value in zip(points, shown, strict=True)]
-        found = {**before, "options": best(points, shown), which: rows}
+        values = [shown(value) for value in regret]
+        rows = [{**point, "regret": value} for point, value in zip(points, values, strict=True)]
+        found = {**before, "options": best(points, values), which: rows}
         here = {**self.settings.get(setting, {}), name: found}
         return Tuned({**self.settings, setting: here}, {**self.provenance, setting: made})
 
@@ -162,6 +168,11 @@ class Tuned:
         )
         body = ",\n".join(parts)
         write_text(path, f'{{"provenance": {{\n{made}}},\n"settings": {{\n{body}}}}}\n')
+
+
+def shown(regret: float) -> float:
+    """A regret as the file has it."""
+    return round(regret, 2)
 
 
 def _entry(name: str, found: Mapping[str, Any]) -> str:

@@ -7,7 +7,9 @@
   regret recorded, so that an interval can draw the choice as well as the trials. Choices of two
   policies are drawn independently; that another point might have reached the finals is left out.
 - Each choice keeps a stamp of the code it was made with. When that has changed, the record is
-  refused, and only what is stale is chosen anew.
+  refused. Where the code of now finds the recorded regret again, to every digit, at the first point
+  of the grid, the last and the chosen one, the change moved no number and the record is confirmed;
+  what is left is chosen anew, and nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from heavytail.experiments.machine import provenance
 from heavytail.experiments.setting import Setting, build, trial_units
 from heavytail.experiments.source import code_digest, kernel_modules
 from heavytail.experiments.stats import choice_shares
-from heavytail.experiments.tune import APART, Point, Tuned, regrets
+from heavytail.experiments.tune import APART, Point, Tuned, regrets, shown
 from heavytail.experiments.unit import Unit
 from heavytail.policies import PackedPolicy, Policy
 from heavytail.policies.build import find
@@ -114,13 +116,6 @@ def retune(settings: Sequence[Setting], request: Request) -> Tuned:
     made = provenance(
         trials=trials, screened=screened, seed=request.seed + APART, rounds=request.rounds
     )
-    tuned = request.tuned
-    grid = {
-        (s, name): grid_of(name)
-        for s in by_name
-        for name in request.policies
-        if grid_of(name) and not _stands(tuned, by_name[s], name, made)
-    }
 
     def run(units: list[Unit]) -> Any:
         return run_units(units, request, "tuning")
@@ -128,6 +123,13 @@ def retune(settings: Sequence[Setting], request: Request) -> Tuned:
     def on(count: int) -> Any:
         return lambda case, point: tuning_units(request, by_name[case[0]], case[1], point, count)
 
+    tuned = _confirm(by_name, request, made, run, on(screened))
+    grid = {
+        (s, name): grid_of(name)
+        for s in by_name
+        for name in request.policies
+        if grid_of(name) and not _stands(tuned, by_name[s], name, made)
+    }
     finals: dict[Case, list[Point]] = {}
     for case, values in regrets(grid, on(screened), run).items():
         means = values.mean(axis=1)
@@ -164,11 +166,46 @@ def retune(settings: Sequence[Setting], request: Request) -> Tuned:
     return tuned
 
 
+def _confirm(
+    by_name: dict[str, Setting], request: Request, made: dict[str, Any], run: Any, units_of: Any
+) -> Tuned:
+    """The record with the stamp of this code wherever its regret was found again."""
+    tuned = request.tuned
+    tunable = [name for name in request.policies if grid_of(name)]
+    old = stale(tuned, by_name.values(), tunable)
+    samples = {case: _sample(tuned, *case) for case in old if _alike(tuned, case[0], made)}
+    for case, values in regrets(samples, units_of, run).items():
+        if _found_again(tuned, case, samples[case], values.mean(axis=1).tolist()):
+            tuned = tuned.with_source(*case, _stamp(case[1], by_name[case[0]]))
+    return tuned
+
+
+def _alike(tuned: Tuned, setting: str, made: dict[str, Any]) -> bool:
+    """Whether the record is of these trials."""
+    before = tuned.provenance.get(setting, {})
+    return all(before.get(key) == made[key] for key in ("trials", "screened", "seed", "rounds"))
+
+
 def _stands(tuned: Tuned, setting: Setting, name: str, made: dict[str, Any]) -> bool:
     """Whether the record is of this code, on these trials."""
-    before = tuned.provenance.get(setting.name, {})
-    alike = all(before.get(key) == made[key] for key in ("trials", "screened", "seed", "rounds"))
+    alike = _alike(tuned, setting.name, made)
     return alike and tuned.source(setting.name, name) == _stamp(name, setting)
+
+
+def _sample(tuned: Tuned, setting: str, name: str) -> list[Point]:
+    """The points by which a record is confirmed: the ends of its grid, and what was chosen."""
+    grid = grid_of(name)
+    chosen = tuned.options(setting, name) or grid[0]
+    return [grid[0], grid[-1], chosen]
+
+
+def _found_again(tuned: Tuned, case: Case, points: list[Point], regret: list[float]) -> bool:
+    """Whether the grid on file has these points with this regret."""
+    setting, name = case
+    return all(
+        {**point, "regret": shown(value)} in tuned.grids(setting)[name]
+        for point, value in zip(points, regret, strict=True)
+    )
 
 
 def _short(value: float) -> float:
