@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import minimize
 from tests.naive import linked as naive
 from tests.naive.common import game, together
+from tests.naive.links import MEAN
 
 import heavytail as ht
 from heavytail.kernels import links as kernels
@@ -21,7 +22,7 @@ ROUNDS = 60
 
 def paid(link, base=0.0):
     """A reward of the link's kind, made of the noise of a game."""
-    mean = naive.MEANS[link]
+    mean = MEAN[link]
 
     def reward(x, noise):
         z = base + float(x @ np.linspace(1.5, -1.0, len(x)))
@@ -146,7 +147,7 @@ def test_the_implicit_step_minimises_the_loss_and_the_distance(link, y):
     code, z, g, eta = ht.links.LINKS[link].code, float(x @ theta), 0.6, 1.7
     step = implicit_step(code, y, z, squared, g, eta)
     found = theta + step * M[1]
-    mean = naive.MEANS[link]
+    mean = MEAN[link]
 
     def gradient(at):
         return (mean(float(x @ at)) - y) / g * x + H @ (at - theta) / eta
