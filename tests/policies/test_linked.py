@@ -355,6 +355,19 @@ def test_a_link_knows_its_slopes(name):
     assert np.isfinite(link.slope([-700.0, 700.0])).all()
 
 
+@pytest.mark.parametrize("name", list(ht.links.LINKS))
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (4, 3), (2, 3, 4)])
+def test_a_link_of_an_array_is_that_of_each_entry_to_the_bit(name, shape):
+    link, z = ht.links.LINKS[name], np.random.default_rng(0).uniform(-40.0, 40.0, shape)
+    before = np.array(z)
+    for found, kernel in ((link.mean, kernels.link_mean), (link.slope, kernels.link_slope)):
+        for order in (z, np.asarray(z).T):  # rows or columns first
+            each = [kernel(link.code, float(one)) for one in np.ravel(order)]
+            np.testing.assert_array_equal(found(order), np.reshape(each, np.shape(order)))
+    assert np.array_equal(z, before)
+    assert isinstance(link.mean(0.5), float)
+
+
 @pytest.mark.parametrize(
     "link", [kernels.IDENTITY, kernels.LOGISTIC, kernels.LOG, kernels.PROBIT, kernels.AMOUNTS]
 )

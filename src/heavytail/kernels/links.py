@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from heavytail._typing import Vector
 from heavytail.kernels.jit import jit
 
 __all__ = [
@@ -26,7 +27,9 @@ __all__ = [
     "information",
     "link_mean",
     "link_slope",
+    "means",
     "pull",
+    "slopes",
     "within",
 ]
 
@@ -68,6 +71,20 @@ def link_slope(link: float, z: float) -> float:
     if link == PROBIT:
         return DENSITY * math.exp(-0.5 * z * z)
     return 1.0
+
+
+@jit
+def means(link: float, z: Vector) -> None:
+    """mu of every entry, in place: the kernel's own digits, at a compiled loop's speed."""
+    for i in range(z.shape[0]):
+        z[i] = link_mean(link, z[i])
+
+
+@jit
+def slopes(link: float, z: Vector) -> None:
+    """mu' of every entry, in place."""
+    for i in range(z.shape[0]):
+        z[i] = link_slope(link, z[i])
 
 
 @jit
