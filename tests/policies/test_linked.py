@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -166,6 +167,34 @@ def test_the_implicit_step_minimises_the_loss_and_the_distance(link, y):
 
         best = minimize(objective, theta, jac=gradient, method="BFGS", options={"gtol": 1e-12})
         np.testing.assert_allclose(found, best.x, atol=1e-8)
+
+
+def step_in_sixty_digits(link, y, z, squared, dispersion, eta):
+    """c pull(y, v) at the v of v = z + c squared pull(y, v), c = eta / dispersion, by Newton."""
+    pulls = {  # with minus their derivatives
+        kernels.IDENTITY: lambda y, v: (y - v, Decimal(1)),
+        kernels.LOG: lambda y, v: (y - v.exp(), v.exp()),
+        kernels.AMOUNTS: lambda y, v: (y * (-v).exp() - 1, y * (-v).exp()),
+    }
+    c = eta / dispersion
+    v = Decimal(kernels.implicit_score(link, y, z, c * squared))
+    with localcontext(prec=60):
+        y, z, squared, c = map(Decimal, (y, z, squared, c))
+        for _ in range(10):
+            force, bend = pulls[link](y, v)
+            v -= (v - z - c * squared * force) / (1 + c * squared * bend)
+        return c * pulls[link](y, v)[0]
+
+
+@pytest.mark.parametrize("link", [kernels.IDENTITY, kernels.LOG, kernels.AMOUNTS])
+@pytest.mark.parametrize("y", [0.0, 1.0, 40.0, 1e6, 1e9, 1e12, 1e15])
+def test_the_implicit_step_keeps_its_digits_whatever_the_count(link, y):
+    for z in (-30.0, -3.0, 0.3, 5.0, 13.0, 30.0):
+        for squared in (1e-8, 1e-5, 1e-3, 0.1, 1.0, 30.0, 1e4):
+            for eta, dispersion in ((1.0, 1.0), (0.3, 1.0), (2.5, 0.125)):
+                step = implicit_step(link, y, z, squared, dispersion, eta)
+                exact = step_in_sixty_digits(link, y, z, squared, dispersion, eta)
+                assert abs(Decimal(step) - exact) <= Decimal("1e-13") * abs(exact), (z, squared)
 
 
 @pytest.mark.parametrize("bound", [math.inf, 0.2])

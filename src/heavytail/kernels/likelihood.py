@@ -17,7 +17,8 @@ from typing import Final
 from heavytail._typing import Matrix
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import FEATURE, SCRATCH
-from heavytail.kernels.links import implicit_score, link_mean, link_slope
+from heavytail.kernels.linked import implicit_step
+from heavytail.kernels.links import link_mean, link_slope
 from heavytail.kernels.m_estimate import TARGET, kkt_residual, model_step, scan, take_step
 from heavytail.kernels.quadratic import (
     GRADIENT,
@@ -100,10 +101,7 @@ def ahead(M: Matrix, y: float, at: int, ridge: float, bound: float, link: float)
     squared = 0.0
     for i in range(size):
         squared += M[FEATURE, i] * M[behind + NEXT, i]
-    v = implicit_score(link, y, z, squared)
-    step = y - link_mean(link, v)
-    if abs(v - z) < abs(step) * squared:  # the same but for rounding, which y may be too large for
-        step = (v - z) / squared
+    step = implicit_step(link, y, z, squared, 1.0, 1.0)
     for i in range(size):
         M[behind + NEXT, i] = M[at, i] + step * M[behind + NEXT, i]
     norm = math.sqrt(squared_row(M, behind + NEXT))

@@ -29,6 +29,7 @@ __all__ = [
     "link_slope",
     "means",
     "pull",
+    "pull_size",
     "slopes",
     "within",
 ]
@@ -93,6 +94,14 @@ def pull(link: float, y: float, z: float) -> float:
     if link == AMOUNTS:
         return y * math.exp(min(-z, STEEPEST)) - 1.0
     return y - link_mean(link, z)
+
+
+@jit
+def pull_size(link: float, y: float, z: float) -> float:
+    """The sum of the sizes of the pull's terms: what its rounding is in proportion to."""
+    if link == AMOUNTS:
+        return y * math.exp(min(-z, STEEPEST)) + 1.0
+    return abs(y) + abs(link_mean(link, z))
 
 
 @jit
