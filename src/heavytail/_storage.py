@@ -82,6 +82,11 @@ class Saved:
         """For each packed vector among ``saved_arrays``, the names of its slots in order."""
         return {}
 
+    @classmethod
+    def later_slots(cls) -> tuple[str, ...]:
+        """Slots that files of version 2 did not name at first: for ever what the arguments say."""
+        return ()
+
     def upgrade(self, arrays: dict[str, Any]) -> dict[str, Any]:
         """The arrays of a file of version 1 as this version has them; called on a fresh object."""
         return arrays
@@ -279,16 +284,20 @@ def _by_name(
         raise ValueError(f"{path} does not name the slots of {sorted(wanted)}.")
     ordered = dict(arrays)
     for key, names in wanted.items():
-        saved = slots[key]
-        missing, foreign = sorted(set(names) - set(saved)), sorted(set(saved) - set(names))
-        if missing or foreign or len(saved) != len(names):
+        saved, later = slots[key], [one for one in subject.later_slots() if one in names]
+        missing, foreign = sorted({*names} - {*saved} - {*later}), sorted({*saved} - {*names})
+        if missing or foreign or len(saved) != len(set(saved)):
             raise ValueError(
                 f"{path} does not fit this version of {type(subject).__name__}: of its slots "
                 f"{shown(missing) if missing else 'none'} are missing and "
                 f"{shown(foreign) if foreign else 'none'} are unknown here."
             )
-        if key in arrays and arrays[key].shape[-1:] == (len(names),):
-            ordered[key] = arrays[key][..., [saved.index(name) for name in names]]
+        if key in arrays and arrays[key].shape[-1:] == (len(saved),):
+            packed, absent = arrays[key], [name for name in names if name not in saved]
+            if absent:
+                fresh = subject.saved_arrays()[key][..., [names.index(name) for name in absent]]
+                packed = np.concatenate([packed, fresh], axis=-1)
+            ordered[key] = packed[..., [[*saved, *absent].index(name) for name in names]]
     return ordered
 
 

@@ -46,11 +46,11 @@ class Link:
 
     def mean(self, z: ArrayLike) -> Any:
         """mu(z), of a number or of each entry of an array."""
-        return self._each(kernels.link_mean, z)
+        return self._each(kernels.means, z)
 
     def slope(self, z: ArrayLike) -> Any:
-        """mu'(z)."""
-        return self._each(kernels.link_slope, z)
+        """mu'(z), likewise."""
+        return self._each(kernels.slopes, z)
 
     def steepest(self, bound: float) -> float:
         """The largest slope for |z| <= ``bound``."""
@@ -68,9 +68,9 @@ class Link:
         return {"identity": 0.0, "probit": bound}.get(self.name, 1.0)
 
     def _each(self, kernel: Any, z: ArrayLike) -> Any:
-        numbers = np.asarray(z, dtype=np.float64)
-        found = np.array([kernel(self.code, float(one)) for one in numbers.ravel()])
-        return found.reshape(numbers.shape) if numbers.ndim else float(found[0])
+        found = np.array(z, dtype=np.float64, order="C")  # a copy, which the kernel writes to
+        kernel(self.code, found.reshape(-1))
+        return found if found.ndim else float(found)
 
 
 identity = Link("identity", True, "any", kernels.IDENTITY)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, ndtr
+from scipy.special import expit
 from tests.naive.common import (
     TIE,
     Array,
@@ -18,21 +19,8 @@ from tests.naive.common import (
     project,
     width,
 )
-from tests.naive.one_pass import Mirror
-
-INTEGRAL = {  # m with m' = mu
-    "identity": lambda z: 0.5 * z**2,
-    "logistic": lambda z: np.logaddexp(0.0, z),
-    "log": np.exp,
-    "probit": lambda z: z * ndtr(z) + np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi),
-}
-MEAN = {"identity": lambda z: z, "logistic": expit, "log": np.exp, "probit": ndtr}
-SLOPE = {
-    "identity": lambda z: np.ones_like(z),
-    "logistic": lambda z: expit(z) * expit(-z),
-    "log": np.exp,
-    "probit": lambda z: np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi),
-}
+from tests.naive.links import INTEGRAL, MEAN, SLOPE
+from tests.naive.one_pass import CRTM, Mirror
 
 
 def slopes(link: str, reach: float) -> tuple[float, float]:
@@ -41,9 +29,41 @@ def slopes(link: str, reach: float) -> tuple[float, float]:
     return float(found.min()), float(found.max())
 
 
-def noise_of(link: str, given: float | None, reach: float) -> float:
-    own = {"identity": 1.0, "log": math.exp(reach / 2.0)}.get(link, 0.5)
-    return own if given is None else given
+@dataclass
+class Told:
+    """What a twin is told, and takes where it is not."""
+
+    link: str = "identity"
+    noise_scale: float | None = None
+    theta_bound: float = 1.0
+    arm_bound: float = 1.0
+    radius: str = "empirical"
+    least_slope: float | None = None
+    ridge: float = 1.0
+    delta: float = 0.01
+    radius_scale: float | None = None
+    fractions: bool = False
+
+    @property
+    def theory(self) -> bool:
+        return self.radius == "theory"
+
+    @property
+    def reach(self) -> float:
+        return self.theta_bound * self.arm_bound
+
+    @property
+    def R(self) -> float:
+        own = {"identity": 1.0, "log": math.exp(self.reach / 2.0)}.get(self.link, 0.5)
+        return own if self.noise_scale is None else self.noise_scale
+
+    def factor(self, practical: float) -> float:
+        own = 1.0 if self.theory else practical
+        return own if self.radius_scale is None else self.radius_scale
+
+    def kappa(self, own: float | None = None) -> float:
+        own = own or slopes(self.link, self.reach)[0]
+        return self.least_slope or (own if self.theory else max(own, 0.05))
 
 
 def free_fit(X: Array, y: Array, link: str, ridge: float) -> Array:
@@ -95,28 +115,15 @@ class GLMUCB(Linear):
     R sqrt(...) + largest slope sqrt(lambda) S, times 0.3.
     """
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        link: str = "identity",
-        noise_scale: float | None = None,
-        theta_bound: float = 1.0,
-        arm_bound: float = 1.0,
-        radius: str = "empirical",
-        ridge: float = 1.0,
-        delta: float = 0.01,
-        radius_scale: float | None = None,
-        fractions: bool = False,
-    ) -> None:
-        self.dim, self.link, self.ridge, self.delta = dim, link, ridge, delta
-        self.theory, self.S = radius == "theory", theta_bound
-        self.least, self.largest = slopes(link, theta_bound * arm_bound)
-        self.R = noise_of(link, noise_scale, theta_bound * arm_bound)
-        self.factor = (1.0 if self.theory else 0.3) if radius_scale is None else radius_scale
+    def __init__(self, dim: int, **knobs: Any) -> None:
+        told = Told(**knobs)
+        self.dim, self.link, self.ridge, self.delta = dim, told.link, told.ridge, told.delta
+        self.theory, self.S, self.R = told.theory, told.theta_bound, told.R
+        self.least, self.largest = slopes(told.link, told.reach)
+        self.factor = told.factor(0.3)
         self.xs: list[Array] = []
         self.ys: list[float] = []
-        self.V, self.theta_all = ridge * np.eye(dim), np.zeros(dim)
+        self.V, self.theta_all = told.ridge * np.eye(dim), np.zeros(dim)
 
     @property
     def radius(self) -> float:  # type: ignore[override]
@@ -143,28 +150,14 @@ class GLMUCB(Linear):
 class OL2M(Mirror):
     """The Newton-like step, V <- V + (kappa/2) x x', and sqrt(gamma)."""
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        link: str = "logistic",
-        theta_bound: float = 1.0,
-        arm_bound: float = 1.0,
-        radius: str = "empirical",
-        least_slope: float | None = None,
-        ridge: float = 1.0,
-        delta: float = 0.01,
-        radius_scale: float | None = None,
-        fractions: bool = False,
-    ) -> None:
-        super().__init__(dim, ridge, theta_bound)
-        self.link, self.delta, self.theory = link, delta, radius == "theory"
-        self.reach = theta_bound * arm_bound
-        kappa = slopes(link, self.reach)[0]
-        if link == "logistic":
-            kappa = 1.0 / (2.0 * (1.0 + math.exp(self.reach)))
-        self.kappa = least_slope or (kappa if self.theory else max(kappa, 0.05))
-        self.factor = (1.0 if self.theory else 0.3) if radius_scale is None else radius_scale
+    def __init__(self, dim: int, **knobs: Any) -> None:
+        told = Told(**{"link": "logistic", **knobs})
+        super().__init__(dim, told.ridge, told.theta_bound)
+        self.link, self.delta = told.link, told.delta
+        self.theory, self.reach = told.theory, told.reach
+        paper = 1.0 / (2.0 * (1.0 + math.exp(told.reach)))
+        self.kappa = told.kappa(paper if told.link == "logistic" else None)
+        self.factor = told.factor(0.3)
 
     @property
     def radius(self) -> float:  # type: ignore[override]
@@ -185,75 +178,48 @@ class OL2M(Mirror):
         self.descend(x, g * x, self.kappa / 2.0)
 
 
-class LinkedCRTM(Mirror):
+class LinkedCRTM(CRTM):
     """CRTM with a link that bends: Gamma and the radius with the powers of kappa."""
 
     def __init__(
-        self,
-        dim: int,
-        *,
-        link: str,
-        order: float,
-        scale: float,
-        horizon: int,
-        theta_bound: float = 1.0,
-        arm_bound: float = 1.0,
-        least_slope: float | None = None,
-        ridge: float = 1.0,
-        delta: float = 0.01,
-        radius_scale: float = 0.001,
-        threshold_scale: float = 1.0,
+        self, dim: int, *, link: str, least_slope: float | None = None, **told: Any
     ) -> None:
-        super().__init__(dim, ridge, theta_bound)
-        p, T, S, reach = order, horizon, theta_bound, theta_bound * arm_bound
-        self.link = link
-        self.kappa = k = least_slope or slopes(link, reach)[0]
-        U = math.exp(reach) if link == "log" else 1.0
-        u = (scale + U) ** p if link == "log" else 1.0
-        A = dim * math.log(1.0 + k * arm_bound**2 * T / (2.0 * ridge * dim))
-        ell = math.log(4.0 * T / delta)
+        super().__init__(dim, **told)
+        knobs = {"arm_bound": 1.0, "delta": 0.01, "radius_scale": 0.001, "threshold_scale": 1.0}
+        knobs |= told
+        p, T, S, L = knobs["order"], knobs["horizon"], self.theta_bound, knobs["arm_bound"]
+        self.link, k = link, least_slope or slopes(link, S * L)[0]
+        self.weight = k / 2.0
+        U = math.exp(S * L) if link == "log" else 1.0
+        u = (knobs["scale"] + U) ** p if link == "log" else 1.0
+        A = dim * math.log(1.0 + k * L**2 * T / (2.0 * self.ridge * dim))
+        ell = math.log(4.0 * T / knobs["delta"])
         Gamma = 2.0 * math.sqrt(A / k) * (u / ell) ** (1.0 / p) * power_of_time(T, p)
-        gamma = 224.0 * Gamma**2 * ell**2 + 2.0 * ridge * S**2 + 48.0 * max(S, U**2) * A / k
-        self.radius = radius_scale * math.sqrt(gamma)
-        self.Gamma, self.truncated = threshold_scale * Gamma, 0
+        gamma = 224.0 * Gamma**2 * ell**2 + 2.0 * self.ridge * S**2 + 48.0 * max(S, U**2) * A / k
+        self.radius = knobs["radius_scale"] * math.sqrt(gamma)
+        self.Gamma = knobs["threshold_scale"] * Gamma
 
-    def learn(self, x: Array, reward: float, scale: float | None = None) -> None:
-        truncated = width(self.V, x) * abs(reward) > self.Gamma
-        self.truncated += truncated
-        self.rounds += 1
-        y = 0.0 if truncated else reward
-        self.descend(x, (float(MEAN[self.link](x @ self.theta)) - y) * x, self.kappa / 2.0)
+    def mean(self, x: Array) -> float:
+        return float(MEAN[self.link](x @ self.theta))
 
 
 class GLOC(Linear):
     """theta_hat regresses what the learner predicted; the set's size from the learner's regret."""
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        link: str = "identity",
-        noise_scale: float | None = None,
-        theta_bound: float = 1.0,
-        arm_bound: float = 1.0,
-        radius: str = "empirical",
-        least_slope: float | None = None,
-        ridge: float = 1.0,
-        delta: float = 0.01,
-        radius_scale: float | None = None,
-        fractions: bool = False,
-    ) -> None:
-        theory, reach = radius == "theory", theta_bound * arm_bound
-        self.dim, self.link, self.ridge, self.delta, self.S = dim, link, ridge, delta, theta_bound
-        kappa = slopes(link, reach)[0]
-        self.kappa = least_slope or (kappa if theory else max(kappa, 0.05))
-        self.R = noise_of(link, noise_scale, reach)
-        self.unit = self.R if link == "identity" else 1.0
-        self.factor = (1.0 if theory else 0.1) if radius_scale is None else radius_scale
-        self.V, self.theta_all = ridge * np.eye(dim), np.zeros(dim)
+    def __init__(self, dim: int, **knobs: Any) -> None:
+        told = Told(**knobs)
+        self.dim, self.link, self.ridge, self.delta = dim, told.link, told.ridge, told.delta
+        self.S, self.R, self.kappa, self.factor = (
+            told.theta_bound,
+            told.R,
+            told.kappa(),
+            told.factor(0.1),
+        )
+        self.unit = self.R if told.link == "identity" else 1.0
+        self.V, self.theta_all = told.ridge * np.eye(dim), np.zeros(dim)
         self.learner = np.zeros(dim)
         self.b, self.squares = np.zeros(dim), 0.0
-        self.B = 2.0 * self.kappa * theta_bound**2 * ridge
+        self.B = 2.0 * self.kappa * self.S**2 * self.ridge
 
     @property
     def radius(self) -> float:  # type: ignore[override]
@@ -283,22 +249,17 @@ class ECOLog(Linear):
         self,
         dim: int,
         *,
-        theta_bound: float | None = None,
-        arm_bound: float = 1.0,
-        radius: str = "empirical",
         ridge: float | None = None,
-        delta: float = 0.01,
-        radius_scale: float | None = None,
-        fractions: bool = False,
+        theta_bound: float | None = None,
+        **knobs: Any,
     ) -> None:
-        self.theory = radius == "theory"
-        self.S = (1.0 if self.theory else math.inf) if theta_bound is None else theta_bound
-        if ridge is None:
-            ridge = arm_bound**2 if self.theory else dim / 100.0
-        self.dim, self.ridge, self.delta, self.L = dim, ridge, delta, arm_bound
-        self.D = 2.0 * self.S * arm_bound if self.theory else 0.0
-        self.factor = (1.0 if self.theory else 0.5) if radius_scale is None else radius_scale
-        self.V, self.theta_all, self.C, self.apart = ridge * np.eye(dim), np.zeros(dim), 0.0, 0
+        told = Told(**knobs)
+        self.theory, self.delta, self.L = told.theory, told.delta, told.arm_bound
+        self.S = theta_bound or (1.0 if told.theory else math.inf)
+        self.dim, self.ridge = dim, ridge or (self.L**2 if told.theory else dim / 100.0)
+        self.D = 2.0 * self.S * self.L if told.theory else 0.0
+        self.factor = told.factor(0.5)
+        self.V, self.theta_all, self.C, self.apart = self.ridge * np.eye(dim), np.zeros(dim), 0.0, 0
 
     @property
     def radius(self) -> float:  # type: ignore[override]

@@ -7,24 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit
-from scipy.stats import norm
 from tests.naive.common import Array, Linear, log_det_ratio, project
+from tests.naive.links import MEAN, SLOPE
 from tests.naive.practice import Threshold, TypicalSize
 
 Function = Callable[[float], float]
-MEANS: dict[str, Function] = {
-    "identity": lambda z: z,
-    "logistic": lambda z: float(expit(z)),
-    "log": math.exp,
-    "probit": lambda z: float(norm.cdf(z)),
-}
-SLOPES: dict[str, Function] = {
-    "identity": lambda z: 1.0,
-    "logistic": lambda z: float(expit(z) * expit(-z)),
-    "log": math.exp,
-    "probit": lambda z: float(norm.pdf(z)),
-}
 
 
 def root(f: Function, z: float) -> float:
@@ -118,7 +105,7 @@ class GLBOMD(LinkedStep):
         return self.factor * (noise + math.sqrt(self.ridge * self.g))
 
     def learn(self, x: Array, reward: float, scale: float | None = None) -> None:
-        mean, slope = MEANS[self.link], SLOPES[self.link]
+        mean, slope = MEAN[self.link], SLOPE[self.link]
         feature = self.feature(x)
         z = float(feature @ self.theta_all)
         self.descend(

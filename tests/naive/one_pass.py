@@ -158,6 +158,9 @@ class CRTM(Mirror):
         """The largest reward that the next round would not truncate."""
         return self.Gamma / width(self.V, x)
 
+    def mean(self, x: Array) -> float:
+        return float(x @ self.theta)
+
     def learn(self, x: Array, reward: float, scale: float | None = None) -> None:
         truncated = abs(reward) > self.largest(x)
         y = 0.0 if truncated else reward
@@ -167,7 +170,7 @@ class CRTM(Mirror):
             self.ridge_twin.regress(x, y)
             self.V, self.theta_all = self.ridge_twin.V, self.ridge_twin.theta_all
         else:
-            self.descend(x, (x @ self.theta - y) * x, self.weight)
+            self.descend(x, (self.mean(x) - y) * x, self.weight)
 
 
 class HvtTheory(Mirror):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from tests.naive import linked as naive
 from tests.naive.common import game, together
+from tests.naive.links import MEAN
 
 import heavytail as ht
 from heavytail.kernels import links as kernels
@@ -21,7 +23,7 @@ ROUNDS = 60
 
 def paid(link, base=0.0):
     """A reward of the link's kind, made of the noise of a game."""
-    mean = naive.MEANS[link]
+    mean = MEAN[link]
 
     def reward(x, noise):
         z = base + float(x @ np.linspace(1.5, -1.0, len(x)))
@@ -146,7 +148,7 @@ def test_the_implicit_step_minimises_the_loss_and_the_distance(link, y):
     code, z, g, eta = ht.links.LINKS[link].code, float(x @ theta), 0.6, 1.7
     step = implicit_step(code, y, z, squared, g, eta)
     found = theta + step * M[1]
-    mean = naive.MEANS[link]
+    mean = MEAN[link]
 
     def gradient(at):
         return (mean(float(x @ at)) - y) / g * x + H @ (at - theta) / eta
@@ -165,6 +167,34 @@ def test_the_implicit_step_minimises_the_loss_and_the_distance(link, y):
 
         best = minimize(objective, theta, jac=gradient, method="BFGS", options={"gtol": 1e-12})
         np.testing.assert_allclose(found, best.x, atol=1e-8)
+
+
+def step_in_sixty_digits(link, y, z, squared, dispersion, eta):
+    """c pull(y, v) at the v of v = z + c squared pull(y, v), c = eta / dispersion, by Newton."""
+    pulls = {  # with minus their derivatives
+        kernels.IDENTITY: lambda y, v: (y - v, Decimal(1)),
+        kernels.LOG: lambda y, v: (y - v.exp(), v.exp()),
+        kernels.AMOUNTS: lambda y, v: (y * (-v).exp() - 1, y * (-v).exp()),
+    }
+    c = eta / dispersion
+    v = Decimal(kernels.implicit_score(link, y, z, c * squared))
+    with localcontext(prec=60):
+        y, z, squared, c = map(Decimal, (y, z, squared, c))
+        for _ in range(10):
+            force, bend = pulls[link](y, v)
+            v -= (v - z - c * squared * force) / (1 + c * squared * bend)
+        return c * pulls[link](y, v)[0]
+
+
+@pytest.mark.parametrize("link", [kernels.IDENTITY, kernels.LOG, kernels.AMOUNTS])
+@pytest.mark.parametrize("y", [0.0, 1.0, 40.0, 1e6, 1e9, 1e12, 1e15])
+def test_the_implicit_step_keeps_its_digits_whatever_the_count(link, y):
+    for z in (-30.0, -3.0, 0.3, 5.0, 13.0, 30.0):
+        for squared in (1e-8, 1e-5, 1e-3, 0.1, 1.0, 30.0, 1e4):
+            for eta, dispersion in ((1.0, 1.0), (0.3, 1.0), (2.5, 0.125)):
+                step = implicit_step(link, y, z, squared, dispersion, eta)
+                exact = step_in_sixty_digits(link, y, z, squared, dispersion, eta)
+                assert abs(Decimal(step) - exact) <= Decimal("1e-13") * abs(exact), (z, squared)
 
 
 @pytest.mark.parametrize("bound", [math.inf, 0.2])
@@ -352,6 +382,19 @@ def test_a_link_knows_its_slopes(name):
     assert np.all(np.abs(bend)[1:-1] <= link.concordance(3.0) * link.slope(z)[1:-1] * 1.01 + 1e-9)
     assert np.isfinite(link.mean([-700.0, 700.0])).all()
     assert np.isfinite(link.slope([-700.0, 700.0])).all()
+
+
+@pytest.mark.parametrize("name", list(ht.links.LINKS))
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (4, 3), (2, 3, 4)])
+def test_a_link_of_an_array_is_that_of_each_entry_to_the_bit(name, shape):
+    link, z = ht.links.LINKS[name], np.random.default_rng(0).uniform(-40.0, 40.0, shape)
+    before = np.array(z)
+    for found, kernel in ((link.mean, kernels.link_mean), (link.slope, kernels.link_slope)):
+        for order in (z, np.asarray(z).T):  # rows or columns first
+            each = [kernel(link.code, float(one)) for one in np.ravel(order)]
+            np.testing.assert_array_equal(found(order), np.reshape(each, np.shape(order)))
+    assert np.array_equal(z, before)
+    assert isinstance(link.mean(0.5), float)
 
 
 @pytest.mark.parametrize(

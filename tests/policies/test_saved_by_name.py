@@ -169,6 +169,52 @@ def test_what_is_missing_or_foreign_is_refused_by_name(file: Path, change, says:
         ht.load(file)
 
 
+def before_links(header: dict, arrays: dict) -> None:
+    """CRTM's file as it was written before it had a link."""
+    slots = header["slots"]["scalars"]
+    for name in ("link", "fractions"):
+        arrays["scalars"] = np.delete(arrays["scalars"], slots.index(name))
+        slots.remove(name)
+        header["arguments"].pop(name)
+
+
+@pytest.mark.parametrize("form", ["newton", "least squares"])
+def test_a_file_of_crtm_before_it_had_a_link_goes_on_with_the_identity(
+    tmp_path: Path, form
+) -> None:
+    policy = ht.CRTM(2, horizon=T, tail=TAIL, form=form)
+    arms = play(policy, 30)
+    policy.save(tmp_path / "policy.npz")
+    rewrite(tmp_path / "policy.npz", before_links)
+    loaded = ht.load(tmp_path / "policy.npz")
+    assert loaded.link is ht.links.identity
+    for _ in range(20):
+        arm = policy.select(arms)
+        assert loaded.select(arms) == arm
+        for one in (policy, loaded):
+            one.update(arms[arm], 0.3)
+    assert all(
+        np.array_equal(a, loaded.state_arrays()[k]) for k, a in policy.state_arrays().items()
+    )
+
+
+@pytest.mark.parametrize("gone", ["level", "rounds"])
+def test_what_crtm_always_had_must_be_there(tmp_path: Path, gone: str) -> None:
+    ht.CRTM(2, horizon=T, tail=TAIL).save(tmp_path / "policy.npz")
+    rewrite(tmp_path / "policy.npz", lambda header, _: header["slots"]["scalars"].remove(gone))
+    with pytest.raises(ValueError, match=f"'{gone}'.* missing"):
+        ht.load(tmp_path / "policy.npz")
+
+
+def test_slots_that_came_later_are_for_ever_what_the_arguments_say() -> None:
+    from heavytail.kernels.layout import slot_kinds
+    from heavytail.policies.core.remembering import LATER
+
+    by_name = {kind.__name__: kind for kind in ALL}
+    kinds = {one: slot_kinds(*by_name[name].slots)[one] for name in LATER for one in LATER[name]}
+    assert set(kinds.values()) == {"fixed"}
+
+
 def test_the_header_says_who_wrote_it(file: Path) -> None:
     seen = {}
     rewrite(file, lambda header, _: seen.update(header))

@@ -17,8 +17,9 @@ from typing import Final
 from heavytail._typing import Matrix
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import FEATURE, SCRATCH
-from heavytail.kernels.links import implicit_score, link_mean, link_slope
-from heavytail.kernels.m_estimate import TARGET, kkt_residual, model_step, take_step
+from heavytail.kernels.linked import implicit_step
+from heavytail.kernels.links import link_mean, link_slope
+from heavytail.kernels.m_estimate import TARGET, kkt_residual, model_step, scan, take_step
 from heavytail.kernels.quadratic import (
     GRADIENT,
     LINEAR,
@@ -63,13 +64,7 @@ def scan_likelihood(M: Matrix, H: Matrix, count: int, at: int, ridge: float, lin
     size = M.shape[1]
     Q = first_extra(size)
     gradient = Q + size + GRADIENT
-    terms = 0.0
-    for i in range(size):
-        M[gradient, i] = ridge * M[at, i]
-        terms += abs(M[gradient, i])
-        for j in range(i):
-            M[Q + i, j] = 0.0
-        M[Q + i, i] = ridge
+    terms = scan(M, H, 0, at, ridge, 0.0, False, 0, -1)  # of no row: the ridge's
     for row in range(count):
         z = 0.0
         length = 0.0
@@ -106,10 +101,7 @@ def ahead(M: Matrix, y: float, at: int, ridge: float, bound: float, link: float)
     squared = 0.0
     for i in range(size):
         squared += M[FEATURE, i] * M[behind + NEXT, i]
-    v = implicit_score(link, y, z, squared)
-    step = y - link_mean(link, v)
-    if abs(v - z) < abs(step) * squared:  # the same but for rounding, which y may be too large for
-        step = (v - z) / squared
+    step = implicit_step(link, y, z, squared, 1.0, 1.0)
     for i in range(size):
         M[behind + NEXT, i] = M[at, i] + step * M[behind + NEXT, i]
     norm = math.sqrt(squared_row(M, behind + NEXT))

@@ -36,7 +36,7 @@ from heavytail.kernels.layout import (
     THETA,
     THETA_BOUND,
 )
-from heavytail.kernels.links import implicit_score, information, pull
+from heavytail.kernels.links import implicit_score, information, pull, pull_size
 from heavytail.kernels.one_pass import LARGEST
 
 __all__ = ["implicit_step", "linear_step", "move"]
@@ -54,9 +54,17 @@ def linear_step(
 def implicit_step(
     link: float, y: float, z: float, squared: float, dispersion: float, eta: float
 ) -> float:
-    """By how many u theta moves, by the loss itself."""
+    """By how many u theta moves, by the loss itself: c pull(y, v), which is (v - z) / squared.
+
+    Both are differences, and the one with the smaller terms has more digits: a count of a million
+    is near its mean at v, and how near only v - z tells; late steps are short, v is near z, and how
+    near only the pull tells.
+    """
     c = eta / dispersion
-    return c * pull(link, y, implicit_score(link, y, z, c * squared))
+    v = implicit_score(link, y, z, c * squared)
+    if abs(v) + abs(z) < c * squared * pull_size(link, y, v):
+        return (v - z) / squared
+    return c * pull(link, y, v)
 
 
 @jit

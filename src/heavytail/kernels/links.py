@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from heavytail._typing import Vector
 from heavytail.kernels.jit import jit
 
 __all__ = [
@@ -26,7 +27,10 @@ __all__ = [
     "information",
     "link_mean",
     "link_slope",
+    "means",
     "pull",
+    "pull_size",
+    "slopes",
     "within",
 ]
 
@@ -71,11 +75,33 @@ def link_slope(link: float, z: float) -> float:
 
 
 @jit
+def means(link: float, z: Vector) -> None:
+    """mu of every entry, in place: the kernel's own digits, at a compiled loop's speed."""
+    for i in range(z.shape[0]):
+        z[i] = link_mean(link, z[i])
+
+
+@jit
+def slopes(link: float, z: Vector) -> None:
+    """mu' of every entry, in place."""
+    for i in range(z.shape[0]):
+        z[i] = link_slope(link, z[i])
+
+
+@jit
 def pull(link: float, y: float, z: float) -> float:
     """How much, and in which direction, y would have z changed; decreasing in z."""
     if link == AMOUNTS:
         return y * math.exp(min(-z, STEEPEST)) - 1.0
     return y - link_mean(link, z)
+
+
+@jit
+def pull_size(link: float, y: float, z: float) -> float:
+    """The sum of the sizes of the pull's terms: what its rounding is in proportion to."""
+    if link == AMOUNTS:
+        return y * math.exp(min(-z, STEEPEST)) + 1.0
+    return abs(y) + abs(link_mean(link, z))
 
 
 @jit

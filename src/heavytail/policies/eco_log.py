@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
@@ -21,11 +21,9 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.linked import implicit_step, move
 from heavytail.kernels.links import LOGISTIC, implicit_score, link_slope, within
 from heavytail.kernels.one_pass import measure
-from heavytail.policies.core.answers import sides
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.linked import (
     DELTA,
-    EXPLORATION,
     LINKED,
     RIDGE,
     LinkedPolicy,
@@ -143,18 +141,14 @@ class ECOLog(LinkedPolicy):
 
     Args:
         dim: length of a feature vector.
-        horizon: T; a promise that is warned about once it is broken.
         theta_bound: S >= ‖theta*‖. The theory's is 1 unless given. In practice it is not needed;
             where it is given it is a ball.
-        arm_bound: L >= ‖x‖; longer vectors are refused.
-        radius: "empirical" (no guarantee) or "theory".
         ridge: lambda; L² in theory, d/100 in practice.
-        delta: failure probability.
-        fractions: take rewards between 0 and 1 as well.
         radius_scale: multiplies the radius; 1 in theory, 0.5 in practice. Below 1 the theory's
             guarantee is gone.
 
-    Note: a round's ``scale`` is not used.
+    ``horizon``, ``arm_bound``, ``radius``, ``delta`` and ``fractions`` are as in ``GLBOMD``; a
+    round's ``scale`` is not used.
     """
 
     name = "ECOLog"
@@ -194,35 +188,24 @@ class ECOLog(LinkedPolicy):
         radius_scale: float | None = None,
     ) -> None:
         check = self._start(dim, None, horizon)
-        is_theory = check.choice("radius", radius, ("empirical", "theory")) == "theory"
-        if radius_scale is None:
-            radius_scale = 1.0 if is_theory else EXPLORATION
-        slots = self._start_linked(
-            check, "logistic", fractions=fractions, delta=delta, radius_scale=radius_scale
+        told = self._start_linked(
+            check, "logistic", radius, theta_bound=theta_bound, arm_bound=arm_bound, free=True
         )
-        if theta_bound is None:
-            theta_bound = 1.0 if is_theory else math.inf
-        theta_bound = check.number("theta_bound", theta_bound, above=0.0, infinite=not is_theory)
-        arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         if ridge is None:
-            ridge = arm_bound**2 if is_theory else RIDGE * self.dim
-        self._allocate(ridge=ridge, arm_bound=arm_bound, theta_bound=theta_bound, room=self.dim)
-        s = self._s
-        for slot, value in slots:
-            s[slot] = value
-        s[L.RIDGE] = ridge
-        s[S.ETA] = 1.0 + theta_bound * arm_bound if is_theory else 1.0
-        s[S.PRIOR] = ridge * theta_bound**2 if is_theory else 0.0
-        s[S.PER_ROUND] = arm_bound**2 / (4.0 * ridge)
-        s[S.THEORY] = is_theory
+            ridge = told.arm_bound**2 if told.is_theory else RIDGE * self.dim
+        self._allocate(
+            ridge=ridge, arm_bound=arm_bound, theta_bound=told.theta_bound, room=self.dim
+        )
+        s = self._write_linked(
+            told, ridge=ridge, delta=delta, fractions=fractions, radius_scale=radius_scale
+        )
+        s[S.ETA] = 1.0 + told.reach if told.is_theory else 1.0
+        s[S.PRIOR] = ridge * told.theta_bound**2 if told.is_theory else 0.0
+        s[S.PER_ROUND] = told.arm_bound**2 / (4.0 * ridge)
+        s[S.THEORY] = told.is_theory
         set_radius(s)
 
     @property
     def apart(self) -> int:
         """Rounds in which the slope at theta_bar was more than twice that at theta."""
         return int(self._s[S.APART])
-
-    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
-        if self._s[S.THEORY] != 0.0:
-            return super()._half_widths(X, level)
-        return sides(1.0, 1.0, level) * self._widths(X)

@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import Check
+from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
@@ -26,16 +25,16 @@ from heavytail.kernels.linked import implicit_step, linear_step, move
 from heavytail.kernels.links import LOGISTIC, PROBIT, information, pull, within
 from heavytail.kernels.one_pass import LARGEST, measure
 from heavytail.links import Link
-from heavytail.policies.core.answers import sides
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.linked import (
     DELTA,
-    EXPLORATION,
     LINKED,
     RIDGE,
     LinkedPolicy,
+    Told,
     practical_radius,
 )
+from heavytail.policies.core.loops import around
 
 __all__ = ["GLBOMD"]
 
@@ -105,30 +104,18 @@ def note(s: Vector, M: Matrix, y: float, z: float) -> None:
         s[S.ENERGY] = min(s[S.ENERGY] + both / w, LARGEST)
 
 
-@jit
-def update_linear(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
-    """One round by the second-order model, the published step."""
+def step_of(*_: float) -> float:
+    """Stands for one of the steps of :mod:`heavytail.kernels.linked` in the template below."""
+    raise NotImplementedError
+
+
+def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """Template: one round's learning by a step."""
     if not within(s[L.LINK], reward, s[L.FRACTIONS]):
         return OUT_OF_RANGE
     squared = measure(s, M, x)
     z = predict(M)
-    step = linear_step(s[L.LINK], reward, z, squared, s[S.DISPERSION], s[S.ETA])
-    code = move(s, M, x.shape[0], squared, s[L.LINK], s[S.DISPERSION], s[S.ETA], step)
-    if code != OK:
-        return code
-    note(s, M, reward, z)
-    set_radius(s)
-    return OK
-
-
-@jit
-def update_implicit(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
-    """One round by the loss itself."""
-    if not within(s[L.LINK], reward, s[L.FRACTIONS]):
-        return OUT_OF_RANGE
-    squared = measure(s, M, x)
-    z = predict(M)
-    step = implicit_step(s[L.LINK], reward, z, squared, s[S.DISPERSION], s[S.ETA])
+    step = step_of(s[L.LINK], reward, z, squared, s[S.DISPERSION], s[S.ETA])
     code = move(s, M, x.shape[0], squared, s[L.LINK], s[S.DISPERSION], s[S.ETA], step)
     if code != OK:
         return code
@@ -230,38 +217,30 @@ class GLBOMD(LinkedPolicy):
         radius_scale: float | None = None,
     ) -> None:
         check = self._start(dim, None, horizon)
-        is_theory = check.choice("radius", radius, ("empirical", "theory")) == "theory"
-        if radius_scale is None:
-            radius_scale = 1.0 if is_theory else EXPLORATION
-        slots = self._start_linked(
-            check, link, fractions=fractions, delta=delta, radius_scale=radius_scale
+        told = self._start_linked(
+            check, link, radius, theta_bound=theta_bound, arm_bound=arm_bound, free=True
         )
-        if theta_bound is None:
-            theta_bound = 1.0 if is_theory else math.inf
-        theta_bound = check.number("theta_bound", theta_bound, above=0.0, infinite=not is_theory)
-        arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         g = check.number("noise_scale", noise_scale, above=0.0) ** 2
         eta, own_ridge = 1.0, RIDGE * self.dim / g
-        if is_theory:
+        if told.is_theory:
             self._check_theory(intercept)
-            eta, own_ridge = glb_constants(self.dim, self.link, theta_bound * arm_bound, g)
-            own_ridge *= arm_bound**2
+            eta, own_ridge = glb_constants(self.dim, self.link, told.reach, g)
+            own_ridge *= told.arm_bound**2
         ridge = own_ridge if ridge is None else ridge
-        has_intercept = not is_theory if intercept is None else check.flag("intercept", intercept)
-        self.update_kernel = self._step_of(check, step, is_theory, theta_bound)
+        has_intercept = self._practical if intercept is None else check.flag("intercept", intercept)
+        self.update_kernel = around(update, step_of=self._step_of(told, step))
         size = self.dim + has_intercept
         self._allocate(
-            ridge=ridge, arm_bound=arm_bound, theta_bound=theta_bound, size=size, room=size
+            ridge=ridge, arm_bound=arm_bound, theta_bound=told.theta_bound, size=size, room=size
         )
-        s = self._s
-        for slot, value in slots:
-            s[slot] = value
-        s[CONSTANT] = arm_bound
-        s[L.RIDGE] = ridge * g
+        s = self._write_linked(
+            told, ridge=ridge * g, delta=delta, fractions=fractions, radius_scale=radius_scale
+        )
+        s[CONSTANT] = told.arm_bound
         s[S.ETA] = eta
         s[S.DISPERSION] = g
-        s[S.PRIOR] = 4.0 * ridge * theta_bound**2 if is_theory else 0.0
-        s[S.THEORY] = is_theory
+        s[S.PRIOR] = 4.0 * ridge * told.theta_bound**2 if told.is_theory else 0.0
+        s[S.THEORY] = told.is_theory
         set_radius(s)
 
     def _check_theory(self, intercept: bool | None) -> None:
@@ -276,20 +255,16 @@ class GLBOMD(LinkedPolicy):
             )
 
     @staticmethod
-    def _step_of(
-        check: Check, step: str | None, is_theory: bool, bound: float
-    ) -> Callable[..., int]:
+    def _step_of(told: Told, step: str | None) -> Callable[..., float]:
         if step is None:
-            step = "linear" if is_theory else "implicit"
-        if check.choice("step", step, ("linear", "implicit")) == "implicit":
-            return update_implicit
-        if bound == math.inf:
+            step = "linear" if told.is_theory else "implicit"
+        if told.check.choice("step", step, ("linear", "implicit")) == "implicit":
+            return implicit_step
+        if told.theta_bound == math.inf:
             raise ValueError(
                 'GLBOMD.theta_bound must be given for step="linear", which may leap without a ball.'
             )
-        return update_linear
+        return linear_step
 
-    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
-        if self._s[S.THEORY] != 0.0:
-            return super()._half_widths(X, level)
-        return sides(spread(self._s), 1.0, level) * self._widths(X)
+    def _spread(self) -> float:
+        return spread(self._s)

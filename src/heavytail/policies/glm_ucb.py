@@ -55,8 +55,6 @@ from heavytail.tails import MomentBound
 
 __all__ = ["GLMUCB"]
 
-EXPLORATION: Final = 0.3  # of the radius, in practice
-
 
 class Slots(NamedTuple):
     """GLMUCB's own numbers."""
@@ -192,17 +190,13 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
             e^(S L / 2), the widest spread of Poisson counts, with the log link, and with the
             identity link the scale of ``tail``, or 1.
         tail: taken for its scale alone, with the identity link.
-        horizon: T; a promise that is warned about once it is broken.
         theta_bound: S >= ‖theta*‖.
-        arm_bound: L >= ‖x‖; longer vectors are refused.
-        radius: "empirical" (no guarantee) or "theory".
         ridge: lambda.
-        delta: failure probability.
-        fractions: take rewards between 0 and 1 with a link for 0 and 1.
         radius_scale: multiplies the radius; 1 in theory, 0.3 in practice. Below 1 the theory's
             guarantee is gone.
 
-    Note: a round's ``scale`` is not used.
+    ``horizon``, ``arm_bound``, ``radius``, ``delta`` and ``fractions`` are as in ``GLBOMD``; a
+    round's ``scale`` is not used.
     """
 
     name = "GLM-UCB"
@@ -227,6 +221,7 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
     select_kernel = staticmethod(select)
     update_kernel = staticmethod(update)
     in_use = S.KEPT
+    exploration = 0.3
 
     def __init__(
         self,
@@ -245,32 +240,27 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
         radius_scale: float | None = None,
     ) -> None:
         check = self._start(dim, tail, horizon)
-        is_theory = check.choice("radius", radius, ("empirical", "theory")) == "theory"
-        if radius_scale is None:
-            radius_scale = 1.0 if is_theory else EXPLORATION
-        slots = self._start_linked(
-            check, link, fractions=fractions, delta=delta, radius_scale=radius_scale
-        )
-        theta_bound = check.number("theta_bound", theta_bound, above=0.0)
-        reach = theta_bound * check.number("arm_bound", arm_bound, above=0.0)
+        told = self._start_linked(check, link, radius, theta_bound=theta_bound, arm_bound=arm_bound)
         bends = self.link.name != "identity"
         self._allocate(
             ridge=ridge,
             arm_bound=arm_bound,
-            theta_bound=theta_bound if is_theory and bends else math.inf,
+            theta_bound=theta_bound if told.is_theory and bends else math.inf,
             rows={"curvature": self.dim},
             room=BEHIND + 1,
         )
-        steepest = self.link.steepest(reach)
-        s = self._s
-        for slot, value in slots:
-            s[slot] = value
-        s[L.RIDGE] = ridge
-        s[S.NOISE_SCALE] = noise_of(check, self.link, noise_scale, tail, reach)
-        s[S.PRIOR] = math.sqrt(ridge) * theta_bound * (1.0 if is_theory else steepest)
-        s[S.FACTOR] = steepest / slope_of(check, self.link, None, reach) if is_theory else 1.0
+        prior, factor = math.sqrt(ridge) * told.theta_bound, 1.0
+        steepest = self.link.steepest(told.reach)
+        if told.is_theory:
+            factor = steepest / slope_of(check, self.link, None, told.reach)
+        s = self._write_linked(
+            told, ridge=ridge, delta=delta, fractions=fractions, radius_scale=radius_scale
+        )
+        s[S.NOISE_SCALE] = noise_of(told, noise_scale, tail)
+        s[S.PRIOR] = prior if told.is_theory else prior * steepest
+        s[S.FACTOR] = factor
         s[S.STEEPEST] = steepest
-        s[S.THEORY] = is_theory
+        s[S.THEORY] = told.is_theory
         s[RADIUS] = current_radius(s)
         self._M[self._rows["curvature"]] = ridge * np.eye(self.dim)
         self._allocate_history(self.dim + COUNT + 1)
@@ -296,7 +286,7 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         """Of scores: the set's in theory, in practice by the curvature of the likelihood."""
         s = self._s
-        if s[S.THEORY] != 0.0:
+        if not self._practical:
             return self.radius / s[S.STEEPEST] * self._widths(X)
         lower = np.tril(self._M[self._rows["curvature"]])
         Q = lower + np.tril(lower, -1).T

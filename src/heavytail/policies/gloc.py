@@ -29,18 +29,15 @@ from heavytail.links import Link
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.linked import (
     DELTA,
-    FLOOR,
     LINKED,
     LinkedPolicy,
+    floored_slope,
     noise_of,
-    slope_of,
 )
 from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["GLOC"]
-
-EXPLORATION: Final = 0.1  # of the radius, in practice
 
 
 class Slots(NamedTuple):
@@ -151,23 +148,17 @@ class GLOC(LinkedPolicy):
 
     Args:
         dim: length of a feature vector.
-        link: "identity", "logistic", "log" or "probit"; or one of ``heavytail.links``.
-        noise_scale: R, of a reward about its mean; unless given 1/2 for rewards of 0 and 1,
-            e^(S L / 2), the widest spread of Poisson counts, with the log link, and with the
-            identity link the scale of ``tail``, or 1.
+        link: as GLBOMD's, in theory "probit" too.
+        noise_scale: R, of a reward about its mean; as GLMUCB's.
         tail: taken for its scale alone, with the identity link.
-        horizon: T; a promise that is warned about once it is broken.
         theta_bound: S >= ‖theta*‖; the learner's ball.
-        arm_bound: L >= ‖x‖; longer vectors are refused.
-        radius: "empirical" (no guarantee) or "theory".
         least_slope: kappa; unless given, the link's within the ball, in practice at least 0.05.
         ridge: lambda.
-        delta: failure probability.
-        fractions: take rewards between 0 and 1 with a link for 0 and 1.
         radius_scale: multiplies the radius; 1 in theory, 0.1 in practice. Below 1 the theory's
             guarantee is gone.
 
-    Note: a round's ``scale`` is not used.
+    ``horizon``, ``arm_bound``, ``radius``, ``delta`` and ``fractions`` are as in ``GLBOMD``; a
+    round's ``scale`` is not used.
     """
 
     name = "GLOC"
@@ -188,6 +179,7 @@ class GLOC(LinkedPolicy):
     slots = (COMMON, LINKED, S)
     update_kernel = staticmethod(update)
     rank_one = True
+    exploration = 0.1
 
     def __init__(
         self,
@@ -207,29 +199,20 @@ class GLOC(LinkedPolicy):
         radius_scale: float | None = None,
     ) -> None:
         check = self._start(dim, tail, horizon)
-        is_theory = check.choice("radius", radius, ("empirical", "theory")) == "theory"
-        if radius_scale is None:
-            radius_scale = 1.0 if is_theory else EXPLORATION
-        slots = self._start_linked(
-            check, link, fractions=fractions, delta=delta, radius_scale=radius_scale
-        )
-        theta_bound = check.number("theta_bound", theta_bound, above=0.0)
-        reach = theta_bound * check.number("arm_bound", arm_bound, above=0.0)
-        kappa = slope_of(check, self.link, least_slope, reach)
-        if least_slope is None and not is_theory:
-            kappa = max(kappa, FLOOR)
+        told = self._start_linked(check, link, radius, theta_bound=theta_bound, arm_bound=arm_bound)
+        kappa = floored_slope(told, least_slope)
+        R = check.number("noise_scale", noise_of(told, noise_scale, tail), above=0.0)
         self._allocate(
             ridge=ridge, arm_bound=arm_bound, theta_bound=math.inf, rows={"learner": None}
         )
-        s = self._s
-        for slot, value in slots:
-            s[slot] = value
-        s[L.RIDGE] = ridge * theta_bound**2
+        prior = ridge * told.theta_bound**2
+        s = self._write_linked(
+            told, ridge=prior, delta=delta, fractions=fractions, radius_scale=radius_scale
+        )
         s[S.KAPPA] = kappa
-        s[S.BALL] = theta_bound
-        R = noise_of(check, self.link, noise_scale, tail, reach)
-        s[S.NOISE_SCALE] = check.number("noise_scale", R, above=0.0)  # the unit of scores
-        s[S.UNIT] = s[S.NOISE_SCALE] if self.link.name == "identity" else 1.0
+        s[S.BALL] = told.theta_bound
+        s[S.NOISE_SCALE] = R
+        s[S.UNIT] = R if self.link.name == "identity" else 1.0
         s[S.REGRET] = 2.0 * kappa * s[L.RIDGE]
         s[RADIUS] = current_radius(s)
 
@@ -241,3 +224,7 @@ class GLOC(LinkedPolicy):
     def _hangs_together(self, arrays: Arrays) -> bool:
         ball = float(self._s[S.BALL])
         return float((arrays["learner"] ** 2).sum()) <= (ball * (1.0 + 1e-9)) ** 2
+
+    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
+        """The set's in practice too: its norm is not that of a curvature."""
+        return self.radius * self._widths(X)

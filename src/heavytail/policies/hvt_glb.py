@@ -17,14 +17,10 @@ from heavytail.kernels.layout import (
     CLIPPED,
     COMMON,
     CONSTANT,
-    INVERSE,
     LOG_DET,
     OK,
     OUT_OF_RANGE,
-    PROJECTED,
     RADIUS,
-    ROUNDS,
-    SET_ANEW,
     THETA,
     Fixed,
     numbered,
@@ -32,7 +28,6 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.linked import implicit_step, move
 from heavytail.kernels.links import AMOUNTS, LOG, information, link_mean, within
 from heavytail.kernels.one_pass import LARGEST, learn, measure
-from heavytail.kernels.scale import NORMAL_CONSISTENCY
 from heavytail.links import Link
 from heavytail.policies.core import practice
 from heavytail.policies.core.diagnostics import Diagnostics
@@ -49,6 +44,7 @@ from heavytail.policies.core.practice import (
     tune,
     watch,
 )
+from heavytail.policies.core.practice import settle as settle_unit
 from heavytail.tails import MomentBound
 
 __all__ = ["HvtGLB"]
@@ -94,18 +90,11 @@ def settle(s: Vector, M: Matrix, dim: int) -> None:
     one; half a count stands for none.
     """
     level = s[P.FIRST_3] if s[S.LINK] == AMOUNTS else max(s[P.FIRST_3], 0.5)
-    for i in range(M.shape[1]):
-        M[THETA, i] = 0.0
-        for j in range(M.shape[1]):
-            M[INVERSE + i, j] = 1.0 / s[P.RIDGE] if i == j else 0.0
+    s[P.NU] = s[P.TELLING]  # a sum, of which 1 is the mean
+    settle_unit(s, M, 1.0)
+    s[LOG_DET] = 0.0  # and not -0
     if M.shape[1] > dim:
         M[THETA, dim] = math.log(level) / s[CONSTANT]
-    s[LOG_DET] = 0.0
-    s[P.UNIT] = 1.0
-    s[P.NU] = 1.0
-    s[P.TYPICAL] = 1.0 / NORMAL_CONSISTENCY
-    s[P.BEGAN] = s[ROUNDS]
-    s[PROJECTED] = SET_ANEW
 
 
 @jit

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import Check
+from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
@@ -22,20 +21,17 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.links import link_mean, within
 from heavytail.kernels.one_pass import learn, measure
 from heavytail.links import Link
-from heavytail.policies.core.answers import sides
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.linked import (
     DELTA,
-    FLOOR,
     LINKED,
     LinkedPolicy,
+    Told,
+    floored_slope,
     practical_radius,
-    slope_of,
 )
 
 __all__ = ["OL2M"]
-
-EXPLORATION: Final = 0.3  # of the radius, in practice: its square is about 0.1
 
 
 class Slots(NamedTuple):
@@ -92,11 +88,11 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return code
 
 
-def ol2m_slope(check: Check, link: Link, given: float | None, reach: float) -> float:
-    """kappa: as ``given``, else the paper's 1 / (2 (1 + e^S)) and the least slope otherwise."""
-    if given is None and link.name == "logistic":
-        given = 0.5 * link.mean(-reach) or None  # 0 is refused below
-    return slope_of(check, link, given, reach)
+def ol2m_slope(told: Told) -> float | None:
+    """kappa = 1 / (2 (1 + e^S)) of the paper, for the logistic link; None for others, or where it
+    is 0 in floating point.
+    """
+    return (0.5 * told.link.mean(-told.reach) or None) if told.link.name == "logistic" else None
 
 
 @final
@@ -128,18 +124,14 @@ class OL2M(LinkedPolicy):
         dim: length of a feature vector.
         link: "logistic" or "probit"; in practice also "identity" and "log", for rewards that
             spread by about 1. Or one of ``heavytail.links``.
-        horizon: T; a promise that is warned about once it is broken.
         theta_bound: S >= ‖theta*‖.
-        arm_bound: L >= ‖x‖; longer vectors are refused.
-        radius: "empirical" (no guarantee) or "theory".
         least_slope: kappa; unless given, the paper's, and in practice at least 0.05.
         ridge: lambda.
-        delta: failure probability.
-        fractions: take rewards between 0 and 1 with a link for 0 and 1.
         radius_scale: multiplies the radius; 1 in theory, 0.3 in practice. Below 1 the theory's
             guarantee is gone.
 
-    Note: a round's ``scale`` is not used.
+    ``horizon``, ``arm_bound``, ``radius``, ``delta`` and ``fractions`` are as in ``GLBOMD``; a
+    round's ``scale`` is not used.
     """
 
     name = "OL2M"
@@ -163,6 +155,7 @@ class OL2M(LinkedPolicy):
     slots = (COMMON, LINKED, S)
     update_kernel = staticmethod(update)
     rank_one = True
+    exploration = 0.3  # its square is about 0.1
 
     def __init__(
         self,
@@ -180,33 +173,18 @@ class OL2M(LinkedPolicy):
         radius_scale: float | None = None,
     ) -> None:
         check = self._start(dim, None, horizon)
-        is_theory = check.choice("radius", radius, ("empirical", "theory")) == "theory"
-        if radius_scale is None:
-            radius_scale = 1.0 if is_theory else EXPLORATION
-        slots = self._start_linked(
-            check, link, fractions=fractions, delta=delta, radius_scale=radius_scale
-        )
-        if is_theory and self.link.rewards != "0 or 1":
+        told = self._start_linked(check, link, radius, theta_bound=theta_bound, arm_bound=arm_bound)
+        if told.is_theory and self.link.rewards != "0 or 1":
             raise ValueError(
                 f'OL2M.link must be for rewards of 0 and 1 where radius="theory"; got '
                 f"{self.link.name!r}, whose rewards no bound holds. Use the practical mode."
             )
-        theta_bound = check.number("theta_bound", theta_bound, above=0.0)
-        reach = theta_bound * check.number("arm_bound", arm_bound, above=0.0)
-        kappa = ol2m_slope(check, self.link, least_slope, reach)
-        if least_slope is None and not is_theory:
-            kappa = max(kappa, FLOOR)
         self._allocate(ridge=ridge, arm_bound=arm_bound, theta_bound=theta_bound)
-        s = self._s
-        for slot, value in slots:
-            s[slot] = value
-        s[L.RIDGE] = ridge * theta_bound**2
-        s[S.ALPHA] = 2.0 / kappa
-        s[S.REACH] = reach
-        s[S.THEORY] = is_theory
+        prior = ridge * told.theta_bound**2
+        s = self._write_linked(
+            told, ridge=prior, delta=delta, fractions=fractions, radius_scale=radius_scale
+        )
+        s[S.ALPHA] = 2.0 / floored_slope(told, least_slope, ol2m_slope(told))
+        s[S.REACH] = told.reach
+        s[S.THEORY] = told.is_theory
         set_radius(s)
-
-    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
-        if self._s[S.THEORY] != 0.0:
-            return super()._half_widths(X, level)
-        return sides(1.0, 1.0, level) * self._widths(X)

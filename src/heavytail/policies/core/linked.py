@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from heavytail.confidence import oful_radius
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import COMMON, LOG_DET, OUT_OF_RANGE, Fixed, numbered
 from heavytail.links import Link
-from heavytail.policies.core.answers import Explanation, Prediction
+from heavytail.policies.core.answers import Explanation, Prediction, sides
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.tails import MomentBound
 
@@ -25,6 +25,8 @@ __all__ = [
     "Linked",
     "LinkedPolicy",
     "Linking",
+    "Told",
+    "floored_slope",
     "noise_of",
     "practical_radius",
     "slope_of",
@@ -32,7 +34,7 @@ __all__ = [
 
 RIDGE: Final = 0.01  # lambda over d, in practice
 DELTA: Final = 0.01
-EXPLORATION: Final = 0.5
+EXPLORATION: Final = 0.5  # of the radius, in practice
 FLOOR: Final = 0.05  # of the least slope, in practice
 
 
@@ -63,16 +65,29 @@ def practical_radius(s: Vector, spread: float) -> float:
     )
 
 
-def noise_of(
-    check: Check, link: Link, given: float | None, tail: MomentBound | None, reach: float
-) -> float:
+class Told(NamedTuple):
+    """What a policy with a link is told of its problem, checked."""
+
+    check: Check
+    link: Link
+    is_theory: bool
+    theta_bound: float  # S
+    arm_bound: float  # L
+
+    @property
+    def reach(self) -> float:
+        """S L, the largest score."""
+        return self.theta_bound * self.arm_bound
+
+
+def noise_of(told: Told, given: float | None, tail: MomentBound | None) -> float:
     """R, the scale of a reward about its mean: as ``given``, else by what the rewards are."""
     if given is not None:
-        return check.number("noise_scale", given, least=0.0)
-    if link.rewards == "0 or 1":
+        return told.check.number("noise_scale", given, least=0.0)
+    if told.link.rewards == "0 or 1":
         return 0.5
-    if link.name == "log":
-        return math.sqrt(link.steepest(reach))
+    if told.link.name == "log":
+        return math.sqrt(told.link.steepest(told.reach))
     return 1.0 if tail is None else tail.scale
 
 
@@ -85,6 +100,12 @@ def slope_of(check: Check, link: Link, given: float | None, reach: float) -> flo
             f"-{reach:g} its slope is 0 in floating point."
         )
     return check.number("least_slope", slope, above=0.0)
+
+
+def floored_slope(told: Told, given: float | None, own: float | None = None) -> float:
+    """kappa: as ``given``, else the policy's ``own`` or the link's; in practice at least FLOOR."""
+    kappa = slope_of(told.check, told.link, own if given is None else given, told.reach)
+    return kappa if told.is_theory or given is not None else max(kappa, FLOOR)
 
 
 class Linking(PackedPolicy):
@@ -137,16 +158,56 @@ class Linking(PackedPolicy):
 
 
 class LinkedPolicy(Linking):
-    """A packed policy whose slots begin with those above."""
+    """A packed policy whose slots begin with those above, in theory or in practice.
+
+    A subclass says how much of the radius it takes in practice (``exploration``) and how many times
+    the model's the variance is (``_spread``). Its constructor calls ``_start``, ``_start_linked``,
+    ``_allocate`` and ``_write_linked``.
+    """
+
+    exploration: ClassVar[float] = EXPLORATION
+    _practical: bool = False
 
     def _start_linked(
-        self, check: Check, link: str | Link, *, fractions: bool, delta: float, radius_scale: float
-    ) -> list[tuple[int, float]]:
-        """Check and keep the link; what to write into the slots once they are there."""
+        self,
+        check: Check,
+        link: str | Link,
+        radius: str,
+        *,
+        theta_bound: float | None,
+        arm_bound: float,
+        free: bool = False,
+    ) -> Told:
+        """Check what it is told and keep the link; where ``free``, practice needs no ball."""
+        is_theory = check.choice("radius", radius, ("empirical", "theory")) == "theory"
+        self._practical = not is_theory
         self._keep_link(check, link)
-        return [
-            (L.LINK, self.link.code),
-            (L.FRACTIONS, float(check.flag("fractions", fractions))),
-            (L.LOG_INVERSE_DELTA, check.log_inverse(delta)),
-            (L.RADIUS_SCALE, check.number("radius_scale", radius_scale, least=0.0)),
-        ]
+        if theta_bound is None:
+            theta_bound = 1.0 if is_theory else math.inf
+        free = free and not is_theory
+        S = check.number("theta_bound", theta_bound, above=0.0, infinite=free)
+        return Told(check, self.link, is_theory, S, check.number("arm_bound", arm_bound, above=0.0))
+
+    def _write_linked(
+        self, told: Told, *, ridge: float, delta: float, fractions: bool, radius_scale: float | None
+    ) -> FloatArray:
+        """The fresh state s, with the slots that all of these have; ``ridge`` is what RIDGE is."""
+        if radius_scale is None:
+            radius_scale = 1.0 if told.is_theory else self.exploration
+        check, s = told.check, self._s
+        s[L.LINK] = told.link.code
+        s[L.FRACTIONS] = check.flag("fractions", fractions)
+        s[L.RIDGE] = ridge
+        s[L.LOG_INVERSE_DELTA] = check.log_inverse(delta)
+        s[L.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
+        return s
+
+    def _spread(self) -> float:
+        """How many times the model's the variance of rewards is."""
+        return 1.0
+
+    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
+        """Of scores: the set's in theory, in practice those of ``level`` by the curvature."""
+        if not self._practical:
+            return super()._half_widths(X, level)
+        return sides(self._spread(), 1.0, level) * self._widths(X)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from heavytail.policies.core import version1
 __all__ = ["Arrays", "Remembering"]
 
 Arrays = Mapping[str, FloatArray]
+
+# Slots that files of version 2 did not name at first. A link's are the identity's in those.
+LATER: Final = {"CRTM": ("link", "fractions")}
 
 
 class Remembering(Shared):
@@ -71,6 +74,10 @@ class Remembering(Shared):
     @classmethod
     def first_defaults(cls) -> Mapping[str, Any]:
         return version1.DEFAULTS.get(cls.__name__, {})
+
+    @classmethod
+    def later_slots(cls) -> tuple[str, ...]:
+        return LATER.get(cls.__name__, ())
 
     @alone
     def restore(self, arrays: dict[str, FloatArray]) -> None:
