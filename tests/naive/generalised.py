@@ -256,7 +256,7 @@ class ECOLog(Linear):
         told = Told(**knobs)
         self.theory, self.delta, self.L = told.theory, told.delta, told.arm_bound
         self.S = theta_bound or (1.0 if told.theory else math.inf)
-        self.dim, self.ridge = dim, ridge or (self.L**2 if told.theory else dim / 100.0)
+        self.dim, self.ridge = dim, ridge or self.L**2 * (1.0 if told.theory else dim / 100.0)
         self.D = 2.0 * self.S * self.L if told.theory else 0.0
         self.factor = told.factor(0.5)
         self.V, self.theta_all, self.C, self.apart = self.ridge * np.eye(dim), np.zeros(dim), 0.0, 0
@@ -266,7 +266,7 @@ class ECOLog(Linear):
         lam, D, t = self.ridge, self.D, self.rounds
         if not self.theory:
             inside = log_det_ratio(self.V, lam) + 2.0 * math.log(1.0 / self.delta)
-            return self.factor * (math.sqrt(inside) + math.sqrt(lam))
+            return self.factor * (math.sqrt(inside) + math.sqrt(lam) / self.L)
         root = math.sqrt(1.0 + self.L**2 * t / (4.0 * lam))
         nu = 0.5 + 2.0 * math.log(2.0 / self.delta * root)
         ub = (2.0 + D) * nu / 4.0 + D**2 / (2.0 + D)

@@ -124,7 +124,8 @@ class Amounts:
         self.V = np.eye(self.size) * self.ridge / (unit * self.mean_nu) ** 2
 
     def beta(self, exploration: float) -> float:
-        return read_off(exploration, self.ridge, self.stability, self.energy, len(self.sizes))
+        prior = self.ridge / self.bound**2
+        return read_off(exploration, prior, self.stability, self.energy, len(self.sizes))
 
     def learn(self, row: Array, reward: float, nu: float) -> None:
         if self.unit is None:
@@ -178,7 +179,7 @@ class Hurdle:
         self.ridge = ridge * dim
         self.conversions = Regression(dim + 1, self.ridge * arm_bound**2)
         self.logs = Regression(dim + 1, self.ridge * arm_bound**2)
-        self.amounts = Amounts(dim + 1, self.ridge, scale, arm_bound)
+        self.amounts = Amounts(dim + 1, self.ridge * arm_bound**2, scale, arm_bound)
         self.first: float | None = None
 
     def feature(self, x: Array) -> Array:

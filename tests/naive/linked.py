@@ -59,7 +59,7 @@ class LinkedStep(Linear):
 
 class GLBOMD(LinkedStep):
     """beta² = 4 lambda S² + 2 eta log(1/delta) + eta (6 eta + 1) log det in theory; in practice
-    0.5 (sqrt(spread (log det + 2 log(1/delta))) + sqrt(lambda g)).
+    0.5 (sqrt(spread (log det + 2 log(1/delta))) + sqrt(lambda g) / L).
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class GLBOMD(LinkedStep):
         radius_scale: float = 1.0,
     ) -> None:
         self.link, self.g, self.theory, self.implicit = link, noise_scale**2, theory, implicit
-        self.eta, own = 1.0, dim / 100.0 / self.g
+        self.eta, own = 1.0, arm_bound**2 * dim / 100.0 / self.g
         if theory:
             reach = theta_bound * arm_bound
             R = 0.0 if link == "identity" else 1.0
@@ -102,7 +102,7 @@ class GLBOMD(LinkedStep):
         if self.link in ("identity", "log"):
             spread = max(1.0, (32.0 + sum(self.squares)) / (32.0 + self.rounds))
         noise = math.sqrt(spread * (self.log_det + 2.0 * self.log_inverse))
-        return self.factor * (noise + math.sqrt(self.ridge * self.g))
+        return self.factor * (noise + math.sqrt(self.ridge * self.g) / self.constant)
 
     def learn(self, x: Array, reward: float, scale: float | None = None) -> None:
         mean, slope = MEAN[self.link], SLOPE[self.link]
@@ -137,7 +137,7 @@ class HvtGLB(LinkedStep):
         ridge: float | None = None,
         intercept: bool = True,
     ) -> None:
-        ridge = dim / 100.0 if ridge is None else ridge
+        ridge = dim / 100.0 * arm_bound**2 if ridge is None else ridge
         super().__init__(dim, ridge, math.inf, int(intercept))
         self.amounts, self.fixed, self.constant = amounts, typical, arm_bound
         self.exploration, self.log_inverse = exploration, -math.log(delta)
@@ -158,7 +158,9 @@ class HvtGLB(LinkedStep):
         n = len(self.squares)
         rho = (1.0 + sum(self.squares)) / (1.0 + n)
         sure = self.log_inverse + 0.5 * math.log(1.0 + n)
-        return self.exploration * math.sqrt(self.ridge + self.stability + rho * sure)
+        return self.exploration * math.sqrt(
+            self.ridge / self.constant**2 + self.stability + rho * sure
+        )
 
     def spread_arms(self, feature: Array, reward: float) -> None:
         squared = float(feature @ np.linalg.solve(self.V, feature))

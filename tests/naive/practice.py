@@ -95,7 +95,7 @@ class HvtPractice(Mirror):
         radius_scale: float = 1.0,
         threshold_scale: float = 1.0,
     ) -> None:
-        ridge = dim / 100.0 if ridge is None else ridge
+        ridge = dim / 100.0 * arm_bound**2 if ridge is None else ridge
         super().__init__(dim, ridge, theta_bound, extra=int(intercept))
         self.constant, self.alpha = arm_bound, alpha
         self.nu = 1.0 if scale is None else scale
@@ -131,9 +131,8 @@ class HvtPractice(Mirror):
         t = len(squares)
         mean_square = (1.0 + sum(squares)) / (1.0 + t)
         sure = self.log_inverse + 0.5 * math.log(1.0 + t)
-        return (
-            self.factor * exploration * math.sqrt(self.ridge + sum(stability) + mean_square * sure)
-        )
+        prior = self.ridge / self.constant**2
+        return self.factor * exploration * math.sqrt(prior + sum(stability) + mean_square * sure)
 
     @property
     def radius(self) -> float:  # type: ignore[override]

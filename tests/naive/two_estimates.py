@@ -18,6 +18,7 @@ class TwinTheory(HvtTheory):
 
     def __init__(self, dim: int, **knobs: Any) -> None:
         super().__init__(dim, **knobs)
+        self.prior = self.ridge / knobs.get("arm_bound", 1.0) ** 2
         self.bulk = np.zeros(dim)
         self.squares: list[float] = []
         self.stability: list[float] = []
@@ -28,7 +29,7 @@ class TwinTheory(HvtTheory):
         t = len(self.squares)
         mean_square = (1.0 + sum(self.squares)) / (1.0 + t)
         confidence = math.log(math.sqrt(1.0 + t) / 0.01)
-        return 0.6 * math.sqrt(self.ridge + sum(self.stability) + mean_square * confidence)
+        return 0.6 * math.sqrt(self.prior + sum(self.stability) + mean_square * confidence)
 
     def learn(self, x: Array, reward: float, scale: float | None = None) -> None:
         off = reward - float(x @ self.bulk)

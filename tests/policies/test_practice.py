@@ -136,7 +136,7 @@ def test_the_scale_has_a_floor_that_keeps_the_gram_matrix_exact(bound):
     policy = fed(ht.HvtUCB(2, arm_bound=bound), 40)
     s = policy.packed[0]
     s[P.TYPICAL] = 0.0
-    assert s[P.FINEST] == pytest.approx(3e-7 * bound / math.sqrt(0.02), rel=1e-14)
+    assert s[P.FINEST] == pytest.approx(3e-7 / math.sqrt(0.02), rel=1e-14)
     want = s[P.FINEST] * s[P.UNIT] * math.sqrt(40 - 5 + 1)
     assert practice.scale_of(s, 0.0, 1.0) == pytest.approx(want, rel=1e-14)
     assert practice.scale_of(s, 9.0, 1.0) == 3.0

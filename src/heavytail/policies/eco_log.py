@@ -143,7 +143,7 @@ class ECOLog(LinkedPolicy):
         dim: length of a feature vector.
         theta_bound: S >= ‖theta*‖. The theory's is 1 unless given. In practice it is not needed;
             where it is given it is a ball.
-        ridge: lambda; L² in theory, d/100 in practice.
+        ridge: lambda; L² in theory, d L²/100 in practice.
         radius_scale: multiplies the radius; 1 in theory, 0.5 in practice. Below 1 the theory's
             guarantee is gone.
 
@@ -192,12 +192,16 @@ class ECOLog(LinkedPolicy):
             check, "logistic", radius, theta_bound=theta_bound, arm_bound=arm_bound, free=True
         )
         if ridge is None:
-            ridge = told.arm_bound**2 if told.is_theory else RIDGE * self.dim
+            ridge = told.arm_bound**2 * (1.0 if told.is_theory else RIDGE * self.dim)
         self._allocate(
             ridge=ridge, arm_bound=arm_bound, theta_bound=told.theta_bound, room=self.dim
         )
         s = self._write_linked(
-            told, ridge=ridge, delta=delta, fractions=fractions, radius_scale=radius_scale
+            told,
+            ridge=ridge / told.arm_bound**2,
+            delta=delta,
+            fractions=fractions,
+            radius_scale=radius_scale,
         )
         s[S.ETA] = 1.0 + told.reach if told.is_theory else 1.0
         s[S.PRIOR] = ridge * told.theta_bound**2 if told.is_theory else 0.0

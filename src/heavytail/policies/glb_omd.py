@@ -168,7 +168,7 @@ class GLBOMD(LinkedPolicy):
             in theory and the second in practice. The linear step needs a ball.
         noise_scale: sqrt(g), the spread of rewards over the model's: their standard deviation with
             the identity link, 1 for clicks and Poisson counts.
-        ridge: lambda; the paper's in theory, d / (100 g) in practice.
+        ridge: lambda; the paper's in theory, d L² / (100 g) in practice.
         delta: failure probability.
         intercept: a constant feature, free of the ball; practice only, on unless switched off.
         fractions: take rewards between 0 and 1 with a link for 0 and 1.
@@ -221,12 +221,11 @@ class GLBOMD(LinkedPolicy):
             check, link, radius, theta_bound=theta_bound, arm_bound=arm_bound, free=True
         )
         g = check.number("noise_scale", noise_scale, above=0.0) ** 2
-        eta, own_ridge = 1.0, RIDGE * self.dim / g
+        eta, own_ridge = 1.0, RIDGE * self.dim / g  # of arms of length one
         if told.is_theory:
             self._check_theory(intercept)
             eta, own_ridge = glb_constants(self.dim, self.link, told.reach, g)
-            own_ridge *= told.arm_bound**2
-        ridge = own_ridge if ridge is None else ridge
+        ridge = own_ridge * told.arm_bound**2 if ridge is None else ridge
         has_intercept = self._practical if intercept is None else check.flag("intercept", intercept)
         self.update_kernel = around(update, step_of=self._step_of(told, step))
         size = self.dim + has_intercept
@@ -234,7 +233,11 @@ class GLBOMD(LinkedPolicy):
             ridge=ridge, arm_bound=arm_bound, theta_bound=told.theta_bound, size=size, room=size
         )
         s = self._write_linked(
-            told, ridge=ridge * g, delta=delta, fractions=fractions, radius_scale=radius_scale
+            told,
+            ridge=ridge * g / told.arm_bound**2,
+            delta=delta,
+            fractions=fractions,
+            radius_scale=radius_scale,
         )
         s[CONSTANT] = told.arm_bound
         s[S.ETA] = eta

@@ -349,7 +349,8 @@ class HurdleUCB(practice.PracticalPolicy):
     ) -> None:
         check = Check(type(self))
         self._start(dim, practice.stated(check, tail), None, scale_known=False)
-        ridge, size = practice.RIDGE * self.dim, self.dim + 1
+        arm_bound = check.number("arm_bound", arm_bound, above=0.0)
+        ridge, size = practice.own_ridge(self.dim, arm_bound), self.dim + 1
         blocks = [("conversion", None), ("conversion_room", HEAD - 1), ("conversion_inverse", size)]
         blocks += [("size", None), ("size_room", HEAD - 1), ("size_inverse", size)]
         self._allocate(
@@ -362,7 +363,7 @@ class HurdleUCB(practice.PracticalPolicy):
         )
         for name in ("conversion", "size"):
             del self._rows[f"{name}_room"]  # to work in, and no state
-            self._M[self._rows[f"{name}_inverse"]] = np.eye(size) / (ridge * arm_bound**2)
+            self._M[self._rows[f"{name}_inverse"]] = np.eye(size) / ridge
         self._s[CONSTANT] = arm_bound
         practice.start(
             self, check, exploration=EXPLORATION, delta=None, ridge=ridge, arm_bound=arm_bound
@@ -370,7 +371,7 @@ class HurdleUCB(practice.PracticalPolicy):
         prepare(self._s)
 
     def _hangs_together(self, arrays: Arrays) -> bool:
-        s, first = arrays["scalars"], self._first_entry / self._s[CONSTANT] ** 2
+        s, first = arrays["scalars"], self._first_entry
         for name in ("conversion_inverse", "size_inverse"):
             check_gram(type(self).__name__, name, arrays[name], first)
         parts = s[[S.SIZE_MEAN, S.SIZE_FACTOR, S.MEAN_FACTOR, S.MIDDLE, S.MIDDLE_SIZE]]

@@ -178,7 +178,7 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         exploration: factor of the radius.
         clip: the threshold where it is fixed, and its floor where it grows, in units of sigma_t;
             ``math.inf`` never clips.
-        ridge: lambda; d/100 unless given.
+        ridge: lambda; d L²/100 unless given.
         delta: failure probability.
         intercept: a constant feature, free of the ball.
         radius_scale: multiplies the radius.
@@ -227,9 +227,9 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         self._check_link(tail)
         is_log = self.link.name == "log"
         self.update_kernel = update if is_log else practice.update
-        if ridge is None:
-            ridge = practice.RIDGE * self.dim
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
+        if ridge is None:
+            ridge = practice.own_ridge(self.dim, arm_bound)
         size = self.dim + check.flag("intercept", intercept)
         self._allocate(
             ridge=ridge,

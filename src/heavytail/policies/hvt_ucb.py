@@ -77,7 +77,7 @@ class HvtUCB(practice.PracticalPolicy):
         alpha: step size; 4 in the theory, other values leave it. 1 in practice.
         clip: a fixed threshold in units of sigma_t instead of one that grows, practice only: theta
             then finds a typical reward. ``math.inf`` never clips.
-        ridge: lambda; d in the theory. In practice d/100, in units of the rewards' own size.
+        ridge: lambda; d in the theory. In practice d L²/100, in units of the rewards' own size.
         delta: failure probability; 1/(8T) in the theory, 0.01 in practice.
         sigma_min: floor of sigma_t in the theory; 1/sqrt(T) unless given.
         intercept: a constant feature, free of the ball; practice only, on unless switched off.
@@ -138,10 +138,11 @@ class HvtUCB(practice.PracticalPolicy):
         if is_theory and intercept:
             raise ValueError('HvtUCB.intercept must be off for radius="theory": Lemma 1 has none.')
         has_intercept = not is_theory if intercept is None else bool(intercept)
+        arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         if theta_bound is None:
             theta_bound = 1.0 if is_theory else math.inf
         if ridge is None:
-            ridge = practice.RIDGE * self.dim if not is_theory else float(self.dim)
+            ridge = float(self.dim) if is_theory else practice.own_ridge(self.dim, arm_bound)
         self.update_kernel = update_theory if is_theory else practice.update
         self._allocate(
             ridge=ridge,

@@ -469,7 +469,8 @@ class TwinUCB(practice.PracticalPolicy):
         for name, value in (("theta_bound", theta_bound), ("radius_scale", radius_scale)):
             if value is not None:
                 raise ValueError(f'TwinUCB.{name} is for radius="theory" only; got {value!r}.')
-        ridge = practice.RIDGE * self.dim
+        arm_bound = check.number("arm_bound", arm_bound, above=0.0)
+        ridge = practice.own_ridge(self.dim, arm_bound)
         self.update_kernel = update if twin else practice.update
         if twin:
             self.select_kernel, self.scoring = select, TWIN

@@ -32,7 +32,7 @@ __all__ = [
     "slope_of",
 ]
 
-RIDGE: Final = 0.01  # lambda over d, in practice
+RIDGE: Final = 0.01  # lambda over d L², in practice
 DELTA: Final = 0.01
 EXPLORATION: Final = 0.5  # of the radius, in practice
 FLOOR: Final = 0.05  # of the least slope, in practice
@@ -43,7 +43,7 @@ class Linked(NamedTuple):
 
     LINK: Fixed
     FRACTIONS: Fixed  # whether rewards between 0 and 1 are taken
-    RIDGE: Fixed  # lambda, in units of 1 / dispersion
+    RIDGE: Fixed  # lambda, in units of 1 / dispersion; over L² where practice reads it
     LOG_INVERSE_DELTA: Fixed
     RADIUS_SCALE: Fixed
 

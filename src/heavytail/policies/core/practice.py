@@ -123,13 +123,14 @@ class Practice(NamedTuple):
     WEIGHT: Size  # sum of 1 / sigma_t²
     WEIGHT_SQUARES: Size
     SIZES: Fixed  # where the sizes that tau is tuned by begin in s
+    PRIOR: Fixed  # lambda / L²: what the start weighs in the radius, in no unit of the features
 
 
 PRACTICE: Final = numbered(Practice, after=COMMON)
 P: Final = PRACTICE
 
 FIRST: Final = 5  # rewards that set the unit
-RIDGE: Final = 0.01  # lambda over d
+RIDGE: Final = 0.01  # lambda over d L²
 DELTA: Final = 0.01
 CLIP: Final = 1.345
 CAUTION: Final = 10.0  # too large a unit only makes a few rounds count for little
@@ -272,7 +273,7 @@ def growing_radius(
     grows with log t, so that no arm is given up for good.
     """
     sure = s[P.LOG_INVERSE_DELTA] + 0.5 * math.log(1.0 + t)
-    return empirical_radius(exploration, s[P.RIDGE], stability, energy, t, sure)
+    return empirical_radius(exploration, s[P.PRIOR], stability, energy, t, sure)
 
 
 @jit
@@ -337,6 +338,11 @@ def stated(check: Check, tail: MomentBound | str | None) -> MomentBound | None:
     return tail
 
 
+def own_ridge(dim: int, arm_bound: float) -> float:
+    """lambda where none is given: arms c times as long then lead to the same choices."""
+    return RIDGE * dim * arm_bound**2
+
+
 def start(
     policy: PackedPolicy,
     check: Check,
@@ -358,6 +364,7 @@ def start(
     s[P.ALPHA] = check.number("alpha", alpha, above=0.0)
     s[P.LOG_INVERSE_DELTA] = check.log_inverse(DELTA if delta is None else delta)
     s[P.RIDGE] = ridge
+    s[P.PRIOR] = ridge / arm_bound**2
     s[P.TUNES] = tunes
     s[P.FINEST] = RESOLUTION * arm_bound / math.sqrt(s[P.RIDGE])
     s[P.VOTES] = MAJORITY  # a reward of exactly 0 says nothing of the scale until others do

@@ -28,7 +28,9 @@ __all__ = ["Arrays", "Remembering"]
 Arrays = Mapping[str, FloatArray]
 
 # Slots that files of version 2 did not name at first. A link's are the identity's in those.
-LATER: Final = {"CRTM": ("link", "fractions")}
+LATER: Final = {"CRTM": ("link", "fractions")} | dict.fromkeys(
+    ("HvtUCB", "TwinUCB", "HurdleUCB"), ("prior",)
+)
 
 
 class Remembering(Shared):
