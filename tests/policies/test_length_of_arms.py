@@ -1,4 +1,4 @@
-"""Features in another unit, told by ``arm_bound``, lead what needs no tuning to the same choices."""
+"""Features in another unit, told by ``arm_bound``, lead untuned policies to the same choices."""
 
 from __future__ import annotations
 
