@@ -18,7 +18,7 @@ from tests.storage_tools import rewrite
 from tests.test_storage import WORLD, agent, play
 
 import heavytail as ht
-from heavytail import _storage, control, estimators, mdp
+from heavytail import _archive, _storage, control, estimators, mdp
 from heavytail.checks.policies import paid
 from heavytail.estimators.base import Regression
 from heavytail.policies import ALL
@@ -252,7 +252,7 @@ def test_saving_keeps_modes_follows_links_and_sweeps_what_was_left(tmp_path):
     path.chmod(0o664)
     link = tmp_path / "link.npz"
     link.symlink_to(path.name)
-    left = [Path(f"{path}.0.{pid}{_storage.PART}") for pid in (2**22 + 1, os.getpid())]
+    left = [Path(f"{path}.0.{pid}{_archive.PART}") for pid in (2**22 + 1, os.getpid())]
     for each in left:
         each.touch()
     policy.update([1.0, 0.0], 1.0)
