@@ -25,7 +25,7 @@ import numpy as np
 from heavytail._archive import FACTOR, contents, is_sealed, members, replace, sealed
 from heavytail._signals import raised_by_handler
 from heavytail._turns import Shared
-from heavytail._validate import printable, shown
+from heavytail._validate import plain, printable, shown
 from heavytail._version import __version__
 from heavytail.tails import MomentBound
 
@@ -91,8 +91,9 @@ class Saved:
 class Stored(Shared, Saved):
     """What is known by its constructor's arguments and the arrays it remembers.
 
-    The arguments are remembered as given, arrays and others of this kind among them as copies, so
-    that what becomes of those later does not matter. A subclass gives its state as named arrays.
+    The arguments are remembered as given, NumPy's numbers as Python's, arrays and others of this
+    kind among them as copies, so that what becomes of those later does not matter. A subclass
+    gives its state as named arrays.
     """
 
     _arguments: dict[str, Any]
@@ -107,7 +108,7 @@ class Stored(Shared, Saved):
         bound = inspect.signature(cls.__init__).bind(self, *args, **kwargs)
         given = list(bound.arguments.items())[1:]
         self._arguments = {
-            key: copy.deepcopy(value) if isinstance(value, np.ndarray | Stored) else value
+            key: copy.deepcopy(value) if isinstance(value, np.ndarray | Stored) else plain(value)
             for key, value in given
         }
         return self
@@ -161,13 +162,15 @@ class Stored(Shared, Saved):
 
 
 def _within_range(init: Callable[..., None]) -> Callable[..., None]:
-    """A constructor that refuses arguments which together leave the floating-point range."""
+    """A constructor that is given plain numbers, and refuses arguments which together leave the
+    floating-point range.
+    """
 
     @functools.wraps(init)
     def checked(self: Stored, *args: Any, **kwargs: Any) -> None:
         try:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                init(self, *args, **kwargs)
+                init(self, *map(plain, args), **{key: plain(one) for key, one in kwargs.items()})
             sound = self.is_sound()
         except (OverflowError, ZeroDivisionError):
             sound = False
@@ -370,8 +373,7 @@ def _encode(key: str, value: Any, arrays: dict[str, Any], prefix: str) -> Any:
         return {"array": prefix + key}
     if isinstance(value, list | tuple):
         return [_encode(key, item, arrays, prefix) for item in value]
-    if isinstance(value, np.generic):
-        return value.item()
+    value = plain(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(

@@ -50,6 +50,7 @@ from heavytail.policies.core.remembering import Remembering
 
 __all__ = ["PackedPolicy", "Policy"]
 
+LEAST_RIDGE = 1e-15  # of an arm's squared length: below it V^-1 is lost to rounding
 UNBOUNDED = 1e300  # squared norm: where no bound is stated, anything that can be squared
 
 
@@ -73,6 +74,7 @@ class PackedPolicy(Answering, Remembering, Policy):
     rank_one: ClassVar[bool] = False
     takes_prior: ClassVar[bool] = False
     key_slot: ClassVar[int] = -1
+    any_ridge: ClassVar[bool] = False  # whether sigma_t keeps x x' / sigma_t² small beside V
     grows: ClassVar[bool] = False  # whether a round needs room, or leaves something to `_settle`
 
     _s: FloatArray
@@ -136,6 +138,12 @@ class PackedPolicy(Answering, Remembering, Policy):
         self._s[ARM_LIMIT] = UNBOUNDED
         if arm_bound is not None:
             bound = check.number("arm_bound", arm_bound, above=0.0)
+            if not (self.any_ridge or ridge >= LEAST_RIDGE * bound**2):
+                raise ValueError(
+                    f"{check.owner}.ridge must be at least {LEAST_RIDGE * bound**2:g} for arms as "
+                    f"long as arm_bound={bound:g}; got {ridge!r}. Below that rounding loses the "
+                    "inverse of the Gram matrix; raise ridge, or lower arm_bound."
+                )
             self._s[ARM_LIMIT] = (bound * (1.0 + NORM_SLACK)) ** 2
         if self.tail is not None:
             self._nu = self.tail.scale
