@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.storage_tools import rewrite
-from tests.unbreakable.census import (
-    ARMS,
-    BAD,
-    CENSUS,
-    TAIL,
-    forge,
-    policy,
-    teach,
-)
+from tests.unbreakable.census import ARMS, BAD, CENSUS, TAIL, forge, policy, teach
 
 import heavytail as ht
 from heavytail import estimators
@@ -141,5 +135,64 @@ def test_parts_of_a_hurdle_that_cannot_be_are_refused(slot, value, tmp_path):
     path = tmp_path / "it.npz"
     policy("HurdleUCB", {}).save(path)
     forge(path, "scalars", slot, value)
+    with pytest.raises(ValueError, match="damaged"):
+        ht.load(path)
+
+
+def _heavy(tmp_path: Path, solver: str) -> Path:
+    one = ht.HeavyOFUL(3, horizon=2000, tail=TAIL, solver=solver, threshold_scale=0.003)
+    teach(one, 150)
+    assert 20 < one.diagnostics().clipped_share * 150 < 140
+    one.save(tmp_path / "it.npz")
+    ht.load(tmp_path / "it.npz")
+    return tmp_path / "it.npz"
+
+
+def _swap(a: Any, one: int, other: int) -> None:
+    a[[one, other]] = a[[other, one]]
+
+
+# Each of these rows is possible alone.
+FORGED = {
+    "another target": lambda H, sums: H[:, 3].__setitem__(_inner(H), H[_inner(H), 3] / 2.0),
+    "another threshold": lambda H, sums: H[:, 4].__setitem__(_outer(H), H[_outer(H), 4] / 2.0),
+    "another region": lambda H, sums: H[:, 5].__setitem__(_outer(H), 0.0),
+    "a row that never comes up": lambda H, sums: H[:, 6].__setitem__(int(H[-1, 7]), 1e300),
+    "no heap": lambda H, sums: _swap(H[:, 7], 0, len(H) - 1),
+    "another sum": lambda H, sums: sums.__setitem__((3, 0), sums[3, 0] + 1.0),
+    "another matrix": lambda H, sums: sums.__setitem__((1, 0), sums[1, 0] + 1.0),
+}
+
+
+def _inner(rows: Any) -> int:
+    return int(np.argmax((rows[:, 5] == 0.0) * np.abs(rows[:, 3])))
+
+
+def _outer(rows: Any) -> int:
+    return int(np.argmax(np.abs(rows[:, 5]) * rows[:, 4]))
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_rows_of_the_lazy_fit_that_contradict_its_sums_are_refused(how, tmp_path):
+    path = _heavy(tmp_path, "lazy")
+    rewrite(path, lambda _, arrays: FORGED[how](arrays["history"], arrays["sums"]))
+    with pytest.raises(ValueError, match="damaged"):
+        ht.load(path)
+
+
+@pytest.mark.parametrize("solver", ["lazy", "newton", "gd", "lbfgs"])
+def test_features_that_contradict_the_gram_matrix_are_refused(solver, tmp_path):
+    path = _heavy(tmp_path, solver)
+    rewrite(path, lambda _, arrays: arrays["history"][7].__setitem__(slice(0, 3), 0.3))
+    with pytest.raises(ValueError, match="damaged"):
+        ht.load(path)
+
+
+@pytest.mark.parametrize("size", [1e101, 1e200, 1.7e308])
+def test_rewards_of_an_epoch_that_could_not_be_learned_are_refused(size, tmp_path):
+    path, one = tmp_path / "it.npz", ht.CRMM(2, horizon=100, tail=TAIL, repeats=3)
+    one.update([1.0, 0.0], 1.0)
+    one.save(path)
+    rewrite(path, lambda _, arrays: arrays["rewards"].__setitem__(0, size))
     with pytest.raises(ValueError, match="damaged"):
         ht.load(path)

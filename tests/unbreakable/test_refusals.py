@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import warnings
 
 import numpy as np
 import pytest
 from tests.control.tools import IDENTIFIERS, T21
 from tests.test_storage import WORLD, agent
-from tests.unbreakable.census import (
-    ARMS,
-    SYSTEM,
-    TAIL,
-    identifier,
-    regression,
-    snapshot,
-)
+from tests.unbreakable.census import ARMS, SYSTEM, TAIL, identifier, policy, regression, snapshot
 
 import heavytail as ht
 from heavytail import control, estimators, mdp
+from heavytail.checks.policies import paid
 from heavytail.policies import ALL
+from heavytail.policies.core.base import LEAST_RIDGE
 
 
 @pytest.mark.parametrize("value", [1 + 2j, np.complex128(1), True, "1", b"1", None, 10**400])
@@ -179,3 +176,108 @@ def test_a_regression_takes_only_numbers_for_numbers(kind):
     for scales in (["1"] * 3, [10**400] * 3, [1j] * 3, [True] * 3):
         with pytest.raises((ValueError, TypeError)):
             getattr(estimators, kind)().fit(X, y, scales)
+
+
+@pytest.mark.parametrize("name", ["BTC", "BMM"])
+def test_a_question_about_what_is_no_feature_is_refused(name):
+    one = policy(name, {})
+    before = snapshot(one)
+    for ask in (one.expected, one.width):
+        for bad in ([np.nan, 0.0, 0.0], [np.inf, 0.0, 0.0], [True, 0.0, 0.0], [0.0]):
+            with pytest.raises((ValueError, TypeError), match=r"finite|bool|shape"):
+                ask(bad)
+    assert snapshot(one) == before
+
+
+@pytest.mark.parametrize("kind", estimators.ALL)
+def test_rows_that_a_kernel_would_take_for_plain_are_left_to_scikit_learn(kind):
+    model = regression(kind)
+    X, y = np.ones((3, 3)), np.arange(3.0)
+    masked = np.ma.array(y, mask=[True, False, False])
+    before = snapshot(model)
+    for rows, answers in (
+        (X, masked),
+        (X.view(np.recarray), y),
+        (np.ma.array(X), y),
+        (X, y.tolist()),
+    ):
+        assert not model.model_.learn_plain(rows, answers)
+    assert snapshot(model) == before
+    assert model.model_.learn_plain(X, y)
+
+
+NO_FLAGS = ["no", "True", 1, 0.0, None, np.nan, [], np.array([True])]
+
+
+@pytest.mark.parametrize("value", NO_FLAGS, ids=repr)
+def test_flags_of_worlds_are_true_or_false(value):
+    for make in (
+        lambda: ht.LinearBandit(2, 4, T21, fresh=value),
+        lambda: ht.SkewedBandit(2, 4, "jackpot", fresh=value),
+        lambda: ht.LinkBandit(2, 4, "logistic", fresh=value),
+    ):
+        with pytest.raises(TypeError, match="fresh must be True or False"):
+            make()
+
+
+@pytest.mark.parametrize("radius", ["empirical", "theory"])
+@pytest.mark.parametrize("value", [np.nan, "a word", 0.0, -1.0, True, 1e300])
+def test_sigma_min_is_looked_at_whatever_the_radius(radius, value):
+    with pytest.raises((ValueError, TypeError), match=r"HvtUCB.sigma_min must"):
+        ht.HvtUCB(2, tail=TAIL, horizon=99, radius=radius, sigma_min=value)
+
+
+BAD_LEMMA = [
+    ("dim", 0), ("dim", 1.5), ("dim", "2"), ("order", 1.0), ("order", 2.1), ("order", np.nan),
+    ("horizon", 0), ("horizon", None), ("alpha", 0.0), ("alpha", True), ("ridge", -1.0),
+    ("theta_bound", np.nan), ("theta_bound", "1"), ("arm_bound", 0.0), ("arm_bound", 1e101),
+    ("sigma_min", "x"), ("delta", 1.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value"), BAD_LEMMA)
+def test_lemma_1_looks_at_every_argument(key, value):
+    good = {"dim": 2, "order": 1.5, "horizon": 100}
+    with pytest.raises((ValueError, TypeError), match=f"lemma_1.{key} must"):
+        ht.confidence.lemma_1(**{**good, key: value})
+
+
+def test_lemma_1_says_where_arguments_together_leave_the_range():
+    for told in ({"sigma_min": 1e-100, "ridge": 1e-100, "alpha": 1e-100}, {"alpha": 1e-100}):
+        with pytest.raises(ValueError, match="together leave"):
+            ht.confidence.lemma_1(2, 1.5, 100, **{"sigma_min": 1e-99, "ridge": 1e-99, **told})
+    lemma = ht.confidence.lemma_1(2, 1.5, 100)
+    for t in (-1, 0.5, "1", np.nan):
+        with pytest.raises((ValueError, TypeError), match="t must be a whole number"):
+            lemma.beta(t)
+    for told in ((0, 3, 4, 0.1), (2, 0.5, 4, 0.1), (2, 3, 0, 0.1), (2, 3, 4, 1.0)):
+        with pytest.raises(ValueError, match="lsvi_radius"):
+            ht.confidence.lsvi_radius(*told)
+
+
+# Those that weigh a round by its width can do with any ridge.
+RIDGES = [kind for kind in ALL if "ridge" in inspect.signature(kind).parameters]
+
+
+@pytest.mark.parametrize("kind", RIDGES)
+@pytest.mark.parametrize("arm_bound", [1e-9, 1.0, 1e9])
+def test_a_ridge_that_rounding_would_lose_is_refused_with_one_that_works(kind, arm_bound):
+    told = {"dim": 2, "horizon": 1000, "tail": TAIL, "arms": 4, "noise_scale": 1.0}
+    told |= {"arm_bound": arm_bound, "theta_bound": min(1.0, 1.0 / arm_bound)}
+    told |= {"horizon": 10**6} if kind is ht.MoM else {}
+    told = {k: v for k, v in told.items() if k in inspect.signature(kind).parameters}
+    lost = 0.9 * LEAST_RIDGE * arm_bound**2
+    if arm_bound == 1.0 and kind in (ht.OFUL, ht.LinTS, ht.EpsilonGreedy):
+        del told["arm_bound"]  # arms are then taken to be as long as 1
+    if not kind.any_ridge:
+        with pytest.raises(ValueError, match=r"ridge must be at least .* for arms as long"):
+            kind(**told, ridge=lost)
+    one = kind(**told, ridge=lost if kind.any_ridge else 2.0 * lost)
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        x = rng.normal(size=(4, 2))
+        x *= 0.99 * arm_bound / np.linalg.norm(x, axis=1, keepdims=True)
+        with contextlib.suppress(ValueError):  # a radius of 1e9 times the ball may leave no index
+            one.update(x[one.select(x)], paid(one, float(rng.normal())))
+    assert one.rounds == 100
+    assert snapshot(one.clone()) == snapshot(one)

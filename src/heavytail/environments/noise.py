@@ -34,7 +34,7 @@ __all__ = [
 
 
 LARGEST: Final = 1e150  # size of a law: what it draws can be squared
-LARGEST_LOG: Final = 37.6  # of LogNormal's sigma: its mean stays below 1.8e308
+LARGEST_LOG: Final = 26.2  # of the sigma of LogNormal: its mean can be squared too
 
 
 class Noise(ABC):

@@ -27,6 +27,7 @@ from heavytail.kernels.layout import (
     PROJECTED,
     ROUNDS,
     STEP,
+    THETA_BOUND,
     Extent,
     Fixed,
     Size,
@@ -70,6 +71,8 @@ ADAPTIVE: Final = numbered(Adaptive, after=COMMON)
 
 SAME: Final = 1e-6  # relative: sums of the same rows, however they were added up
 STEPWISE: Final = 1e-15  # rounding of one update of V^-1, times the condition of V
+FARTHEST: Final = 1e95  # of |psi| / sqrt(lambda), in units of the ball or of 1: the minimiser of
+# many such rows can still be cubed, as coming back to the ball asks
 LARGEST_PULL: Final = 1e150  # of |psi| ‖a‖: past this a sum's square may leave the range
 
 
@@ -96,7 +99,11 @@ def observe(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float
     weight = 1.0 / (sigma * sigma)
     growth = 1.0 + weight * squared
     z = (reward - predict(M)) / sigma
-    pull = abs(score(z, tau)) * math.sqrt(weight)
+    psi = abs(score(z, tau))
+    bound = s[THETA_BOUND]
+    if bound < math.inf and not (psi <= FARTHEST * s[ADAPTIVE.PRIOR_ROOT] * min(1.0, 1.0 / bound)):
+        return OVERFLOW
+    pull = psi * math.sqrt(weight)
     for i in range(size):
         if not (pull * abs(M[FEATURE, i]) <= LARGEST_PULL):
             return OVERFLOW

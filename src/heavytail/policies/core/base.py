@@ -138,13 +138,14 @@ class PackedPolicy(Answering, Remembering, Policy):
         self._s[ARM_LIMIT] = UNBOUNDED
         if arm_bound is not None:
             bound = check.number("arm_bound", arm_bound, above=0.0)
-            if not (self.any_ridge or ridge >= LEAST_RIDGE * bound**2):
-                raise ValueError(
-                    f"{check.owner}.ridge must be at least {LEAST_RIDGE * bound**2:g} for arms as "
-                    f"long as arm_bound={bound:g}; got {ridge!r}. Below that rounding loses the "
-                    "inverse of the Gram matrix; raise ridge, or lower arm_bound."
-                )
             self._s[ARM_LIMIT] = (bound * (1.0 + NORM_SLACK)) ** 2
+        longest = 1.0 if arm_bound is None else bound
+        if not (self.any_ridge or ridge >= LEAST_RIDGE * longest**2):
+            raise ValueError(
+                f"{check.owner}.ridge must be at least {LEAST_RIDGE * longest**2:g} for arms as "
+                f"long as {longest:g}; got {ridge!r}. Below that rounding loses the inverse of the "
+                "Gram matrix; raise ridge, or state a smaller arm_bound."
+            )
         if self.tail is not None:
             self._nu = self.tail.scale
 
@@ -238,6 +239,7 @@ class PackedPolicy(Answering, Remembering, Policy):
                     self._settle()
                 except BaseException:  # an interrupted round is not learned
                     self._undo(before)
+                    self._late = self._late and late
                     raise
         finally:
             self._inside = outer
