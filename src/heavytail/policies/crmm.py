@@ -95,12 +95,26 @@ def largest_reward(s: Vector) -> float:
 
 
 @jit
+def spoils(s: Vector, reward: float) -> bool:
+    """Whether the epoch's median could be too large with this reward, whatever comes after it."""
+    largest = largest_reward(s)
+    if abs(reward) <= largest:
+        return False
+    beyond = 1
+    for i in range(int(s[EPOCH.PULLS])):
+        if abs(s[REWARDS + i]) > largest:
+            beyond += 1
+    return beyond > (int(s[EPOCH.REPEATS]) - 1) // 2
+
+
+@jit
 def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """Keep the reward; at the epoch's last pull take one Newton step on the median.
 
-    OVERFLOW with the state untouched, at any pull: a median must not be refused at the last one.
+    OVERFLOW with the state untouched, at any pull: an epoch that the last one cannot end would
+    never end.
     """
-    if not (abs(reward) <= largest_reward(s)):
+    if spoils(s, reward):
         return OVERFLOW
     count = int(s[EPOCH.REPEATS])
     pull = int(s[EPOCH.PULLS])
@@ -233,5 +247,7 @@ class CRMM(EpochPolicy):
         s[RADIUS] = current_radius(s)
 
     def _hangs_together(self, arrays: Arrays) -> bool:
-        sizes = np.abs(arrays["rewards"])
-        return super()._hangs_together(arrays) and bool((sizes <= largest_reward(self._s)).all())
+        pulls = int(arrays["scalars"][EPOCH.PULLS])
+        beyond = np.abs(arrays["rewards"][:pulls]) > largest_reward(self._s)
+        most = (self.repeats - 1) // 2  # as an honest epoch keeps of them
+        return super()._hangs_together(arrays) and bool(beyond.sum() <= most)
