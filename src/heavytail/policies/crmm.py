@@ -96,13 +96,16 @@ def largest_reward(s: Vector) -> float:
 
 @jit
 def spoils(s: Vector, reward: float) -> bool:
-    """Whether the epoch's median could be too large with this reward, whatever comes after it."""
+    """Whether the epoch's median could be too large with this reward, whatever comes after it: too
+    many on one side are.
+    """
     largest = largest_reward(s)
     if abs(reward) <= largest:
         return False
+    side = math.copysign(1.0, reward)
     beyond = 1
     for i in range(int(s[EPOCH.PULLS])):
-        if abs(s[REWARDS + i]) > largest:
+        if side * s[REWARDS + i] > largest:
             beyond += 1
     return beyond > (int(s[EPOCH.REPEATS]) - 1) // 2
 
@@ -248,6 +251,7 @@ class CRMM(EpochPolicy):
 
     def _hangs_together(self, arrays: Arrays) -> bool:
         pulls = int(arrays["scalars"][EPOCH.PULLS])
-        beyond = np.abs(arrays["rewards"][:pulls]) > largest_reward(self._s)
+        kept, largest = arrays["rewards"][:pulls], largest_reward(self._s)
+        beyond = max((kept > largest).sum(), (kept < -largest).sum())
         most = (self.repeats - 1) // 2  # as an honest epoch keeps of them
-        return super()._hangs_together(arrays) and bool(beyond.sum() <= most)
+        return super()._hangs_together(arrays) and bool(beyond <= most)
