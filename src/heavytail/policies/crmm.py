@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-import numpy as np
-
 from heavytail import links
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
