@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytail import _storage
+from heavytail import _archive
 
 
 def rewrite(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], Any]) -> None:
@@ -22,4 +22,4 @@ def rewrite(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], Any])
     archive = io.BytesIO()
     np.savez(archive, header=np.array(json.dumps(header)), **arrays)
     sealed = header.get("version") != 1
-    path.write_bytes(_storage.sealed(archive.getvalue()) if sealed else archive.getvalue())
+    path.write_bytes(_archive.sealed(archive.getvalue()) if sealed else archive.getvalue())

@@ -2,38 +2,30 @@
 
 The header names the format's version, the library's, the class, the arguments it was built with
 and the slots of every packed array; the arrays are its state, and those of its arguments that are
-arrays. Slots are loaded by name. A file ends with a seal, a hash of every byte before it, which
-tells one that was changed since it was written; whoever knows how to seal a file again must still
-give a state that satisfies the invariants of its class (:mod:`heavytail._invariants`). Whatever a
-file says of sizes, reading it takes memory in proportion to its length; what is no file at all,
-a device or a pipe, is neither read nor replaced.
-A file is written beside its target and moved over it, so a crash leaves the old one whole.
+arrays. Slots are loaded by name. A seal tells a file that was changed since it was written
+(:mod:`heavytail._archive`); whoever knows how to seal one again must still give a state that
+satisfies the invariants of its class (:mod:`heavytail._invariants`). Whatever a file says of
+sizes, reading it takes memory in proportion to its length.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
-import glob
-import hashlib
 import inspect
 import io
-import itertools
 import json
-import math
 import os
-import stat
 import threading
-import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from heavytail._archive import FACTOR, contents, is_sealed, members, replace, sealed
 from heavytail._signals import raised_by_handler
 from heavytail._turns import Shared
-from heavytail._validate import printable, shown
+from heavytail._validate import plain, printable, shown
 from heavytail._version import __version__
 from heavytail.tails import MomentBound
 
@@ -43,16 +35,8 @@ FORMAT = "heavytail "  # and the noun
 VERSION = 2
 READABLE = (1, 2)  # version 1 had no names: its slots are known by their order, see `upgrade`
 LONGEST = 2**31  # rows that an array may have; a damaged count may say anything
-SEAL = b"heavytail "  # and the hash
-NO_COMMENT = b"\0\0"  # the last two bytes of an archive without one
-END, LOCAL, CENTRAL = bytes(22), 30, 46  # bytes of an archive's end, and of a member's two heads
-PART = ".part"  # of the name of a file that is being written
-FACTOR, SMALL = 64, 2**24  # bytes that loading may take for each of the file's, and beside them
+SMALL = 2**24  # bytes that loading may take beside FACTOR times those of the file
 OBJECT = 512  # numbers that an object takes beside those that it asks for
-BLOCK = 512  # bytes, in which the room of a file on disk is counted
-LARGE = 2**28  # bytes of a file from which on its room on disk is looked at
-MAGIC = b"PK\3\4"  # which an archive begins with
-_NUMBER = itertools.count()
 PREFIX = "argument."  # of the names of saved arrays that are arguments
 
 
@@ -112,8 +96,9 @@ class Saved:
 class Stored(Shared, Saved):
     """What is known by its constructor's arguments and the arrays it remembers.
 
-    The arguments are remembered as given, arrays and others of this kind among them as copies, so
-    that what becomes of those later does not matter. A subclass gives its state as named arrays.
+    The arguments are remembered as given, NumPy's numbers as Python's, arrays and others of this
+    kind among them as copies, so that what becomes of those later does not matter. A subclass
+    gives its state as named arrays.
     """
 
     _arguments: dict[str, Any]
@@ -128,7 +113,7 @@ class Stored(Shared, Saved):
         bound = inspect.signature(cls.__init__).bind(self, *args, **kwargs)
         given = list(bound.arguments.items())[1:]
         self._arguments = {
-            key: copy.deepcopy(value) if isinstance(value, np.ndarray | Stored) else value
+            key: copy.deepcopy(value) if isinstance(value, np.ndarray | Stored) else plain(value)
             for key, value in given
         }
         return self
@@ -182,13 +167,15 @@ class Stored(Shared, Saved):
 
 
 def _within_range(init: Callable[..., None]) -> Callable[..., None]:
-    """A constructor that refuses arguments which together leave the floating-point range."""
+    """A constructor that is given plain numbers, and refuses arguments which together leave the
+    floating-point range.
+    """
 
     @functools.wraps(init)
     def checked(self: Stored, *args: Any, **kwargs: Any) -> None:
         try:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                init(self, *args, **kwargs)
+                init(self, *map(plain, args), **{key: plain(one) for key, one in kwargs.items()})
             sound = self.is_sound()
         except (OverflowError, ZeroDivisionError):
             sound = False
@@ -301,65 +288,6 @@ def _by_name(
     return ordered
 
 
-def sealed(archive: bytes) -> bytes:
-    """A zip archive with a hash of all its bytes as its comment, where every reader of such
-    archives skips it.
-    """
-    body = archive[: -len(NO_COMMENT)]
-    return body + len(_seal(body)).to_bytes(2, "little") + _seal(body)
-
-
-def unsealed(content: bytes) -> dict[str, Any]:
-    """The arrays of an archive that :func:`sealed` gave; ValueError where any byte is another."""
-    if not _is_sealed(content):
-        raise ValueError("its seal does not fit")
-    return _members(content)
-
-
-def _seal(body: bytes) -> bytes:
-    """It tells accidents, not forgeries."""
-    return SEAL + hashlib.blake2b(body, digest_size=16).hexdigest().encode()
-
-
-def replace(path: str | os.PathLike[str], content: bytes) -> None:
-    """Put ``content`` in the place of a file, or of the one that a link leads to, at one stroke.
-
-    A file that is there keeps its mode, a new one has what the umask leaves. What was written
-    beside it by a process that was killed is swept away. What is there and is no file stays.
-    """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        raise ValueError(f"{path} is there and is no file: a device, a pipe, a socket or a folder.")
-    for stale in target.parent.glob(f"{glob.escape(target.name)}.*{PART}"):
-        if not _at_work(stale.name.removesuffix(PART).rpartition(".")[2]):
-            stale.unlink(missing_ok=True)
-    temporary = target.with_name(f"{target.name}.{next(_NUMBER)}.{os.getpid()}{PART}")
-    try:
-        with open(temporary, "xb") as stream:
-            if target.exists():
-                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _at_work(process: str) -> bool:
-    """Whether there is a process of this number, as far as one can tell."""
-    if not process.isdecimal() or os.name != "posix":
-        return True
-    try:
-        os.kill(int(process), 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return True
-
-
 class _Budget(threading.local):
     left: int | None = None  # bytes; None where nothing is being loaded
 
@@ -411,7 +339,7 @@ def _open(
     """Header and arrays of a file that holds one of ``nouns``, and its length."""
     content = contents(path)
     try:
-        arrays = _members(content)
+        arrays = members(content)
         header = json.loads(str(arrays.pop("header")))
         if header["format"] not in [FORMAT + noun for noun in nouns]:
             raise KeyError(header["format"])
@@ -425,70 +353,12 @@ def _open(
             f"{path} is not a {' or '.join(nouns)} saved by heavytail, or is damaged ({why}). "
             "Pass a file that its save(path) wrote."
         ) from None
-    if header.get("version") != 1 and not _is_sealed(content):
+    if header.get("version") != 1 and not is_sealed(content):
         raise ValueError(
             f"{path} was changed since it was saved: its seal does not fit. Pass a file as "
             "save(path) wrote it."
         )
     return header, arrays, len(content)
-
-
-def contents(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a file; ValueError for what is none, or claims far more of them than it has."""
-    wait = getattr(os, "O_NONBLOCK", 0)  # for nobody: opening a pipe would
-    with open(Path(path), "rb", opener=lambda name, flags: os.open(name, flags | wait)) as stream:
-        told = os.fstat(stream.fileno())
-        room = BLOCK * (getattr(told, "st_blocks", 0) or told.st_size)  # 0: it is not known
-        if not stat.S_ISREG(told.st_mode):
-            raise ValueError(f"{path} is no file. Pass one that save(path) wrote.")
-        first = stream.read(min(len(MAGIC), told.st_size))
-        if told.st_size > LARGE and (first != MAGIC or told.st_size > FACTOR * room):
-            raise ValueError(f"{path} is damaged, or no file that save(path) wrote.")
-        return first + stream.read(max(told.st_size - len(first), 0))
-
-
-def _is_sealed(content: bytes) -> bool:
-    size = len(_seal(b""))
-    body, length = content[: -size - 2], content[-size - 2 : -size]
-    return length == size.to_bytes(2, "little") and content[-size:] == _seal(body)
-
-
-def _members(content: bytes) -> dict[str, Any]:
-    """The arrays of an archive that holds nothing else: no byte, name or size is taken on trust."""
-    arrays: dict[str, Any] = {}
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members = archive.infolist()
-        used = len(END) + len(archive.comment)
-        for one in members:
-            key = one.filename.removesuffix(".npy")
-            if key in arrays or key == one.filename or one.compress_type != zipfile.ZIP_STORED:
-                raise ValueError(f"member {one.filename!r} is not one that save wrote")
-            with archive.open(one) as stream:
-                raw = stream.read()  # as long as it is; checked against its own sum
-            arrays[key] = _array(raw)
-            at = one.header_offset
-            names = content[at + 26 : at + 30]  # lengths of the name and of what follows it
-            used += LOCAL + int.from_bytes(names[:2], "little") + len(raw)
-            used += int.from_bytes(names[2:], "little") + CENTRAL
-            used += len(one.orig_filename.encode()) + len(one.extra) + len(one.comment)
-    if used != len(content):
-        raise ValueError("some of its bytes belong to nothing")
-    return arrays
-
-
-def _array(raw: bytes) -> Any:
-    """An array in NumPy's format, of numbers or text, made of exactly these bytes."""
-    stream = io.BytesIO(raw)
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0
-    shape, fortran, dtype = read(stream) if version == (1, 0) else (None, False, np.dtype(object))
-    if shape is None or dtype.kind not in "fiubU":
-        raise ValueError(f"an array of dtype {dtype}")
-    rest = raw[stream.tell() :]
-    if math.prod(shape) * dtype.itemsize != len(rest):
-        raise ValueError(f"{len(rest)} bytes for an array of shape {shape} and dtype {dtype}")
-    flat = np.frombuffer(rest, dtype=dtype) if rest else np.empty(0, dtype)
-    return flat.reshape(shape, order="F" if fortran else "C").copy(order="C")
 
 
 def _describe(subject: Saved, arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
@@ -512,8 +382,7 @@ def _encode(key: str, value: Any, arrays: dict[str, Any], prefix: str) -> Any:
         return {"array": prefix + key}
     if isinstance(value, list | tuple):
         return [_encode(key, item, arrays, prefix) for item in value]
-    if isinstance(value, np.generic):
-        return value.item()
+    value = plain(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(

@@ -28,6 +28,7 @@ __all__ = [
     "explain_arms",
     "explain_vector",
     "on_one_line",
+    "plain",
     "printable",
     "refuse_disguised",
     "shown",
@@ -138,9 +139,33 @@ def _as_float(value: object, problem: str) -> float:
     if not real or isinstance(value, bool | np.bool_ | np.timedelta64):
         raise TypeError(problem)
     try:
-        return float(value)  # type: ignore[arg-type]
+        with np.errstate(over="ignore"):  # of a long double: looked at below
+            number = float(value)  # type: ignore[arg-type]
     except OverflowError:  # an integer or a fraction beyond all floats
         raise ValueError(problem) from None
+    if math.isinf(number) and number != value:  # a long double beyond all floats
+        raise ValueError(problem)
+    return number
+
+
+def plain(value: Any) -> Any:
+    """A NumPy scalar or a fraction as Python's own number, so that arithmetic and files do not hang
+    on its type; all else as it is, and what is no number of Python's too, for a check to refuse.
+    """
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        return type(value)(plain(item) for item in value)
+    if isinstance(value, np.bool_ | np.str_):
+        return value.item()
+    if type(value) in (bool, int, float, str) or isinstance(value, np.timedelta64):
+        return value
+    if isinstance(value, numbers.Integral | np.integer):
+        return int(value)
+    if isinstance(value, numbers.Real | np.floating):
+        try:
+            return _as_float(value, "")
+        except ValueError:  # beyond all floats
+            return value
+    return value
 
 
 class Check:

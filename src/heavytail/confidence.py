@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from heavytail._validate import Check, check_count, check_number
+from heavytail._validate import Check, check_count
 from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.jit import jit
 
@@ -46,6 +46,7 @@ class Lemma1:
 
     def beta(self, t: int) -> float:
         """beta_t, t = 0 included."""
+        t = check_count("Lemma1.beta: t", t, least=0)
         return theory_radius(float(t), self.order, self.slope, self.beta_0)
 
 
@@ -72,11 +73,21 @@ def lemma_1(
     when eps = 1.
     """
     check = Check("lemma_1")
-    T = check.count("horizon", horizon)
+    dim, T = check.count("dim", dim), check.count("horizon", horizon)
+    order = check.number("order", order, above=1.0, most=2.0)
+    alpha = check.number("alpha", alpha, above=0.0)
+    theta_bound = check.number("theta_bound", theta_bound, above=0.0, infinite=True)
+    arm_bound = check.number("arm_bound", arm_bound, above=0.0)
     ridge = float(dim) if ridge is None else check.number("ridge", ridge, above=0.0)
     sigma_min = T**-0.5 if sigma_min is None else check.number("sigma_min", sigma_min, above=0.0)
     delta = 1.0 / (8.0 * T) if delta is None else check.delta(delta)
-    kappa = dim * math.log1p(arm_bound**2 * T / (sigma_min**2 * ridge * alpha * dim))
+    spread = sigma_min**2 * ridge * alpha * dim
+    kappa = dim * math.log1p(arm_bound**2 * T / spread) if spread > 0.0 else math.inf
+    if not 0.0 < kappa < math.inf:
+        raise ValueError(
+            "lemma_1: arm_bound, sigma_min, ridge and alpha together leave the floating-point "
+            f"range; got {arm_bound!r}, {sigma_min!r}, {ridge!r} and {alpha!r}. Change the unit."
+        )
     ell = math.log(2.0 * T**2 / delta)
     tau_0 = (
         math.sqrt(2.0 * kappa) * math.log(3.0 * T) ** time_exponent(order) / ell ** (1.0 / order)
@@ -141,6 +152,8 @@ def lsvi_radius(dim: int, horizon: int, episodes: int, delta: float) -> float:
 
     Jin, Yang, Wang and Jordan (COLT 2020), Theorem 3.1, where c is an unspecified constant.
     """
-    steps = check_count("episodes", episodes) * horizon
-    delta = check_number("delta", delta, above=0.0, below=1.0)
+    check = Check("lsvi_radius")
+    dim, horizon = check.count("dim", dim), check.count("horizon", horizon)
+    steps = check.count("episodes", episodes) * horizon
+    delta = check.delta(delta)
     return dim * horizon * math.sqrt(math.log(2.0 * dim * steps / delta))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -308,3 +309,33 @@ def test_a_moment_of_order_2_is_missed_where_the_index_is_2_and_not_in_normal_no
     environment = ht.LinearBandit(2, 5, noise)
     policy = ht.HvtUCB(2, tail=ht.MomentBound(2.0, 1.0))
     assert len(environment.broken_needs(policy)) == broken
+
+
+SIZES = [
+    (ht.noise.Gaussian, "sd", 1e150),
+    (ht.noise.Uniform, "bound", 1e150),
+    (ht.noise.Contaminated, "factor", 1e150),
+    (ht.noise.LogNormal, "sigma", 26.2),
+]
+
+
+@pytest.mark.parametrize(("law", "key", "most"), SIZES)
+def test_a_law_whose_draws_or_mean_leave_the_range_is_refused_with_the_largest_that_works(
+    law, key, most
+):
+    for value in (1.01 * most, 1.7e308):
+        with pytest.raises(
+            ValueError, match=rf"{law.__name__}.{key} must be .*{re.escape(format(most, 'g'))}"
+        ):
+            law(**{key: value})
+    largest = law(**{key: most})
+    assert np.isfinite(largest.sample(np.random.default_rng(0), 10**5)).all()
+    worst = ht.noise.Scaled(largest, 100.0)
+    rng = np.random.default_rng(0)
+    assert np.isfinite(worst.factors(rng, 10**4) * worst.sample(rng, 10**4)).all()
+
+
+def test_a_moment_that_leaves_the_range_is_refused_in_words():
+    for law, order in ((ht.noise.LogNormal(26.0), 2.0), (ht.noise.Gaussian(1e150), 3.0)):
+        with pytest.raises(ValueError, match="leaves the floating-point range"):
+            law.scale(order)

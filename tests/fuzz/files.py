@@ -21,7 +21,7 @@ from tests.fuzz.player import through_file
 from tests.fuzz.subjects import learned, use
 
 import heavytail as ht
-from heavytail import _storage
+from heavytail import _archive
 
 NUMBERS: list[Any] = [np.nan, np.inf, -np.inf, -1.0, 0.0, 0.5, -5.5, 63.0, 1e9, 1e300, 2.0**53]
 WHOLE = [-1, 0, 1, 10**6, 2**40, -(2**40), 2**62]
@@ -67,7 +67,7 @@ class Bench:
                 pick(rng, CRAFTS)(header, arrays, rng)
         archive = io.BytesIO()
         np.savez(archive, header=np.array(json.dumps(header)), **arrays)
-        return _storage.sealed(archive.getvalue())
+        return _archive.sealed(archive.getvalue())
 
     def run(self, index: int, found: Counter) -> None:
         """The file number ``index``: write it, load it, and use what comes back."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytail._typing import FloatArray
-from heavytail._validate import check_choice, check_count, check_number
+from heavytail._validate import check_choice, check_count, check_flag, check_number
 from heavytail.environments.base import BLOCK, Block, Environment
 from heavytail.environments.geometry import draw_arms, draw_direction, draw_offers, streams
 from heavytail.environments.noise import Noise, describe
@@ -61,16 +61,16 @@ class LinearBandit(Environment):
         self.theta_bound = check_number("LinearBandit.theta_bound", theta_bound, above=0.0)
         self.arm_bound = check_number("LinearBandit.arm_bound", arm_bound, above=0.0)
         self.normalize = check_choice("LinearBandit.normalize", normalize, ("unit", "max"))
+        self.fresh = check_flag("LinearBandit.fresh", fresh)
         self.offered = None if offered is None else check_count("LinearBandit.offered", offered)
-        if self.offered is not None and (self.offered > self.arms or fresh):
+        if self.offered is not None and (self.offered > self.arms or self.fresh):
             raise ValueError(
                 f"LinearBandit.offered must be at most arms={self.arms}, and not with fresh=True; "
                 f"got {offered!r}."
             )
-        self.fresh = bool(fresh)
         self.symmetric = noise.symmetric
         self.tail_index = noise.index
-        self.fixed_arms = not fresh and (self.offered is None or self.offered == self.arms)
+        self.fixed_arms = not self.fresh and (self.offered is None or self.offered == self.arms)
 
     def __repr__(self) -> str:
         parts = [f"dim={self.dim}", f"arms={self.arms}", f"noise={self.noise!r}"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from heavytail._typing import FloatArray
-from heavytail._validate import check_count, check_number
+from heavytail._validate import check_count, check_flag, check_number
 from heavytail.environments.base import BLOCK, Block, Environment
 from heavytail.environments.geometry import draw_arms, draw_direction, draw_offers, streams
 from heavytail.environments.noise import Gaussian
@@ -82,19 +82,19 @@ class LinkBandit(Environment):
         self.theta_bound = check_number("LinkBandit.theta_bound", theta_bound, above=0.0)
         self.base = check_number("LinkBandit.base", base)
         self.arm_bound = check_number("LinkBandit.arm_bound", arm_bound, above=0.0)
+        self.fresh = check_flag("LinkBandit.fresh", fresh)
         self.offered = None if offered is None else check_count("LinkBandit.offered", offered)
-        if self.offered is not None and (self.offered > self.arms or fresh):
+        if self.offered is not None and (self.offered > self.arms or self.fresh):
             raise ValueError(
                 f"LinkBandit.offered must be at most arms={self.arms}, and not with fresh=True; "
                 f"got {offered!r}."
             )
-        self.fresh = bool(fresh)
         self.outliers = check_number("LinkBandit.outliers", outliers, least=0.0, below=1.0)
         self.factor = check_number("LinkBandit.factor", factor, above=0.0)
         self._check_counts()
         self.noise = Gaussian() if self.link.name == "identity" else None
         self.symmetric = self.noise is not None
-        self.fixed_arms = not fresh and (self.offered is None or self.offered == self.arms)
+        self.fixed_arms = not self.fresh and (self.offered is None or self.offered == self.arms)
 
     def _check_counts(self) -> None:
         if self.link.name != "log":

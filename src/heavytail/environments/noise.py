@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,6 +31,10 @@ __all__ = [
     "StudentT",
     "Uniform",
 ]
+
+
+LARGEST: Final = 1e150  # size of a law: what it draws can be squared
+LARGEST_LOG: Final = 26.2  # of the sigma of LogNormal: its mean can be squared too
 
 
 class Noise(ABC):
@@ -63,7 +67,16 @@ class Noise(ABC):
                 f"{self} has no finite moment of order {order:g}: "
                 f"pass an order below {self.index:g}."
             )
-        return float(self.moment(order) ** (1.0 / order))
+        try:
+            nu = float(self.moment(order) ** (1.0 / order))
+        except OverflowError:
+            nu = math.inf
+        if not nu < math.inf:
+            raise ValueError(
+                f"{self}.scale: the moment of order {order:g} leaves the floating-point range. "
+                "Pass a smaller order, or a law of smaller size."
+            )
+        return nu
 
     def raw(self, order: float, mean: float = 1.0) -> float:
         """A bound on (E|m + eta|^order)^(1/order) over |m| <= mean, by Minkowski: nu + mean.
@@ -84,7 +97,7 @@ class Gaussian(Noise):
     sd: float = 1.0
 
     def __post_init__(self) -> None:
-        check_number("Gaussian.sd", self.sd, above=0.0)
+        check_number("Gaussian.sd", self.sd, above=0.0, most=LARGEST)
 
     @property
     def index(self) -> float:
@@ -104,7 +117,7 @@ class Uniform(Noise):
     bound: float = 1.0
 
     def __post_init__(self) -> None:
-        check_number("Uniform.bound", self.bound, above=0.0)
+        check_number("Uniform.bound", self.bound, above=0.0, most=LARGEST)
 
     @property
     def index(self) -> float:
@@ -128,7 +141,7 @@ class Contaminated(Noise):
 
     def __post_init__(self) -> None:
         check_number("Contaminated.share", self.share, above=0.0, below=1.0)
-        check_number("Contaminated.factor", self.factor, above=0.0)
+        check_number("Contaminated.factor", self.factor, above=0.0, most=LARGEST)
 
     @property
     def index(self) -> float:
@@ -318,7 +331,7 @@ class LogNormal(Noise):
     symmetric = False
 
     def __post_init__(self) -> None:
-        check_number("LogNormal.sigma", self.sigma, above=0.0)
+        check_number("LogNormal.sigma", self.sigma, above=0.0, most=LARGEST_LOG)
 
     @property
     def index(self) -> float:

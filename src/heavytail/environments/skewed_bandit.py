@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytail._typing import FloatArray
-from heavytail._validate import check_choice, check_count, check_number
+from heavytail._validate import check_choice, check_count, check_flag, check_number
 from heavytail.environments.base import BLOCK, Block, Environment
 from heavytail.environments.geometry import draw_arms, draw_direction, draw_offers, streams
 from heavytail.environments.noise import (
@@ -179,17 +179,17 @@ class SkewedBandit(Environment):
         self.skew = skew if noise is None else replace(skew, noise=noise)
         self.noise = self.skew.noise
         self.theta_bound = self.skew.theta_bound
+        self.fresh = check_flag("SkewedBandit.fresh", fresh)
         self.offered = None if offered is None else check_count("SkewedBandit.offered", offered)
-        if self.offered is not None and (self.offered > self.arms or fresh):
+        if self.offered is not None and (self.offered > self.arms or self.fresh):
             raise ValueError(
                 f"SkewedBandit.offered must be at most arms={self.arms}, and not with fresh=True; "
                 f"got {offered!r}."
             )
-        self.fresh = bool(fresh)
         laws = [self.noise, self.skew.payment_noise if self.skew.pays else None]
         self.tail_index = min((law.index for law in laws if law is not None), default=math.inf)
         self.symmetric = not self.skew.pays and (self.noise is None or self.noise.symmetric)
-        self.fixed_arms = not fresh and (self.offered is None or self.offered == self.arms)
+        self.fixed_arms = not self.fresh and (self.offered is None or self.offered == self.arms)
 
     def __repr__(self) -> str:
         skew, noise = self._told

@@ -95,7 +95,7 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         own = self.__dict__
         model = own.get("model_")
         if model is not None and sample_scale is None and "feature_names_in_" not in own:
-            if type(y) is np.ndarray and model.learn_plain(X, y):  # a kernel drops a mask unseen
+            if model.learn_plain(X, y):
                 return self
         return self._learn(X, y, sample_scale, afresh=model is None)
 

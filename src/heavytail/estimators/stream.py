@@ -212,7 +212,8 @@ class Stream(Shared):
                 return False
             self.learn(X, y, NO_SCALES)
             return True
-        if type(X) is not np.ndarray:  # the kernel takes subclasses for arrays, scikit-learn not
+        # The kernel takes subclasses for arrays and drops a mask unseen; scikit-learn does neither.
+        if type(X) is not np.ndarray or type(y) is not np.ndarray:
             return False
         while self._inside is not None and not self._ours():
             pass

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from heavytail._archive import contents, replace, sealed, unsealed
 from heavytail._signals import raised_by_handler
-from heavytail._storage import contents, replace, sealed, unsealed
 from heavytail.experiments.unit import Outcome, Unit
 from heavytail.simulation.parallel import finished
 from heavytail.simulation.progress import Progress, progress_bar

@@ -37,9 +37,10 @@ from heavytail.kernels.layout import (
     THETA_BOUND,
 )
 
-__all__ = ["admit", "learn", "measure"]
+__all__ = ["FARTHEST", "LARGEST", "admit", "learn", "measure"]
 
 LARGEST = 1e150  # past this a square leaves the floating-point range
+FARTHEST = 1e100  # past this, in units of the ball or of 1, a cube does, which a projection takes
 
 
 @jit
@@ -88,8 +89,10 @@ def learn(
     step = score(z, tau) / (sigma * growth)  # V_t^-1 x = u / growth
     if not (weight <= LARGEST and growth <= LARGEST and abs(score(z, tau)) <= LARGEST):
         return OVERFLOW
+    bound = s[THETA_BOUND]
+    most = LARGEST if bound == math.inf else FARTHEST * min(1.0, bound)
     for i in range(M.shape[1]):
-        if not (abs(M[THETA, i] + step * M[DIRECTION, i]) <= LARGEST):
+        if not (abs(M[THETA, i] + step * M[DIRECTION, i]) <= most):
             return OVERFLOW
     shrink(M, gain)
     length = 0.0
@@ -98,7 +101,7 @@ def learn(
         if i < size:
             length += M[THETA, i] * M[THETA, i]
     s[PROJECTED] = 0.0
-    if length > s[THETA_BOUND] * s[THETA_BOUND]:
+    if length > bound * bound:
         _return_to_ball(s, M, size)
         s[PROJECTED] = MOVED
     s[ROUNDS] += 1.0

@@ -29,10 +29,10 @@ from .eco_log import ECOLog as ECOLog
 # What policies are made of, and made by.
 from .build import make_policy as make_policy
 from .core.base import PackedPolicy as PackedPolicy
-from .core.base import Policy as Policy
 from .core.decisions import Decision as Decision
 from .core.diagnostics import Diagnostics as Diagnostics
 from .core.info import Info as Info
+from .core.policy import Policy as Policy
 from .core.pool import Pool as Pool
 
 NAMES: tuple[str, ...]

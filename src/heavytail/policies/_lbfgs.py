@@ -31,20 +31,31 @@ def minimise(
     size = start.shape[0]
     data = np.ascontiguousarray(rows[:, :size]), rows[:, size].copy(), rows[:, size + 1].copy()
     theta = _free(data, start, ridge, ridge * tolerance)
-    length = float(np.linalg.norm(theta))
+    length = _length(theta)
     if length <= bound:
         return theta
     # 1/‖theta(mu)‖ is concave and nearly linear: secants rise to its root from the left.
     past, mu, before = 0.0, ridge * (length / bound - 1.0), 1.0 / length
     for _ in range(SECANTS):
         theta = _free(data, theta, ridge + mu, ridge * tolerance)
-        length = float(np.linalg.norm(theta))
+        length = _length(theta)
         if abs(length - bound) <= SPHERE * tolerance or 1.0 / length == before:
             break
         slope = (1.0 / length - before) / (mu - past)
         past, before = mu, 1.0 / length
         mu += (1.0 / bound - 1.0 / length) / slope
     return np.asarray(theta * (bound / length))
+
+
+def _length(theta: FloatArray) -> float:
+    """‖theta‖, or a refusal where it is no number."""
+    length = float(np.linalg.norm(theta))
+    if not length < np.inf:
+        raise ValueError(
+            "HeavyOFUL: L-BFGS left the floating-point range. Nothing was learned; change the unit "
+            "of the reward, or the solver."
+        )
+    return length
 
 
 def _change(

@@ -142,6 +142,7 @@ class AdaOFUL(HistoryPolicy):
         ),
     )
     slots = (COMMON, ADAPTIVE, S)
+    any_ridge = True
     update_kernel = staticmethod(update)
 
     def __init__(

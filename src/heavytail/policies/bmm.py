@@ -8,7 +8,6 @@ from typing import Final, NamedTuple, final
 import numpy as np
 
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import as_vector
 from heavytail.confidence import bmm_radius
 from heavytail.kernels.index import usable
 from heavytail.kernels.jit import jit
@@ -285,7 +284,7 @@ class BMM(EpochPolicy):
 
     def expected(self, x: FloatArray) -> float:
         """The median of the copies' predictions at ``x`` (of stage 1), which selection goes by."""
-        self._M[FEATURE] = as_vector(x, self.dim, type(self), ".expected")
+        self._M[FEATURE] = self._asked_at(x, ".expected")
         stage_width(self._s, self._M, 0)
         return float(stage_mean(self._s, self._M, self._M, 0))
 

@@ -10,7 +10,6 @@ import numpy as np
 from heavytail._invariants import are_counts, hangs_together
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import as_vector
 from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.index import usable
 from heavytail.kernels.jit import jit
@@ -377,7 +376,7 @@ class BTC(HistoryPolicy):
     @alone
     def expected(self, x: FloatArray) -> float:
         """The truncated estimate at ``x`` (of stage 1), which selection goes by."""
-        self._M[FEATURE] = as_vector(x, self.dim, type(self), ".expected")
+        self._M[FEATURE] = self._asked_at(x, ".expected")
         stage_width(self._s, self._M, 0)
         return float(stage_mean(self._s, self._M, self._H, 0))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from heavytail._validate import printable, shown
 from heavytail.policies import _table
-from heavytail.policies.core.base import Policy
+from heavytail.policies.core.policy import Policy
 from heavytail.tails import MomentBound
 
 __all__ = ["find", "make_policy"]

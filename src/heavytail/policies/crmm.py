@@ -9,8 +9,18 @@ from heavytail import links
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import COMMON, LOG_DET, OK, RADIUS, Fixed, behind, numbered
-from heavytail.kernels.one_pass import learn
+from heavytail.kernels.layout import (
+    COMMON,
+    LOG_DET,
+    OK,
+    OVERFLOW,
+    RADIUS,
+    THETA_BOUND,
+    Fixed,
+    behind,
+    numbered,
+)
+from heavytail.kernels.one_pass import FARTHEST, learn
 from heavytail.kernels.repeats import (
     EPOCH,
     end_epoch,
@@ -21,6 +31,7 @@ from heavytail.kernels.repeats import (
 from heavytail.links import Link
 from heavytail.policies.core.epochs import EpochPolicy, check_epoch
 from heavytail.policies.core.info import Info
+from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["CRMM"]
@@ -74,8 +85,38 @@ def current_radius(s: Vector) -> float:
 
 
 @jit
+def largest_reward(s: Vector) -> float:
+    """A median up to this moves theta to no place that the projection cannot come back from: the
+    step is at most |z| / sqrt(2 lambda).
+    """
+    return FARTHEST * s[S.PRIOR_ROOT] * min(1.0, 1.0 / s[THETA_BOUND])
+
+
+@jit
+def spoils(s: Vector, reward: float) -> bool:
+    """Whether the epoch's median could be too large with this reward, whatever comes after it: too
+    many on one side are.
+    """
+    largest = largest_reward(s)
+    if abs(reward) <= largest:
+        return False
+    side = math.copysign(1.0, reward)
+    beyond = 1
+    for i in range(int(s[EPOCH.PULLS])):
+        if side * s[REWARDS + i] > largest:
+            beyond += 1
+    return beyond > (int(s[EPOCH.REPEATS]) - 1) // 2
+
+
+@jit
 def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
-    """Keep the reward; at the epoch's last pull take one Newton step on the median."""
+    """Keep the reward; at the epoch's last pull take one Newton step on the median.
+
+    OVERFLOW with the state untouched, at any pull: an epoch that the last one cannot end would
+    never end.
+    """
+    if spoils(s, reward):
+        return OVERFLOW
     count = int(s[EPOCH.REPEATS])
     pull = int(s[EPOCH.PULLS])
     if pull + 1 < count:
@@ -205,3 +246,10 @@ class CRMM(EpochPolicy):
         s[S.SPAN] = 2.0 * theta_bound * arm_bound
         s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
         s[RADIUS] = current_radius(s)
+
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        pulls = int(arrays["scalars"][EPOCH.PULLS])
+        kept, largest = arrays["rewards"][:pulls], largest_reward(self._s)
+        beyond = max((kept > largest).sum(), (kept < -largest).sum())
+        most = (self.repeats - 1) // 2  # as an honest epoch keeps of them
+        return super()._hangs_together(arrays) and bool(beyond <= most)

@@ -35,6 +35,7 @@ from heavytail.kernels.m_estimate import (
 )
 from heavytail.kernels.quadratic import LINEAR, NEXT, first_extra, minimise_quadratic
 from heavytail.policies._lbfgs import minimise
+from heavytail.policies.core import adaptive
 from heavytail.policies.core.adaptive import ADAPTIVE, AdaptiveHuber, observe, set_constants, start
 from heavytail.policies.core.history import HistoryPolicy
 from heavytail.policies.core.info import Info
@@ -124,7 +125,9 @@ def shift(M: Matrix, H: Matrix, row: int, region: float, sign: float) -> None:
 
 @jit
 def look(s: Vector, M: Matrix, H: Matrix, row: int) -> float:
-    """A row's region at theta; its KEY is set to the path length at which to look again."""
+    """A row's region at theta; its KEY is set to the path length at which to look again, infinite
+    where no path is as long: a row of no length, or a reward near the largest float.
+    """
     size = M.shape[1]
     z = residual(M, H, row, THETA)
     tau = H[row, size + TAU]
@@ -243,6 +246,29 @@ def fit(s: Vector, M: Matrix, H: Matrix, count: int, ridge: float, bound: float)
             return
     newton(M, H, count, THETA, ridge, bound, 0.0, False, 0, -1)
     build(s, M, H, count, ridge)
+
+
+def lazy_sums_fit(arrays: Arrays, dim: int, ridge: float) -> bool:
+    """Whether regions, heap, keys and sums of a saved state are those of its rows, to rounding."""
+    x, rows = arrays["history"][:, :dim], arrays["history"][:, dim:]
+    target, tau, region, key, heap = (rows[:, k] for k in (TARGET, TAU, REGION, KEY, HEAP))
+    inside, place = region == 0.0, heap.astype(np.int64)
+    with np.errstate(all="ignore"):  # rewards near the largest float, and rows of no length
+        z, pull = target - x @ arrays["theta"], np.where(inside, target, region * tau)
+        gap, near = np.abs(np.abs(z) - tau), adaptive.SAME * (np.abs(z) + tau)
+        latest = arrays["scalars"][S.PATH] + (gap + near) / np.linalg.norm(x, axis=1)
+        drift = adaptive.SAME * (np.abs(x).T @ (np.abs(pull) + np.where(tau < math.inf, tau, 0.0)))
+        unsure = (gap <= near) & (tau < math.inf) & np.isin(region, (-1.0, 0.0, 1.0))
+        return bool(
+            np.array_equal(np.sort(heap), np.arange(len(heap)))
+            and np.all((region == np.sign(z) * (np.abs(z) > tau)) | unsure)
+            and not np.any(key > latest * (1.0 + adaptive.SAME))
+            and np.all(key[place[(np.arange(1, len(heap)) - 1) // 2]] <= key[place[1:]])
+            and adaptive.are_sums(
+                np.tril(arrays["sums"][:dim]), np.tril(adaptive.gram(x[inside], ridge))
+            )
+            and np.all(np.abs(arrays["sums"][dim + LINEAR] - x.T @ pull) <= drift)
+        )
 
 
 # --- The other solvers, and a round of each.
@@ -389,6 +415,7 @@ class HeavyOFUL(HistoryPolicy):
         ),
     )
     slots = (COMMON, ADAPTIVE, S)
+    any_ridge = True
 
     def __init__(
         self,
@@ -453,17 +480,12 @@ class HeavyOFUL(HistoryPolicy):
             )
 
     def _hangs_together(self, arrays: Arrays) -> bool:
-        rows, x = arrays["history"][:, self.dim :], arrays["history"][:, : self.dim]
+        ridge, x = self._s[ADAPTIVE.RIDGE], arrays["history"][:, : self.dim]
+        if not adaptive.are_of_rows(arrays, self.dim, ridge):
+            return False
         if self.solver == "gd":  # the length of a step is made of these sums
-            V = self._s[ADAPTIVE.RIDGE] * np.eye(self.dim) + x.T @ x
-            return bool(np.allclose(arrays["sums"][: self.dim], V, rtol=1e-6))
-        if self.solver != "lazy":
-            return True
-        heap = np.sort(rows[:, HEAP])
-        return bool(
-            np.array_equal(heap, np.arange(len(heap)))
-            and np.isin(rows[:, REGION], (-1.0, 0.0, 1.0)).all()
-        )
+            return adaptive.are_sums(arrays["sums"][: self.dim], adaptive.gram(x, ridge))
+        return self.solver != "lazy" or lazy_sums_fit(arrays, self.dim, ridge)
 
     @property
     def sigma(self) -> float:

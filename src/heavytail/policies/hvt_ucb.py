@@ -137,6 +137,8 @@ class HvtUCB(practice.PracticalPolicy):
             check.flag("intercept", intercept)
         if is_theory and intercept:
             raise ValueError('HvtUCB.intercept must be off for radius="theory": Lemma 1 has none.')
+        if sigma_min is not None:
+            check.number("sigma_min", sigma_min, above=0.0)
         has_intercept = not is_theory if intercept is None else bool(intercept)
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         if theta_bound is None:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypedDict
 
 import numpy as np
 
-from heavytail._typing import Matrix, Vector
+from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
 from heavytail.kernels.gram import predict, shrink
 from heavytail.kernels.huber import leverage, score, threshold
@@ -27,6 +27,7 @@ from heavytail.kernels.layout import (
     PROJECTED,
     ROUNDS,
     STEP,
+    THETA_BOUND,
     Extent,
     Fixed,
     Size,
@@ -36,8 +37,19 @@ from heavytail.kernels.m_estimate import TARGET, TAU
 from heavytail.kernels.one_pass import LARGEST, measure
 from heavytail.kernels.quadratic import extra_rows, first_extra
 from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.remembering import Arrays
 
-__all__ = ["ADAPTIVE", "AdaptiveHuber", "Problem", "observe", "set_constants", "start"]
+__all__ = [
+    "ADAPTIVE",
+    "AdaptiveHuber",
+    "Problem",
+    "are_of_rows",
+    "are_sums",
+    "gram",
+    "observe",
+    "set_constants",
+    "start",
+]
 
 
 class Adaptive(NamedTuple):
@@ -57,6 +69,10 @@ class Adaptive(NamedTuple):
 
 ADAPTIVE: Final = numbered(Adaptive, after=COMMON)
 
+SAME: Final = 1e-6  # relative: sums of the same rows, however they were added up
+STEPWISE: Final = 1e-15  # rounding of one update of V^-1, times the condition of V
+FARTHEST: Final = 1e95  # of |psi| / sqrt(lambda), in units of the ball or of 1: the minimiser of
+# many such rows can still be cubed, as coming back to the ball asks
 LARGEST_PULL: Final = 1e150  # of |psi| ‖a‖: past this a sum's square may leave the range
 
 
@@ -83,7 +99,11 @@ def observe(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float
     weight = 1.0 / (sigma * sigma)
     growth = 1.0 + weight * squared
     z = (reward - predict(M)) / sigma
-    pull = abs(score(z, tau)) * math.sqrt(weight)
+    psi = abs(score(z, tau))
+    bound = s[THETA_BOUND]
+    if bound < math.inf and not (psi <= FARTHEST * s[ADAPTIVE.PRIOR_ROOT] * min(1.0, 1.0 / bound)):
+        return OVERFLOW
+    pull = psi * math.sqrt(weight)
     for i in range(size):
         if not (pull * abs(M[FEATURE, i]) <= LARGEST_PULL):
             return OVERFLOW
@@ -191,3 +211,21 @@ def set_constants(
     s[ADAPTIVE.STEEP] = constants.steep
     s[ADAPTIVE.ROOT] = constants.root
     s[ADAPTIVE.TAU_0] = scale * constants.tau_0
+
+
+def gram(x: FloatArray, ridge: float) -> FloatArray:
+    """V of the rows ``x``, which are in units of sigma_t."""
+    return np.asarray(ridge * np.eye(x.shape[1]) + x.T @ x)
+
+
+def are_sums(saved: FloatArray, V: FloatArray) -> bool:
+    """Whether saved sums are those of the rows that ``V`` was made of."""
+    return bool(np.allclose(saved, V, rtol=SAME, atol=SAME * float(np.abs(V).max())))
+
+
+def are_of_rows(arrays: Arrays, dim: int, ridge: float) -> bool:
+    """Whether V^-1 of a saved state is that of the rows of its history, to rounding."""
+    V = gram(arrays["history"][:, :dim], ridge)
+    rounds = len(arrays["history"]) + 1.0
+    unsure = SAME + STEPWISE * rounds * float(np.abs(V).max()) / ridge
+    return bool(np.abs(arrays["inverse"] @ V - np.eye(dim)).max() <= unsure)

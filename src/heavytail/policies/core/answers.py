@@ -90,10 +90,7 @@ class Answering:
     @alone
     def width(self, x: ArrayLike) -> float:
         """‖x‖_{V_t^-1}; the half-width of the policy's confidence set at x is radius * width(x)."""
-        vector = as_vector(x, self.dim, type(self), ".width")
-        if not np.all(np.isfinite(vector)):
-            raise ValueError(f"{type(self).__name__}.width: x must be finite; got {shown(vector)}.")
-        return float(self._widths(vector[None])[0])
+        return float(self._widths(self._asked_at(x, ".width")[None])[0])
 
     @alone
     def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
@@ -132,6 +129,14 @@ class Answering:
 
     def _means(self, X: FloatArray) -> FloatArray:
         return np.asarray(X @ self._M[THETA, : self.dim] + self.intercept)
+
+    def _asked_at(self, x: ArrayLike, method: str) -> FloatArray:
+        """The features that a method is asked about."""
+        vector = as_vector(x, self.dim, type(self), method)
+        if not np.all(np.isfinite(vector)):
+            where = type(self).__name__ + method
+            raise ValueError(f"{where}: x must be finite; got {shown(vector)}.")
+        return vector
 
     def _asked(self, x: ArrayLike, level: float) -> tuple[FloatArray, bool]:
         """The rows that a prediction is asked for, and whether they may be many."""

@@ -1,15 +1,8 @@
-"""What every policy is: it selects, it learns, and it can be saved, copied and resumed.
-
-A policy is final: none inherits from another. ``Policy`` holds what is common to all,
-``PackedPolicy`` what is common to those whose state is packed arrays and whose mathematics is
-kernels.
-"""
+"""What is common to the policies whose state is packed arrays and whose mathematics is kernels."""
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -18,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail._invariants import SYMMETRY
-from heavytail._storage import Stored, afford
+from heavytail._storage import afford
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray, State
 from heavytail._validate import (
@@ -30,7 +23,6 @@ from heavytail._validate import (
     check_number,
     explain_arms,
     explain_vector,
-    shown,
 )
 from heavytail.kernels import index
 from heavytail.kernels.layout import (
@@ -50,143 +42,16 @@ from heavytail.kernels.layout import (
 )
 from heavytail.kernels.layout import rows as common_rows
 from heavytail.policies.core.answers import Answering
-from heavytail.policies.core.decisions import PREFIX as PENDING
-from heavytail.policies.core.decisions import Deciding
 from heavytail.policies.core.diagnostics import Diagnostics
-from heavytail.policies.core.info import Info
 from heavytail.policies.core.loops import around, enter, select_rows, update_rows
+from heavytail.policies.core.policy import Policy
 from heavytail.policies.core.pool import Kept, Pool
 from heavytail.policies.core.remembering import Remembering
-from heavytail.tails import MomentBound
 
 __all__ = ["PackedPolicy", "Policy"]
 
+LEAST_RIDGE = 1e-15  # of an arm's squared length: below it V^-1 is lost to rounding
 UNBOUNDED = 1e300  # squared norm: where no bound is stated, anything that can be squared
-
-
-class Policy(Deciding, Stored, ABC):
-    """A rule that picks an arm, sees its reward, and learns.
-
-    A subclass gives ``name`` and ``info``, ``select`` and ``update``, and its state as named
-    arrays. Its constructor's arguments are remembered as given, so ``repr``, ``clone`` and
-    ``save`` need no help.
-    """
-
-    noun = "policy"
-    name: ClassVar[str]
-    info: ClassVar[Info]
-
-    dim: int
-    tail: MomentBound | None = None
-    horizon: int | None = None
-
-    def __repr__(self) -> str:
-        default = {p.name: p.default for p in inspect.signature(type(self)).parameters.values()}
-        given = [
-            f"{key}={value!r}"
-            for key, value in self._arguments.items()
-            if key not in default or type(value) is not type(default[key]) or value != default[key]
-        ]
-        return f"{type(self).__name__}({', '.join(given)})"
-
-    @abstractmethod
-    def select(self, arms: ArrayLike) -> int:
-        """The index of the arm to play among ``arms``, shape (n, dim).
-
-        Ties go to the first; a policy of linear indices takes those equal to ten digits for one.
-        """
-
-    @abstractmethod
-    def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None:
-        """Learn that features ``x`` paid ``reward``; ``scale`` is nu_t, where it is known."""
-
-    @property
-    @abstractmethod
-    def theta(self) -> FloatArray:
-        """The current estimate, a copy."""
-
-    @property
-    @abstractmethod
-    def radius(self) -> float:
-        """beta_t: the radius of the confidence set that the next selection uses."""
-
-    @property
-    @abstractmethod
-    def rounds(self) -> int:
-        """Rewards learned so far."""
-
-    @property
-    def state_bytes(self) -> int:
-        """Bytes of everything the policy remembers, pending decisions too."""
-        return sum(array.nbytes for array in self.saved_arrays().values())
-
-    @abstractmethod
-    def state_arrays(self) -> dict[str, FloatArray]:
-        """What the policy remembers, by name: enough to resume to the bit."""
-
-    @abstractmethod
-    def restore(self, arrays: dict[str, FloatArray]) -> None:
-        """Take over what ``state_arrays`` gave; refuse what does not fit, unchanged."""
-
-    @alone
-    def saved_arrays(self) -> dict[str, FloatArray]:
-        """``state_arrays``, and the decisions that wait for their reward."""
-        return {**self.state_arrays(), **self._pending_arrays()}
-
-    def resume(self, arrays: dict[str, FloatArray]) -> None:
-        """Take over what ``saved_arrays`` gave; refuse what does not fit, unchanged."""
-        made, waiting = self._check_pending(arrays)
-        self.restore({key: a for key, a in arrays.items() if not key.startswith(PENDING)})
-        self._made, self._waiting = made, waiting
-
-    def reseed(self, seed: int) -> None:
-        """Start the policy's own randomness anew. Policies without any ignore it."""
-
-    def diagnostics(self) -> Diagnostics:
-        """How the policy is doing, in numbers for a dashboard."""
-        return Diagnostics(rounds=self.rounds, pending=len(self.pending), radius=self.radius)
-
-    def update_many(
-        self, X: ArrayLike, rewards: ArrayLike, *, scale: ArrayLike | None = None
-    ) -> None:
-        """Learn the rows of ``X`` (b, dim) and ``rewards`` (b,) in order, as ``update`` would.
-
-        ``scale`` is one number or one per row. Where any row is refused, none is learned.
-        """
-        features, paid = self._rows_and_rewards(X, rewards)
-        scales = np.broadcast_to(np.asarray(scale, dtype=object), paid.shape)
-        before = {key: array.copy() for key, array in self.state_arrays().items()}
-        try:
-            for x, reward, nu in zip(features, paid, scales, strict=True):
-                self.update(x, float(reward), scale=nu)
-        except BaseException:  # an interrupt too: all rows are learned, or none
-            self.restore(before)
-            raise
-
-    def _rows_and_rewards(self, X: ArrayLike, rewards: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        where = f"{type(self).__name__}.update_many"
-        features = as_rows(X, (None, self.dim), f"{where}: X")
-        return features, as_rows(rewards, (features.shape[0],), f"{where}: rewards")
-
-    def _start(
-        self, dim: int, tail: MomentBound | None, horizon: int | None, *, scale_known: bool = True
-    ) -> Check:
-        """Check and keep what nearly every policy is told; the checker for the rest.
-
-        Whether tail and horizon must be given is what ``info`` says; without ``scale_known`` the
-        policy finds the scale itself.
-        """
-        check = Check(type(self))
-        self.dim = check.count("dim", dim)
-        needed = scale_known and self.info.moment in ("central", "raw")
-        if not isinstance(tail, MomentBound) and (needed or tail is not None):
-            raise TypeError(
-                f"{check.owner}.tail must be a MomentBound(order, scale); got {shown(tail)}."
-            )
-        self.tail = tail
-        if horizon is not None or self.info.horizon:
-            self.horizon = check.count("horizon", horizon)
-        return check
 
 
 class PackedPolicy(Answering, Remembering, Policy):
@@ -209,6 +74,7 @@ class PackedPolicy(Answering, Remembering, Policy):
     rank_one: ClassVar[bool] = False
     takes_prior: ClassVar[bool] = False
     key_slot: ClassVar[int] = -1
+    any_ridge: ClassVar[bool] = False  # whether sigma_t keeps x x' / sigma_t² small beside V
     grows: ClassVar[bool] = False  # whether a round needs room, or leaves something to `_settle`
 
     _s: FloatArray
@@ -273,6 +139,13 @@ class PackedPolicy(Answering, Remembering, Policy):
         if arm_bound is not None:
             bound = check.number("arm_bound", arm_bound, above=0.0)
             self._s[ARM_LIMIT] = (bound * (1.0 + NORM_SLACK)) ** 2
+        longest = 1.0 if arm_bound is None else bound
+        if not (self.any_ridge or ridge >= LEAST_RIDGE * longest**2):
+            raise ValueError(
+                f"{check.owner}.ridge must be at least {LEAST_RIDGE * longest**2:g} for arms as "
+                f"long as {longest:g}; got {ridge!r}. Below that rounding loses the inverse of the "
+                "Gram matrix; raise ridge, or state a smaller arm_bound."
+            )
         if self.tail is not None:
             self._nu = self.tail.scale
 
@@ -366,6 +239,7 @@ class PackedPolicy(Answering, Remembering, Policy):
                     self._settle()
                 except BaseException:  # an interrupted round is not learned
                     self._undo(before)
+                    self._late = self._late and late
                     raise
         finally:
             self._inside = outer

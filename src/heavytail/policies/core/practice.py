@@ -321,6 +321,8 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
 class PracticalPolicy(PackedPolicy):
     """A packed policy whose slots begin with those above."""
 
+    any_ridge = True
+
     def _widest(self, s: FloatArray) -> float:
         return max(super()._widest(s), float((s[P.UNIT] * s[P.NU]) ** 2 / s[P.RIDGE]))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.test_storage import WORLD, agent
-from tests.test_unbreakable import ARMS, CENSUS, MODES, TAIL, policy, snapshot
+from tests.unbreakable.census import ARMS, CENSUS, MODES, TAIL, policy, snapshot
 
 import heavytail as ht
 from heavytail import control, estimators, mdp

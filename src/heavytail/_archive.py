@@ -1,0 +1,151 @@
+"""The bytes of a file: sealed archives of arrays, written at one stroke and read on no trust.
+
+An archive is NumPy's .npz and ends with a seal, a hash of every byte before it, which tells one
+that was changed since it was written. It is written beside its target and moved over it, so a
+crash leaves the old one whole. What is no file at all, a device or a pipe, is neither read nor
+replaced.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import io
+import itertools
+import math
+import os
+import stat
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["FACTOR", "PART", "contents", "is_sealed", "members", "replace", "sealed", "unsealed"]
+
+SEAL = b"heavytail "  # and the hash
+NO_COMMENT = b"\0\0"  # the last two bytes of an archive without one
+END, LOCAL, CENTRAL = bytes(22), 30, 46  # bytes of an archive's end, and of a member's two heads
+PART = ".part"  # of the name of a file that is being written
+FACTOR = 64  # bytes that what is loaded may take for each of the file's
+BLOCK = 512  # bytes, in which the room of a file on disk is counted
+LARGE = 2**28  # bytes of a file from which on its room on disk is looked at
+MAGIC = b"PK\3\4"  # which an archive begins with
+_NUMBER = itertools.count()
+
+
+def sealed(archive: bytes) -> bytes:
+    """A zip archive with a hash of all its bytes as its comment, where every reader of such
+    archives skips it.
+    """
+    body = archive[: -len(NO_COMMENT)]
+    return body + len(_seal(body)).to_bytes(2, "little") + _seal(body)
+
+
+def unsealed(content: bytes) -> dict[str, Any]:
+    """The arrays of an archive that :func:`sealed` gave; ValueError where any byte is another."""
+    if not is_sealed(content):
+        raise ValueError("its seal does not fit")
+    return members(content)
+
+
+def _seal(body: bytes) -> bytes:
+    """It tells accidents, not forgeries."""
+    return SEAL + hashlib.blake2b(body, digest_size=16).hexdigest().encode()
+
+
+def replace(path: str | os.PathLike[str], content: bytes) -> None:
+    """Put ``content`` in the place of a file, or of the one that a link leads to, at one stroke.
+
+    A file that is there keeps its mode, a new one has what the umask leaves. What was written
+    beside it by a process that was killed is swept away. What is there and is no file stays.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise ValueError(f"{path} is there and is no file: a device, a pipe, a socket or a folder.")
+    for stale in target.parent.glob(f"{glob.escape(target.name)}.*{PART}"):
+        if not _at_work(stale.name.removesuffix(PART).rpartition(".")[2]):
+            stale.unlink(missing_ok=True)
+    temporary = target.with_name(f"{target.name}.{next(_NUMBER)}.{os.getpid()}{PART}")
+    try:
+        with open(temporary, "xb") as stream:
+            if target.exists():
+                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _at_work(process: str) -> bool:
+    """Whether there is a process of this number, as far as one can tell."""
+    if not process.isdecimal() or os.name != "posix":
+        return True
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def contents(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file; ValueError for what is none, or claims far more of them than it has."""
+    wait = getattr(os, "O_NONBLOCK", 0)  # for nobody: opening a pipe would
+    with open(Path(path), "rb", opener=lambda name, flags: os.open(name, flags | wait)) as stream:
+        told = os.fstat(stream.fileno())
+        room = BLOCK * (getattr(told, "st_blocks", 0) or told.st_size)  # 0: it is not known
+        if not stat.S_ISREG(told.st_mode):
+            raise ValueError(f"{path} is no file. Pass one that save(path) wrote.")
+        first = stream.read(min(len(MAGIC), told.st_size))
+        if told.st_size > LARGE and (first != MAGIC or told.st_size > FACTOR * room):
+            raise ValueError(f"{path} is damaged, or no file that save(path) wrote.")
+        return first + stream.read(max(told.st_size - len(first), 0))
+
+
+def is_sealed(content: bytes) -> bool:
+    """Whether the hash at its end is that of all bytes before it."""
+    size = len(_seal(b""))
+    body, length = content[: -size - 2], content[-size - 2 : -size]
+    return length == size.to_bytes(2, "little") and content[-size:] == _seal(body)
+
+
+def members(content: bytes) -> dict[str, Any]:
+    """The arrays of an archive that holds nothing else: no byte, name or size is taken on trust."""
+    arrays: dict[str, Any] = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        used = len(END) + len(archive.comment)
+        for one in archive.infolist():
+            key = one.filename.removesuffix(".npy")
+            if key in arrays or key == one.filename or one.compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"member {one.filename!r} is not one that save wrote")
+            with archive.open(one) as stream:
+                raw = stream.read()  # as long as it is; checked against its own sum
+            arrays[key] = _array(raw)
+            at = one.header_offset
+            names = content[at + 26 : at + 30]  # lengths of the name and of what follows it
+            used += LOCAL + int.from_bytes(names[:2], "little") + len(raw)
+            used += int.from_bytes(names[2:], "little") + CENTRAL
+            used += len(one.orig_filename.encode()) + len(one.extra) + len(one.comment)
+    if used != len(content):
+        raise ValueError("some of its bytes belong to nothing")
+    return arrays
+
+
+def _array(raw: bytes) -> Any:
+    """An array in NumPy's format, of numbers or text, made of exactly these bytes."""
+    stream = io.BytesIO(raw)
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0
+    shape, fortran, dtype = read(stream) if version == (1, 0) else (None, False, np.dtype(object))
+    if shape is None or dtype.kind not in "fiubU":
+        raise ValueError(f"an array of dtype {dtype}")
+    rest = raw[stream.tell() :]
+    if math.prod(shape) * dtype.itemsize != len(rest):
+        raise ValueError(f"{len(rest)} bytes for an array of shape {shape} and dtype {dtype}")
+    flat = np.frombuffer(rest, dtype=dtype) if rest else np.empty(0, dtype)
+    return flat.reshape(shape, order="F" if fortran else "C").copy(order="C")

@@ -1,0 +1,110 @@
+"""One of everything that learns, having learned a little, for tests that ask the same of all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.control.tools import CONTROLLERS, IDENTIFIERS, T21, controller, drive
+from tests.storage_tools import rewrite
+from tests.test_storage import agent, play
+
+import heavytail as ht
+from heavytail import control, estimators, mdp
+from heavytail.checks.policies import paid
+from heavytail.policies import ALL
+
+TAIL = ht.MomentBound(order=2.0, scale=0.5)
+SYSTEM = control.laplacian(T21)
+ARMS = np.random.default_rng(0).uniform(-0.5, 0.5, (6, 3))
+MODES: dict[str, list[dict[str, Any]]] = {
+    "HvtUCB": [{}, {"radius": "theory"}],
+    "TwinUCB": [{}, {"radius": "theory"}],
+    "BTC": [{}, {"sup": True}],
+    "BMM": [{}, {"sup": True}],
+    "HuberBandit": [{}, {"shared": True}],
+    "HeavyOFUL": [{}, {"solver": "newton"}],
+    "GLBOMD": [{}, {"link": "logistic"}, {"link": "log"}],
+    "GLMUCB": [{}, {"link": "logistic", "radius": "theory"}, {"link": "log"}],
+    "OL2M": [{}, {"radius": "theory"}],
+    "GLOC": [{}, {"link": "logistic", "radius": "theory"}, {"link": "log"}],
+    "ECOLog": [{}, {"radius": "theory"}],
+    "CRTM": [{}, {"link": "log"}],
+    "RobustUCB": [{}, {"estimator": "catoni"}, {"estimator": "median of means"}],
+}
+BAD = (-1.0, 0.5, -5.5, 1e300, np.inf, -np.inf, np.nan, 1e9, 63.0)
+
+
+def teach(policy: Any, rounds: int, seed: int = 1) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(rounds):
+        try:
+            arm = policy.select(ARMS)
+            policy.update(ARMS[arm], paid(policy, float(rng.standard_t(2.1))))
+        except ValueError as error:  # a forged state may be near the end of the range
+            assert "floating-point range" in str(error) or "finite index" in str(error)  # noqa: PT017
+
+
+def policy(name: str, options: dict[str, Any]) -> Any:
+    made = ht.make_policy(name, dim=3, horizon=2000, tail=TAIL, arms=6, **options)
+    teach(made, 23)
+    if not made.info.repeats:
+        made.decide(ARMS)
+    return made
+
+
+def regression(name: str) -> Any:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(70, 3))
+    return getattr(estimators, name)().fit(X, X.sum(axis=1) + rng.standard_t(2.1, 70))
+
+
+def identifier(kind: Any) -> Any:
+    made = kind(SYSTEM.n, SYSTEM.d)
+    for step in drive(SYSTEM, 25):
+        made.update(*step)
+    return made
+
+
+def controlling(kind: Any) -> Any:
+    made = controller(kind, SYSTEM, seed=5)
+    for x, _, y in drive(SYSTEM, 60):
+        made.update(x, made.act(x), y)
+    return made
+
+
+def acting(kind: Any) -> Any:
+    made = agent(kind)
+    play(made, 0, 31)
+    return made
+
+
+CENSUS = {
+    **{
+        f"{kind.__name__} {options or ''}": lambda kind=kind, options=options: policy(
+            kind.name, options
+        )
+        for kind in ALL
+        for options in MODES.get(kind.__name__, [{}])
+    },
+    **{kind.__name__: lambda kind=kind: acting(kind) for kind in mdp.ALL},
+    **{kind.__name__: lambda kind=kind: identifier(kind) for kind in IDENTIFIERS},
+    **{kind.__name__: lambda kind=kind: controlling(kind) for kind in CONTROLLERS},
+    **{name: lambda name=name: regression(name) for name in estimators.ALL},
+}
+SHORT = [name for name in CENSUS if "sup" not in name]
+
+
+def snapshot(subject: Any) -> dict[str, bytes]:
+    return {key: array.tobytes() for key, array in subject.saved_arrays().items()}
+
+
+def forge(path: Path, key: str, place: Any, value: float) -> None:
+    """Put one number into a saved array, at a place or a named slot, under a seal that fits."""
+
+    def change(header: Any, arrays: Any) -> None:
+        at = header["slots"][key].index(place) if isinstance(place, str) else place
+        arrays[key][..., at] = value
+
+    rewrite(path, change)

@@ -1,0 +1,132 @@
+"""Numbers at the ends of the range are refused or leave what can be copied and saved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.test_storage import agent
+from tests.unbreakable.census import ARMS, TAIL, snapshot
+
+import heavytail as ht
+from heavytail import estimators, mdp
+from heavytail.policies import ALL
+from heavytail.policies.heavy_oful import KEY
+
+
+@pytest.mark.parametrize("kind", estimators.ALL)
+def test_a_regression_on_numbers_too_large_is_refused_and_goes_on(kind):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 3))
+    for rows in (20, 60):
+        model = getattr(estimators, kind)().fit(X[:rows], X[:rows].sum(axis=1))
+        before = snapshot(model)
+        try:
+            model.partial_fit(1e139 * X, 1e299 * X.sum(axis=1))
+        except ValueError:
+            assert snapshot(model) == before
+        assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in ALL])
+def test_features_of_no_length_leave_what_can_be_copied_and_saved(name, tmp_path):
+    policy = ht.make_policy(name, dim=3, horizon=2000, tail=TAIL, arms=6)
+    for x in (np.zeros(3), ARMS[0], np.zeros(3)):
+        policy.update(x, 1.0)
+        policy.save(tmp_path / "it.npz")
+        for twin in (policy.clone(), ht.load(tmp_path / "it.npz")):
+            assert snapshot(twin) == snapshot(policy)
+
+
+@pytest.mark.parametrize("kind", mdp.ALL)
+def test_features_of_no_length_leave_an_agent_that_can_be_copied(kind):
+    features = np.zeros((2, 2, 3))
+    features[0, 0] = 0.5
+    told = agent(kind)._arguments | {"features": features}
+    one = kind(**told)
+    for stage in range(3):
+        one.update(stage, 1, 1, 1.0, 0)
+        assert snapshot(one.clone()) == snapshot(one)
+
+
+@pytest.mark.parametrize("kind", estimators.ALL)
+@pytest.mark.parametrize("size", [1e200, 1e300])
+def test_a_regression_comes_back_from_one_huge_feature(kind, size):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(99, 2))
+    y, wild = X.sum(axis=1) + rng.standard_t(2.1, 99), X.copy()
+    wild[40, 0] = size
+    model = getattr(estimators, kind)().fit(X, y)
+    before = snapshot(model)
+    try:
+        model.partial_fit(wild, y)
+    except ValueError:
+        assert snapshot(model) == before
+    assert np.isfinite(model.predict(X)).all()
+
+
+EXACT = ("lazy", "newton")
+# Of those whose rewards may be any number, in the modes in which nothing is clipped.
+BARE = {
+    "CRMM": [{"repeats": 1}, {"repeats": 2}, {}],
+    "CRTM": [{"threshold_scale": np.inf}],
+    "HvtUCB": [{"clip": np.inf, "theta_bound": 1.0}, {"clip": np.inf, "theta_bound": 1e-9}],
+    "HeavyOFUL": [{}, *({"solver": name, "threshold_scale": np.inf} for name in EXACT)],
+    "AdaOFUL": [{"threshold_scale": np.inf}],
+    "OFUL": [{}],
+}
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 30])
+@pytest.mark.parametrize("name", BARE)
+def test_rewards_of_any_size_are_learned_or_refused_with_nothing_changed(name, dim):
+    rng = np.random.default_rng(7)
+    arms = rng.normal(size=(6, dim))
+    arms *= 0.9 / np.linalg.norm(arms, axis=1, keepdims=True)
+    for options in BARE[name]:
+        for size in (1e60, 1e99, 1e101, 1e130, 1e149, 1e151, 1e300, 1.7e308):
+            one = ht.make_policy(
+                getattr(ht, name).name, dim=dim, horizon=2000, tail=TAIL, arms=6, **options
+            )
+            for t in range(30):
+                reward = float(rng.normal()) if t < 9 else (-1.0) ** (t // 4) * size
+                before, x = snapshot(one), arms[t % 6]
+                try:
+                    one.update(x, reward)
+                except ValueError as error:
+                    assert "floating-point range" in str(error)  # noqa: PT017
+                    assert snapshot(one) == before
+            assert not any(np.isnan(array).any() for array in one.saved_arrays().values())
+            assert snapshot(one.clone()) == snapshot(one)
+            rounds = one.rounds
+            for x in arms:  # goes on
+                one.update(x, 1.0)
+            assert one.rounds == rounds + len(arms)
+
+
+def test_a_row_that_is_never_due_changes_nothing_of_the_lazy_fit():
+    told = {"dim": 2, "horizon": 1000, "tail": TAIL}
+    lazy, newton = ht.HeavyOFUL(**told), ht.HeavyOFUL(**told, solver="newton")
+    rng = np.random.default_rng(0)
+    for t in range(70):
+        x = rng.normal(size=2)
+        x *= 0.1 / np.linalg.norm(x)
+        reward = 1.7e308 if t % 7 == 3 else float(rng.normal())
+        lazy.update(x, reward)
+        newton.update(x, reward)
+    assert np.isinf(lazy.saved_arrays()["history"][:, 2 + KEY]).any()
+    assert lazy.theta == pytest.approx(newton.theta, abs=1e-9)
+    assert snapshot(lazy.clone()) == snapshot(lazy)
+
+
+@pytest.mark.filterwarnings("ignore")  # L-BFGS says that it stopped early
+def test_a_fit_by_l_bfgs_that_leaves_the_range_is_not_learned():
+    one = ht.HeavyOFUL(
+        2, horizon=99, tail=TAIL, solver="lbfgs", threshold_scale=np.inf, theta_bound=1.0
+    )
+    one.update([0.5, 0.5], 1.0)
+    before = snapshot(one)
+    with pytest.raises(ValueError, match="floating-point range"):
+        one.update([0.5, -0.5], 1e90)
+    assert snapshot(one) == before
+    one.update([0.5, -0.5], 1.0)
+    assert one.rounds == 2

@@ -1,0 +1,200 @@
+"""A state that was made up is refused before a kernel sees it, and nothing has changed."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.storage_tools import rewrite
+from tests.unbreakable.census import ARMS, BAD, CENSUS, TAIL, forge, policy, teach
+
+import heavytail as ht
+from heavytail import estimators
+from heavytail.policies import ALL
+
+
+# A forged file may hold anything; what is taken over must be safe to go on from.
+@pytest.mark.parametrize("name", CENSUS)
+def test_a_forged_state_is_refused_unchanged_or_safe_to_go_on_from(name, tmp_path):
+    subject = CENSUS[name]()
+    path, rng, taken = tmp_path / "it.npz", np.random.default_rng(4), 0
+    subject.save(path)
+    names, whole = subject.slot_names(), path.read_bytes()
+    for key, array in subject.saved_arrays().items():
+        if array.dtype.kind not in "fi" or array.size == 0:
+            continue
+        count = array.shape[-1] if key in names else 4
+        for slot in range(count):
+            value = BAD[int(rng.integers(len(BAD)))]
+            if array.dtype.kind == "i":
+                value = int(rng.choice([-1, -(2**40), 2**40, 10**6]))
+
+            def change(header, arrays, key=key, slot=slot, value=value):
+                place = slot if key in names else int(rng.integers(arrays[key].size))
+                arrays[key].reshape(-1)[place] = value
+
+            path.write_bytes(whole)
+            rewrite(path, change)
+            try:
+                found = ht.load(path)
+            except ValueError:
+                continue
+            taken += 1
+            if isinstance(found, ht.Policy):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    teach(found, 3)
+    assert taken < 100
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in ALL])
+def test_a_refused_state_leaves_what_is_pending(name):
+    policy = ht.make_policy(name, dim=3, horizon=2000, tail=TAIL, arms=6)
+    policy.decide(ARMS)
+    arrays = policy.saved_arrays()
+    arrays["scalars"][0] = -5.5
+    arrays["pending.made"][0] = 7.0
+    with pytest.raises(ValueError, match=r"damaged|does not fit"):
+        policy.resume(arrays)
+    assert policy.pending == (0,)
+    assert policy.rounds == 0
+
+
+GRAMS = [name for name in CENSUS if name not in estimators.ALL and "RobustUCB" not in name]
+
+
+@pytest.mark.parametrize("name", GRAMS)
+@pytest.mark.parametrize("value", [1e300, -1e300, 1e5, -1e5, -40.0])
+def test_a_forged_log_det_is_refused(name, value, tmp_path):
+    path, subject = tmp_path / "it.npz", CENSUS[name]()
+    for key, names in subject.slot_names().items():
+        if "log_det" in names:
+            subject.save(path)
+            forge(path, key, "log_det", value)
+            with pytest.raises(ValueError, match="log_det cannot be"):
+                ht.load(path)
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-9, 0.5, 3.0, 1e6, 1e300])
+def test_a_forged_ball_is_refused(value, tmp_path):
+    path = tmp_path / "it.npz"
+    for name in CENSUS:
+        if not hasattr(ht.policies, name.split()[0]):
+            continue
+        CENSUS[name]().save(path)
+        forge(path, "scalars", "theta_bound", value)
+        with pytest.raises(ValueError, match=r"theta_bound cannot be|outside its ball"):
+            ht.load(path)
+
+
+def test_a_ball_that_was_widened_is_loaded(tmp_path):
+    policy = ht.HvtUCB(1, theta_bound=0.01, intercept=False)
+    for t in range(300):
+        policy.update([1.0], 5.0 + 0.1 * (t % 3))
+    bound = policy.state["scalars"]["theta_bound"]
+    assert bound > 0.02
+    policy.save(tmp_path / "it.npz")
+    assert ht.load(tmp_path / "it.npz").state["scalars"]["theta_bound"] == bound
+    policy.restore(ht.HvtUCB(1, theta_bound=0.01, intercept=False).state_arrays())
+    forge(tmp_path / "it.npz", "scalars", "theta_bound", 0.03)
+    with pytest.raises(ValueError, match="theta_bound cannot be"):
+        ht.load(tmp_path / "it.npz")
+
+
+@pytest.mark.parametrize("name", [name for name in CENSUS if hasattr(ht.policies, name.split()[0])])
+@pytest.mark.parametrize("value", [1e300, -1e300, 1.7e308])
+def test_forged_features_and_estimates_too_large_to_square_are_refused(name, value, tmp_path):
+    path, subject = tmp_path / "it.npz", CENSUS[name]()
+    arrays = subject.state_arrays()
+    for key in {"history", "theta", *getattr(subject, "_rows", {})} & set(arrays):
+        if key.endswith("inverse") or arrays[key].size == 0:
+            continue
+        subject.save(path)
+        forge(path, key, 0, value)
+        with pytest.raises(ValueError, match="damaged"):
+            ht.load(path)
+
+
+@pytest.mark.parametrize(
+    ("slot", "value"),
+    [
+        ("size_mean", 1e300),
+        ("size_mean", -1e5),
+        ("size_factor", 1e9),
+        ("mean_factor", -1e9),
+        ("middle", 1e200),
+        ("size_energy", -1.0),
+        ("conversion_energy", 1e300),
+        ("first_size", 0.0),
+    ],
+)
+def test_parts_of_a_hurdle_that_cannot_be_are_refused(slot, value, tmp_path):
+    path = tmp_path / "it.npz"
+    policy("HurdleUCB", {}).save(path)
+    forge(path, "scalars", slot, value)
+    with pytest.raises(ValueError, match="damaged"):
+        ht.load(path)
+
+
+def _heavy(tmp_path: Path, solver: str) -> Path:
+    one = ht.HeavyOFUL(3, horizon=2000, tail=TAIL, solver=solver, threshold_scale=0.003)
+    teach(one, 150)
+    assert 20 < one.diagnostics().clipped_share * 150 < 140
+    one.save(tmp_path / "it.npz")
+    ht.load(tmp_path / "it.npz")
+    return tmp_path / "it.npz"
+
+
+def _swap(a: Any, one: int, other: int) -> None:
+    a[[one, other]] = a[[other, one]]
+
+
+# Each of these rows is possible alone.
+FORGED = {
+    "another target": lambda H, sums: H[:, 3].__setitem__(_inner(H), H[_inner(H), 3] / 2.0),
+    "another threshold": lambda H, sums: H[:, 4].__setitem__(_outer(H), H[_outer(H), 4] / 2.0),
+    "another region": lambda H, sums: H[:, 5].__setitem__(_outer(H), 0.0),
+    "a row that never comes up": lambda H, sums: H[:, 6].__setitem__(int(H[-1, 7]), 1e300),
+    "no heap": lambda H, sums: _swap(H[:, 7], 0, len(H) - 1),
+    "another sum": lambda H, sums: sums.__setitem__((3, 0), sums[3, 0] + 1.0),
+    "another matrix": lambda H, sums: sums.__setitem__((1, 0), sums[1, 0] + 1.0),
+}
+
+
+def _inner(rows: Any) -> int:
+    return int(np.argmax((rows[:, 5] == 0.0) * np.abs(rows[:, 3])))
+
+
+def _outer(rows: Any) -> int:
+    return int(np.argmax(np.abs(rows[:, 5]) * rows[:, 4]))
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_rows_of_the_lazy_fit_that_contradict_its_sums_are_refused(how, tmp_path):
+    path = _heavy(tmp_path, "lazy")
+    rewrite(path, lambda _, arrays: FORGED[how](arrays["history"], arrays["sums"]))
+    with pytest.raises(ValueError, match="damaged"):
+        ht.load(path)
+
+
+@pytest.mark.parametrize("solver", ["lazy", "newton", "gd", "lbfgs"])
+def test_features_that_contradict_the_gram_matrix_are_refused(solver, tmp_path):
+    path = _heavy(tmp_path, solver)
+    rewrite(path, lambda _, arrays: arrays["history"][7].__setitem__(slice(0, 3), 0.3))
+    with pytest.raises(ValueError, match="damaged"):
+        ht.load(path)
+
+
+@pytest.mark.parametrize("size", [1e101, 1e200, 1.7e308])
+def test_rewards_of_an_epoch_that_could_not_be_learned_are_refused(size, tmp_path):
+    path, one = tmp_path / "it.npz", ht.CRMM(2, horizon=100, tail=TAIL, repeats=3)
+    one.update([1.0, 0.0], 1.0)
+    one.update([1.0, 0.0], size)  # the median of three does not mind one
+    one.save(path)
+    ht.load(path)
+    rewrite(path, lambda _, arrays: arrays["rewards"].__setitem__(0, size))
+    with pytest.raises(ValueError, match="damaged"):
+        ht.load(path)

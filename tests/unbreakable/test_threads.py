@@ -1,0 +1,72 @@
+"""Threads that share one object are served in turn."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from tests.unbreakable.census import (
+    ARMS,
+    CENSUS,
+    SHORT,
+    snapshot,
+    teach,
+)
+
+import heavytail as ht
+from heavytail import control
+from heavytail.estimators.base import Regression
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_threads_that_share_it_read_and_copy_a_whole_state(name):
+    subject, failed = CENSUS[name](), []
+
+    def use() -> None:
+        try:
+            for _ in range(6):
+                if isinstance(subject, Regression):
+                    subject.partial_fit(np.eye(3), np.ones(3))
+                    subject.predict(np.eye(3))
+                elif isinstance(subject, ht.Policy):
+                    teach(subject, 2)
+                elif isinstance(subject, control.Controller):
+                    subject.update(np.zeros(3), subject.act(np.zeros(3)), np.ones(3))
+                elif isinstance(subject, control.Identifier):
+                    subject.update(np.zeros(3), np.ones(3), np.ones(3))
+                else:
+                    _ = subject.policy
+                for array in subject.saved_arrays().values():
+                    assert not np.isnan(array).any() if array.dtype.kind == "f" else True
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=use) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    if hasattr(subject, "clone"):
+        assert snapshot(subject.clone()) == snapshot(subject)
+
+
+def test_a_decision_is_learned_once_whoever_learns_it():
+    policy = ht.OFUL(3, noise_scale=1.0)
+    for _ in range(30):
+        decision, refused = policy.decide(ARMS), []
+
+        def learn(decision=decision, refused=refused) -> None:
+            try:
+                policy.learn(decision, 1.0)
+            except ValueError as error:
+                refused.append(error)
+
+        threads = [threading.Thread(target=learn) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(refused) == 2
+    assert (policy.rounds, policy.pending) == (30, ())
