@@ -95,11 +95,12 @@ def check_count(
     return whole
 
 
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
+def check_choice(name: str, value: object, choices: tuple[str, ...], *, hint: str = "") -> str:
     """Return ``value`` if it is one of ``choices``, or refuse it by name."""
     if not isinstance(value, str) or value not in choices:
         words = ", ".join(map(repr, choices))
-        raise ValueError(f"{name} must be one of {words}; got {shown(value)}.")
+        problem = f"{name} must be one of {words}; got {shown(value)}."
+        raise ValueError(f"{problem} {hint}" if hint else problem)
     return str(value)
 
 

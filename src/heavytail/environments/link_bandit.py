@@ -111,6 +111,11 @@ class LinkBandit(Environment):
             )
 
     @property
+    def rewards(self) -> str:
+        """Those of its link."""
+        return self.link.rewards
+
+    @property
     def top(self) -> float:
         """The largest score that an arm may have."""
         return self.base + self.theta_bound * self.arm_bound
