@@ -28,6 +28,7 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.linked import implicit_step, move
 from heavytail.kernels.links import AMOUNTS, LOG, information, link_mean, within
 from heavytail.kernels.one_pass import LARGEST, learn, measure
+from heavytail.kernels.scale import MAJORITY
 from heavytail.links import Link
 from heavytail.policies.core import practice
 from heavytail.policies.core.diagnostics import Diagnostics
@@ -165,8 +166,9 @@ class HvtGLB(Linking, practice.PracticalPolicy):
     Args:
         dim: length of a feature vector.
         link: "log", or "identity". A 0/1 reward has no outliers: for clicks see ``GLBOMD``.
-        rewards: with the log link, "counts" (whose variance is of the order of their mean) or
-            "amounts" (whose standard deviation is; decisions then do not change with their unit).
+        rewards: with the log link "counts" (whose variance is of the order of their mean; so
+            unless told otherwise) or "amounts" (whose standard deviation is; decisions then do not
+            change with their unit).
         target: "mean", or "typical": a fixed threshold, for outliers that are errors to be ignored,
             or that strike all arms alike. One count in 100 times 1,000 makes the variance of the
             mean 10,000 times that of a typical count: no estimate of the mean learns from that at a
@@ -205,7 +207,7 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         dim: int,
         *,
         link: str | Link = "identity",
-        rewards: str = "counts",
+        rewards: str | None = None,
         target: str = "mean",
         tail: MomentBound | str | None = None,
         horizon: int | None = None,
@@ -223,8 +225,9 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         known = practice.stated(check, tail)
         self._start(dim, known, horizon, scale_known=False)
         self._keep_link(check, link)
-        counts = check.choice("rewards", rewards, ("counts", "amounts")) == "counts"
-        self._check_link(tail)
+        self._check_link(tail, rewards)
+        kind = "counts" if rewards is None else rewards
+        counts = check.choice("rewards", kind, ("counts", "amounts")) == "counts"
         is_log = self.link.name == "log"
         self.update_kernel = update if is_log else practice.update
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
@@ -254,12 +257,17 @@ class HvtGLB(Linking, practice.PracticalPolicy):
             arm_bound=arm_bound,
         )
 
-    def _check_link(self, tail: MomentBound | str | None) -> None:
+    def _check_link(self, tail: MomentBound | str | None, rewards: str | None) -> None:
         name = self.link.name
         if name not in ("identity", "log"):
             raise ValueError(
                 f"HvtGLB.link must be 'log' or 'identity'; got {name!r}. A reward of 0 or 1 has no "
                 "outliers to clip: use GLBOMD."
+            )
+        if name == "identity" and rewards is not None:
+            raise ValueError(
+                f"HvtGLB.rewards is for the log link; got {rewards!r} with the identity, which "
+                'takes rewards of any sign. Add link="log".'
             )
         if name == "log" and isinstance(tail, MomentBound):
             raise ValueError(
@@ -288,4 +296,10 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         return np.asarray(practice.half_widths(self._s, widths, level) - free + taken)
 
     def diagnostics(self) -> Diagnostics:
-        return replace(super().diagnostics(), **practice.told(self))
+        found = replace(super().diagnostics(), **practice.told(self))
+        if self._s[S.LINK] == AMOUNTS and self._s[P.VOTES] > 2.0 * MAJORITY:
+            words = (
+                "most rewards are 0, which no amount is: HurdleUCB learns how often and how much."
+            )
+            found = replace(found, advice=(*found.advice, words))
+        return found
