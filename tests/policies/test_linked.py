@@ -411,33 +411,3 @@ def test_the_implicit_score_solves_its_equation(link):
                 steep = 1.0 + c * kernels.curvature(link, y, v)
                 rounding = 1e-12 * (1.0 + abs(v) + abs(z)) + 1e-15 * c * y / steep
                 assert abs(left) / steep <= rounding, (y, z, c)
-
-
-# --- advice
-
-
-def learned_from(policy, rewards):
-    rng = np.random.default_rng(3)
-    for reward in rewards:
-        policy.update(0.9 * rng.dirichlet(np.ones(2)), float(reward))
-    return policy.diagnostics().advice
-
-
-def test_advice_names_counts_that_spread_too_far_a_ball_too_small_and_amounts_that_are_mostly_none():
-    counts = np.random.default_rng(4).poisson(3.0, 200)
-    assert learned_from(ht.GLBOMD(2, link="log"), counts) == ()
-    broken = np.where(np.arange(200) % 50 == 7, 1000 * counts, counts)
-    (told,) = learned_from(ht.GLBOMD(2, link="log"), broken)
-    assert "times as much as the log link's" in told
-    (told,) = learned_from(ht.GLBOMD(2, link="logistic", theta_bound=0.1), np.ones(200))
-    assert told.startswith("theta lies on the ball of radius 0.1")
-    amounts = np.where(np.arange(300) % 10 == 0, 20.0, 0.0)
-    told = learned_from(ht.HvtGLB(2, link="log", rewards="amounts"), amounts)
-    assert any("HurdleUCB" in one for one in told)
-    told = learned_from(ht.HvtGLB(2, link="log", rewards="amounts"), amounts + 1.0)
-    assert not any("HurdleUCB" in one for one in told)
-
-
-def test_rewards_of_a_kind_need_the_log_link():
-    with pytest.raises(ValueError, match=r'HvtGLB.rewards is for the log link.*Add link="log"'):
-        ht.HvtGLB(2, rewards="amounts")

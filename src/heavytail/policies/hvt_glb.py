@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Final, NamedTuple, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
 from heavytail.kernels.gram import predict
@@ -31,6 +33,7 @@ from heavytail.kernels.one_pass import LARGEST, learn, measure
 from heavytail.kernels.scale import MAJORITY
 from heavytail.links import Link
 from heavytail.policies.core import practice
+from heavytail.policies.core.answers import Prediction
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.linked import Linking
@@ -171,8 +174,8 @@ class HvtGLB(Linking, practice.PracticalPolicy):
             change with their unit).
         target: "mean", or "typical": a fixed threshold, for outliers that are errors to be ignored,
             or that strike all arms alike. One count in 100 times 1,000 makes the variance of the
-            mean 10,000 times that of a typical count: no estimate of the mean learns from that at a
-            human horizon, and the typical count has the same best arm.
+            mean 10,000 times that of a typical count: the clip for the mean learns next to nothing
+            from that at a human horizon, and the typical count has the same best arm.
         tail: the moment bound on the noise, identity link only.
         horizon: T; a promise that is warned about once it is broken.
         theta_bound: S >= ‖theta*‖; not needed.
@@ -185,6 +188,8 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         intercept: a constant feature, free of the ball.
         radius_scale: multiplies the radius.
         threshold_scale: multiplies the threshold.
+
+    With the log link a round's ``scale`` is not used: the noise is that of the mean.
     """
 
     name = "Hvt-GLB"
@@ -286,14 +291,30 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         return float(self._s[P.TAU])
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
-        """Of the score; what the clip took is a share of the standard deviation of a reward."""
+        """Of the score; with the log link without what the clip took, which is of the mean."""
+        halves = practice.half_widths(self._s, self._widths(X), level)
+        return halves if self.link.name == "identity" else halves - self._taken(X, level)
+
+    def _taken(self, X: FloatArray, level: float) -> FloatArray:
+        """What the clip may have taken from the mean, in units of the model's deviation."""
+        return practice.half_widths(self._s, np.zeros(len(X)), level)
+
+    @alone
+    def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
+        """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.
+
+        The score's interval goes through the link, and what the clip may have taken from the mean
+        is added to both sides. No theorem's; meant for the arm that is chosen.
+        """
+        found = super().predict(x, level=level)
         if self.link.name == "identity":
-            return practice.half_widths(self._s, self._widths(X), level)
-        widths = self._widths(X)
-        free = practice.half_widths(self._s, np.zeros(len(X)), level)  # what the clip took
-        roots = [math.sqrt(information(self._s[S.LINK], z)) for z in self._means(X)]
-        taken = free / np.maximum(roots, FLATTEST)
-        return np.asarray(practice.half_widths(self._s, widths, level) - free + taken)
+            return found
+        rows, many = self._asked(x, level)
+        mean, low, high = (np.atleast_1d(part) for part in found)
+        unit = mean if self._s[S.LINK] == AMOUNTS else np.sqrt(mean)
+        taken = self._taken(rows, level) * unit
+        parts = (mean, np.maximum(low - taken, 0.0), high + taken)
+        return Prediction(*(part if many else float(part[0]) for part in parts))
 
     def diagnostics(self) -> Diagnostics:
         found = replace(super().diagnostics(), **practice.told(self))

@@ -230,4 +230,4 @@ class LinkedPolicy(Linking):
         """Of scores: the set's in theory, in practice those of ``level`` by the curvature."""
         if not self._practical:
             return super()._half_widths(X, level)
-        return sides(self._spread(), 1.0, level) * self._widths(X)
+        return sides(self._spread(), level) * self._widths(X)
