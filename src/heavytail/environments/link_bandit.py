@@ -96,6 +96,11 @@ class LinkBandit(Environment):
         self.symmetric = self.noise is not None
         self.fixed_arms = not self.fresh and (self.offered is None or self.offered == self.arms)
 
+    @property
+    def rewards(self) -> str:
+        """What rewards there are, in words."""
+        return self.link.rewards
+
     def _check_counts(self) -> None:
         if self.link.name != "log":
             if self.outliers > 0.0:
