@@ -107,3 +107,61 @@ def test_counts_spread_at_least_as_poisson_ones():
     for _ in range(60):
         policy.update([0.5, 0.1], 4.0)
     assert policy.sigma == 1.0
+
+
+# --- what a mutant could change unseen
+
+
+def test_an_interval_is_of_95_percent_unless_told():
+    policy = ht.GLBOMD(2, link="logistic")
+    policy.update_many([[0.6, 0.2]] * 20, [1.0, 0.0] * 10)
+    x = [0.6, 0.2]
+    assert policy.predict(x) == policy.predict(x, level=0.95)
+    assert policy.predict(x).high < policy.predict(x, level=0.99).high
+
+
+def test_practices_interval_of_glm_ucb_is_by_the_curvature_of_the_likelihood():
+    rng = np.random.default_rng(5)
+    X = 0.9 * rng.dirichlet(np.ones(2), size=80)
+    policy = ht.GLMUCB(2, link="logistic", theta_bound=4.0)
+    policy.update_many(X, (rng.random(80) < 0.6).astype(float))
+    mean = 1.0 / (1.0 + np.exp(-X @ policy.theta))
+    Q = np.eye(2) + (X.T * (mean * (1.0 - mean))) @ X
+    half = 1.05 * 1.959964 * math.sqrt(X[0] @ np.linalg.solve(Q, X[0]))
+    score = float(X[0] @ policy.theta)
+    want = 1.0 / (1.0 + math.exp(-score - half))
+    assert policy.predict(X[0]).high == pytest.approx(want, rel=1e-6)
+
+
+def test_rounds_that_were_clipped_are_counted_and_no_others():
+    policy = ht.HvtGLB(2, link="log", target="typical", clip=50.0)
+    for count in [3, 2, 4, 3, 2, 3, 5, 1, 10**6, 3, 2]:
+        policy.update([0.7, 0.1], count)
+    assert policy.diagnostics().clipped_share == pytest.approx(1 / 11)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda S: ht.GLMUCB(2, link="logistic", theta_bound=S),
+        lambda S: ht.GLOC(2, link="logistic", theta_bound=S),
+        lambda S: ht.OL2M(2, theta_bound=S),
+        lambda S: ht.GLBOMD(2, link="logistic", theta_bound=S, radius="theory"),
+    ],
+)
+def test_a_ball_without_end_is_refused_where_one_is_needed(make):
+    make(3.0)
+    with pytest.raises(ValueError, match="theta_bound"):
+        make(math.inf)
+
+
+@pytest.mark.parametrize(("length", "fits"), [(2.9, True), (3.5, False)])
+def test_a_learner_outside_its_ball_is_no_state(length, fits):
+    policy = ht.GLOC(2, link="logistic", theta_bound=3.0)
+    arrays = policy.state_arrays()
+    arrays["learner"] = np.array([length, 0.0]).reshape(arrays["learner"].shape)
+    if fits:
+        policy.restore(arrays)
+    else:
+        with pytest.raises(ValueError, match="counts do not fit"):
+            policy.restore(arrays)

@@ -53,7 +53,7 @@ from heavytail.tails import MomentBound
 
 __all__ = ["HvtGLB"]
 
-EXPLORATION: Final = 0.6  # of the practical radius
+EXPLORATION: Final = 0.5  # of the practical radius
 FLATTEST: Final = 1e-100  # information below which a residual says nothing
 
 
