@@ -331,3 +331,10 @@ def test_worlds_at_the_edges_of_their_range_exist() -> None:
     ):
         assert 0.0 < world.tail(2.0).scale < 1e-90
     assert np.all(rewards(ht.LinkBandit(2, 2, "log", base=-800.0), 5)[0] == 0.0)
+
+
+def test_the_tail_of_counts_with_outliers_is_that_of_their_mixture():
+    world = ht.LinkBandit(2, arms=5, link="log", outliers=0.1, factor=3.0)
+    rng = np.random.default_rng(0)
+    drawn = rng.poisson(math.e, 400_000) * np.where(rng.random(400_000) < 0.1, 3.0, 1.0)
+    assert world.tail(2.0).scale == pytest.approx(drawn.std(), rel=0.02)

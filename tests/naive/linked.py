@@ -132,7 +132,7 @@ class HvtGLB(LinkedStep):
         typical: bool = False,
         clip: float = 1.345,
         arm_bound: float = 1.0,
-        exploration: float = 0.6,
+        exploration: float = 0.5,
         delta: float = 0.01,
         ridge: float | None = None,
         intercept: bool = True,

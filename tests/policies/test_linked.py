@@ -247,7 +247,7 @@ def test_with_the_identity_link_the_step_is_the_one_pass_huber_step():
 
 
 def test_hvt_glb_with_the_identity_link_is_hvt_ucb():
-    one, two = ht.HvtGLB(3), ht.HvtUCB(3, exploration=0.6)
+    one, two = ht.HvtGLB(3), ht.HvtUCB(3, exploration=0.5)
     together(one, _Twin(two), game(3, ROUNDS), ("theta", "radius", "intercept"))
 
 

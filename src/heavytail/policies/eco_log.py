@@ -122,12 +122,14 @@ class ECOLog(LinkedPolicy):
       \tfrac1{2+D}\|\theta-\hat\theta_t\|^2_{W_t} + \ell_t(\theta),\qquad
       W_{t+1} = W_t + \mu'(x_t^\top\hat\theta_{t+1})\,x_t x_t^\top$$
 
-    with $\ell_t$ the logistic loss and D = 2 S L. The minimiser lies on a line, where one equation
-    in one number gives it to the last digit.
+    with $\ell_t$ the logistic loss and D = 2 S L. Without the ball the minimiser lies on a line,
+    where one equation in one number gives it to the last digit; where that leaves the ball it is
+    projected, in the norm of W and the new round's curvature.
 
     **Theory** (``radius="theory"``): the regret is Õ(d sqrt(T mu'(z*))) with probability 1 - delta,
     z* the best arm's score, as long as slopes at theta and at theta_bar, the step without knowing
-    the reward, are within a factor 2: ``apart`` counts the rounds in which they were not.
+    the reward (and without the ball), are within a factor 2: ``apart`` counts the rounds in which
+    they were not.
 
     **Practice** (the default, nothing tuned): D = 0, no ball, and OFUL's radius in the norm of W.
     No theorem's.

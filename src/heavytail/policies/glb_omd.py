@@ -94,8 +94,8 @@ def set_radius(s: Vector) -> None:
 @jit
 def note(s: Vector, M: Matrix, y: float, z: float) -> None:
     """Add the product of the residuals before and after the round, in units of the variance that
-    the model gives them: with the identity link that has the noise's variance for its mean, from
-    the first round on, however far off theta began.
+    the model gives them: with the identity link that has the noise's variance for its mean where
+    theta began as far off as the ridge says, and a little more where it began farther off.
     """
     v = predict(M)
     w = information(s[L.LINK], v) * s[S.DISPERSION]
@@ -146,7 +146,9 @@ class GLBOMD(LinkedPolicy):
 
     **Practice** (the default, nothing tuned): the same step with the loss itself in place of its
     second-order model and eta = 1, which needs no ball, an intercept, and OFUL's radius in the norm
-    of H, wider where rewards spread more than the model says. No theorem's.
+    of H, wider where rewards spread more than the model says. Where a ``theta_bound`` is given, a
+    step that leaves the ball is projected. No theorem's. With the identity link rewards far from 0
+    (30 times their noise) want a typical one subtracted, or ``TwinUCB``.
 
     >>> import heavytail as ht
     >>> policy = ht.GLBOMD(2, link="logistic")

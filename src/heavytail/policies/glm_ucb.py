@@ -165,16 +165,17 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
       \rho_t = \frac{L_\mu}{\kappa}\Bigl(R\sqrt{\log\frac{\det V_t}{\det\lambda I}
       + 2\log\frac1\delta} + \sqrt\lambda S\Bigr)$$
 
-    with $V_t = \lambda I + \sum x_s x_s^\top$, and $L_\mu$ and $\kappa$ the largest and the least
-    slope of the link within the ball. A round costs O(t d²), and the history O(t d); rounds of one
-    and the same x are one row, so that over a pool of n arms both stop growing at n.
+    in theory over the ball ‖theta‖ <= S, with $V_t = \lambda I + \sum x_s x_s^\top$, $L_\mu$ and
+    $\kappa$ the largest and the least slope of the link within the ball. A round costs O(t d²), and
+    the history O(t d); rounds of one and the same x are one row, so that over a pool of n arms both
+    stop growing at n.
 
     **Theory** (``radius="theory"``): for R-sub-Gaussian rewards the regret is Õ(d sqrt(T) / kappa)
     with probability 1 - delta, and 1 / kappa is e^S with clicks and counts. Poisson counts are not
     sub-Gaussian: with the log link the guarantee is of rewards that are.
 
-    **Practice** (the default): the least slope is taken for the largest, and 0.3 of that radius.
-    With the identity link it is OFUL.
+    **Practice** (the default): 0.3 (R sqrt(...) + L_mu sqrt(lambda) S), as if the least slope were
+    the largest and the start weighed on the mean's scale. With the identity link it is OFUL.
 
     >>> import heavytail as ht
     >>> policy = ht.GLMUCB(2, link="logistic")
@@ -292,4 +293,4 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
         Q = lower + np.tril(lower, -1).T
         widths = np.sqrt(np.sum(X.T * np.linalg.solve(Q, X.T), axis=0))
         spread = s[S.NOISE_SCALE] if self.link.name == "identity" else 1.0
-        return np.asarray(spread * sides(1.0, 1.0, level) * widths)
+        return np.asarray(sides(spread**2, level) * widths)

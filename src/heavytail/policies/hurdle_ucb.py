@@ -424,7 +424,7 @@ class HurdleUCB(practice.PracticalPolicy):
         """
         s, each = self._s, 0.5 + 0.5 * level
         share, amount, spread, widths = self._parts(X)
-        q = sides(s[S.CONVERSION_ENERGY], s[ROUNDS], each) * spread
+        q = sides((1.0 + s[S.CONVERSION_ENERGY]) / (1.0 + s[ROUNDS]), each) * spread
         m = practice.half_widths(s, widths, each)
         return np.asarray(np.abs(amount) * q + np.clip(share, 0.0, 1.0) * m + q * m)
 

@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
 from heavytail.kernels.gram import predict
@@ -29,8 +31,10 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.linked import implicit_step, move
 from heavytail.kernels.links import AMOUNTS, LOG, information, link_mean, within
 from heavytail.kernels.one_pass import LARGEST, learn, measure
+from heavytail.kernels.scale import MAJORITY
 from heavytail.links import Link
 from heavytail.policies.core import practice
+from heavytail.policies.core.answers import Prediction
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.linked import Linking
@@ -50,7 +54,7 @@ from heavytail.tails import MomentBound
 
 __all__ = ["HvtGLB"]
 
-EXPLORATION: Final = 0.6  # of the practical radius
+EXPLORATION: Final = 0.5  # of the practical radius
 FLATTEST: Final = 1e-100  # information below which a residual says nothing
 
 
@@ -166,12 +170,13 @@ class HvtGLB(Linking, practice.PracticalPolicy):
     Args:
         dim: length of a feature vector.
         link: "log", or "identity". A 0/1 reward has no outliers: for clicks see ``GLBOMD``.
-        rewards: with the log link, "counts" (whose variance is of the order of their mean) or
-            "amounts" (whose standard deviation is; decisions then do not change with their unit).
+        rewards: with the log link "counts" (whose variance is of the order of their mean; so
+            unless told otherwise) or "amounts" (whose standard deviation is; decisions then do not
+            change with their unit).
         target: "mean", or "typical": a fixed threshold, for outliers that are errors to be ignored,
             or that strike all arms alike. One count in 100 times 1,000 makes the variance of the
-            mean 10,000 times that of a typical count: no estimate of the mean learns from that at a
-            human horizon, and the typical count has the same best arm.
+            mean 10,000 times that of a typical count: the clip for the mean learns next to nothing
+            from that at a human horizon, and the typical count has the same best arm.
         tail: the moment bound on the noise, identity link only.
         horizon: T; a promise that is warned about once it is broken.
         theta_bound: S >= ‖theta*‖; not needed.
@@ -184,6 +189,8 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         intercept: a constant feature, free of the ball.
         radius_scale: multiplies the radius.
         threshold_scale: multiplies the threshold.
+
+    With the log link a round's ``scale`` is not used: the noise is that of the mean.
     """
 
     name = "Hvt-GLB"
@@ -206,7 +213,7 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         dim: int,
         *,
         link: str | Link = "identity",
-        rewards: str = "counts",
+        rewards: str | None = None,
         target: str = "mean",
         tail: MomentBound | str | None = None,
         horizon: int | None = None,
@@ -224,8 +231,9 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         known = practice.stated(check, tail)
         self._start(dim, known, horizon, scale_known=False)
         self._keep_link(check, link)
-        counts = check.choice("rewards", rewards, ("counts", "amounts")) == "counts"
-        self._check_link(tail)
+        self._check_link(tail, rewards)
+        kind = "counts" if rewards is None else rewards
+        counts = check.choice("rewards", kind, ("counts", "amounts")) == "counts"
         is_log = self.link.name == "log"
         self.update_kernel = update if is_log else practice.update
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
@@ -264,12 +272,17 @@ class HvtGLB(Linking, practice.PracticalPolicy):
             found.pop("tail", None)
         return found
 
-    def _check_link(self, tail: MomentBound | str | None) -> None:
+    def _check_link(self, tail: MomentBound | str | None, rewards: str | None) -> None:
         name = self.link.name
         if name not in ("identity", "log"):
             raise ValueError(
                 f"HvtGLB.link must be 'log' or 'identity'; got {name!r}. A reward of 0 or 1 has no "
                 "outliers to clip: use GLBOMD."
+            )
+        if name == "identity" and rewards is not None:
+            raise ValueError(
+                f"HvtGLB.rewards is for the log link; got {rewards!r} with the identity, which "
+                'takes rewards of any sign. Add link="log".'
             )
         if name == "log" and isinstance(tail, MomentBound):
             raise ValueError(
@@ -288,14 +301,36 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         return float(self._s[P.TAU])
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
-        """Of the score; what the clip took is a share of the standard deviation of a reward."""
+        """Of the score; with the log link without what the clip took, which is of the mean."""
+        halves = practice.half_widths(self._s, self._widths(X), level)
+        return halves if self.link.name == "identity" else halves - self._taken(X, level)
+
+    def _taken(self, X: FloatArray, level: float) -> FloatArray:
+        """What the clip may have taken from the mean, in units of the model's deviation."""
+        return practice.half_widths(self._s, np.zeros(len(X)), level)
+
+    @alone
+    def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
+        """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.
+
+        The score's interval goes through the link, and what the clip may have taken from the mean
+        is added to both sides. No theorem's; meant for the arm that is chosen.
+        """
+        found = super().predict(x, level=level)
         if self.link.name == "identity":
-            return practice.half_widths(self._s, self._widths(X), level)
-        widths = self._widths(X)
-        free = practice.half_widths(self._s, np.zeros(len(X)), level)  # what the clip took
-        roots = [math.sqrt(information(self._s[S.LINK], z)) for z in self._means(X)]
-        taken = free / np.maximum(roots, FLATTEST)
-        return np.asarray(practice.half_widths(self._s, widths, level) - free + taken)
+            return found
+        rows, many = self._asked(x, level)
+        mean, low, high = (np.atleast_1d(part) for part in found)
+        unit = mean if self._s[S.LINK] == AMOUNTS else np.sqrt(mean)
+        taken = self._taken(rows, level) * unit
+        parts = (mean, np.maximum(low - taken, 0.0), high + taken)
+        return Prediction(*(part if many else float(part[0]) for part in parts))
 
     def diagnostics(self) -> Diagnostics:
-        return replace(super().diagnostics(), **practice.told(self))
+        found = replace(super().diagnostics(), **practice.told(self))
+        if self._s[S.LINK] == AMOUNTS and self._s[P.VOTES] > 2.0 * MAJORITY:
+            words = (
+                "most rewards are 0, which no amount is: HurdleUCB learns how often and how much."
+            )
+            found = replace(found, advice=(*found.advice, words))
+        return found

@@ -18,13 +18,13 @@ from heavytail.kernels.layout import CONSTANT, THETA
 __all__ = ["Answering", "Explanation", "Prediction", "sides"]
 
 
-def sides(energy: float, t: float, level: float) -> float:
-    """Half of an interval of ``level``, in widths, from ``t`` residuals whose squares sum up to
-    ``energy``: a little more than a normal's, for the arm's having been chosen.
+def sides(variance: float, level: float) -> float:
+    """Half of an interval of ``level``, in widths, where residuals have this variance: a little
+    more than a normal's, for the arm's having been chosen.
     """
     from scipy.special import ndtri
 
-    return 1.05 * float(ndtri(0.5 + level / 2.0)) * math.sqrt((1.0 + energy) / (1.0 + t))
+    return 1.05 * float(ndtri(0.5 + level / 2.0)) * math.sqrt(variance)
 
 
 class Prediction(NamedTuple):

@@ -19,7 +19,8 @@ class Diagnostics:
         threshold: where the last reward would have been clipped, as a distance from its
             prediction, in the unit of the reward.
         scale: the noise's running scale, in the unit of the reward: its standard deviation where
-            it is normal.
+            it is normal. With the log link both are in units of the model's standard deviation,
+            the root of the mean for counts and the mean for amounts.
         effective_samples: (sum w)² / sum w² over the rounds' weights w: how many equal rounds
             carry as much.
         tail_index: of the residuals, from how many lie beyond 4 and beyond 16 scales; infinity

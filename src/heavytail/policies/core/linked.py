@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -14,10 +15,12 @@ from heavytail._typing import FloatArray, Vector
 from heavytail._validate import Check, as_arms
 from heavytail.confidence import oful_radius
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import COMMON, LOG_DET, OUT_OF_RANGE, Fixed, numbered
+from heavytail.kernels.layout import COMMON, LOG_DET, OUT_OF_RANGE, THETA_BOUND, Fixed, numbered
 from heavytail.links import Link
 from heavytail.policies.core.answers import Explanation, Prediction, sides
 from heavytail.policies.core.base import PackedPolicy
+from heavytail.policies.core.diagnostics import Diagnostics
+from heavytail.policies.core.practice import ENOUGH
 from heavytail.tails import MomentBound
 
 __all__ = [
@@ -36,6 +39,7 @@ RIDGE: Final = 0.01  # lambda over d L², in practice
 DELTA: Final = 0.01
 EXPLORATION: Final = 0.5  # of the radius, in practice
 FLOOR: Final = 0.05  # of the least slope, in practice
+FAR_SPREAD: Final = 10.0  # times the model's variance: of which the user is told
 
 
 class Linked(NamedTuple):
@@ -206,8 +210,24 @@ class LinkedPolicy(Linking):
         """How many times the model's the variance of rewards is."""
         return 1.0
 
+    def diagnostics(self) -> Diagnostics:
+        found = super().diagnostics()
+        if self.rounds < ENOUGH:
+            return found
+        words, bound = [], float(self._s[THETA_BOUND])
+        if np.linalg.norm(self.theta) > 0.999 * bound:
+            words.append(
+                f"theta lies on the ball of radius {bound:.3g}: theta_bound may be too small."
+            )
+        if self._spread() > FAR_SPREAD:
+            words.append(
+                f"rewards spread {self._spread():.3g} times as much as the {self.link.name} link's "
+                "do: a few of them decide. HvtGLB clips those."
+            )
+        return replace(found, advice=(*found.advice, *words))
+
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         """Of scores: the set's in theory, in practice those of ``level`` by the curvature."""
         if not self._practical:
             return super()._half_widths(X, level)
-        return sides(self._spread(), 1.0, level) * self._widths(X)
+        return sides(self._spread(), level) * self._widths(X)
