@@ -48,6 +48,19 @@ def test_policies_prints_a_row_a_policy(capsys):
     assert all(kind.name in text for kind in ALL)
 
 
+def test_policies_says_which_links_each_takes():
+    from heavytail.commands.policies import COLUMNS, rows
+
+    table = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in rows()}
+    assert table["GLB-OMD"]["links"] == "identity, logistic, log, probit"
+    assert table["GLB-OMD"]["assumes"] == "rewards of the link's kind"
+    assert table["Hvt-GLB"]["links"] == "identity, log"
+    assert table["ECOLog"]["links"] == "logistic"
+    assert table["Hvt-UCB"]["links"] == table["CRMM"]["links"] == "identity"
+    assert (table["Uniform"]["links"], table["Uniform"]["assumes"]) == ("-", "nothing")
+    assert table["RobustUCB"]["links"] == "-"  # a mean for each arm
+
+
 def test_an_unknown_command_exits_with_2(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["nonsense"])

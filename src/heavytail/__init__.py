@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heavytail._lazy import lazy, stub
+from heavytail._lazy import lazy, missing, stub
 from heavytail._version import __version__ as __version__
 
 _WHERE = stub(__file__)
@@ -30,8 +30,10 @@ def __getattr__(name: str) -> Any:
         return _lookup(name)
     if name in _table.NAMES:
         return _table.load(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise missing(__name__, name, (*_WHERE, *_table.NAMES))
 
 
 def __dir__() -> list[str]:
-    return __all__
+    from heavytail.policies import _table
+
+    return sorted({*__all__, *_table.NAMES, "__version__"})

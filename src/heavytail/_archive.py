@@ -63,6 +63,9 @@ def replace(path: str | os.PathLike[str], content: bytes) -> None:
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise ValueError(f"{path} is there and is no file: a device, a pipe, a socket or a folder.")
+    if not target.parent.is_dir():
+        folder = os.path.dirname(os.fspath(path))
+        raise FileNotFoundError(f"{path}: there is no folder {folder} to write to. Make it first.")
     for stale in target.parent.glob(f"{glob.escape(target.name)}.*{PART}"):
         if not _at_work(stale.name.removesuffix(PART).rpartition(".")[2]):
             stale.unlink(missing_ok=True)
@@ -75,8 +78,10 @@ def replace(path: str | os.PathLike[str], content: bytes) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and str(error.filename) == str(temporary):
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from None  # as was asked
         raise
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["lazy", "stub"]
+__all__ = ["lazy", "missing", "nearest", "stub"]
 
 IMPORT = re.compile(r"^from (\.[\w.]*) import (\w+) as \2$", re.MULTILINE)
 
@@ -34,7 +34,7 @@ def lazy(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
 
     def load(name: str) -> Any:
         if name not in where:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise missing(package, name, where)
         if where[name] == ".":  # a module of the package
             value: Any = importlib.import_module(f".{name}", package)
         else:
@@ -43,3 +43,21 @@ def lazy(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
         return value
 
     return load
+
+
+def missing(package: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The error for a name that ``package`` has not, with the nearest of those it has."""
+    problem = f"module {package!r} has no attribute {name!r}"
+    near = None if name.startswith("_") else nearest(name, known)  # tools ask for private ones
+    if near:
+        problem += f". Did you mean {near!r}?"
+    return AttributeError(problem, name=name)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The name among ``known`` that looks most like ``name``: case and underscores do not count."""
+    import difflib
+
+    plain = {one.replace("_", "").lower(): one for one in known}
+    near = difflib.get_close_matches(name.replace("_", "").replace("-", "").lower(), plain, n=1)
+    return plain[near[0]] if near else None

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from heavytail._archive import FACTOR, contents, is_sealed, members, replace, sealed
+from heavytail._lazy import nearest
 from heavytail._signals import raised_by_handler
 from heavytail._turns import Shared
 from heavytail._validate import plain, printable, shown
@@ -110,7 +111,11 @@ class Stored(Shared, Saved):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         self = super().__new__(cls)
-        bound = inspect.signature(cls.__init__).bind(self, *args, **kwargs)
+        told = inspect.signature(cls.__init__)
+        try:
+            bound = told.bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise _misfit(cls, [*told.parameters.values()][1:], kwargs, error) from None
         given = list(bound.arguments.items())[1:]
         self._arguments = {
             key: copy.deepcopy(value) if isinstance(value, np.ndarray | Stored) else plain(value)
@@ -164,6 +169,20 @@ class Stored(Shared, Saved):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self._arguments, self.saved_arrays())
+
+
+def _misfit(
+    cls: type, known: list[inspect.Parameter], given: Mapping[str, Any], error: TypeError
+) -> TypeError:
+    """The error for arguments that a constructor does not take, or lacks, with those it takes."""
+    names = [one.name for one in known if one.kind is not one.VAR_KEYWORD]
+    unknown = [key for key in given if key not in names]
+    problem = f"{cls.__name__}: {error}."
+    if unknown and len(names) == len(known):
+        near = nearest(unknown[0], names)
+        problem = f"{cls.__name__} takes no argument {shown(unknown[0])}."
+        problem += f" Did you mean {near!r}?" if near else ""
+    return TypeError(f"{problem} It takes {', '.join(names)}.")
 
 
 def _within_range(init: Callable[..., None]) -> Callable[..., None]:

@@ -18,6 +18,7 @@ __all__ = [
     "NORM_SLACK",
     "Check",
     "as_arms",
+    "as_array",
     "as_numbers",
     "as_rows",
     "as_vector",
@@ -25,6 +26,7 @@ __all__ = [
     "check_count",
     "check_flag",
     "check_number",
+    "check_reward",
     "explain_arms",
     "explain_vector",
     "on_one_line",
@@ -74,6 +76,12 @@ def check_number(
     return number
 
 
+def check_reward(name: str, value: object) -> float:
+    """Return a reward as a float, or refuse it by name; True and False are none."""
+    is_bool = isinstance(value, bool | np.bool_)
+    return check_number(name, value, hint="Pass 1 or 0." if is_bool else "")
+
+
 def check_count(
     name: str, value: object, *, least: int = 1, most: float = MOST, hint: str = ""
 ) -> int:
@@ -95,11 +103,12 @@ def check_count(
     return whole
 
 
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
+def check_choice(name: str, value: object, choices: tuple[str, ...], *, hint: str = "") -> str:
     """Return ``value`` if it is one of ``choices``, or refuse it by name."""
     if not isinstance(value, str) or value not in choices:
         words = ", ".join(map(repr, choices))
-        raise ValueError(f"{name} must be one of {words}; got {shown(value)}.")
+        problem = f"{name} must be one of {words}; got {shown(value)}."
+        raise ValueError(f"{problem} {hint}" if hint else problem)
     return str(value)
 
 
@@ -251,7 +260,8 @@ def as_vector(x: Any, dim: int, owner: type, method: str = "") -> FloatArray:
 
 def as_rows(value: Any, shape: tuple[int | None, ...], name: str) -> FloatArray:
     """``value`` as a contiguous float64 array of ``shape``, in which None stands for any length."""
-    words = "(" + ", ".join("any" if k is None else str(k) for k in shape) + ")"
+    words = ", ".join("any" if k is None else str(k) for k in shape)
+    words = f"({words},)" if len(shape) == 1 else f"({words})"
     array = as_numbers(value, name, f"numbers of shape {words}")
     fits = array.ndim == len(shape) and all(
         k is None or k == got for k, got in zip(shape, array.shape, strict=True)
@@ -265,12 +275,13 @@ def as_numbers(value: Any, name: str, wanted: str) -> FloatArray:
     """``value`` as a plain float64 array of real numbers, none of them masked, or refuse it."""
     try:
         refuse_disguised(value, name, wanted)
-        array = np.asarray(value)
+        array = as_array(value, name, wanted)
     except (OverflowError, RecursionError) as error:  # of a conversion; all else is somebody's own
         problem = f"{name} must be {wanted}; got {shown(value)} ({printable(str(error))})."
         raise TypeError(problem) from None
     if array.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must be {wanted}; got dtype {array.dtype}.")
+        todo = _bad_columns(value) or (" Pass it .astype(float)." if array.dtype == bool else "")
+        raise TypeError(f"{name} must be {wanted}; got dtype {array.dtype}.{todo}")
     with np.errstate(over="ignore"):  # a long double may become infinite, which is refused later
         return array.astype(np.float64, copy=False)
 
@@ -280,7 +291,47 @@ def refuse_disguised(value: Any, name: str, wanted: str) -> None:
     if _holds_masks(value):
         raise ValueError(f"{name} must be {wanted}; got masked entries. Fill them first.")
     if isinstance(value, list | tuple) and _holds_bools(value):
-        raise TypeError(f"{name} must be {wanted}; got dtype bool among numbers.")
+        raise TypeError(
+            f"{name} must be {wanted}; got dtype bool among numbers. Pass 1 for True, 0 for False."
+        )
+
+
+def as_array(value: Any, name: str, wanted: str) -> Any:
+    """``value`` as an array of whatever type; rows of different lengths are refused by name."""
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        if not (isinstance(value, list | tuple) and "inhomogeneous" in str(error)):
+            raise  # somebody's own
+        problem = f"{name} must be {wanted}; got {_unequal(value)}. Give every row as many numbers."
+        raise ValueError(problem) from None
+
+
+def _unequal(rows: Any) -> str:
+    """How the rows of a ragged list differ."""
+    lengths = [len(row) if hasattr(row, "__len__") else None for row in rows]
+    for k, length in enumerate(lengths):
+        if length != lengths[0] and None not in (length, lengths[0]):
+            return f"rows of different lengths: row 0 has {lengths[0]}, row {k} has {length}"
+    return "rows of different lengths"
+
+
+def _bad_columns(frame: Any) -> str:
+    """What to do with the columns of a frame that hold no numbers; "" of all else."""
+    dtypes, columns = getattr(frame, "dtypes", None), getattr(frame, "columns", None)
+    if dtypes is None or columns is None:
+        return ""
+    kinds = [str(kind).lower() for kind in dtypes]
+    named = [(shown(column), kind) for column, kind in zip(columns, kinds, strict=False)]
+    bools = [column for column, kind in named if kind.startswith("bool")]
+    numbers_too = ("bool", "float", "int", "uint")
+    words = [column for column, kind in named if not kind.startswith(numbers_too)]
+    todo = ""
+    if words:
+        todo += f" Encode {', '.join(words)} first, for example one column of 0 and 1 a category."
+    if bools:
+        todo += f" Make {', '.join(bools)} numbers by .astype(float)."
+    return todo
 
 
 def _holds_masks(value: Any) -> bool:

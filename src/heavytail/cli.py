@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "coverage": "count how often the truth was covered, and how regret is distributed",
     "diagnose": "say how heavy the tail of a column of a CSV file is",
 }
+RESUMED = ("reproduce", "run")  # those that keep every unit as soon as it is done
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,10 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         from heavytail._validate import on_one_line
 
         message = error.args[0] if isinstance(error, KeyError) and error.args else error
+        if isinstance(error, OSError) and error.filename is not None:  # and not its number
+            message = f"{error.filename}: {error.strerror or error}. Check the path."
         print(f"heavytail {args.command}: {on_one_line(str(message))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"\nheavytail {args.command}: stopped.", file=sys.stderr)
+        on = " The same command goes on from what is done." if args.command in RESUMED else ""
+        print(f"\nheavytail {args.command}: stopped.{on}", file=sys.stderr)
         return 130
 
 

@@ -25,7 +25,22 @@ from numpy.typing import ArrayLike
 from heavytail._validate import check_choice, check_number
 from heavytail.kernels import links as kernels
 
-__all__ = ["LINKS", "Link", "identity", "log", "logistic", "named", "probit"]
+__all__ = ["LINKS", "Link", "hint", "identity", "log", "logistic", "named", "probit"]
+
+WIDER = ("at least 0", "0 or 1")  # what is fit for the first is so for the second too
+SYNONYMS = {
+    "logit": "logistic",
+    "sigmoid": "logistic",
+    "bernoulli": "logistic",
+    "binomial": "logistic",
+    "poisson": "log",
+    "exp": "log",
+    "exponential": "log",
+    "counts": "log",
+    "linear": "identity",
+    "gaussian": "identity",
+    "normal": "identity",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +82,10 @@ class Link:
         bound = check_number("Link.concordance: bound", bound, least=0.0)
         return {"identity": 0.0, "probit": bound}.get(self.name, 1.0)
 
+    def takes(self, rewards: str) -> bool:
+        """Whether all rewards of a kind, in the words of ``Link.rewards``, are fit for it."""
+        return self.rewards in ("any", rewards) or (self.rewards, rewards) == WIDER
+
     def _each(self, kernel: Any, z: ArrayLike) -> Any:
         found = np.array(z, dtype=np.float64, order="C")  # a copy, which the kernel writes to
         kernel(self.code, found.reshape(-1))
@@ -85,4 +104,11 @@ def named(where: str, link: str | Link) -> Link:
     """The link that a caller means by its name, or by itself."""
     if isinstance(link, Link):
         link = link.name
-    return LINKS[check_choice(where, link, tuple(LINKS))]
+    return LINKS[check_choice(where, link, tuple(LINKS), hint=hint(link))]
+
+
+def hint(link: object) -> str:
+    """What a link is called here that goes by another name elsewhere; "" where none is known."""
+    plain = link.strip().lower() if isinstance(link, str) else ""
+    meant = plain if plain in LINKS else SYNONYMS.get(plain)
+    return f'Pass "{meant}".' if meant else ""

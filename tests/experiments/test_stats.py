@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+
 import numpy as np
 import pytest
 
@@ -151,3 +154,13 @@ def test_the_shares_of_a_choice_are_those_of_resamples() -> None:
     assert shares.sum() == pytest.approx(1.0)
     assert shares[1] == shares[3] == 0.0  # never less than the first on the same trials
     assert 0.01 < shares[0] < 0.99
+
+
+def test_a_ratio_over_no_regret_is_infinite_and_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = ratio(np.array([2.0, 4.0, 1.0]), np.array([0.0, 3.0, 0.0]))
+        assert math.isclose(found.value, 7.0 / 3.0)
+        assert 0.0 < found.low < found.high == math.inf
+        assert ratio(np.ones(3), np.zeros(3)).value == math.inf
+        assert math.isnan(ratio(np.zeros(3), np.zeros(3)).value)

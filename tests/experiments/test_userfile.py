@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,7 +10,9 @@ import pytest
 
 import heavytail as ht
 from heavytail import cli
+from heavytail.experiments.setting import Setting
 from heavytail.experiments.userfile import read
+from heavytail.policies import ALL
 
 DOCS = Path(__file__).parents[2] / "docs"
 GOOD = """
@@ -196,14 +199,18 @@ def test_a_world_with_a_link_runs_with_policies_told_of_it_or_not(tmp_path, caps
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ('link = "logit"', r"worlds\[0\].link must be one of identity, logistic, log, probit"),
+        ('link = "logit"', r"worlds\[0\].link must be one of .*; got 'logit'. Pass \"logistic\""),
+        ('link = "log"\noutliers = 2', r"worlds\[0\].outliers: LinkBandit.outliers must be a num"),
         ('link = "log"\nskew = "size"', r"worlds\[0\].skew must be left out with a link"),
         ('link = "log"\nnoise = { kind = "Gaussian" }', r"worlds\[0\].noise must be left out with"),
         ('skew = "size"\norder = 1.5\nbase = 1', r"worlds\[0\].base must be left out without a"),
         ('link = "log"\nbase = "much"', r"worlds\[0\].base must be a number"),
-        ('link = "log"\nbase = 10', r"worlds\[0\].link: LinkBandit.base must be at most 10"),
-        ('link = "log"\narms = 3\noffered = 4', r"worlds\[0\].link: LinkBandit.offered"),
-        ('link = "logistic"\noutliers = 0.1', r"worlds\[0\].link: LinkBandit.outliers must be 0"),
+        ('link = "log"\nbase = 10', r"worlds\[0\].base: LinkBandit.base must be at most 10"),
+        ('link = "log"\narms = 3\noffered = 4', r"worlds\[0\].offered: LinkBandit.offered"),
+        (
+            'link = "logistic"\noutliers = 0.1',
+            r"worlds\[0\].outliers: LinkBandit.outliers must be",
+        ),
     ],
 )
 def test_a_link_that_cannot_be_is_refused_where_it_stands(lines, words, tmp_path):
@@ -229,3 +236,84 @@ def test_a_skew_that_cannot_be_is_refused_where_it_stands(lines, words, tmp_path
     file.write_text(f'[[policies]]\npolicy = "Uniform"\n[[worlds]]\nname = "w"\n{lines}\n')
     with pytest.raises(ValueError, match=words):
         read(file)
+
+
+KINDS = {
+    "noise": 'noise = { kind = "StudentT", df = 2.5 }\norder = 1.9',
+    "shop": 'skew = "conversion"\norder = 1.5',
+    **{link: f'link = "{link}"' for link in ht.links.LINKS},
+}
+
+
+CLICKS = {"logistic", "probit"}
+REFUSED = {
+    "Hvt-GLB": CLICKS,  # 0/1 rewards have no outliers
+    "CRMM": {*CLICKS, "log"},  # a link skews the noise
+    "ECOLog": set(KINDS) - CLICKS,
+}
+
+
+@pytest.mark.parametrize("world", KINDS)
+def test_every_policy_runs_in_worlds_of_every_kind_it_can_play(world, tmp_path, capsys):
+    bends = world if world in ht.links.LINKS else "identity"
+    file, out = tmp_path / "my.toml", (tmp_path / "out").as_posix()
+    head = f'rounds = 2000\ntrials = 1\nout = "{out}"\n'
+    tail = f'[[worlds]]\nname = "w"\narms = 4\n{KINDS[world]}\n'
+    played = []
+    for kind in ALL:
+        takes_link = "link" in inspect.signature(kind).parameters
+        options = f'options = {{ link = "{bends}" }}\n' * takes_link
+        table = f'[[policies]]\npolicy = "{kind.name}"\n{options}'
+        file.write_text(head + table + tail)
+        if world in REFUSED.get(kind.name, ()):
+            with pytest.raises(ValueError, match=rf"policies\[0\] \({kind.name}\) in w: "):
+                read(file)
+        else:
+            played.append((kind.name, table))
+    file.write_text(head + "".join(table for _, table in played) + tail)
+    assert cli.main(["run", str(file), "--jobs", "1"]) == 0, capsys.readouterr().err
+    rows = pq.read_table(tmp_path / "out" / "regret.parquet").to_pylist()
+    assert {row["policy"] for row in rows} == {name for name, _ in played}
+
+
+@pytest.mark.parametrize(
+    ("policy", "world", "words"),
+    [
+        ('"GLB-OMD"\noptions = { link = "logistic" }', 'link = "log"', "must be 0 or 1; those"),
+        ('"GLB-OMD"\noptions = { link = "log" }', 'link = "identity"', "at least 0; those of this"),
+        ('"OL2M"', 'link = "log"', "with the logistic link rewards must be 0 or 1"),
+        ('"ECOLog"', 'skew = "size"\norder = 1.5', "those of this world are of any sign"),
+    ],
+)
+def test_a_link_that_cannot_have_the_worlds_rewards_is_refused_before_the_first_round(
+    policy, world, words, tmp_path, capsys
+):
+    file = tmp_path / "my.toml"
+    file.write_text(
+        f'rounds = 30\n[[policies]]\npolicy = "Uniform"\n[[policies]]\nname = "mine"\n'
+        f'policy = {policy}\n[[worlds]]\nname = "w"\n{world}\n'
+    )
+    assert cli.main(["run", str(file)]) == 2
+    said = capsys.readouterr().err
+    assert "my.toml: policies[1] (mine) in w: " in said
+    assert words in said
+
+
+def test_a_policy_with_the_log_link_may_play_clicks_and_a_shop():
+    assert ht.links.log.takes("0 or 1")
+    assert not ht.links.log.takes("any")
+    assert not ht.links.probit.takes("at least 0")
+    assert ht.links.identity.takes("any")
+    shop = Setting("shop", "shop", "own", None, 1.5, skew="conversion")
+    assert shop.rewards == "at least 0"
+    assert Setting("size", "size", "own", None, 1.5, skew="size").rewards == "any"
+
+
+def test_hvt_glb_is_built_from_a_problem_with_either_link():
+    tail = ht.MomentBound(order=2.0, scale=3.0)
+    for link in ("log", ht.links.log):
+        policy = ht.make_policy("Hvt-GLB", dim=2, horizon=100, tail=tail, link=link)
+        assert (policy.tail, policy.horizon) == (None, 100)
+    assert ht.make_policy("Hvt-GLB", dim=2, tail=tail).tail == tail
+    with pytest.raises(ValueError, match="tail is for the identity link"):
+        ht.HvtGLB(2, link="log", tail=tail)  # said by oneself, it is a mistake

@@ -129,7 +129,7 @@ def test_batches_of_the_wrong_shape_are_refused() -> None:
     policy = ht.HvtUCB(3, tail=TAIL)
     with pytest.raises(ValueError, match=r"HvtUCB.update_many: X must have shape \(any, 3\)"):
         policy.update_many(np.zeros((4, 2)), np.zeros(4))
-    with pytest.raises(ValueError, match=r"rewards must have shape \(4\)"):
+    with pytest.raises(ValueError, match=r"rewards must have shape \(4,\)"):
         policy.update_many(np.zeros((4, 3)), np.zeros(5))
     with pytest.raises(ValueError, match=r"arms must have shape \(any, any, 3\)"):
         policy.select_many(np.zeros((4, 3)))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from heavytail import cli
+from heavytail.environments import LinkBandit
 from heavytail.experiments.experiment import Request, carry_out
+from heavytail.reproduction.claims import CLAIMS
 from heavytail.reproduction.glb import GLB
+from heavytail.reproduction.reproduce import asked_claims
 
 
 def test_a_quick_look_shows_every_policy_and_the_coverage(tmp_path):
@@ -16,3 +20,31 @@ def test_a_quick_look_shows_every_policy_and_the_coverage(tmp_path):
     assert len(times.rows) == len(regret.rows)
     assert all(row[1] == "100 of 100" for row in coverage.rows)
     assert set(section.figures) == {"glb"}
+    assert "learns from 120 of them" in section.text[1]
+    looks = {}
+    for axis in section.figures["glb"].axes:
+        for line in axis.get_lines():
+            look = (line.get_color(), line.get_linestyle(), line.get_marker())
+            looks.setdefault(look, set()).add(line.get_label())
+    assert all(len(labels) == 1 for labels in looks.values())
+
+
+def test_only_what_was_asked_for_is_shown(tmp_path, capsys, monkeypatch):
+    worlds = {"clicks, S = 1": LinkBandit(2, 3, "logistic")}
+    monkeypatch.setattr("heavytail.reproduction.glb._worlds", lambda: worlds)
+    monkeypatch.setattr("heavytail.reproduction.glb._covered", lambda: worlds)
+    asked = ["glb", "--quick", "--rounds", "60", "--jobs", "1", "--out", str(tmp_path)]
+    assert cli.main(["reproduce", *asked]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Regret: mean (median, worst)")
+    assert "not measured" not in said
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'id="verdicts"' not in page
+    assert 'id="speedup"' not in page
+    assert not (tmp_path / "verdicts.parquet").exists()
+
+
+def test_claims_are_judged_where_an_experiment_they_need_is_asked_for():
+    assert asked_claims(["glb"]) == []
+    assert [one.name for one in asked_claims(["coverage"])] == ["C10"]
+    assert asked_claims([]) == list(CLAIMS)

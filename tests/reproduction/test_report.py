@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 
 from heavytail import cli
+from heavytail.reproduction.reproduce import asked_claims
+
+NAMES = ["student", "gaussian", "noise-level"]
 
 PROBE = """<script>
 addEventListener("load", () => {
@@ -48,7 +51,7 @@ FLAGS = [
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("results")
-    names = ["student", "gaussian", "noise-level"]
+    names = NAMES
     small = ["--trials", "2", "--rounds", "300", "--jobs", "1"]
     assert cli.main(["reproduce", *names, *small, "--out", str(out)]) == 0
     return out / "report.html"
@@ -86,7 +89,7 @@ def test_a_browser_finds_every_verdict_and_figure_and_fetches_nothing(
     report: Path, tmp_path: Path, width: int
 ) -> None:
     found = look(report, width, tmp_path)
-    assert found["verdicts"] == 12
+    assert found["verdicts"] == len(asked_claims(NAMES)) > 1
     figures = {path.stem for path in (report.parent / "figures").glob("*.svg")}
     assert {image[0].removeprefix("figure-") for image in found["images"]} == figures
     assert all(

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import inspect
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["add_arguments", "markdown", "run"]
+if TYPE_CHECKING:
+    from heavytail.policies import Policy
 
-COLUMNS = ("policy", "method", "regret", "cost per round", "storage", "assumes", "reference")
+__all__ = ["add_arguments", "links_of", "markdown", "run"]
+
+COLUMNS = (
+    "policy",
+    "method",
+    "regret",
+    "cost per round",
+    "storage",
+    "assumes",
+    "links",
+    "reference",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,11 +53,36 @@ def rows() -> list[tuple[str, ...]]:
     """What every policy declares of itself, in the order of the table."""
     from heavytail.policies import ALL
 
-    return [
-        (k.name, i.method, i.regret, i.cost, i.storage, i.needs, i.reference)
-        for k in ALL
-        for i in (k.info,)
-    ]
+    found: list[tuple[str, ...]] = []
+    for kind in ALL:
+        info, links = kind.info, links_of(kind)
+        needs = info.needs
+        if needs == "nothing" and links:
+            needs = "rewards of the link's kind"
+        one = (kind.name, info.method, info.regret, info.cost, info.storage)
+        found.append((*one, needs, ", ".join(links) or "-", info.reference))
+    return found
+
+
+def links_of(kind: type[Policy]) -> list[str]:
+    """The links that a policy can be built with; none of one that fits no mean to the features."""
+    from heavytail.links import LINKS
+    from heavytail.policies import make_policy
+    from heavytail.tails import MomentBound
+
+    problem: dict[str, Any] = {"dim": 1, "horizon": 10**6, "arms": 2, "tail": MomentBound(2.0, 1.0)}
+    if "link" not in inspect.signature(kind).parameters:
+        own = getattr(make_policy(kind.__name__, **problem), "link", None)
+        fits = not (kind.info.moment == "none" or kind.info.fixed_arms)
+        return [own.name] if own is not None else ["identity"] * fits
+    found = []
+    for name in LINKS:
+        try:
+            make_policy(kind.__name__, **problem, link=name)
+        except ValueError:
+            continue
+        found.append(name)
+    return found
 
 
 def markdown() -> str:

@@ -22,7 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=Path("results"), help="where to (results/)")
     parser.add_argument("--seed", type=int, help="fixes everything")
     parser.add_argument(
-        "--quick", action="store_true", help="a look in a minute or two, no verdicts"
+        "--quick",
+        action="store_true",
+        help="4 trials and, in some experiments, fewer rounds: a look, no verdicts; what was never "
+        "run before is compiled first, which takes minutes",
     )
     parser.add_argument("--all-policies", action="store_true", help="not only the paper's and ours")
     parser.add_argument(

@@ -85,6 +85,11 @@ class Environment(ABC):
     fixed_arms: bool = True
     tail_index: float = math.inf  # moments of the noise of every order below this are finite
 
+    @property
+    def rewards(self) -> str:
+        """What its rewards are, in the words of a link: "any", "at least 0" or "0 or 1"."""
+        return "any"
+
     @abstractmethod
     def deal(self, seed: np.random.SeedSequence) -> Iterator[Block]:
         """Blocks of ``BLOCK`` rounds without end; the same seed deals the same world."""
@@ -109,7 +114,7 @@ class Environment(ABC):
         if info is None:
             return []
         broken = []
-        if info.rewards not in ("any", getattr(self, "rewards", "any")):
+        if info.rewards not in ("any", self.rewards):
             broken.append(f"rewards of {info.rewards}")
         if info.moment == "sub-Gaussian" and self.tail_index < math.inf:
             broken.append("sub-Gaussian noise")

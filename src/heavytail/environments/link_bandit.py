@@ -96,11 +96,6 @@ class LinkBandit(Environment):
         self.symmetric = self.noise is not None
         self.fixed_arms = not self.fresh and (self.offered is None or self.offered == self.arms)
 
-    @property
-    def rewards(self) -> str:
-        """What rewards there are, in words."""
-        return self.link.rewards
-
     def _check_counts(self) -> None:
         if self.link.name != "log":
             if self.outliers > 0.0:
@@ -114,6 +109,11 @@ class LinkBandit(Environment):
                 f"got a largest score of {self.top:g}, a mean of e^{self.top:g}. Lower base or "
                 "theta_bound."
             )
+
+    @property
+    def rewards(self) -> str:
+        """Those of its link."""
+        return self.link.rewards
 
     @property
     def top(self) -> float:

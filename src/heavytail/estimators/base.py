@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytail._storage import Saved
 from heavytail._typing import FloatArray
-from heavytail._validate import Check, as_rows, refuse_disguised, shown
+from heavytail._validate import Check, as_array, as_rows, refuse_disguised, shown
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
@@ -230,9 +230,10 @@ def _refuse_what_is_converted(value: Any, name: str) -> None:
     if not isinstance(value, list | tuple | np.ndarray):
         return
     refuse_disguised(value, name, "numbers")
-    array = np.asarray(value)
+    array = as_array(value, name, "numbers")
     if array.dtype.kind in "bmMSU":
-        raise TypeError(f"{name} must be numbers; got dtype {array.dtype}.")
+        todo = " Pass it .astype(float)." if array.dtype == bool else ""
+        raise TypeError(f"{name} must be numbers; got dtype {array.dtype}.{todo}")
     if array.dtype.kind == "O":
         refuse_disguised(array.tolist(), name, "numbers")
         try:

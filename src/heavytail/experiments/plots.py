@@ -143,7 +143,7 @@ def look(key: Key) -> dict[str, Any]:
 
 def regret_figure(title: str, found: Mapping[Key, Trials], shown: list[Key]) -> Figure:
     """Cumulative regret by round, mean and one standard deviation."""
-    figure, (axis,) = new_figure()
+    figure, (axis,) = new_figure(height=max(3.1, 0.8 + 0.17 * len(shown)))  # room for the legend
     _draw_regret(axis, found, shown, band=True)
     axis.set(ylabel="cumulative regret", title=drawn(title))
     axis.set_ylim(bottom=0)

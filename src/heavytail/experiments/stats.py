@@ -83,9 +83,11 @@ def ratio(above: Sample | ArrayLike, below: Sample | ArrayLike) -> Interval:
     above, below = Sample.of(above), Sample.of(below)
     trials = min(len(above.values), len(below.values))
     above, below = above.first(trials), below.first(trials)
-    value = float(above.values.mean() / below.values.mean())
     one, two = np.random.default_rng([_SEED, 1]), np.random.default_rng([_SEED, 2])
-    return Interval(*_bootstrap(trials, value, lambda i: above.means(i, one) / below.means(i, two)))
+    with np.errstate(divide="ignore", invalid="ignore"):  # over 0 it is infinite, 0 / 0 unknown
+        value = float(above.values.mean() / below.values.mean())
+        found = _bootstrap(trials, value, lambda i: above.means(i, one) / below.means(i, two))
+    return Interval(*found)
 
 
 def choice_shares(regret: FloatArray) -> FloatArray:
@@ -132,5 +134,10 @@ def _bootstrap(
     trials: int, value: float, statistic: Callable[[IntArray], FloatArray]
 ) -> tuple[float, float, float]:
     draws = np.random.default_rng(_SEED).integers(0, trials, (DRAWS, trials))
-    low, high = np.quantile(statistic(draws), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    found = statistic(draws)
+    sides = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    if np.isfinite(found).all():
+        low, high = np.quantile(found, sides)
+    else:  # nothing lies between a number and infinity
+        low, high = np.quantile(found, sides, method="inverted_cdf")
     return value, float(low), float(high)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import itertools
+import re
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -21,7 +22,7 @@ from heavytail.environments import SKEWS
 from heavytail.environments import noise as noises
 from heavytail.environments.noise import Noise, Scaled
 from heavytail.experiments.setting import Setting, build
-from heavytail.links import LINKS
+from heavytail.links import LINKS, Link, hint
 from heavytail.policies import Policy
 from heavytail.policies.build import find
 
@@ -119,10 +120,23 @@ def _try_all(asked: Asked) -> None:
         for place, choice in enumerate(asked.policies):
             for point in choice.points():
                 try:
-                    choice.build(world, asked.rounds, **point)
+                    _check_link(choice.build(world, asked.rounds, **point), world)
                 except (TypeError, ValueError) as error:
                     where = f"{asked.path}: policies[{place}]"
                     raise ValueError(f"{where} ({choice.name}) in {world.name}: {error}") from None
+
+
+def _check_link(policy: Policy, world: Setting) -> None:
+    """Refuse a policy whose link cannot have the rewards of the world: it would stop half-way."""
+    link = getattr(policy, "link", None)
+    if isinstance(link, Link) and not link.takes(world.rewards):
+        fitting = [f'"{one.name}"' for one in LINKS.values() if one.takes(world.rewards)]
+        got = "of any sign" if world.rewards == "any" else world.rewards
+        raise ValueError(
+            f"with the {link.name} link rewards must be {link.rewards}; those of this world are "
+            f"{got}. Pass options = {{ link = ... }} with {' or '.join(fitting)} if the policy "
+            "takes one, or give the worlds a file each."
+        )
 
 
 def _policy(keys: _Keys) -> Choice:
@@ -144,7 +158,7 @@ def _policy(keys: _Keys) -> Choice:
 def _world(keys: _Keys) -> Setting:
     name = keys.text("name")
     skew = keys.choice("skew", SKEWS)
-    link = keys.choice("link", LINKS)
+    link = keys.choice("link", LINKS, hint(keys.raw.get("link")))
     for key in ("noise", "skew") if link else LINK:
         if key in keys.raw:
             right = "left out with a link" if link else "left out without a link"
@@ -167,7 +181,7 @@ def _world(keys: _Keys) -> Setting:
         link=link,
         **{key: keys.number(key, default) for key, default in LINK.items()},
     )
-    keys.trying("link" if link else "offered", lambda: world.environment)
+    keys.trying("link" if link else "offered", lambda: world.environment, named=True)
     keys.trying("order" if scale is None else "scale", lambda: world.tail(uses_scale=True))
     return world
 
@@ -196,19 +210,26 @@ class _Keys:
     """A table of the file that knows where it stands, for its errors."""
 
     def __init__(self, file: str, where: str, raw: dict[str, Any], known: set[str]) -> None:
-        self.file, self.where, self.raw = file, where, raw
+        self.file, self.where, self.raw, self.known = file, where, raw, known
         for key in raw:
             if key not in known:
                 self.fail(key, f"one of {', '.join(sorted(known))}", key)
 
-    def fail(self, key: str, right: str, got: Any) -> None:
+    def fail(self, key: str, right: str, got: Any, hint: str = "") -> None:
         where = f"{self.where}.{key}" if self.where else key
-        raise ValueError(f"{self.file}: {where} must be {right}; got {shown(got)}.")
+        problem = f"{self.file}: {where} must be {right}; got {shown(got)}."
+        raise ValueError(f"{problem} {hint}" if hint else problem)
 
-    def trying(self, key: str, build: Any) -> Any:
+    def trying(self, key: str, build: Any, *, named: bool = False) -> Any:
+        """What ``build`` makes; its error stands under ``key``, or, where ``named``, under the key
+        that it begins with: "LinkBandit.outliers must ...".
+        """
         try:
             return build()
         except (TypeError, ValueError) as error:
+            argument = re.match(r"\w+\.(\w+) ", str(error))
+            if named and argument and argument[1] in self.known:
+                key = argument[1]
             where = f"{self.where}.{key}" if self.where else key
             raise ValueError(f"{self.file}: {where}: {error}") from None
 
@@ -225,11 +246,11 @@ class _Keys:
             self.fail(key, "a text", value)
         return str(value)
 
-    def choice(self, key: str, known: Iterable[str]) -> str:
+    def choice(self, key: str, known: Iterable[str], hint: str = "") -> str:
         names = tuple(known)
         value = self._get(key, f"one of {', '.join(names)}", "")
         if value != "" and value not in names:
-            self.fail(key, f"one of {', '.join(names)}", value)
+            self.fail(key, f"one of {', '.join(names)}", value, hint)
         return str(value)
 
     def number(self, key: str, default: Any = ...) -> Any:

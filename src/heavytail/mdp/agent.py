@@ -17,7 +17,15 @@ from heavytail._invariants import check_slots, damaged
 from heavytail._storage import Stored, afford, check_fit
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray
-from heavytail._validate import NORM_SLACK, Check, as_numbers, check_count, check_number, shown
+from heavytail._validate import (
+    NORM_SLACK,
+    Check,
+    as_numbers,
+    check_count,
+    check_number,
+    check_reward,
+    shown,
+)
 from heavytail.kernels.layout import BAD_REWARD, BAD_SCALE, OK, slot_kinds, slot_names
 from heavytail.mdp.planning import COUNTS, EPISODES, PLANNED, STAGE, SWITCHES
 from heavytail.tails import MomentBound
@@ -166,7 +174,7 @@ class Agent(Stored, ABC):
         action = _within(f"{where}: action", action, self.actions)
         next_state = _within(f"{where}: next_state", next_state, self.states)
         nu = self.nu if scale is None else check_number(f"{where}: scale", scale, above=0.0)
-        reward = check_number(f"{where}: reward", reward)
+        reward = check_reward(f"{where}: reward", reward)
         stage = self._expect(where, stage)  # last: what is converted may be anybody's, and call us
         planned = self._counts[PLANNED] == 1.0
         before = [] if planned else [(array, array.copy()) for array in self._plan_arrays()]

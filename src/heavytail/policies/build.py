@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import re
 from typing import Any
 
@@ -41,10 +40,9 @@ def make_policy(
         **options: the policy's own.
     """
     kind = find(name)
-    accepted = inspect.signature(kind).parameters
     problem = {"horizon": horizon, "tail": tail, "arms": arms}
-    taken = {k: v for k, v in problem.items() if k in accepted and v is not None}
-    return kind(dim, **{**taken, **options})
+    known = {key: value for key, value in problem.items() if value is not None}
+    return kind(dim, **{**kind.taken(known, options), **options})
 
 
 def find(name: str) -> type[Policy]:

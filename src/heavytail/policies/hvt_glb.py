@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -261,6 +262,15 @@ class HvtGLB(Linking, practice.PracticalPolicy):
             radius_scale=radius_scale,
             arm_bound=arm_bound,
         )
+
+    @classmethod
+    def taken(cls, problem: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        """With the log link no tail: the size of the noise is learned."""
+        link = options.get("link", "identity")
+        found = super().taken(problem, options)
+        if getattr(link, "name", link) != "identity":
+            found.pop("tail", None)
+        return found
 
     def _check_link(self, tail: MomentBound | str | None, rewards: str | None) -> None:
         name = self.link.name

@@ -124,8 +124,8 @@ def _show(request: Request, found: Found) -> Section:
         "the best of them, by its mean regret in that very world, is the mark.",
         "Hvt-GLB clips at a threshold that grows, so that it finds the mean; typical is the same "
         "with a fixed one. With 1 count in 100 times 1,000 the mean's standard deviation is 100 "
-        "times the mean: no policy that seeks the mean learns from 20,000 of them, and the typical "
-        "count has the same best arm.",
+        f"times the mean: no policy that seeks the mean learns from {_rounds(request):,} of them, "
+        "and the typical count has the same best arm.",
     ]
     runs: Found = {key: one for key, one in found.items() if key[0] != "coverage"}
     section.data = dict(found)
@@ -133,8 +133,9 @@ def _show(request: Request, found: Found) -> Section:
     panels = {}
     for name in _worlds():
         mine: Found = {key[1:]: one for key, one in runs.items() if key[0] == name}
-        best = _best_radius(mine)
-        panels[name] = (mine, [key for key in mine if key[0] != best[0] or key == best])
+        drawn = {key: one for key, one in mine.items() if key[0] != "GLM-UCB"}
+        drawn["GLM-UCB", "best radius"] = mine[_best_radius(mine)]
+        panels[name] = (drawn, list(drawn))
     section.figures = {"glb": plots.regret_panels(panels)}
     section.captions = {"glb": "Mean cumulative regret; GLM-UCB with its best radius."}
     return section

@@ -10,7 +10,7 @@ from typing import Any
 
 from heavytail._validate import check_count
 from heavytail.experiments import plots, report
-from heavytail.experiments.claim import Verdict, results_of
+from heavytail.experiments.claim import Claim, Verdict, results_of
 from heavytail.experiments.experiment import Experiment, Request, Section, carry_out
 from heavytail.experiments.machine import provenance, record_at
 from heavytail.experiments.setting import regret_text, write_parquet
@@ -34,7 +34,7 @@ from heavytail.reproduction.settings import (
     variants_section,
 )
 
-__all__ = ["EXPERIMENTS", "reproduce", "wanted"]
+__all__ = ["EXPERIMENTS", "asked_claims", "reproduce", "wanted"]
 
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
@@ -50,6 +50,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         GLB,
     )
 }
+UNTUNED = (mdp.MDP, CONTROL, GLB)  # experiments that use none of the multipliers checked here
 TITLE = "Heavy-tailed linear bandits with one-pass Huber regression, checked"
 INTRO = (
     "Every claim of the paper's experiments, what was measured, and the verdict that the rule "
@@ -63,6 +64,7 @@ INTRO = (
     "paper's step with a radius and a threshold of ours, and Twin-UCB is ours; every figure and "
     "table says which."
 )
+OTHERS = "Experiments beyond the paper's"
 WHOSE = (
     "Hvt-UCB tuned and by theory is the paper's, untuned it has our constants; Twin-UCB is ours."
 )
@@ -92,7 +94,7 @@ def reproduce(
     if retune:
         path = record_at(tuned, TUNED, "--tuned FILE")
         request = _retuned([one.name for one in experiments], request, path)
-    elif any(one not in (mdp.MDP, CONTROL) for one in experiments):
+    elif any(one not in UNTUNED for one in experiments):
         where = "" if tuned is None else " --tuned FILE"
         tuning.check_fresh(request.tuned, (*SETTINGS, *OURS), request.policies, where)
     request.out.mkdir(parents=True, exist_ok=True)
@@ -112,6 +114,13 @@ def wanted(names: Sequence[str]) -> list[Experiment]:
     if names:
         return [EXPERIMENTS[name] for name in dict.fromkeys(names)]
     return [one for one in EXPERIMENTS.values() if not one.by_name_only]
+
+
+def asked_claims(names: Sequence[str]) -> list[Claim]:
+    """The claims that are judged on any of the experiments ``names``; without names, all."""
+    if not names:
+        return list(CLAIMS)
+    return [one for one in CLAIMS if any(key[0] in names for key in one.needs)]
 
 
 def _retuned(names: Sequence[str], request: Request, path: Path) -> Request:
@@ -135,7 +144,8 @@ def _report(
     """Result files, figures, verdicts and pages; the text that the command prints."""
     found = {one.name: one.data for one in sections if one.name in _SETTINGS}
     mine = [one for one in sections if one.name in found]
-    others = [*(one for one in sections if one.name not in found), *_recorded(sections)]
+    others = [one for one in sections if one.name not in found]
+    others += [] if names else _recorded(sections)
     summary = [
         figures_section(found),
         ours_section(found),
@@ -147,12 +157,14 @@ def _report(
     summary = [one for one in summary if one.figures or any(t.rows for t in one.tables)]
     results = results_of([*mine, *others])
     few = request.quick or request.trials < ENOUGH
-    verdicts = [claim.judge(results, few=few) for claim in CLAIMS]
+    verdicts = [claim.judge(results, few=few) for claim in asked_claims(names)]
     made = _made(request, time.perf_counter() - start)
     write_parquet(request.out, found, {"seed": request.seed, "trials": request.trials})
-    _write_verdicts(request.out / "verdicts.parquet", verdicts)
+    if verdicts:
+        _write_verdicts(request.out / "verdicts.parquet", verdicts)
     shown = [*summary, *mine, *others]
-    report.write(request.out, verdicts, shown, made, title=TITLE, intro=INTRO)
+    title, intro = (TITLE, INTRO) if found or verdicts else (OTHERS, "What was asked for, alone.")
+    report.write(request.out, verdicts, shown, made, title=title, intro=intro)
     if docs is not None:
         made["trials"] = trials_text(found)
         _write_docs(docs, verdicts, [*summary, *others], made)
@@ -212,5 +224,5 @@ def _made(request: Request, seconds: float) -> dict[str, Any]:
         **provenance(seed=request.seed, trials=request.trials),
         "seconds": f"{seconds:.0f}",
         "tuned multipliers": "; ".join(made) or "none recorded",
-        "results": "regret.parquet, seconds.parquet, verdicts.parquet, figures/ beside this file",
+        "results": "files with the ending .parquet and figures/ beside this file",
     }

@@ -21,6 +21,7 @@ from heavytail._validate import (
     as_rows,
     as_vector,
     check_number,
+    check_reward,
     explain_arms,
     explain_vector,
 )
@@ -211,7 +212,7 @@ class PackedPolicy(Answering, Remembering, Policy):
     def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None:
         vector = as_vector(x, self.dim, type(self), ".update")
         if not isinstance(reward, float):
-            reward = check_number(f"{type(self).__name__}.update: reward", reward)
+            reward = check_reward(f"{type(self).__name__}.update: reward", reward)
         if scale is None:
             nu = self._nu
         elif isinstance(scale, float):
@@ -284,7 +285,11 @@ class PackedPolicy(Answering, Remembering, Policy):
             if bad >= 0:
                 code = self._enter(*self.packed, features[bad], paid[bad], nu[bad])
                 error = self._refusal(code, features[bad], float(paid[bad]), float(nu[bad]))
-                raise ValueError(f"{where}: row {bad}: {error} No row was learned.")
+                why = str(error).removeprefix(f"{type(self).__name__}.update: ")
+                why = why.replace("Nothing was learned", "No row was learned")
+                if "No row was learned" not in why:
+                    why += " No row was learned."
+                raise ValueError(f"{where}: row {bad}: {why}")
             self._settle()
         except BaseException:  # an interrupt too: all rows are learned, or none
             self._take(before)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from heavytail._turns import alone
 from heavytail._typing import FloatArray
-from heavytail._validate import as_rows, check_count, shown
+from heavytail._validate import as_rows, check_count, check_reward, shown
 from heavytail.policies.core.pool import Pool
 
 if TYPE_CHECKING:
@@ -106,6 +106,8 @@ class Deciding:
             )
         if waiting is None:  # and no decisions then
             return
+        if not many and not isinstance(reward, float):
+            reward = check_reward(f"{type(self).__name__}.learn: reward", reward)
         try:
             for token in tokens:  # first: what is learned and then interrupted is not learned twice
                 waiting.pop(token)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,6 +51,14 @@ class Policy(Deciding, Stored, ABC):
             if key not in default or type(value) is not type(default[key]) or value != default[key]
         ]
         return f"{type(self).__name__}({', '.join(given)})"
+
+    @classmethod
+    def taken(cls, problem: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        """What of a ``problem`` (horizon, tail, arms) the constructor is to be handed beside its
+        own ``options``: whatever it has an argument for, unless a subclass knows better.
+        """
+        accepted = inspect.signature(cls).parameters
+        return {key: value for key, value in problem.items() if key in accepted}
 
     @abstractmethod
     def select(self, arms: ArrayLike) -> int:
