@@ -82,16 +82,18 @@ def test_sums_of_rewards_are_refused_where_they_leave_the_range() -> None:
         assert policy.update_kernel(*policy.packed, E1, -0.6 * LARGEST, 1.0) == OK
 
 
-def test_what_a_round_may_pull_in_adaptive_regression_ends_at_1e150() -> None:
+def test_what_a_round_may_pull_in_adaptive_regression_ends_where_its_minimiser_can_come_back() -> (
+    None
+):
     def answer(x: Any, reward: float, nu: float = 1.0, **knobs: Any) -> int:
         policy = ht.HeavyOFUL(
             2, horizon=50, tail=TAIL, ridge=1e12, threshold_scale=math.inf, **knobs
         )
         return int(adaptive.observe(*policy.packed, x, reward, nu))
 
-    assert answer(E1, 1e150 * (1.0 - 1e-9)) == OK
-    assert answer(E1, 1e150 * (1.0 + 1e-9)) == OVERFLOW
-    assert answer(E1, -1e150 * (1.0 + 1e-9)) == OVERFLOW
+    for sign in (1.0, -1.0):  # 1e95 sqrt(lambda), in units of the ball
+        assert answer(E1, sign * 1e101 * (1.0 - 1e-9)) == OK
+        assert answer(E1, sign * 1e101 * (1.0 + 1e-9)) == OVERFLOW
     assert answer(np.zeros(2), 0.0, 1e-74, sigma_min=1e-90) == OK
     assert answer(np.zeros(2), 0.0, 1e-76, sigma_min=1e-90) == OVERFLOW
 

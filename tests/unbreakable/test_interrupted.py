@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -44,11 +45,13 @@ def moments(call: Callable[[], Any], stop: int | None = None) -> int:
                 sys.setprofile(None)
                 raise KeyboardInterrupt
 
+    gc.disable()  # what is called then may be a tool's, which would swallow it
     sys.setprofile(look)
     try:
         call()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return count
 
 

@@ -16,6 +16,7 @@ The rows of M behind the common ones are room for a matrix.
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.ball import project
@@ -37,9 +38,11 @@ from heavytail.kernels.layout import (
     THETA_BOUND,
 )
 from heavytail.kernels.links import implicit_score, information, pull, pull_size
-from heavytail.kernels.one_pass import LARGEST
+from heavytail.kernels.one_pass import FARTHEST, LARGEST
 
 __all__ = ["implicit_step", "linear_step", "move"]
+
+HEAVIEST: Final = 1e14  # of a round, in rounds: past this the rounding of P outweighs what is left
 
 
 @jit
@@ -95,8 +98,13 @@ def move(
         if i < size:
             length += moved * moved
     ahead = predict(M) + step * squared  # the score after it
-    inside = length <= s[THETA_BOUND] * s[THETA_BOUND]
-    if inside and not (information(link, ahead) / dispersion * (1.0 + squared) <= LARGEST):
+    bound = s[THETA_BOUND]
+    inside = length <= bound * bound
+    if inside:
+        w_ahead = information(link, ahead) / dispersion
+        if not (w_ahead <= LARGEST and w_ahead * squared <= HEAVIEST):
+            return OVERFLOW
+    elif not (length <= (FARTHEST * min(1.0, bound)) ** 2):
         return OVERFLOW
     for i in range(M.shape[1]):
         M[THETA, i] += step * M[DIRECTION, i]

@@ -199,6 +199,7 @@ class GLBOMD(LinkedPolicy):
         ),
     )
     slots = (COMMON, LINKED, S)
+    any_ridge = True  # it is in units of 1 / g, as rounds are; one that is too heavy is refused
     rank_one = True
 
     def __init__(

@@ -119,7 +119,7 @@ def fit(s: Vector, M: Matrix, H: Matrix, count: int, y: float) -> bool:
     for i in range(size):
         sound = sound and abs(M[THETA, i]) <= LARGEST
         for j in range(i + 1):
-            sound = sound and abs(M[Q + i, j]) < math.inf
+            sound = sound and abs(M[Q + i, j]) <= LARGEST
     if not sound:
         for i in range(size):
             M[THETA, i] = M[before, i]

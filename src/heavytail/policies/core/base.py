@@ -226,6 +226,7 @@ class PackedPolicy(Answering, Remembering, Policy):
         while self._inside is not None and not self._ours():
             pass
         outer, self._inside = self._inside, True
+        before = None
         try:
             if self.grows:
                 self.reserve(1)  # before, so that an interrupt after the round does no harm
@@ -236,12 +237,11 @@ class PackedPolicy(Answering, Remembering, Policy):
                     self._late = False  # the word was for a round that was not learned
                 self._last = None  # a kernel that refuses may have lost the direction to follow
             elif self.grows:
-                try:
-                    self._settle()
-                except BaseException:  # an interrupted round is not learned
-                    self._undo(before)
-                    self._late = self._late and late
-                    raise
+                self._settle()
+        except BaseException:  # an interrupt: what no kernel does alone is as before
+            if self._undo(before):
+                self._late = self._late and late
+            raise
         finally:
             self._inside = outer
         if code < 0:
@@ -296,14 +296,16 @@ class PackedPolicy(Answering, Remembering, Policy):
             self._late = late
             raise
 
-    def _undo(self, before: tuple[FloatArray, FloatArray] | None) -> None:
-        """Back to what was before the round, where that was kept.
+    def _undo(self, before: tuple[FloatArray, FloatArray] | None) -> bool:
+        """Back to what was before the round, and whether that was kept.
 
-        Rows of a history are counted in s, so that a row more is none when s is as before.
+        Rows of a history are counted in s, so that a row more is none when s is as before. Scores
+        that were kept may follow a direction that the round has overwritten.
         """
+        self._last = None
         if before is not None:
             self._s[:], self._M[:] = before
-            self._last = None
+        return before is not None
 
     def _settle(self) -> None:
         """What is left to do after an update, where the kernels do not do the whole of it."""

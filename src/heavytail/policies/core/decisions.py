@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail._signals import raised_by_handler
 from heavytail._turns import alone
 from heavytail._typing import FloatArray
 from heavytail._validate import as_rows, check_count, check_reward, shown
@@ -73,6 +74,10 @@ class Deciding:
         choice = self.select(arms)
         rows = arms if isinstance(arms, np.ndarray | list | Pool) else np.asarray(arms)
         x = _frozen(rows[choice]).reshape(self.dim)
+        if not np.isfinite(x).all():
+            raise ValueError(
+                f"{type(self).__name__}.decide: arms changed while they were read. Pass a copy."
+            )
         if self._waiting is None:
             self._waiting = {}
         token, self._made = self._made, self._made + 1
@@ -173,7 +178,9 @@ class Deciding:
                 and bool(np.all((tokens >= 0) & (tokens < made) & (tokens == np.floor(tokens))))
                 and bool(np.all(np.diff(tokens) > 0))
             )
-        except Exception:  # whatever odd arrays make NumPy say
+        except Exception as error:  # whatever odd arrays make NumPy say
+            if raised_by_handler(error):
+                raise
             sound = False
         if not sound:
             raise ValueError(f"{type(self).__name__}: the saved pending decisions are damaged.")
