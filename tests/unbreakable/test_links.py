@@ -13,7 +13,7 @@ CASES = {
     "theory": (ht.GLBOMD(2, link="identity", radius="theory"), [1e104, 1e139]),
     "counts": (ht.GLBOMD(2, link="log", intercept=False), [1e18, 1.0, 1e18, 1.0]),
     "counts, intercept": (ht.GLBOMD(2, link="log"), [1e15, 3.0, 1e12, 1e18]),
-    "little noise": (ht.GLBOMD(2, link="identity", noise_scale=1e-8, ridge=1.0), [0.001, -1.0]),
+    "little noise": (ht.GLBOMD(2, link="identity", noise_scale=4e-7, ridge=1.0), [0.001, -1.0]),
     "Hvt-GLB": (ht.HvtGLB(2, link="log"), [1e18, 1.0, 1e300, 3.0, 1.0, 1e100, 2.0]),
     "GLM-UCB": (ht.GLMUCB(2, link="log"), [3.0, 3.0, 1e18, 5.0, 0.0, 3.0]),
 }
@@ -37,3 +37,8 @@ def test_whatever_the_size_of_rewards_what_was_accepted_can_be_saved(name, seed)
     again = through_file(policy)
     arms = 0.7 * np.array([[1.0, 0.0], [0.5, 0.6], [-0.3, 0.8]])
     assert again.select(arms) == policy.clone().select(arms)
+
+
+def test_a_ridge_that_little_noise_outweighs_is_refused():
+    with pytest.raises(ValueError, match=r"GLBOMD\.ridge must be at least 1000"):
+        ht.GLBOMD(2, link="identity", noise_scale=1e-8, ridge=1.0)

@@ -38,6 +38,8 @@ from heavytail.policies.core.loops import around
 
 __all__ = ["GLBOMD"]
 
+HEAVY: Final = 100.0  # rounds: a first one of less than this never outweighs the rounding of P
+
 FEW: Final = 32.0  # rounds whose spread is taken as the model's, to begin with
 
 
@@ -199,7 +201,6 @@ class GLBOMD(LinkedPolicy):
         ),
     )
     slots = (COMMON, LINKED, S)
-    any_ridge = True  # it is in units of 1 / g, as rounds are; one that is too heavy is refused
     rank_one = True
 
     def __init__(
@@ -233,7 +234,12 @@ class GLBOMD(LinkedPolicy):
         self.update_kernel = around(update, step_of=self._step_of(told, step))
         size = self.dim + has_intercept
         self._allocate(
-            ridge=ridge, arm_bound=arm_bound, theta_bound=told.theta_bound, size=size, room=size
+            ridge=ridge,
+            arm_bound=arm_bound,
+            theta_bound=told.theta_bound,
+            size=size,
+            room=size,
+            weight=HEAVY / g,
         )
         s = self._write_linked(
             told,

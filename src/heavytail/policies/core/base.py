@@ -103,13 +103,14 @@ class PackedPolicy(Answering, Remembering, Policy):
         room: int = 0,
         runs: Mapping[str, int] | None = None,
         spare: int = 0,
+        weight: float = 1.0,
     ) -> None:
         """Fresh state for an estimate of ``size`` (dim unless given) coordinates: theta = 0,
         P = I / ridge. Kernels of the instance's own are set before.
 
         Behind the common rows of M follow the named ``rows`` (so many; None is one, as a vector)
         and ``room`` to work in; behind the named slots of s the named ``runs`` and ``spare``
-        numbers to work with. What is named is saved.
+        numbers to work with. What is named is saved. A round weighs at most ``weight`` xx'.
         """
         check = Check(type(self))
         size = self.dim if size is None else size
@@ -141,11 +142,12 @@ class PackedPolicy(Answering, Remembering, Policy):
             bound = check.number("arm_bound", arm_bound, above=0.0)
             self._s[ARM_LIMIT] = (bound * (1.0 + NORM_SLACK)) ** 2
         longest = 1.0 if arm_bound is None else bound
-        if not (self.any_ridge or ridge >= LEAST_RIDGE * longest**2):
+        least = LEAST_RIDGE * weight * longest**2
+        if not (self.any_ridge or ridge >= least):
             raise ValueError(
-                f"{check.owner}.ridge must be at least {LEAST_RIDGE * longest**2:g} for arms as "
-                f"long as {longest:g}; got {ridge!r}. Below that rounding loses the inverse of the "
-                "Gram matrix; raise ridge, or state a smaller arm_bound."
+                f"{check.owner}.ridge must be at least {least:g} for arms as long as "
+                f"{longest:g}; got {ridge!r}. Below that rounding loses the inverse of the Gram "
+                "matrix; raise ridge, or state a smaller arm_bound."
             )
         if self.tail is not None:
             self._nu = self.tail.scale
