@@ -305,8 +305,9 @@ def test_a_policy_with_the_log_link_may_play_clicks_and_a_shop():
     assert not ht.links.probit.takes("at least 0")
     assert ht.links.identity.takes("any")
     shop = Setting("shop", "shop", "own", None, 1.5, skew="conversion")
-    assert shop.rewards == "at least 0"
-    assert Setting("size", "size", "own", None, 1.5, skew="size").rewards == "any"
+    assert shop.environment.rewards == "at least 0"
+    size = Setting("size", "size", "own", None, 1.5, skew="size")
+    assert size.environment.rewards == "any"
 
 
 def test_hvt_glb_is_built_from_a_problem_with_either_link():

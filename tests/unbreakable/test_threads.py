@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,6 +18,15 @@ from tests.unbreakable.census import (
 import heavytail as ht
 from heavytail import control
 from heavytail.estimators.base import Regression
+
+
+def in_threads(call: Callable[[], None]) -> None:
+    """``call`` in three threads at once."""
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 @pytest.mark.parametrize("name", SHORT)
@@ -42,11 +52,7 @@ def test_threads_that_share_it_read_and_copy_a_whole_state(name):
         except Exception as error:
             failed.append(error)
 
-    threads = [threading.Thread(target=use) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(use)
     assert not failed
     if hasattr(subject, "clone"):
         assert snapshot(subject.clone()) == snapshot(subject)
@@ -63,10 +69,6 @@ def test_a_decision_is_learned_once_whoever_learns_it():
             except ValueError as error:
                 refused.append(error)
 
-        threads = [threading.Thread(target=learn) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(learn)
         assert len(refused) == 2
     assert (policy.rounds, policy.pending) == (30, ())

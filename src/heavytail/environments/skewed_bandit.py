@@ -191,6 +191,12 @@ class SkewedBandit(Environment):
         self.symmetric = not self.skew.pays and (self.noise is None or self.noise.symmetric)
         self.fixed_arms = not self.fresh and (self.offered is None or self.offered == self.arms)
 
+    @property
+    def rewards(self) -> str:
+        """At least 0 in a shop: nothing, or a payment; of any sign elsewhere."""
+        shop = self.noise is None and self.skew.payment > 0.0
+        return "at least 0" if shop else "any"
+
     def __repr__(self) -> str:
         skew, noise = self._told
         parts = [f"dim={self.dim}", f"arms={self.arms}", f"skew={skew!r}"]

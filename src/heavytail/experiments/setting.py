@@ -93,14 +93,6 @@ class Setting:
             )
         return LinearBandit(self.dim, self.arms, self.noise, offered=self.offered)
 
-    @property
-    def rewards(self) -> str:
-        """What its rewards are, in the words of a link; a shop's are at least 0."""
-        world = self.environment
-        if isinstance(world, SkewedBandit) and world.noise is None and world.skew.payment > 0.0:
-            return "at least 0"
-        return world.rewards
-
     def tail(self, *, uses_scale: bool) -> MomentBound:
         """What a policy is told: the scale at factor 1 if it uses each round's, else the worst."""
         nu = self._true_scale() if self.scale is None else self.scale

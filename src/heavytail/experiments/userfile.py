@@ -129,9 +129,10 @@ def _try_all(asked: Asked) -> None:
 def _check_link(policy: Policy, world: Setting) -> None:
     """Refuse a policy whose link cannot have the rewards of the world: it would stop half-way."""
     link = getattr(policy, "link", None)
-    if isinstance(link, Link) and not link.takes(world.rewards):
-        fitting = [f'"{one.name}"' for one in LINKS.values() if one.takes(world.rewards)]
-        got = "of any sign" if world.rewards == "any" else world.rewards
+    paid = world.environment.rewards
+    if isinstance(link, Link) and not link.takes(paid):
+        fitting = [f'"{one.name}"' for one in LINKS.values() if one.takes(paid)]
+        got = "of any sign" if paid == "any" else paid
         raise ValueError(
             f"with the {link.name} link rewards must be {link.rewards}; those of this world are "
             f"{got}. Pass options = {{ link = ... }} with {' or '.join(fitting)} if the policy "

@@ -38,7 +38,7 @@ from heavytail.kernels.layout import (
     THETA_BOUND,
 )
 from heavytail.kernels.links import implicit_score, information, pull, pull_size
-from heavytail.kernels.one_pass import FARTHEST, LARGEST
+from heavytail.kernels.one_pass import LARGEST, farthest
 
 __all__ = ["implicit_step", "linear_step", "move"]
 
@@ -90,22 +90,21 @@ def move(
     w = information(link, predict(M)) / dispersion
     if not (abs(step) <= LARGEST and eta * w * squared <= LARGEST):
         return OVERFLOW
+    bound = s[THETA_BOUND]
+    most = farthest(bound)
     length = 0.0
     for i in range(M.shape[1]):
         moved = M[THETA, i] + step * M[DIRECTION, i]
-        if not (abs(moved) <= LARGEST):
+        if not (abs(moved) <= most):
             return OVERFLOW
         if i < size:
             length += moved * moved
     ahead = predict(M) + step * squared  # the score after it
-    bound = s[THETA_BOUND]
     inside = length <= bound * bound
     if inside:
         w_ahead = information(link, ahead) / dispersion
         if not (w_ahead <= LARGEST and w_ahead * squared <= HEAVIEST):
             return OVERFLOW
-    elif not (length <= (FARTHEST * min(1.0, bound)) ** 2):
-        return OVERFLOW
     for i in range(M.shape[1]):
         M[THETA, i] += step * M[DIRECTION, i]
     s[PROJECTED] = 0.0

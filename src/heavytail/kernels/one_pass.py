@@ -37,7 +37,7 @@ from heavytail.kernels.layout import (
     THETA_BOUND,
 )
 
-__all__ = ["FARTHEST", "LARGEST", "admit", "learn", "measure"]
+__all__ = ["FARTHEST", "LARGEST", "admit", "farthest", "learn", "measure"]
 
 LARGEST = 1e150  # past this a square leaves the floating-point range
 FARTHEST = 1e100  # past this, in units of the ball or of 1, a cube does, which a projection takes
@@ -66,6 +66,12 @@ def measure(s: Vector, M: Matrix, x: Vector) -> float:
 
 
 @jit
+def farthest(bound: float) -> float:
+    """The largest entry of a theta that its ball can be come back to from."""
+    return LARGEST if bound == math.inf else FARTHEST * min(1.0, bound)
+
+
+@jit
 def learn(
     s: Vector,
     M: Matrix,
@@ -90,7 +96,7 @@ def learn(
     if not (weight <= LARGEST and growth <= LARGEST and abs(score(z, tau)) <= LARGEST):
         return OVERFLOW
     bound = s[THETA_BOUND]
-    most = LARGEST if bound == math.inf else FARTHEST * min(1.0, bound)
+    most = farthest(bound)
     for i in range(M.shape[1]):
         if not (abs(M[THETA, i] + step * M[DIRECTION, i]) <= most):
             return OVERFLOW

@@ -25,8 +25,8 @@ from heavytail.policies.core.info import Info
 from heavytail.policies.core.linked import (
     DELTA,
     LINKED,
-    RIDGE,
     LinkedPolicy,
+    own_ridge,
     practical_radius,
 )
 
@@ -194,7 +194,8 @@ class ECOLog(LinkedPolicy):
             check, "logistic", radius, theta_bound=theta_bound, arm_bound=arm_bound, free=True
         )
         if ridge is None:
-            ridge = told.arm_bound**2 * (1.0 if told.is_theory else RIDGE * self.dim)
+            own = own_ridge(self.dim, told.arm_bound)
+            ridge = told.arm_bound**2 if told.is_theory else own
         self._allocate(
             ridge=ridge, arm_bound=arm_bound, theta_bound=told.theta_bound, room=self.dim
         )

@@ -29,9 +29,9 @@ from heavytail.policies.core.info import Info
 from heavytail.policies.core.linked import (
     DELTA,
     LINKED,
-    RIDGE,
     LinkedPolicy,
     Told,
+    own_ridge,
     practical_radius,
 )
 from heavytail.policies.core.loops import around
@@ -149,8 +149,8 @@ class GLBOMD(LinkedPolicy):
     **Practice** (the default, nothing tuned): the same step with the loss itself in place of its
     second-order model and eta = 1, which needs no ball, an intercept, and OFUL's radius in the norm
     of H, wider where rewards spread more than the model says. Where a ``theta_bound`` is given, a
-    step that leaves the ball is projected. No theorem's. With the identity link rewards far from 0
-    (30 times their noise) want a typical one subtracted, or ``TwinUCB``.
+    step that leaves the ball is projected. No theorem's. With the identity link rewards that lie
+    many noises from 0 want a typical one subtracted, or ``TwinUCB``.
 
     >>> import heavytail as ht
     >>> policy = ht.GLBOMD(2, link="logistic")
@@ -225,11 +225,11 @@ class GLBOMD(LinkedPolicy):
             check, link, radius, theta_bound=theta_bound, arm_bound=arm_bound, free=True
         )
         g = check.number("noise_scale", noise_scale, above=0.0) ** 2
-        eta, own_ridge = 1.0, RIDGE * self.dim / g  # of arms of length one
+        eta, lam = 1.0, own_ridge(self.dim, 1.0) / g  # of arms of length one
         if told.is_theory:
             self._check_theory(intercept)
-            eta, own_ridge = glb_constants(self.dim, self.link, told.reach, g)
-        ridge = own_ridge * told.arm_bound**2 if ridge is None else ridge
+            eta, lam = glb_constants(self.dim, self.link, told.reach, g)
+        ridge = lam * told.arm_bound**2 if ridge is None else ridge
         has_intercept = self._practical if intercept is None else check.flag("intercept", intercept)
         self.update_kernel = around(update, step_of=self._step_of(told, step))
         size = self.dim + has_intercept

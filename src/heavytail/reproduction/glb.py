@@ -123,9 +123,9 @@ def _show(request: Request, found: Found) -> Section:
         "are told nothing, the others S. GLM-UCB keeps its history and is run with three radii; "
         "the best of them, by its mean regret in that very world, is the mark.",
         "Hvt-GLB clips at a threshold that grows, so that it finds the mean; typical is the same "
-        "with a fixed one. With 1 count in 100 times 1,000 the mean's standard deviation is 100 "
-        f"times the mean: no policy that seeks the mean learns from {_rounds(request):,} of them, "
-        "and the typical count has the same best arm.",
+        "with a fixed one. With 1 count in 100 times 1,000 the standard deviation of a count is "
+        "ten times its mean and more: who seeks the mean is in luck or not, and the typical count "
+        "has the same best arm.",
     ]
     runs: Found = {key: one for key, one in found.items() if key[0] != "coverage"}
     section.data = dict(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,13 +18,16 @@ from heavytail.kernels.layout import CONSTANT, THETA
 __all__ = ["Answering", "Explanation", "Prediction", "sides"]
 
 
+CHOSEN: Final = 1.05  # an interval is wider by this: the arm asked for was chosen
+
+
 def sides(variance: float, level: float) -> float:
     """Half of an interval of ``level``, in widths, where residuals have this variance: a little
     more than a normal's, for the arm's having been chosen.
     """
     from scipy.special import ndtri
 
-    return 1.05 * float(ndtri(0.5 + level / 2.0)) * math.sqrt(variance)
+    return CHOSEN * float(ndtri(0.5 + level / 2.0)) * math.sqrt(variance)
 
 
 class Prediction(NamedTuple):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Diagnostics"]
+import numpy as np
+
+from heavytail._typing import FloatArray
+
+__all__ = ["Diagnostics", "on_ball"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +45,10 @@ class Diagnostics:
     tail_index: float | None = None
     mean_differs: float | None = None
     advice: tuple[str, ...] = ()
+
+
+def on_ball(theta: FloatArray, bound: float) -> list[str]:
+    """Advice where the estimate lies on its ball; empty where it does not."""
+    if np.linalg.norm(theta) <= 0.999 * bound:
+        return []
+    return [f"theta lies on the ball of radius {bound:.3g}: theta_bound may be too small."]

@@ -19,11 +19,12 @@ from heavytail.kernels.layout import COMMON, LOG_DET, OUT_OF_RANGE, THETA_BOUND,
 from heavytail.links import Link
 from heavytail.policies.core.answers import Explanation, Prediction, sides
 from heavytail.policies.core.base import PackedPolicy
-from heavytail.policies.core.diagnostics import Diagnostics
-from heavytail.policies.core.practice import ENOUGH
+from heavytail.policies.core.diagnostics import Diagnostics, on_ball
+from heavytail.policies.core.practice import DELTA, ENOUGH, own_ridge
 from heavytail.tails import MomentBound
 
 __all__ = [
+    "DELTA",
     "LINKED",
     "Linked",
     "LinkedPolicy",
@@ -31,12 +32,11 @@ __all__ = [
     "Told",
     "floored_slope",
     "noise_of",
+    "own_ridge",
     "practical_radius",
     "slope_of",
 ]
 
-RIDGE: Final = 0.01  # lambda over d L², in practice
-DELTA: Final = 0.01
 EXPLORATION: Final = 0.5  # of the radius, in practice
 FLOOR: Final = 0.05  # of the least slope, in practice
 FAR_SPREAD: Final = 10.0  # times the model's variance: of which the user is told
@@ -214,11 +214,7 @@ class LinkedPolicy(Linking):
         found = super().diagnostics()
         if self.rounds < ENOUGH:
             return found
-        words, bound = [], float(self._s[THETA_BOUND])
-        if np.linalg.norm(self.theta) > 0.999 * bound:
-            words.append(
-                f"theta lies on the ball of radius {bound:.3g}: theta_bound may be too small."
-            )
+        words = on_ball(self.theta, float(self._s[THETA_BOUND]))
         if self._spread() > FAR_SPREAD:
             words.append(
                 f"rewards spread {self._spread():.3g} times as much as the {self.link.name} link's "

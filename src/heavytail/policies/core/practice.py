@@ -59,7 +59,9 @@ from heavytail.kernels.scale import (
 )
 from heavytail.kernels.self_tuning import ROOM as SIZES
 from heavytail.kernels.self_tuning import follow as follow_threshold
+from heavytail.policies.core.answers import sides
 from heavytail.policies.core.base import PackedPolicy
+from heavytail.policies.core.diagnostics import on_ball
 from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
@@ -140,7 +142,6 @@ SMALLEST: Final = 1e-9  # of the unit: without noise the weights must stay bound
 # sigma_t stays above this times sqrt(t / lambda) L unit: V then grows no faster than
 # 1e13 lambda log t, and the rounding of P, 1e-16 / lambda, stays below the widths.
 RESOLUTION: Final = 3e-7
-CHOSEN: Final = 1.05  # an interval is wider by this: the arm asked for was chosen
 ENOUGH: Final = 100  # rounds before anything is advised
 FAR_OFF: Final = 300.0  # noises that the first rewards may lie from 0
 PATIENCE: Final = 32.0  # rounds on the ball, net, after which it is believed to be too small ...
@@ -382,14 +383,11 @@ def half_widths(s: Vector, widths: FloatArray, level: float) -> FloatArray:
     the arm's having been chosen. For the mean, also twice what the clip took; for a typical reward
     (a fixed clip) what it took is no concern, but only those not clipped say where that lies.
     """
-    from scipy.special import ndtri
-
     t = max(learned(s), 1.0)
-    spread = math.sqrt((1.0 + s[P.ENERGY]) / (1.0 + t))
-    sides = CHOSEN * float(ndtri(0.5 + level / 2.0)) * spread
+    half = sides((1.0 + s[P.ENERGY]) / (1.0 + t), level)
     if s[P.TUNES] == 0.0:
-        return np.asarray(sides * widths * (1.0 + t) / (1.0 + max(t - s[CLIPPED], 0.0)))
-    return np.asarray(sides * widths + 2.0 * s[P.LOST] / t)
+        return np.asarray(half * widths * (1.0 + t) / (1.0 + max(t - s[CLIPPED], 0.0)))
+    return np.asarray(half * widths + 2.0 * s[P.LOST] / t)
 
 
 def advise(policy: PackedPolicy) -> tuple[str, ...]:
@@ -398,9 +396,7 @@ def advise(policy: PackedPolicy) -> tuple[str, ...]:
     t = learned(s)
     if t < ENOUGH or s[P.UNIT] == 0.0:
         return ()
-    bound, length = s[THETA_BOUND], float(np.linalg.norm(policy.theta))
-    if length > 0.999 * bound:
-        words.append(f"theta lies on the ball of radius {bound:.3g}: theta_bound may be too small.")
+    words += on_ball(policy.theta, float(s[THETA_BOUND]))
     samples = s[P.WEIGHT] ** 2 / s[P.WEIGHT_SQUARES]
     if samples < 0.05 * t:
         words.append(
