@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 import heavytail as ht
 from heavytail.checks import ENVIRONMENT_CHECKS, POLICY_CHECKS, CheckFailed
-from heavytail.checks.policies import paid
 from heavytail.environments import BLOCK, Block, Environment
 from heavytail.policies import ALL
 
@@ -82,44 +80,6 @@ def test_hvt_ucb_passes_in_every_mode(options):
     theory = "theory" in options.values()
     skip = ["learns_the_better_arm", "has_no_unit"] if theory else []
     ht.checks.check_policy(policy, skip=skip)
-
-
-LINKED = [
-    ("HvtGLB", "log"),
-    *(
-        (name, link)
-        for name in ("GLBOMD", "GLMUCB", "GLOC", "CRTM")
-        for link in ("logistic", "log")
-    ),
-]
-
-
-@pytest.mark.parametrize("check", POLICY_CHECKS)
-@pytest.mark.parametrize(("name", "link"), LINKED)
-def test_a_policy_with_a_link_passes_the_battery_with_rewards_of_its_kind(name, link, check):
-    tail = None if name == "HvtGLB" else TAIL  # which no link but the identity has a use for
-    made = ht.make_policy(name, dim=3, horizon=2000, tail=tail, link=link)
-    POLICY_CHECKS[check](made)
-
-
-def test_every_policy_that_takes_a_link_is_tried_with_one():
-    taking = {kind.__name__ for kind in ALL if "link" in inspect.signature(kind).parameters}
-    own = {"OL2M", "CRMM"}  # one has a link as it comes, the other refuses all but the identity
-    assert taking - own == {name for name, _ in LINKED}
-
-
-@pytest.mark.parametrize(
-    ("reward", "link", "found"),
-    [
-        (0.3, "logistic", 1.0),
-        (-0.3, "probit", 0.0),
-        (-2.5, "log", 2.5),
-        (-2.5, "identity", -2.5),
-    ],
-)
-def test_the_battery_pays_what_a_link_takes(reward, link, found):
-    assert paid(ht.GLMUCB(2, link=link), reward) == found
-    assert paid(build("OFUL"), reward) == reward
 
 
 WORLDS = {
