@@ -34,6 +34,7 @@ __all__ = [
     "printable",
     "refuse_disguised",
     "shown",
+    "vector_problem",
 ]
 
 FLOAT64 = np.dtype(np.float64)
@@ -353,23 +354,24 @@ def _holds_bools(rows: Any) -> bool:
     )
 
 
-def explain_arms(arms: FloatArray, limit: float, where: str) -> ValueError:
+def explain_arms(arms: FloatArray, limit: float, where: str, *, name: str = "arms") -> ValueError:
     """The error for arms that a kernel refused: names the first bad row and why."""
     if arms.shape[0] == 0:
         return ValueError(f"{where}: arms is empty; offer at least one arm.")
     for i, x in enumerate(arms):
-        problem = _vector_problem(x, limit)
+        problem = vector_problem(x, limit)
         if problem:
-            return ValueError(f"{where}: arms[{i}] {problem}")
+            return ValueError(f"{where}: {name}[{i}] {problem}")
     return ValueError(f"{where}: no arm has a finite index; the features are too large.")
 
 
 def explain_vector(x: FloatArray, limit: float, where: str) -> ValueError:
     """The error for a feature vector that a kernel refused."""
-    return ValueError(f"{where}: x {_vector_problem(x, limit) or 'is not usable.'}")
+    return ValueError(f"{where}: x {vector_problem(x, limit)}")
 
 
-def _vector_problem(x: FloatArray, limit: float) -> str:
+def vector_problem(x: FloatArray, limit: float) -> str:
+    """Why a feature vector cannot be used, "" where it can."""
     bad = np.flatnonzero(~np.isfinite(x))
     if bad.size:
         return f"must be finite; got {x[bad[0]]} at feature {bad[0]}."

@@ -92,7 +92,7 @@ def test_a_batch_with_one_bad_entry_is_refused_whole(spoil):
 def test_a_bad_reward_leaves_the_decision_pending():
     p = policy()
     decision = p.decide(np.eye(3))
-    with pytest.raises(ValueError, match="reward must be finite"):
+    with pytest.raises(ValueError, match="learn: reward must be a number"):
         p.learn(decision, math.nan)
     assert p.pending == (decision.token,)
     p.learn(decision.token, 1.0)

@@ -116,7 +116,7 @@ def predictions(policy, twin, rounds, between):
         policy.update(x, float(x.sum() + noise))
         twin.learn(x, float(x.sum() + noise))
         if policy.pulls_left == 0 or not between:
-            at = rng.standard_normal(policy.dim)
+            at = rng.uniform(-0.5, 0.5, policy.dim)
             near(policy.expected(at), twin.predict(at), "prediction")
 
 

@@ -76,6 +76,19 @@ BARE = {
 }
 
 
+@pytest.mark.parametrize("ridge", [1e-90, 1e-15, 1.0])
+@pytest.mark.parametrize("bound", [1e-5, 100.0, np.inf])
+def test_no_ridge_and_ball_make_a_unit_whose_square_leaves_the_range(bound, ridge):
+    rng = np.random.default_rng(8)
+    for dim, size in ((1, 1e139), (2, 1e139), (2, 1e-139), (3, 1e149)):
+        one = ht.HvtUCB(dim, theta_bound=bound, ridge=ridge)
+        for _ in range(20):
+            x = rng.normal(size=dim)
+            one.update(x / np.linalg.norm(x), size * rng.choice([-1.0, 1.0]))
+        assert np.isfinite(one.theta).all()
+        assert snapshot(one.clone()) == snapshot(one)
+
+
 @pytest.mark.parametrize("dim", [1, 2, 3, 30])
 @pytest.mark.parametrize("name", BARE)
 def test_rewards_of_any_size_are_learned_or_refused_with_nothing_changed(name, dim):

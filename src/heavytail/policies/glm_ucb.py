@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from heavytail._invariants import are_counts
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import as_arms
 from heavytail.confidence import oful_radius
 from heavytail.kernels.gram import shrink
 from heavytail.kernels.index import beyond, usable
@@ -269,7 +268,7 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
     @alone
     def explain(self, arms: ArrayLike) -> Explanation:
         """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
-        X = as_arms(arms, self.dim, type(self), ".explain")
+        X = self._offered(arms, ".explain")
         score, bonus = self._means(X), self.radius * self._widths(X)
         mean = np.asarray(self.link.mean(score))
         parts: dict[str, Any] = {

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from heavytail._invariants import LARGEST, check_gram
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import Check, as_arms, as_vector
+from heavytail._validate import Check
 from heavytail.kernels.gram import predict, shrink
 from heavytail.kernels.index import beyond, usable
 from heavytail.kernels.jit import jit
@@ -431,7 +431,7 @@ class HurdleUCB(practice.PracticalPolicy):
     @alone
     def explain(self, arms: ArrayLike) -> Explanation:
         """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
-        X, s = as_arms(arms, self.dim, type(self), ".explain"), self._s
+        X, s = self._offered(arms, ".explain"), self._s
         share, amount, spread, widths = self._parts(X)
         reach = AMOUNT_EXPLORATION * s[RADIUS] * widths
         if s[S.AUDIT] != 0.0:
@@ -445,7 +445,7 @@ class HurdleUCB(practice.PracticalPolicy):
         return Explanation(self.select(X), rule, parts)
 
     def _feature(self, x: ArrayLike, where: str) -> FloatArray:
-        return np.append(as_vector(x, self.dim, type(self), where), self._s[CONSTANT])
+        return np.append(self._asked_at(x, where), self._s[CONSTANT])
 
     @property
     def theta(self) -> FloatArray:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray, Matrix, Vector
-from heavytail._validate import Check, as_arms
+from heavytail._validate import Check
 from heavytail.kernels.gram import predict
 from heavytail.kernels.huber import score
 from heavytail.kernels.index import MARGIN, MEAN, SCORES, SQUARED, beyond, may_win, scoring, usable
@@ -549,7 +549,7 @@ class TwinUCB(practice.PracticalPolicy):
             return replace(found, rule=rule)
         if self.update_kernel is practice.update or s[S.AUDIT] != 0.0:
             return found
-        X = as_arms(arms, self.dim, type(self), ".explain")
+        X = self._offered(arms, ".explain")
         mean, widths = found.parts["mean"], self._widths(X)
         shift = s[S.SHIFT] + self.intercept
         bulk, reach = X @ self.bulk + shift, s[S.TRUSTED] * widths

@@ -12,13 +12,22 @@ from numpy.typing import ArrayLike
 
 from heavytail._turns import alone
 from heavytail._typing import FloatArray
-from heavytail._validate import as_arms, as_rows, as_vector, check_number, shown
-from heavytail.kernels.layout import CONSTANT, THETA
+from heavytail._validate import (
+    as_arms,
+    as_rows,
+    as_vector,
+    check_number,
+    explain_arms,
+    explain_vector,
+)
+from heavytail.kernels.index import usable
+from heavytail.kernels.layout import ARM_LIMIT, CONSTANT, THETA
 
 __all__ = ["Answering", "Explanation", "Prediction", "sides"]
 
 
 CHOSEN: Final = 1.05  # an interval is wider by this: the arm asked for was chosen
+SUREST: Final = 1.0 - 1e-12  # the largest level: beyond it a normal's quantile is lost to rounding
 
 
 def sides(variance: float, level: float) -> float:
@@ -116,7 +125,7 @@ class Answering:
         if not self.rank_one:
             where = f"{type(self).__name__}.explain"
             raise ValueError(f"{where}: this policy does not choose by one index of its estimate.")
-        X = as_arms(arms, self.dim, type(self), ".explain")
+        X = self._offered(arms, ".explain")
         mean, bonus = self._means(X), self.radius * self._widths(X)
         parts = {"mean": mean, "bonus": bonus, "index": mean + bonus}
         return Explanation(self.select(X), "the largest mean + radius * width", parts)
@@ -133,12 +142,18 @@ class Answering:
     def _means(self, X: FloatArray) -> FloatArray:
         return np.asarray(X @ self._M[THETA, : self.dim] + self.intercept)
 
+    def _offered(self, arms: ArrayLike, method: str) -> FloatArray:
+        """Arms that could be chosen from, a copy."""
+        X = as_arms(arms, self.dim, type(self), method).copy()
+        if len(X) == 0 or not usable(X, self._s[ARM_LIMIT]):
+            raise explain_arms(X, self._s[ARM_LIMIT], type(self).__name__ + method)
+        return X
+
     def _asked_at(self, x: ArrayLike, method: str) -> FloatArray:
-        """The features that a method is asked about."""
-        vector = as_vector(x, self.dim, type(self), method)
-        if not np.all(np.isfinite(vector)):
-            where = type(self).__name__ + method
-            raise ValueError(f"{where}: x must be finite; got {shown(vector)}.")
+        """The features that a method is asked about, such as could be played; a copy."""
+        vector = as_vector(x, self.dim, type(self), method).copy()
+        if not usable(vector[None], self._s[ARM_LIMIT]):
+            raise explain_vector(vector, self._s[ARM_LIMIT], type(self).__name__ + method)
         return vector
 
     def _asked(self, x: ArrayLike, level: float) -> tuple[FloatArray, bool]:
@@ -146,12 +161,10 @@ class Answering:
         where = f"{type(self).__name__}.predict"
         if not self.one_estimate:
             raise ValueError(f"{where}: this policy has more than one estimate.")
-        check_number(f"{where}: level", level, above=0.0, below=1.0)
-        many = np.ndim(x) != 1
-        if many:
-            rows = as_rows(x, (None, self.dim), f"{where}: x")
-        else:
-            rows = as_vector(x, self.dim, type(self), ".predict")[None]
-        if not np.all(np.isfinite(rows)):
-            raise ValueError(f"{where}: x must be finite.")
-        return rows, many
+        check_number(f"{where}: level", level, above=0.0, most=SUREST)
+        if np.ndim(x) == 1:
+            return self._asked_at(x, ".predict")[None], False
+        rows = as_rows(x, (None, self.dim), f"{where}: x").copy()
+        if len(rows) and not usable(rows, self._s[ARM_LIMIT]):
+            raise explain_arms(rows, self._s[ARM_LIMIT], where, name="x")
+        return rows, True

@@ -23,7 +23,7 @@ from heavytail._validate import (
     check_number,
     check_reward,
     explain_arms,
-    explain_vector,
+    vector_problem,
 )
 from heavytail.kernels import index
 from heavytail.kernels.layout import (
@@ -247,7 +247,8 @@ class PackedPolicy(Answering, Remembering, Policy):
         finally:
             self._inside = outer
         if code < 0:
-            raise self._refusal(code, vector, reward, nu)
+            why = self._refusal(code, vector, float(reward), nu)
+            raise ValueError(f"{type(self).__name__}.update: {why} Nothing was learned.")
 
     @alone
     def select_many(self, arms: ArrayLike) -> IntArray:
@@ -277,7 +278,7 @@ class PackedPolicy(Answering, Remembering, Policy):
             scale = np.full(count, self._nu)
         elif not isinstance(scale, list | tuple) and np.ndim(scale) == 0:
             scale = np.full(count, check_number(f"{where}: scale", scale, above=0.0))
-        nu = as_rows(scale, (count,), f"{where}: scale")
+        nu = as_rows(scale, (count,), f"{where}: scale").copy()
         late = self._late
         self._warn_past_horizon(count)
         self.reserve(count)
@@ -285,13 +286,9 @@ class PackedPolicy(Answering, Remembering, Policy):
         try:
             bad = around(update_rows, update=self.update_kernel)(self.packed, features, paid, nu)
             if bad >= 0:
-                code = self._enter(*self.packed, features[bad], paid[bad], nu[bad])
-                error = self._refusal(code, features[bad], float(paid[bad]), float(nu[bad]))
-                why = str(error).removeprefix(f"{type(self).__name__}.update: ")
-                why = why.replace("Nothing was learned", "No row was learned")
-                if "No row was learned" not in why:
-                    why += " No row was learned."
-                raise ValueError(f"{where}: row {bad}: {why}")
+                row = (features[bad], float(paid[bad]), float(nu[bad]))
+                why = self._refusal(self._enter(*self.packed, *row), *row)
+                raise ValueError(f"{where}: row {bad}: {why} No row was learned.")
             self._settle()
         except BaseException:  # an interrupt too: all rows are learned, or none
             self._take(before)
@@ -361,20 +358,19 @@ class PackedPolicy(Answering, Remembering, Policy):
             )
             self._late = True
 
-    def _refusal(self, code: int, x: FloatArray, reward: float, scale: float) -> ValueError:
-        where = type(self).__name__ + ".update"
+    def _refusal(self, code: int, x: FloatArray, reward: float, scale: float) -> str:
+        """Why a kernel refused an observation, in a sentence."""
         if code == BAD_X:
-            return explain_vector(x, self._s[ARM_LIMIT], where)
+            problem = vector_problem(x, self._s[ARM_LIMIT])
+            return f"x {problem or 'changed while it was read.'}"
         if code == BAD_REWARD:
-            return ValueError(
-                f"{where}: reward must be finite; got {float(reward)!r}. Nothing was learned."
-            )
+            return f"reward must be finite; got {reward!r}."
         if code == BAD_SCALE:
-            return ValueError(f"{where}: scale must be a number in (0, inf); got {float(scale)!r}.")
+            return f"scale must be a number in (0, inf); got {scale!r}."
         assert code == OVERFLOW
-        return ValueError(
-            f"{where}: reward {float(reward)!r} at scale {float(scale)!r} would take the estimate "
-            "out of the floating-point range. Nothing was learned; change the unit of the reward."
+        return (
+            f"reward {reward!r} at scale {scale!r} would take the estimate out of the "
+            "floating-point range; change the unit of the reward."
         )
 
     @property

@@ -111,7 +111,7 @@ class Deciding:
             )
         if waiting is None:  # and no decisions then
             return
-        if not many and not isinstance(reward, float):
+        if not many:
             reward = check_reward(f"{type(self).__name__}.learn: reward", reward)
         try:
             for token in tokens:  # first: what is learned and then interrupted is not learned twice

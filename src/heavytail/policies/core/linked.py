@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from heavytail import links
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, Vector
-from heavytail._validate import Check, as_arms
+from heavytail._validate import Check
 from heavytail.confidence import oful_radius
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import COMMON, LOG_DET, OUT_OF_RANGE, THETA_BOUND, Fixed, numbered
@@ -122,16 +122,15 @@ class Linking(PackedPolicy):
         if "link" in self._arguments:
             self._arguments["link"] = self.link.name  # as a file holds it
 
-    def _refusal(self, code: int, x: FloatArray, reward: float, scale: float) -> ValueError:
+    def _refusal(self, code: int, x: FloatArray, reward: float, scale: float) -> str:
         if code != OUT_OF_RANGE:
             return super()._refusal(code, x, reward, scale)
-        where = f"{type(self).__name__}.update"
         hint = ""
         if self.link.rewards == "0 or 1" and 0.0 < reward < 1.0:
             hint = " Pass fractions=True to learn from shares between them."
-        return ValueError(
-            f"{where}: with the {self.link.name} link a reward must be {self.link.rewards}; got "
-            f"{reward!r}. Nothing was learned.{hint}"
+        return (
+            f"with the {self.link.name} link a reward must be {self.link.rewards}; got "
+            f"{reward!r}.{hint}"
         )
 
     @alone
@@ -150,7 +149,7 @@ class Linking(PackedPolicy):
     @alone
     def explain(self, arms: ArrayLike) -> Explanation:
         """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
-        X = as_arms(arms, self.dim, type(self), ".explain")
+        X = self._offered(arms, ".explain")
         score, bonus = self._means(X), self.radius * self._widths(X)
         parts: dict[str, Any] = {
             "mean": np.asarray(self.link.mean(score)),

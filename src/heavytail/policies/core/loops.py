@@ -53,18 +53,20 @@ def enter(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
 
     Arrays that are arguments of their own cost a call from Python a third of a tuple's time.
     """
-    code = admit(s, M, x, reward, nu)
+    own = x.copy()  # another thread may write into x once it is admitted
+    code = admit(s, M, own, reward, nu)
     if code != OK:
         return code
-    return update(s, M, x, reward, nu)
+    return update(s, M, own, reward, nu)
 
 
 def enter_history(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float) -> int:
     """Template: the same for a policy that keeps its history."""
-    code = admit(s, M, x, reward, nu)
+    own = x.copy()
+    code = admit(s, M, own, reward, nu)
     if code != OK:
         return code
-    return update(s, M, H, x, reward, nu)
+    return update(s, M, H, own, reward, nu)
 
 
 def select_rows(state: Any, arms: FloatArray, choices: IntArray) -> int:

@@ -136,8 +136,8 @@ class Policy(Deciding, Stored, ABC):
 
     def _rows_and_rewards(self, X: ArrayLike, rewards: ArrayLike) -> tuple[FloatArray, FloatArray]:
         where = f"{type(self).__name__}.update_many"
-        features = as_rows(X, (None, self.dim), f"{where}: X")
-        return features, as_rows(rewards, (features.shape[0],), f"{where}: rewards")
+        features = as_rows(X, (None, self.dim), f"{where}: X").copy()  # no thread writes to it
+        return features, as_rows(rewards, (len(features),), f"{where}: rewards").copy()
 
     def _start(
         self, dim: int, tail: MomentBound | None, horizon: int | None, *, scale_known: bool = True

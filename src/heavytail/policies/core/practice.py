@@ -46,6 +46,7 @@ from heavytail.kernels.layout import (
     behind,
     numbered,
 )
+from heavytail.kernels.one_pass import LARGEST as SQUARABLE
 from heavytail.kernels.one_pass import learn, measure
 from heavytail.kernels.scale import (
     LARGEST,
@@ -157,7 +158,8 @@ def settle(s: Vector, M: Matrix, unit: float) -> None:
     rounds that set it, so that no more hangs on the unit of the scales.
     """
     s[P.NU] /= s[P.TELLING]
-    root = min(max(unit * s[P.NU], SMALLEST_UNIT), LARGEST_UNIT)
+    most = min(LARGEST_UNIT, math.sqrt(SQUARABLE * s[P.RIDGE]))  # of which P is made
+    root = min(max(unit * s[P.NU], SMALLEST_UNIT), most)
     unit = root / s[P.NU]
     for i in range(M.shape[1]):
         M[THETA, i] = 0.0
