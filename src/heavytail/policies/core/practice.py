@@ -46,7 +46,6 @@ from heavytail.kernels.layout import (
     behind,
     numbered,
 )
-from heavytail.kernels.one_pass import LARGEST as SQUARABLE
 from heavytail.kernels.one_pass import learn, measure
 from heavytail.kernels.scale import (
     LARGEST,
@@ -158,7 +157,7 @@ def settle(s: Vector, M: Matrix, unit: float) -> None:
     rounds that set it, so that no more hangs on the unit of the scales.
     """
     s[P.NU] /= s[P.TELLING]
-    most = min(LARGEST_UNIT, math.sqrt(SQUARABLE * s[P.RIDGE]))  # of which P is made
+    most = LARGEST_UNIT * min(1.0, math.sqrt(s[P.RIDGE] / RIDGE))  # so that P can be squared
     root = min(max(unit * s[P.NU], SMALLEST_UNIT), most)
     unit = root / s[P.NU]
     for i in range(M.shape[1]):
