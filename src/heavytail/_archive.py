@@ -8,6 +8,7 @@ replaced.
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import io
@@ -61,6 +62,8 @@ def replace(path: str | os.PathLike[str], content: bytes) -> None:
     beside it by a process that was killed is swept away. What is there and is no file stays.
     """
     target = Path(os.path.realpath(path))
+    if target.is_symlink():  # after all were followed: they lead in a circle
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
     if target.exists() and not target.is_file():
         raise ValueError(f"{path} is there and is no file: a device, a pipe, a socket or a folder.")
     if not target.parent.is_dir():

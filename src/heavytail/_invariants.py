@@ -21,12 +21,15 @@ __all__ = [
     "check_slots",
     "damaged",
     "hangs_together",
+    "rounding",
 ]
 
 LARGEST_COUNT: Final = 2.0**53  # from here on a double does not count
 SAME: Final = 1e-9  # relative: a constant as another version's mathematics rounds it
 SYMMETRY: Final = 1e-8  # of the largest entry: more than this apart is not rounding
-ROUNDING: Final = 1e-3  # of the largest entry at first: what many updates may leave below 0
+ROUNDING: Final = 1e-10  # of the largest entry at first: how far P is known at least ...
+STEPWISE: Final = 1e-14  # ... and how much less so after each round; 1e-16 was seen
+LOST: Final = 1e-3  # ... but no less than this, after however many
 SLACK: Final = 1e-6  # of a logarithm
 LARGEST_LOG: Final = 1500.0  # of a ratio of two eigenvalues in the floating-point range
 LARGEST: Final = 1.001e150  # of what is squared: kernels refuse what would pass 1e150
@@ -80,51 +83,54 @@ def _places(kinds: tuple[str, ...]) -> dict[str, list[int]]:
     return {kind: [i for i, one in enumerate(kinds) if one == kind] for kind in set(kinds)}
 
 
-def check_gram(where: str, key: str, P: Any, first: float) -> None:
-    """Refuse what is no inverse Gram matrix (..., d, d): finite, symmetric and positive definite,
-    both to rounding. ``first`` is its largest entry at the beginning.
+def rounding(first: float, rounds: float) -> float:
+    """How far an eigenvalue of P may be off after so many rounds; ``first`` is the largest entry
+    at the beginning.
+    """
+    return min(ROUNDING + STEPWISE * rounds, LOST) * first
+
+
+def check_gram(
+    where: str, key: str, P: Any, first: float, rounds: float, *, free: bool = False
+) -> None:
+    """Refuse what is no inverse Gram matrix (..., d, d): finite, symmetric, positive definite and
+    nowhere wider than at the beginning, all to rounding.
+
+    ``first`` is its largest entry at the beginning, since when it has only shrunk; where it is
+    ``free``, a prior's, that may have been larger.
     """
     if not np.isfinite(P).all():
         raise damaged(where, key, "it is not finite")
     largest = np.abs(P).max(initial=0.0)
     if np.abs(P - np.swapaxes(P, -1, -2)).max(initial=0.0) > SYMMETRY * largest:
         raise damaged(where, key, "it is not symmetric")
-    if np.linalg.eigvalsh(P).min(initial=0.0) < -ROUNDING * max(largest, first):
+    if not free and largest > first * (1.0 + LOST):  # before what may overflow
+        raise damaged(where, key, "it is larger than at first")
+    eigenvalues = np.linalg.eigvalsh(P)
+    unsure = rounding(max(largest, first) if free else first, rounds)
+    if eigenvalues.min(initial=0.0) < -unsure:
         raise damaged(where, key, "it is not positive definite")
+    if not free and eigenvalues.max(initial=0.0) > first + unsure:
+        raise damaged(where, key, "it is larger than at first")
 
 
 def check_log_det(
-    where: str,
-    saved: tuple[float, Any],
-    own: tuple[float, Any],
-    first: float,
-    *,
-    prior: bool = False,
+    where: str, log_det: float, P: Any, start: float, unsure: float, *, free: bool = False
 ) -> None:
-    """Refuse a log det V that cannot be of its P = V^-1; ``saved`` and ``own`` are both of a state.
+    """Refuse a log det V that cannot be of its P = V^-1.
 
-    log_det + log det P is the same for ever, ``own`` of a fresh object as of any other. An
-    eigenvalue of P is known to ROUNDING, so both are ranges, which must meet. Where ``prior`` may
-    have stood in the place of V_0, log_det may also be anything that grew from 0; and 0 is that of
-    a policy that does not follow it.
+    log_det + log det P is ``start`` for ever, which the arguments say. An eigenvalue of P is known
+    to ``unsure``, so their sum is a range, which must hold it. Where a prior may have stood in the
+    place of V_0, P is ``free`` and log_det may also be anything that grew from 0.
     """
-    low, high = _offset(*saved, first)
-    own_low, own_high = _offset(*own, first)
-    slack = SLACK * (1.0 + abs(saved[0]))
-    most = LARGEST_LOG * len(saved[1])
-    agree = low - slack <= own_high and own_low <= high + slack
-    if not (abs(saved[0]) <= most and (agree or saved[0] == 0.0 or (prior and saved[0] > 0.0))):
-        raise damaged(where, "scalars", f"log_det cannot be {float(saved[0])!r}")
-
-
-def _offset(log_det: float, P: Any, first: float) -> tuple[float, float]:
-    """The least and the largest that log_det + log det P may be."""
     eigenvalues = np.linalg.eigvalsh(P)
-    unsure = ROUNDING * max(float(np.abs(P).max(initial=0.0)), first)
     with np.errstate(divide="ignore"):  # log 0: nothing is known
-        low = np.log(np.maximum(eigenvalues - unsure, 0.0)).sum()
-        high = np.log(np.maximum(eigenvalues, 0.0) + unsure).sum()
-    return float(log_det + low), float(log_det + high)
+        low = log_det + np.log(np.maximum(eigenvalues - unsure, 0.0)).sum()
+        high = log_det + np.log(np.maximum(eigenvalues, 0.0) + unsure).sum()
+    slack = SLACK * (1.0 + abs(log_det))
+    agree = low - slack <= start <= high + slack
+    if not (abs(log_det) <= LARGEST_LOG * len(P) and (agree or (free and log_det >= 0.0))):
+        raise damaged(where, "scalars", f"log_det cannot be {float(log_det)!r}")
 
 
 def check_size(where: str, key: str, numbers: Any) -> None:

@@ -40,7 +40,7 @@ def subjects() -> dict[str, Callable[[], Any]]:
 def use(subject: Any, rng: np.random.Generator) -> None:
     """One good call of the kind that it learns by."""
     if isinstance(subject, Regression):
-        X = rng.normal(size=(3, 2))
+        X = rng.normal(size=(3, subject.n_features_in_))
         subject.partial_fit(X, X.sum(axis=1))
         subject.predict(X)
     elif isinstance(subject, ht.Policy):
@@ -51,11 +51,11 @@ def use(subject: Any, rng: np.random.Generator) -> None:
         action = subject.act(stage, 0)
         subject.update(stage, 0, action, float(rng.standard_t(2.1)), 1)
     elif isinstance(subject, ht.control.Controller):
-        x = rng.normal(size=control.N)
+        x = rng.normal(size=subject.identifier.n)
         subject.update(x, subject.act(x), 0.5 * x)
     else:
-        x = rng.normal(size=control.N)
-        subject.update(x, rng.normal(size=control.D), 0.5 * x)
+        x = rng.normal(size=subject.n)
+        subject.update(x, rng.normal(size=subject.d), 0.5 * x)
 
 
 def learned(name: str, rounds: int = 23) -> Any:

@@ -88,6 +88,18 @@ def test_saving_keeps_modes_follows_links_and_sweeps_what_was_left(tmp_path):
     assert [each.exists() for each in left] == [False, True]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="links as POSIX has them")
+def test_links_that_lead_in_a_circle_are_neither_read_nor_replaced(tmp_path):
+    one, other = tmp_path / "one.npz", tmp_path / "other.npz"
+    one.symlink_to(other)
+    other.symlink_to(one)
+    for act in (ht.OFUL(2, noise_scale=1.0).save, ht.load):
+        with pytest.raises(OSError, match=r"one\.npz"):
+            act(one)
+    assert one.is_symlink()
+    assert other.is_symlink()
+
+
 def test_all_objects_in_a_file_share_one_budget(tmp_path):
     path = tmp_path / "it.npz"
     ht.OFUL(2, noise_scale=1.0).save(path)

@@ -2,52 +2,81 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.fuzz.player import through_file
+from tests.fuzz.subjects import use
 from tests.storage_tools import rewrite
-from tests.unbreakable.census import ARMS, BAD, CENSUS, TAIL, forge, policy, teach
+from tests.unbreakable.census import ARMS, BAD, CENSUS, TAIL, forge, policy, snapshot, teach
 
 import heavytail as ht
 from heavytail import estimators
 from heavytail.policies import ALL
 
+FORGERIES = 25  # of each; ``make fuzz`` makes the others
+
 
 # A forged file may hold anything; what is taken over must be safe to go on from.
 @pytest.mark.parametrize("name", CENSUS)
 def test_a_forged_state_is_refused_unchanged_or_safe_to_go_on_from(name, tmp_path):
-    subject = CENSUS[name]()
-    path, rng, taken = tmp_path / "it.npz", np.random.default_rng(4), 0
+    subject, rng, taken = CENSUS[name](), np.random.default_rng(4), 0
+    path = tmp_path / "it.npz"
     subject.save(path)
+    _goes_on(ht.load(path))
     names, whole = subject.slot_names(), path.read_bytes()
-    for key, array in subject.saved_arrays().items():
-        if array.dtype.kind not in "fi" or array.size == 0:
+    places = [
+        (key, slot if key in names else int(rng.integers(array.size)))
+        for key, array in subject.saved_arrays().items()
+        if array.dtype.kind in "fi" and array.size > 0
+        for slot in range(array.shape[-1] if key in names else 4)
+    ]
+    for key, at in rng.permutation(np.array(places, dtype=object))[:FORGERIES]:
+        path.write_bytes(whole)
+        rewrite(path, lambda _, arrays, k=key, at=at: _spoil(arrays[k].reshape(-1), at, rng))
+        try:
+            found = ht.load(path)
+        except ValueError:
             continue
-        count = array.shape[-1] if key in names else 4
-        for slot in range(count):
-            value = BAD[int(rng.integers(len(BAD)))]
-            if array.dtype.kind == "i":
-                value = int(rng.choice([-1, -(2**40), 2**40, 10**6]))
+        taken += 1
+        _goes_on(found)
+    assert taken < FORGERIES
 
-            def change(header, arrays, key=key, slot=slot, value=value):
-                place = slot if key in names else int(rng.integers(arrays[key].size))
-                arrays[key].reshape(-1)[place] = value
 
-            path.write_bytes(whole)
-            rewrite(path, change)
-            try:
-                found = ht.load(path)
-            except ValueError:
-                continue
-            taken += 1
-            if isinstance(found, ht.Policy):
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    teach(found, 3)
-    assert taken < 100
+def _spoil(numbers: Any, at: int, rng: np.random.Generator) -> None:
+    """Another number in the place of one: one that cannot be, one near it, or its neighbour."""
+    if numbers.dtype.kind == "i":
+        numbers[at] = int(rng.choice([-1, -(2**40), 2**40, 10**6]))
+    elif rng.random() < 0.1:
+        _swap(numbers, at, (at + 1) % len(numbers))
+    else:
+        own = numbers[at]
+        numbers[at] = rng.choice([*BAD, 0.0, -own, 2.0 * own, own / 2.0, (1.0 + 1e-3) * own])
+
+
+def _goes_on(found: Any) -> None:
+    """It can be copied and saved, learns or says why not, and can then be copied and saved."""
+    _copied(found)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if isinstance(found, ht.Policy):
+            teach(found, 20)
+        else:
+            rng = np.random.default_rng(6)
+            for _ in range(20):
+                with contextlib.suppress(ValueError):
+                    use(found, rng)
+    _copied(found)
+
+
+def _copied(subject: Any) -> None:
+    """A copy of it is as it is; what has no clone is copied by a file."""
+    copy = subject.clone() if hasattr(subject, "clone") else through_file(subject)
+    assert snapshot(copy) == snapshot(subject)
 
 
 @pytest.mark.parametrize("name", [kind.name for kind in ALL])
@@ -198,3 +227,51 @@ def test_rewards_of_an_epoch_that_could_not_be_learned_are_refused(size, tmp_pat
     rewrite(path, lambda _, arrays: arrays["rewards"].__setitem__(0, size))
     with pytest.raises(ValueError, match="damaged"):
         ht.load(path)
+
+
+# Where in GLM-UCB's arrays, and by how much more; a row is x, the sum of its rewards, their count.
+MISFITS = {
+    "a sum": ("history", (0, 3), 1.0),
+    "a count": ("history", (0, 4), 1.0),
+    "counts that add up": ("history", (slice(0, 2), 4), [1.0, -1.0]),
+    "a row twice": ("history", (1, slice(0, 3)), ARMS[0] - ARMS[1]),
+    "theta": ("theta", 0, 1e-3),
+    "curvature": ("curvature", (0, 0), 0.1),
+    "P": ("inverse", (0, 0), -1e-3),
+}
+
+
+@pytest.mark.parametrize("how", MISFITS)
+@pytest.mark.parametrize("link", ["identity", "logistic", "log", "probit"])
+def test_a_likelihood_that_its_rows_do_not_have_is_refused(link, how, tmp_path):
+    path, one = tmp_path / "it.npz", ht.GLMUCB(3, link=link)
+    for t in range(20):
+        one.update(ARMS[t % 6], float(t % 7 < 3))
+    one.save(path)
+    ht.load(path)
+    key, place, more = MISFITS[how]
+
+    def change(_, arrays):
+        arrays[key][place] += more
+
+    rewrite(path, change)
+    with pytest.raises(ValueError, match="damaged"):
+        ht.load(path)
+
+
+@pytest.mark.parametrize("name", ["OL2M", "CRTM", "GLM-UCB", "OFUL"])
+def test_after_a_long_run_p_is_still_held_to_its_rows(name, tmp_path):
+    path, rng = tmp_path / "it.npz", np.random.default_rng(0)
+    one = ht.make_policy(name, dim=3, horizon=10**5, tail=TAIL, arms=6)
+    one.update_many(ARMS[rng.integers(6, size=20_000)], rng.integers(2, size=20_000))
+    one.save(path)
+    again = ht.load(path)
+    assert snapshot(again.clone()) == snapshot(one)
+    forgeries = [("inverse", 0, value) for value in (0.0, -1e-6, 1e9)]
+    if not one.takes_prior:
+        forgeries.append(("scalars", "log_det", 0.0))
+    for forgery in forgeries:
+        one.save(path)
+        forge(path, *forgery)
+        with pytest.raises(ValueError, match="damaged"):
+            ht.load(path)

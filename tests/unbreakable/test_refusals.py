@@ -281,3 +281,33 @@ def test_a_ridge_that_rounding_would_lose_is_refused_with_one_that_works(kind, a
             one.update(x[one.select(x)], paid(one, float(rng.normal())))
     assert one.rounds == 100
     assert snapshot(one.clone()) == snapshot(one)
+
+
+class Calling:
+    """Features that teach the policy something else while they are being read."""
+
+    def __init__(self, policy, numbers):
+        self.policy, self.numbers = policy, numbers
+
+    def __array__(self, *_, **__):
+        with contextlib.suppress(ValueError):  # an epoch that has not ended wants its own arm
+            self.policy.update(ARMS[1], 1.0)
+        return np.array(self.numbers)
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in ALL])
+def test_features_that_call_the_policy_back_are_learned_in_some_order(name):
+    one = ht.make_policy(name, dim=3, horizon=2000, tail=TAIL, arms=6)
+    calls = [
+        lambda: one.update(Calling(one, ARMS[0]), 1.0),
+        lambda: one.update_many(Calling(one, ARMS[:1]), [0.0]),
+        lambda: one.update_many(ARMS[:1], Calling(one, [1.0])),
+        lambda: one.select(Calling(one, ARMS)),
+        lambda: one.update(ARMS[0], Calling(one, 1.0)),
+    ]
+    for call in calls:
+        before = one.rounds
+        with contextlib.suppress(ValueError, TypeError):
+            call()
+        assert before <= one.rounds <= before + 2
+        assert snapshot(one.clone()) == snapshot(one)

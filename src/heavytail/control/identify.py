@@ -12,7 +12,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavytail._invariants import check_gram, check_log_det, check_slots, damaged
+from heavytail._invariants import check_gram, check_log_det, check_slots, damaged, rounding
 from heavytail._storage import Stored, afford, check_fit, of_length
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
@@ -126,10 +126,11 @@ class Identifier(Stored):
         for key in wanted:
             if key != "scalars" and not np.isfinite(arrays[key]).all():
                 raise damaged(where, key, "it is not finite")
-        first = 1.0 / self._s[S.RIDGE]
-        check_gram(where, "inverse", arrays["inverse"], first)
-        own = self._s[LOG_DET], self._views()["inverse"]
-        check_log_det(where, (s[LOG_DET], arrays["inverse"]), own, first)
+        first = float(1.0 / self._s[S.RIDGE])
+        P, rounds = arrays["inverse"], float(s[ROUNDS])
+        check_gram(where, "inverse", P, first, rounds)
+        start = len(P) * math.log(first)
+        check_log_det(where, float(s[LOG_DET]), P, start, rounding(first, rounds))
 
     @alone
     def update(self, x: ArrayLike, u: ArrayLike, x_next: ArrayLike) -> None:

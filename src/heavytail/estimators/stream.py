@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from heavytail._invariants import check_gram, check_slots, damaged
+from heavytail._invariants import check_gram, check_size, check_slots, damaged
 from heavytail._storage import afford, check_fit, of_length
 from heavytail._turns import Shared, alone
 from heavytail._typing import FloatArray
@@ -196,7 +196,9 @@ class Stream(Shared):
                 raise damaged(where, key, "it is not finite")
         size, root = self.size, arrays["rows"][ROW.ROOT, : self.size]
         P = arrays["rows"][INVERSE : INVERSE + size, :size] - np.outer(root, root)
-        check_gram(where, "rows", P, max(slots[SLOT.ROOM], 1.0))
+        check_gram(where, "rows", P, size * max(slots[SLOT.ROOM], 1.0), rounds)
+        vectors = np.delete(arrays["rows"], np.s_[INVERSE : INVERSE + size], axis=0)
+        check_size(where, "rows", vectors)
         own[:] = slots
         self.state[HISTOGRAM:SLOTS] = arrays["histogram"]
         self.M[:] = arrays["rows"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytail._invariants import damaged
+from heavytail._invariants import check_size, damaged
 from heavytail._storage import afford, check_fit, of_length
 from heavytail._typing import FloatArray
 from heavytail._validate import Check
@@ -174,6 +174,8 @@ class LSVIAgent(Agent):
         for key, array in arrays.items():
             if key in wanted and key not in checked and not np.isfinite(array).all():
                 raise damaged(where, key, "it is not finite")
+            if key in wanted and key not in checked and not key.endswith("inverse"):
+                check_size(where, key, array)
         for h in range(self.horizon):
             learned = int(c[EPISODES]) + int(h < c[STAGE])
             for part, policy in (("reward", self._reward), ("value", self._value)):

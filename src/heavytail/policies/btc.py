@@ -385,6 +385,9 @@ class BTC(HistoryPolicy):
     def theta(self) -> FloatArray:
         return np.array([self.expected(unit) for unit in np.eye(self.dim)])
 
+    def _further_grams(self, arrays: Arrays) -> Arrays:
+        return {"sums": arrays["sums"].reshape(-1, self.dim, self.dim)} if "sums" in arrays else {}
+
     def _hangs_together(self, arrays: Arrays) -> bool:
         s, rows = arrays["scalars"], arrays["history"][:, self.dim :]
         count, groups = len(rows), s[S.GROUPS]

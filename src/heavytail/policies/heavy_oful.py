@@ -35,9 +35,8 @@ from heavytail.kernels.m_estimate import (
 )
 from heavytail.kernels.quadratic import LINEAR, NEXT, first_extra, minimise_quadratic
 from heavytail.policies._lbfgs import minimise
-from heavytail.policies.core import adaptive
 from heavytail.policies.core.adaptive import ADAPTIVE, AdaptiveHuber, observe, set_constants, start
-from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.history import SAME, HistoryPolicy, are_sums, gram, is_inverse
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
@@ -255,18 +254,16 @@ def lazy_sums_fit(arrays: Arrays, dim: int, ridge: float) -> bool:
     inside, place = region == 0.0, heap.astype(np.int64)
     with np.errstate(all="ignore"):  # rewards near the largest float, and rows of no length
         z, pull = target - x @ arrays["theta"], np.where(inside, target, region * tau)
-        gap, near = np.abs(np.abs(z) - tau), adaptive.SAME * (np.abs(z) + tau)
+        gap, near = np.abs(np.abs(z) - tau), SAME * (np.abs(z) + tau)
         latest = arrays["scalars"][S.PATH] + (gap + near) / np.linalg.norm(x, axis=1)
-        drift = adaptive.SAME * (np.abs(x).T @ (np.abs(pull) + np.where(tau < math.inf, tau, 0.0)))
+        drift = SAME * (np.abs(x).T @ (np.abs(pull) + np.where(tau < math.inf, tau, 0.0)))
         unsure = (gap <= near) & (tau < math.inf) & np.isin(region, (-1.0, 0.0, 1.0))
         return bool(
             np.array_equal(np.sort(heap), np.arange(len(heap)))
             and np.all((region == np.sign(z) * (np.abs(z) > tau)) | unsure)
-            and not np.any(key > latest * (1.0 + adaptive.SAME))
+            and not np.any(key > latest * (1.0 + SAME))
             and np.all(key[place[(np.arange(1, len(heap)) - 1) // 2]] <= key[place[1:]])
-            and adaptive.are_sums(
-                np.tril(arrays["sums"][:dim]), np.tril(adaptive.gram(x[inside], ridge))
-            )
+            and are_sums(np.tril(arrays["sums"][:dim]), np.tril(gram(x[inside], ridge)))
             and np.all(np.abs(arrays["sums"][dim + LINEAR] - x.T @ pull) <= drift)
         )
 
@@ -481,10 +478,10 @@ class HeavyOFUL(HistoryPolicy):
 
     def _hangs_together(self, arrays: Arrays) -> bool:
         ridge, x = self._s[ADAPTIVE.RIDGE], arrays["history"][:, : self.dim]
-        if not adaptive.are_of_rows(arrays, self.dim, ridge):
+        if not is_inverse(arrays["inverse"], gram(x, ridge), ridge, len(x)):
             return False
         if self.solver == "gd":  # the length of a step is made of these sums
-            return adaptive.are_sums(arrays["sums"][: self.dim], adaptive.gram(x, ridge))
+            return are_sums(arrays["sums"][: self.dim], gram(x, ridge))
         return self.solver != "lazy" or lazy_sums_fit(arrays, self.dim, ridge)
 
     @property

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavytail._invariants import LARGEST, check_gram
+from heavytail._invariants import LARGEST
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
@@ -370,10 +370,11 @@ class HurdleUCB(practice.PracticalPolicy):
         )
         prepare(self._s)
 
+    def _further_grams(self, arrays: Arrays) -> Arrays:
+        return {name: arrays[name] for name in ("conversion_inverse", "size_inverse")}
+
     def _hangs_together(self, arrays: Arrays) -> bool:
-        s, first = arrays["scalars"], self._first_entry
-        for name in ("conversion_inverse", "size_inverse"):
-            check_gram(type(self).__name__, name, arrays[name], first)
+        s = arrays["scalars"]
         parts = s[[S.SIZE_MEAN, S.SIZE_FACTOR, S.MEAN_FACTOR, S.MIDDLE, S.MIDDLE_SIZE]]
         most = [math.log(LARGEST_RATIO), 1.0, 1.0, LARGEST, LARGEST]
         sums = s[[S.SIZE_STABILITY, S.SIZE_ENERGY, S.SIZE_SQUARES]]

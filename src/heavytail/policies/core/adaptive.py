@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypedDict
 
 import numpy as np
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail._validate import Check
 from heavytail.kernels.gram import predict, shrink
 from heavytail.kernels.huber import leverage, score, threshold
@@ -37,15 +37,11 @@ from heavytail.kernels.m_estimate import TARGET, TAU
 from heavytail.kernels.one_pass import LARGEST, measure
 from heavytail.kernels.quadratic import extra_rows, first_extra
 from heavytail.policies.core.history import HistoryPolicy
-from heavytail.policies.core.remembering import Arrays
 
 __all__ = [
     "ADAPTIVE",
     "AdaptiveHuber",
     "Problem",
-    "are_of_rows",
-    "are_sums",
-    "gram",
     "observe",
     "set_constants",
     "start",
@@ -69,8 +65,6 @@ class Adaptive(NamedTuple):
 
 ADAPTIVE: Final = numbered(Adaptive, after=COMMON)
 
-SAME: Final = 1e-6  # relative: sums of the same rows, however they were added up
-STEPWISE: Final = 1e-15  # rounding of one update of V^-1, times the condition of V
 FARTHEST: Final = 1e95  # of |psi| / sqrt(lambda), in units of the ball or of 1: the minimiser of
 # many such rows can still be cubed, as coming back to the ball asks
 LARGEST_PULL: Final = 1e150  # of |psi| ‖a‖: past this a sum's square may leave the range
@@ -211,21 +205,3 @@ def set_constants(
     s[ADAPTIVE.STEEP] = constants.steep
     s[ADAPTIVE.ROOT] = constants.root
     s[ADAPTIVE.TAU_0] = scale * constants.tau_0
-
-
-def gram(x: FloatArray, ridge: float) -> FloatArray:
-    """V of the rows ``x``, which are in units of sigma_t."""
-    return np.asarray(ridge * np.eye(x.shape[1]) + x.T @ x)
-
-
-def are_sums(saved: FloatArray, V: FloatArray) -> bool:
-    """Whether saved sums are those of the rows that ``V`` was made of."""
-    return bool(np.allclose(saved, V, rtol=SAME, atol=SAME * float(np.abs(V).max())))
-
-
-def are_of_rows(arrays: Arrays, dim: int, ridge: float) -> bool:
-    """Whether V^-1 of a saved state is that of the rows of its history, to rounding."""
-    V = gram(arrays["history"][:, :dim], ridge)
-    rounds = len(arrays["history"]) + 1.0
-    unsure = SAME + STEPWISE * rounds * float(np.abs(V).max()) / ridge
-    return bool(np.abs(arrays["inverse"] @ V - np.eye(dim)).max() <= unsure)

@@ -74,6 +74,7 @@ class PackedPolicy(Answering, Remembering, Policy):
     scoring: index.Scoring = index.LINEAR
     rank_one: ClassVar[bool] = False
     takes_prior: ClassVar[bool] = False
+    follows_log_det: ClassVar[bool] = True  # whether LOG_DET is that of P; 0 for ever otherwise
     key_slot: ClassVar[int] = -1
     any_ridge: ClassVar[bool] = False  # whether sigma_t keeps x x' / sigma_t² small beside V
     grows: ClassVar[bool] = False  # whether a round needs room, or leaves something to `_settle`

@@ -326,7 +326,8 @@ class PracticalPolicy(PackedPolicy):
     any_ridge = True
 
     def _widest(self, s: FloatArray) -> float:
-        return max(super()._widest(s), float((s[P.UNIT] * s[P.NU]) ** 2 / s[P.RIDGE]))
+        unit = float(s[P.UNIT] * s[P.NU])
+        return unit**2 / float(s[P.RIDGE]) if unit > 0.0 else super()._widest(s)
 
     def _hangs_together(self, arrays: Arrays) -> bool:
         s = arrays["scalars"]

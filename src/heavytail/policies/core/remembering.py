@@ -15,11 +15,12 @@ from heavytail._invariants import (
     check_size,
     check_slots,
     damaged,
+    rounding,
 )
 from heavytail._storage import check_fit
 from heavytail._turns import Shared, alone
 from heavytail._typing import FloatArray
-from heavytail.kernels.layout import LOG_DET, THETA_BOUND, behind, slot_kinds, slot_names
+from heavytail.kernels.layout import LOG_DET, ROUNDS, THETA_BOUND, behind, slot_kinds, slot_names
 from heavytail.kernels.m_estimate import TAU
 from heavytail.policies.core import version1
 
@@ -48,6 +49,7 @@ class Remembering(Shared):
         _rows: dict[str, slice | int]
         _runs: dict[str, slice]
         takes_prior: ClassVar[bool]
+        follows_log_det: ClassVar[bool]
         _first_entry: float
         _first_bound: float
         _last: Any
@@ -116,15 +118,32 @@ class Remembering(Shared):
         if not self._may_be_ball(float(s[THETA_BOUND])):
             raise damaged(where, "scalars", f"theta_bound cannot be {float(s[THETA_BOUND])!r}")
         if "inverse" in own:
-            check_gram(where, "inverse", arrays["inverse"], self._widest(s))
-            found = s[LOG_DET], arrays["inverse"]
-            mine = own["scalars"][LOG_DET], own["inverse"]
-            check_log_det(where, found, mine, self._widest(s), prior=self.takes_prior)
+            self._check_grams(arrays)
             norm = float(np.linalg.norm(arrays["theta"][: self.dim]))
             if norm > s[THETA_BOUND] * (1.0 + SYMMETRY):
                 raise damaged(where, "theta", "it lies outside its ball")
         if not self._hangs_together(arrays):
             raise damaged(where, "scalars", "its counts do not fit what they count")
+
+    def _check_grams(self, arrays: Arrays) -> None:
+        """Refuse a P that cannot be, and a log_det that is not its own."""
+        where, s, P = type(self).__name__, arrays["scalars"], arrays["inverse"]
+        first, log_det, rounds = self._widest(s), float(s[LOG_DET]), float(s[ROUNDS])
+        check_gram(where, "inverse", P, first, rounds, free=self.takes_prior)
+        for key, more in self._further_grams(arrays).items():
+            check_gram(where, key, more, self._first_entry, rounds)
+        if self.follows_log_det:
+            start = len(P) * math.log(self._first_entry)
+            unsure = rounding(first, rounds)
+            check_log_det(where, log_det, P, start, unsure, free=self.takes_prior)
+        elif log_det != 0.0:
+            raise damaged(where, "scalars", f"log_det cannot be {log_det!r}")
+
+    def _further_grams(self, arrays: Arrays) -> Arrays:
+        """Matrices among ``arrays`` that began as P did and shrink as it does, (..., d, d), by the
+        name of what holds them.
+        """
+        return {}
 
     def _may_be_ball(self, bound: float) -> bool:
         """Whether theta_bound is what the arguments say; the practical mode, which alone keeps
