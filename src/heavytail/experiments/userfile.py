@@ -22,7 +22,7 @@ from heavytail.environments import SKEWS
 from heavytail.environments import noise as noises
 from heavytail.environments.noise import Noise, Scaled
 from heavytail.experiments.setting import Setting, build
-from heavytail.links import LINKS, Link, hint
+from heavytail.links import LINKS, hint
 from heavytail.policies import Policy
 from heavytail.policies.build import find
 
@@ -120,24 +120,10 @@ def _try_all(asked: Asked) -> None:
         for place, choice in enumerate(asked.policies):
             for point in choice.points():
                 try:
-                    _check_link(choice.build(world, asked.rounds, **point), world)
+                    world.environment.check_link(choice.build(world, asked.rounds, **point))
                 except (TypeError, ValueError) as error:
                     where = f"{asked.path}: policies[{place}]"
                     raise ValueError(f"{where} ({choice.name}) in {world.name}: {error}") from None
-
-
-def _check_link(policy: Policy, world: Setting) -> None:
-    """Refuse a policy whose link cannot have the rewards of the world: it would stop half-way."""
-    link = getattr(policy, "link", None)
-    paid = world.environment.rewards
-    if isinstance(link, Link) and not link.takes(paid):
-        fitting = [f'"{one.name}"' for one in LINKS.values() if one.takes(paid)]
-        got = "of any sign" if paid == "any" else paid
-        raise ValueError(
-            f"with the {link.name} link rewards must be {link.rewards}; those of this world are "
-            f"{got}. Pass options = {{ link = ... }} with {' or '.join(fitting)} if the policy "
-            "takes one, or give the worlds a file each."
-        )
 
 
 def _policy(keys: _Keys) -> Choice:
