@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the report; draw the plot where one was asked for."""
+    from heavytail._validate import on_one_line, printable
     from heavytail.tails import TailMonitor
 
     monitor = TailMonitor(keep=CHUNK)
@@ -41,10 +42,14 @@ def run(args: argparse.Namespace) -> int:
     report = monitor.report()
     print(report)
     if args.plot:
+        from heavytail.experiments.plots import any_letters
+
         ax = report.plot()
-        ax.set_title(f"{Path(args.file).name}: {args.column}", parse_math=False)
-        ax.figure.savefig(args.plot, dpi=150)
-        print(f"plot: {args.plot}")
+        name = printable(f"{Path(args.file).name}: {args.column}")
+        ax.set_title(name, parse_math=False)
+        with any_letters():
+            ax.figure.savefig(args.plot, dpi=150)
+        print(f"plot: {on_one_line(args.plot)}")
     return 0
 
 
