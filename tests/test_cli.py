@@ -113,6 +113,14 @@ def test_no_argument_has_a_nul(words, capsys):
     )
 
 
+@pytest.mark.parametrize("words", [["\x1b[2J"], ["run", "a", "\x1b[2J"], ["run", "--jobs", "\x1b"]])
+def test_what_was_typed_does_not_steer_the_terminal(words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert r"\x1b" in capsys.readouterr().err.splitlines()[-1]
+
+
 LARGE = str(10**15)
 
 

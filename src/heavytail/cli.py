@@ -10,6 +10,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from heavytail import __version__
 
@@ -24,6 +25,15 @@ COMMANDS: dict[str, str] = {
     "diagnose": "say how heavy the tail of a column of a CSV file is",
 }
 RESUMED = ("reproduce", "run")  # those that keep every unit as soon as it is done
+
+
+class _Parser(argparse.ArgumentParser):
+    """Whose refusals are of one line, whatever was typed."""
+
+    def error(self, message: str) -> NoReturn:
+        from heavytail._validate import on_one_line
+
+        super().error(on_one_line(message))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,7 +84,7 @@ def _said(error: Exception) -> str:
 
 def build_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """The parser; a command's own arguments are loaded only when that command is asked for."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="heavytail",
         description="Decide and learn under heavy-tailed rewards, in one pass.",
         epilog="`heavytail COMMAND --help` says more about a command.",
