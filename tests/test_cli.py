@@ -82,11 +82,12 @@ def test_a_users_mistake_is_one_sentence_and_exit_code_2(capsys):
         ("x" * 2**24 + "\n1\n", "a line of"),
         ("\x1b[2J,b\n1,2\n", "no column 'a'"),
         ("\x1b]0;title\x07\n1\n", "no column 'a'"),
+        ("a\n\udcff\n", "not UTF-8"),
     ],
 )
 def test_diagnose_says_in_one_line_what_is_wrong_with_a_file(content, words, tmp_path, capsys):
     path = tmp_path / "some.csv"
-    path.write_text(content)
+    path.write_text(content, encoding="utf-8", errors="surrogateescape")
     assert main(["diagnose", str(path), "--column", "a"]) == 2
     said = capsys.readouterr().err.removesuffix("\n")
     assert words in said

@@ -98,6 +98,10 @@ def _rows(path: str, stream: TextIO) -> Iterator[list[str]]:
     while True:
         try:
             cells = next(reader, None)
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{path}, near row {row}: not UTF-8: {error}. Save it as that."
+            ) from None
         except csv.Error as error:  # a cell of more characters than a cell may have, for one
             raise ValueError(f"{path}, row {row}: {error}. Is it a CSV file?") from None
         if cells is None:
