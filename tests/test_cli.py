@@ -82,13 +82,78 @@ def test_a_users_mistake_is_one_sentence_and_exit_code_2(capsys):
         ("x" * 2**24 + "\n1\n", "a line of"),
         ("\x1b[2J,b\n1,2\n", "no column 'a'"),
         ("\x1b]0;title\x07\n1\n", "no column 'a'"),
+        ("a\n\udcff\n", "not UTF-8"),
     ],
 )
 def test_diagnose_says_in_one_line_what_is_wrong_with_a_file(content, words, tmp_path, capsys):
     path = tmp_path / "some.csv"
-    path.write_text(content)
+    path.write_text(content, encoding="utf-8", errors="surrogateescape")
     assert main(["diagnose", str(path), "--column", "a"]) == 2
     said = capsys.readouterr().err.removesuffix("\n")
     assert words in said
     assert said.isprintable()
     assert len(said) < 1000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "a\0b"],
+        ["diagnose", "a\0b", "--column", "x"],
+        ["diagnose", "a", "--column", "x", "--plot", "a\0b"],
+        ["reproduce", "--out", "a\0b"],
+        ["reproduce", "--tuned", "a\0b"],
+        ["coverage", "--out", "a\0b"],
+    ],
+)
+def test_no_argument_has_a_nul(words, capsys):
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        f"heavytail {words[0]}: an argument must have no NUL in it; got 'a\\x00b'. Leave it out.\n"
+    )
+
+
+@pytest.mark.parametrize("words", [["\x1b[2J"], ["run", "a", "\x1b[2J"], ["run", "--jobs", "\x1b"]])
+def test_what_was_typed_does_not_steer_the_terminal(words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert r"\x1b" in capsys.readouterr().err.splitlines()[-1]
+
+
+LARGE = str(10**15)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["reproduce", "student", "--trials", LARGE], "at most 10,000 trials"),
+        (["reproduce", "student", "--rounds", LARGE], "of memory; this machine has"),
+        (["reproduce", "student", "--trials", "0"], "--trials must be a whole number"),
+        (["reproduce", "student", "--rounds", "0"], "--rounds must be a whole number"),
+        (["reproduce", "student", "--jobs", "0"], "--jobs must be a whole number"),
+        (["reproduce", "student", "--jobs", LARGE], "--jobs must be at most 1000"),
+        (["coverage", "--trials", LARGE], "at most 100,000,000 trials"),
+        (["coverage", "--trials", "5", "--rounds", LARGE], "10,000,000,000,000 rounds in all"),
+        (["calibrate", "--trials", LARGE], "at most 100,000,000 trials"),
+        (["calibrate", "--rounds", LARGE], "10,000,000,000,000 rounds in all"),
+        (["calibrate", "--dims", str(10**7)], "not enough memory: Unable to allocate"),
+    ],
+)
+def test_what_would_never_be_done_is_not_begun(words, said, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    error = capsys.readouterr().err.removesuffix("\n")
+    assert said in error
+    assert error.isprintable()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_column_in_any_script_is_drawn_without_a_warning(tmp_path, capsys, recwarn):
+    path = tmp_path / "\x1b[2Jsome.csv"
+    path.write_text("中\x1b[2J\n" + "\n".join(str(k * k) for k in range(1, 200)), encoding="utf-8")
+    plot = str(tmp_path / "\x1b[2J.png")
+    assert main(["diagnose", str(path), "--column", "中\x1b[2J", "--plot", plot]) == 0
+    assert all(line.isprintable() for line in capsys.readouterr().out.split("\n"))
+    assert not [one for one in recwarn if "Glyph" in str(one.message)]

@@ -106,11 +106,12 @@ def check_count(
 
 def check_choice(name: str, value: object, choices: tuple[str, ...], *, hint: str = "") -> str:
     """Return ``value`` if it is one of ``choices``, or refuse it by name."""
-    if not isinstance(value, str) or value not in choices:
+    word = str.__str__(value) if isinstance(value, str) else None  # a subclass may compare oddly
+    if word is None or word not in choices:
         words = ", ".join(map(repr, choices))
         problem = f"{name} must be one of {words}; got {shown(value)}."
         raise ValueError(f"{problem} {hint}" if hint else problem)
-    return str(value)
+    return word
 
 
 def check_flag(name: str, value: object) -> bool:

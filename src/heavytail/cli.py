@@ -10,6 +10,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from heavytail import __version__
 
@@ -26,6 +27,15 @@ COMMANDS: dict[str, str] = {
 RESUMED = ("reproduce", "run")  # those that keep every unit as soon as it is done
 
 
+class _Parser(argparse.ArgumentParser):
+    """Whose refusals are of one line, whatever was typed."""
+
+    def error(self, message: str) -> NoReturn:
+        from heavytail._validate import on_one_line
+
+        super().error(on_one_line(message))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; a mistake of the user's is one sentence and exit code 2."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -36,14 +46,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     module = importlib.import_module(f"heavytail.commands.{args.command}")
     try:
+        _refuse_nul(arguments)
         return int(module.run(args))
-    except (ValueError, TypeError, KeyError, OSError) as error:
+    except (ValueError, TypeError, KeyError, OSError, MemoryError) as error:
         from heavytail._validate import on_one_line
 
-        message = error.args[0] if isinstance(error, KeyError) and error.args else error
-        if isinstance(error, OSError) and error.filename is not None:  # and not its number
-            message = f"{error.filename}: {error.strerror or error}. Check the path."
-        print(f"heavytail {args.command}: {on_one_line(str(message))}", file=sys.stderr)
+        print(f"heavytail {args.command}: {on_one_line(_said(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         on = " The same command goes on from what is done." if args.command in RESUMED else ""
@@ -51,9 +59,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _refuse_nul(arguments: Sequence[str]) -> None:
+    """No name of a file, a column or a policy has a NUL in it; deeper down it is called a byte."""
+    for one in arguments:
+        if "\0" in one:
+            from heavytail._validate import shown
+
+            raise ValueError(f"an argument must have no NUL in it; got {shown(one)}. Leave it out.")
+
+
+def _said(error: Exception) -> str:
+    """What a refusal says."""
+    from heavytail._validate import printable
+
+    if isinstance(error, KeyError) and error.args:
+        return str(error.args[0])
+    if isinstance(error, OSError) and error.filename is not None:  # and not its number
+        return f"{printable(str(error.filename))}: {error.strerror or error}. Check the path."
+    if isinstance(error, MemoryError):
+        words = printable(str(error)) or "it is used up"
+        return f"there is not enough memory: {words}. Ask for less."
+    return str(error)
+
+
 def build_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """The parser; a command's own arguments are loaded only when that command is asked for."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="heavytail",
         description="Decide and learn under heavy-tailed rewards, in one pass.",
         epilog="`heavytail COMMAND --help` says more about a command.",

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavytail._validate import check_choice, check_number
+from heavytail._validate import as_numbers, check_choice, check_number
 from heavytail.kernels import links as kernels
 
 __all__ = ["LINKS", "Link", "hint", "identity", "log", "logistic", "named", "probit"]
 
-WIDER = ("at least 0", "0 or 1")  # what is fit for the first is so for the second too
+KINDS = ("any", "at least 0", "from 0 to 1", "0 or 1")  # of rewards: each holds those behind it
 SYNONYMS = {
     "logit": "logistic",
     "sigmoid": "logistic",
@@ -61,11 +61,11 @@ class Link:
 
     def mean(self, z: ArrayLike) -> Any:
         """mu(z), of a number or of each entry of an array."""
-        return self._each(kernels.means, z)
+        return self._each(kernels.means, z, "mean")
 
     def slope(self, z: ArrayLike) -> Any:
         """mu'(z), likewise."""
-        return self._each(kernels.slopes, z)
+        return self._each(kernels.slopes, z, "slope")
 
     def steepest(self, bound: float) -> float:
         """The largest slope for |z| <= ``bound``."""
@@ -82,12 +82,16 @@ class Link:
         bound = check_number("Link.concordance: bound", bound, least=0.0)
         return {"identity": 0.0, "probit": bound}.get(self.name, 1.0)
 
-    def takes(self, rewards: str) -> bool:
-        """Whether all rewards of a kind, in the words of ``Link.rewards``, are fit for it."""
-        return self.rewards in ("any", rewards) or (self.rewards, rewards) == WIDER
+    def takes(self, rewards: str, *, fractions: bool = False) -> bool:
+        """Whether all rewards of a kind are fit for it: "any", "at least 0", "from 0 to 1" or
+        "0 or 1". With ``fractions`` a link for 0 and 1 takes what lies between them, too.
+        """
+        least = "from 0 to 1" if fractions and self.rewards == "0 or 1" else self.rewards
+        return rewards in KINDS[KINDS.index(least) :]
 
-    def _each(self, kernel: Any, z: ArrayLike) -> Any:
-        found = np.array(z, dtype=np.float64, order="C")  # a copy, which the kernel writes to
+    def _each(self, kernel: Any, z: ArrayLike, name: str) -> Any:
+        numbers = as_numbers(z, f"Link.{name}: z", "a number or an array of numbers")
+        found = np.array(numbers, order="C")  # a copy, which the kernel writes to
         kernel(self.code, found.reshape(-1))
         return found if found.ndim else float(found)
 
@@ -109,6 +113,6 @@ def named(where: str, link: str | Link) -> Link:
 
 def hint(link: object) -> str:
     """What a link is called here that goes by another name elsewhere; "" where none is known."""
-    plain = link.strip().lower() if isinstance(link, str) else ""
+    plain = str.__str__(link).strip().lower() if isinstance(link, str) else ""
     meant = plain if plain in LINKS else SYNONYMS.get(plain)
     return f'Pass "{meant}".' if meant else ""

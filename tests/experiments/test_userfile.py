@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -318,3 +319,85 @@ def test_hvt_glb_is_built_from_a_problem_with_either_link():
     assert ht.make_policy("Hvt-GLB", dim=2, tail=tail).tail == tail
     with pytest.raises(ValueError, match="tail is for the identity link"):
         ht.HvtGLB(2, link="log", tail=tail)  # said by oneself, it is a mistake
+
+
+PLAIN = """rounds = 20
+trials = 2
+out = "{out}"
+[[policies]]
+policy = "{policy}"
+{options}
+[[worlds]]
+name = "w"
+{world}
+noise = {{ kind = "Gaussian" }}
+order = 1.9
+"""
+
+
+def plain(out: Path, policy: str = "OFUL", options: str = "", world: str = "arms = 3") -> str:
+    """A file that runs, but for what is given."""
+    return PLAIN.format(out=out.as_posix(), policy=policy, options=options, world=world)
+
+
+def never(*_: object, **__: object) -> None:
+    raise AssertionError("something was built")
+
+
+GRID = ", ".join(f"{key} = {list(range(1, 200))}" for key in ("delta", "ridge", "radius_scale"))
+MEMORY = r"would need at least [\d.,]+ .iB of memory; this machine has"
+TOO_MUCH = {
+    "rounds": ({}, ("rounds = 20", "rounds = 1_000_000_000_000"), MEMORY),
+    "a history": ({"policy": "HEAVY-OFUL"}, ("rounds = 20", f"rounds = {10**12}"), MEMORY),
+    "dim": ({"world": "dim = 10_000_000"}, None, MEMORY),
+    "arms": ({"world": "arms = 1_000_000_000_000"}, None, MEMORY),
+    "offers": ({"world": "arms = 1_000_000_000\noffered = 2"}, None, MEMORY),
+    "trials": ({}, ("trials = 2", f"trials = {10**15}"), "at most 1,000,000 trials"),
+    "short trials": ({}, ("trials = 2", "trials = 2_000_000"), "at most 1,000,000 trials"),
+    "long trials": ({}, ("rounds = 20", f"rounds = {2**53}"), "10,000,000,000,000 rounds in all"),
+    "points": ({"options": f"grid = {{ {GRID} }}"}, None, "at most 1,000,000 trials"),
+    "no double": (
+        {},
+        ("rounds = 20", f"rounds = 1{'0' * 400}"),
+        "rounds must be at most 90071",
+    ),
+    "digits": ({}, ("rounds = 20", f"rounds = {'1' * 5000}"), "a number has more than 4300 digits"),
+    "a seed": ({}, ("rounds = 20", f"seed = 0x{'f' * 5000}"), "seed must be at most"),
+    "lists": ({"options": f"grid = {{ x = {'[' * 50_000} }}"}, None, "too deep to be read"),
+    "tables": ({"options": f"options = {'{a=' * 50_000}"}, None, "too deep to be read"),
+    "dots": ({"options": f"{'a.' * 50_000}a = 1"}, None, "too deep to be read"),
+    "length": ({"options": "#" * 2**24}, None, "more than 16777216 characters"),
+    "NUL": ({}, ('out = "', r'out = "a\u0000b'), r"out must be a path, .*; got 'a\\x00b"),
+}
+
+
+@pytest.mark.parametrize("what", TOO_MUCH)
+def test_what_is_too_much_is_refused_in_a_line_before_anything_is_built(
+    what, tmp_path, capsys, monkeypatch
+):
+    told, change, words = TOO_MUCH[what]
+    text = plain(tmp_path / "out", **told)
+    if change is not None:
+        assert change[0] in text
+        text = text.replace(*change)
+    file = tmp_path / "my.toml"
+    file.write_text(text)
+    monkeypatch.setattr("heavytail.experiments.userfile.build", never)
+    assert cli.main(["run", str(file)]) == 2
+    said = capsys.readouterr().err.removesuffix("\n")
+    assert re.search(words, said)
+    assert "my.toml: " in said
+    assert said.isprintable()
+    assert len(said) < 700
+    assert not (tmp_path / "out").exists()
+
+
+def test_trials_that_run_at_once_need_room_at_once(tmp_path, monkeypatch):
+    file = tmp_path / "my.toml"
+    file.write_text(plain(tmp_path).replace("rounds = 20", "rounds = 1_000_000"))
+    monkeypatch.setattr("heavytail.experiments.limits.memory", lambda: 17e6)
+    assert read(file, jobs=1).rounds == 1_000_000
+    file.write_text(file.read_text().replace("trials = 2", "trials = 20"))
+    assert read(file, jobs=1).trials == 20
+    with pytest.raises(ValueError, match=r"need at least 61\.\d MiB of memory; .* by --jobs"):
+        read(file, jobs=9)

@@ -9,6 +9,7 @@ from pathlib import Path
 __all__ = ["add_arguments", "run"]
 
 MARK = "<!-- heavytail calibrate -->"
+MOST_TRIALS = 10**8  # drawn by counters: a trial is a few numbers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,16 +36,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the tables of docs/guide/calibration.md."""
+    from heavytail.experiments.limits import check_jobs, check_work
     from heavytail.experiments.machine import made_by
     from heavytail.reproduction.calibration import DIMS, calibrate
 
+    jobs = check_jobs(args.jobs)
+    check_work("--trials and --rounds", args.trials, args.rounds, MOST_TRIALS)
     start = time.perf_counter()
     outcome = calibrate(
         rounds=args.rounds,
         trials=args.trials,
         dims=args.dims or DIMS,
         engine=args.engine,
-        jobs=args.jobs,
+        jobs=jobs,
     )
     count = args.trials * len(outcome.labels) * len(outcome.worlds)
     made = (

@@ -8,6 +8,7 @@ from pathlib import Path
 __all__ = ["add_arguments", "run"]
 
 RECORD = "src/heavytail/reproduction/recorded/spread.json"  # in a source tree
+MOST_TRIALS = 10**8  # drawn by counters: a trial is a few numbers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,11 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print, and draw or keep where asked to."""
+    from heavytail._validate import on_one_line
     from heavytail.experiments import plots
+    from heavytail.experiments.limits import check_jobs, check_work
     from heavytail.experiments.machine import record_at
     from heavytail.reproduction import spread
     from heavytail.reproduction.catalogue import SEED
 
+    jobs = check_jobs(args.jobs)
+    check_work("--trials and --rounds", args.trials, args.rounds, MOST_TRIALS)
     record = None
     if args.record is not None:
         named = Path(args.record) if args.record else None
@@ -56,12 +61,12 @@ def run(args: argparse.Namespace) -> int:
         rounds=args.rounds,
         seed=SEED if args.seed is None else args.seed,
         engine=args.engine,
-        jobs=args.jobs,
+        jobs=jobs,
     )
     if record is not None:
         spread.write_record(found, record)  # before anything that could fail
     print("\n\n".join(table.text() for table in spread.tables(found)))
     if args.out is not None:
         plots.save(spread.section(found).figures, args.out / "figures")
-        print(f"\nThe figures: {args.out / 'figures'}")
+        print(f"\nThe figures: {on_one_line(str(args.out / 'figures'))}")
     return 0

@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the report; draw the plot where one was asked for."""
+    from heavytail._validate import on_one_line, printable
     from heavytail.tails import TailMonitor
 
     monitor = TailMonitor(keep=CHUNK)
@@ -41,10 +42,14 @@ def run(args: argparse.Namespace) -> int:
     report = monitor.report()
     print(report)
     if args.plot:
+        from heavytail.experiments.plots import any_letters
+
         ax = report.plot()
-        ax.set_title(f"{Path(args.file).name}: {args.column}", parse_math=False)
-        ax.figure.savefig(args.plot, dpi=150)
-        print(f"plot: {args.plot}")
+        name = printable(f"{Path(args.file).name}: {args.column}")
+        ax.set_title(name, parse_math=False)
+        with any_letters():
+            ax.figure.savefig(args.plot, dpi=150)
+        print(f"plot: {on_one_line(args.plot)}")
     return 0
 
 
@@ -93,6 +98,10 @@ def _rows(path: str, stream: TextIO) -> Iterator[list[str]]:
     while True:
         try:
             cells = next(reader, None)
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{path}, near row {row}: not UTF-8: {error}. Save it as that."
+            ) from None
         except csv.Error as error:  # a cell of more characters than a cell may have, for one
             raise ValueError(f"{path}, row {row}: {error}. Is it a CSV file?") from None
         if cells is None:

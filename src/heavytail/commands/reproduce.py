@@ -48,7 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run, write and print the table."""
+    from heavytail._validate import on_one_line
     from heavytail.experiments.experiment import Request
+    from heavytail.experiments.limits import check_jobs
     from heavytail.reproduction.catalogue import SEED
     from heavytail.reproduction.protocol import policy_names
     from heavytail.reproduction.reproduce import EXPERIMENTS, reproduce
@@ -59,14 +61,14 @@ def run(args: argparse.Namespace) -> int:
         return 0
     request = Request(
         out=args.out,
-        trials=args.trials or (4 if args.quick else 20),
+        trials=(4 if args.quick else 20) if args.trials is None else args.trials,
         rounds=args.rounds,
         seed=SEED if args.seed is None else args.seed,
-        jobs=args.jobs,
+        jobs=check_jobs(args.jobs),
         dask=args.dask,
         quick=args.quick,
         policies=policy_names(args.all_policies, args.policy),
     )
     print(reproduce(args.names, request, retune=args.retune, tuned=args.tuned, docs=args.docs))
-    print(f"\nThe report: {args.out / 'report.html'}")
+    print(f"\nThe report: {on_one_line(str(args.out / 'report.html'))}")
     return 0

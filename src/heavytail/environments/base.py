@@ -87,8 +87,24 @@ class Environment(ABC):
 
     @property
     def rewards(self) -> str:
-        """What its rewards are, in the words of a link: "any", "at least 0" or "0 or 1"."""
+        """What its rewards are: "any", "at least 0", "from 0 to 1" or "0 or 1"."""
         return "any"
+
+    def check_link(self, policy: object) -> None:
+        """Refuse a policy whose link cannot have these rewards: it would stop half-way."""
+        from heavytail.links import LINKS, Link
+
+        link = getattr(policy, "link", None)
+        fractions = bool(getattr(policy, "_arguments", {}).get("fractions", False))
+        if not isinstance(link, Link) or link.takes(self.rewards, fractions=fractions):
+            return
+        fitting = [f'"{one.name}"' for one in LINKS.values() if one.takes(self.rewards)]
+        got = "of any sign" if self.rewards == "any" else self.rewards
+        raise ValueError(
+            f"with the {link.name} link rewards must be {link.rewards}; those of this world are "
+            f"{got}. Build the policy with the link {' or '.join(fitting)}, if it takes one. "
+            "A world of your own says by its property `rewards` what it pays."
+        )
 
     @abstractmethod
     def deal(self, seed: np.random.SeedSequence) -> Iterator[Block]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["LinkBandit"]
 
 LEAST: Final = 1e-200  # of a variance: where every reward is the same, in the doubles' range
+FARTHEST: Final = 1e90  # the largest factor: the moments of its outliers are in the range
 HIGHEST: Final = 10.0  # the largest score of a count: its mean is then 22,026
 
 
@@ -55,7 +56,7 @@ class LinkBandit(Environment):
         offered: show a random subset of this size each round.
         fresh: draw new arms every round.
         outliers: the share of rounds whose count is multiplied; log link only.
-        factor: by how much.
+        factor: by how much, at most 1e90.
     """
 
     normalize = "unit"
@@ -90,7 +91,7 @@ class LinkBandit(Environment):
                 f"got {offered!r}."
             )
         self.outliers = check_number("LinkBandit.outliers", outliers, least=0.0, below=1.0)
-        self.factor = check_number("LinkBandit.factor", factor, above=0.0)
+        self.factor = check_number("LinkBandit.factor", factor, above=0.0, most=FARTHEST)
         self._check_counts()
         self.noise = Gaussian() if self.link.name == "identity" else None
         self.symmetric = self.noise is not None

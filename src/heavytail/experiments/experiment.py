@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from heavytail._validate import printable
 from heavytail.experiments.store import Store, complete
 from heavytail.experiments.tune import Tuned
 from heavytail.experiments.unit import Key, Outcome, Trials, Unit, join
@@ -51,12 +52,12 @@ class Table:
 
     def text(self) -> str:
         """As aligned text."""
-        rows = [self.columns, *self.rows]
+        rows = [tuple(map(printable, row)) for row in (self.columns, *self.rows)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(self.columns))]
         lines = [
             "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
         ]
-        return "\n".join([self.title, *lines])
+        return "\n".join([printable(self.title), *lines])
 
 
 @dataclass

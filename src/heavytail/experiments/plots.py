@@ -8,12 +8,15 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytail._validate import printable
 from heavytail.experiments.unit import Key, Trials
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMATS",
+    "any_letters",
     "colour",
     "drawn",
     "file_name",
@@ -105,8 +109,16 @@ def new_figure(
 
 
 def drawn(text: str) -> str:
-    """A name as matplotlib shows it to the letter, not as a formula."""
-    return text.replace("$", r"\$")
+    """A name as matplotlib shows it to the letter, not as a formula, on one line."""
+    return printable(text).replace("$", r"\$")
+
+
+@contextmanager
+def any_letters() -> Iterator[None]:
+    """Draw names in whatever script: what the font lacks is a box, of which nobody is warned."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
 
 
 def file_name(name: str) -> str:
@@ -219,7 +231,7 @@ def save_small(figures: Mapping[str, Figure], folder: Path) -> None:
     import matplotlib as mpl
 
     folder.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context(style()):
+    with mpl.rc_context(style()), any_letters():
         for name, figure in figures.items():
             figure.savefig(folder / f"{file_name(name)}.png", dpi=100, metadata={"Software": None})
 
@@ -229,7 +241,7 @@ def save(figures: Mapping[str, Figure], folder: Path) -> None:
     import matplotlib as mpl
 
     folder.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context(style()):
+    with mpl.rc_context(style()), any_letters():
         for (name, figure), kind in itertools.product(figures.items(), FORMATS):
             meta = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
             figure.savefig(folder / f"{file_name(name)}.{kind}", metadata=meta)

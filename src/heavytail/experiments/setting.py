@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from heavytail._validate import printable
 from heavytail.environments import LinearBandit, LinkBandit, SkewedBandit
 from heavytail.environments.noise import Noise, Scaled
 from heavytail.experiments import plots
@@ -247,12 +248,10 @@ def regret_text(found: Mapping[str, Mapping[Key, Trials]]) -> str:
     """Mean final regret, one row per setting and variant, one column per policy."""
     if not found:
         return ""
-    policies = list(dict.fromkeys(key[0] for one in found.values() for key in one))
-    widths = {policy: max(len(policy), 9) + 2 for policy in policies}
-    lines = [
-        "mean regret at the end",
-        f"{'setting':<16} {'variant':<8}" + "".join(f"{p:>{widths[p]}}" for p in policies),
-    ]
+    policies = {key[0]: printable(key[0]) for one in found.values() for key in one}
+    widths = {policy: max(len(shown), 9) + 2 for policy, shown in policies.items()}
+    heads = "".join(f"{shown:>{widths[policy]}}" for policy, shown in policies.items())
+    lines = ["mean regret at the end", f"{'setting':<16} {'variant':<8}{heads}"]
     for name, one in found.items():
         for variant in dict.fromkeys(key[1] for key in one):
             cells = [
@@ -261,7 +260,7 @@ def regret_text(found: Mapping[str, Mapping[Key, Trials]]) -> str:
                 else " " * widths[p]
                 for p in policies
             ]
-            lines.append(f"{name:<16} {variant:<8}" + "".join(cells))
+            lines.append(f"{printable(name):<16} {variant:<8}" + "".join(cells))
     return "\n".join(lines)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import itertools
+import math
 import re
 import sys
 import tomllib
@@ -17,18 +18,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from heavytail._validate import shown
+from heavytail._validate import MOST, shown
 from heavytail.environments import SKEWS
 from heavytail.environments import noise as noises
+from heavytail.environments.base import BLOCK
 from heavytail.environments.noise import Noise, Scaled
-from heavytail.experiments.setting import Setting, build
-from heavytail.links import LINKS, Link, hint
-from heavytail.policies import Policy
+from heavytail.experiments.limits import check_memory, check_work
+from heavytail.experiments.setting import RECORD, Setting, build
+from heavytail.experiments.unit import CHUNK
+from heavytail.links import LINKS, hint
+from heavytail.policies import PackedPolicy, Policy
 from heavytail.policies.build import find
 
 __all__ = ["Asked", "Choice", "read"]
 
 TOP = {"rounds", "trials", "tuning_trials", "seed", "out", "policies", "worlds"}
+LARGEST_SEED = 2**128
+LONGEST = 2**24  # characters of a file
+MOST_DOTS = 10_000  # in a line
 POLICY = {"policy", "name", "options", "grid"}
 LINK = {"theta_bound": 1.0, "base": 0.0, "outliers": 0.0, "factor": 1000.0}  # with a link alone
 WORLD = {
@@ -64,6 +71,11 @@ class Choice:
         """The policy in a setting."""
         return build(self.policy, setting, rounds, **{**self.options, **more})
 
+    @property
+    def count(self) -> int:
+        """How many points the grid has."""
+        return math.prod(map(len, self.grid.values()))
+
     def points(self) -> list[dict[str, Any]]:
         """Every combination of the grid."""
         product = itertools.product(*self.grid.values())
@@ -84,12 +96,9 @@ class Asked:
     worlds: list[Setting]
 
 
-def read(path: Path) -> Asked:
-    """The file, or a ValueError that says what is wrong where."""
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not TOML: {error}.") from None
+def read(path: Path, *, jobs: int | None = None) -> Asked:
+    """The file, or a ValueError that says what is wrong where; ``jobs`` trials run at once."""
+    raw = _parsed(path)
     sys.path.insert(0, str(path.resolve().parent))  # a policy in a file beside this one
     file = _Keys(str(path), "", raw, TOP)
     rounds = file.count("rounds", 18_000)
@@ -98,8 +107,8 @@ def read(path: Path) -> Asked:
         rounds=rounds,
         trials=file.count("trials", 20),
         tuning_trials=file.count("tuning_trials", 5),
-        seed=file.count("seed", 0, least=0),
-        out=Path(file.text("out", "results/" + path.stem)),
+        seed=file.count("seed", 0, least=0, most=LARGEST_SEED),
+        out=file.path("out", "results/" + path.stem),
         policies=[_policy(keys) for keys in file.tables("policies", POLICY)],
         worlds=[_world(keys) for keys in file.tables("worlds", WORLD)],
     )
@@ -109,9 +118,64 @@ def read(path: Path) -> Asked:
     ):
         twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise ValueError(f"{path}: {kind}: two are called {twice[0]!r}; give each a name.")
+            raise ValueError(f"{path}: {kind}: two are called {shown(twice[0])}; give each a name.")
+    _check_size(asked, jobs)
     _try_all(asked)
     return asked
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    """The file as tables; whatever it holds instead is refused."""
+    try:
+        with path.open(encoding="utf-8") as stream:
+            text = stream.read(LONGEST)
+        if len(text) == LONGEST:
+            raise tomllib.TOMLDecodeError(f"it has more than {LONGEST} characters")
+        if any(line.count(".") > MOST_DOTS for line in text.splitlines()):
+            raise RecursionError  # the parser takes the square of a key's dots in memory
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not TOML: {error}.") from None
+    except ValueError:  # of int()
+        most = sys.get_int_max_str_digits()
+        raise ValueError(
+            f"{path}: a number has more than {most} digits. Write it shorter."
+        ) from None
+    except (RecursionError, MemoryError):
+        raise ValueError(
+            f"{path}: lists or tables stand in each other too deep to be read. Nest them less."
+        ) from None
+
+
+def _check_size(asked: Asked, jobs: int | None) -> None:
+    """Refuse what would never be done, or has no room, before any of it is built."""
+    import joblib
+
+    tried = [one.count * asked.tuning_trials for one in asked.policies if one.count > 1]
+    trials = len(asked.worlds) * (sum(tried) + asked.trials * len(asked.policies))
+    check_work(f"{asked.path}: all policies in all worlds", trials, asked.rounds)
+    at_once = min(jobs or joblib.cpu_count(), -(-trials // CHUNK))
+    results = 2 * trials * min(asked.rounds, RECORD)
+    for place, world in enumerate(asked.worlds):
+        check_memory(
+            f"{asked.path}: worlds[{place}] with rounds = {asked.rounds:,}, dim = {world.dim:,} "
+            f"and arms = {world.arms:,}",
+            results + _policies_take(asked, world) + at_once * _trial_takes(asked, world),
+            "Lower those, or run fewer trials at once by --jobs.",
+        )
+
+
+def _policies_take(asked: Asked, world: Setting) -> int:
+    """Numbers, at least, of all policies in a world: the inverse of V, and room to work in."""
+    packed = (one.count for one in asked.policies if issubclass(find(one.policy), PackedPolicy))
+    return 2 * world.dim**2 * sum(packed)
+
+
+def _trial_takes(asked: Asked, world: Setting) -> int:
+    """Numbers, at least, of the longest trial in a world: regret, arms, offers and a history."""
+    keeps = any(find(one.policy).info.storage == "O(t)" for one in asked.policies)
+    offers = 0 if world.offered is None else 2 * BLOCK * world.arms
+    return (2 + keeps * world.dim) * asked.rounds + 2 * world.arms * world.dim + offers
 
 
 def _try_all(asked: Asked) -> None:
@@ -120,24 +184,10 @@ def _try_all(asked: Asked) -> None:
         for place, choice in enumerate(asked.policies):
             for point in choice.points():
                 try:
-                    _check_link(choice.build(world, asked.rounds, **point), world)
+                    world.environment.check_link(choice.build(world, asked.rounds, **point))
                 except (TypeError, ValueError) as error:
                     where = f"{asked.path}: policies[{place}]"
                     raise ValueError(f"{where} ({choice.name}) in {world.name}: {error}") from None
-
-
-def _check_link(policy: Policy, world: Setting) -> None:
-    """Refuse a policy whose link cannot have the rewards of the world: it would stop half-way."""
-    link = getattr(policy, "link", None)
-    paid = world.environment.rewards
-    if isinstance(link, Link) and not link.takes(paid):
-        fitting = [f'"{one.name}"' for one in LINKS.values() if one.takes(paid)]
-        got = "of any sign" if paid == "any" else paid
-        raise ValueError(
-            f"with the {link.name} link rewards must be {link.rewards}; those of this world are "
-            f"{got}. Pass options = {{ link = ... }} with {' or '.join(fitting)} if the policy "
-            "takes one, or give the worlds a file each."
-        )
 
 
 def _policy(keys: _Keys) -> Choice:
@@ -247,6 +297,12 @@ class _Keys:
             self.fail(key, "a text", value)
         return str(value)
 
+    def path(self, key: str, default: str) -> Path:
+        value = self.text(key, default)
+        if "\0" in value:
+            self.fail(key, "a path, which has no NUL in it", value)
+        return Path(value)
+
     def choice(self, key: str, known: Iterable[str], hint: str = "") -> str:
         names = tuple(known)
         value = self._get(key, f"one of {', '.join(names)}", "")
@@ -260,13 +316,15 @@ class _Keys:
             self.fail(key, "a number", value)
         return value
 
-    def count(self, key: str, default: Any = ..., least: int = 1) -> Any:
+    def count(self, key: str, default: Any = ..., least: int = 1, most: int = MOST) -> Any:
         right = f"a whole number of at least {least}"
         value = self._get(key, right, default)
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             self.fail(key, right, value)
+        if value > most:
+            self.fail(key, f"at most {most}", value)
         return value
 
     def table(self, key: str) -> dict[str, Any]:

@@ -55,6 +55,7 @@ from heavytail.policies.core.linked import (
     LinkedPolicy,
     noise_of,
     slope_of,
+    steepest_of,
 )
 from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
@@ -257,7 +258,7 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
             room=BEHIND + 1,
         )
         prior, factor = math.sqrt(ridge) * told.theta_bound, 1.0
-        steepest = self.link.steepest(told.reach)
+        steepest = steepest_of(told)
         if told.is_theory:
             factor = steepest / slope_of(check, self.link, None, told.reach)
         s = self._write_linked(

@@ -12,6 +12,7 @@ from heavytail._validate import check_count
 from heavytail.experiments import plots, report
 from heavytail.experiments.claim import Claim, Verdict, results_of
 from heavytail.experiments.experiment import Experiment, Request, Section, carry_out
+from heavytail.experiments.limits import check_memory, check_work
 from heavytail.experiments.machine import provenance, record_at
 from heavytail.experiments.setting import regret_text, write_parquet
 from heavytail.experiments.tune import Tuned
@@ -68,6 +69,8 @@ OTHERS = "Experiments beyond the paper's"
 WHOSE = (
     "Hvt-UCB tuned and by theory is the paper's, untuned it has our constants; Twin-UCB is ours."
 )
+MOST_TRIALS = 10_000  # one-pass policies run ten times as many
+LONGEST_ROW = 7  # numbers that HEAVY-OFUL keeps of a round
 ENOUGH = 20  # trials that a verdict needs
 IMAGES = "assets/reproduction"  # beside the documentation's page
 TUNED = "src/heavytail/reproduction/recorded/tuned.json"  # in a source tree
@@ -89,7 +92,7 @@ def reproduce(
     """
     start = time.perf_counter()
     experiments = wanted(names)
-    check_count("--trials", request.trials)
+    _check_size(request)
     request = dataclasses.replace(request, tuned=Tuned.read(tuned or protocol.TUNED))
     if retune:
         path = record_at(tuned, TUNED, "--tuned FILE")
@@ -103,6 +106,15 @@ def reproduce(
         if section.name == cost.SPEEDUP.name:
             cost.record_speedup(section, request)
     return _report(names, sections, request, start, docs)
+
+
+def _check_size(request: Request) -> None:
+    """Refuse what would never be done, or has no room, before anything is planned."""
+    trials, rounds = check_count("--trials", request.trials), request.rounds
+    if rounds is not None:
+        rounds = check_count("--rounds", rounds)
+        check_memory(f"--rounds {rounds:,}", rounds * (LONGEST_ROW + 2), "Lower it.")
+    check_work("--trials and --rounds", trials, rounds, MOST_TRIALS)
 
 
 def wanted(names: Sequence[str]) -> list[Experiment]:

@@ -114,6 +114,7 @@ def describe(policy: Policy, environment: Environment) -> CounterWorld:
             "SkewedBandit or a LinkBandit whose pool of arms is shown whole every round. Use "
             'engine="compiled".'
         )
+    environment.check_link(policy)
     noise, spread = environment.noise, 0.0
     if isinstance(noise, noises.Scaled):
         spread = noise.spread

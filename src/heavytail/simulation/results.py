@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
-from heavytail._validate import check_count
+from heavytail._validate import check_count, printable, shown
 
 __all__ = ["Results", "Run", "checkpoints"]
 
@@ -62,9 +62,8 @@ class Results(Mapping[str, Run]):
 
     def __getitem__(self, name: str) -> Run:
         if name not in self.runs:
-            raise KeyError(
-                f"no policy {name!r} in these results; there are {', '.join(self.runs)}."
-            )
+            known = printable(", ".join(self.runs))
+            raise KeyError(f"no policy {shown(name)} in these results; there are {known}.")
         return self.runs[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -75,13 +74,14 @@ class Results(Mapping[str, Run]):
 
     def table(self) -> str:
         """Final regret (mean and standard deviation over trials) and time per round, by policy."""
-        width = max([len(name) for name in self.runs] + [6])
+        names = {name: printable(name) for name in self.runs}
+        width = max([len(name) for name in names.values()] + [6])
         lines = [f"{'policy':<{width}}  {'regret':>10}  {'spread':>9}  {'us/round':>9}"]
         for name, run in self.runs.items():
             micro = 1e6 * run.seconds.mean() / max(int(self.rounds[-1]), 1)
             spread = run.final.std(ddof=1) if len(run.final) > 1 else 0.0
             lines.append(
-                f"{name:<{width}}  {run.final.mean():>10.1f}  {spread:>9.1f}  {micro:>9.2f}"
+                f"{names[name]:<{width}}  {run.final.mean():>10.1f}  {spread:>9.1f}  {micro:>9.2f}"
             )
         return "\n".join(lines)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
-from heavytail._validate import check_choice, check_count
+from heavytail._validate import check_choice, check_count, printable, shown
 from heavytail.environments import Environment
 from heavytail.policies import PackedPolicy, Policy
 from heavytail.simulation.distribution import distribution
@@ -67,12 +67,17 @@ def simulate(
     for name, policy in named.items():
         if policy.dim != environment.dim:
             raise ValueError(
-                f"simulate: policy {name!r} has dim={policy.dim}, "
+                f"simulate: policy {shown(name)} has dim={policy.dim}, "
                 f"the world has dim={environment.dim}."
             )
+        try:
+            environment.check_link(policy)
+        except ValueError as error:
+            raise ValueError(f"simulate: policy {shown(name)}: {error}") from None
         for need in environment.broken_needs(policy, rounds):
             warnings.warn(
-                f"{name} assumes {need}, which does not hold in {environment!r}.", stacklevel=2
+                f"{printable(name)} assumes {need}, which does not hold in {environment!r}.",
+                stacklevel=2,
             )
     if engine == "cuda":
         kept = checkpoints(rounds, min(record or GPU_RECORD, rounds))

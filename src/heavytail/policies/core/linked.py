@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from heavytail import links
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, Vector
-from heavytail._validate import Check
+from heavytail._validate import GREATEST, Check
 from heavytail.confidence import oful_radius
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import COMMON, LOG_DET, OUT_OF_RANGE, THETA_BOUND, Fixed, numbered
@@ -35,6 +35,7 @@ __all__ = [
     "own_ridge",
     "practical_radius",
     "slope_of",
+    "steepest_of",
 ]
 
 EXPLORATION: Final = 0.5  # of the radius, in practice
@@ -91,8 +92,20 @@ def noise_of(told: Told, given: float | None, tail: MomentBound | None) -> float
     if told.link.rewards == "0 or 1":
         return 0.5
     if told.link.name == "log":
-        return math.sqrt(told.link.steepest(told.reach))
+        return math.sqrt(steepest_of(told))
     return 1.0 if tail is None else tail.scale
+
+
+def steepest_of(told: Told) -> float:
+    """L_mu, the largest slope for scores within reach; one that no radius can have is refused."""
+    slope = told.link.steepest(told.reach)
+    if slope > GREATEST:
+        raise ValueError(
+            f"{told.check.owner}.theta_bound is too large for the {told.link.name} link: at a "
+            f"score of {told.reach:g} its slope is above {GREATEST:g}. Lower theta_bound, or "
+            "arm_bound and the features with it."
+        )
+    return slope
 
 
 def slope_of(check: Check, link: Link, given: float | None, reach: float) -> float:

@@ -429,7 +429,7 @@ def told(policy: PackedPolicy) -> dict[str, Any]:
     squares = s[P.WEIGHT_SQUARES]
     nu = s[P.NU] if s[P.UNIT] > 0.0 else s[P.BASE]
     return {
-        "threshold": float(s[P.TAU] * s[P.SIGMA]),
+        "threshold": float(s[P.TAU] * s[P.SIGMA]) if s[P.TAU] < math.inf else math.inf,
         "scale": float(nu * NORMAL_CONSISTENCY * s[P.TYPICAL]),
         "effective_samples": float(s[P.WEIGHT] ** 2 / squares if squares > 0.0 else 0.0),
         "tail_index": float(index),
