@@ -1,0 +1,273 @@
+"""What is common to the policies whose arms are matrices of low rank: arms in either dress, rows
+that are kept for the fit of Theta, and rounds that explore.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from heavytail._invariants import LARGEST_COUNT, SYMMETRY, are_counts
+from heavytail._turns import alone
+from heavytail._typing import FloatArray, IntArray, Matrix, Vector
+from heavytail._validate import Check, as_array
+from heavytail.kernels.index import usable
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import ARM_LIMIT, BAD_X, CONSTANT, NO_ARM, ROUNDS, SCRATCH, THETA
+from heavytail.kernels.low_rank import (
+    NU,
+    REWARD,
+    SHAPE,
+    WIDTH,
+    left_row,
+    right_row,
+    room_row,
+    turn,
+)
+from heavytail.kernels.low_rank import rows as fit_rows
+from heavytail.kernels.random import uniform
+from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.pool import Pool
+from heavytail.policies.core.remembering import Arrays
+
+__all__ = ["LowRankPolicy", "any_arm", "keep", "pairs", "take_basis"]
+
+S: Final = SHAPE
+FORMS: Final = ("matrices", "pairs")
+
+
+def pairs(left: ArrayLike, right: ArrayLike) -> FloatArray:
+    """Arms that are pairs of feature vectors, one pair a row: u, and behind it v.
+
+    ``left`` (d1,) or (n, d1) and ``right`` (d2,) or (n, d2); one vector is paired with all rows of
+    the other.
+
+    >>> import heavytail as ht
+    >>> user, items = [1.0, 0.5], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    >>> ht.pairs(user, items)
+    array([[1. , 0.5, 1. , 0. , 0. ],
+           [1. , 0.5, 0. , 1. , 0. ]])
+    """
+    sides = []
+    for name, value in (("left", left), ("right", right)):
+        side = np.asarray(as_array(value, f"pairs: {name}", "rows of numbers"))
+        if side.ndim not in (1, 2) or side.dtype.kind not in "fiu":
+            raise ValueError(
+                f"pairs: {name} must be numbers, one vector or one a row; got shape {side.shape} "
+                f"of {side.dtype}."
+            )
+        sides.append(side if side.ndim == 2 else side[None])
+    counts = [len(side) for side in sides]
+    if counts[0] != counts[1] and 1 not in counts:
+        raise ValueError(
+            f"pairs: left and right must have as many rows, or one of them one; got {counts[0]} "
+            f"and {counts[1]}."
+        )
+    n = max(counts) if min(counts) else 0
+    return np.hstack([np.broadcast_to(side, (n, side.shape[1])) for side in sides]).astype(float)
+
+
+@jit
+def any_arm(s: Vector, arms: Matrix, key: int, draws: int) -> int:
+    """An arm drawn anew each time; ``key`` and ``draws`` are the slots of the randomness."""
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
+    if arms.shape[0] == 0:
+        return NO_ARM
+    number = int(s[draws])
+    s[draws] += 1.0
+    return int(uniform(int(s[key]), number, 0) * arms.shape[0])
+
+
+@jit
+def keep(H: Matrix, row: int, x: Vector, reward: float, nu: float) -> None:
+    """Row ``row`` of H <- a round."""
+    features = H.shape[1] - WIDTH
+    for i in range(features):
+        H[row, i] = x[i]
+    H[row, features + REWARD] = reward
+    H[row, features + NU] = nu
+
+
+@jit
+def take_basis(s: Vector, M: Matrix) -> None:
+    """The basis that a fit left in the room is the one to turn arms by."""
+    d1 = int(s[S.D1])
+    d2 = int(s[S.D2])
+    new = room_row(s, M) + 2 * d1
+    U = left_row(M)
+    V = right_row(s, M)
+    for i in range(d1):
+        for j in range(d1):
+            M[U + i, j] = M[new + i, j]
+    for i in range(d2):
+        for j in range(d2):
+            M[V + i, j] = M[new + d1 + i, j]
+
+
+class LowRankPolicy(HistoryPolicy):
+    """A policy of arms X (d1, d2) that turns them into coordinates of its own.
+
+    Its state s ends with SHAPE, and behind the common rows of M lie ``left``, ``right`` and
+    ``estimate``: what :meth:`_low_rank_parts` asks for. ``whole`` says whether coordinates outside
+    the subspace are kept too.
+    """
+
+    in_use = S.KEPT
+    whole: ClassVar[bool] = False
+
+    d1: int
+    d2: int
+    _pairs: bool
+
+    @classmethod
+    def taken(cls, problem: Any, options: Any) -> dict[str, Any]:
+        """A problem of plain features is one of matrices with one column."""
+        found = super().taken(problem, options)
+        if "dim" in problem and "d1" not in options:
+            found |= {"d1": problem["dim"], "d2": 1}
+        return found
+
+    def _start_low_rank(self, d1: int, d2: int, form: str, rank: int | None) -> Check:
+        """Check the shape of an arm and the rank, where one is given; the checker for the rest."""
+        check = Check(type(self))
+        self.d1, self.d2 = check.count("d1", d1), check.count("d2", d2)
+        self._pairs = check.choice("form", form, FORMS) == "pairs"
+        if rank is not None:
+            rank, most = check.count("rank", rank), min(self.d1, self.d2)
+            if rank > most:
+                raise ValueError(
+                    f"{check.owner}.rank must be at most min(d1, d2) = {most}; got {rank}. "
+                    f"No matrix has more; TwinUCB({self.d1 * self.d2}) learns one of any rank."
+                )
+        return check
+
+    @property
+    def _length(self) -> int:
+        """Numbers of an arm."""
+        return self.d1 + self.d2 if self._pairs else self.d1 * self.d2
+
+    def _limit(self, arm_bound: float) -> float:
+        """What the length of an arm's vector may be: of a pair, (‖u‖² + ‖v‖²) / 2 bounds ‖u v'‖."""
+        return math.sqrt(2.0 * arm_bound) if self._pairs else arm_bound
+
+    def _low_rank_parts(self, room: int = 0) -> dict[str, Any]:
+        """Rows, runs and room, for ``_allocate``."""
+        d1, d2 = self.d1, self.d2
+        return {
+            "rows": {"left": d1, "right": d2, "estimate": d1},
+            "room": fit_rows(d1, d2) + room,
+            "runs": {"shape": len(SHAPE)},
+        }
+
+    def _write_shape(self, rank: int) -> None:
+        s = self._s
+        s[S.D1], s[S.D2], s[S.RANK], s[S.PAIRS] = self.d1, self.d2, rank, float(self._pairs)
+        self._M[self._rows["left"], : self.d1] = np.eye(self.d1)
+        self._M[self._rows["right"], : self.d2] = np.eye(self.d2)
+
+    @property
+    def most_kept(self) -> int:
+        """How many rows are kept at most."""
+        return int(LARGEST_COUNT)
+
+    def reserve(self, rounds: int) -> None:
+        super().reserve(min(rounds, self.most_kept - self.kept))
+
+    # --- arms in either dress
+
+    def _flat(self, value: Any, axes: int) -> Any:
+        """Matrices, row by row, as vectors; ``axes`` is how many axes are left then."""
+        if self._pairs or isinstance(value, Pool) or np.ndim(value) != axes + 1:
+            return value
+        array = np.asarray(value)
+        if array.shape[-2:] != (self.d1, self.d2):
+            raise ValueError(
+                f"{type(self).__name__}: a matrix must have shape ({self.d1}, {self.d2}); got "
+                f"shape {array.shape[-2:]}."
+            )
+        return array.reshape(*array.shape[:-2], self.dim)
+
+    def select(self, arms: ArrayLike | Pool) -> int:
+        return super().select(self._flat(arms, 2))
+
+    def select_many(self, arms: ArrayLike) -> IntArray:
+        return super().select_many(self._flat(arms, 3))
+
+    def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None:
+        super().update(self._flat(x, 1), reward, scale=scale)
+
+    def update_many(
+        self, X: ArrayLike, rewards: ArrayLike, *, scale: ArrayLike | None = None
+    ) -> None:
+        super().update_many(self._flat(X, 2), rewards, scale=scale)
+
+    def _offered(self, arms: ArrayLike, method: str) -> FloatArray:
+        return super()._offered(self._flat(arms, 2), method)
+
+    def _asked_at(self, x: ArrayLike, method: str) -> FloatArray:
+        return super()._asked_at(self._flat(x, 1), method)
+
+    def _asked(self, x: ArrayLike, level: float) -> tuple[FloatArray, bool]:
+        many = np.ndim(x) == 3 or (self._pairs and np.ndim(x) == 2)
+        many = many or (np.ndim(x) == 2 and np.shape(x) != (self.d1, self.d2))
+        return super()._asked(self._flat(x, 2 if many else 1), level)
+
+    # --- what it answers
+
+    def turned(self, X: FloatArray) -> FloatArray:
+        """The coordinates of arms, and the constant feature where there is one."""
+        M, found = self._M, np.empty((len(X), self._M.shape[1]))
+        for a in range(len(X)):
+            M[SCRATCH, -1] = self._s[CONSTANT]
+            turn(self._s, M, X, a, SCRATCH, self.whole)
+            found[a] = M[SCRATCH]
+        return found
+
+    @property
+    def one_estimate(self) -> bool:
+        return True
+
+    def _means(self, X: FloatArray) -> FloatArray:
+        return np.asarray(self.turned(X) @ self._M[THETA])
+
+    def _widths(self, X: FloatArray) -> FloatArray:
+        Z = self.turned(X)
+        return np.asarray(np.sqrt(np.maximum(np.sum(Z @ self.inverse_gram * Z, axis=1), 0.0)))
+
+    @property
+    @alone
+    def matrix(self) -> FloatArray:
+        """The estimate of Theta, (d1, d2)."""
+        one = np.eye(self.d1 * self.d2)
+        was, self._s[S.PAIRS] = self._s[S.PAIRS], 0.0
+        try:
+            found = self.turned(one) - self.turned(np.zeros_like(one))
+        finally:
+            self._s[S.PAIRS] = was
+        return np.asarray((found @ self._M[THETA]).reshape(self.d1, self.d2))
+
+    @property
+    def theta(self) -> FloatArray:
+        """The estimate of Theta, row by row; ``matrix`` is the same as a matrix."""
+        return self.matrix.ravel()
+
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        s, shape = arrays["scalars"], arrays["shape"]
+        for name, size in (("left", self.d1), ("right", self.d2)):
+            basis = arrays[name]
+            apart = np.abs(basis[:, :size] @ basis[:, :size].T - np.eye(size)).max()
+            if apart > SYMMETRY or basis[:, size:].any():
+                return False
+        rows = arrays["history"]
+        column = rows.shape[1] - WIDTH
+        return bool(
+            (shape[[S.D1, S.D2, S.PAIRS]] == self._s[[S.D1, S.D2, S.PAIRS]]).all()
+            and are_counts(shape[[S.RANK]], min(self.d1, self.d2) + 1.0, 1.0)
+            and are_counts(shape[[S.KEPT, S.FITS]])
+            and shape[S.KEPT] <= min(s[ROUNDS], self.most_kept)
+            and (rows[:, column + NU] > 0.0).all()
+        )
