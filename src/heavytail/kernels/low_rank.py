@@ -45,6 +45,7 @@ class Shape(NamedTuple):
     KEPT: int  # rows of H
     FITS: int  # of Theta so far
     OFFSET: int  # of the fit: what every reward has in common
+    PENALTY: int  # of the fit: the weight of the nuclear norm
 
 
 SHAPE: Final = Shape(*range(-len(Shape._fields), 0))
@@ -360,8 +361,10 @@ def descend(
 
 
 @jit
-def fit(s: Vector, M: Matrix, H: Matrix, tau_scale: float, penalty_scale: float) -> bool:
-    """Theta, and its singular vectors, from the kept rows; False where they say nothing.
+def fit(
+    s: Vector, M: Matrix, H: Matrix, count: int, tau_scale: float, penalty_scale: float
+) -> bool:
+    """Theta, and its singular vectors, from the first rows of H; False where they say nothing.
 
     The threshold is the one that finds the mean (:func:`threshold`), of as many parts as Theta
     has, and the penalty what noise makes of a singular value of the gradient,
@@ -373,13 +376,11 @@ def fit(s: Vector, M: Matrix, H: Matrix, tau_scale: float, penalty_scale: float)
     """
     d1 = int(s[S.D1])
     d2 = int(s[S.D2])
-    count = int(s[S.KEPT])
     column = H.shape[1] - WIDTH
     E = estimate_row(s, M)
     Z = room_row(s, M)
     A = Z + d1
-    U = A + d1
-    V = U + d1
+    V = A + 2 * d1
     parts = min(inside(s) + math.log(count + 1.0), 0.5 * count)
     length = 0.0
     for row in range(count):
@@ -398,13 +399,14 @@ def fit(s: Vector, M: Matrix, H: Matrix, tau_scale: float, penalty_scale: float)
     last = math.inf
     for _ in range(PASSES):
         residuals(s, M, E, H, count, unit, s[S.OFFSET])
-        tau = tau_scale * min(max(threshold(H, count, column + RESIDUAL, parts), FINEST), last)
-        last = tau / tau_scale
+        last = min(max(threshold(H, count, column + RESIDUAL, parts), FINEST), last)
+        tau = tau_scale * last
         spread = 0.0
         for row in range(count):
             psi = score(H[row, column + RESIDUAL], tau)
             spread += psi * psi / count
-        moved = descend(s, M, H, count, unit, tau, reach * math.sqrt(spread), L)
+        s[S.PENALTY] = reach * math.sqrt(spread)
+        moved = descend(s, M, H, count, unit, tau, s[S.PENALTY], L)
         if moved < SETTLED:
             break
     complete(M, A, V, d1, d2, d2)
@@ -412,5 +414,6 @@ def fit(s: Vector, M: Matrix, H: Matrix, tau_scale: float, penalty_scale: float)
         for j in range(d2):
             M[E + i, j] *= unit
     s[S.OFFSET] *= unit
+    s[S.PENALTY] *= unit
     s[S.FITS] += 1.0
     return True

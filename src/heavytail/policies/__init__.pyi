@@ -26,6 +26,8 @@ from .ol2m import OL2M as OL2M
 from .gloc import GLOC as GLOC
 from .eco_log import ECOLog as ECOLog
 from .hvt_low_rank import HvtLowRank as HvtLowRank
+from .low_estr import LowESTR as LowESTR
+from .lotus import LOTUS as LOTUS
 
 # What policies are made of, and made by.
 from .build import make_policy as make_policy

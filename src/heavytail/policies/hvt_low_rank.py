@@ -12,19 +12,14 @@ from typing import Final, NamedTuple, final
 
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
-from heavytail.kernels.index import beyond, usable
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
-    ARM_LIMIT,
-    BAD_X,
     COMMON,
     CONSTANT,
     INVERSE,
     LOG_DET,
-    NO_ARM,
     OK,
     OVERFLOW,
-    RADIUS,
     ROUNDS,
     SCRATCH,
     THETA,
@@ -48,7 +43,14 @@ from heavytail.kernels.random import uniform
 from heavytail.policies.core import practice
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.low_rank import LowRankPolicy, any_arm, keep, take_basis
+from heavytail.policies.core.low_rank import (
+    LARGEST_REWARD,
+    LowRankPolicy,
+    any_arm,
+    keep,
+    select_inside,
+    take_basis,
+)
 from heavytail.policies.core.practice import PRACTICE, SIZES
 from heavytail.policies.core.practice import update as learn_inside
 from heavytail.tails import MomentBound
@@ -60,7 +62,6 @@ THRESHOLD: Final = 0.5  # of the threshold that a fit of the mean has
 PENALTY: Final = 0.5  # of what noise makes of a singular value
 SHARE: Final = 3  # rounds of any arm, in degrees of freedom r (d1 + d2)
 KEPT: Final = 1500  # rounds that a fit is made of
-LARGEST_REWARD: Final = 1e140  # over nu: its square can be summed
 
 
 class Slots(NamedTuple):
@@ -243,7 +244,7 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     if s[ROUNDS] >= s[S.NEXT]:
         first = s[L.FITS] == 0.0
         s[S.NEXT] = 2.0 * s[ROUNDS]
-        if fit(s, M, H, THRESHOLD, PENALTY):
+        if fit(s, M, H, int(s[L.KEPT]), THRESHOLD, PENALTY):
             if first:
                 begin(s, M, H)
             else:
@@ -258,27 +259,7 @@ def select(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
     """
     if s[L.FITS] == 0.0:
         return any_arm(s, arms, S.KEY, S.DRAWS)
-    if not usable(arms, s[ARM_LIMIT]):
-        return BAD_X
-    best = NO_ARM
-    best_index = -math.inf
-    size = M.shape[1]
-    z = room_row(s, M)
-    for a in range(arms.shape[0]):
-        turn(s, M, arms, a, z, False)
-        M[z, size - 1] = s[CONSTANT]
-        mean = half = 0.0
-        for j in range(size):
-            row = 0.5 * M[INVERSE + j, j] * M[z, j]
-            for k in range(j):
-                row += M[INVERSE + j, k] * M[z, k]
-            half += row * M[z, j]
-            mean += M[THETA, j] * M[z, j]
-        found = mean + s[RADIUS] * math.sqrt(max(2.0 * half, 0.0))
-        if found > best_index:
-            best = a
-            best_index = beyond(found)
-    return best
+    return select_inside(s, M, arms)
 
 
 @final

@@ -39,9 +39,9 @@ class HistoryPolicy(PackedPolicy):
     """A policy whose state is (s, M, H), at most one row of H per round.
 
     ``in_use`` is the slot of s that counts the rows; below 0 it is one of the run ``shape``, which
-    then ends s. A subclass calls ``_allocate`` and then ``_allocate_history``, and names in ``pointers`` the columns, counted from behind the features,
-    that hold numbers of rows (-1 for none), so that a damaged file is refused instead of read out
-    of bounds.
+    then ends s. A subclass calls ``_allocate`` and then ``_allocate_history``, and names in
+    ``pointers`` the columns, counted from behind the features, that hold numbers of rows (-1 for
+    none), so that a damaged file is refused instead of read out of bounds.
     """
 
     grows = True

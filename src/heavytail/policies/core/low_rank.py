@@ -14,14 +14,26 @@ from heavytail._invariants import LARGEST_COUNT, SYMMETRY, are_counts
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray, Matrix, Vector
 from heavytail._validate import Check, as_array
-from heavytail.kernels.index import usable
+from heavytail.kernels.index import beyond, usable
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import ARM_LIMIT, BAD_X, CONSTANT, NO_ARM, ROUNDS, SCRATCH, THETA
+from heavytail.kernels.layout import (
+    ARM_LIMIT,
+    BAD_X,
+    CONSTANT,
+    INVERSE,
+    LOG_DET,
+    NO_ARM,
+    RADIUS,
+    ROUNDS,
+    SCRATCH,
+    THETA,
+)
 from heavytail.kernels.low_rank import (
     NU,
     REWARD,
     SHAPE,
     WIDTH,
+    inside,
     left_row,
     right_row,
     room_row,
@@ -33,10 +45,21 @@ from heavytail.policies.core.history import HistoryPolicy
 from heavytail.policies.core.pool import Pool
 from heavytail.policies.core.remembering import Arrays
 
-__all__ = ["LowRankPolicy", "any_arm", "keep", "pairs", "take_basis"]
+__all__ = [
+    "LARGEST_REWARD",
+    "LowRankPolicy",
+    "any_arm",
+    "keep",
+    "pairs",
+    "select_inside",
+    "select_whole",
+    "settle",
+    "take_basis",
+]
 
 S: Final = SHAPE
 FORMS: Final = ("matrices", "pairs")
+LARGEST_REWARD: Final = 1e140  # over nu: its square can be summed
 
 
 def pairs(left: ArrayLike, right: ArrayLike) -> FloatArray:
@@ -108,6 +131,64 @@ def take_basis(s: Vector, M: Matrix) -> None:
             M[V + i, j] = M[new + d1 + i, j]
 
 
+@jit
+def settle(s: Vector, M: Matrix, ridge: float, ridge_outside: float) -> None:
+    """Begin from nothing in the new basis: theta = 0, V_0 = lambda inside, lambda_perp outside.
+
+    LOG_DET is that of V over lambda I.
+    """
+    take_basis(s, M)
+    k = inside(s)
+    size = M.shape[1]
+    for i in range(size):
+        M[THETA, i] = 0.0
+        for j in range(size):
+            M[INVERSE + i, j] = 0.0
+        M[INVERSE + i, i] = 1.0 / (ridge if i < k else ridge_outside)
+    s[LOG_DET] = (size - k) * math.log(ridge_outside / ridge)
+
+
+@jit
+def select_inside(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """The first arm of largest index in the coordinates inside and a constant. O(n k²)."""
+    return largest_index(s, M, arms, M.shape[1] - 1, False)
+
+
+@jit
+def select_whole(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """The first arm of largest index in all coordinates. O(n (d1 d2)²)."""
+    return largest_index(s, M, arms, M.shape[1], True)
+
+
+@jit
+def largest_index(s: Vector, M: Matrix, arms: Matrix, turned: int, outside: bool) -> int:
+    """The first arm of largest theta'z + radius ‖z‖_{V^-1}, z the ``turned`` coordinates of an arm
+    and, behind them, the constant feature.
+    """
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
+    best = NO_ARM
+    best_index = -math.inf
+    size = M.shape[1]
+    z = room_row(s, M)
+    for a in range(arms.shape[0]):
+        turn(s, M, arms, a, z, outside)
+        for j in range(turned, size):
+            M[z, j] = s[CONSTANT]
+        mean = half = 0.0
+        for j in range(size):
+            row = 0.5 * M[INVERSE + j, j] * M[z, j]
+            for k in range(j):
+                row += M[INVERSE + j, k] * M[z, k]
+            half += row * M[z, j]
+            mean += M[THETA, j] * M[z, j]
+        found = mean + s[RADIUS] * math.sqrt(max(2.0 * half, 0.0))
+        if found > best_index:
+            best = a
+            best_index = beyond(found)
+    return best
+
+
 class LowRankPolicy(HistoryPolicy):
     """A policy of arms X (d1, d2) that turns them into coordinates of its own.
 
@@ -153,6 +234,18 @@ class LowRankPolicy(HistoryPolicy):
     def _limit(self, arm_bound: float) -> float:
         """What the length of an arm's vector may be: of a pair, (‖u‖² + ‖v‖²) / 2 bounds ‖u v'‖."""
         return math.sqrt(2.0 * arm_bound) if self._pairs else arm_bound
+
+    def _smallest(self, check: Check, given: float | None, bound: float, rank: int) -> float:
+        """D_r: the least singular value of Theta*, at most bound / sqrt(rank)."""
+        most = bound / math.sqrt(rank)
+        return most if given is None else check.number("smallest", given, above=0.0, most=most)
+
+    def _explored(self, check: Check, given: int | None, times: float) -> int:
+        """Rounds that explore: as given, or (d1 + d2)^(3/2) ``times``, and enough to tell."""
+        k = self.d1 + self.d2
+        if given is not None:
+            return check.count("explore", given, least=k)
+        return max(math.ceil(min(times * k**1.5, LARGEST_COUNT)), k)
 
     def _low_rank_parts(self, room: int = 0) -> dict[str, Any]:
         """Rows, runs and room, for ``_allocate``."""
