@@ -21,6 +21,7 @@ from heavytail.kernels.svd import complete, orthogonalise
 
 __all__ = [
     "NU",
+    "PASSES",
     "REWARD",
     "SHAPE",
     "WIDTH",
@@ -28,10 +29,12 @@ __all__ = [
     "fit",
     "inside",
     "left_row",
+    "polish",
     "right_row",
     "room_row",
     "rows",
     "turn",
+    "turn_by",
 ]
 
 
@@ -57,11 +60,13 @@ NU: Final = 1
 RESIDUAL: Final = 2  # room: over nu and the unit of the fit
 WIDTH: Final = 3
 
-PASSES: Final = 12  # threshold and penalty are set anew in each
+PASSES: Final = 12  # of a fit: threshold and penalty are set anew in each
 STEPS: Final = 60  # of a pass
 POWER_STEPS: Final = 20
 STILL: Final = 1e-6  # of Theta: a step that moves it less ends a pass ...
 SETTLED: Final = 1e-3  # ... and a pass that moves it less is the last
+POLISHES: Final = 60
+TINY: Final = 1e-12  # of the largest square: added, so that what no row tells stays near 0
 TAU_STEPS: Final = 100
 FINEST: Final = 1e-13  # of the size of rewards: a smaller threshold is rounding
 
@@ -105,22 +110,30 @@ def inside(s: Vector) -> int:
 @jit
 def turn(s: Vector, M: Matrix, arms: Matrix, a: int, at: int, outside: bool) -> None:
     """Row ``at`` of M <- the coordinates of arm ``a``: those inside, and behind them, where
-    ``outside``, the others. Uses no other row.
+    ``outside``, the others. Writes to no other row.
     """
-    if s[S.PAIRS] != 0.0:
-        turn_pair(s, M, arms, a, at, outside)
-    else:
-        turn_matrix(s, M, arms, a, at, outside)
+    turn_by(s, M, left_row(M), right_row(s, M), arms, a, at, outside)
 
 
 @jit
-def turn_pair(s: Vector, M: Matrix, arms: Matrix, a: int, at: int, outside: bool) -> None:
+def turn_by(
+    s: Vector, M: Matrix, U: int, V: int, arms: Matrix, a: int, at: int, outside: bool
+) -> None:
+    """:func:`turn` by the basis in rows U.. and V.."""
+    if s[S.PAIRS] != 0.0:
+        turn_pair(s, M, U, V, arms, a, at, outside)
+    else:
+        turn_matrix(s, M, U, V, arms, a, at, outside)
+
+
+@jit
+def turn_pair(
+    s: Vector, M: Matrix, U: int, V: int, arms: Matrix, a: int, at: int, outside: bool
+) -> None:
     """:func:`turn` of X = u v', which is never formed: O((d1 + d2) d1), or d2 if that is more."""
     d1 = int(s[S.D1])
     d2 = int(s[S.D2])
     r = int(s[S.RANK])
-    U = left_row(M)
-    V = right_row(s, M)
     k = inside(s)
     for i in range(d1):
         along = 0.0
@@ -141,13 +154,13 @@ def turn_pair(s: Vector, M: Matrix, arms: Matrix, a: int, at: int, outside: bool
 
 
 @jit
-def turn_matrix(s: Vector, M: Matrix, arms: Matrix, a: int, at: int, outside: bool) -> None:
+def turn_matrix(
+    s: Vector, M: Matrix, U: int, V: int, arms: Matrix, a: int, at: int, outside: bool
+) -> None:
     """:func:`turn` of a whole X: O(r d1 d2), and O(d1² d2) with what is outside."""
     d1 = int(s[S.D1])
     d2 = int(s[S.D2])
     r = int(s[S.RANK])
-    U = left_row(M)
-    V = right_row(s, M)
     k = inside(s)
     for i in range(r):
         for j in range(d2):
@@ -362,7 +375,13 @@ def descend(
 
 @jit
 def fit(
-    s: Vector, M: Matrix, H: Matrix, count: int, tau_scale: float, penalty_scale: float
+    s: Vector,
+    M: Matrix,
+    H: Matrix,
+    count: int,
+    tau_scale: float,
+    penalty_scale: float,
+    passes: int,
 ) -> bool:
     """Theta, and its singular vectors, from the first rows of H; False where they say nothing.
 
@@ -397,7 +416,7 @@ def fit(
     s[S.OFFSET] /= unit
     reach = penalty_scale * math.sqrt(length * (d1 + d2) / (count * float(d1) * d2))
     last = math.inf
-    for _ in range(PASSES):
+    for _ in range(passes):
         residuals(s, M, E, H, count, unit, s[S.OFFSET])
         last = min(max(threshold(H, count, column + RESIDUAL, parts), FINEST), last)
         tau = tau_scale * last
@@ -417,3 +436,116 @@ def fit(
     s[S.PENALTY] *= unit
     s[S.FITS] += 1.0
     return True
+
+
+@jit
+def polish(s: Vector, M: Matrix, H: Matrix, count: int, Q: int, tau_scale: float) -> None:
+    """Theta of rank r, by Huber's loss without a penalty, from where a fit left it.
+
+    Gauss and Newton on the matrices of rank r: least squares, with Huber's weights, in the
+    coordinates inside of the last Theta, whose first r singular parts are the next. Rows Q.. are
+    room for k + 2 of k + 1 numbers; the new basis is left where :func:`fit` leaves it. O(n k²) a
+    step.
+    """
+    d1 = int(s[S.D1])
+    column = H.shape[1] - WIDTH
+    k = inside(s)
+    parts = min(k + math.log(count + 1.0), 0.5 * count)
+    E = estimate_row(s, M)
+    Z = room_row(s, M)
+    A = Z + d1
+    U = A + d1
+    V = U + d1
+    for _ in range(POLISHES):
+        residuals(s, M, E, H, count, 1.0, s[S.OFFSET])
+        tau = tau_scale * threshold(H, count, column + RESIDUAL, parts)
+        for i in range(k + 2):
+            for j in range(k + 1):
+                M[Q + i, j] = 0.0
+        for row in range(count):
+            turn_by(s, M, U, V, H, row, Z, False)
+            M[Z, k] = 1.0
+            nu = H[row, column + NU]
+            z = abs(H[row, column + RESIDUAL])
+            weight = (tau / z if z > tau else 1.0) / (nu * nu)
+            for i in range(k + 1):
+                M[Q + k + 1, i] += weight * H[row, column + REWARD] * M[Z, i]
+                for j in range(i + 1):
+                    M[Q + i, j] += weight * M[Z, i] * M[Z, j]
+        solve(M, Q, k + 1)
+        if not (abs(M[Q + k + 1, 0]) < math.inf):  # they do not tell: the fit stands
+            return
+        moved = embed(s, M, Q + k + 1, U, V, A)
+        s[S.OFFSET] = M[Q + k + 1, k]
+        cut_rank(s, M, A, U, V)
+        if moved < STILL:
+            break
+
+
+@jit
+def solve(M: Matrix, Q: int, size: int) -> None:
+    """Row Q + size <- the solution of Q x = that row, by Cholesky in place; NaN where Q, with a
+    little on its diagonal, is not positive definite. The last coordinate has a unit of its own.
+    """
+    little = 0.0
+    for j in range(size - 1):
+        little = max(little, TINY * M[Q + j, j])
+    x = Q + size
+    for j in range(size):
+        M[Q + j, j] += little if j < size - 1 else TINY * M[Q + j, j]
+        for i in range(j, size):
+            total = M[Q + i, j]
+            for m in range(j):
+                total -= M[Q + i, m] * M[Q + j, m]
+            M[Q + i, j] = math.sqrt(total) if i == j else total / M[Q + j, j]
+    for i in range(size):
+        for m in range(i):
+            M[x, i] -= M[Q + i, m] * M[x, m]
+        M[x, i] /= M[Q + i, i]
+    for i in range(size - 1, -1, -1):
+        for m in range(i + 1, size):
+            M[x, i] -= M[Q + m, i] * M[x, m]
+        M[x, i] /= M[Q + i, i]
+
+
+@jit
+def embed(s: Vector, M: Matrix, z: int, U: int, V: int, A: int) -> float:
+    """Rows A.. <- the matrix whose coordinates inside are row z; how far from the last Theta it
+    is, as a share of its size.
+    """
+    d1 = int(s[S.D1])
+    d2 = int(s[S.D2])
+    r = int(s[S.RANK])
+    E = estimate_row(s, M)
+    moved = 0.0
+    length = 0.0
+    for p in range(d1):
+        for q in range(d2):
+            total = 0.0
+            for i in range(r):
+                total += M[U + i, p] * M[z, i * d2 + q]
+            for i in range(r, d1):
+                along = 0.0
+                for j in range(r):
+                    along += M[z, r * d2 + (i - r) * r + j] * M[V + j, q]
+                total += M[U + i, p] * along
+            M[A + p, q] = total
+            moved += (total - M[E + p, q]) ** 2.0
+            length += total * total
+    return math.sqrt(moved / length) if length > 0.0 else 0.0
+
+
+@jit
+def cut_rank(s: Vector, M: Matrix, A: int, U: int, V: int) -> None:
+    """Theta <- the first r singular parts of the matrix in rows A..; its basis in U.. and V.."""
+    d1 = int(s[S.D1])
+    d2 = int(s[S.D2])
+    E = estimate_row(s, M)
+    orthogonalise(M, A, U, d1, d2)
+    complete(M, A, V, d1, d2, d2)
+    for p in range(d1):
+        for q in range(d2):
+            total = 0.0
+            for i in range(int(s[S.RANK])):
+                total += M[U + i, p] * M[A + i, q]
+            M[E + p, q] = total

@@ -35,6 +35,7 @@ from heavytail.kernels.low_rank import (
     fit,
     inside,
     left_row,
+    polish,
     right_row,
     room_row,
     turn,
@@ -61,6 +62,8 @@ EXPLORATION: Final = 0.7
 THRESHOLD: Final = 0.5  # of the threshold that a fit of the mean has
 PENALTY: Final = 0.5  # of what noise makes of a singular value
 SHARE: Final = 3  # rounds of any arm, in degrees of freedom r (d1 + d2)
+ROUGHLY: Final = 3  # passes of that fit, which is polished afterwards
+ENOUGH: Final = 10  # rows that the penalised fit is made of, in r (d1 + d2)
 KEPT: Final = 1500  # rounds that a fit is made of
 
 
@@ -244,7 +247,11 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     if s[ROUNDS] >= s[S.NEXT]:
         first = s[L.FITS] == 0.0
         s[S.NEXT] = 2.0 * s[ROUNDS]
-        if fit(s, M, H, int(s[L.KEPT]), THRESHOLD, PENALTY):
+        count = int(s[L.KEPT])
+        enough = int(ENOUGH * s[L.RANK] * (s[L.D1] + s[L.D2]))
+        if fit(s, M, H, min(count, enough), THRESHOLD, PENALTY, ROUGHLY):
+            if inside(s) < s[L.D1] * s[L.D2]:
+                polish(s, M, H, count, room_row(s, M) + 4 * int(s[L.D1]) + int(s[L.D2]), THRESHOLD)
             if first:
                 begin(s, M, H)
             else:
@@ -313,7 +320,7 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
         reference="this library",
         regret="none proved",
         cost="O(1)",
-        storage="O(1)",
+        storage="bounded",
         moment="central",
         uses_scale=True,
         randomised=True,

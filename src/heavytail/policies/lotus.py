@@ -28,6 +28,7 @@ from heavytail.kernels.layout import (
     numbered,
 )
 from heavytail.kernels.low_rank import (
+    PASSES,
     REWARD,
     SHAPE,
     WIDTH,
@@ -57,6 +58,7 @@ __all__ = ["LOTUS"]
 PENALTY: Final = 0.5  # of what noise makes of a singular value
 ABOVE: Final = 2.0  # penalties, times d1 d2 of the mean square: a singular value above is no noise
 FIRST_BATCH: Final = 5  # batches have 2^5, 2^6, ... rounds
+LEAST: Final = 3.0  # rounds that explore in a batch, in features d1 + d2
 LAZY: Final = 1.25  # theta is made anew when rewards have grown by this factor
 
 
@@ -97,7 +99,7 @@ def open_batch(s: Vector) -> None:
     length = 2.0 ** s[S.BATCH]
     share = s[S.EXPLORES] * 2.0 ** (s[S.BATCH] / s[S.ORDER])
     s[S.UNTIL] = s[ROUNDS] + length
-    s[S.EXPLORE] = s[ROUNDS] + min(math.ceil(max(share, 1.0)), length)
+    s[S.EXPLORE] = s[ROUNDS] + min(math.ceil(max(share, LEAST * (s[L.D1] + s[L.D2]))), length)
     s[L.KEPT] = s[S.EXPLORED]  # what was learned in the last batch is of its own coordinates
 
 
@@ -126,7 +128,7 @@ def open_stage(s: Vector, M: Matrix, H: Matrix) -> None:
     constants of truncation for as many rounds as the batch has.
     """
     n = s[S.EXPLORED]
-    if not fit(s, M, H, int(n), s[S.THRESHOLD_SCALE], PENALTY):
+    if not fit(s, M, H, int(n), s[S.THRESHOLD_SCALE], PENALTY, PASSES):
         return
     if s[S.FINDS] != 0.0:
         s[L.RANK] = find_rank(s, M)

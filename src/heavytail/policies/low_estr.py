@@ -21,7 +21,7 @@ from heavytail.kernels.layout import (
     Fixed,
     numbered,
 )
-from heavytail.kernels.low_rank import SHAPE, WIDTH, fit, inside, room_row, turn
+from heavytail.kernels.low_rank import PASSES, SHAPE, WIDTH, fit, inside, room_row, turn
 from heavytail.kernels.one_pass import learn, measure
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.low_rank import (
@@ -35,6 +35,7 @@ from heavytail.policies.core.low_rank import (
 
 __all__ = ["LowESTR"]
 
+SHARE: Final = 0.1  # of the horizon: no more explore unless told
 PENALTY: Final = 0.5  # of what noise makes of a singular value
 
 
@@ -88,7 +89,7 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     keep(H, int(s[L.KEPT]), x, reward, 1.0)
     s[L.KEPT] += 1.0
     s[ROUNDS] += 1.0
-    if s[ROUNDS] >= s[S.EXPLORE] and fit(s, M, H, int(s[L.KEPT]), math.inf, PENALTY):
+    if s[ROUNDS] >= s[S.EXPLORE] and fit(s, M, H, int(s[L.KEPT]), math.inf, PENALTY, PASSES):
         settle(s, M, s[S.RIDGE], s[S.RIDGE_OUTSIDE])
         s[RADIUS] = current_radius(s, M)
     return OK
@@ -124,7 +125,7 @@ class LowESTR(LowRankPolicy):
         smallest: D_r <= the least singular value of Theta*; S / sqrt(r) unless given, which is
             what it can be at most.
         arm_bound: L >= ‖X‖_F, or of pairs >= (‖u‖² + ‖v‖²) / 2; longer arms are refused.
-        explore: T_1; sqrt(r T) (d1 + d2)^(3/2) / D_r in units of R, unless given.
+        explore: T_1; R sqrt(r T) (d1 + d2)^(3/2) / (L D_r) unless given, a tenth of T at most.
         ridge: lambda.
         ridge_outside: lambda_perp, at least lambda; equal, the second stage is plain OFUL.
         delta: failure probability.
@@ -141,7 +142,7 @@ class LowESTR(LowRankPolicy):
         reference="Lu et al. 2021",
         regret="(d1+d2)^(3/2) sqrt(r T)",
         cost="O(1)",
-        storage="O(1)",
+        storage="bounded",
         moment="sub-Gaussian",
         horizon=True,
         randomised=True,
@@ -183,11 +184,14 @@ class LowESTR(LowRankPolicy):
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         least = self._smallest(check, smallest, bound, rank)
         ridge = check.number("ridge", ridge, above=0.0)
-        first = self._explored(check, explore, R * math.sqrt(rank * horizon) / (arm_bound * least))
+        theory = R * math.sqrt(rank * horizon) * (d1 + d2) ** 1.5 / (arm_bound * least)
+        first = max(d1 + d2, math.ceil(min(theory, SHARE * horizon)))
+        if explore is not None:
+            first = check.count("explore", explore, least=d1 + d2)
         if first >= horizon:
             raise ValueError(
                 f"{check.owner}.horizon must be above the {first} rounds that explore; got "
-                f"{horizon}. Pass a longer horizon, or explore={max(horizon // 10, 1)}."
+                f"{horizon}. Pass a horizon of {10 * first} or more."
             )
         k, size = rank * (d1 + d2) - rank * rank, d1 * d2
         left = horizon - first

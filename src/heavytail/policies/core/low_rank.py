@@ -240,13 +240,6 @@ class LowRankPolicy(HistoryPolicy):
         most = bound / math.sqrt(rank)
         return most if given is None else check.number("smallest", given, above=0.0, most=most)
 
-    def _explored(self, check: Check, given: int | None, times: float) -> int:
-        """Rounds that explore: as given, or (d1 + d2)^(3/2) ``times``, and enough to tell."""
-        k = self.d1 + self.d2
-        if given is not None:
-            return check.count("explore", given, least=k)
-        return max(math.ceil(min(times * k**1.5, LARGEST_COUNT)), k)
-
     def _low_rank_parts(self, room: int = 0) -> dict[str, Any]:
         """Rows, runs and room, for ``_allocate``."""
         d1, d2 = self.d1, self.d2
