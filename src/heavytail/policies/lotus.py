@@ -56,7 +56,7 @@ from heavytail.tails import MomentBound
 __all__ = ["LOTUS"]
 
 PENALTY: Final = 0.5  # of what noise makes of a singular value
-ABOVE: Final = 2.0  # penalties, times d1 d2 of the mean square: a singular value above is no noise
+ABOVE: Final = 4.0  # penalties, times d1 d2: a singular value above is no noise
 FIRST_BATCH: Final = 5  # batches have 2^5, 2^6, ... rounds
 LEAST: Final = 3.0  # rounds that explore in a batch, in features d1 + d2
 LAZY: Final = 1.25  # theta is made anew when rewards have grown by this factor
