@@ -59,7 +59,7 @@ from heavytail.tails import MomentBound
 __all__ = ["HvtLowRank"]
 
 EXPLORATION: Final = 0.7
-THRESHOLD: Final = 0.5  # of the threshold that a fit of the mean has
+THRESHOLD: Final = 0.25  # of the threshold that a fit of the mean has
 PENALTY: Final = 0.5  # of what noise makes of a singular value
 SHARE: Final = 3  # rounds of any arm, in degrees of freedom r (d1 + d2)
 ROUGHLY: Final = 3  # passes of that fit, which is polished afterwards

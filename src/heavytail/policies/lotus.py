@@ -307,10 +307,10 @@ class LOTUS(LowRankPolicy):
         theta_bound: float = 1.0,
         smallest: float | None = None,
         arm_bound: float = 1.0,
-        explore_scale: float = 0.1,
+        explore_scale: float = 0.02,
         ridge: float = 1.0,
         delta: float = 0.01,
-        radius_scale: float = 0.03,
+        radius_scale: float = 0.01,
         threshold_scale: float = 1.0,
         seed: int = 0,
     ) -> None:

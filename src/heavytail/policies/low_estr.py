@@ -35,7 +35,7 @@ from heavytail.policies.core.low_rank import (
 
 __all__ = ["LowESTR"]
 
-SHARE: Final = 0.1  # of the horizon: no more explore unless told
+SHARE: Final = 0.05  # of the horizon: no more explore unless told
 PENALTY: Final = 0.5  # of what noise makes of a singular value
 
 
@@ -125,7 +125,7 @@ class LowESTR(LowRankPolicy):
         smallest: D_r <= the least singular value of Theta*; S / sqrt(r) unless given, which is
             what it can be at most.
         arm_bound: L >= ‖X‖_F, or of pairs >= (‖u‖² + ‖v‖²) / 2; longer arms are refused.
-        explore: T_1; R sqrt(r T) (d1 + d2)^(3/2) / (L D_r) unless given, a tenth of T at most.
+        explore: T_1; R sqrt(r T) (d1 + d2)^(3/2) / (L D_r) unless given, a twentieth of T at most.
         ridge: lambda.
         ridge_outside: lambda_perp, at least lambda; equal, the second stage is plain OFUL.
         delta: failure probability.
@@ -191,7 +191,7 @@ class LowESTR(LowRankPolicy):
         if first >= horizon:
             raise ValueError(
                 f"{check.owner}.horizon must be above the {first} rounds that explore; got "
-                f"{horizon}. Pass a horizon of {10 * first} or more."
+                f"{horizon}. Pass a horizon of {20 * first} or more."
             )
         k, size = rank * (d1 + d2) - rank * rank, d1 * d2
         left = horizon - first

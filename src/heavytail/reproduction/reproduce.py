@@ -23,6 +23,7 @@ from heavytail.reproduction.control import CONTROL
 from heavytail.reproduction.coverage import COVERAGE
 from heavytail.reproduction.glb import GLB
 from heavytail.reproduction.growth import HORIZON, NOISE_LEVEL
+from heavytail.reproduction.lowrank import LOWRANK
 from heavytail.reproduction.settings import (
     HVT,
     TWIN,
@@ -49,9 +50,15 @@ EXPERIMENTS: dict[str, Experiment] = {
         mdp.MDP,
         CONTROL,
         GLB,
+        LOWRANK,
     )
 }
-UNTUNED = (mdp.MDP, CONTROL, GLB)  # experiments that use none of the multipliers checked here
+UNTUNED = (
+    mdp.MDP,
+    CONTROL,
+    GLB,
+    LOWRANK,
+)  # experiments that use none of the multipliers checked here
 TITLE = "Heavy-tailed linear bandits with one-pass Huber regression, checked"
 INTRO = (
     "Every claim of the paper's experiments, what was measured, and the verdict that the rule "
