@@ -7,7 +7,7 @@ against the rank, the number of features and the tail.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def _policies(name: str, rounds: int) -> dict[tuple[str, str], Policy]:
         ("OFUL", "untuned"): OFUL(d * d, noise_scale=tail.scale, theta_bound=S),
     }
     if name.startswith("all"):
-        told = {"rank": rank, "form": "pairs", "theta_bound": S}
+        told: dict[str, Any] = {"rank": rank, "form": "pairs", "theta_bound": S}
         found["LowESTR", "untuned"] = LowESTR(d, d, horizon=rounds, noise_scale=tail.scale, **told)
         found["LOTUS", "untuned"] = LOTUS(d, d, tail=tail, **told)
         found["LOTUS", "rank found"] = LOTUS(d, d, tail=tail, **{**told, "rank": None})

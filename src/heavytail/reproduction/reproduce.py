@@ -53,12 +53,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         LOWRANK,
     )
 }
-UNTUNED = (
-    mdp.MDP,
-    CONTROL,
-    GLB,
-    LOWRANK,
-)  # experiments that use none of the multipliers checked here
+UNTUNED = (mdp.MDP, CONTROL, GLB, LOWRANK)  # they use none of the multipliers checked here
 TITLE = "Heavy-tailed linear bandits with one-pass Huber regression, checked"
 INTRO = (
     "Every claim of the paper's experiments, what was measured, and the verdict that the rule "
