@@ -67,6 +67,7 @@ STILL: Final = 1e-6  # of Theta: a step that moves it less ends a pass ...
 SETTLED: Final = 1e-3  # ... and a pass that moves it less is the last
 POLISHES: Final = 60
 TINY: Final = 1e-12  # of the largest square: added, so that what no row tells stays near 0
+FARTHEST: Final = 1e6  # of the threshold of rewards: a start from further off is none
 TAU_STEPS: Final = 100
 FINEST: Final = 1e-13  # of the size of rewards: a smaller threshold is rounding
 
@@ -410,10 +411,14 @@ def fit(
     unit = threshold(H, count, column + RESIDUAL, parts)
     if not (L > 0.0 and unit > 0.0):
         return False
+    near = abs(s[S.OFFSET]) <= FARTHEST * unit
     for i in range(d1):
         for j in range(d2):
-            M[E + i, j] /= unit
-    s[S.OFFSET] /= unit
+            near = near and abs(M[E + i, j]) * math.sqrt(length) <= FARTHEST * unit
+    for i in range(d1):
+        for j in range(d2):
+            M[E + i, j] = M[E + i, j] / unit if near else 0.0
+    s[S.OFFSET] = s[S.OFFSET] / unit if near else 0.0
     reach = penalty_scale * math.sqrt(length * (d1 + d2) / (count * float(d1) * d2))
     last = math.inf
     for _ in range(passes):

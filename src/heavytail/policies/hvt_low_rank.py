@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final, NamedTuple, final
 
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import Check
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
     COMMON,
@@ -372,10 +371,6 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
         s[S.NEXT] = first if explore is None else check.count("explore", explore, least=k)
         self._allocate_history(self.dim + WIDTH)
         self.reseed(seed)
-
-    def reseed(self, seed: int) -> None:
-        self._s[S.KEY] = Check(type(self)).seed(seed)
-        self._s[S.DRAWS] = 0.0
 
     @property
     def most_kept(self) -> int:

@@ -7,7 +7,6 @@ from typing import Final, NamedTuple, final
 
 from heavytail._invariants import are_counts
 from heavytail._typing import Matrix, Vector
-from heavytail._validate import Check
 from heavytail.confidence import theory_radius
 from heavytail.kernels.gram import shrink
 from heavytail.kernels.huber import time_exponent
@@ -349,10 +348,6 @@ class LOTUS(LowRankPolicy):
         open_batch(s)
         self._allocate_history(self.dim + WIDTH)
         self.reseed(seed)
-
-    def reseed(self, seed: int) -> None:
-        self._s[S.KEY] = Check(type(self)).seed(seed)
-        self._s[S.DRAWS] = 0.0
 
     @property
     def rank(self) -> int:

@@ -6,7 +6,6 @@ import math
 from typing import Final, NamedTuple, final
 
 from heavytail._typing import Matrix, Vector
-from heavytail._validate import Check
 from heavytail.confidence import oful_radius
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
@@ -217,10 +216,6 @@ class LowESTR(LowRankPolicy):
         s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
         self._allocate_history(self.dim + WIDTH)
         self.reseed(seed)
-
-    def reseed(self, seed: int) -> None:
-        self._s[S.KEY] = Check(type(self)).seed(seed)
-        self._s[S.DRAWS] = 0.0
 
     @property
     def explore(self) -> int:

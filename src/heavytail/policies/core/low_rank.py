@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavytail._invariants import LARGEST_COUNT, SYMMETRY, are_counts
+from heavytail._invariants import LARGEST, LARGEST_COUNT, SYMMETRY, are_counts
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray, Matrix, Vector
 from heavytail._validate import Check, as_array
@@ -194,7 +194,7 @@ class LowRankPolicy(HistoryPolicy):
 
     Its state s ends with SHAPE, and behind the common rows of M lie ``left``, ``right`` and
     ``estimate``: what :meth:`_low_rank_parts` asks for. ``whole`` says whether coordinates outside
-    the subspace are kept too.
+    the subspace are kept too. The slot behind ``key_slot`` counts the arms drawn.
     """
 
     in_use = S.KEPT
@@ -263,6 +263,10 @@ class LowRankPolicy(HistoryPolicy):
     def reserve(self, rounds: int) -> None:
         super().reserve(min(rounds, self.most_kept - self.kept))
 
+    def reseed(self, seed: int) -> None:
+        self._s[self.key_slot] = Check(type(self)).seed(seed)
+        self._s[self.key_slot + 1] = 0.0  # the arms drawn so far
+
     # --- arms in either dress
 
     def _flat(self, value: Any, axes: int) -> Any:
@@ -328,13 +332,14 @@ class LowRankPolicy(HistoryPolicy):
     @alone
     def matrix(self) -> FloatArray:
         """The estimate of Theta, (d1, d2)."""
-        one = np.eye(self.d1 * self.d2)
-        was, self._s[S.PAIRS] = self._s[S.PAIRS], 0.0
-        try:
-            found = self.turned(one) - self.turned(np.zeros_like(one))
-        finally:
-            self._s[S.PAIRS] = was
-        return np.asarray((found @ self._M[THETA]).reshape(self.d1, self.d2))
+        M, d2, r, k = self._M, self.d2, int(self._s[S.RANK]), int(inside(self._s))
+        U, V = M[self._rows["left"], : self.d1], M[self._rows["right"], :d2]
+        z, shape = M[THETA], (self.d1 - r, d2 - r)
+        found = U[:r].T @ z[: r * d2].reshape(r, d2)
+        found += U[r:].T @ z[r * d2 : k].reshape(-1, r) @ V[:r]
+        if self.whole:
+            found += U[r:].T @ z[k:].reshape(shape) @ V[r:]
+        return np.asarray(found)
 
     @property
     def theta(self) -> FloatArray:
@@ -351,9 +356,11 @@ class LowRankPolicy(HistoryPolicy):
         rows = arrays["history"]
         column = rows.shape[1] - WIDTH
         return bool(
-            (shape[[S.D1, S.D2, S.PAIRS]] == self._s[[S.D1, S.D2, S.PAIRS]]).all()
+            super()._hangs_together(arrays)
+            and (shape[[S.D1, S.D2, S.PAIRS]] == self._s[[S.D1, S.D2, S.PAIRS]]).all()
             and are_counts(shape[[S.RANK]], min(self.d1, self.d2) + 1.0, 1.0)
             and are_counts(shape[[S.KEPT, S.FITS]])
+            and (np.abs(shape[[S.OFFSET, S.PENALTY]]) <= LARGEST).all()
             and shape[S.KEPT] <= min(s[ROUNDS], self.most_kept)
             and (rows[:, column + NU] > 0.0).all()
         )
