@@ -141,6 +141,16 @@ def test_an_installed_package_is_not_written_to(
     assert protocol.TUNED.read_bytes() == before
 
 
+def test_a_quick_look_does_not_take_the_place_of_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = protocol.TUNED.read_bytes()
+    asked = ["reproduce", "student", "--retune", "--quick", "--out", str(tmp_path / "out")]
+    assert cli.main(asked) == 2
+    assert "--retune with --quick" in capsys.readouterr().err
+    assert protocol.TUNED.read_bytes() == before
+
+
 def test_multipliers_are_recorded_in_the_file_that_is_named(tmp_path: Path) -> None:
     before, mine = protocol.TUNED.read_bytes(), tmp_path / "mine.json"
     small = ["--trials", "1", "--rounds", "60", "--jobs", "1", "--out", str(tmp_path / "out")]

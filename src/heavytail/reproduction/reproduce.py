@@ -98,6 +98,11 @@ def reproduce(
     request = dataclasses.replace(request, tuned=Tuned.read(tuned or protocol.TUNED))
     if retune:
         path = record_at(tuned, TUNED, "--tuned FILE")
+        if request.quick and tuned is None:
+            raise ValueError(
+                "--retune with --quick would put a quick look in the place of our records. Leave "
+                "out --quick, or say where to with --tuned FILE."
+            )
         request = _retuned([one.name for one in experiments], request, path)
     elif any(one not in UNTUNED for one in experiments):
         where = "" if tuned is None else " --tuned FILE"
