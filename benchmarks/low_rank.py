@@ -2,8 +2,8 @@
 
     python -m benchmarks.low_rank
 
-Time of a round from Python on arms that are ready: the mean, which has the fits in it that come when
-rounds have doubled, and the median, which has not.
+Time of a round from Python on arms that are ready: the mean, which holds the fits that come when
+rounds have doubled, and the median, which does not.
 """
 
 from __future__ import annotations
