@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.storage_tools import rewrite
 
 import heavytail as ht
 from heavytail.kernels import low_rank
@@ -295,32 +296,76 @@ def test_what_cannot_be_is_refused_with_what_would_work(make, words):
         make()
 
 
-def test_arms_of_another_shape_are_refused():
-    policy = ht.HvtLowRank(4, 3)
-    with pytest.raises(ValueError, match=r"a matrix must have shape \(4, 3\); got shape \(3, 4\)"):
-        policy.select(np.zeros((2, 3, 4)))
-    with pytest.raises(ValueError, match=r"arms must have shape \(n, 12\)"):
-        policy.select(np.zeros((2, 7)))
-    with pytest.raises(ValueError, match=r"a matrix must have shape"):
-        policy.update(np.zeros((3, 4)), 1.0)
-    with pytest.raises(ValueError, match=r"above the bound 1"):
-        policy.update(np.full((4, 3), 0.5), 1.0)
-    pairs = ht.HvtLowRank(4, 3, form="pairs")
-    with pytest.raises(ValueError, match=r"arms must have shape \(n, 7\)"):
-        pairs.select(np.zeros((2, 4, 3)))
+def test_arms_of_another_shape_are_refused_with_what_is_likely_meant():
+    policy, pairs = ht.HvtLowRank(4, 3), ht.HvtLowRank(4, 3, form="pairs")
+    for call, words in (
+        (lambda: policy.select(np.zeros((2, 3, 4))), r"select: got shape .*d1 and d2 swapped"),
+        (lambda: policy.update(np.zeros((3, 4)), 1.0), r"update: got shape .*d1 and d2 swapped"),
+        (lambda: policy.select(np.zeros((2, 7))), r'build the policy with form="pairs"'),
+        (lambda: policy.update(np.zeros(7), 1.0), r'build the policy with form="pairs"'),
+        (lambda: policy.select(np.zeros((4, 3))), r"One matrix is offered as X\[None\]"),
+        (lambda: policy.select(np.zeros((2, 5))), r"arms must have shape \(n, 12\)"),
+        (lambda: policy.update(np.full((4, 3), 0.5), 1.0), r"above the bound 1\."),
+        (lambda: pairs.select(np.zeros((2, 4, 3))), r'build the policy with form="matrices"'),
+        (lambda: pairs.update(np.full(7, 0.9), 1.0), r"norm 2.38118, above the bound 1.41421"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
     assert policy.rounds == pairs.rounds == 0
+    wide = ht.HvtLowRank(4, 3, form="pairs", arm_bound=2.4)
+    wide.update(np.full(7, 0.9), 1.0)
+
+
+def test_masks_and_bools_in_matrices_are_seen():
+    policy = ht.HvtLowRank(2, 2)
+    masked = np.ma.array(np.zeros((3, 2, 2)), mask=np.eye(2) * np.ones((3, 1, 1)))
+    with pytest.raises(ValueError, match="masked"):
+        policy.select(masked)
+    with pytest.raises(TypeError, match="bool"):
+        policy.update([[0.1, True], [0.2, 0.3]], 1.0)
+
+
+@pytest.mark.parametrize("form", ["pairs", "matrices"])
+def test_predictions_are_the_matrix_and_the_intercept(form):
+    policy = ht.HvtLowRank(4, 3, rank=1, form=form)
+    rng = np.random.default_rng(5)
+    u, v = (rng.normal(size=(90, d)) for d in (4, 3))
+    u, v = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (u, v))
+    X = ht.pairs(u, v) if form == "pairs" else u[:, :, None] * v[:, None, :]
+    y = 100.0 + 3.0 * u[:, 0] * v[:, 1] + 0.1 * rng.normal(size=90)
+    policy.update_many(X[:10], y[:10])
+    early = policy.predict(X[0])
+    assert early.mean == pytest.approx(y[:10].mean())
+    assert (early.low, early.high) == (-math.inf, math.inf)
+    assert "exploring" in policy.diagnostics().advice[0]
+    with pytest.raises(ValueError, match="the next round explores"):
+        policy.explain(X[:3])
+    policy.update_many(X[10:], y[10:])
+    told = policy.predict(X)
+    want = policy.intercept + np.einsum("ni,ij,nj->n", u, policy.matrix, v)
+    np.testing.assert_allclose(told.mean, want, rtol=1e-12)
+    assert policy.intercept == pytest.approx(100.0, abs=2.0)
+    assert not policy.diagnostics().advice or "exploring" not in policy.diagnostics().advice[0]
+    why = policy.explain(X[:5])
+    assert why.arm == policy.select(X[:5]) == int(np.argmax(why.parts["index"]))
+    np.testing.assert_allclose(why.parts["mean"], told.mean[:5])
+
+
+def test_a_rank_that_is_none_is_refused_by_name():
+    with pytest.raises(TypeError, match=r"HvtLowRank\.rank must be a whole number"):
+        ht.HvtLowRank(4, 3, rank=None)
 
 
 @pytest.mark.parametrize(
     ("left", "right", "words"),
     [
         (np.zeros((2, 3)), np.zeros((4, 3)), "as many rows, or one of them one; got 2 and 4"),
-        (np.zeros((2, 3, 1)), np.zeros(3), "left must be numbers, one vector or one a row"),
+        (np.zeros((2, 3, 1)), np.zeros(3), "left must be one vector or one a row"),
         (["a"], np.zeros(3), "left must be numbers"),
     ],
 )
 def test_pairs_that_do_not_fit_are_refused(left, right, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises((ValueError, TypeError), match=words):
         ht.pairs(left, right)
 
 
@@ -360,3 +405,115 @@ def test_the_names_of_rows_are_where_the_kernels_look():
     assert policy._rows["estimate"].stop == low_rank.room_row(s, M)
     assert low_estr.S.KEY == lotus.S.KEY
     assert RADIUS < INVERSE < low_rank.left_row(M)
+
+
+def test_rounds_that_say_nothing_are_explored_past():
+    told = {"rank": 1, "form": "pairs"}
+    world = ht.LowRankBandit(4, 4, 1, 6, ht.noise.Gaussian(0.5), fresh=True)
+    block = next(world.deal(np.random.SeedSequence(4)))
+    made = ht.HvtLowRank(4, 4, **told), ht.LowESTR(4, 4, horizon=5000, explore=30, **told)
+    for policy in made:
+        for t in range(100):
+            policy.update(block.arms[t][0], 0.0)
+        assert policy.explores
+        assert policy.kept <= policy.most_kept
+        assert policy.clone().explores
+        for t in range(100, 200):
+            policy.update(block.arms[t][0], block.means[t][0] + block.noise[t])
+        assert not policy.explores
+        policy.clone()
+
+
+def test_constant_rewards_and_arms_leave_what_can_be_copied():
+    for make, x in (
+        (lambda: ht.HvtLowRank(3, 2), np.full(6, 0.3)),
+        (lambda: ht.HvtLowRank(2, 4, explore=9), np.full(8, 0.3)),
+        (lambda: ht.LowESTR(3, 2, horizon=900, explore=10), np.zeros(6)),
+        (lambda: ht.LOTUS(3, 2, tail=TAIL, threshold_scale=math.inf), np.full(6, 0.3)),
+    ):
+        policy = make()
+        for _ in range(200):
+            policy.update(x, 3.0)
+            policy.clone()
+
+
+def test_scales_far_apart_leave_what_can_be_copied():
+    policy = ht.HvtLowRank(1, 1)
+    for x, reward, scale in (
+        (-0.99, 1e102, None),
+        (0.99, 1.0, None),
+        (-0.99, 1.0, None),
+        (-0.99, 1.0, None),
+        (0.99, 1e25, 1e-72),
+        (-0.99, 1.0, None),
+        (0.5, 2.0, 3.0),
+    ):
+        policy.update([x], reward, scale=scale)
+    policy.clone()
+
+
+def test_lotus_is_told_more_to_explore_than_a_batch_has():
+    for told in ({"explore_scale": 1e17}, {"smallest": 1e-100}, {"theta_bound": 1e-90}):
+        assert ht.LOTUS(3, 2, tail=TAIL, **told).clone().explores
+
+
+@pytest.mark.parametrize("value", [2.0, 0.0, 1.5, np.nan, 1e300])
+@pytest.mark.parametrize("slot", ["RANK", "KEPT", "D1"])
+def test_a_forged_shape_is_refused(slot, value, tmp_path):
+    path = tmp_path / "it.npz"
+    played(ht.HvtLowRank(3, 2, rank=1), 3, 2, 40).save(path)
+    rewrite(path, lambda _, arrays: arrays["shape"].__setitem__(getattr(L, slot), value))
+    with pytest.raises(ValueError, match="HvtLowRank"):
+        ht.load(path)
+
+
+def test_forged_rewards_are_refused(tmp_path):
+    path = tmp_path / "it.npz"
+    played(ht.HvtLowRank(3, 2, rank=1), 3, 2, 40).save(path)
+    rewrite(path, lambda _, arrays: arrays["history"].__setitem__((3, 6), 1e300))
+    with pytest.raises(ValueError, match="HvtLowRank"):
+        ht.load(path)
+
+
+@pytest.mark.parametrize("form", ["pairs", "matrices"])
+def test_arms_of_any_length_lead_to_the_same_choices(form):
+    """Arms c times as long, with all that is told in their unit."""
+    world = ht.LowRankBandit(4, 3, 1, 5, ht.noise.StudentT(1.7), form=form)
+    block = next(world.deal(np.random.SeedSequence(6)))
+    c = 2.0**6
+    unit = {True: {}, False: {"arm_bound": math.sqrt(c) * math.sqrt(2.0) if form == "pairs" else c}}
+    told = {True: {"theta_bound": 4.0}, False: {"theta_bound": 4.0 / c, "ridge": c * c}}
+    kinds = (
+        lambda plain: ht.HvtLowRank(4, 3, form=form, **unit[plain]),
+        lambda plain: ht.LowESTR(
+            4, 3, horizon=1200, noise_scale=2.0, form=form, **unit[plain], **told[plain]
+        ),
+        lambda plain: ht.LOTUS(4, 3, tail=TAIL, form=form, **unit[plain], **told[plain]),
+    )
+    stretch = math.sqrt(c) if form == "pairs" else c
+    for make in kinds:
+        one, other = make(True), make(False)
+        for t in range(240):
+            arm = one.select(block.arms[t])
+            assert other.select(stretch * block.arms[t]) == arm
+            reward = block.means[t][arm] + block.noise[t]
+            one.update(block.arms[t][arm], reward)
+            other.update(stretch * block.arms[t][arm], reward)
+        np.testing.assert_allclose(other.matrix * c, one.matrix, rtol=1e-6, atol=1e-9)
+        assert other._s[L.FITS] == one._s[L.FITS] > 0.0
+
+
+def test_rounds_of_larger_scale_weigh_less():
+    """Where every other round has ten times the noise, saying so helps."""
+    rng = np.random.default_rng(12)
+    errors = {True: 0.0, False: 0.0}
+    theta = 4.0 * np.outer([1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0])
+    u, v = rng.normal(size=(600, 4)), rng.normal(size=(600, 3))
+    u, v = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (u, v))
+    nu = np.where(np.arange(600) % 2, 0.3, 6.0)
+    y = np.einsum("ni,ij,nj->n", u, theta, v) + nu * rng.normal(size=600)
+    for told in errors:
+        policy = ht.HvtLowRank(4, 3, rank=1, form="pairs")
+        policy.update_many(ht.pairs(u, v), y, scale=nu if told else None)
+        errors[told] = float(np.linalg.norm(policy.matrix - theta))
+    assert errors[True] < 0.4 * errors[False]

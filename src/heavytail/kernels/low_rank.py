@@ -28,6 +28,7 @@ __all__ = [
     "estimate_row",
     "fit",
     "inside",
+    "is_sane",
     "left_row",
     "polish",
     "right_row",
@@ -68,6 +69,7 @@ SETTLED: Final = 1e-3  # ... and a pass that moves it less is the last
 POLISHES: Final = 60
 TINY: Final = 1e-12  # of the largest square: added, so that what no row tells stays near 0
 FARTHEST: Final = 1e6  # of the threshold of rewards: a start from further off is none
+LARGEST_FIT: Final = 1e140  # of Theta: its square can be summed
 TAU_STEPS: Final = 100
 FINEST: Final = 1e-13  # of the size of rewards: a smaller threshold is rounding
 
@@ -313,14 +315,23 @@ def soften(s: Vector, M: Matrix, A: int, U: int, target: int, penalty: float) ->
 
 @jit
 def descend(
-    s: Vector, M: Matrix, H: Matrix, count: int, unit: float, tau: float, penalty: float, L: float
+    s: Vector,
+    M: Matrix,
+    H: Matrix,
+    count: int,
+    unit: float,
+    tau: float,
+    penalty: float,
+    L: float,
+    weight: float,
 ) -> float:
     """A pass of accelerated proximal gradient steps on
 
         (1/n) sum huber_tau((y - <X, Theta> - b) / nu) + penalty ‖Theta‖_*
 
     from where Theta and b are; how far Theta moved, as a share of its size. The offset b is the
-    weight of a feature of size sqrt(L), so that a step of 1/(2L) is short enough for both.
+    coefficient of a feature of curvature L (``weight`` is its own, the mean of 1/nu²), so that a
+    step of 1/(2L) is short enough for both.
     """
     d1 = int(s[S.D1])
     d2 = int(s[S.D2])
@@ -355,7 +366,7 @@ def descend(
         following = 0.5 + math.sqrt(0.25 + pace * pace)
         momentum = (pace - 1.0) / following
         pace = following
-        new = ahead + 0.5 * mean
+        new = ahead + 0.5 * mean / weight
         ahead = new + momentum * (new - b)
         b = new
         moved = 0.0
@@ -402,9 +413,11 @@ def fit(
     A = Z + d1
     V = A + 2 * d1
     parts = min(inside(s) + math.log(count + 1.0), 0.5 * count)
+    weight = 0.0
     length = 0.0
     for row in range(count):
         nu = H[row, column + NU]
+        weight += 1.0 / (nu * nu * count)
         length += squared_length(s, H, row, column) / (nu * nu * count)
         H[row, column + RESIDUAL] = H[row, column + REWARD] / nu
     L = 1.05 * spectral(s, M, H, count, Z, A)
@@ -430,7 +443,7 @@ def fit(
             psi = score(H[row, column + RESIDUAL], tau)
             spread += psi * psi / count
         s[S.PENALTY] = reach * math.sqrt(spread)
-        moved = descend(s, M, H, count, unit, tau, s[S.PENALTY], L)
+        moved = descend(s, M, H, count, unit, tau, s[S.PENALTY], L, weight)
         if moved < SETTLED:
             break
     complete(M, A, V, d1, d2, d2)
@@ -439,8 +452,29 @@ def fit(
             M[E + i, j] *= unit
     s[S.OFFSET] *= unit
     s[S.PENALTY] *= unit
+    if not is_sane(s, M):
+        return False
     s[S.FITS] += 1.0
     return True
+
+
+@jit
+def is_sane(s: Vector, M: Matrix) -> bool:
+    """Whether a fit stayed in range; where scales too far apart took it out, it is forgotten."""
+    d1 = int(s[S.D1])
+    d2 = int(s[S.D2])
+    E = estimate_row(s, M)
+    sane = abs(s[S.OFFSET]) <= LARGEST_FIT and abs(s[S.PENALTY]) <= LARGEST_FIT
+    for i in range(d1):
+        for j in range(d2):
+            sane = sane and abs(M[E + i, j]) <= LARGEST_FIT
+    if not sane:
+        s[S.OFFSET] = 0.0
+        s[S.PENALTY] = 0.0
+        for i in range(d1):
+            for j in range(d2):
+                M[E + i, j] = 0.0
+    return sane
 
 
 @jit

@@ -33,6 +33,7 @@ from heavytail.kernels.low_rank import (
     WIDTH,
     fit,
     inside,
+    is_sane,
     left_row,
     polish,
     right_row,
@@ -63,6 +64,7 @@ PENALTY: Final = 0.5  # of what noise makes of a singular value
 SHARE: Final = 3  # rounds of any arm, in degrees of freedom r (d1 + d2)
 ROUGHLY: Final = 3  # passes of that fit, which is polished afterwards
 ENOUGH: Final = 10  # rows that the penalised fit is made of, in r (d1 + d2)
+LARGER: Final = 1e-11  # of the first P: a rotation that leaves more than this is not made
 KEPT: Final = 1500  # rounds that a fit is made of
 
 
@@ -196,6 +198,11 @@ def carry(s: Vector, M: Matrix) -> bool:
     log_det = invert(M, Q, C)
     if math.isnan(log_det):
         return False
+    for i in range(size):  # P never is larger than at first, which rounding may make it
+        for j in range(size):
+            M[Q + i, j] = ((1.0 + LARGER) / ridge if i == j else 0.0) - M[C + i, j]
+    if math.isnan(invert(M, Q, Q)):
+        return False
     for i in range(size):
         total = 0.0
         for j in range(size):
@@ -224,6 +231,28 @@ def begin(s: Vector, M: Matrix, H: Matrix) -> None:
 
 
 @jit
+def refit(s: Vector, M: Matrix, H: Matrix) -> None:
+    """Find the subspace anew and go on in it; where the first rounds say nothing, explore on."""
+    first = s[L.FITS] == 0.0
+    count = int(s[L.KEPT])
+    freedom = s[L.RANK] * (s[L.D1] + s[L.D2])
+    latest = min(count, int(ENOUGH * freedom))
+    s[S.NEXT] = s[ROUNDS] + SHARE * freedom if first else 2.0 * s[ROUNDS]
+    if not fit(s, M, H[count - latest :], latest, THRESHOLD, PENALTY, ROUGHLY):
+        return
+    s[S.NEXT] = 2.0 * s[ROUNDS]
+    if inside(s) < s[L.D1] * s[L.D2]:
+        polish(s, M, H, count, room_row(s, M) + 4 * int(s[L.D1]) + int(s[L.D2]), THRESHOLD)
+    if not is_sane(s, M):
+        s[L.FITS] -= 1.0
+        return
+    if first:
+        begin(s, M, H)
+    else:
+        carry(s, M)
+
+
+@jit
 def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float) -> int:
     """A round: learned in the coordinates inside, kept for the next fit, which may be due."""
     if not (abs(reward) <= LARGEST_REWARD * nu):
@@ -244,17 +273,7 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
         keep(H, row, x, reward, nu)
         s[L.KEPT] = max(s[L.KEPT], row + 1.0)
     if s[ROUNDS] >= s[S.NEXT]:
-        first = s[L.FITS] == 0.0
-        s[S.NEXT] = 2.0 * s[ROUNDS]
-        count = int(s[L.KEPT])
-        enough = int(ENOUGH * s[L.RANK] * (s[L.D1] + s[L.D2]))
-        if fit(s, M, H, min(count, enough), THRESHOLD, PENALTY, ROUGHLY):
-            if inside(s) < s[L.D1] * s[L.D2]:
-                polish(s, M, H, count, room_row(s, M) + 4 * int(s[L.D1]) + int(s[L.D2]), THRESHOLD)
-            if first:
-                begin(s, M, H)
-            else:
-                carry(s, M)
+        refit(s, M, H)
     return OK
 
 
@@ -284,7 +303,7 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
 
     with its threshold and penalty read off the residuals, and in between
     :class:`heavytail.HvtUCB` chooses and learns in the k coordinates that the first r singular
-    vectors of Theta span. From one subspace to the next all that is known is carried over. A
+    vectors of Theta span. From one subspace to the next what is known inside is carried over. A
     round costs O(n k²), a fit O(n d1 d2) a step, of which there are O(log t); the state holds k²
     numbers and the rounds kept, at most ``kept``. No theorem; decisions do not hang on the unit of
     the rewards. What lies outside the subspace is not seen: a rank too small, or a mean that
@@ -307,7 +326,8 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
             (n, d1 + d2) of vectors u and v that stand for u v', see :func:`heavytail.pairs`.
         tail: the moment bound on the noise, if it is known; otherwise its scale is learned, and a
             round's ``scale`` says how it compares with other rounds.
-        arm_bound: L >= ‖X‖_F, or of pairs >= (‖u‖² + ‖v‖²) / 2; longer arms are refused.
+        arm_bound: L >= ‖X‖_F, 1 unless given; of a pair >= sqrt(‖u‖² + ‖v‖²), sqrt(2) unless
+            given. Longer arms are refused, and a feature of the size of an arm is what L says.
         explore: how many rounds play any arm; 3 r (d1 + d2) unless given.
         kept: rounds that a fit is made of at most.
         seed: of the choices of any arm, and of which rounds are kept.
@@ -341,21 +361,23 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
         rank: int = 1,
         form: str = "matrices",
         tail: MomentBound | str | None = None,
-        arm_bound: float = 1.0,
+        arm_bound: float | None = None,
         explore: int | None = None,
         kept: int = KEPT,
         seed: int = 0,
     ) -> None:
-        check = self._start_low_rank(d1, d2, form, rank)
+        check, rank = self._start_low_rank(d1, d2, form, rank)
+        d1, d2 = self.d1, self.d2
         self._start(self._length, practice.stated(check, tail), None, scale_known=False)
-        arm_bound = check.number("arm_bound", arm_bound, above=0.0)
+        limit, arm_bound = self._bounds(check, arm_bound)
         k = rank * (d1 + d2) - rank * rank
         ridge = practice.own_ridge(k, arm_bound)
         parts = self._low_rank_parts(3 * (k + 1) + 1)
         parts["runs"] = {"sizes": SIZES, **parts["runs"]}
         self._allocate(
             ridge=ridge,
-            arm_bound=self._limit(arm_bound),
+            arm_bound=limit,
+            weight=(arm_bound / limit) ** 2,
             theta_bound=math.inf,
             size=k + 1,
             **parts,
@@ -377,7 +399,11 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
         return int(self._s[S.MOST])
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
+        if self.explores:
+            return super()._half_widths(X, level)
         return practice.half_widths(self._s, self._widths(X), level)
 
     def diagnostics(self) -> Diagnostics:
-        return replace(super().diagnostics(), **practice.told(self))
+        found, told = super().diagnostics(), practice.told(self)
+        words = (*found.advice, *told.pop("advice"))
+        return replace(found, **told, advice=words)

@@ -22,6 +22,7 @@ from heavytail.kernels.layout import (
     SCRATCH,
     THETA,
     Count,
+    Extent,
     Fixed,
     Size,
     numbered,
@@ -70,6 +71,7 @@ class Slots(NamedTuple):
     ORDER: Fixed
     RAW_SCALE: Fixed  # (E|y|^p)^(1/p), at most
     RIDGE: Fixed  # lambda
+    ARM_BOUND: Fixed  # L, of a matrix
     BOUND: Fixed  # S
     LEAST: Fixed  # D_r
     ERROR: Fixed  # of Theta, times a power of the rounds explored
@@ -83,7 +85,7 @@ class Slots(NamedTuple):
     EXPLORED: Count  # rows of H that fits are made of; those of the batch follow
     NEXT: Count  # rewards of the batch at which theta is made anew
     SLOPE: Size  # beta_t = SLOPE t^a + PRIOR_ROOT
-    LEVEL: Size  # b_t = LEVEL t^a
+    LEVEL: Extent  # b_t = LEVEL t^a
     PRIOR_ROOT: Size
 
 
@@ -98,7 +100,8 @@ def open_batch(s: Vector) -> None:
     length = 2.0 ** s[S.BATCH]
     share = s[S.EXPLORES] * 2.0 ** (s[S.BATCH] / s[S.ORDER])
     s[S.UNTIL] = s[ROUNDS] + length
-    s[S.EXPLORE] = s[ROUNDS] + min(math.ceil(max(share, LEAST * (s[L.D1] + s[L.D2]))), length)
+    share = min(max(share, LEAST * (s[L.D1] + s[L.D2])), length)
+    s[S.EXPLORE] = s[ROUNDS] + math.ceil(share)
     s[L.KEPT] = s[S.EXPLORED]  # what was learned in the last batch is of its own coordinates
 
 
@@ -136,9 +139,11 @@ def open_stage(s: Vector, M: Matrix, H: Matrix) -> None:
     p = s[S.ORDER]
     left = s[S.UNTIL] - s[ROUNDS]
     ridge = s[S.RIDGE]
-    outside = max(ridge, left / (k * math.log1p(left / ridge)))
+    grown = left * s[S.ARM_BOUND] ** 2.0
+    outside = max(ridge, grown / (k * math.log1p(grown / ridge)))
     error = s[S.ERROR] * math.sqrt(s[L.RANK]) * n ** (-(p - 1.0) / p)
-    bound = s[S.BOUND] * min(1.0, (error / s[S.LEAST]) ** 2.0) if k < size else 0.0
+    least = s[S.LEAST] / math.sqrt(s[L.RANK]) if s[S.FINDS] != 0.0 else s[S.LEAST]
+    bound = s[S.BOUND] * min(1.0, (error / least) ** 2.0) if k < size else 0.0
     settle(s, M, ridge, outside)
     T = 2.0 ** s[S.BATCH]
     log_inverse = s[S.LOG_INVERSE_DELTA] + math.log(2.0 * T)
@@ -241,8 +246,9 @@ class LOTUS(LowRankPolicy):
     $$\hat\Theta = \operatorname*{argmin}_\Theta\ \frac1n\sum_{i\le n}
       \mathrm{huber}_\tau(y_i - \langle X_i,\Theta\rangle) + \rho\|\Theta\|_*$$
 
-    Batch i has 2^i rounds. Its first, about (d1 + d2)^(3/2) r^(1/2) 2^(i/p) / D_r, play any arm;
-    from these and all that explored before the subspace is found, arms are turned by it as in
+    Batch i has 2^i rounds. Its first, (d1 + d2)^(3/2) r^(1/2) 2^(i/p) / D_r times
+    ``explore_scale`` and the noise, and 3 (d1 + d2) at least, play any arm; from these and all
+    that explored before the subspace is found, arms are turned by it as in
     :class:`heavytail.LowESTR`, and the rest of the batch is :class:`heavytail.TOFU` in those
     coordinates. With E|noise|^p finite the regret is Õ((d1 + d2)^(3/2) r^(1/2) T^(1/p) / D_r).
     A round costs O(n (d1 d2)²) and all rounds are kept.
@@ -262,7 +268,8 @@ class LOTUS(LowRankPolicy):
         theta_bound: S >= ‖Theta*‖_F.
         smallest: D_r <= the least singular value of Theta*; S / sqrt(r) unless given, which is
             what it can be at most.
-        arm_bound: L >= ‖X‖_F, or of pairs >= (‖u‖² + ‖v‖²) / 2; longer arms are refused.
+        arm_bound: L >= ‖X‖_F, 1 unless given; of a pair >= sqrt(‖u‖² + ‖v‖²), sqrt(2) unless
+            given. Longer arms are refused, and a feature of the size of an arm is what L says.
         explore_scale: multiplies the rounds that explore.
         ridge: lambda inside the subspace.
         delta: failure probability.
@@ -305,7 +312,7 @@ class LOTUS(LowRankPolicy):
         form: str = "matrices",
         theta_bound: float = 1.0,
         smallest: float | None = None,
-        arm_bound: float = 1.0,
+        arm_bound: float | None = None,
         explore_scale: float = 0.02,
         ridge: float = 1.0,
         delta: float = 0.01,
@@ -313,18 +320,20 @@ class LOTUS(LowRankPolicy):
         threshold_scale: float = 1.0,
         seed: int = 0,
     ) -> None:
-        check = self._start_low_rank(d1, d2, form, rank)
+        r = 1 if rank is None else rank
+        check, r = self._start_low_rank(d1, d2, form, r)
+        d1, d2 = self.d1, self.d2
         self._start(self._length, tail, None)
         bound = check.number("theta_bound", theta_bound, above=0.0)
-        arm_bound = check.number("arm_bound", arm_bound, above=0.0)
-        r = 1 if rank is None else rank
+        limit, arm_bound = self._bounds(check, arm_bound)
         least = self._smallest(check, smallest, bound, r)
         ridge = check.number("ridge", ridge, above=0.0)
         scale = check.number("explore_scale", explore_scale, above=0.0)
         size = d1 * d2
         self._allocate(
             ridge=ridge,
-            arm_bound=self._limit(arm_bound),
+            arm_bound=limit,
+            weight=(arm_bound / limit) ** 2,
             theta_bound=math.inf,
             size=size,
             **self._low_rank_parts(2 * size),
@@ -334,7 +343,8 @@ class LOTUS(LowRankPolicy):
         s[S.FINDS] = float(rank is None)
         s[S.ORDER] = tail.order
         s[S.RAW_SCALE] = tail.scale + bound * arm_bound  # Minkowski
-        s[S.RIDGE], s[S.BOUND], s[S.LEAST] = ridge, bound, least
+        s[S.RIDGE], s[S.ARM_BOUND] = ridge, arm_bound
+        s[S.BOUND], s[S.LEAST] = bound, least
         s[S.LOG_INVERSE_DELTA] = check.log_inverse(delta)
         sure = (d1 + d2) * (math.log(2.0 * (d1 + d2)) + s[S.LOG_INVERSE_DELTA])
         s[S.ERROR] = math.sqrt(size) * tail.scale * sure ** ((tail.order - 1.0) / tail.order)
@@ -350,6 +360,15 @@ class LOTUS(LowRankPolicy):
         self.reseed(seed)
 
     @property
+    def finds_rank(self) -> bool:
+        return bool(self._s[S.FINDS] != 0.0)
+
+    @property
+    def explores(self) -> bool:
+        s = self._s
+        return bool(s[ROUNDS] < s[S.EXPLORE] or s[L.FITS] == 0.0)
+
+    @property
     def rank(self) -> int:
         """r: as given, or as found in this batch."""
         return int(self._s[L.RANK])
@@ -362,5 +381,4 @@ class LOTUS(LowRankPolicy):
             and s[S.EXPLORED] <= shape[L.KEPT]
             and s[ROUNDS] <= s[S.UNTIL]
             and s[S.EXPLORE] <= s[S.UNTIL]
-            and (self._s[S.FINDS] != 0.0 or shape[L.RANK] == self._s[L.RANK])
         )

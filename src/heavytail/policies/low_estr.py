@@ -85,8 +85,9 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
         code = learn(s, M, M.shape[1], squared, reward - predict(M), 1.0, 1.0, math.inf)
         s[RADIUS] = current_radius(s, M)
         return code
-    keep(H, int(s[L.KEPT]), x, reward, 1.0)
-    s[L.KEPT] += 1.0
+    row = min(s[L.KEPT], s[S.EXPLORE] - 1.0)  # the last again while rounds say nothing
+    keep(H, int(row), x, reward, 1.0)
+    s[L.KEPT] = row + 1.0
     s[ROUNDS] += 1.0
     if s[ROUNDS] >= s[S.EXPLORE] and fit(s, M, H, int(s[L.KEPT]), math.inf, PENALTY, PASSES):
         settle(s, M, s[S.RIDGE], s[S.RIDGE_OUTSIDE])
@@ -103,15 +104,15 @@ class LowESTR(LowRankPolicy):
       V_0 = \operatorname{diag}(\lambda I_k, \lambda_\perp I)$$
 
     After T_1 rounds of any arm, arms are turned by the singular vectors of Theta, and coordinates
-    outside the first r of them have the ridge lambda_perp = T_2 / (k log(1 + T_2/lambda)): Wedin's
-    theorem, twice, bounds what Theta* has there. With sub-Gaussian noise the regret is
+    outside the first r of them have the ridge lambda_perp = T_2 L² / (k log(1 + T_2 L²/lambda)):
+    Wedin's theorem, twice, bounds what Theta* has there. With sub-Gaussian noise the regret is
     Õ((d1 + d2)^(3/2) sqrt(r T) / D_r), D_r the least singular value of Theta*. A round costs
     O(n (d1 d2)²), and so much is stored: use :class:`heavytail.HvtLowRank` for anything large.
 
     >>> import heavytail as ht
     >>> policy = ht.LowESTR(4, 3, rank=1, horizon=5000, noise_scale=1.0, theta_bound=3.0)
     >>> policy.explore, round(policy.ridge_outside)
-    (437, 89)
+    (250, 94)
 
     Args:
         d1: rows of an arm.
@@ -123,7 +124,8 @@ class LowESTR(LowRankPolicy):
         theta_bound: S >= ‖Theta*‖_F.
         smallest: D_r <= the least singular value of Theta*; S / sqrt(r) unless given, which is
             what it can be at most.
-        arm_bound: L >= ‖X‖_F, or of pairs >= (‖u‖² + ‖v‖²) / 2; longer arms are refused.
+        arm_bound: L >= ‖X‖_F, 1 unless given; of a pair >= sqrt(‖u‖² + ‖v‖²), sqrt(2) unless
+            given. Longer arms are refused, and a feature of the size of an arm is what L says.
         explore: T_1; R sqrt(r T) (d1 + d2)^(3/2) / (L D_r) unless given, a twentieth of T at most.
         ridge: lambda.
         ridge_outside: lambda_perp, at least lambda; equal, the second stage is plain OFUL.
@@ -168,7 +170,7 @@ class LowESTR(LowRankPolicy):
         form: str = "matrices",
         theta_bound: float = 1.0,
         smallest: float | None = None,
-        arm_bound: float = 1.0,
+        arm_bound: float | None = None,
         explore: int | None = None,
         ridge: float = 1.0,
         ridge_outside: float | None = None,
@@ -176,11 +178,12 @@ class LowESTR(LowRankPolicy):
         radius_scale: float = 0.3,
         seed: int = 0,
     ) -> None:
-        check = self._start_low_rank(d1, d2, form, rank)
+        check, rank = self._start_low_rank(d1, d2, form, rank)
+        d1, d2 = self.d1, self.d2
         self._start(self._length, None, horizon)
         R = check.number("noise_scale", noise_scale, above=0.0)
         bound = check.number("theta_bound", theta_bound, above=0.0)
-        arm_bound = check.number("arm_bound", arm_bound, above=0.0)
+        limit, arm_bound = self._bounds(check, arm_bound)
         least = self._smallest(check, smallest, bound, rank)
         ridge = check.number("ridge", ridge, above=0.0)
         theory = R * math.sqrt(rank * horizon) * (d1 + d2) ** 1.5 / (arm_bound * least)
@@ -195,13 +198,15 @@ class LowESTR(LowRankPolicy):
         k, size = rank * (d1 + d2) - rank * rank, d1 * d2
         left = horizon - first
         if ridge_outside is None:
-            ridge_outside = max(ridge, left / (k * math.log1p(left * arm_bound**2 / ridge)))
+            grown = left * arm_bound**2
+            ridge_outside = max(ridge, grown / (k * math.log1p(grown / ridge)))
         outside = check.number("ridge_outside", ridge_outside, least=ridge)
         error = R * math.sqrt(rank * size * (d1 + d2) / first) / arm_bound
         bound_outside = bound * min(1.0, (error / least) ** 2) if k < size else 0.0
         self._allocate(
             ridge=ridge,
-            arm_bound=self._limit(arm_bound),
+            arm_bound=limit,
+            weight=(arm_bound / limit) ** 2,
             theta_bound=math.inf,
             size=size,
             **self._low_rank_parts(),

@@ -5,6 +5,7 @@ that are kept for the fit of Theta, and rounds that explore.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike
 from heavytail._invariants import LARGEST, LARGEST_COUNT, SYMMETRY, are_counts
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray, Matrix, Vector
-from heavytail._validate import Check, as_array
+from heavytail._validate import Check, as_array, as_numbers, refuse_disguised
 from heavytail.kernels.index import beyond, usable
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
@@ -41,6 +42,8 @@ from heavytail.kernels.low_rank import (
 )
 from heavytail.kernels.low_rank import rows as fit_rows
 from heavytail.kernels.random import uniform
+from heavytail.policies.core.answers import Explanation
+from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.history import HistoryPolicy
 from heavytail.policies.core.pool import Pool
 from heavytail.policies.core.remembering import Arrays
@@ -76,21 +79,20 @@ def pairs(left: ArrayLike, right: ArrayLike) -> FloatArray:
     """
     sides = []
     for name, value in (("left", left), ("right", right)):
-        side = np.asarray(as_array(value, f"pairs: {name}", "rows of numbers"))
-        if side.ndim not in (1, 2) or side.dtype.kind not in "fiu":
+        side = as_numbers(value, f"pairs: {name}", "numbers, one vector or one a row")
+        if side.ndim not in (1, 2):
             raise ValueError(
-                f"pairs: {name} must be numbers, one vector or one a row; got shape {side.shape} "
-                f"of {side.dtype}."
+                f"pairs: {name} must be one vector or one a row; got shape {side.shape}."
             )
         sides.append(side if side.ndim == 2 else side[None])
     counts = [len(side) for side in sides]
     if counts[0] != counts[1] and 1 not in counts:
         raise ValueError(
             f"pairs: left and right must have as many rows, or one of them one; got {counts[0]} "
-            f"and {counts[1]}."
+            f"and {counts[1]}. Pair one user with all items at a time."
         )
     n = max(counts) if min(counts) else 0
-    return np.hstack([np.broadcast_to(side, (n, side.shape[1])) for side in sides]).astype(float)
+    return np.hstack([np.broadcast_to(side, (n, side.shape[1])) for side in sides])
 
 
 @jit
@@ -212,28 +214,30 @@ class LowRankPolicy(HistoryPolicy):
             found |= {"d1": problem["dim"], "d2": 1}
         return found
 
-    def _start_low_rank(self, d1: int, d2: int, form: str, rank: int | None) -> Check:
-        """Check the shape of an arm and the rank, where one is given; the checker for the rest."""
+    def _start_low_rank(self, d1: int, d2: int, form: str, rank: int) -> tuple[Check, int]:
+        """Check and keep the shape of an arm; the checker for the rest, and the rank."""
         check = Check(type(self))
         self.d1, self.d2 = check.count("d1", d1), check.count("d2", d2)
         self._pairs = check.choice("form", form, FORMS) == "pairs"
-        if rank is not None:
-            rank, most = check.count("rank", rank), min(self.d1, self.d2)
-            if rank > most:
-                raise ValueError(
-                    f"{check.owner}.rank must be at most min(d1, d2) = {most}; got {rank}. "
-                    f"No matrix has more; TwinUCB({self.d1 * self.d2}) learns one of any rank."
-                )
-        return check
+        rank, most = check.count("rank", rank), min(self.d1, self.d2)
+        if rank > most:
+            raise ValueError(
+                f"{check.owner}.rank must be at most min(d1, d2) = {most}; got {rank}. "
+                f"No matrix has more; TwinUCB({self.d1 * self.d2}) learns one of any rank."
+            )
+        return check, rank
 
     @property
     def _length(self) -> int:
         """Numbers of an arm."""
         return self.d1 + self.d2 if self._pairs else self.d1 * self.d2
 
-    def _limit(self, arm_bound: float) -> float:
-        """What the length of an arm's vector may be: of a pair, (‖u‖² + ‖v‖²) / 2 bounds ‖u v'‖."""
-        return math.sqrt(2.0 * arm_bound) if self._pairs else arm_bound
+    def _bounds(self, check: Check, given: float | None) -> tuple[float, float]:
+        """How long an arm's vector may be, and its matrix: of a pair ‖u‖ ‖v‖ <= ‖(u, v)‖² / 2."""
+        if given is None:
+            given = math.sqrt(2.0) if self._pairs else 1.0
+        bound = check.number("arm_bound", given, above=0.0)
+        return bound, bound**2 / 2.0 if self._pairs else bound
 
     def _smallest(self, check: Check, given: float | None, bound: float, rank: int) -> float:
         """D_r: the least singular value of Theta*, at most bound / sqrt(rank)."""
@@ -256,6 +260,11 @@ class LowRankPolicy(HistoryPolicy):
         self._M[self._rows["right"], : self.d2] = np.eye(self.d2)
 
     @property
+    def finds_rank(self) -> bool:
+        """Whether the rank is found; otherwise it stays as it was given."""
+        return False
+
+    @property
     def most_kept(self) -> int:
         """How many rows are kept at most."""
         return int(LARGEST_COUNT)
@@ -269,42 +278,57 @@ class LowRankPolicy(HistoryPolicy):
 
     # --- arms in either dress
 
-    def _flat(self, value: Any, axes: int) -> Any:
+    def _flat(self, value: Any, axes: int, method: str) -> Any:
         """Matrices, row by row, as vectors; ``axes`` is how many axes are left then."""
-        if self._pairs or isinstance(value, Pool) or np.ndim(value) != axes + 1:
+        if isinstance(value, Pool):
             return value
-        array = np.asarray(value)
-        if array.shape[-2:] != (self.d1, self.d2):
-            raise ValueError(
-                f"{type(self).__name__}: a matrix must have shape ({self.d1}, {self.d2}); got "
-                f"shape {array.shape[-2:]}."
-            )
-        return array.reshape(*array.shape[:-2], self.dim)
+        if not self._pairs and type(value) is np.ndarray and value.shape[axes - 1 :] == (self.dim,):
+            return value
+        where = type(self).__name__ + method
+        array = as_array(value, where, "numbers")
+        shape = np.shape(array)
+        if not self._pairs and len(shape) == axes + 1 and shape[-2:] == (self.d1, self.d2):
+            refuse_disguised(value, where, "numbers")  # a mask or a bool is not seen afterwards
+            return np.reshape(array, (*shape[:-2], self.dim))
+        if shape[-1:] == (self.dim,):
+            return value
+        hint = ""
+        if self._pairs and shape[-2:] == (self.d1, self.d2):
+            hint = 'For matrices build the policy with form="matrices".'
+        elif not self._pairs and shape[-1:] == (self.d1 + self.d2,):
+            hint = 'For pairs of vectors build the policy with form="pairs".'
+        elif not self._pairs and shape == (self.d1, self.d2):
+            hint = "One matrix is offered as X[None]."
+        elif shape[-2:] == (self.d2, self.d1):
+            hint = "Are d1 and d2 swapped?"
+        if not hint:
+            return value  # whatever is wrong with it is said where it is looked at
+        raise ValueError(f"{where}: got shape {shape}. {hint}")
 
     def select(self, arms: ArrayLike | Pool) -> int:
-        return super().select(self._flat(arms, 2))
+        return super().select(self._flat(arms, 2, ".select"))
 
     def select_many(self, arms: ArrayLike) -> IntArray:
-        return super().select_many(self._flat(arms, 3))
+        return super().select_many(self._flat(arms, 3, ".select_many"))
 
     def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None:
-        super().update(self._flat(x, 1), reward, scale=scale)
+        super().update(self._flat(x, 1, ".update"), reward, scale=scale)
 
     def update_many(
         self, X: ArrayLike, rewards: ArrayLike, *, scale: ArrayLike | None = None
     ) -> None:
-        super().update_many(self._flat(X, 2), rewards, scale=scale)
+        super().update_many(self._flat(X, 2, ".update_many"), rewards, scale=scale)
 
     def _offered(self, arms: ArrayLike, method: str) -> FloatArray:
-        return super()._offered(self._flat(arms, 2), method)
+        return super()._offered(self._flat(arms, 2, method), method)
 
     def _asked_at(self, x: ArrayLike, method: str) -> FloatArray:
-        return super()._asked_at(self._flat(x, 1), method)
+        return super()._asked_at(self._flat(x, 1, method), method)
 
     def _asked(self, x: ArrayLike, level: float) -> tuple[FloatArray, bool]:
         many = np.ndim(x) == 3 or (self._pairs and np.ndim(x) == 2)
         many = many or (np.ndim(x) == 2 and np.shape(x) != (self.d1, self.d2))
-        return super()._asked(self._flat(x, 2 if many else 1), level)
+        return super()._asked(self._flat(x, 2 if many else 1, ".predict"), level)
 
     # --- what it answers
 
@@ -321,7 +345,43 @@ class LowRankPolicy(HistoryPolicy):
     def one_estimate(self) -> bool:
         return True
 
+    @property
+    def intercept(self) -> float:
+        """What the constant feature adds to every prediction; 0 without one."""
+        return 0.0 if self.whole else float(self._M[THETA, -1] * self._s[CONSTANT])
+
+    @property
+    def explores(self) -> bool:
+        """Whether the next round plays any arm."""
+        return bool(self._s[S.FITS] == 0.0)
+
+    @alone
+    def explain(self, arms: ArrayLike) -> Explanation:
+        """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
+        if self.explores:
+            where = f"{type(self).__name__}.explain"
+            raise ValueError(f"{where}: the next round explores, and plays any arm.")
+        X = self._offered(arms, ".explain")
+        mean, bonus = self._means(X), self.radius * self._widths(X)
+        parts = {"mean": mean, "bonus": bonus, "index": mean + bonus}
+        return Explanation(self.select(X), "the largest mean + radius * width", parts)
+
+    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
+        if self._s[S.FITS] == 0.0:  # nothing is known yet
+            return np.full(len(X), math.inf)
+        return super()._half_widths(X, level)
+
+    def diagnostics(self) -> Diagnostics:
+        found = super().diagnostics()
+        if self._s[S.FITS] > 0.0:
+            return found
+        word = "exploring: any arm is played, and nothing is predicted, until the first fit."
+        return replace(found, advice=(word, *found.advice))
+
     def _means(self, X: FloatArray) -> FloatArray:
+        if self._s[S.FITS] == 0.0 and self.kept:
+            rewards = self._H[: self.kept, self.dim + REWARD]
+            return np.full(len(X), rewards.mean())
         return np.asarray(self.turned(X) @ self._M[THETA])
 
     def _widths(self, X: FloatArray) -> FloatArray:
@@ -359,8 +419,10 @@ class LowRankPolicy(HistoryPolicy):
             super()._hangs_together(arrays)
             and (shape[[S.D1, S.D2, S.PAIRS]] == self._s[[S.D1, S.D2, S.PAIRS]]).all()
             and are_counts(shape[[S.RANK]], min(self.d1, self.d2) + 1.0, 1.0)
+            and (self.finds_rank or shape[S.RANK] == self._s[S.RANK])
             and are_counts(shape[[S.KEPT, S.FITS]])
             and (np.abs(shape[[S.OFFSET, S.PENALTY]]) <= LARGEST).all()
             and shape[S.KEPT] <= min(s[ROUNDS], self.most_kept)
             and (rows[:, column + NU] > 0.0).all()
+            and (np.abs(rows[:, column + REWARD]) <= LARGEST_REWARD * rows[:, column + NU]).all()
         )
