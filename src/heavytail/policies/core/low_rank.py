@@ -285,11 +285,13 @@ class LowRankPolicy(HistoryPolicy):
         if not self._pairs and type(value) is np.ndarray and value.shape[axes - 1 :] == (self.dim,):
             return value
         where = type(self).__name__ + method
-        array = as_array(value, where, "numbers")
-        shape = np.shape(array)
+        if isinstance(value, list | tuple):
+            shape = np.shape(as_array(value, where, "numbers"))
+        else:
+            shape = tuple(getattr(value, "shape", ()))
         if not self._pairs and len(shape) == axes + 1 and shape[-2:] == (self.d1, self.d2):
             refuse_disguised(value, where, "numbers")  # a mask or a bool is not seen afterwards
-            return np.reshape(array, (*shape[:-2], self.dim))
+            return np.reshape(np.asarray(value), (*shape[:-2], self.dim))
         if shape[-1:] == (self.dim,):
             return value
         hint = ""
