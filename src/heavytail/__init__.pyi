@@ -13,6 +13,7 @@ from . import tails as tails
 from ._load import load as load
 from .environments import LinearBandit as LinearBandit
 from .environments import LinkBandit as LinkBandit
+from .environments import LowRankBandit as LowRankBandit
 from .environments import SkewedBandit as SkewedBandit
 from .estimators import AdaptiveHuberRegressor as AdaptiveHuberRegressor
 from .estimators import OnePassHuberRegressor as OnePassHuberRegressor
@@ -25,6 +26,7 @@ from .policies import Policy as Policy
 from .policies import Pool as Pool
 from .policies import TwinUCB as TwinUCB
 from .policies import make_policy as make_policy
+from .policies import pairs as pairs
 from .simulation import Results as Results
 from .simulation import distribution as distribution
 from .simulation import simulate as simulate

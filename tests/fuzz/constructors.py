@@ -33,7 +33,7 @@ EXTREMES: list[Any] = [
     np.int8(3), 1 - 1e-16, 1 + 1e-15,
 ]  # fmt: skip
 SIZES = {"dim", "n", "d", "arms", "copies", "groups", "states", "actions", "horizon", "offered"}
-SIZES |= {"repeats", "episodes", "forced", "keep"}
+SIZES |= {"repeats", "episodes", "forced", "keep", "d1", "d2", "rank", "kept", "explore"}
 # What is found and not mended yet, and why it happens; counted as known. By what is found, then by
 # constructor and keyword, where "" is any.
 KNOWN: dict[str, dict[tuple[str, str], str]] = {
@@ -56,6 +56,7 @@ ANYTHING_GOES = {
 def families() -> dict[str, list[Recipe]]:
     """Every public constructor with arguments that are good, by the kind of what it makes."""
     bandit = {"dim": 2, "horizon": 1000, "tail": TAIL, "arms": 4, "noise_scale": 1.0}
+    bandit |= {"d1": 3, "d2": 2}
     world, system = agents.WORLD, control.SYSTEM
     steering = {"Q": system.Q, "R": system.R, "fallback": cautious(system), "warmup": 3}
     steering["identifier"] = ht.control.SystemIdentifier(control.N, control.D)
@@ -80,6 +81,7 @@ def families() -> dict[str, list[Recipe]]:
             takes(environments.LinearBandit, game),
             takes(environments.SkewedBandit, {**game, "noise": None}),
             takes(environments.Skew, skew),
+            takes(environments.LowRankBandit, {**game, "d1": 3, "d2": 2, "rank": 1}),
             takes(ht.control.LQSystem, matrices),
             takes(mdp.LinearMDP, chances),
             takes(

@@ -24,7 +24,16 @@ from hypothesis.stateful import (
 from tests.fuzz.player import same, through_file
 from tests.fuzz.policies import PolicyPlayer
 from tests.fuzz.values import dresses
-from tests.naive import baselines, epochs, generalised, history, linked, one_pass, practice
+from tests.naive import (
+    baselines,
+    epochs,
+    generalised,
+    history,
+    linked,
+    low_rank,
+    one_pass,
+    practice,
+)
 from tests.naive.hurdle import Hurdle
 from tests.naive.two_estimates import TwinTheory
 
@@ -71,6 +80,9 @@ PAIRS: dict[str, Pair] = {
     "OL2M": ("OL2M", generalised.OL2M, {}, {}, NO_TAIL),
     "GLOC": ("GLOC", generalised.GLOC, {"link": "logistic"}, {}, NO_TAIL),
     "ECO-Log": ("ECOLog", generalised.ECOLog, {}, {}, NO_TAIL),
+    "Hvt-LowRank": ("HvtLowRank", low_rank.HvtLowRank, {}, {}, {}),
+    "LowESTR": ("LowESTR", low_rank.LowESTR, {**LONG, "explore": 6}, {}, NO_TAIL),
+    "LOTUS": ("LOTUS", low_rank.LOTUS, {"threshold_scale": np.inf}, {}, {}),
 }
 
 

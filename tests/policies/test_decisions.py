@@ -175,14 +175,15 @@ RANDOMISED = [kind.name for kind in ALL if kind.info.randomised]
 
 
 def test_the_randomised_policies_are_those_with_a_key():
-    assert set(RANDOMISED) == {"LinTS", "EpsilonGreedy", "Uniform"}
+    low_rank = {"Hvt-LowRank", "LowESTR", "LOTUS"}  # which draw while they explore
+    assert set(RANDOMISED) == {"LinTS", "EpsilonGreedy", "Uniform"} | low_rank
     assert {kind.name for kind in ALL if getattr(kind, "key_slot", -1) >= 0} == set(RANDOMISED)
 
 
 @pytest.mark.parametrize("name", RANDOMISED)
 def test_decisions_without_rewards_between_them_are_drawn_anew(name, tmp_path):
-    options = {} if name == "Uniform" else {"radius_scale": 1.0}
-    p = ht.make_policy(name, dim=3, tail=TAIL, **options)
+    options = {"radius_scale": 1.0} if name in ("LinTS", "EpsilonGreedy") else {}
+    p = ht.make_policy(name, dim=3, tail=TAIL, horizon=900, **options)
     shown = np.vstack([np.eye(3), -np.eye(3)])
     counts = np.bincount([p.decide(shown).arm for _ in range(300)], minlength=6)
     # Before any reward every draw is symmetric: each arm's share is 1/6, within 4 deviations.

@@ -7,7 +7,7 @@ import pytest
 import heavytail as ht
 from heavytail.policies import ALL
 
-LIGHT = {"OFUL", "LinTS", "EpsilonGreedy", "GLM-UCB", "GLOC"}
+LIGHT = {"OFUL", "LinTS", "EpsilonGreedy", "GLM-UCB", "GLOC", "LowESTR"}
 LONG = {"MENU", "BMM", "MoM", "RobustUCB"}  # a choice costs hundreds of pulls, or every arm some
 SHORT = {"AdaOFUL", "TOFU", "BTC", "Huber-Bandit", "GLM-UCB"}  # O(t) a round
 LEARNING = [kind.name for kind in ALL if kind.name != "Uniform" and kind.info.rewards == "any"]

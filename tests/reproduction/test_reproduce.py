@@ -125,7 +125,7 @@ def test_the_recorded_multipliers_are_the_best_of_the_best_of_the_whole_grid() -
 
 def test_without_names_all_run_but_what_takes_long() -> None:
     left_out = set(EXPERIMENTS) - {one.name for one in wanted([])}
-    assert left_out == {"speedup", "mdp", "control", "glb"}
+    assert left_out == {"speedup", "mdp", "control", "glb", "lowrank"}
 
 
 def test_an_installed_package_is_not_written_to(
@@ -138,6 +138,16 @@ def test_an_installed_package_is_not_written_to(
     assert not (tmp_path / "out").exists()  # refused before the work starts
     assert cli.main(["coverage", "student", "--trials", "2", "--rounds", "9", "--record"]) == 2
     assert "name a file: --record FILE" in capsys.readouterr().err
+    assert protocol.TUNED.read_bytes() == before
+
+
+def test_a_quick_look_does_not_take_the_place_of_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = protocol.TUNED.read_bytes()
+    asked = ["reproduce", "student", "--retune", "--quick", "--out", str(tmp_path / "out")]
+    assert cli.main(asked) == 2
+    assert "--retune with --quick" in capsys.readouterr().err
     assert protocol.TUNED.read_bytes() == before
 
 

@@ -263,6 +263,7 @@ RIDGES = [kind for kind in ALL if "ridge" in inspect.signature(kind).parameters]
 @pytest.mark.parametrize("arm_bound", [1e-9, 1.0, 1e9])
 def test_a_ridge_that_rounding_would_lose_is_refused_with_one_that_works(kind, arm_bound):
     told = {"dim": 2, "horizon": 1000, "tail": TAIL, "arms": 4, "noise_scale": 1.0}
+    told |= {"d1": 2, "d2": 1}
     told |= {"arm_bound": arm_bound, "theta_bound": min(1.0, 1.0 / arm_bound)}
     told |= {"horizon": 10**6} if kind is ht.MoM else {}
     told = {k: v for k, v in told.items() if k in inspect.signature(kind).parameters}

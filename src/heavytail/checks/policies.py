@@ -132,7 +132,7 @@ def takes_what_numpy_takes(policy: Policy) -> None:
     frozen.flags.writeable = False
     for form in (arms.tolist(), wide[:, ::2], frozen, np.asfortranarray(arms)):
         require(policy.clone().select(form) == plain, "selects another arm for the same numbers")
-    policy.select(arms.astype(np.float32))
+    policy.select((0.999 * arms).astype(np.float32))  # which rounds lengths up, too
     policy.select(np.eye(policy.dim, dtype=int))
     policy.update(frozen[plain], np.float32(paid(policy, 0.5)))  # type: ignore[arg-type]
     policy.update(arms[plain].tolist(), 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from heavytail.environments.base import BLOCK, Block, Environment
 from heavytail.environments.linear_bandit import LinearBandit
 from heavytail.environments.link_bandit import LinkBandit
+from heavytail.environments.low_rank_bandit import LowRankBandit
 from heavytail.environments.skewed_bandit import SKEWS, Skew, SkewedBandit
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Environment",
     "LinearBandit",
     "LinkBandit",
+    "LowRankBandit",
     "Skew",
     "SkewedBandit",
 ]

@@ -168,10 +168,11 @@ def regret_panels(panels: Mapping[str, tuple[Mapping[Key, Trials], list[Key]]]) 
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    rows = -(-len(panels) // 3)
+    columns = min(len(panels), 3)
+    rows = -(-len(panels) // columns)
     with mpl.rc_context(style()):
-        figure = Figure(figsize=(9.6, 2.6 * rows + 0.6), layout="constrained")
-        axes = figure.subplots(rows, 3, squeeze=False)
+        figure = Figure(figsize=(3.2 * columns, 2.6 * rows + 0.6), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
     lines: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from heavytail._validate import printable
-from heavytail.environments import LinearBandit, LinkBandit, SkewedBandit
+from heavytail.environments import Environment, LinearBandit, LinkBandit, SkewedBandit
 from heavytail.environments.noise import Noise, Scaled
 from heavytail.experiments import plots
 from heavytail.experiments.experiment import Section, Table
@@ -144,7 +144,7 @@ def trial_units(
 
 def block_units(
     policy: Policy,
-    environment: World,
+    environment: Environment,
     rounds: int,
     seed: int,
     trials: int,

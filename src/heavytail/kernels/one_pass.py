@@ -46,7 +46,7 @@ FARTHEST = 1e100  # past this, in units of the ball or of 1, a cube does, which 
 @jit
 def admit(s: Vector, M: Matrix, x: Vector, reward: float, scale: float) -> int:
     """Check one observation without touching the state: OK, or which of its parts is bad."""
-    if x.shape[0] > M.shape[1] or not (squared_norm(x) <= s[ARM_LIMIT]):
+    if not (squared_norm(x) <= s[ARM_LIMIT]):
         return BAD_X
     if not (abs(reward) < math.inf):
         return BAD_REWARD

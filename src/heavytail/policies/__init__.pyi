@@ -25,6 +25,9 @@ from .glm_ucb import GLMUCB as GLMUCB
 from .ol2m import OL2M as OL2M
 from .gloc import GLOC as GLOC
 from .eco_log import ECOLog as ECOLog
+from .hvt_low_rank import HvtLowRank as HvtLowRank
+from .low_estr import LowESTR as LowESTR
+from .lotus import LOTUS as LOTUS
 
 # What policies are made of, and made by.
 from .build import make_policy as make_policy
@@ -32,6 +35,7 @@ from .core.base import PackedPolicy as PackedPolicy
 from .core.decisions import Decision as Decision
 from .core.diagnostics import Diagnostics as Diagnostics
 from .core.info import Info as Info
+from .core.low_rank import pairs as pairs
 from .core.policy import Policy as Policy
 from .core.pool import Pool as Pool
 

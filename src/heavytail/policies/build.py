@@ -40,9 +40,9 @@ def make_policy(
         **options: the policy's own.
     """
     kind = find(name)
-    problem = {"horizon": horizon, "tail": tail, "arms": arms}
+    problem = {"dim": dim, "horizon": horizon, "tail": tail, "arms": arms}
     known = {key: value for key, value in problem.items() if value is not None}
-    return kind(dim, **{**kind.taken(known, options), **options})
+    return kind(**{**kind.taken(known, options), **options})
 
 
 def find(name: str) -> type[Policy]:

@@ -23,6 +23,7 @@ from heavytail.reproduction.control import CONTROL
 from heavytail.reproduction.coverage import COVERAGE
 from heavytail.reproduction.glb import GLB
 from heavytail.reproduction.growth import HORIZON, NOISE_LEVEL
+from heavytail.reproduction.lowrank import LOWRANK
 from heavytail.reproduction.settings import (
     HVT,
     TWIN,
@@ -49,9 +50,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         mdp.MDP,
         CONTROL,
         GLB,
+        LOWRANK,
     )
 }
-UNTUNED = (mdp.MDP, CONTROL, GLB)  # experiments that use none of the multipliers checked here
+UNTUNED = (mdp.MDP, CONTROL, GLB, LOWRANK)  # they use none of the multipliers checked here
 TITLE = "Heavy-tailed linear bandits with one-pass Huber regression, checked"
 INTRO = (
     "Every claim of the paper's experiments, what was measured, and the verdict that the rule "
@@ -96,6 +98,11 @@ def reproduce(
     request = dataclasses.replace(request, tuned=Tuned.read(tuned or protocol.TUNED))
     if retune:
         path = record_at(tuned, TUNED, "--tuned FILE")
+        if request.quick and tuned is None:
+            raise ValueError(
+                "--retune with --quick would put a quick look in the place of our records. Leave "
+                "out --quick, or say where to with --tuned FILE."
+            )
         request = _retuned([one.name for one in experiments], request, path)
     elif any(one not in UNTUNED for one in experiments):
         where = "" if tuned is None else " --tuned FILE"

@@ -38,10 +38,10 @@ def select(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
 class HistoryPolicy(PackedPolicy):
     """A policy whose state is (s, M, H), at most one row of H per round.
 
-    ``in_use`` is the slot of s that counts the rows. A subclass calls ``_allocate`` and then
-    ``_allocate_history``, and names in ``pointers`` the columns, counted from behind the features,
-    that hold numbers of rows (-1 for none), so that a damaged file is refused instead of read out
-    of bounds.
+    ``in_use`` is the slot of s that counts the rows; below 0 it is one of the run ``shape``, which
+    then ends s. A subclass calls ``_allocate`` and then ``_allocate_history``, and names in
+    ``pointers`` the columns, counted from behind the features, that hold numbers of rows (-1 for
+    none), so that a damaged file is refused instead of read out of bounds.
     """
 
     grows = True
@@ -81,10 +81,9 @@ class HistoryPolicy(PackedPolicy):
 
     def _check_saved(self, arrays: Arrays, own: Arrays | None = None) -> None:
         where, own = type(self).__name__, self._views() if own is None else own
-        history, scalars = arrays.get("history"), arrays.get("scalars")
-        check_fit(where, arrays, {"scalars": own["scalars"]})
-        assert scalars is not None
-        count = scalars[self.in_use]
+        history, counter = arrays.get("history"), "scalars" if self.in_use >= 0 else "shape"
+        check_fit(where, arrays, {counter: own[counter]})
+        count = arrays[counter][self.in_use]
         fits = history is not None and history.shape[1:] == (self._H.shape[1],)
         if not fits or history is None or history.shape[0] != count:
             raise ValueError(f"{where}: the saved state's 'history' does not fit.")

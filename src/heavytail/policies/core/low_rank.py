@@ -1,0 +1,430 @@
+"""What is common to the policies whose arms are matrices of low rank: arms in either dress, rows
+that are kept for the fit of Theta, and rounds that explore.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from heavytail._invariants import LARGEST, LARGEST_COUNT, SYMMETRY, are_counts
+from heavytail._turns import alone
+from heavytail._typing import FloatArray, IntArray, Matrix, Vector
+from heavytail._validate import Check, as_array, as_numbers, refuse_disguised
+from heavytail.kernels.index import beyond, usable
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import (
+    ARM_LIMIT,
+    BAD_X,
+    CONSTANT,
+    INVERSE,
+    LOG_DET,
+    NO_ARM,
+    RADIUS,
+    ROUNDS,
+    SCRATCH,
+    THETA,
+)
+from heavytail.kernels.low_rank import (
+    NU,
+    REWARD,
+    SHAPE,
+    WIDTH,
+    inside,
+    left_row,
+    right_row,
+    room_row,
+    turn,
+)
+from heavytail.kernels.low_rank import rows as fit_rows
+from heavytail.kernels.random import uniform
+from heavytail.policies.core.answers import Explanation
+from heavytail.policies.core.diagnostics import Diagnostics
+from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.pool import Pool
+from heavytail.policies.core.remembering import Arrays
+
+__all__ = [
+    "LARGEST_REWARD",
+    "LowRankPolicy",
+    "any_arm",
+    "keep",
+    "pairs",
+    "select_inside",
+    "select_whole",
+    "settle",
+    "take_basis",
+]
+
+S: Final = SHAPE
+FORMS: Final = ("matrices", "pairs")
+LARGEST_REWARD: Final = 1e140  # over nu: its square can be summed
+
+
+def pairs(left: ArrayLike, right: ArrayLike) -> FloatArray:
+    """Arms that are pairs of feature vectors, one pair a row: u, and behind it v.
+
+    ``left`` (d1,) or (n, d1) and ``right`` (d2,) or (n, d2); one vector is paired with all rows of
+    the other.
+
+    >>> import heavytail as ht
+    >>> user, items = [1.0, 0.5], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    >>> ht.pairs(user, items)
+    array([[1. , 0.5, 1. , 0. , 0. ],
+           [1. , 0.5, 0. , 1. , 0. ]])
+    """
+    sides = []
+    for name, value in (("left", left), ("right", right)):
+        side = as_numbers(value, f"pairs: {name}", "numbers, one vector or one a row")
+        if side.ndim not in (1, 2):
+            raise ValueError(
+                f"pairs: {name} must be one vector or one a row; got shape {side.shape}."
+            )
+        sides.append(side if side.ndim == 2 else side[None])
+    counts = [len(side) for side in sides]
+    if counts[0] != counts[1] and 1 not in counts:
+        raise ValueError(
+            f"pairs: left and right must have as many rows, or one of them one; got {counts[0]} "
+            f"and {counts[1]}. Pair one user with all items at a time."
+        )
+    n = max(counts) if min(counts) else 0
+    return np.hstack([np.broadcast_to(side, (n, side.shape[1])) for side in sides])
+
+
+@jit
+def any_arm(s: Vector, arms: Matrix, key: int, draws: int) -> int:
+    """An arm drawn anew each time; ``key`` and ``draws`` are the slots of the randomness."""
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
+    if arms.shape[0] == 0:
+        return NO_ARM
+    number = int(s[draws])
+    s[draws] += 1.0
+    return int(uniform(int(s[key]), number, 0) * arms.shape[0])
+
+
+@jit
+def keep(H: Matrix, row: int, x: Vector, reward: float, nu: float) -> None:
+    """Row ``row`` of H <- a round."""
+    features = H.shape[1] - WIDTH
+    for i in range(features):
+        H[row, i] = x[i]
+    H[row, features + REWARD] = reward
+    H[row, features + NU] = nu
+
+
+@jit
+def take_basis(s: Vector, M: Matrix) -> None:
+    """The basis that a fit left in the room is the one to turn arms by."""
+    d1 = int(s[S.D1])
+    d2 = int(s[S.D2])
+    new = room_row(s, M) + 2 * d1
+    U = left_row(M)
+    V = right_row(s, M)
+    for i in range(d1):
+        for j in range(d1):
+            M[U + i, j] = M[new + i, j]
+    for i in range(d2):
+        for j in range(d2):
+            M[V + i, j] = M[new + d1 + i, j]
+
+
+@jit
+def settle(s: Vector, M: Matrix, ridge: float, ridge_outside: float) -> None:
+    """Begin from nothing in the new basis: theta = 0, V_0 = lambda inside, lambda_perp outside.
+
+    LOG_DET is that of V over lambda I.
+    """
+    take_basis(s, M)
+    k = inside(s)
+    size = M.shape[1]
+    for i in range(size):
+        M[THETA, i] = 0.0
+        for j in range(size):
+            M[INVERSE + i, j] = 0.0
+        M[INVERSE + i, i] = 1.0 / (ridge if i < k else ridge_outside)
+    s[LOG_DET] = (size - k) * math.log(ridge_outside / ridge)
+
+
+@jit
+def select_inside(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """The first arm of largest index in the coordinates inside and a constant. O(n k²)."""
+    return largest_index(s, M, arms, M.shape[1] - 1, False)
+
+
+@jit
+def select_whole(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """The first arm of largest index in all coordinates. O(n (d1 d2)²)."""
+    return largest_index(s, M, arms, M.shape[1], True)
+
+
+@jit
+def largest_index(s: Vector, M: Matrix, arms: Matrix, turned: int, outside: bool) -> int:
+    """The first arm of largest theta'z + radius ‖z‖_{V^-1}, z the ``turned`` coordinates of an arm
+    and, behind them, the constant feature.
+    """
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
+    best = NO_ARM
+    best_index = -math.inf
+    size = M.shape[1]
+    z = room_row(s, M)
+    for a in range(arms.shape[0]):
+        turn(s, M, arms, a, z, outside)
+        for j in range(turned, size):
+            M[z, j] = s[CONSTANT]
+        mean = half = 0.0
+        for j in range(size):
+            row = 0.5 * M[INVERSE + j, j] * M[z, j]
+            for k in range(j):
+                row += M[INVERSE + j, k] * M[z, k]
+            half += row * M[z, j]
+            mean += M[THETA, j] * M[z, j]
+        found = mean + s[RADIUS] * math.sqrt(max(2.0 * half, 0.0))
+        if found > best_index:
+            best = a
+            best_index = beyond(found)
+    return best
+
+
+class LowRankPolicy(HistoryPolicy):
+    """A policy of arms X (d1, d2) that turns them into coordinates of its own.
+
+    Its state s ends with SHAPE, and behind the common rows of M lie ``left``, ``right`` and
+    ``estimate``: what :meth:`_low_rank_parts` asks for. ``whole`` says whether coordinates outside
+    the subspace are kept too. The slot behind ``key_slot`` counts the arms drawn.
+    """
+
+    in_use = S.KEPT
+    whole: ClassVar[bool] = False
+
+    d1: int
+    d2: int
+    _pairs: bool
+
+    @classmethod
+    def taken(cls, problem: Any, options: Any) -> dict[str, Any]:
+        """A problem of plain features is one of matrices with one column."""
+        found = super().taken(problem, options)
+        if "dim" in problem and "d1" not in options:
+            found |= {"d1": problem["dim"], "d2": 1}
+        return found
+
+    def _start_low_rank(self, d1: int, d2: int, form: str, rank: int) -> tuple[Check, int]:
+        """Check and keep the shape of an arm; the checker for the rest, and the rank."""
+        check = Check(type(self))
+        self.d1, self.d2 = check.count("d1", d1), check.count("d2", d2)
+        self._pairs = check.choice("form", form, FORMS) == "pairs"
+        rank, most = check.count("rank", rank), min(self.d1, self.d2)
+        if rank > most:
+            raise ValueError(
+                f"{check.owner}.rank must be at most min(d1, d2) = {most}; got {rank}. "
+                f"No matrix has more; TwinUCB({self.d1 * self.d2}) learns one of any rank."
+            )
+        return check, rank
+
+    @property
+    def _length(self) -> int:
+        """Numbers of an arm."""
+        return self.d1 + self.d2 if self._pairs else self.d1 * self.d2
+
+    def _bounds(self, check: Check, given: float | None) -> tuple[float, float]:
+        """How long an arm's vector may be, and its matrix: of a pair ‖u‖ ‖v‖ <= ‖(u, v)‖² / 2."""
+        if given is None:
+            given = math.sqrt(2.0) if self._pairs else 1.0
+        bound = check.number("arm_bound", given, above=0.0)
+        return bound, bound**2 / 2.0 if self._pairs else bound
+
+    def _smallest(self, check: Check, given: float | None, bound: float, rank: int) -> float:
+        """D_r: the least singular value of Theta*, at most bound / sqrt(rank)."""
+        most = bound / math.sqrt(rank)
+        return most if given is None else check.number("smallest", given, above=0.0, most=most)
+
+    def _low_rank_parts(self, room: int = 0) -> dict[str, Any]:
+        """Rows, runs and room, for ``_allocate``."""
+        d1, d2 = self.d1, self.d2
+        return {
+            "rows": {"left": d1, "right": d2, "estimate": d1},
+            "room": fit_rows(d1, d2) + room,
+            "runs": {"shape": len(SHAPE)},
+        }
+
+    def _write_shape(self, rank: int) -> None:
+        s = self._s
+        s[S.D1], s[S.D2], s[S.RANK], s[S.PAIRS] = self.d1, self.d2, rank, float(self._pairs)
+        self._M[self._rows["left"], : self.d1] = np.eye(self.d1)
+        self._M[self._rows["right"], : self.d2] = np.eye(self.d2)
+
+    @property
+    def finds_rank(self) -> bool:
+        """Whether the rank is found; otherwise it stays as it was given."""
+        return False
+
+    @property
+    def most_kept(self) -> int:
+        """How many rows are kept at most."""
+        return int(LARGEST_COUNT)
+
+    def reserve(self, rounds: int) -> None:
+        super().reserve(min(rounds, self.most_kept - self.kept))
+
+    def reseed(self, seed: int) -> None:
+        self._s[self.key_slot] = Check(type(self)).seed(seed)
+        self._s[self.key_slot + 1] = 0.0  # the arms drawn so far
+
+    # --- arms in either dress
+
+    def _flat(self, value: Any, axes: int, method: str) -> Any:
+        """Matrices, row by row, as vectors; ``axes`` is how many axes are left then."""
+        if isinstance(value, Pool):
+            return value
+        if not self._pairs and type(value) is np.ndarray and value.shape[axes - 1 :] == (self.dim,):
+            return value
+        where = type(self).__name__ + method
+        if isinstance(value, list | tuple):
+            shape = np.shape(as_array(value, where, "numbers"))
+        else:
+            shape = tuple(getattr(value, "shape", ()))
+        if not self._pairs and len(shape) == axes + 1 and shape[-2:] == (self.d1, self.d2):
+            refuse_disguised(value, where, "numbers")  # a mask or a bool is not seen afterwards
+            return np.reshape(np.asarray(value), (*shape[:-2], self.dim))
+        if shape[-1:] == (self.dim,):
+            return value
+        hint = ""
+        if self._pairs and shape[-2:] == (self.d1, self.d2):
+            hint = 'For matrices build the policy with form="matrices".'
+        elif not self._pairs and shape[-1:] == (self.d1 + self.d2,):
+            hint = 'For pairs of vectors build the policy with form="pairs".'
+        elif not self._pairs and shape == (self.d1, self.d2):
+            hint = "One matrix is offered as X[None]."
+        elif shape[-2:] == (self.d2, self.d1):
+            hint = "Are d1 and d2 swapped?"
+        if not hint:
+            return value  # whatever is wrong with it is said where it is looked at
+        raise ValueError(f"{where}: got shape {shape}. {hint}")
+
+    def select(self, arms: ArrayLike | Pool) -> int:
+        return super().select(self._flat(arms, 2, ".select"))
+
+    def select_many(self, arms: ArrayLike) -> IntArray:
+        return super().select_many(self._flat(arms, 3, ".select_many"))
+
+    def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None:
+        super().update(self._flat(x, 1, ".update"), reward, scale=scale)
+
+    def update_many(
+        self, X: ArrayLike, rewards: ArrayLike, *, scale: ArrayLike | None = None
+    ) -> None:
+        super().update_many(self._flat(X, 2, ".update_many"), rewards, scale=scale)
+
+    def _offered(self, arms: ArrayLike, method: str) -> FloatArray:
+        return super()._offered(self._flat(arms, 2, method), method)
+
+    def _asked_at(self, x: ArrayLike, method: str) -> FloatArray:
+        return super()._asked_at(self._flat(x, 1, method), method)
+
+    def _asked(self, x: ArrayLike, level: float) -> tuple[FloatArray, bool]:
+        many = np.ndim(x) == 3 or (self._pairs and np.ndim(x) == 2)
+        many = many or (np.ndim(x) == 2 and np.shape(x) != (self.d1, self.d2))
+        return super()._asked(self._flat(x, 2 if many else 1, ".predict"), level)
+
+    # --- what it answers
+
+    def turned(self, X: FloatArray) -> FloatArray:
+        """The coordinates of arms, and the constant feature where there is one."""
+        M, found = self._M, np.empty((len(X), self._M.shape[1]))
+        for a in range(len(X)):
+            M[SCRATCH, -1] = self._s[CONSTANT]
+            turn(self._s, M, X, a, SCRATCH, self.whole)
+            found[a] = M[SCRATCH]
+        return found
+
+    @property
+    def one_estimate(self) -> bool:
+        return True
+
+    @property
+    def intercept(self) -> float:
+        """What the constant feature adds to every prediction; 0 without one."""
+        return 0.0 if self.whole else float(self._M[THETA, -1] * self._s[CONSTANT])
+
+    @property
+    def explores(self) -> bool:
+        """Whether the next round plays any arm."""
+        return bool(self._s[S.FITS] == 0.0)
+
+    @alone
+    def explain(self, arms: ArrayLike) -> Explanation:
+        """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
+        if self.explores:
+            where = f"{type(self).__name__}.explain"
+            raise ValueError(f"{where}: the next round explores, and plays any arm.")
+        X = self._offered(arms, ".explain")
+        mean, bonus = self._means(X), self.radius * self._widths(X)
+        parts = {"mean": mean, "bonus": bonus, "index": mean + bonus}
+        return Explanation(self.select(X), "the largest mean + radius * width", parts)
+
+    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
+        if self._s[S.FITS] == 0.0:  # nothing is known yet
+            return np.full(len(X), math.inf)
+        return super()._half_widths(X, level)
+
+    def diagnostics(self) -> Diagnostics:
+        found = super().diagnostics()
+        if self._s[S.FITS] > 0.0:
+            return found
+        word = "exploring: any arm is played, and nothing is predicted, until the first fit."
+        return replace(found, advice=(word, *found.advice))
+
+    def _means(self, X: FloatArray) -> FloatArray:
+        if self._s[S.FITS] == 0.0 and self.kept:
+            rewards = self._H[: self.kept, self.dim + REWARD]
+            return np.full(len(X), rewards.mean())
+        return np.asarray(self.turned(X) @ self._M[THETA])
+
+    def _widths(self, X: FloatArray) -> FloatArray:
+        Z = self.turned(X)
+        return np.asarray(np.sqrt(np.maximum(np.sum(Z @ self.inverse_gram * Z, axis=1), 0.0)))
+
+    @property
+    @alone
+    def matrix(self) -> FloatArray:
+        """The estimate of Theta, (d1, d2)."""
+        M, d2, r, k = self._M, self.d2, int(self._s[S.RANK]), int(inside(self._s))
+        U, V = M[self._rows["left"], : self.d1], M[self._rows["right"], :d2]
+        z, shape = M[THETA], (self.d1 - r, d2 - r)
+        found = U[:r].T @ z[: r * d2].reshape(r, d2)
+        found += U[r:].T @ z[r * d2 : k].reshape(-1, r) @ V[:r]
+        if self.whole:
+            found += U[r:].T @ z[k:].reshape(shape) @ V[r:]
+        return np.asarray(found)
+
+    @property
+    def theta(self) -> FloatArray:
+        """The estimate of Theta, row by row; ``matrix`` is the same as a matrix."""
+        return self.matrix.ravel()
+
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        s, shape = arrays["scalars"], arrays["shape"]
+        for name, size in (("left", self.d1), ("right", self.d2)):
+            basis = arrays[name]
+            apart = np.abs(basis[:, :size] @ basis[:, :size].T - np.eye(size)).max()
+            if apart > SYMMETRY or basis[:, size:].any():
+                return False
+        rows = arrays["history"]
+        column = rows.shape[1] - WIDTH
+        return bool(
+            super()._hangs_together(arrays)
+            and (shape[[S.D1, S.D2, S.PAIRS]] == self._s[[S.D1, S.D2, S.PAIRS]]).all()
+            and are_counts(shape[[S.RANK]], min(self.d1, self.d2) + 1.0, 1.0)
+            and (self.finds_rank or shape[S.RANK] == self._s[S.RANK])
+            and are_counts(shape[[S.KEPT, S.FITS]])
+            and (np.abs(shape[[S.OFFSET, S.PENALTY]]) <= LARGEST).all()
+            and shape[S.KEPT] <= min(s[ROUNDS], self.most_kept)
+            and (rows[:, column + NU] > 0.0).all()
+            and (np.abs(rows[:, column + REWARD]) <= LARGEST_REWARD * rows[:, column + NU]).all()
+        )

@@ -1,0 +1,148 @@
+"""Low-rank policies where d2 = 1: the rank is full, so that every basis leads to the same choices.
+
+What is left of them is when they explore, what they learn from, and when they begin anew.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from tests.naive.common import first_of_largest, uniform
+from tests.naive.one_pass import OFUL
+from tests.naive.practice import HvtPractice
+
+Array = np.ndarray
+
+
+class Exploring:
+    """Any arm until something is known; then whatever ``inner`` chooses."""
+
+    def __init__(self, dim: int) -> None:
+        self.dim, self.rounds, self.draws = dim, 0, 0
+        self.rows: list[tuple[Array, float]] = []
+        self.inner: Any = None
+
+    @property
+    def theta(self) -> Array:
+        return np.zeros(self.dim) if self.inner is None else self.inner.theta
+
+    def choose(self, arms: Array) -> int:
+        if self.explores:
+            self.draws += 1
+            return math.floor(uniform(0, self.draws - 1, 0) * len(arms))
+        return self.inner.choose(arms)
+
+    @property
+    def explores(self) -> bool:
+        return self.inner is None
+
+    @property
+    def tells(self) -> bool:
+        return any(reward != 0.0 for _, reward in self.rows)
+
+
+class HvtLowRank(Exploring):
+    """Hvt-UCB, which is taught what was explored when it begins."""
+
+    def __init__(self, dim: int, *, scale: float, order: float = 2.0) -> None:
+        super().__init__(dim)
+        self.scale, self.next = scale, 3 * (dim + 1)
+
+    @property
+    def radius(self) -> float:
+        inner = HvtPractice(self.dim, scale=self.scale) if self.inner is None else self.inner
+        return float(inner.radius)
+
+    def learn(self, x: Array, reward: float) -> None:
+        self.rounds += 1
+        self.rows.append((x, reward))
+        if self.inner is not None:
+            self.inner.learn(x, reward)
+        elif self.rounds >= self.next:
+            self.next = 2 * self.rounds
+            if self.tells:
+                self.inner = HvtPractice(self.dim, scale=self.scale)
+                for row in self.rows:
+                    self.inner.learn(*row)
+
+
+class LowESTR(Exploring):
+    """OFUL, from nothing when exploring ends."""
+
+    def __init__(self, dim: int, *, horizon: int, explore: int) -> None:
+        super().__init__(dim)
+        self.explore = explore
+
+    @property
+    def radius(self) -> float:
+        return 0.0 if self.inner is None else self.inner.radius
+
+    def learn(self, x: Array, reward: float) -> None:
+        self.rounds += 1
+        if self.inner is not None:
+            self.inner.learn(x, reward)
+            return
+        self.rows.append((x, reward))
+        if self.rounds >= self.explore and self.tells:
+            self.inner = OFUL(self.dim, noise_scale=1.0, delta=0.01)
+
+
+class LOTUS(Exploring):
+    """Ridge regression in batches, its estimate made anew by quarters; nothing is truncated."""
+
+    def __init__(self, dim: int, *, order: float, scale: float, threshold_scale: float) -> None:
+        super().__init__(dim)
+        assert threshold_scale == math.inf
+        self.p, self.scale, self.batch, self.radius = order, scale, 4, 0.0
+        self.fitted, self.estimate = False, np.zeros(dim)
+        self.open()
+
+    @property
+    def theta(self) -> Array:
+        return self.estimate
+
+    @property
+    def explores(self) -> bool:
+        return self.rounds < self.until_explored or not self.fitted
+
+    def open(self) -> None:
+        self.batch += 1
+        share = 0.02 * self.scale * (self.dim + 1) ** 1.5 * 2 ** (self.batch / self.p)
+        length = 2**self.batch
+        self.until = self.rounds + length
+        self.until_explored = self.rounds + min(math.ceil(max(share, 3 * (self.dim + 1))), length)
+
+    def reach(self, t: int) -> float:
+        k, T = self.dim, 2**self.batch
+        spread = math.log(2 * k * T / 0.01) ** ((self.p - 1) / self.p)
+        slope = 4 * math.sqrt(k) * (self.scale + 1.0) * spread
+        return 0.01 * (slope * t ** ((2 - self.p) / (2 * self.p)) + 1.0)
+
+    def choose(self, arms: Array) -> int:
+        if self.explores:
+            return super().choose(arms)
+        P = np.linalg.inv(self.V)
+        widths = np.sqrt(np.einsum("ni,ij,nj->n", arms, P, arms))
+        return first_of_largest(arms @ self.estimate + self.radius * widths)
+
+    def learn(self, x: Array, reward: float) -> None:
+        explores = self.explores
+        self.rounds += 1
+        if explores:
+            self.rows.append((x, reward))
+            if self.rounds >= self.until_explored and self.tells:
+                self.fitted, self.estimate = True, np.zeros(self.dim)
+                self.V, self.h, self.t, self.due = np.eye(self.dim), np.zeros(self.dim), 0, 1
+                self.radius = self.reach(1)
+        else:
+            self.V = self.V + np.outer(x, x)
+            self.h = self.h + reward * x
+            self.t += 1
+            if self.t >= self.due:
+                self.due = math.floor(1.25 * self.t) + 1
+                self.estimate = np.linalg.solve(self.V, self.h)
+            self.radius = self.reach(self.t)
+        if self.rounds >= self.until:
+            self.open()
