@@ -1,0 +1,217 @@
+"""``compare``: how much more one policy would have earned than another, row by row."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+from heavytail.logs import intervals, means
+from heavytail.logs.estimates import METHODS, Seen
+from heavytail.logs.evaluate import (
+    MOST_TAIL,
+    finish,
+    known_length,
+    own,
+    plan_of,
+    rows_of,
+    tail_of,
+)
+from heavytail.logs.results import Comparison
+from heavytail.logs.rows import Rows
+from heavytail.logs.sketch import PairCells, Pairs, Sketch, epochs
+from heavytail.logs.summary import Plan, Summary, look, mapped, merged, of_seen
+from heavytail.tails import MomentBound
+
+__all__ = ["compare"]
+
+
+def compare(
+    log: Any,
+    a: Any,
+    b: Any,
+    *,
+    method: str = "auto",
+    mean: str = "huber",
+    tail: MomentBound | str | None = "estimate",
+    level: float = 0.95,
+    model: Any = None,
+    folds: int = 5,
+    columns: Mapping[str, Any] | None = None,
+    explore: float = 0.0,
+    clip: float | None = None,
+    reward_range: tuple[float, float] | None = None,
+    propensities: Any = None,
+    dask: Any = None,
+) -> Comparison:
+    """V_a - V_b, from the rows' own differences: narrower than the difference of two intervals.
+
+    The estimate is a robust mean of (w_a - w_b)(r - c), c the mean of both values: weights have
+    mean 1, so that c changes nothing but the spread. The interval has both sides:
+
+    - with ``reward_range`` by betting, which needs nothing else: for rewards in [l, h],
+      (w_a - w_b)+ (r - l) + (w_a - w_b)- (h - r) + (h - l)(1 - D) is never negative and has mean
+      V_a - V_b + h - l, D being half of sum |pi_a - pi_b|;
+    - with ``tail``, a MomentBound of the rows' differences w_a r - w_b r, by Catoni's sequence;
+    - else by Catoni's sequence with a moment that is read off the log; ``guaranteed`` is False.
+
+    Args:
+        log: and
+        a: and
+        b: and the others as in :func:`heavytail.evaluate`.
+        method: "auto", "ips", "snips", "clipped", "dm", "dr" or "switch-dr".
+        mean: "huber", "catoni" or "plain".
+        tail: of the differences; None for no interval where no range is stated.
+        level: of the interval, both sides together.
+        model: as in evaluate.
+        folds: as in evaluate.
+        columns: as in evaluate.
+        explore: as in evaluate.
+        clip: as in evaluate.
+        reward_range: least and largest reward there can be.
+        propensities: as in evaluate.
+        dask: as in evaluate.
+    """
+    if method in ("ls", "lse"):
+        raise ValueError(f"compare: method {method!r} has one side only. Take 'auto' or 'ips'.")
+    if mean not in ("huber", "catoni", "plain"):
+        raise ValueError(f"compare.mean must be 'huber', 'catoni' or 'plain'; got {mean!r}.")
+    plan, log = plan_of(
+        "compare", log, method=method, mean=mean, interval=None, tail=tail, level=level,
+        model=model, folds=folds, columns=columns, explore=explore, clip=clip,
+        reward_range=reward_range, reward_floor=0.0, propensities=propensities,
+    )  # fmt: skip
+    call = functools.partial(_both, policies=(own(a), own(b)), plan=plan)
+    one, two, apart = merged(mapped(call, _paired(log, a, b, columns), dask))
+    horizon = known_length(log)
+    ends = [
+        finish(each, plan, mean=mean, tail=None, level=level, smoothing=None, horizon=horizon,
+               asked=propensities)
+        for each in (one, two)
+    ]  # fmt: skip
+    found = _difference(apart, plan, mean, level, 0.5 * (ends[0].value + ends[1].value))
+    lower, upper, source, sure, reason = _interval(apart, plan, tail, level, horizon)
+    said = [s for s in dict.fromkeys((*ends[0].advice, *ends[1].advice)) if "no reason" not in s]
+    if source is not None and not sure:
+        said.append("The interval's moment was read off this log: it guarantees nothing.")
+    return Comparison(
+        value=found.value, lower=lower, upper=upper, reason=reason, guaranteed=sure, level=level,
+        interval=source, error=found.error, a=ends[0], b=ends[1], advice=tuple(said),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Apart:
+    """What is held of the rows' differences; merges as a Summary does.
+
+    Attributes:
+        pairs: (w_a - w_b, v_a - v_b), or (0, v_a - v_b) where nothing is self-normalised.
+        values: v_a - v_b by epoch.
+        up: by epoch, the value whose mean is V_a - V_b plus the range's width, or None.
+        down: the same of V_b - V_a, or None.
+    """
+
+    pairs: Pairs
+    values: Sketch
+    up: Sketch | None
+    down: Sketch | None
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            self.pairs + other.pairs,
+            self.values + other.values,
+            None if self.up is None or other.up is None else self.up + other.up,
+            None if self.down is None or other.down is None else self.down + other.down,
+        )
+
+
+def _paired(log: Any, a: Any, b: Any, columns: Any) -> Iterator[tuple[Rows, Rows]]:
+    """The chunks of a log as each of two targets reads it; once where one reading serves both."""
+    if not (isinstance(a, str) and isinstance(b, str)):
+        named = a if isinstance(a, str) else b
+        return ((rows, rows) for rows in rows_of(log, named, columns))
+    if isinstance(log, Iterator):
+        raise TypeError("compare: two columns of an iterator cannot be read; pass its rows as one.")
+    return zip(rows_of(log, a, columns), rows_of(log, b, columns), strict=True)
+
+
+def _both(
+    rows: tuple[Rows, Rows], policies: tuple[Any, Any], plan: Plan
+) -> tuple[Summary, Summary, Apart]:
+    one, two = (look(r, policy, plan) for r, policy in zip(rows, policies, strict=True))
+    return of_seen(one, plan), of_seen(two, plan), _apart(one, two, plan)
+
+
+def _apart(one: Seen, two: Seen, plan: Plan) -> Apart:
+    terms = METHODS[plan.method].terms
+    (u_a, v_a), (u_b, v_b) = terms(one, plan.clip), terms(two, plan.clip)
+    epoch = epochs(one.rows.start, len(v_a))
+    up = down = None
+    if plan.ceiling is not None and one.weight is not None and two.weight is not None:
+        up = Sketch(_lifted(one, two, plan.floor, plan.ceiling), epoch)
+        down = Sketch(_lifted(two, one, plan.floor, plan.ceiling), epoch)
+    return Apart(Pairs(u_a - u_b, v_a - v_b), Sketch(v_a - v_b, epoch), up, down)
+
+
+def _lifted(one: Seen, two: Seen, low: float, high: float) -> FloatArray:
+    """Non-negative values of mean V_a - V_b + high - low: see :func:`compare`.
+
+    Where only the logged actions' probabilities are known, min(w_a, w_b) has the mean of 1 - D.
+    """
+    w_a, w_b, r = one.weight, two.weight, one.rows.reward
+    assert w_a is not None
+    assert w_b is not None
+    gain = np.maximum(w_a - w_b, 0.0) * (r - low) + np.maximum(w_b - w_a, 0.0) * (high - r)
+    if one.mass is None or two.mass is None:
+        return np.asarray(gain + (high - low) * np.minimum(w_a, w_b))
+    same = np.minimum(one.mass, two.mass).sum(axis=1)
+    return np.asarray(gain + (high - low) * same)
+
+
+def _difference(apart: Apart, plan: Plan, mean: str, level: float, centre: float) -> means.Estimate:
+    """The mean of v - c u; z from the effective size of |u|, as few rows may carry all of it."""
+    cells = apart.pairs.cells()
+    n, v = cells.count, cells.v - centre * cells.u
+    square = cells.vv - 2.0 * centre * cells.uv + centre**2 * cells.uu
+    located = PairCells(n, n, v, n, v, np.maximum(square, 0.0))
+    if mean == "plain":
+        return means.plain_mean(located)
+    if mean == "catoni":
+        return means.catoni_mean(located, 1.0 - level)
+    order = None
+    if np.any(cells.u):
+        order = means.huber_order(cells._replace(u=np.abs(cells.u)))
+    return means.huber(located, order)
+
+
+def _interval(
+    apart: Apart, plan: Plan, tail: Any, level: float, horizon: int | None
+) -> tuple[float | None, float | None, str | None, bool, str]:
+    """Lower, upper, where from, whether guaranteed, and why not."""
+    alpha = 1.0 - level
+    if apart.up is not None and apart.down is not None and plan.ceiling is not None:
+        width = plan.ceiling - plan.floor
+        lower = intervals.betting_lower(apart.up, alpha / 2.0, horizon).best - width
+        upper = width - intervals.betting_lower(apart.down, alpha / 2.0, horizon).best
+        return lower, upper, "betting", True, ""
+    if tail is None:
+        return None, None, None, False, "state reward_range= or tail="
+    if METHODS[plan.method].name == "dm":
+        return None, None, None, False, "nothing bounds a model's error"
+    sure = isinstance(tail, MomentBound)
+    stated = tail
+    if not sure:
+        values = apart.values.quantiles(MOST_TAIL)
+        seen = tail_of(values)
+        stated = None if seen is None else seen.suggested
+    if stated is None:
+        if not np.any(apart.values.cells().mean):
+            return 0.0, 0.0, None, False, ""
+        why = "even the mean of the differences may be infinite, or the rows are too few"
+        return None, None, None, False, why
+    lower, upper = intervals.catoni(apart.values, stated, alpha)
+    return lower, upper, "catoni", sure, ""

@@ -1,0 +1,304 @@
+"""``evaluate``: what a policy would have earned on a log that another one wrote."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+from heavytail._validate import Check, shown
+from heavytail.logs import advice, estimates, intervals, means
+from heavytail.logs.estimates import METHODS
+from heavytail.logs.models import as_model, as_propensities
+from heavytail.logs.reading import chunks, length
+from heavytail.logs.results import Evaluation
+from heavytail.logs.rows import Rows
+from heavytail.logs.summary import Plan, Summary, mapped, merged, summarise
+from heavytail.tails import MomentBound, TailReport, diagnose
+
+__all__ = ["evaluate", "finish", "known_length", "own", "plan_of", "rows_of", "tail_of"]
+
+INTERVALS = ("betting", "catoni", "bernstein")
+LEAST_TAIL = 50  # rows below which nothing is said about a tail
+MOST_TAIL = 2**17  # values that a tail is read from
+
+
+def evaluate(
+    log: Any,
+    policy: Any = None,
+    *,
+    method: str = "auto",
+    mean: str = "huber",
+    interval: str | None = "betting",
+    tail: MomentBound | str | None = None,
+    level: float = 0.95,
+    model: Any = None,
+    folds: int = 5,
+    columns: Mapping[str, Any] | None = None,
+    explore: float = 0.0,
+    clip: float | None = None,
+    smoothing: float | None = None,
+    reward_range: tuple[float, float] | None = None,
+    reward_floor: float = 0.0,
+    propensities: Any = None,
+    dask: Any = None,
+) -> Evaluation:
+    """What ``policy`` would have earned per row of ``log``, with bounds that heavy tails respect.
+
+    The default is the self-normalised estimate with Huber's tuning-free threshold, the m with
+    sum psi_tau(w (r - m)) = 0, and a lower bound by betting: with probability ``level`` it holds
+    at every time at once, for any rewards not below ``reward_floor`` whose mean is finite. An
+    upper bound needs more: the rewards' range, or a moment of the weighted rewards. One pass,
+    O(1) memory.
+
+    >>> import numpy as np, heavytail as ht
+    >>> rng = np.random.default_rng(0)
+    >>> action = rng.integers(2, size=5000)
+    >>> log = {"action": action, "reward": rng.pareto(2.5, 5000) * (1 + action),
+    ...        "propensity": np.full(5000, 0.5)}
+    >>> found = ht.evaluate(log, lambda rows: np.tile([0.1, 0.9], (len(rows.action), 1)))
+    >>> found.lower < 1.9 / 1.5 and abs(found.value - 1.9 / 1.5) < 0.1  # the true value
+    True
+
+    Args:
+        log: a dict of arrays, a frame, Parquet files, ...; see :mod:`heavytail.logs.reading`.
+        policy: a frozen policy of the library, a callable of Rows giving (n, K) probabilities, an
+            array of them over the whole log, the name of a column; None: the log's ``target``.
+        method: "ips", "snips", "clipped", "dm", "dr", "switch-dr", "ls", "lse"
+            (:mod:`heavytail.logs.estimates`); "auto" is "dr" with a model, else "snips".
+        mean: "huber", "catoni", "minsker-ndaoud", "median-of-means" or "plain".
+        interval: "betting"; "catoni", both sides, with ``tail``; "bernstein", both sides, with
+            ``reward_range``; None for none.
+        tail: E|X - V|^p <= scale^p of the weighted rewards X = w r (of the rows' terms v with a
+            model), for "catoni"; "estimate" takes it from the log, and the bounds guarantee
+            nothing then.
+        level: of the bounds. One bound alone has all of 1 - level, two have half each.
+        model: callable of Rows giving (n, K) predicted rewards, or a regressor with fit and
+            predict (or partial_fit), which is fitted on the other folds of the log first.
+        folds: of that fit.
+        columns: where the log has other names: ours -> its own.
+        explore: share of uniform draws that a library policy is mixed with.
+        clip: M of "clipped", "switch-dr" and "bernstein"; the root of the number of rows if None.
+        smoothing: lambda of "ls" and "lse"; read off the log if None.
+        reward_range: least and largest reward there can be; then both bounds can be had.
+        reward_floor: a number that no reward can be below.
+        propensities: None for the log's own; "frequencies" estimates them by how often each action
+            was played; a callable of Rows, or an array over the whole log.
+        dask: a client or an address: chunks are summarised there, with equal results.
+    """
+    plan, log = plan_of(
+        "evaluate", log, method=method, mean=mean, interval=interval, tail=tail, level=level,
+        model=model, folds=folds, columns=columns, explore=explore, clip=clip,
+        reward_range=reward_range, reward_floor=reward_floor, propensities=propensities,
+    )  # fmt: skip
+    if smoothing is not None:
+        smoothing = Check("evaluate").number("smoothing", smoothing, above=0.0)
+    stream = rows_of(log, policy, columns)
+    call = functools.partial(_one, policy=own(policy), plan=plan)
+    summary = merged(mapped(call, stream, dask))
+    return finish(
+        summary, plan, mean=mean, tail=tail, level=level, smoothing=smoothing,
+        horizon=known_length(log), asked=propensities,
+    )  # fmt: skip
+
+
+def _one(rows: Rows, policy: Any, plan: Plan) -> Summary:
+    return summarise(rows, policy, plan)
+
+
+def own(policy: Any) -> Any:
+    """What gives probabilities: a column's are the rows' own."""
+    return None if isinstance(policy, str) else policy
+
+
+def known_length(log: Any) -> int | None:
+    """The rows of a log, where they are known beforehand."""
+    return None if isinstance(log, Iterator) else length(log)
+
+
+def rows_of(log: Any, policy: Any, columns: Mapping[str, Any] | None) -> Iterator[Rows]:
+    """The chunks of a log, with the column that ``policy`` names as the target."""
+    names = dict(columns or {})
+    if isinstance(policy, str):
+        names["target"] = policy
+    stream = iter(chunks(log, columns=names or None))
+    first = next(stream, None)
+    if first is None or not len(first.action):
+        raise ValueError("the log has no rows; there is nothing to evaluate.")
+    return itertools.chain([first], stream)
+
+
+def plan_of(who: str, log: Any, **given: Any) -> tuple[Plan, Any]:
+    """The checked arguments as a plan, and the log (iterators that must be read twice are held)."""
+    check = Check(who)
+    check.number("level", given["level"], above=0.0, below=1.0)
+    check.choice("mean", given["mean"], means.MEANS)
+    name = check.choice("method", given["method"], ("auto", *METHODS))
+    interval = given["interval"]
+    if interval is not None:
+        check.choice("interval", interval, INTERVALS)
+    method = METHODS[name if name != "auto" else "snips" if given["model"] is None else "dr"]
+    if method.model and given["model"] is None:
+        raise ValueError(f"{who}: method {method.name!r} needs a model=; got None.")
+    _check_tail(who, interval, given["tail"])
+    floor, ceiling = _range(check, given["reward_range"], given["reward_floor"])
+    if interval == "bernstein" and ceiling is None:
+        raise ValueError(f"{who}: interval 'bernstein' needs reward_range=(least, largest).")
+    clip = math.inf
+    if method.clips or interval == "bernstein":
+        clip = _clip(check, given["clip"], log)
+    elif given["clip"] is not None:
+        raise ValueError(f"{who}.clip is used by 'clipped', 'switch-dr' and 'bernstein' alone.")
+    explore = check.number("explore", given["explore"], least=0.0, most=1.0)
+    model, log = as_model(
+        given["model"], log, given["columns"], check.count("folds", given["folds"], least=2)
+    )
+    propensities, log = as_propensities(given["propensities"], log, given["columns"])
+    if not method.model:
+        model = None
+    return Plan(method.name, interval, clip, floor, ceiling, explore, model, propensities), log
+
+
+def _check_tail(who: str, interval: str | None, tail: Any) -> None:
+    if interval == "catoni" and tail is None:
+        raise ValueError(
+            f"{who}: interval 'catoni' needs tail=MomentBound(order, scale), a bound on the moment "
+            "E|X - V|^order of the weighted rewards X, or tail='estimate', without a guarantee."
+        )
+    if tail is not None and tail != "estimate" and not isinstance(tail, MomentBound):
+        raise TypeError(f"{who}.tail must be a MomentBound, 'estimate' or None; got {shown(tail)}.")
+
+
+def _range(check: Check, both: Any, floor: Any) -> tuple[float, float | None]:
+    if both is None:
+        return check.number("reward_floor", floor), None
+    if not isinstance(both, tuple | list) or len(both) != 2:
+        raise TypeError(f"{check.owner}.reward_range must be (least, largest); got {shown(both)}.")
+    low = check.number("reward_range[0]", both[0])
+    return low, check.number("reward_range[1]", both[1], above=low)
+
+
+def _clip(check: Check, clip: Any, log: Any) -> float:
+    if clip is not None:
+        return check.number("clip", clip, above=0.0)
+    rows = known_length(log)
+    if rows is None:
+        raise ValueError(
+            f"{check.owner}: how many rows the log has is not known before it is read, so clip= "
+            "must be stated; with n rows it is sqrt(n) otherwise."
+        )
+    return math.sqrt(max(rows, 1))
+
+
+def point(
+    summary: Summary, plan: Plan, mean: str, level: float, tail: Any, smoothing: float | None
+) -> means.Estimate:
+    """The estimate of a summary."""
+    cells = summary.pairs.cells()
+    if METHODS[plan.method].weights and not float(np.sum(cells.u)) > 0.0:
+        return means.Estimate(math.nan, math.inf, math.nan)  # no row has weight
+    if METHODS[plan.method].one_sign:
+        assert summary.values is not None
+        lam = smoothing or estimates.smoothing(summary.values, 1.0 - level)
+        end = estimates.log_smoothing if plan.method == "ls" else estimates.log_sum_exp
+        return means.Estimate(end(summary.values, lam) + plan.floor, math.inf, math.nan)
+    bound = tail if isinstance(tail, MomentBound) else None
+    if mean == "catoni":
+        return means.catoni_mean(cells, 1.0 - level, bound)
+    if mean == "huber":
+        return means.huber(cells)
+    if mean == "plain":
+        return means.plain_mean(cells)
+    end_of_blocks = means.median_of_means if mean == "median-of-means" else means.minsker_ndaoud
+    return end_of_blocks(summary.blocks)
+
+
+def bounds(
+    summary: Summary, plan: Plan, tail: Any, level: float, horizon: int | None
+) -> tuple[float | None, float | None, intervals.Sequence | None]:
+    """Lower and upper bound, and the lower one's course."""
+    alpha = 1.0 - level
+    values = summary.values
+    if plan.interval is None or (values is None and plan.interval != "catoni"):
+        return None, None, None
+    if plan.interval == "catoni":
+        sketch = summary.pseudo if summary.pseudo is not None else values
+        assert sketch is not None
+        return *intervals.catoni(sketch, tail, alpha), None
+    assert values is not None
+    side = alpha if plan.ceiling is None else alpha / 2.0
+    if plan.interval == "bernstein":
+        return *_bernstein(summary, plan, side), None
+    course = intervals.betting_lower(values, side, horizon)
+    upper = None
+    if summary.above is not None and plan.ceiling is not None:
+        upper = plan.ceiling - intervals.betting_lower(summary.above, side, horizon).best
+    return plan.floor + course.best, upper, course
+
+
+def _bernstein(summary: Summary, plan: Plan, delta: float) -> tuple[float, float]:
+    """min(w, M) (r - floor) and min(w, M) (ceiling - r) lie in [0, M width] and their means are at
+    most V - floor and ceiling - V.
+    """
+    assert plan.ceiling is not None
+    most = plan.clip * (plan.ceiling - plan.floor)
+    s = summary.moments
+    low = intervals.bernstein_lower(summary.rows, s[0], s[1], most, delta)
+    high = intervals.bernstein_lower(summary.rows, s[2], s[3], most, delta)
+    return plan.floor + low, plan.ceiling - high
+
+
+def tail_of(values: FloatArray) -> TailReport | None:
+    """The tail of some values; None of too few, or where they are all alike."""
+    if len(values) < LEAST_TAIL or values[0] == values[-1]:
+        return None
+    with np.errstate(all="ignore"):
+        return diagnose(values)
+
+
+def finish(
+    summary: Summary,
+    plan: Plan,
+    *,
+    mean: str,
+    tail: Any,
+    level: float,
+    smoothing: float | None,
+    horizon: int | None,
+    asked: Any = None,
+) -> Evaluation:
+    """The evaluation of a summary."""
+    found = point(summary, plan, mean, level, tail, smoothing)
+    sketch = summary.pseudo if summary.pseudo is not None else summary.values
+    seen = None if sketch is None else tail_of(sketch.quantiles(MOST_TAIL))
+    stated = tail
+    if tail == "estimate":
+        stated = None if seen is None else seen.suggested
+    lower = upper = course = None
+    if plan.interval != "catoni" or stated is not None:
+        lower, upper, course = bounds(summary, plan, stated, level, horizon)
+    evaluation = Evaluation(
+        value=found.value,
+        lower=lower,
+        upper=upper,
+        lower_reason="" if lower is not None else advice.no_lower(plan, summary, tail),
+        upper_reason="" if upper is not None else advice.no_upper(plan, summary, tail),
+        level=level,
+        method=plan.method,
+        mean="smoothed" if METHODS[plan.method].one_sign else mean,
+        interval=plan.interval,
+        rows=summary.rows,
+        tail=seen,
+        error=found.error,
+        advice=(),
+        _rows=np.empty(0) if course is None else course.rows,
+        _path=np.empty(0) if course is None else np.maximum.accumulate(course.lower) + plan.floor,
+        **advice.diagnostics(summary),
+    )
+    return replace(evaluation, advice=advice.sentences(evaluation, tail, asked))

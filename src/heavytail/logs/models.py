@@ -1,0 +1,162 @@
+"""Reward models and propensities that are not in the log: given, or fitted to it.
+
+A regressor is fitted to all folds but one and predicts that one (row number mod folds), so that no
+row is judged by a model that has seen it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from heavytail._typing import FloatArray, IntArray
+from heavytail._validate import as_rows, shown
+from heavytail.logs.reading import chunks
+from heavytail.logs.rows import Rows
+
+__all__ = ["CrossFit", "as_model", "as_propensities"]
+
+
+def as_model(
+    model: Any, log: Any, columns: Mapping[str, Any] | None, folds: int
+) -> tuple[Callable[[Rows], FloatArray] | None, Any]:
+    """A callable of Rows: the one given, or a regressor fitted to the log; and the log.
+
+    An iterator can be read once, so that a regressor needs it held in memory.
+    """
+    if model is None:
+        return None, log
+    if hasattr(model, "predict") and (hasattr(model, "fit") or hasattr(model, "partial_fit")):
+        log = list(log) if isinstance(log, Iterator) else log
+        return CrossFit.of(model, log, columns, folds), log
+    if callable(model):
+        return model, log
+    raise TypeError(
+        "model must be a callable of Rows giving (n, K) rewards, or a regressor with fit and "
+        f"predict; got {shown(model)}."
+    )
+
+
+class CrossFit:
+    """One regressor per fold, each fitted to the rows of the others.
+
+    The features of row and action are the action's own (``arms``), or the context beside the
+    action's indicator.
+    """
+
+    def __init__(self, models: list[Any], actions: int) -> None:
+        self.models, self.actions = models, actions
+
+    @classmethod
+    def of(cls, model: Any, log: Any, columns: Mapping[str, Any] | None, folds: int) -> CrossFit:
+        """Fit ``folds`` copies: by partial_fit, chunk by chunk, else by fit on all rows at once."""
+        models = [copy.deepcopy(model) for _ in range(folds)]
+        actions = 1 + max(
+            max(int(rows.action.max(initial=0)), _width(rows) - 1)
+            for rows in chunks(log, columns=columns)
+        )
+        held: list[list[tuple[FloatArray, FloatArray]]] = [[] for _ in models]
+        for rows in chunks(log, columns=columns):
+            x = _features(rows, rows.action, actions)
+            fold = (rows.start + np.arange(len(rows.action))) % folds
+            for k, one in enumerate(models):
+                part = fold != k
+                if hasattr(one, "partial_fit"):
+                    one.partial_fit(x[part], rows.reward[part])
+                else:
+                    held[k].append((x[part], rows.reward[part]))
+        for one, parts in zip(models, held, strict=True):
+            if parts:
+                one.fit(
+                    np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
+                )
+        return cls(models, actions)
+
+    def __call__(self, rows: Rows) -> FloatArray:
+        """(n, K): what the model of each row's fold predicts for every action."""
+        n = len(rows.action)
+        fold = (rows.start + np.arange(n)) % len(self.models)
+        width = _width(rows) or self.actions
+        q = np.zeros((n, width))
+        for action in range(width):
+            x = _features(rows, np.full(n, action), self.actions)
+            known = np.isfinite(x).all(axis=1)  # an arm that was not offered is not predicted
+            for k, model in enumerate(self.models):
+                part = known & (fold == k)
+                if part.any():
+                    q[part, action] = model.predict(x[part])
+        return q
+
+
+def _width(rows: Rows) -> int:
+    for known in (rows.arms, rows.probabilities, rows.target):
+        if known is not None and known.ndim > 1:
+            return known.shape[1]
+    return 0
+
+
+def _features(rows: Rows, action: IntArray, actions: int) -> FloatArray:
+    if rows.arms is not None:
+        return np.asarray(rows.arms[np.arange(len(action)), action])
+    marks = (action[:, None] == np.arange(actions)).astype(float)
+    return marks if rows.context is None else np.hstack([rows.context, marks])
+
+
+def as_propensities(
+    given: Any, log: Any, columns: Mapping[str, Any] | None
+) -> tuple[Callable[[Rows], FloatArray] | None, Any]:
+    """A callable of Rows giving (n,), or None for the log's own; and the log."""
+    if given is None:
+        return None, log
+    if isinstance(given, str):
+        if given != "frequencies":
+            raise ValueError(f"propensities must be 'frequencies', ...; got {shown(given)}.")
+        log = list(log) if isinstance(log, Iterator) else log
+        counts = np.zeros(0)
+        for rows in chunks(log, columns=columns):
+            more = np.bincount(rows.action, minlength=len(counts)).astype(float)
+            counts = more + np.pad(counts, (0, len(more) - len(counts)))
+        return Frequencies(counts / max(counts.sum(), 1.0)), log
+    if callable(given):
+        return Checked(given), log
+    return Checked(Sliced(as_rows(given, (None,), "propensities"))), log
+
+
+class Frequencies:
+    """The share of the log's rows with each action."""
+
+    def __init__(self, shares: FloatArray) -> None:
+        self.shares = shares
+
+    def __call__(self, rows: Rows) -> FloatArray:
+        return np.asarray(self.shares[rows.action])
+
+
+class Sliced:
+    """An array over the whole log."""
+
+    def __init__(self, values: FloatArray) -> None:
+        self.values = values
+
+    def __call__(self, rows: Rows) -> FloatArray:
+        return np.asarray(self.values[rows.start : rows.start + len(rows.action)])
+
+
+class Checked:
+    """Propensities from elsewhere, looked at as those of a log are."""
+
+    def __init__(self, source: Callable[[Rows], Any]) -> None:
+        self.source = source
+
+    def __call__(self, rows: Rows) -> FloatArray:
+        p = as_rows(self.source(rows), (len(rows.action),), "propensities")
+        bad = ~((p > 0.0) & (p <= 1.0))
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise ValueError(
+                f"propensities of row {rows.start + at} must be above 0 and at most 1; got {p[at]}."
+            )
+        return p

@@ -1,0 +1,235 @@
+"""What an evaluation found: the value, its bounds, and how far to trust them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+from heavytail.tails import TailReport
+
+__all__ = ["Comparison", "Evaluation", "Selection"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a policy would have earned per row.
+
+    Attributes:
+        value: the estimate.
+        lower: a bound that the true value is not below with probability ``level`` (both bounds
+            together, where there are two), or None.
+        upper: a bound that it is not above, or None.
+        lower_reason: why there is no lower bound, "" where there is one.
+        upper_reason: why there is no upper bound, "" where there is one.
+        level: of the bounds.
+        method: the estimator.
+        mean: how its rows were averaged.
+        interval: where the bounds come from.
+        rows: rows of the log.
+        effective_size: (sum w)² / sum w², rows of weight 1 that would say as much; nan without w.
+        largest_share: the part of sum w |r - floor| in one row.
+        top_share: the part in the largest 1 % of the rows.
+        tail: what the tail of the weighted rewards looks like, or None where too little is known.
+        mean_weight: the mean of w, which is 1 if the propensities are right, and a 95 % interval.
+        propensities_ok: whether it is 1 but for chance, or for actions without support.
+        unsupported: actions that the target plays and the log never has.
+        unsupported_share: the target's probability of them.
+        error: standard error that the estimate's own rows suggest; no bound.
+        advice: what to think of it, warnings first.
+    """
+
+    value: float
+    lower: float | None
+    upper: float | None
+    lower_reason: str
+    upper_reason: str
+    level: float
+    method: str
+    mean: str
+    interval: str | None
+    rows: int
+    effective_size: float
+    largest_share: float
+    top_share: float
+    tail: TailReport | None
+    mean_weight: tuple[float, float, float]
+    propensities_ok: bool
+    unsupported: tuple[int, ...]
+    unsupported_share: float
+    error: float
+    advice: tuple[str, ...]
+    _rows: FloatArray = field(repr=False, compare=False, default_factory=lambda: np.empty(0))
+    _path: FloatArray = field(repr=False, compare=False, default_factory=lambda: np.empty(0))
+
+    def __str__(self) -> str:
+        index = "none" if self.tail is None else f"{self.tail.index:.2f}"
+        lines = [
+            f"value            {self.value:.6g}   ({self.method}, {self.mean})",
+            f"at least         {_number(self.lower, self.lower_reason)}",
+            f"at most          {_number(self.upper, self.upper_reason)}",
+            f"level            {self.level:.0%}   ({self.interval or 'no interval'})",
+            f"rows             {self.rows:,}",
+            f"effective size   {self.effective_size:,.0f}",
+            f"largest row      {self.largest_share:.1%} of the total",
+            f"largest 1 %      {self.top_share:.1%} of the total",
+            f"tail index       {index}",
+            "mean weight      {:.3f}   ({:.3f} to {:.3f}; should hold 1)".format(*self.mean_weight),
+        ]
+        return "\n".join([*lines, *(f"- {sentence}" for sentence in self.advice)])
+
+    def plot(self, ax: Any = None) -> Any:
+        """The lower bound as the log was read, and the value. Returns the matplotlib axes."""
+        ax = _axes(ax)
+        if len(self._rows):
+            ax.plot(self._rows, self._path, label=f"lower bound, {self.level:.0%} at all times")
+            ax.set_xscale("log")
+        ax.axhline(self.value, color="black", label=f"{self.method}, {self.mean}")
+        if self.upper is not None:
+            ax.axhline(self.upper, linestyle="--", label="upper bound")
+        ax.set_xlabel("rows")
+        ax.set_ylabel("value")
+        ax.legend()
+        return ax
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How much more policy ``a`` would have earned per row than policy ``b``.
+
+    Attributes:
+        value: the estimate of V_a - V_b, row by row.
+        lower: and
+        upper: its interval, both sides together of probability ``level``, or None.
+        reason: why there is none, "" where there is one.
+        guaranteed: whether the interval rests on stated assumptions alone; False where its moment
+            was estimated from the log.
+        level: of the interval.
+        interval: where it comes from.
+        error: standard error that the rows suggest; no bound.
+        a: the evaluation of ``a``.
+        b: the evaluation of ``b``.
+        advice: what to think of it, warnings first.
+    """
+
+    value: float
+    lower: float | None
+    upper: float | None
+    reason: str
+    guaranteed: bool
+    level: float
+    interval: str | None
+    error: float
+    a: Evaluation
+    b: Evaluation
+    advice: tuple[str, ...]
+
+    @property
+    def better(self) -> str | None:
+        """ "a" or "b" where the interval says so, else None."""
+        if self.lower is not None and self.lower > 0.0:
+            return "a"
+        if self.upper is not None and self.upper < 0.0:
+            return "b"
+        return None
+
+    def __str__(self) -> str:
+        lines = [
+            f"a - b            {self.value:.6g}",
+            f"at least         {_number(self.lower, self.reason)}",
+            f"at most          {_number(self.upper, self.reason)}",
+            f"level            {self.level:.0%}   ({self.interval or 'no interval'})",
+            f"a                {self.a.value:.6g}",
+            f"b                {self.b.value:.6g}",
+        ]
+        return "\n".join([*lines, *(f"- {sentence}" for sentence in self.advice)])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Both values and the difference with its interval. Returns the matplotlib axes."""
+        return _intervals(
+            ax, ["a", "b", "a - b"], [self.a.value, self.b.value, self.value],
+            [self.a.lower, self.b.lower, self.lower], [self.a.upper, self.b.upper, self.upper],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The best of several policies.
+
+    Attributes:
+        chosen: its name, or its place where the policies were a list.
+        names: of all.
+        scores: what was maximised: LS estimates at one common lambda.
+        values: the estimates that :func:`heavytail.evaluate` would give.
+        lower: bounds that hold for all policies at once.
+        smoothing: lambda.
+        regret_bound: what the best policy may be better than the chosen one, with probability
+            ``level``, at the second moments seen.
+        level: of the bounds.
+        rows: rows of the log.
+        guarantee: the statement in words.
+        advice: what to think of it, warnings first.
+    """
+
+    chosen: Any
+    names: tuple[Any, ...]
+    scores: FloatArray
+    values: FloatArray
+    lower: FloatArray
+    smoothing: float
+    regret_bound: float
+    level: float
+    rows: int
+    guarantee: str
+    advice: tuple[str, ...]
+
+    def __str__(self) -> str:
+        order = np.argsort(-self.scores, kind="stable")
+        head = f"{'policy':<20} {'score':>12} {'value':>12} {'at least':>12}"
+        lines = [
+            f"{self.names[i]!s:<20} {self.scores[i]:>12.6g} {self.values[i]:>12.6g} "
+            f"{self.lower[i]:>12.6g}"
+            for i in order
+        ]
+        notes = [f"- {sentence}" for sentence in (*self.advice, self.guarantee)]
+        return "\n".join([f"chosen: {self.chosen}", head, *lines, *notes])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Every policy's value and lower bound. Returns the matplotlib axes."""
+        return _intervals(
+            ax, self.names, list(self.values), list(self.lower), [None] * len(self.names)
+        )
+
+
+def _number(value: float | None, reason: str) -> str:
+    return f"{value:.6g}" if value is not None else f"none: {reason}"
+
+
+def _axes(ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(6.0, 4.0), layout="constrained").subplots()
+
+
+def _intervals(
+    ax: Any,
+    names: Sequence[Any],
+    values: Sequence[float],
+    lower: Sequence[float | None],
+    upper: Sequence[float | None],
+) -> Any:
+    """A line per name from its lower to its upper bound; an open end is drawn to the value."""
+    ax = _axes(ax)
+    for i, (value, low, high) in enumerate(zip(values, lower, upper, strict=True)):
+        left = value if low is None or math.isnan(low) else low
+        ax.plot([left, value if high is None else high], [i, i], color="C0")
+        ax.plot([value], [i], "o", color="C0")
+    ax.set_yticks(range(len(names)), [str(name) for name in names])
+    ax.set_xlabel("value")
+    return ax

@@ -1,0 +1,146 @@
+"""``select``: the best of many policies on one log, with what can be promised of it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from heavytail._validate import Check
+from heavytail.logs import estimates
+from heavytail.logs.evaluate import finish, known_length, plan_of, rows_of
+from heavytail.logs.results import Evaluation, Selection
+from heavytail.logs.rows import Rows
+from heavytail.logs.summary import Plan, Summary, mapped, merged, summarise
+
+__all__ = ["select"]
+
+
+def select(
+    log: Any,
+    policies: Mapping[Any, Any] | Sequence[Any],
+    *,
+    by: str = "value",
+    level: float = 0.95,
+    scale: float | None = None,
+    columns: Mapping[str, Any] | None = None,
+    explore: float = 0.0,
+    reward_floor: float = 0.0,
+    propensities: Any = None,
+    dask: Any = None,
+) -> Selection:
+    """The best of ``policies``, all judged in one pass over ``log``.
+
+    Whatever it is chosen by, the lower bounds hold for all m policies at once with probability
+    ``level``, hence for the chosen one: each is a betting sequence at (1 - level)/m.
+
+    - "value": the default estimate of :func:`heavytail.evaluate`. Chooses best where measured.
+    - "ls": logarithmic smoothing at one common lambda = sqrt(2 log(2m/delta)/n)/scale. If
+      ``scale`` is stated beforehand, then with probability 1 - delta the best policy is better
+      than the chosen one by at most lambda S + 2 log(2m/delta)/(lambda n), where
+      S = E[X²/(1 + lambda X)] is the best one's (Sakhi, Aouali, Alquier and Chopin 2024).
+    - "lower": the lower bound itself; cautious.
+
+    Args:
+        log: as in evaluate.
+        policies: by name, or a list; each as in evaluate.
+        by: "value", "ls" or "lower".
+        level: 1 - delta.
+        scale: a typical size of the weighted rewards, for lambda; None takes the median over
+            policies of their root mean square, and the guarantee of "ls" is then approximate.
+        columns: as in evaluate.
+        explore: as in evaluate.
+        reward_floor: a number that no reward can be below.
+        propensities: as in evaluate.
+        dask: as in evaluate.
+    """
+    check = Check("select")
+    check.choice("by", by, ("value", "ls", "lower"))
+    named = dict(policies) if isinstance(policies, Mapping) else dict(enumerate(policies))
+    if not named:
+        raise ValueError("select.policies must have at least one policy; got none.")
+    if sum(isinstance(policy, str) for policy in named.values()) and len(named) > 1:
+        raise TypeError("select: pass policies as callables or arrays, not as names of columns.")
+    plan, log = plan_of(
+        "select", log, method="snips", mean="huber", interval="betting", tail=None, level=level,
+        model=None, folds=2, columns=columns, explore=explore, clip=None, reward_range=None,
+        reward_floor=reward_floor, propensities=propensities,
+    )  # fmt: skip
+    call = functools.partial(_all, policies=tuple(named.values()), plan=plan)
+    summaries = merged(mapped(call, rows_of(log, None, columns), dask))
+    each = 1.0 - (1.0 - level) / len(named)
+    found = [
+        finish(one, plan, mean="huber", tail=None, level=each, smoothing=None,
+               horizon=known_length(log), asked=propensities)
+        for one in summaries
+    ]  # fmt: skip
+    if scale is not None:
+        scale = check.number("scale", scale, above=0.0)
+    return _chosen(list(named), summaries, found, plan, by, level, scale)
+
+
+def _all(rows: Rows, policies: tuple[Any, ...], plan: Plan) -> tuple[Summary, ...]:
+    return tuple(summarise(rows, policy, plan) for policy in policies)
+
+
+def _chosen(
+    names: list[Any],
+    summaries: Sequence[Summary],
+    found: list[Evaluation],
+    plan: Plan,
+    by: str,
+    level: float,
+    scale: float | None,
+) -> Selection:
+    n = summaries[0].rows
+    room = math.log(2.0 * len(names) / (1.0 - level))
+    strength = math.sqrt(2.0 * room / n) / (scale or _typical(summaries))
+    smooth, moments = np.empty(len(names)), np.empty(len(names))
+    for i, one in enumerate(summaries):
+        assert one.values is not None
+        smooth[i] = estimates.log_smoothing(one.values, strength) + plan.floor
+        cells = one.values.cells()
+        moments[i] = float(cells.count @ (cells.mean**2 / (1.0 + strength * cells.mean))) / n
+    values = np.array([one.value for one in found])
+    lower = np.array([np.nan if one.lower is None else one.lower for one in found])
+    scores = {"value": values, "ls": smooth, "lower": lower}[by]
+    best = int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))
+    bound = strength * float(moments.max()) + 2.0 * room / (strength * n)
+    said = [f"{names[best]}: {sentence}" for sentence in found[best].advice]
+    return Selection(
+        chosen=names[best],
+        names=tuple(names),
+        scores=scores,
+        values=values,
+        lower=lower,
+        smoothing=strength,
+        regret_bound=bound if by == "ls" else math.nan,
+        level=level,
+        rows=n,
+        guarantee=_guarantee(names[best], by, level, lower[best], bound, scale),
+        advice=tuple(said),
+    )
+
+
+def _typical(summaries: Sequence[Summary]) -> float:
+    """The median over policies of the root mean square of their weighted rewards."""
+    sizes = []
+    for one in summaries:
+        assert one.values is not None
+        cells = one.values.cells()
+        square = cells.count @ (cells.variance + cells.mean**2)
+        sizes.append(math.sqrt(float(square) / one.rows))
+    return float(np.median(sizes)) or 1.0
+
+
+def _guarantee(
+    name: Any, by: str, level: float, lower: float, bound: float, scale: float | None
+) -> str:
+    words = f"With probability {level:.0%} {name} earns at least {lower:.4g} per row."
+    if by == "ls":
+        how = "" if scale is not None else "about (the scale was read off this log) "
+        words += f" The best policy earns {how}at most {bound:.4g} more, at the moments seen."
+    return words

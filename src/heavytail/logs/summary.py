@@ -1,0 +1,265 @@
+"""What is held of a log for one target: sketches and sums that are filled chunk by chunk and merge.
+
+A chunk is summarised by itself and summaries are merged in the order of the rows, on one machine as
+on many, so that both give the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+from heavytail.logs import target
+from heavytail.logs.estimates import METHODS, Seen
+from heavytail.logs.means import blocks
+from heavytail.logs.rows import Rows
+from heavytail.logs.sketch import Pairs, Sketch, epochs
+
+__all__ = ["Plan", "Summary", "look", "mapped", "merged", "of_seen", "summarise"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to hold of every chunk.
+
+    Attributes:
+        method: a name of METHODS.
+        interval: "betting", "catoni", "bernstein" or None.
+        clip: the largest weight of the methods and bounds that clip.
+        floor: rewards are at least this, where a bound needs it.
+        ceiling: and at most this, or None.
+        explore: share of uniform draws that a library policy is mixed with.
+        model: Rows -> (n, K), or None.
+        propensities: Rows -> (n,), in place of the log's own, or None.
+    """
+
+    method: str
+    interval: str | None
+    clip: float
+    floor: float
+    ceiling: float | None
+    explore: float
+    model: Callable[[Rows], FloatArray] | None
+    propensities: Callable[[Rows], FloatArray] | None
+
+    @property
+    def one_sign(self) -> bool:
+        """Whether rewards below the floor must be refused."""
+        return self.interval in ("betting", "bernstein") or METHODS[self.method].one_sign
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Sums and sketches of one target's rows.
+
+    Attributes:
+        rows: how many.
+        pairs: (u, v) of the method.
+        blocks: their sums by row number mod 16.
+        weights: count, sum, sum of squares and largest of w, or None without propensities.
+        values: w (r - floor) by epoch, or None.
+        above: w (ceiling - r) by epoch, or None.
+        pseudo: v by epoch where a two-sided interval needs it, or None.
+        moments: sums and squares of min(w, clip) (r - floor) and of min(w, clip) (ceiling - r).
+        played: how often the log has each action.
+        mass: the target's probability of each action, summed, or None where it is not known.
+    """
+
+    rows: int
+    pairs: Pairs
+    blocks: FloatArray
+    weights: FloatArray | None
+    values: Sketch | None
+    above: Sketch | None
+    pseudo: Sketch | None
+    moments: FloatArray
+    played: FloatArray
+    mass: FloatArray | None
+
+    def __add__(self, other: Self) -> Self:
+        """Both together, this one's rows first."""
+        parts = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
+        joined: dict[str, Any] = {
+            name: None if one is None or two is None else one + two
+            for name, (one, two) in parts.items()
+            if name not in ("played", "mass", "weights")
+        }
+        for name in ("played", "mass"):
+            joined[name] = _padded(*parts[name])
+        if self.weights is not None and other.weights is not None:
+            joined["weights"] = self.weights + other.weights
+            joined["weights"][3] = max(self.weights[3], other.weights[3])
+        return type(self)(**{"weights": None, **joined})
+
+
+def _padded(one: FloatArray | None, two: FloatArray | None) -> FloatArray | None:
+    """The sum of two vectors of which one may be shorter; None where one is None."""
+    if one is None or two is None:
+        return None
+    size = max(len(one), len(two))
+    return np.asarray(np.pad(one, (0, size - len(one))) + np.pad(two, (0, size - len(two))))
+
+
+def refuse(rows: Rows, bad: Any, column: str, problem: Callable[[int], str]) -> None:
+    """Raise a ValueError that names the first bad row, if there is one."""
+    if np.any(bad):
+        at = int(np.argmax(bad))
+        raise ValueError(f"{rows.source}, row {rows.start + at}, column {column!r}: {problem(at)}")
+
+
+def look(rows: Rows, policy: Any, plan: Plan) -> Seen:
+    """A chunk as the target sees it: weights, and a model's predictions."""
+    method = METHODS[plan.method]
+    shares = target.probabilities(policy, rows, explore=plan.explore)
+    at = np.arange(len(rows.action))
+    own = shares if shares.ndim == 1 else shares[at, rows.action]
+    propensity = rows.propensity if plan.propensities is None else plan.propensities(rows)
+    if propensity is None and method.weights:
+        raise ValueError(
+            f"{rows.source}: method {plan.method!r} needs the propensities of the log, which has "
+            "none. Log them, pass propensities='frequencies' to estimate them, or use method='dm' "
+            "with a model."
+        )
+    weight = None if propensity is None else own / propensity
+    predicted = expected = None
+    if plan.model is not None:
+        if shares.ndim == 1:
+            raise ValueError(
+                f"{rows.source}: a model needs the target's probabilities of every action, (n, K); "
+                "got those of the logged ones."
+            )
+        q = _predictions(plan.model, rows, shares.shape)
+        predicted, expected = q[at, rows.action], np.sum(shares * q, axis=1)
+    return Seen(rows, weight, shares if shares.ndim == 2 else None, predicted, expected)
+
+
+def _predictions(model: Callable[[Rows], Any], rows: Rows, shape: tuple[int, ...]) -> FloatArray:
+    q = np.asarray(model(rows), dtype=float)
+    if q.shape != shape:
+        raise ValueError(
+            f"{rows.source}: model must predict rewards of shape {shape}, a row per row of the log "
+            f"and a column per action; got shape {q.shape}."
+        )
+    refuse(rows, ~np.isfinite(q).all(axis=1), "model", lambda _: "predicts NaN or infinity.")
+    return q
+
+
+def summarise(rows: Rows, policy: Any, plan: Plan) -> Summary:
+    """The summary of one chunk."""
+    return of_seen(look(rows, policy, plan), plan)
+
+
+def of_seen(seen: Seen, plan: Plan) -> Summary:
+    """The summary of a chunk that was looked at."""
+    rows = seen.rows
+    n = len(rows.action)
+    _check_sides(rows, plan)
+    u, v = METHODS[plan.method].terms(seen, plan.clip)
+    w, epoch = seen.weight, epochs(rows.start, n)
+    values = above = weights = None
+    moments = np.zeros(4)
+    if w is not None:
+        weights = np.array([n, w.sum(), w @ w, w.max(initial=0.0)])
+        values = Sketch(w * (rows.reward - plan.floor), epoch)
+        if plan.ceiling is not None:
+            above = Sketch(w * (plan.ceiling - rows.reward), epoch)
+            light = np.minimum(w, plan.clip)
+            low, high = light * (rows.reward - plan.floor), light * (plan.ceiling - rows.reward)
+            moments = np.array([low.sum(), low @ low, high.sum(), high @ high])
+    two_sided = plan.interval == "catoni" and (plan.model is not None or plan.floor != 0.0)
+    played = np.bincount(rows.action).astype(float)
+    mass = None if seen.mass is None else np.asarray(seen.mass.sum(axis=0))
+    pseudo = None
+    if two_sided:
+        pseudo = Sketch(v if plan.model is not None else _weighted(seen), epoch)
+    return Summary(
+        n,
+        Pairs(u, v),
+        blocks(rows.start, u, v),
+        weights,
+        values,
+        above,
+        pseudo,
+        moments,
+        played,
+        mass,
+    )
+
+
+def _weighted(seen: Seen) -> FloatArray:
+    assert seen.weight is not None
+    return seen.weight * seen.rows.reward
+
+
+def _check_sides(rows: Rows, plan: Plan) -> None:
+    """Refuse rewards outside the stated range, where a bound or a method relies on it."""
+    if plan.one_sign:
+        refuse(
+            rows,
+            rows.reward < plan.floor,
+            "reward",
+            lambda at: (
+                f"{_who(plan)} needs rewards of at least reward_floor = {plan.floor:g}; got "
+                f"{rows.reward[at]:g}. State a reward_floor that no reward can pass, or take "
+                "interval='catoni' with a MomentBound, or interval=None."
+            ),
+        )
+    ceiling = plan.ceiling
+    if ceiling is not None:
+        outside = (rows.reward > ceiling) | (rows.reward < plan.floor)
+        refuse(
+            rows,
+            outside,
+            "reward",
+            lambda at: (
+                f"must lie in reward_range = ({plan.floor:g}, {ceiling:g}); got "
+                f"{rows.reward[at]:g}. State the range that rewards can have."
+            ),
+        )
+
+
+def _who(plan: Plan) -> str:
+    if METHODS[plan.method].one_sign:
+        return f"method {plan.method!r}"
+    return f"interval {plan.interval!r}"
+
+
+def merged(parts: Any) -> Any:
+    """Summaries, or tuples of them, merged in order; None of none."""
+    joined = None
+    for part in parts:
+        if joined is None:
+            joined = part
+        elif isinstance(part, tuple):
+            joined = tuple(a + b for a, b in zip(joined, part, strict=True))
+        else:
+            joined = joined + part
+    return joined
+
+
+def mapped(call: Callable[..., Any], stream: Any, dask: Any) -> Any:
+    """``call`` of every chunk, in order; on a Dask cluster where one is named."""
+    if dask is None:
+        return map(call, stream)
+    return _on_dask(call, stream, dask)
+
+
+def _on_dask(call: Callable[..., Any], stream: Any, dask: Any, ahead: int = 64) -> Any:
+    from distributed import Client
+
+    client = dask if isinstance(dask, Client) else Client(dask)
+    try:
+        waiting: list[Any] = []
+        for part in stream:
+            waiting.append(client.submit(call, part, pure=False))
+            if len(waiting) >= ahead:
+                yield waiting.pop(0).result()
+        for future in waiting:
+            yield future.result()
+    finally:
+        if client is not dask:
+            client.close()
