@@ -13,7 +13,7 @@ from heavytail._typing import FloatArray
 from heavytail.logs import intervals, means
 from heavytail.logs.estimates import METHODS, Seen
 from heavytail.logs.evaluate import (
-    MOST_TAIL,
+    estimated,
     finish,
     known_length,
     own,
@@ -205,13 +205,15 @@ def _interval(
     sure = isinstance(tail, MomentBound)
     stated = tail
     if not sure:
-        values = apart.values.quantiles(MOST_TAIL)
-        seen = tail_of(values)
-        stated = None if seen is None else seen.suggested
+        cells = apart.pairs.cells()
+        size = np.sum(np.abs(cells.u))
+        effective = size**2 / np.sum(cells.uu) if size > 0.0 else np.sum(cells.count)
+        seen = tail_of(apart.values, float(effective))
+        stated = estimated(apart.values, seen, float(np.sum(cells.v) / np.sum(cells.count)))
     if stated is None:
         if not np.any(apart.values.cells().mean):
             return 0.0, 0.0, None, False, ""
         why = "even the mean of the differences may be infinite, or the rows are too few"
         return None, None, None, False, why
-    lower, upper = intervals.catoni(apart.values, stated, alpha)
+    lower, upper = intervals.catoni(apart.values, stated, alpha, horizon)
     return lower, upper, "catoni", sure, ""

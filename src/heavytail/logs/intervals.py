@@ -9,6 +9,7 @@ than the values would.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,8 @@ HORIZONS: FloatArray = 4.0 ** np.arange(
     3.0, 16.0
 )  # rows for which bets are best where their number is not known
 ZEROS = 1.0  # rows of value 0 put before the past: without a loss seen a bet would be infinite
-STEPS = 60  # of Newton's method and of bisection
+STEPS = 60  # of Newton's method
+CLOSE = 1e-9
 
 
 class Sequence(NamedTuple):
@@ -147,15 +149,18 @@ def _bets(cells: Cells, last: int, log_inverse: float, horizons: FloatArray) -> 
     return bets
 
 
-def catoni(sketch: Sketch, tail: MomentBound, alpha: float) -> tuple[float, float]:
+def catoni(
+    sketch: Sketch, tail: MomentBound, alpha: float, horizon: int | None = None
+) -> tuple[float, float]:
     """Both ends of Catoni's confidence sequence (Wang and Ramdas 2023), E|X - m|^p <= nu^p known.
 
     With phi(x) = sign(x) log(1 + |x| + |x|^p/p) and lambda_i = (2 p log(2/alpha)/i)^(1/p)/(2 nu),
 
         {m : |sum phi(lambda_i (X_i - m))| <= sum log(1 + (lambda_i nu)^p/p) + log(2/alpha)}
 
-    holds the mean at every time with probability 1 - alpha, alpha/2 on each side. O(cells) per step
-    of two bisections.
+    holds the mean at every time with probability 1 - alpha, alpha/2 on each side. With a
+    ``horizon`` of n rows lambda = (p log(2/alpha)/(2 (p - 1) n))^(1/p)/nu throughout, which is
+    narrowest there. O(cells) per step of two bisections.
 
     Note:
         lambda is that of an epoch's first row throughout the epoch, and has no bound of 1: the
@@ -164,33 +169,45 @@ def catoni(sketch: Sketch, tail: MomentBound, alpha: float) -> tuple[float, floa
     cells = sketch.cells()
     p, nu = tail.order, tail.scale
     last = int(np.max(cells.epoch, initial=-1)) + 1
-    first = epoch_starts(last) + 1.0
-    bets: FloatArray = 0.5 * (2.0 * p * math.log(2.0 / alpha) / first) ** (1.0 / p) / nu
+    bets = _catoni_bets(p, math.log(2.0 / alpha), last, horizon) / nu
     rows = _rows(cells, last)
     room = float(rows @ np.log1p((bets * nu) ** p / p)) + math.log(2.0 / alpha)
     stake = bets[cells.epoch]
-    low, high = float(np.min(cells.low)), float(np.max(cells.high))
-    reach = float(np.max(1.0 / bets)) * math.expm1(min(room / max(rows.sum(), 1.0), 600.0)) + nu
+    middle = float(cells.count @ cells.mean) / float(rows.sum())
 
     def outside(m: float, side: int) -> bool:
         return side * _phi_sum(cells, stake, m, p, side) > room
 
-    ends = []
-    for side, start in ((1, low), (-1, high)):  # m far on this side is excluded, start is not
-        step = reach
-        inside = start if not outside(start, side) else start + side * (high - low)
+    low, high = (_end(lambda m, s=side: outside(m, s), middle, side, nu) for side in (1, -1))
+    return low, high
+
+
+def _end(outside: Callable[[float], bool], middle: float, side: int, size: float) -> float:
+    """Where ``outside`` begins below ``middle`` (side 1) or above it (side -1), to 1e-9 of
+    ``size``, on the outer side.
+    """
+    step, inside = size, middle
+    while outside(inside):  # the mean itself may be: one row can be that large
+        inside += side * step
+        step *= 2.0
+    step, far = size, inside - side * size
+    while not outside(far):
+        inside, step = far, 2.0 * step
         far = inside - side * step
-        while not outside(far, side):
-            step *= 2.0
-            far = inside - side * step
-        for _ in range(2 * STEPS):
-            middle = 0.5 * (far + inside)
-            if outside(middle, side):
-                far = middle
-            else:
-                inside = middle
-        ends.append(far)
-    return ends[0], ends[1]
+    while abs(inside - far) > CLOSE * size:
+        half = 0.5 * (far + inside)
+        if half in (far, inside):
+            break
+        inside, far = (inside, half) if outside(half) else (half, far)
+    return far
+
+
+def _catoni_bets(p: float, room: float, last: int, horizon: int | None) -> FloatArray:
+    """nu lambda of each epoch."""
+    if horizon is not None:
+        return np.full(last, (p * room / (2.0 * (p - 1.0) * max(horizon, 1))) ** (1.0 / p))
+    first = epoch_starts(last).astype(np.float64) + 1.0
+    return np.asarray(0.5 * (2.0 * p * room / first) ** (1.0 / p))
 
 
 def _phi_sum(cells: Cells, stake: FloatArray, m: float, p: float, side: int) -> float:

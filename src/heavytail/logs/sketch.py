@@ -1,8 +1,8 @@
 """Sketches: the values of a log in bounded memory, so that one pass over it is enough.
 
 Up to 2^17 values are held as they are. Beyond, values of the same epoch, sign and 64th of an octave
-share a cell, which holds their count, sum, sum of squares, least and largest. Merging adds cells,
-so a log may be split in any way; only the rounding of the sums differs.
+share a cell, which holds their count, sum and sum of squares. Merging adds cells, so a log may be
+split in any way; only the rounding of the sums differs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ __all__ = ["Cells", "PairCells", "Pairs", "Sketch", "epoch_starts", "epochs"]
 LIMIT = 2**17  # values held exactly
 VALUE_CELLS = 64  # per octave
 PAIR_CELLS = (16, 32)  # per octave, of u and of v
-SPAN = 2**19  # of the numbers of cells: 64 per octave of all doubles, both signs
+SHIFT = 19
+SPAN = 2**SHIFT  # of the numbers of cells: 64 per octave of all doubles, both signs
+TABLE = 2**21  # cells of a table that is counted in
+SLACK = 1e-12  # of a cell's edges: logarithms are rounded
 OCTAVES = 1100  # below 1: the smallest subnormal is 2^-1074
 GROWTH = 1.1  # an epoch ends where its rows are a tenth more
 LAST = 2**53
@@ -60,7 +63,7 @@ class Cells(NamedTuple):
     """Groups of values: each one's epoch, count, mean, variance, least and largest value."""
 
     epoch: IntArray
-    count: FloatArray
+    count: FloatArray  # type: ignore[assignment]  # a tuple's own method, which is not used
     mean: FloatArray
     variance: FloatArray
     low: FloatArray
@@ -70,7 +73,7 @@ class Cells(NamedTuple):
 class PairCells(NamedTuple):
     """Groups of pairs: count, and the sums of u, v, u², u v and v²."""
 
-    count: FloatArray
+    count: FloatArray  # type: ignore[assignment]
     u: FloatArray
     v: FloatArray
     uu: FloatArray
@@ -78,20 +81,49 @@ class PairCells(NamedTuple):
     vv: FloatArray
 
 
-def _grouped(
-    keys: IntArray, sums: FloatArray, extremes: FloatArray | None
-) -> tuple[IntArray, FloatArray, FloatArray | None]:
-    """Columns of ``sums`` added, and of ``extremes`` (least, largest) joined, where keys agree."""
+def _edges(keys: IntArray, per_octave: int) -> tuple[FloatArray, FloatArray]:
+    """The least and the largest value of each cell, a rounding error further apart."""
+    number = (keys & (SPAN - 1)) - SPAN // 2
+    size = np.abs(number).astype(np.float64)
+    low = np.where(size > 0, np.exp2((size - 1.0) / per_octave - OCTAVES) * (1.0 - SLACK), 0.0)
+    high = np.where(size > 0, np.exp2(size / per_octave - OCTAVES) * (1.0 + SLACK), 0.0)
+    return np.where(number < 0, -high, low), np.where(number < 0, -low, high)
+
+
+def _grouped(keys: IntArray, sums: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Keys in order, each once, and the columns of ``sums`` added where they agree.
+
+    By counting in a table, several times faster than sorting, unless the table would be large.
+    """
+    high, low = keys >> SHIFT, keys & (SPAN - 1)
+    highs, lows = np.unique(high), np.flatnonzero(np.bincount(low, minlength=SPAN))
+    size = len(highs) * len(lows)
+    if size > TABLE:
+        found, place = np.unique(keys, return_inverse=True)
+        return found, np.stack([np.bincount(place, s, minlength=len(found)) for s in sums])
+    rank = np.zeros(SPAN, dtype=np.int64)
+    rank[lows] = np.arange(len(lows))
+    place = np.searchsorted(highs, high) * len(lows) + rank[low]
+    some = np.flatnonzero(np.bincount(place, minlength=size))
+    found = highs[some // len(lows)] * SPAN + lows[some % len(lows)]
+    return found, np.stack([np.bincount(place, s, minlength=size)[some] for s in sums])
+
+
+def _added(
+    keys: IntArray, sums: FloatArray, more: IntArray, plus: FloatArray
+) -> tuple[IntArray, FloatArray]:
+    """Two grouped sets of cells as one."""
+    if len(more) > len(keys):
+        keys, sums, more, plus = more, plus, keys, sums
+    at = np.minimum(np.searchsorted(keys, more), max(len(keys) - 1, 0))
+    known = keys[at] == more if len(keys) else np.zeros(0, bool)
+    sums = sums.copy()
+    sums[:, at[known]] += plus[:, known]
+    if known.all():
+        return keys, sums
+    keys = np.concatenate([keys, more[~known]])
     order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
-    added = np.add.reduceat(sums[:, order], first, axis=1)
-    joined = None
-    if extremes is not None:
-        low = np.minimum.reduceat(extremes[0, order], first)
-        high = np.maximum.reduceat(extremes[1, order], first)
-        joined = np.stack([low, high])
-    return keys[first], added, joined
+    return keys[order], np.concatenate([sums, plus[:, ~known]], axis=1)[:, order]
 
 
 class Sketch:
@@ -109,9 +141,10 @@ class Sketch:
         self.limit = limit
         self._epoch = np.zeros(len(values), np.int64) if epoch is None else epoch
         self._values: FloatArray | None = values
-        self._keys, self._sums, self._extremes = np.empty(0, np.int64), np.empty(0), np.empty(0)
+        self._keys, self._sums = np.empty(0, np.int64), np.empty((3, 0))
         if len(values) > limit:
-            self._bin()
+            self._keys, self._sums = self._binned()
+            self._epoch, self._values = np.empty(0, np.int64), None
 
     @property
     def exact(self) -> bool:
@@ -120,33 +153,22 @@ class Sketch:
 
     def __add__(self, other: Self) -> Self:
         """Both together; neither is changed."""
-        new = object.__new__(type(self))
-        new.limit = min(self.limit, other.limit)
+        limit = min(self.limit, other.limit)
         if self._values is not None and other._values is not None:
             values = np.concatenate([self._values, other._values])
-            new.__init__(values, np.concatenate([self._epoch, other._epoch]), limit=new.limit)  # type: ignore[misc]
-            return new
-        one, two = self._binned(), other._binned()
-        new._epoch, new._values = np.empty(0, np.int64), None
-        new._join(*(np.concatenate([a, b], axis=-1) for a, b in zip(one, two, strict=True)))
+            return type(self)(values, np.concatenate([self._epoch, other._epoch]), limit=limit)
+        new = type(self)(np.empty(0), limit=limit)
+        new._keys, new._sums = _added(*self._binned(), *other._binned())
+        new._values = None
         return new
 
-    def _bin(self) -> None:
-        self._join(*self._binned())
-        self._epoch, self._values = np.empty(0, np.int64), None
-
-    def _join(self, keys: IntArray, sums: FloatArray, extremes: FloatArray) -> None:
-        self._keys, self._sums, joined = _grouped(keys, sums, extremes)
-        assert joined is not None
-        self._extremes = joined
-
-    def _binned(self) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Keys, (count, sum, sum of squares) and (least, largest)."""
+    def _binned(self) -> tuple[IntArray, FloatArray]:
+        """Keys, and (count, sum, sum of squares)."""
         v = self._values
         if v is None:
-            return self._keys, self._sums, self._extremes
+            return self._keys, self._sums
         keys = self._epoch * SPAN + cell_numbers(v, VALUE_CELLS) + SPAN // 2
-        return keys, np.stack([np.ones(len(v)), v, v * v]), np.stack([v, v])
+        return _grouped(keys, np.stack([np.ones(len(v)), v, v * v]))
 
     def cells(self) -> Cells:
         """What is held; of exact values each is a cell of its own."""
@@ -154,18 +176,20 @@ class Sketch:
             v = self._values
             return Cells(self._epoch, np.ones(len(v)), v, np.zeros(len(v)), v, v)
         count, total, square = self._sums[0], self._sums[1], self._sums[2]
-        low, high = self._extremes[0], self._extremes[1]
+        low, high = _edges(self._keys, VALUE_CELLS)
         mean = np.clip(total / count, low, high)
         most = (high - mean) * (mean - low)  # no sample in [low, high] of this mean has more
         variance = np.clip(square / count - mean * mean, 0.0, np.maximum(most, 0.0))
-        return Cells(self._keys // SPAN, count, mean, variance, low, high)
+        return Cells(self._keys >> SHIFT, count, mean, variance, low, high)
 
-    def quantiles(self, most: int) -> FloatArray:
-        """The values, or ``most`` of them at equal ranks where there are more, in order."""
+    def largest(self, count: float, most: int) -> FloatArray:
+        """The ``count`` values largest in size, or ``most`` of them at equal ranks; the cells'
+        means where values are not held.
+        """
         cells = self.cells()
-        order = np.argsort(cells.mean, kind="stable")
+        order = np.argsort(-np.abs(cells.mean), kind="stable")
         ends = np.cumsum(cells.count[order])
-        size = int(ends[-1]) if len(ends) else 0
+        size = int(min(count, ends[-1] if len(ends) else 0))
         ranks = (np.arange(min(size, most)) + 0.5) * (size / max(min(size, most), 1))
         return np.asarray(cells.mean[order][np.searchsorted(ends, ranks, side="left")])
 
@@ -182,7 +206,7 @@ class Pairs:
         self._pairs: FloatArray | None = np.stack([u, v])
         self._keys, self._sums = np.empty(0, np.int64), np.empty((6, 0))
         if len(u) > limit:
-            self._keys, self._sums, _ = _grouped(*self._binned(), None)
+            self._keys, self._sums = self._binned()
             self._pairs = None
 
     @property
@@ -192,15 +216,13 @@ class Pairs:
 
     def __add__(self, other: Self) -> Self:
         """Both together; neither is changed."""
-        new = object.__new__(type(self))
         limit = min(self.limit, other.limit)
         if self._pairs is not None and other._pairs is not None:
-            new.__init__(*np.concatenate([self._pairs, other._pairs], axis=1), limit=limit)  # type: ignore[misc]
-            return new
-        one, two = self._binned(), other._binned()
-        keys, sums = (np.concatenate([a, b], axis=-1) for a, b in zip(one, two, strict=True))
-        new.limit, new._pairs = limit, None
-        new._keys, new._sums, _ = _grouped(keys, sums, None)
+            both = np.concatenate([self._pairs, other._pairs], axis=1)
+            return type(self)(both[0], both[1], limit=limit)
+        new = type(self)(np.empty(0), np.empty(0), limit=limit)
+        new._keys, new._sums = _added(*self._binned(), *other._binned())
+        new._pairs = None
         return new
 
     def _binned(self) -> tuple[IntArray, FloatArray]:
@@ -209,7 +231,7 @@ class Pairs:
         u, v = self._pairs
         rough, fine = PAIR_CELLS
         keys = (cell_numbers(u, rough) + SPAN // 2) * SPAN + cell_numbers(v, fine) + SPAN // 2
-        return keys, np.stack(self.cells())
+        return _grouped(keys, np.stack(self.cells()))
 
     def cells(self) -> PairCells:
         """What is held; of exact pairs each is a cell of its own."""
