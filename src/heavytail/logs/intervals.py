@@ -175,11 +175,13 @@ def catoni(
     stake = bets[cells.epoch]
     middle = float(cells.count @ cells.mean) / float(rows.sum())
 
-    def outside(m: float, side: int) -> bool:
-        return side * _phi_sum(cells, stake, m, p, side) > room
+    def below(m: float) -> bool:
+        return _phi_sum(cells, stake, m, p, 1) > room
 
-    low, high = (_end(lambda m, s=side: outside(m, s), middle, side, nu) for side in (1, -1))
-    return low, high
+    def above(m: float) -> bool:
+        return -_phi_sum(cells, stake, m, p, -1) > room
+
+    return _end(below, middle, 1, nu), _end(above, middle, -1, nu)
 
 
 def _end(outside: Callable[[float], bool], middle: float, side: int, size: float) -> float:

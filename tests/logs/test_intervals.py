@@ -1,0 +1,161 @@
+"""Bounds: their twins, their validity, and what cells do to them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.logs.drawing import draw
+from tests.naive import logs as naive
+
+import heavytail as ht
+from heavytail.logs import intervals
+from heavytail.logs.sketch import Sketch, epochs
+
+
+def test_epochs_are_those_of_the_twin():
+    ends = naive.epoch_ends(5000)
+    expected = np.repeat(np.arange(len(ends)), np.diff([0, *ends]))
+    assert np.array_equal(epochs(0, 5000), expected)
+    assert np.array_equal(epochs(1234, 10), expected[1234:1244])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_betting_bound_equals_its_twin(seed):
+    d = draw(seed)
+    x, n = d.weight * d.reward, len(d.reward)
+    found = intervals.betting_lower(Sketch(x, epochs(0, n)), 0.05, n)
+    bets = found.bets[0][epochs(0, n)]
+    for until, lower in zip(naive.epoch_ends(n), found.lower, strict=True):
+        assert lower == pytest.approx(naive.betting_lower(x, bets, 0.05, until), rel=1e-8, abs=1e-9)
+    assert found.best == max(found.lower)
+
+
+def test_a_bet_is_the_best_one_for_the_past():
+    d = draw(1)
+    x, n = d.weight * d.reward, len(d.reward)
+    found = intervals.betting_lower(Sketch(x, epochs(0, n)), 0.05, n)
+    starts = [0, *naive.epoch_ends(n)]
+    for e in (20, 30, 40):  # a grid of a quarter octave, and rough cells
+        best = naive.best_bet(x[: starts[e]], 0.05, n)
+        assert found.bets[0][e] == pytest.approx(best, rel=0.25)
+
+
+def test_bets_do_not_look_ahead():
+    d = draw(2)
+    x, n = d.weight * d.reward, len(d.reward)
+    changed = np.where(np.arange(n) >= 300, 1000.0 * x[::-1], x)
+    for horizon in (None, n):
+        one = intervals.betting_lower(Sketch(x, epochs(0, n)), 0.05, horizon)
+        two = intervals.betting_lower(Sketch(changed, epochs(0, n)), 0.05, horizon)
+        same = int(epochs(300, 1)[0]) + 1  # the bet of row 300's epoch is older than row 300
+        assert np.allclose(one.bets[:, :same], two.bets[:, :same], rtol=1e-12, atol=0.0)
+        assert not np.array_equal(one.bets, two.bets)
+
+
+def test_several_horizons_share_the_wealth():
+    x = np.random.default_rng(0).exponential(size=3000)
+    found = intervals.betting_lower(Sketch(x, epochs(0, 3000)), 0.05)
+    bets = found.bets[:, epochs(0, 3000)]
+    share = 1.0 / np.arange(1.0, len(bets) + 1.0) ** 2
+    wealth = np.log1p(bets * x).sum(axis=1) - np.log1p(bets * found.lower[-1]).sum(axis=1)
+    assert np.sum(share / share.sum() * np.exp(wealth)) == pytest.approx(20.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("horizon", [None, 600])
+@pytest.mark.parametrize("order", [1.2, 2.0])
+def test_the_catoni_sequence_equals_its_twin(order, horizon):
+    d = draw(3)
+    x, n = d.weight * d.reward, len(d.reward)
+    found = intervals.catoni(Sketch(x, epochs(0, n)), ht.MomentBound(order, 3.0), 0.05, horizon)
+    ends = naive.epoch_ends(n)
+    first = np.repeat([0, *ends[:-1]], np.diff([0, *ends])) + 1.0
+    bets = 0.5 * (2.0 * order * np.log(2.0 / 0.05) / first) ** (1.0 / order) / 3.0
+    if horizon:
+        bet = (order * np.log(2.0 / 0.05) / (2.0 * (order - 1.0) * n)) ** (1.0 / order) / 3.0
+        bets = np.full(n, bet)
+    assert found == pytest.approx(naive.catoni_sequence(x, bets, order, 3.0, 0.05), rel=1e-6)
+
+
+def test_the_empirical_bernstein_bound_equals_its_twin():
+    d = draw(4)
+    r = np.minimum(d.reward, 2.0)
+    log = {**d.log, "reward": r}
+    found = ht.evaluate(log, d.target, interval="bernstein", reward_range=(0, 2), clip=3.0)
+    w = np.minimum(d.weight, 3.0)
+    assert found.lower == pytest.approx(naive.empirical_bernstein(w * r, 6.0, 0.025))
+    assert found.upper == pytest.approx(2.0 - naive.empirical_bernstein(w * (2.0 - r), 6.0, 0.025))
+
+
+def test_bounds_from_cells_are_never_tighter_than_exact_ones_and_nearly_as_tight():
+    for seed in range(6):
+        d = draw(seed, n=3000)
+        x, epoch = d.weight * d.reward, epochs(0, 3000)
+        exact, binned = Sketch(x, epoch), Sketch(x, epoch, limit=10)
+        assert exact.exact
+        assert not binned.exact
+        for horizon in (None, 3000):
+            one = intervals.betting_lower(exact, 0.05, horizon)
+            two = intervals.betting_lower(binned, 0.05, horizon)
+            same_bets = np.allclose(one.bets, two.bets)
+            if same_bets:
+                assert np.all(two.lower <= one.lower * (1.0 + 1e-9))
+            assert two.best == pytest.approx(one.best, rel=1e-2)
+            for order in (1.2, 2.0):
+                tail = ht.MomentBound(order, 4.0)
+                low, high = intervals.catoni(exact, tail, 0.05, horizon)
+                lower, higher = intervals.catoni(binned, tail, 0.05, horizon)
+                assert low - 1e-3 < lower <= low + 1e-7
+                assert high - 1e-7 <= higher < high + 1e-3
+
+
+def test_the_sequence_holds_at_every_time_on_lomax_rewards_without_a_variance():
+    missed = 0
+    for seed in range(200):
+        d = draw(seed, n=500, tail=1.1)
+        x, epoch = d.weight * d.reward, epochs(0, 500)
+        bets = intervals.betting_lower(Sketch(x, epoch), 0.05, 500).bets[0][epoch]
+        wealth = np.cumsum(np.log1p(bets * x) - np.log1p(bets * d.value))
+        missed += wealth.max() > np.log(20.0)
+    assert missed <= 10
+
+
+def test_both_ends_of_the_catoni_sequence_hold():
+    noise = ht.noise.Lomax(1.8)
+    missed = 0
+    for seed in range(100):
+        x = np.random.default_rng(seed).pareto(1.8, 400)
+        sketch = Sketch(x, epochs(0, 400))
+        scale = noise.scale(1.5)
+        low, high = intervals.catoni(sketch, ht.MomentBound(1.5, 4.0 * scale), 0.1, 400)
+        missed += not low <= 1.25 <= high
+    assert missed <= 10
+
+
+def test_a_stated_range_gives_both_bounds_and_each_has_half_of_the_error():
+    d = draw(5)
+    log = {**d.log, "reward": np.minimum(d.reward, 2.0)}
+    one = ht.evaluate(log, d.target, level=0.975)
+    both = ht.evaluate(log, d.target, reward_range=(0.0, 2.0), level=0.95)
+    assert both.lower == pytest.approx(one.lower)
+    assert both.lower < both.value < both.upper < 2.0
+    assert one.upper is None
+    assert "reward_range" in one.upper_reason
+
+
+def test_a_floor_shifts_the_bound_with_the_rewards():
+    d = draw(6)
+    shifted = {**d.log, "reward": d.reward - 5.0}
+    one, two = ht.evaluate(d.log, d.target), ht.evaluate(shifted, d.target, reward_floor=-5.0)
+    assert two.lower == pytest.approx(one.lower - 5.0)
+    assert two.value == pytest.approx(one.value - 5.0)
+
+
+def test_scaled_rewards_scale_the_bounds():
+    d = draw(7)
+    scaled = {**d.log, "reward": 1e4 * d.reward}
+    one, two = ht.evaluate(d.log, d.target), ht.evaluate(scaled, d.target)
+    assert two.lower == pytest.approx(1e4 * one.lower, rel=0.02)  # rough cells of the bets move
+    tail, wide = ht.MomentBound(1.4, 3.0), ht.MomentBound(1.4, 3e4)
+    one = ht.evaluate(d.log, d.target, interval="catoni", tail=tail)
+    two = ht.evaluate(scaled, d.target, interval="catoni", tail=wide)
+    assert (two.lower, two.upper) == pytest.approx((1e4 * one.lower, 1e4 * one.upper), rel=1e-6)
