@@ -88,7 +88,7 @@ def no_upper(plan: Plan, summary: Summary, tail: Any) -> str:
 def sentences(found: Evaluation, tail: Any, propensities: Any) -> tuple[str, ...]:
     """What to think of an evaluation, warnings first."""
     said = [*_about_weights(found), *_about_rewards(found)]
-    if propensities == "frequencies":
+    if isinstance(propensities, str):  # "frequencies"
         said.append(
             "The propensities are the actions' frequencies: right only if the log's policy did not "
             "look at the context."

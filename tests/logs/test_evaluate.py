@@ -1,0 +1,180 @@
+"""What an evaluation says, and what it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from tests.logs.drawing import LOGGING, draw
+
+import heavytail as ht
+
+
+def changed(log, column, row, value):
+    new = np.array(log[column], dtype=float if column != "action" else int)
+    new[row] = value
+    return {**log, column: new}
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("propensity", 0.0), ("propensity", 1.5), ("action", 12), ("action", -1), ("reward", np.nan),
+     ("reward", -1.0)],
+)  # fmt: skip
+def test_a_bad_row_is_refused_by_its_place(column, value):
+    d = draw(0)
+    with pytest.raises(ValueError, match=f"row 417, column '{column}'"):
+        ht.evaluate(changed(d.log, column, 417, value), d.target)
+
+
+@pytest.mark.parametrize("method", ["ls", "lse"])
+def test_smoothed_estimates_refuse_rewards_of_both_signs(method):
+    d = draw(0)
+    log = changed(d.log, "reward", 3, -1.0)
+    with pytest.raises(ValueError, match=r"row 3, column 'reward'.*reward_floor"):
+        ht.evaluate(log, d.target, method=method, interval=None)
+    assert ht.evaluate(log, d.target, method=method, reward_floor=-1.0).lower > -1.0
+
+
+def test_rewards_of_both_signs_are_fine_where_no_bound_needs_one():
+    d = draw(0)
+    log = changed(d.log, "reward", 3, -1.0)
+    assert ht.evaluate(log, d.target, interval=None).lower is None
+    found = ht.evaluate(log, d.target, interval="catoni", tail=ht.MomentBound(1.4, 4.0))
+    assert found.lower < found.value < found.upper
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"method": "magic"}, "method must be one of"),
+        ({"mean": "median"}, "mean must be one of"),
+        ({"interval": "normal"}, "interval must be one of"),
+        ({"interval": "catoni"}, "needs tail"),
+        ({"interval": "bernstein"}, "needs reward_range"),
+        ({"level": 1.0}, "level"),
+        ({"method": "dr"}, "needs a model"),
+        ({"clip": 3.0}, "clip is used by"),
+        ({"reward_range": (0.0, 0.5)}, re.escape("must lie in reward_range = (0, 0.5)")),
+        ({"reward_range": (1.0, 0.5)}, "reward_range"),
+        ({"propensities": "guess"}, "frequencies"),
+        ({"explore": 2.0}, "explore"),
+    ],
+)
+def test_a_bad_argument_is_refused_by_name(options, problem):
+    d = draw(0)
+    with pytest.raises(ValueError, match=problem):
+        ht.evaluate(d.log, d.target, **options)
+
+
+def test_a_log_without_rows_is_refused():
+    empty = {"action": np.zeros(0, int), "reward": np.zeros(0), "propensity": np.zeros(0)}
+    with pytest.raises(ValueError, match="no rows"):
+        ht.evaluate(empty, np.zeros((0, 2)))
+
+
+def test_without_propensities_weights_are_refused_and_estimated_only_when_asked():
+    d = draw(1, n=3000)
+    log = {key: d.log[key] for key in ("action", "reward")}
+    with pytest.raises(ValueError, match="propensities='frequencies'"):
+        ht.evaluate(log, d.target)
+    found = ht.evaluate(log, d.target, propensities="frequencies")
+    assert found.value == pytest.approx(ht.evaluate(d.log, d.target).value, rel=0.1)
+    assert any("frequencies" in sentence for sentence in found.advice)
+    own = ht.evaluate(log, d.target, propensities=LOGGING[log["action"]])
+    assert own.value == ht.evaluate(d.log, d.target).value
+    with pytest.raises(ValueError, match="row 5 must be above 0"):
+        ht.evaluate(log, d.target, propensities=np.where(np.arange(3000) == 5, 0.0, 0.5))
+
+
+def test_a_model_alone_has_no_bounds_and_says_so():
+    d = draw(1)
+    log = {key: d.log[key] for key in ("action", "reward")}
+    found = ht.evaluate(log, d.target, method="dm", model=lambda rows: np.ones((600, 10)))
+    assert found.value == pytest.approx(1.0)
+    assert found.lower is None
+    assert found.upper is None
+    assert "model" in found.lower_reason
+    assert any("model" in sentence for sentence in found.advice)
+
+
+def test_the_weights_are_described():
+    d = draw(2, n=4000)
+    found = ht.evaluate(d.log, d.target)
+    w, x = d.weight, d.weight * d.reward
+    assert found.rows == 4000
+    assert found.effective_size == pytest.approx(w.sum() ** 2 / (w @ w))
+    assert found.largest_share == pytest.approx(x.max() / x.sum())
+    assert found.top_share == pytest.approx(np.sort(x)[-40:].sum() / x.sum())
+    assert found.mean_weight[0] == pytest.approx(w.mean())
+    assert found.mean_weight[1] < 1.0 < found.mean_weight[2]
+    assert found.propensities_ok
+    assert found.tail is not None
+    assert 1.2 < found.tail.index < 2.0
+
+
+def test_wrong_propensities_are_noticed():
+    d = draw(3, n=4000)
+    found = ht.evaluate({**d.log, "propensity": 0.7 * d.log["propensity"]}, d.target)
+    assert not found.propensities_ok
+    assert "should be 1" in found.advice[0]
+
+
+def test_an_action_without_support_is_named():
+    d = draw(4, arm=9)
+    some = d.log["action"] != 9
+    log = {key: column[some] for key, column in d.log.items()}
+    found = ht.evaluate(log, d.target[some])
+    assert found.unsupported == (9,)
+    assert found.unsupported_share == pytest.approx(0.82)
+    assert any("never has" in sentence for sentence in found.advice)
+
+
+def test_the_level_moves_the_bound():
+    d = draw(5)
+    assert ht.evaluate(d.log, d.target, level=0.8).lower > ht.evaluate(d.log, d.target).lower
+
+
+def test_a_callable_and_logged_probabilities_do_as_well_as_a_matrix():
+    d = draw(6)
+    one = ht.evaluate(d.log, d.target)
+    assert ht.evaluate(d.log, lambda rows: d.target[rows.start :][: len(rows.action)]) == one
+    own = d.target[np.arange(600), d.log["action"]]
+    two = ht.evaluate(d.log, own)
+    assert (two.value, two.lower) == (one.value, one.lower)
+    assert np.isnan(two.unsupported_share)
+
+
+def test_it_prints_and_plots():
+    d = draw(7)
+    found = ht.evaluate(d.log, d.target)
+    words = str(found)
+    assert f"{found.value:.6g}" in words
+    assert "at most          none: a reward" in words
+    assert found.plot().get_xlabel() == "rows"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.value = 1.0
+
+
+def test_an_estimated_moment_guarantees_nothing_and_says_so():
+    d = draw(8, n=4000, tail=2.5)
+    found = ht.evaluate(d.log, d.target, interval="catoni", tail="estimate")
+    assert found.lower < found.value < found.upper
+    assert any("guarantees nothing" in sentence for sentence in found.advice)
+
+
+@pytest.mark.parametrize("interval", ["betting", "bernstein"])
+def test_bounds_of_bounded_rewards_hold(interval):
+    missed = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        action = rng.choice(10, size=400, p=LOGGING)
+        reward = 1.0 * (rng.random(400) < 0.05 + 0.09 * action)
+        log = {"action": action, "reward": reward, "propensity": LOGGING[action]}
+        d = draw(0, n=400)
+        truth = float(d.target[0] @ (0.05 + 0.09 * np.arange(10)))
+        found = ht.evaluate(log, d.target, interval=interval, reward_range=(0, 1), level=0.9)
+        missed += not found.lower <= truth <= found.upper
+    assert missed <= 10
