@@ -159,3 +159,17 @@ def test_scaled_rewards_scale_the_bounds():
     one = ht.evaluate(d.log, d.target, interval="catoni", tail=tail)
     two = ht.evaluate(scaled, d.target, interval="catoni", tail=wide)
     assert (two.lower, two.upper) == pytest.approx((1e4 * one.lower, 1e4 * one.upper), rel=1e-6)
+
+
+def test_the_approximate_interval_is_the_stated_formula():
+    d = draw(8)
+    w, x = d.weight, d.weight * d.reward
+    found = ht.evaluate(d.log, d.target, interval="huber", level=0.9)
+    z = naive.huber_order(w)
+    m = naive.huber(w, x, z)
+    tau = naive.huber_threshold(x - w * m, z)
+    error = np.sqrt(np.sum(np.minimum((x - w * m) ** 2, tau**2))) / w.sum()
+    index = max(1.15, found.tail.low)
+    half = 1.6448536 * error + tau * z / w.sum() / (index - 1.0)
+    assert found.upper == pytest.approx(m + half, rel=1e-6)
+    assert found.lower == pytest.approx(m - half, rel=1e-6)

@@ -52,20 +52,23 @@ def huber_order(u: Array) -> float:
     return min(max(3.0, math.log(sum(u) ** 2 / np.dot(u, u))), max(1.0, len(u) / 4.0))
 
 
+def huber_threshold(e: Array, z: float) -> float:
+    """tau with sum min(e^2, tau^2) = tau^2 z."""
+    e = np.abs(e)
+    if not e.any():
+        return math.inf
+    top = e.max() * math.sqrt(len(e))
+    return brentq(
+        lambda t: np.sum(np.minimum((e / t) ** 2, 1.0)) - z, 1e-12 * top, 2.0 * top, xtol=1e-13
+    )
+
+
 def huber(u: Array, v: Array, z: float) -> float:
     """m with sum clip(v - u m, tau) = 0 where sum min((v - u m)^2, tau^2) = tau^2 z."""
 
-    def tau(m: float) -> float:
-        e = np.abs(v - u * m)
-        if not e.any():
-            return math.inf
-        top = e.max() * math.sqrt(len(e))
-        return brentq(
-            lambda t: np.sum(np.minimum((e / t) ** 2, 1.0)) - z, 1e-12 * top, 2.0 * top, xtol=1e-13
-        )
-
     def score(m: float) -> float:
-        e, t = v - u * m, tau(m)
+        e = v - u * m
+        t = huber_threshold(e, z)
         return float(np.sum(np.clip(e, -t, t)))
 
     # From the plain mean to the first change of sign on either side.

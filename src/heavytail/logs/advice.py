@@ -11,13 +11,14 @@ from heavytail.logs.results import Evaluation
 from heavytail.logs.sketch import Sketch
 from heavytail.logs.summary import Plan, Summary
 
-__all__ = ["diagnostics", "no_lower", "no_upper", "sentences"]
+__all__ = ["APPROXIMATE", "diagnostics", "no_lower", "no_upper", "sentences"]
 
 Z95 = 1.96
 Z999 = 3.29  # propensities are called wrong only beyond this many standard errors
 FEW = 100.0  # effective rows below which an estimate is called rough
 DOMINANT = 0.1  # share of the total that one row may have
 TOP = 0.01
+APPROXIMATE = "The interval takes the tail to go on as this log shows it: no guarantee."
 
 
 def diagnostics(summary: Summary) -> dict[str, Any]:
@@ -66,26 +67,25 @@ def _support(summary: Summary) -> tuple[tuple[int, ...], float]:
     return tuple(int(k) for k in missing), float(summary.mass[missing].sum()) / summary.rows
 
 
-def no_lower(plan: Plan, summary: Summary, tail: Any) -> str:
+def no_lower(plan: Plan) -> str:
     """Why there is no lower bound."""
     if plan.interval is None:
         return "interval=None"
-    if plan.interval == "catoni" and tail == "estimate":
-        return "even the mean of the weighted rewards may be infinite, so no moment was estimated"
     return "without propensities nothing bounds a model's error"
 
 
-def no_upper(plan: Plan, summary: Summary, tail: Any) -> str:
+def no_upper(plan: Plan, summary: Summary) -> str:
     """Why there is no upper bound, and what would give one."""
     if plan.interval != "betting" or summary.values is None:
-        return no_lower(plan, summary, tail)
+        return no_lower(plan)
     return (
         "a reward that is large and rare enough is in no log. State reward_range=, or a moment of "
-        "the weighted rewards by interval='catoni', tail=MomentBound(...)"
+        "the weighted rewards by interval='catoni', tail=MomentBound(...), or take "
+        "interval='huber', which is approximate"
     )
 
 
-def sentences(found: Evaluation, tail: Any, propensities: Any) -> tuple[str, ...]:
+def sentences(found: Evaluation, propensities: Any) -> tuple[str, ...]:
     """What to think of an evaluation, warnings first."""
     said = [*_about_weights(found), *_about_rewards(found)]
     if isinstance(propensities, str):  # "frequencies"
@@ -93,8 +93,8 @@ def sentences(found: Evaluation, tail: Any, propensities: Any) -> tuple[str, ...
             "The propensities are the actions' frequencies: right only if the log's policy did not "
             "look at the context."
         )
-    if tail == "estimate" and found.upper is not None:
-        said.append("The interval's moment was read off this log: it guarantees nothing.")
+    if found.interval == "huber":
+        said.append(APPROXIMATE)
     if found.method == "dm":
         said.append("The direct method is as good as its model; no row corrects it.")
     if found.method == "clipped":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -11,9 +12,9 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail.logs import intervals, means
+from heavytail.logs.advice import APPROXIMATE
 from heavytail.logs.estimates import METHODS, Seen
 from heavytail.logs.evaluate import (
-    estimated,
     finish,
     known_length,
     own,
@@ -37,7 +38,7 @@ def compare(
     *,
     method: str = "auto",
     mean: str = "huber",
-    tail: MomentBound | str | None = "estimate",
+    tail: MomentBound | None = None,
     level: float = 0.95,
     model: Any = None,
     folds: int = 5,
@@ -57,7 +58,8 @@ def compare(
       (w_a - w_b)+ (r - l) + (w_a - w_b)- (h - r) + (h - l)(1 - D) is never negative and has mean
       V_a - V_b + h - l, D being half of sum |pi_a - pi_b|;
     - with ``tail``, a MomentBound of the rows' differences w_a r - w_b r, by Catoni's sequence;
-    - else by Catoni's sequence with a moment that is read off the log; ``guaranteed`` is False.
+    - else about Huber's estimate, as "huber" of :func:`heavytail.evaluate`: approximate, and
+      ``guaranteed`` is False.
 
     Args:
         log: and
@@ -65,7 +67,7 @@ def compare(
         b: and the others as in :func:`heavytail.evaluate`.
         method: "auto", "ips", "snips", "clipped", "dm", "dr" or "switch-dr".
         mean: "huber", "catoni" or "plain".
-        tail: of the differences; None for no interval where no range is stated.
+        tail: of the differences.
         level: of the interval, both sides together.
         model: as in evaluate.
         folds: as in evaluate.
@@ -94,10 +96,10 @@ def compare(
         for each in (one, two)
     ]  # fmt: skip
     found = _difference(apart, plan, mean, level, 0.5 * (ends[0].value + ends[1].value))
-    lower, upper, source, sure, reason = _interval(apart, plan, tail, level, horizon)
+    lower, upper, source, sure, reason = _interval(apart, plan, tail, level, horizon, found)
     said = [s for s in dict.fromkeys((*ends[0].advice, *ends[1].advice)) if "no reason" not in s]
     if source is not None and not sure:
-        said.append("The interval's moment was read off this log: it guarantees nothing.")
+        said.append(APPROXIMATE)
     return Comparison(
         value=found.value, lower=lower, upper=upper, reason=reason, guaranteed=sure, level=level,
         interval=source, error=found.error, a=ends[0], b=ends[1], advice=tuple(said),
@@ -189,31 +191,31 @@ def _difference(apart: Apart, plan: Plan, mean: str, level: float, centre: float
 
 
 def _interval(
-    apart: Apart, plan: Plan, tail: Any, level: float, horizon: int | None
+    apart: Apart,
+    plan: Plan,
+    tail: MomentBound | None,
+    level: float,
+    horizon: int | None,
+    found: means.Estimate,
 ) -> tuple[float | None, float | None, str | None, bool, str]:
     """Lower, upper, where from, whether guaranteed, and why not."""
     alpha = 1.0 - level
+    if METHODS[plan.method].name == "dm":
+        return None, None, None, False, "nothing bounds a model's error"
     if apart.up is not None and apart.down is not None and plan.ceiling is not None:
         width = plan.ceiling - plan.floor
         lower = intervals.betting_lower(apart.up, alpha / 2.0, horizon).best - width
         upper = width - intervals.betting_lower(apart.down, alpha / 2.0, horizon).best
         return lower, upper, "betting", True, ""
-    if tail is None:
-        return None, None, None, False, "state reward_range= or tail="
-    if METHODS[plan.method].name == "dm":
-        return None, None, None, False, "nothing bounds a model's error"
-    sure = isinstance(tail, MomentBound)
-    stated = tail
-    if not sure:
-        cells = apart.pairs.cells()
-        size = np.sum(np.abs(cells.u))
-        effective = size**2 / np.sum(cells.uu) if size > 0.0 else np.sum(cells.count)
-        seen = tail_of(apart.values, float(effective))
-        stated = estimated(apart.values, seen, float(np.sum(cells.v) / np.sum(cells.count)))
-    if stated is None:
-        if not np.any(apart.values.cells().mean):
-            return 0.0, 0.0, None, False, ""
-        why = "even the mean of the differences may be infinite, or the rows are too few"
-        return None, None, None, False, why
-    lower, upper = intervals.catoni(apart.values, stated, alpha, horizon)
-    return lower, upper, "catoni", sure, ""
+    if tail is not None:
+        return *intervals.catoni(apart.values, tail, alpha, horizon), "catoni", True, ""
+    if math.isnan(found.beyond):
+        return None, None, None, False, "state reward_range= or tail=, or take mean='huber'"
+    seen = tail_of(apart.values, _effective(apart.pairs.cells()))
+    return *intervals.huber_interval(found, seen, level), "huber", False, ""
+
+
+def _effective(cells: PairCells) -> float:
+    """(sum |u|)²/sum u²; the rows where nothing is self-normalised."""
+    size, square = float(np.sum(np.abs(cells.u))), float(np.sum(cells.uu))
+    return size * size / square if square > 0.0 else float(np.sum(cells.count))

@@ -23,7 +23,6 @@ from heavytail.logs.summary import Plan, Summary, mapped, merged, summarise
 from heavytail.tails import MomentBound, TailReport, diagnose
 
 __all__ = [
-    "estimated",
     "evaluate",
     "finish",
     "known_length",
@@ -33,7 +32,7 @@ __all__ = [
     "tail_of",
 ]
 
-INTERVALS = ("betting", "catoni", "bernstein")
+INTERVALS = ("betting", "catoni", "bernstein", "huber")
 LEAST_TAIL = 50  # rows below which nothing is said about a tail
 MOST_TAIL = 2**17  # values that a tail is read from
 
@@ -45,7 +44,7 @@ def evaluate(
     method: str = "auto",
     mean: str = "huber",
     interval: str | None = "betting",
-    tail: MomentBound | str | None = None,
+    tail: MomentBound | None = None,
     level: float = 0.95,
     model: Any = None,
     folds: int = 5,
@@ -83,10 +82,10 @@ def evaluate(
             (:mod:`heavytail.logs.estimates`); "auto" is "dr" with a model, else "snips".
         mean: "huber", "catoni", "minsker-ndaoud", "median-of-means" or "plain".
         interval: "betting"; "catoni", both sides, with ``tail``; "bernstein", both sides, with
-            ``reward_range``; None for none.
+            ``reward_range``; "huber", both sides of Huber's estimate, approximate
+            (:func:`heavytail.logs.intervals.huber_interval`); None for none.
         tail: E|X - V|^p <= scale^p of the weighted rewards X = w r (of the rows' terms v with a
-            model), for "catoni"; "estimate" takes it from the log, and the bounds guarantee
-            nothing then.
+            model), for "catoni".
         level: of the bounds. One bound alone has all of 1 - level, two have half each.
         model: callable of Rows giving (n, K) predicted rewards, or a regressor with fit and
             predict (or partial_fit), which is fitted on the other folds of the log first.
@@ -178,10 +177,11 @@ def _check_tail(who: str, interval: str | None, tail: Any) -> None:
     if interval == "catoni" and tail is None:
         raise ValueError(
             f"{who}: interval 'catoni' needs tail=MomentBound(order, scale), a bound on the moment "
-            "E|X - V|^order of the weighted rewards X, or tail='estimate', without a guarantee."
+            "E|X - V|^order of the weighted rewards X. interval='huber' needs none, and is "
+            "approximate."
         )
-    if tail is not None and tail != "estimate" and not isinstance(tail, MomentBound):
-        raise TypeError(f"{who}.tail must be a MomentBound, 'estimate' or None; got {shown(tail)}.")
+    if tail is not None and not isinstance(tail, MomentBound):
+        raise TypeError(f"{who}.tail must be a MomentBound or None; got {shown(tail)}.")
 
 
 def _range(check: Check, both: Any, floor: Any) -> tuple[float, float | None]:
@@ -211,12 +211,12 @@ def point(
     """The estimate of a summary."""
     cells = summary.pairs.cells()
     if METHODS[plan.method].weights and not float(np.sum(cells.u)) > 0.0:
-        return means.Estimate(math.nan, math.inf, math.nan)  # no row has weight
+        return means.Estimate(math.nan, math.nan)  # no row has weight
     if METHODS[plan.method].one_sign:
         assert summary.values is not None
         lam = smoothing or estimates.smoothing(summary.values, 1.0 - level)
         end = estimates.log_smoothing if plan.method == "ls" else estimates.log_sum_exp
-        return means.Estimate(end(summary.values, lam) + plan.floor, math.inf, math.nan)
+        return means.Estimate(end(summary.values, lam) + plan.floor, math.nan)
     bound = tail if isinstance(tail, MomentBound) else None
     if mean == "catoni":
         return means.catoni_mean(cells, 1.0 - level, bound)
@@ -229,18 +229,25 @@ def point(
 
 
 def bounds(
-    summary: Summary, plan: Plan, tail: Any, level: float, horizon: int | None
+    summary: Summary,
+    plan: Plan,
+    tail: MomentBound | None,
+    level: float,
+    horizon: int | None,
+    seen: TailReport | None,
 ) -> tuple[float | None, float | None, intervals.Sequence | None]:
     """Lower and upper bound, and the lower one's course."""
     alpha = 1.0 - level
     values = summary.values
-    if plan.interval is None or (values is None and plan.interval != "catoni"):
+    if plan.interval is None or values is None:
         return None, None, None
+    if plan.interval == "huber":
+        found = means.huber(summary.pairs.cells())
+        return *intervals.huber_interval(found, seen, level), None
     if plan.interval == "catoni":
         sketch = summary.pseudo if summary.pseudo is not None else values
-        assert sketch is not None
+        assert tail is not None
         return *intervals.catoni(sketch, tail, alpha, horizon), None
-    assert values is not None
     side = alpha if plan.ceiling is None else alpha / 2.0
     if plan.interval == "bernstein":
         return *_bernstein(summary, plan, side), None
@@ -270,19 +277,12 @@ def tail_of(sketch: Sketch | None, effective: float) -> TailReport | None:
     tail (Lomax(1.5) rewards, an action logged in a fifth of 2,000 rows: index 1.2 of all rows, 1.5
     of these; logged in 1 % of 20,000: 0.6 and 1.4).
     """
-    if sketch is None or not effective >= LEAST_TAIL:
+    if sketch is None or math.isnan(effective):
         return None
-    values = sketch.largest(effective, MOST_TAIL)
+    values = sketch.largest(max(effective, LEAST_TAIL), MOST_TAIL)
+    if len(values) < LEAST_TAIL:
+        return None
     return diagnose(values) if np.ptp(values) > 0.0 else None
-
-
-def estimated(sketch: Sketch, seen: TailReport | None, centre: float) -> MomentBound | None:
-    """The moment of a log's own values about ``centre``, of the order that their tail allows."""
-    if seen is None or seen.suggested is None or not math.isfinite(centre):
-        return None
-    cells, p = sketch.cells(), seen.suggested.order
-    moment = float(cells.count @ np.abs(cells.mean - centre) ** p) / float(cells.count.sum())
-    return MomentBound(p, moment ** (1.0 / p)) if 0.0 < moment < math.inf else None
 
 
 def finish(
@@ -301,18 +301,13 @@ def finish(
     sketch = summary.pseudo if summary.pseudo is not None else summary.values
     looked = advice.diagnostics(summary)
     seen = tail_of(sketch, looked["effective_size"])
-    stated = tail
-    if tail == "estimate" and sketch is not None:
-        stated = estimated(sketch, seen, float(means.plain_mean(summary.pairs.cells()).value))
-    lower = upper = course = None
-    if plan.interval != "catoni" or stated is not None:
-        lower, upper, course = bounds(summary, plan, stated, level, horizon)
+    lower, upper, course = bounds(summary, plan, tail, level, horizon, seen)
     evaluation = Evaluation(
         value=found.value,
         lower=lower,
         upper=upper,
-        lower_reason="" if lower is not None else advice.no_lower(plan, summary, tail),
-        upper_reason="" if upper is not None else advice.no_upper(plan, summary, tail),
+        lower_reason="" if lower is not None else advice.no_lower(plan),
+        upper_reason="" if upper is not None else advice.no_upper(plan, summary),
         level=level,
         method=plan.method,
         mean="smoothed" if METHODS[plan.method].one_sign else mean,
@@ -325,4 +320,4 @@ def finish(
         _path=np.empty(0) if course is None else np.maximum.accumulate(course.lower) + plan.floor,
         **looked,
     )
-    return replace(evaluation, advice=advice.sentences(evaluation, tail, asked))
+    return replace(evaluation, advice=advice.sentences(evaluation, asked))

@@ -37,11 +37,20 @@ CLOSE = 1e-13
 
 
 class Estimate(NamedTuple):
-    """An estimate, the threshold it clipped at (infinity: none) and its standard error."""
+    """An estimate, its standard error, and of Huber's the threshold and what lies beyond it.
+
+    Attributes:
+        value: m.
+        error: sqrt(sum min(e², tau²)) / sum u.
+        threshold: tau; infinity where nothing is clipped by the estimate's kind.
+        beyond: tau z / sum u. Of rows with P(|e| > x) ~ x^-a, clipping at tau moves the mean by
+            at most beyond/(a - 1).
+    """
 
     value: float
-    threshold: float
     error: float
+    threshold: float = math.inf
+    beyond: float = math.nan
 
 
 def blocks(start: int, u: FloatArray, v: FloatArray) -> FloatArray:
@@ -54,7 +63,7 @@ def blocks(start: int, u: FloatArray, v: FloatArray) -> FloatArray:
 def plain_mean(cells: PairCells) -> Estimate:
     """sum v / sum u."""
     m = float(cells.v.sum()) / float(cells.u.sum())
-    return Estimate(m, math.inf, math.sqrt(float(_squares(cells, m).sum())) / float(cells.u.sum()))
+    return Estimate(m, math.sqrt(float(_squares(cells, m).sum())) / float(cells.u.sum()))
 
 
 def huber_order(cells: PairCells) -> float:
@@ -101,7 +110,9 @@ def huber(cells: PairCells, order: float | None = None) -> Estimate:
         if abs(step) <= CLOSE * max(abs(m), tau if math.isfinite(tau) else 0.0, 1e-300):
             break
     clipped = np.minimum(_squares(cells, m), cells.count * tau * tau)
-    return Estimate(m, tau, math.sqrt(float(clipped.sum())) / float(cells.u.sum()))
+    size = float(cells.u.sum())
+    beyond = tau * z / size if math.isfinite(tau) else 0.0
+    return Estimate(m, math.sqrt(float(clipped.sum())) / size, tau, beyond)
 
 
 def _squares(cells: PairCells, m: float) -> FloatArray:
@@ -155,13 +166,13 @@ def catoni_mean(cells: PairCells, delta: float, tail: MomentBound | None = None)
     for _ in range(100):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if above(middle) else (low, middle)
-    return Estimate(0.5 * (low + high), math.inf, first.error)
+    return Estimate(0.5 * (low + high), first.error)
 
 
 def median_of_means(sums: FloatArray) -> Estimate:
     """The median of sum v / sum u over the blocks."""
     means, errors = _of_blocks(sums)
-    return Estimate(float(np.median(means)), math.inf, _error(errors))
+    return Estimate(float(np.median(means)), _error(errors))
 
 
 def minsker_ndaoud(sums: FloatArray) -> Estimate:
@@ -172,7 +183,7 @@ def minsker_ndaoud(sums: FloatArray) -> Estimate:
     means, errors = _of_blocks(sums)
     least = errors.min()
     weight = (errors == 0.0).astype(float) if least == 0.0 else least / errors
-    return Estimate(float(weight @ means / weight.sum()), math.inf, _error(errors))
+    return Estimate(float(weight @ means / weight.sum()), _error(errors))
 
 
 def _of_blocks(sums: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -106,8 +106,8 @@ class Comparison:
         lower: and
         upper: its interval, both sides together of probability ``level``, or None.
         reason: why there is none, "" where there is one.
-        guaranteed: whether the interval rests on stated assumptions alone; False where its moment
-            was estimated from the log.
+        guaranteed: whether the interval rests on stated assumptions alone; False of the
+            approximate one.
         level: of the interval.
         interval: where it comes from.
         error: standard error that the rows suggest; no bound.
