@@ -21,9 +21,12 @@ from .estimators import OnePassHuberRegressor as OnePassHuberRegressor
 from .estimators import OnlineRidge as OnlineRidge
 from .logs import Comparison as Comparison
 from .logs import Evaluation as Evaluation
+from .logs import LogPolicy as LogPolicy
+from .logs import Replay as Replay
 from .logs import Selection as Selection
 from .logs import compare as compare
 from .logs import evaluate as evaluate
+from .logs import replay as replay
 from .logs import select as select
 from .policies import *  # every policy, by its name
 from .policies import OFUL as OFUL

@@ -10,7 +10,19 @@ from __future__ import annotations
 
 from heavytail.logs.comparing import compare
 from heavytail.logs.evaluate import evaluate
+from heavytail.logs.learning import LogPolicy
+from heavytail.logs.replay import Replay, replay
 from heavytail.logs.results import Comparison, Evaluation, Selection
 from heavytail.logs.selecting import select
 
-__all__ = ["Comparison", "Evaluation", "Selection", "compare", "evaluate", "select"]
+__all__ = [
+    "Comparison",
+    "Evaluation",
+    "LogPolicy",
+    "Replay",
+    "Selection",
+    "compare",
+    "evaluate",
+    "replay",
+    "select",
+]

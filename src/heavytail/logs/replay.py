@@ -1,0 +1,153 @@
+"""``replay``: a policy that goes on learning, on the rows of a log that it would have played.
+
+Li, Chu, Langford and Schapire (WWW 2010): go through the log; where the policy chooses the arm that
+was played, it sees the reward and learns it; all other rows are passed over. If arms were drawn
+uniformly, the rows used are rounds as the policy would have met them. With other propensities p a
+match is used with probability c / p, c the least propensity of any row, so that again all arms are
+used alike: that is what draws at random are for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+from heavytail._validate import Check, shown
+from heavytail.logs.reading import chunks
+from heavytail.policies.core.policy import Policy
+
+__all__ = ["Replay", "replay"]
+
+MARKS = 200  # points of the course that are kept
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a learning policy earned on the rows it could use.
+
+    Attributes:
+        value: the mean reward of the rows used; nan where there is none.
+        used: rows used.
+        matched: rows whose arm the policy chose.
+        rows: rows of the log.
+        policy: what the policy had become; the one given is not changed.
+        rounds: (m,) rounds used, growing, at which ...
+        course: (m,) ... this was the mean reward so far.
+    """
+
+    value: float
+    used: int
+    matched: int
+    rows: int
+    policy: Policy
+    rounds: FloatArray = field(repr=False)
+    course: FloatArray = field(repr=False)
+
+    @property
+    def share(self) -> float:
+        """The part of the rows that was used."""
+        return self.used / self.rows
+
+    def __str__(self) -> str:
+        return (
+            f"value            {self.value:.6g}\n"
+            f"rows used        {self.used:,} of {self.rows:,} ({self.share:.1%}); "
+            f"{self.matched:,} matched"
+        )
+
+
+def replay(
+    log: Any,
+    policy: Policy,
+    *,
+    least: float | None = None,
+    columns: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> Replay:
+    """Let a copy of ``policy`` choose and learn on the rows of ``log`` that it would have played.
+
+    >>> import numpy as np, heavytail as ht
+    >>> rng = np.random.default_rng(0)
+    >>> arms = np.tile(np.eye(3), (900, 1, 1))
+    >>> action = rng.integers(3, size=900)
+    >>> log = {"arms": arms, "action": action, "reward": 1.0 * (action == 2),
+    ...        "propensity": np.full(900, 1 / 3)}
+    >>> found = ht.replay(log, ht.TwinUCB(3))
+    >>> found.value > 0.8, 0.2 < found.share < 0.5
+    (True, True)
+
+    Args:
+        log: with arms and propensities; see :mod:`heavytail.logs.reading`.
+        policy: it decides by ``select`` and learns by ``update``.
+        least: c, a number that no propensity is below. Without it the log is read twice, to find
+            the least one.
+        columns: where the log has other names: ours -> its own.
+        seed: of which matches are used.
+    """
+    if not isinstance(policy, Policy):
+        raise TypeError(
+            f"replay.policy must be a policy of the library; got {shown(policy)}. What does not "
+            "learn is for ht.evaluate."
+        )
+    learner, bound = policy.clone(), _least(log, least, columns)
+    rows = matched = used = 0
+    total, due = 0.0, 1.0
+    rounds: list[float] = []
+    course: list[float] = []
+    for part in chunks(log, columns=columns):
+        arms, p = _needed(part)
+        draws = np.random.default_rng([seed, part.start]).random(len(p))
+        _check_least(part, bound)
+        for i, offered in enumerate(arms):
+            offered = offered[~np.isnan(offered).any(axis=1)]
+            if learner.select(offered) != part.action[i]:
+                continue
+            matched += 1
+            if draws[i] * p[i] >= bound:
+                continue
+            learner.update(offered[part.action[i]], float(part.reward[i]))
+            used += 1
+            total += part.reward[i]
+            if used >= due:
+                rounds.append(used)
+                course.append(total / used)
+                due = max(due + 1.0, 1.05 * due)
+        rows += len(p)
+    if rows == 0:
+        raise ValueError("replay: the log has no rows; there is nothing to replay.")
+    value = total / used if used else math.nan
+    return Replay(value, used, matched, rows, learner, np.array(rounds), np.array(course))
+
+
+def _needed(part: Any) -> tuple[FloatArray, FloatArray]:
+    for name, wants in (("arms", "what was offered"), ("propensity", "how likely each action was")):
+        if getattr(part, name) is None:
+            raise ValueError(f"{part.source}: replay needs the column {name!r}, {wants}.")
+    return part.arms, part.propensity
+
+
+def _least(log: Any, given: float | None, columns: Any) -> float:
+    if given is not None:
+        return float(Check("replay").number("least", given, above=0.0, most=1.0))
+    if hasattr(log, "__next__"):
+        raise ValueError(
+            "replay: an iterator can be read once alone; pass least=, a number that no propensity "
+            "is below."
+        )
+    found = [np.min(_needed(part)[1], initial=1.0) for part in chunks(log, columns=columns)]
+    return float(min(found, default=1.0))
+
+
+def _check_least(part: Any, bound: float) -> None:
+    low = part.propensity < bound
+    if low.any():
+        row = int(np.argmax(low))
+        raise ValueError(
+            f"{part.source}, row {part.start + row}, column 'propensity': must be at least "
+            f"least={bound}; got {part.propensity[row]}."
+        )

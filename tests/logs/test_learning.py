@@ -1,0 +1,164 @@
+"""A policy learned from a log, and one that goes on learning on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heavytail as ht
+from heavytail.logs import learning
+from heavytail.logs.learning import LogPolicy
+from heavytail.logs.reading import chunks
+
+THETA = np.array([1.0, -0.5])
+
+
+def mean_reward(arms: Any) -> Any:
+    return np.exp(arms @ THETA)
+
+
+def drawn(seed: int, n: int = 800, arms: int = 3, tail: float = 1.6) -> dict[str, Any]:
+    """Lomax rewards whose mean is exp(x'THETA), arms played more often where it is small."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, arms, 2))
+    X /= np.maximum(np.linalg.norm(X, axis=2, keepdims=True), 1.0)
+    p = 1.0 / mean_reward(X)
+    p /= p.sum(axis=1, keepdims=True)
+    action = np.array([rng.choice(arms, p=row) for row in p])
+    at = np.arange(n)
+    reward = mean_reward(X[at, action]) * (tail - 1.0) * rng.pareto(tail, n)
+    return {"arms": X, "action": action, "reward": reward, "propensity": p[at, action]}
+
+
+def value(policy: LogPolicy) -> float:
+    X = drawn(10_000, 4_000)["arms"]
+    return float(np.sum(policy.probabilities(X) * mean_reward(X), axis=1).mean())
+
+
+def test_the_gradient_is_that_of_the_objective() -> None:
+    parts = [learning._Part(rows, 0.0) for rows in chunks(drawn(0, 30))]
+    gains = [np.log1p(0.3 * part.gain) for part in parts]
+    noise = np.random.default_rng(1).normal(size=(4, 2))
+    theta, h = np.array([0.4, -0.2]), 1e-6
+    _, slope = learning._objective(theta, parts, gains, 0.5, noise)
+    for i, step in enumerate(np.eye(2) * h):
+        up = learning._objective(theta + step, parts, gains, 0.5, noise)[0]
+        down = learning._objective(theta - step, parts, gains, 0.5, noise)[0]
+        assert slope[i] == pytest.approx((up - down) / (2 * h), rel=1e-6)
+
+
+def test_it_learns_and_its_bound_holds() -> None:
+    for seed in range(3):
+        policy = ht.LogPolicy(seed=seed).fit(drawn(seed, 500))
+        uniform = float(mean_reward(drawn(10_000, 4_000)["arms"]).mean())
+        earned = value(policy)
+        assert earned > uniform
+        assert 0.0 < policy.lower < earned
+        assert policy.theta @ THETA > 0.0
+
+
+def test_with_more_rows_the_bound_comes_nearer() -> None:
+    few, many = (ht.LogPolicy().fit(drawn(3, n)) for n in (300, 3_000))
+    assert many.lower > few.lower
+    assert many.lower > 0.5 * value(many)
+
+
+def test_the_bound_is_the_formula_of_its_docstring() -> None:
+    log = drawn(5, 400)
+    policy = ht.LogPolicy(level=0.9).fit(log)
+    rng = np.random.default_rng(0)
+    total = []
+    for _ in range(2_000):
+        theta = policy.theta + policy.spread * rng.normal(size=2)
+        shares = np.exp(log["arms"] @ theta)
+        shares /= shares.sum(axis=1, keepdims=True)
+        mass = shares[np.arange(400), log["action"]]
+        total.append(mass @ np.log1p(policy.smoothing * log["reward"] / log["propensity"]))
+    kl = policy.theta @ policy.theta / (2.0 * policy.spread**2)
+    paid = np.log(81 * 3 / (0.9 * 0.1))
+    wanted = np.expm1((np.mean(total) - kl - paid) / 400) / policy.smoothing
+    assert policy.lower < wanted
+    assert policy.lower == pytest.approx(wanted, rel=0.25)
+
+
+def test_a_unit_and_a_floor_change_what_they_must() -> None:
+    log = drawn(1, 400)
+    plain = ht.LogPolicy().fit(log)
+    scaled = ht.LogPolicy(reward_unit=1024.0).fit({**log, "reward": 1024.0 * log["reward"]})
+    np.testing.assert_allclose(scaled.theta, plain.theta, rtol=1e-9)
+    assert scaled.lower == pytest.approx(1024.0 * plain.lower, rel=1e-9)
+    raised = ht.LogPolicy(reward_floor=-5.0).fit({**log, "reward": log["reward"] - 5.0})
+    assert raised.lower == pytest.approx(plain.lower - 5.0, rel=1e-6)
+
+
+def test_arms_that_were_not_offered_are_not_played() -> None:
+    log = drawn(2, 400)
+    log["arms"] = log["arms"].copy()
+    unplayed = log["action"] != 2
+    log["arms"][unplayed, 2] = np.nan
+    shares = ht.LogPolicy().fit(log).probabilities(log["arms"])
+    assert np.all(shares[unplayed, 2] == 0.0)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+
+
+def test_it_is_a_target_for_an_evaluation() -> None:
+    policy = ht.LogPolicy().fit(drawn(0, 600))
+    found = ht.evaluate(drawn(99, 3_000, tail=4.0), policy)
+    assert found.value == pytest.approx(value(policy), rel=0.2)
+    counts = [policy.select(np.eye(2), draw=u) for u in (np.arange(200) + 0.5) / 200]
+    assert np.mean(counts) == pytest.approx(policy.probabilities(np.eye(2)[None])[0, 1], abs=0.01)
+
+
+def test_what_cannot_be_learned_from_is_refused() -> None:
+    log = drawn(0, 20)
+    with pytest.raises(ValueError, match="'propensity'"):
+        ht.LogPolicy().fit({key: log[key] for key in ("arms", "action", "reward")})
+    with pytest.raises(ValueError, match=r"row 3.*reward_floor"):
+        ht.LogPolicy().fit({**log, "reward": np.where(np.arange(20) == 3, -1.0, log["reward"])})
+    with pytest.raises(ValueError, match="fit"):
+        ht.LogPolicy().select(np.eye(2), draw=0.5)
+
+
+# --- replay
+
+
+def uniform_log(seed: int, n: int, p: Any = (1 / 3, 1 / 3, 1 / 3)) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    arms = np.tile(np.eye(3), (n, 1, 1))
+    action = rng.choice(3, size=n, p=p)
+    reward = np.array([1.0, 2.0, 4.0])[action] + rng.standard_t(2.5, n)
+    return {"arms": arms, "action": action, "reward": reward, "propensity": np.array(p)[action]}
+
+
+def test_uniform_logs_use_every_match_and_leave_the_policy_as_it_was() -> None:
+    policy = ht.TwinUCB(3)
+    found = ht.replay(uniform_log(0, 3_000), policy)
+    assert policy.rounds == 0
+    assert found.used == found.matched == found.policy.rounds
+    assert found.share == pytest.approx(1 / 3, abs=0.05)
+    assert found.value == pytest.approx(4.0, abs=0.4)
+    assert found.course[-1] == pytest.approx(found.value, rel=0.1)
+    assert "of 3,000" in str(found)
+
+
+def test_with_other_propensities_a_match_is_used_with_probability_c_over_p() -> None:
+    """A policy of uniform draws then earns the mean of all arms, not that of the log."""
+    log = uniform_log(1, 12_000, p=(0.7, 0.2, 0.1))
+    found = ht.replay(log, ht.Uniform(3))
+    assert found.used < found.matched
+    assert found.value == pytest.approx(7.0 / 3.0, abs=0.25)
+    assert found.share == pytest.approx(0.1, abs=0.02)
+    again = ht.replay(log, ht.Uniform(3), least=0.1)
+    assert (again.value, again.used) == (found.value, found.used)
+
+
+def test_what_cannot_be_replayed_is_refused() -> None:
+    log = uniform_log(0, 10)
+    with pytest.raises(TypeError, match=r"ht\.evaluate"):
+        ht.replay(log, lambda rows: None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'arms'"):
+        ht.replay({key: log[key] for key in ("action", "reward", "propensity")}, ht.TwinUCB(3))
+    with pytest.raises(ValueError, match=r"row 0.*least"):
+        ht.replay(log, ht.TwinUCB(3), least=0.5)
