@@ -55,7 +55,7 @@ class LogPolicy:
     >>> log = {"arms": arms, "action": action, "propensity": np.full(4000, 1 / 3),
     ...        "reward": np.exp(x[:, 0]) * rng.pareto(1.5, 4000)}
     >>> policy = ht.LogPolicy().fit(log)
-    >>> policy.theta[0] > abs(policy.theta[1]), policy.lower > log["reward"].mean()
+    >>> bool(policy.theta[0] > abs(policy.theta[1])), bool(policy.lower > log["reward"].mean())
     (True, True)
     >>> policy.probabilities(arms[:2]).sum(axis=1).round(6)
     array([1., 1.])
@@ -153,7 +153,9 @@ class LogPolicy:
                 shares = _softmax(part.arms, self.theta + self.spread * draw)
                 each[k] += shares[at, part.action] @ gain
         kl = float(self.theta @ self.theta) / (2.0 * self.spread**2)
-        return bernstein_lower(JUDGES, each.sum(), each @ each, most, 0.1 * (1.0 - self.level)) - kl
+        return bernstein_lower(
+            JUDGES, float(each.sum()), float(each @ each), most, 0.1 * (1.0 - self.level)
+        ) - kl
 
     def probabilities(self, arms: Any) -> FloatArray:
         """(n, K): with which probability each arm of each row is played; rows (n, K, d), or a chunk

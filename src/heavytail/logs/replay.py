@@ -112,7 +112,7 @@ def replay(
                 continue
             learner.update(offered[part.action[i]], float(part.reward[i]))
             used += 1
-            total += part.reward[i]
+            total += float(part.reward[i])
             if used >= due:
                 rounds.append(used)
                 course.append(total / used)
