@@ -32,6 +32,7 @@ __all__ = [
     "tail_of",
 ]
 
+UNBIASED = ("ips", "snips", "dr")
 INTERVALS = ("betting", "catoni", "bernstein", "huber")
 LEAST_TAIL = 50  # rows below which nothing is said about a tail
 MOST_TAIL = 2**17  # values that a tail is read from
@@ -154,6 +155,8 @@ def plan_of(who: str, log: Any, **given: Any) -> tuple[Plan, Any]:
     method = METHODS[name if name != "auto" else "snips" if given["model"] is None else "dr"]
     if method.model and given["model"] is None:
         raise ValueError(f"{who}: method {method.name!r} needs a model=; got None.")
+    if interval == "huber" and method.name not in UNBIASED:
+        raise ValueError(f"{who}: interval 'huber' is that of {', '.join(UNBIASED)} alone.")
     _check_tail(who, interval, given["tail"])
     floor, ceiling = _range(check, given["reward_range"], given["reward_floor"])
     if interval == "bernstein" and ceiling is None:

@@ -170,12 +170,13 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
             light = np.minimum(w, plan.clip)
             low, high = light * (rows.reward - plan.floor), light * (plan.ceiling - rows.reward)
             moments = np.array([low.sum(), low @ low, high.sum(), high @ high])
-    two_sided = plan.interval == "catoni" and (plan.model is not None or plan.floor != 0.0)
     played = np.bincount(rows.action).astype(float)
     mass = None if seen.mass is None else np.asarray(seen.mass.sum(axis=0))
     pseudo = None
-    if two_sided:
-        pseudo = Sketch(v if plan.model is not None else _weighted(seen), epoch)
+    if plan.interval == "catoni" and plan.method == "dr":
+        pseudo = Sketch(v, epoch)
+    elif plan.interval == "catoni" and w is not None and plan.floor != 0.0:
+        pseudo = Sketch(w * rows.reward, epoch)
     return Summary(
         n,
         Pairs(u, v),
@@ -188,11 +189,6 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
         played,
         mass,
     )
-
-
-def _weighted(seen: Seen) -> FloatArray:
-    assert seen.weight is not None
-    return seen.weight * seen.rows.reward
 
 
 def _check_sides(rows: Rows, plan: Plan) -> None:
