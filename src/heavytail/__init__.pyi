@@ -5,6 +5,7 @@ from . import control as control
 from . import environments as environments
 from . import estimators as estimators
 from . import links as links
+from . import logs as logs
 from . import mdp as mdp
 from . import noise as noise
 from . import policies as policies
@@ -18,6 +19,7 @@ from .environments import SkewedBandit as SkewedBandit
 from .estimators import AdaptiveHuberRegressor as AdaptiveHuberRegressor
 from .estimators import OnePassHuberRegressor as OnePassHuberRegressor
 from .estimators import OnlineRidge as OnlineRidge
+from .logs.decision_log import DecisionLog as DecisionLog
 from .policies import *  # every policy, by its name
 from .policies import OFUL as OFUL
 from .policies import HurdleUCB as HurdleUCB

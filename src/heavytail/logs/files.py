@@ -14,7 +14,7 @@ from typing import Any
 from heavytail._validate import printable, shown
 from heavytail.logs.tables import Reading, Table
 
-__all__ = ["Unit", "is_path", "length", "need_arrow", "paths", "tables", "units"]
+__all__ = ["Unit", "is_path", "length", "need_arrow", "paths", "steps", "units"]
 
 MAGIC = b"PAR1"  # a Parquet file begins and ends with it
 ZIPPED = b"\x1f\x8b"
@@ -67,30 +67,24 @@ def is_decision_log(log: Any) -> bool:
     return is_path(log) and os.path.isfile(os.path.join(os.fspath(log), JOURNAL))
 
 
-def tables(log: Any, reading: Reading) -> Iterator[tuple[Reading, Table]]:
-    """The tables of the files that ``log`` names, and how their rows are read."""
+def steps(log: Any, reading: Reading) -> Iterator[tuple[Reading, Unit | Table]]:
+    """The units and tables of the files that ``log`` names, and how their rows are read."""
     if is_decision_log(log):
         from heavytail.logs.decision_log import contents
 
         mode = reading.of_decisions()
         parts, rest = contents(os.fspath(log))
         for path in parts:
-            yield from ((mode, table) for table in _of_parquet(path, mode))
+            yield from ((mode, unit) for unit in units(path, mode))
         yield from ((mode, table) for table in _rest(rest, log, mode))
         return
     for path in paths(log):
         if kind(path) == "parquet":
-            yield from ((reading, table) for table in _of_parquet(path, reading))
+            yield from ((reading, unit) for unit in units(path, reading))
         else:
             from heavytail.logs.vw_dsjson import tables as lines
 
             yield from ((reading, table) for table in lines(path, reading))
-
-
-def _of_parquet(path: str, reading: Reading) -> Iterator[Table]:
-    file = _parquet(path)
-    for unit in units(path, reading, file):
-        yield from unit.tables(reading, file)
 
 
 def _rest(rest: Any, log: Any, reading: Reading) -> Iterator[Table]:
@@ -144,9 +138,14 @@ class Unit:
     first: int  # number, in the file, of the first row
     rows: int
 
-    def tables(self, reading: Reading, file: Any = None) -> Iterator[Table]:
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return self.rows
+
+    def tables(self, reading: Reading) -> Iterator[Table]:
         """Its rows in chunks; only columns that are wanted are read."""
-        file = _parquet(self.path) if file is None else file
+        file = _parquet(self.path)
         wanted = reading.wanted(file.schema_arrow.names, self.path)
         names = [n for name in wanted.values() for n in ([name] if isinstance(name, str) else name)]
         at = self.first
@@ -177,9 +176,9 @@ class Unit:
         return self.rows - int(rewards.column(0).null_count)
 
 
-def units(path: str, reading: Reading, file: Any = None) -> list[Unit]:
+def units(path: str, reading: Reading) -> list[Unit]:
     """A Parquet file in tasks: one per group of rows, small ones together up to a chunk."""
-    told = (_parquet(path) if file is None else file).metadata
+    told = _parquet(path).metadata
     found: list[Unit] = []
     groups: list[int] = []
     first = rows = 0

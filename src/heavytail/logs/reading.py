@@ -8,7 +8,6 @@ Wabbit's dsjson kind (gzipped or plain), or an iterator of any of these. The col
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -50,9 +49,10 @@ def chunks(
     """
     reading = Reading.of(columns, size, default_reward)
     order, start = Order(), 0
-    for mode, table in tables(log, reading):
-        for rows in read_rows(iter([table]), mode, start, order if mode.in_order else None):
-            start += len(rows.action)
+    for mode, step in steps(log, reading):
+        tables = step.tables(mode) if isinstance(step, files.Unit) else [step]
+        for rows in read_rows(tables, mode, start, order):
+            start = rows.start + len(rows.action)
             yield rows
 
 
@@ -73,22 +73,24 @@ def length(log: Any, *, default_reward: float | None = None) -> int | None:
     return None
 
 
-def tables(log: Any, reading: Reading, first: int = 0) -> Iterator[tuple[Reading, Table]]:
-    """The tables of a log; those in memory are numbered from ``first``."""
+def steps(
+    log: Any, reading: Reading, first: int = 0
+) -> Iterator[tuple[Reading, files.Unit | Table]]:
+    """What a log is read from, in order; rows in memory are numbered from ``first``."""
     if isinstance(log, Rows):
         yield from ((reading, table) for table in _of_rows(log, reading, first))
     elif files.is_path(log):
-        yield from files.tables(log, reading)
+        yield from files.steps(log, reading)
     elif isinstance(log, Mapping):
         yield from ((reading, table) for table in _of_arrays(log, reading, first))
     elif _package(log) in FRAMES:
-        tables_of = FRAMES[_package(log)]
-        yield from ((reading, table) for table in tables_of(log, reading, first))
+        tables = FRAMES[_package(log)]
+        yield from ((reading, table) for table in tables(log, reading, first))
     elif isinstance(log, Iterable) and not isinstance(log, np.ndarray | str | bytes):
         for part in log:
-            for mode, table in tables(part, reading, first):
-                first += table.count
-                yield mode, table
+            for mode, step in steps(part, reading, first):
+                first += step.count
+                yield mode, step
     else:
         raise TypeError(
             f"{NAME}: cannot read {shown(log)}. Pass a dict of arrays, a frame of pandas or "
@@ -194,17 +196,3 @@ def _of_arrow(table: Any, reading: Reading, first: int) -> Iterator[Table]:
 
 
 FRAMES = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}
-
-
-def paths_of(log: Any) -> list[str] | None:
-    """The files of a log that is nothing else; None of all others."""
-    if files.is_path(log):
-        return files.paths(log)
-    if isinstance(log, list | tuple) and log and all(map(files.is_path, log)):
-        return [path for one in log for path in files.paths(one)]
-    return None
-
-
-def absolute(path: str) -> str:
-    """A path that another process understands."""
-    return os.path.abspath(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -79,8 +79,12 @@ class Reading:
         return Reading(told, check_count("size", size), default_reward)
 
     def of_decisions(self) -> Reading:
-        """The same for what a DecisionLog wrote: its order is that of the decisions."""
-        return replace(self, drop=self.default_reward is None, in_order=False)
+        """The same for what a DecisionLog wrote: its order is that of the decisions, whatever clocks
+        said.
+        """
+        columns = {**self.columns, "time": None}
+        drop = self.default_reward is None
+        return replace(self, columns=columns, drop=drop, in_order=False)
 
     def wanted(self, found: Sequence[str], source: str) -> dict[str, str | Sequence[str]]:
         """The columns to read of those ``found``: our name -> theirs."""
@@ -173,6 +177,7 @@ class Order:
     """Times must not decrease from row to row, nor from chunk to chunk."""
 
     last: float = -np.inf
+    first: float = np.inf  # time of all, where there is one
 
     def follow(self, times: FloatArray | None, place: Place) -> None:
         """Go on by a chunk, or refuse it."""
@@ -185,16 +190,21 @@ class Order:
                 "is earlier than the row before it. Pass files and chunks in the order of time, "
                 "or columns={'time': None} where the order does not matter.",
             )
-        self.last = float(times[-1])
+        self.first, self.last = min(self.first, float(times[0])), float(times[-1])
+
+    def go_on(self, other: Order, place: Place) -> None:
+        """Go on by the chunks that another follows."""
+        if other.first <= other.last:
+            self.follow(np.array([other.first, other.last]), place)
 
 
 def read_rows(
-    tables: Iterator[Table], reading: Reading, start: int = 0, order: Order | None = None
+    tables: Iterable[Table], reading: Reading, start: int = 0, order: Order | None = None
 ) -> Iterator[Rows]:
     """The rows of tables that follow each other, numbered from ``start``."""
     for table in tables:
         rows, times = reading.rows(table, start)
-        if order is not None:
+        if order is not None and reading.in_order:
             order.follow(times, table.place("time"))
         start += len(rows.action)
         if len(rows.action):
