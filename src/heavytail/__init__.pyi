@@ -25,6 +25,7 @@ from .logs import Selection as Selection
 from .logs import compare as compare
 from .logs import evaluate as evaluate
 from .logs import select as select
+from .logs.decision_log import DecisionLog as DecisionLog
 from .policies import *  # every policy, by its name
 from .policies import OFUL as OFUL
 from .policies import HurdleUCB as HurdleUCB
