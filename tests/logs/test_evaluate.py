@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import pickle
 import re
 
 import numpy as np
@@ -10,6 +12,9 @@ import pytest
 from tests.logs.drawing import LOGGING, draw
 
 import heavytail as ht
+from heavytail.logs.reading import chunks
+from heavytail.logs.summary import Plan, summarise
+from heavytail.logs.target import Target
 
 
 def changed(log, column, row, value):
@@ -179,3 +184,40 @@ def test_bounds_of_bounded_rewards_hold(interval):
         found = ht.evaluate(log, d.target, interval=interval, reward_range=(0, 1), level=0.9)
         missed += not found.lower <= truth <= found.upper
     assert missed <= 10
+
+
+def test_an_iterator_is_read_once_and_its_length_need_not_be_known():
+    d = draw(9)
+    parts = ({key: column[k : k + 200] for key, column in d.log.items()} for k in (0, 200, 400))
+    whole, read = ht.evaluate(d.log, d.target), ht.evaluate(parts, d.target)
+    assert read.value == pytest.approx(whole.value, rel=1e-12)
+    assert 0.0 < read.lower < whole.lower  # bets spread over several horizons cost a little
+    parts = ({key: column[k : k + 200] for key, column in d.log.items()} for k in (0, 200, 400))
+    with pytest.raises(ValueError, match="clip= must be stated"):
+        ht.evaluate(parts, d.target, method="clipped")
+
+
+def test_a_column_may_be_the_target():
+    d = draw(10)
+    own = d.target[np.arange(600), d.log["action"]]
+    log = {**d.log, "ours": own, "target": own, "theirs": d.log["propensity"]}
+    assert ht.evaluate(log).value == ht.evaluate(log, "ours").value == ht.evaluate(log, own).value
+    found = ht.compare(log, "ours", "theirs")
+    assert found.value == pytest.approx(ht.compare(log, own, log["propensity"]).value)
+
+
+def test_a_chunk_can_be_summarised_elsewhere():
+    d = draw(11)
+    plan = Plan("snips", "betting", np.inf, 0.0, None, None, None)
+    call = functools.partial(summarise, target=Target(d.target), plan=plan)
+    [rows] = chunks(d.log)
+    here, there = call(rows), pickle.loads(pickle.dumps(call))(pickle.loads(pickle.dumps(rows)))
+    there = pickle.loads(pickle.dumps(there))
+    assert np.array_equal(here.blocks, there.blocks)
+    assert np.array_equal(here.values.cells().mean, there.values.cells().mean)
+
+
+def test_an_array_for_another_number_of_rows_is_refused():
+    d = draw(12)
+    with pytest.raises(ValueError, match="rows"):
+        ht.evaluate(d.log, np.concatenate([d.target, d.target]))
