@@ -12,6 +12,7 @@ import pytest
 from tests.logs.drawing import LOGGING, draw
 
 import heavytail as ht
+from heavytail.logs.means import MEANS
 from heavytail.logs.reading import chunks
 from heavytail.logs.summary import Plan, summarise
 from heavytail.logs.target import Target
@@ -135,6 +136,32 @@ def test_an_action_without_support_is_named():
     assert found.unsupported == (9,)
     assert found.unsupported_share == pytest.approx(0.82)
     assert any("never has" in sentence for sentence in found.advice)
+
+
+def test_rewards_too_large_to_be_squared_are_refused():
+    d = draw(4)
+    with pytest.raises(ValueError, match=r"row 7, column 'reward'.*Change the unit"):
+        ht.evaluate(changed(d.log, "reward", 7, 1e200), d.target)
+    tiny = {**d.log, "reward": 1e-150 * d.reward}
+    assert 0.0 < ht.evaluate(tiny, d.target).lower < 1e-150 * 2.0
+
+
+def test_a_log_that_says_nothing_of_the_target_gives_nan_and_says_why():
+    log = {"action": np.zeros(99, int), "reward": np.ones(99), "propensity": np.full(99, 0.5)}
+    found = ht.evaluate(log, np.tile([0.0, 1.0], (99, 1)))
+    assert np.isnan(found.value)
+    assert found.lower == 0.0
+    assert found.unsupported == (1,)
+    assert "cannot be known" in " ".join(found.advice)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 20])
+def test_few_rows_that_are_all_alike_give_their_reward(n):
+    log = {"action": np.zeros(n, int), "reward": np.full(n, 3.0), "propensity": np.full(n, 0.5)}
+    for mean in MEANS:
+        found = ht.evaluate(log, np.full((n, 2), 0.5), mean=mean)
+        assert found.value == pytest.approx(3.0)
+        assert 0.0 <= found.lower < 3.0
 
 
 def test_the_level_moves_the_bound():

@@ -93,8 +93,8 @@ def _gains(cells: Cells, bets: FloatArray, last: int) -> FloatArray:
     its tangent at a cell's mean less half its largest curvature there.
     """
     stake = bets[cells.epoch]
-    curvature = (stake / (1.0 + stake * cells.low)) ** 2
-    gain = cells.count * (np.log1p(stake * cells.mean) - 0.5 * curvature * cells.variance)
+    bend = stake / (1.0 + stake * cells.low) * np.sqrt(cells.variance)
+    gain = cells.count * (np.log1p(stake * cells.mean) - 0.5 * bend**2)
     return np.asarray(np.cumsum(np.bincount(cells.epoch, gain, minlength=last)))
 
 

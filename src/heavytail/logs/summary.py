@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from heavytail._typing import FloatArray
+from heavytail._validate import GREATEST
 from heavytail.logs.estimates import METHODS, Seen
 from heavytail.logs.means import blocks
 from heavytail.logs.rows import Rows
@@ -156,6 +157,12 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
     rows = seen.rows
     n = len(rows.action)
     _check_sides(rows, plan)
+    refuse(
+        rows,
+        np.abs(rows.reward) * (1.0 if seen.weight is None else seen.weight) > GREATEST,
+        "reward",
+        lambda at: f"weighted, it exceeds {GREATEST:g}; got {rows.reward[at]:g}. Change the unit.",
+    )
     u, v = METHODS[plan.method].terms(seen, plan.clip)
     w, epoch = seen.weight, epochs(rows.start, n)
     values = above = weights = None
