@@ -35,6 +35,7 @@ from .policies import Pool as Pool
 from .policies import TwinUCB as TwinUCB
 from .policies import make_policy as make_policy
 from .policies import pairs as pairs
+from .policies.core.decisions import Decision as Decision
 from .simulation import Results as Results
 from .simulation import distribution as distribution
 from .simulation import simulate as simulate

@@ -317,6 +317,24 @@ def test_a_file_that_is_cut_short_or_damaged_is_refused_by_name_and_row(tmp_path
         list(chunks(path, size=500))
 
 
+def test_whatever_byte_is_spoilt_the_file_is_read_or_refused_by_name(tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "log.parquet"
+    pq.write_table(
+        pa.table(columns_of(a_log(100))), path, row_group_size=30, write_page_checksum=True
+    )
+    whole, refused = path.read_bytes(), []
+    for at in rng.integers(0, len(whole), 200):
+        spoilt = bytearray(whole)
+        spoilt[at] ^= int(rng.integers(1, 256))
+        path.write_bytes(bytes(spoilt))
+        try:
+            list(chunks(path, size=10))
+        except (ValueError, TypeError) as error:
+            refused.append(str(error))
+    assert len(refused) > 150
+    assert all("log.parquet" in words for words in refused)
+
+
 def test_what_is_no_log_is_refused_in_our_words(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / "empty").write_text("")

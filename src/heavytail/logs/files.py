@@ -200,8 +200,10 @@ def _parquet(path: str) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path, page_checksum_verification=True)
-    except (pa.ArrowException, OSError) as error:
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+        _ = file.schema_arrow.names  # which may be no text
+        return file
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, FileNotFoundError | PermissionError):
             raise
         raise ValueError(

@@ -168,6 +168,8 @@ def _action(action: Any, place: Place) -> IntArray:
 
 def _arms(arms: FloatArray, place: Place) -> IntArray:
     """How many arms each row offered; the rest are NaN and at the end."""
+    if np.isfinite(arms).all() and arms.size:
+        return np.full(len(arms), arms.shape[1], dtype=np.int64)
     missing = np.asarray(np.isnan(arms).all(axis=2))
     counts = (~missing).sum(axis=1)
     bad = first(counts == 0)

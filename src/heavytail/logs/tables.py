@@ -79,9 +79,7 @@ class Reading:
         return Reading(told, check_count("size", size), default_reward)
 
     def of_decisions(self) -> Reading:
-        """The same for what a DecisionLog wrote: its order is that of the decisions, whatever clocks
-        said.
-        """
+        """The same for what a DecisionLog wrote: decisions in order, whatever their clocks said."""
         columns = {**self.columns, "time": None}
         drop = self.default_reward is None
         return replace(self, columns=columns, drop=drop, in_order=False)

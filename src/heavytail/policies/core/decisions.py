@@ -121,7 +121,7 @@ class Deciding:
                 f"{type(self).__name__}.decide: this policy plays an arm several times and must "
                 "see each reward before it decides again. Learn or expire what is pending first."
             )
-        if type(explore) is not float or explore != 0.0:
+        if explore or type(explore) is not float:
             explore = self._check_explore(explore)
         choice = self.select(arms)
         rows = arms if isinstance(arms, np.ndarray | list | Pool) else np.asarray(arms)
@@ -141,7 +141,8 @@ class Deciding:
 
     def _check_explore(self, explore: Any) -> float:
         where = f"{type(self).__name__}.decide"
-        explore = check_number(f"{where}: explore", explore, least=0.0, most=1.0)
+        if type(explore) is not float or not 0.0 <= explore <= 1.0:  # a check costs 10 us
+            explore = check_number(f"{where}: explore", explore, least=0.0, most=1.0)
         if explore and self.info.repeats:
             raise ValueError(
                 f"{where}: this policy plays an arm several times and cannot have others played "
