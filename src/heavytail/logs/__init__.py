@@ -9,7 +9,7 @@ bounded here.
 from __future__ import annotations
 
 from heavytail.logs.comparing import compare
-from heavytail.logs.evaluate import evaluate
+from heavytail.logs.evaluating import evaluate
 from heavytail.logs.results import Comparison, Evaluation, Selection
 from heavytail.logs.selecting import select
 

@@ -14,7 +14,7 @@ from heavytail._typing import FloatArray
 from heavytail.logs import intervals, means
 from heavytail.logs.advice import APPROXIMATE
 from heavytail.logs.estimates import METHODS, Seen
-from heavytail.logs.evaluate import finish, plan_of, tail_of, target_of
+from heavytail.logs.evaluating import finish, plan_of, tail_of, target_of
 from heavytail.logs.results import Comparison
 from heavytail.logs.rows import Rows
 from heavytail.logs.sketch import PairCells, Pairs, Sketch, epochs

@@ -11,7 +11,7 @@ import numpy as np
 
 from heavytail._validate import Check
 from heavytail.logs import estimates
-from heavytail.logs.evaluate import finish, plan_of, target_of
+from heavytail.logs.evaluating import finish, plan_of, target_of
 from heavytail.logs.results import Evaluation, Selection
 from heavytail.logs.rows import Rows
 from heavytail.logs.source import Source, merged
