@@ -237,7 +237,12 @@ def chosen(environment: Environment, seed: int) -> dict[str, float]:
     w = shares[:, action] / LOGGING[action]
     values = shares @ means
     policies = [np.tile(one, (environment.rows, 1)) for one in shares]
-    by = {rule: ht.select(log, policies, by=rule).chosen for rule in ("value", "ls", "lower")}
+    found_by_value = ht.select(log, policies)
+    by = {
+        "value": found_by_value.chosen,
+        "ls": ht.select(log, policies, by="ls").chosen,
+        "lower": int(np.argmax(found_by_value.lower)),
+    }
     by |= {"IPS": int(np.argmax(w @ reward)), "SNIPS": int(np.argmax(w @ reward / w.sum(axis=1)))}
     found = {rule: float(values[place]) for rule, place in by.items()}
     return {**found, "the best": float(values.max()), "at random": float(values.mean())}

@@ -28,6 +28,7 @@ from .logs import compare as compare
 from .logs import evaluate as evaluate
 from .logs import replay as replay
 from .logs import select as select
+from .logs.decision_log import DecisionLog as DecisionLog
 from .policies import *  # every policy, by its name
 from .policies import OFUL as OFUL
 from .policies import HurdleUCB as HurdleUCB
@@ -37,6 +38,7 @@ from .policies import Pool as Pool
 from .policies import TwinUCB as TwinUCB
 from .policies import make_policy as make_policy
 from .policies import pairs as pairs
+from .policies.core.decisions import Decision as Decision
 from .simulation import Results as Results
 from .simulation import distribution as distribution
 from .simulation import simulate as simulate

@@ -169,7 +169,7 @@ def test_the_approximate_interval_is_the_stated_formula():
     m = naive.huber(w, x, z)
     tau = naive.huber_threshold(x - w * m, z)
     error = np.sqrt(np.sum(np.minimum((x - w * m) ** 2, tau**2))) / w.sum()
-    index = max(1.15, found.tail.low)
+    index = max(1.1, found.tail.low)
     half = 1.6448536 * error + tau * z / w.sum() / (index - 1.0)
     assert found.upper == pytest.approx(m + half, rel=1e-6)
     assert found.lower == pytest.approx(m - half, rel=1e-6)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import functools
-import sys
 
 import numpy as np
 import pytest
 from tests.logs.drawing import draw
 
 import heavytail as ht
-from heavytail.logs import means
-from heavytail.logs.reading import chunks
+from heavytail.logs import means, source
 from heavytail.logs.rows import Rows
 from heavytail.logs.sketch import Pairs, Sketch, cell_numbers, epochs
-from heavytail.logs.summary import Plan, merged, summarise
+from heavytail.logs.source import merged
+from heavytail.logs.spread import map_chunks
+from heavytail.logs.summary import Plan, summarise
+from heavytail.logs.target import Target
 
 
 def both_signs(seed: int, n: int = 4000):
@@ -97,18 +98,18 @@ def test_the_largest_are_the_largest_in_size():
 def test_chunks_of_any_size_give_the_same_evaluation(monkeypatch):
     d = draw(2, n=3000)
     whole = ht.evaluate(d.log, d.target)
-    module = sys.modules["heavytail.logs.evaluate"]
     for size in (131, 700):
-        monkeypatch.setattr(module, "chunks", functools.partial(chunks, size=size))
+        monkeypatch.setattr(source, "map_chunks", functools.partial(map_chunks, size=size))
         parts = ht.evaluate(d.log, d.target)
         assert (parts.value, parts.lower) == pytest.approx((whole.value, whole.lower), rel=1e-12)
         assert parts.advice == whole.advice
 
 
 def test_summaries_of_chunks_with_fewer_actions_merge():
-    plan = Plan("snips", None, np.inf, 0.0, None, 0.0, None, None)
+    plan = Plan("snips", None, np.inf, 0.0, None, None, None)
     ones = np.ones(3)
+    target = Target(lambda _: ones)
     few = Rows("log", 0, np.zeros(3, int), ones, ones)
     more = Rows("log", 3, np.array([0, 4, 2]), ones, ones)
-    both = merged([summarise(few, lambda _: ones, plan), summarise(more, lambda _: ones, plan)])
+    both = merged([summarise(few, target, plan), summarise(more, target, plan)])
     assert both.played.tolist() == [4, 0, 1, 0, 1]

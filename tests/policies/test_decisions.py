@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 
@@ -11,6 +12,7 @@ import pytest
 import heavytail as ht
 from heavytail.kernels.jit import compiled
 from heavytail.policies import ALL
+from heavytail.policies.core.decisions import Decision
 
 TAIL = ht.MomentBound(order=1.5, scale=1.0)
 MANY = 20_000 if compiled() else 500
@@ -197,3 +199,157 @@ def test_decisions_without_rewards_between_them_are_drawn_anew(name, tmp_path):
     later = [[each.decide(shown).arm for _ in range(20)] for each in (p, resumed)]
     assert later[0] == later[1]
     assert len(set(later[0])) > 1
+
+
+EXPLORERS = [kind.name for kind in ALL if not kind.info.repeats]
+
+
+def built(name, **options):
+    tail = ht.MomentBound(order=2.0, scale=1.0)
+    return ht.make_policy(name, dim=3, tail=tail, horizon=10_000, arms=5, **options)
+
+
+def taught(name, rounds=30):
+    rng = np.random.default_rng(5)
+    p, shown = built(name), arms(rng)
+    for _ in range(rounds):
+        arm = p.select(shown)
+        p.update(shown[arm], float(rng.random() < 0.5))
+    return p, shown
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in ALL])
+def test_without_exploring_a_decision_is_what_select_chooses(name):
+    p, shown = taught(name)
+    twin = p.clone()
+    decision = p.decide(shown)
+    assert decision.arm == twin.select(shown)
+    for key, array in twin.state_arrays().items():
+        assert array.tobytes() == p.state_arrays()[key].tobytes()
+    if not p.info.randomised:
+        assert decision.probability == 1.0
+    assert decision.time > 1.7e9
+    assert decision.score is None or math.isfinite(decision.score)
+
+
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_a_stated_share_explores_and_the_probability_says_it(name):
+    p, shown = taught(name)
+    explore, count = 0.4, 200
+    choices, decisions = [], []
+    for _ in range(count):
+        choices.append(p.clone().select(shown))
+        decisions.append(p.decide(shown, explore=explore))
+    for choice, one in zip(choices, decisions, strict=True):
+        if not p.info.randomised:
+            assert one.probability == pytest.approx(
+                explore / 5 + (1 - explore) * (one.arm == choice)
+            )
+    if decisions[0].probability is None:
+        assert name == "LinTS"
+    else:  # mean of 1 / probability is the number of arms, within 4 deviations
+        weights = np.array([1.0 / one.probability for one in decisions])
+        assert abs(weights.mean() - 5) < 4 * weights.std() / math.sqrt(count) + 1e-9
+    strayed = np.mean([one.arm != choice for one, choice in zip(decisions, choices, strict=True)])
+    share = explore * 4 / 5
+    assert abs(strayed - share) < 4 * math.sqrt(share * (1 - share) / count)
+
+
+@pytest.mark.parametrize("way", ["save", "clone", "pickle"])
+@pytest.mark.parametrize("name", ["HvtUCB", "LinTS"])
+def test_draws_that_explore_are_resumed_to_the_bit(name, way, tmp_path):
+    p, shown = taught(name)
+    p.reseed(7)
+    if way != "clone":  # before the first decision, too
+        p.decide(shown, explore=0.5)
+    if way == "save":
+        p.save(tmp_path / "p.npz")
+        twin = ht.load(tmp_path / "p.npz")
+    else:
+        twin = p.clone() if way == "clone" else pickle.loads(pickle.dumps(p))
+    assert state(twin) == state(p)
+    drawn = [[q.decide(shown, explore=0.5).arm for _ in range(60)] for q in (p, twin)]
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn[0])) > 1
+
+
+def test_another_seed_explores_other_rounds():
+    drawn = []
+    for seed in (0, 1, 2):
+        p, shown = taught("HvtUCB")
+        p.reseed(seed)
+        drawn.append([p.decide(shown, explore=0.5).arm for _ in range(60)])
+    assert drawn[0] != drawn[1] != drawn[2]
+
+
+def test_policies_that_draw_say_their_probability_where_they_know_it():
+    p, shown = taught("EpsilonGreedy")
+    p = ht.EpsilonGreedy(3, epsilon=0.5, radius_scale=1.0)
+    p.update(shown[2], 1.0)
+    best = int(np.argmax(shown @ p.theta))
+    for _ in range(20):
+        one = p.decide(shown)
+        assert one.probability == pytest.approx(0.1 + 0.5 * (one.arm == best))
+    assert ht.Uniform(3).decide(shown).probability == pytest.approx(0.2)
+    assert ht.Uniform(3).decide(shown).score is None
+    assert ht.LinTS(3, noise_scale=1.0).decide(shown).probability is None
+    assert ht.LinTS(3, noise_scale=1.0).decide(shown, explore=0.5).probability is None
+    assert ht.LinTS(3, noise_scale=1.0).decide(shown, explore=1.0).probability == 0.2
+
+
+def test_the_score_is_the_mean_that_is_predicted():
+    for p in (policy(), ht.TwinUCB(3), ht.GLBOMD(3, link="logistic"), ht.OFUL(3, tail=TAIL)):
+        for _ in range(20):
+            decision = p.decide(np.eye(3), explore=0.3)
+            assert decision.score == p.predict(decision.x).mean
+            p.learn(decision, 1.0)
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan, "0.1", True, None])
+def test_a_share_that_is_none_is_refused_and_nothing_changes(bad):
+    p = policy()
+    p.decide(np.eye(3))
+    before = state(p)
+    with pytest.raises((ValueError, TypeError), match=r"HvtUCB\.decide: explore must be a number"):
+        p.decide(np.eye(3), explore=bad)
+    assert state(p) == before
+
+
+def test_a_policy_that_repeats_pulls_does_not_explore():
+    for kind in (kind for kind in ALL if kind.info.repeats):
+        p = built(kind.name)
+        with pytest.raises(ValueError, match="Leave explore out"):
+            p.decide(np.eye(3), explore=0.1)
+        assert p.pending == ()
+
+
+def test_a_decision_can_be_kept_as_json():
+    p, shown = taught("HvtUCB")
+    decision = p.decide(shown, explore=0.1)
+    told = json.loads(json.dumps(decision.to_dict()))
+    back = Decision.from_dict(told)
+    assert back.to_dict() == decision.to_dict()
+    assert back.x.tobytes() == decision.x.tobytes()
+    p.learn(back, 1.0)
+    assert p.pending == ()
+    for key, value in {
+        "token": -1,
+        "arm": 0.5,
+        "x": [[1.0]],
+        "probability": 0.0,
+        "score": math.nan,
+        "time": "now",
+    }.items():
+        with pytest.raises((ValueError, TypeError), match=rf"Decision\.from_dict: {key} must "):
+            Decision.from_dict({**told, key: value})
+    with pytest.raises(ValueError, match="must have token, arm, x"):
+        Decision.from_dict({"token": 3})
+
+
+def test_a_damaged_key_of_draws_is_refused():
+    p = policy()
+    p.reseed(3)
+    arrays = p.saved_arrays()
+    arrays["pending.key"] = np.array([-1.0])
+    with pytest.raises(ValueError, match="key of its draws is damaged"):
+        policy().resume(arrays)

@@ -9,9 +9,9 @@ bounded here.
 from __future__ import annotations
 
 from heavytail.logs.comparing import compare
-from heavytail.logs.evaluate import evaluate
+from heavytail.logs.evaluating import evaluate
 from heavytail.logs.learning import LogPolicy
-from heavytail.logs.replay import Replay, replay
+from heavytail.logs.replaying import Replay, replay
 from heavytail.logs.results import Comparison, Evaluation, Selection
 from heavytail.logs.selecting import select
 

@@ -14,18 +14,13 @@ from heavytail._typing import FloatArray
 from heavytail.logs import intervals, means
 from heavytail.logs.advice import APPROXIMATE
 from heavytail.logs.estimates import METHODS, Seen
-from heavytail.logs.evaluate import (
-    finish,
-    known_length,
-    own,
-    plan_of,
-    rows_of,
-    tail_of,
-)
+from heavytail.logs.evaluating import finish, plan_of, tail_of, target_of
 from heavytail.logs.results import Comparison
 from heavytail.logs.rows import Rows
 from heavytail.logs.sketch import PairCells, Pairs, Sketch, epochs
-from heavytail.logs.summary import Plan, Summary, look, mapped, merged, of_seen
+from heavytail.logs.source import Source, merged
+from heavytail.logs.summary import Plan, Summary, look, of_seen
+from heavytail.logs.target import Target
 from heavytail.tails import MomentBound
 
 __all__ = ["compare"]
@@ -43,7 +38,9 @@ def compare(
     model: Any = None,
     folds: int = 5,
     columns: Mapping[str, Any] | None = None,
+    default_reward: float | None = None,
     explore: float = 0.0,
+    draws: int | None = None,
     clip: float | None = None,
     reward_range: tuple[float, float] | None = None,
     propensities: Any = None,
@@ -72,7 +69,9 @@ def compare(
         model: as in evaluate.
         folds: as in evaluate.
         columns: as in evaluate.
+        default_reward: as in evaluate.
         explore: as in evaluate.
+        draws: as in evaluate.
         clip: as in evaluate.
         reward_range: least and largest reward there can be.
         propensities: as in evaluate.
@@ -82,27 +81,29 @@ def compare(
         raise ValueError(f"compare: method {method!r} has one side only. Take 'auto' or 'ips'.")
     if mean not in ("huber", "catoni", "plain"):
         raise ValueError(f"compare.mean must be 'huber', 'catoni' or 'plain'; got {mean!r}.")
-    plan, log = plan_of(
-        "compare", log, method=method, mean=mean, interval=None, tail=tail, level=level,
-        model=model, folds=folds, columns=columns, explore=explore, clip=clip,
-        reward_range=reward_range, reward_floor=0.0, propensities=propensities,
+    plan, source = plan_of(
+        "compare", Source(log, columns, default_reward), method=method, mean=mean, interval=None,
+        tail=tail, level=level, model=model, folds=folds, clip=clip, reward_range=reward_range,
+        reward_floor=0.0, propensities=propensities,
     )  # fmt: skip
-    call = functools.partial(_both, policies=(own(a), own(b)), plan=plan)
-    one, two, apart = merged(mapped(call, _paired(log, a, b, columns), dask))
-    horizon = known_length(log)
+    targets = target_of(a, explore, draws), target_of(b, explore, draws)
+    one, two, apart = merged(_parts(source, (a, b), targets, plan, dask))
+    for target in targets:
+        target.finish(one.rows)
+    horizon = source.length()
     ends = [
         finish(each, plan, mean=mean, tail=None, level=level, smoothing=None, horizon=horizon,
                asked=propensities)
         for each in (one, two)
     ]  # fmt: skip
     found = _difference(apart, plan, mean, level, 0.5 * (ends[0].value + ends[1].value))
-    lower, upper, source, sure, reason = _interval(apart, plan, tail, level, horizon, found)
+    lower, upper, kind, sure, reason = _interval(apart, plan, tail, level, horizon, found)
     said = [s for s in dict.fromkeys((*ends[0].advice, *ends[1].advice)) if "no reason" not in s]
-    if source is not None and not sure:
+    if kind is not None and not sure:
         said.append(APPROXIMATE)
     return Comparison(
         value=found.value, lower=lower, upper=upper, reason=reason, guaranteed=sure, level=level,
-        interval=source, error=found.error, a=ends[0], b=ends[1], advice=tuple(said),
+        interval=kind, error=found.error, a=ends[0], b=ends[1], advice=tuple(said),
     )  # fmt: skip
 
 
@@ -131,20 +132,31 @@ class Apart:
         )
 
 
-def _paired(log: Any, a: Any, b: Any, columns: Any) -> Iterator[tuple[Rows, Rows]]:
-    """The chunks of a log as each of two targets reads it; once where one reading serves both."""
+def _parts(
+    source: Source, policies: tuple[Any, Any], targets: tuple[Target, Target], plan: Plan, dask: Any
+) -> Iterator[tuple[Summary, Summary, Apart]]:
+    """What is held of every chunk. Two columns as targets need two readings side by side."""
+    a, b = policies
     if not (isinstance(a, str) and isinstance(b, str)):
-        named = a if isinstance(a, str) else b
-        return ((rows, rows) for rows in rows_of(log, named, columns))
-    if isinstance(log, Iterator):
-        raise TypeError("compare: two columns of an iterator cannot be read; pass its rows as one.")
-    return zip(rows_of(log, a, columns), rows_of(log, b, columns), strict=True)
+        call = functools.partial(_both, targets=targets, plan=plan)
+        return source.naming(a).naming(b).map(call, dask)
+    if source.once or dask is not None:
+        raise TypeError(
+            "compare: two columns as policies cannot be read from an iterator or with dask=. Pass "
+            "one of them as an array or a callable."
+        )
+    pairs = zip(source.naming(a).chunks(), source.naming(b).chunks(), strict=True)
+    return (_joined(one, two, targets, plan) for one, two in pairs)
 
 
-def _both(
-    rows: tuple[Rows, Rows], policies: tuple[Any, Any], plan: Plan
+def _both(rows: Rows, targets: tuple[Target, Target], plan: Plan) -> tuple[Summary, Summary, Apart]:
+    return _joined(rows, rows, targets, plan)
+
+
+def _joined(
+    rows_a: Rows, rows_b: Rows, targets: tuple[Target, Target], plan: Plan
 ) -> tuple[Summary, Summary, Apart]:
-    one, two = (look(r, policy, plan) for r, policy in zip(rows, policies, strict=True))
+    one, two = look(rows_a, targets[0], plan), look(rows_b, targets[1], plan)
     return of_seen(one, plan), of_seen(two, plan), _apart(one, two, plan)
 
 

@@ -36,7 +36,7 @@ HORIZONS: FloatArray = 4.0 ** np.arange(
 ZEROS = 1.0  # rows of value 0 put before the past: without a loss seen a bet would be infinite
 STEPS = 60  # of Newton's method
 CLOSE = 1e-9
-LEAST_INDEX = 1.15  # of a tail, whatever a log shows
+LEAST_INDEX = 1.1  # of a tail, whatever a log shows
 
 
 class Sequence(NamedTuple):
@@ -93,8 +93,8 @@ def _gains(cells: Cells, bets: FloatArray, last: int) -> FloatArray:
     its tangent at a cell's mean less half its largest curvature there.
     """
     stake = bets[cells.epoch]
-    curvature = (stake / (1.0 + stake * cells.low)) ** 2
-    gain = cells.count * (np.log1p(stake * cells.mean) - 0.5 * curvature * cells.variance)
+    bend = stake / (1.0 + stake * cells.low) * np.sqrt(cells.variance)
+    gain = cells.count * (np.log1p(stake * cells.mean) - 0.5 * bend**2)
     return np.asarray(np.cumsum(np.bincount(cells.epoch, gain, minlength=last)))
 
 
@@ -248,7 +248,7 @@ def huber_interval(found: Estimate, tail: TailReport | None, level: float) -> tu
     """Both ends about Huber's estimate, approximate: for where nothing is known beforehand.
 
     value ± (q error + beyond/(a - 1)), q the normal quantile, a the lower end of the interval of
-    the tail's index that the log shows, at least 1.15: the second part is what clipping may hide
+    the tail's index that the log shows, at least 1.1: the second part is what clipping may hide
     if the tail goes on as it does. No bound can be guaranteed without an assumption; in the eight
     environments of ``benchmarks.logs`` this one is measured beside the others.
     """

@@ -153,9 +153,12 @@ class LogPolicy:
                 shares = _softmax(part.arms, self.theta + self.spread * draw)
                 each[k] += shares[at, part.action] @ gain
         kl = float(self.theta @ self.theta) / (2.0 * self.spread**2)
-        return bernstein_lower(
-            JUDGES, float(each.sum()), float(each @ each), most, 0.1 * (1.0 - self.level)
-        ) - kl
+        return (
+            bernstein_lower(
+                JUDGES, float(each.sum()), float(each @ each), most, 0.1 * (1.0 - self.level)
+            )
+            - kl
+        )
 
     def probabilities(self, arms: Any) -> FloatArray:
         """(n, K): with which probability each arm of each row is played; rows (n, K, d), or a chunk

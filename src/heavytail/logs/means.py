@@ -55,9 +55,11 @@ class Estimate(NamedTuple):
 
 def blocks(start: int, u: FloatArray, v: FloatArray) -> FloatArray:
     """(6, 16): count and sums of u, v, u², u v, v² of the rows by their number mod 16."""
-    at = (start + np.arange(len(u))) % BLOCKS
-    columns = (np.ones(len(u)), u, v, u * u, u * v, v * v)
-    return np.stack([np.bincount(at, column, minlength=BLOCKS) for column in columns])
+    columns = np.zeros((6, -(-len(u) // BLOCKS) * BLOCKS))
+    for column, values in zip(columns, (np.ones(len(u)), u, v, u * u, u * v, v * v), strict=True):
+        column[: len(u)] = values
+    sums = columns.reshape(6, -1, BLOCKS).sum(axis=1)
+    return np.asarray(np.roll(sums, start % BLOCKS, axis=1))
 
 
 def plain_mean(cells: PairCells) -> Estimate:

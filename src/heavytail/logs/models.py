@@ -7,33 +7,27 @@ row is judged by a model that has seen it.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import as_rows, shown
-from heavytail.logs.reading import chunks
 from heavytail.logs.rows import Rows
+from heavytail.logs.source import Source
 
 __all__ = ["CrossFit", "as_model", "as_propensities"]
 
 
-def as_model(
-    model: Any, log: Any, columns: Mapping[str, Any] | None, folds: int
-) -> tuple[Callable[[Rows], FloatArray] | None, Any]:
-    """A callable of Rows: the one given, or a regressor fitted to the log; and the log.
-
-    An iterator can be read once, so that a regressor needs it held in memory.
-    """
+def as_model(model: Any, source: Source, folds: int) -> Callable[[Rows], FloatArray] | None:
+    """A callable of Rows: the one given, or a regressor fitted to the log."""
     if model is None:
-        return None, log
+        return None
     if hasattr(model, "predict") and (hasattr(model, "fit") or hasattr(model, "partial_fit")):
-        log = list(log) if isinstance(log, Iterator) else log
-        return CrossFit.of(model, log, columns, folds), log
+        return CrossFit.of(model, source, folds)
     if callable(model):
-        return model, log
+        return model
     raise TypeError(
         "model must be a callable of Rows giving (n, K) rewards, or a regressor with fit and "
         f"predict; got {shown(model)}."
@@ -51,15 +45,14 @@ class CrossFit:
         self.models, self.actions = models, actions
 
     @classmethod
-    def of(cls, model: Any, log: Any, columns: Mapping[str, Any] | None, folds: int) -> CrossFit:
+    def of(cls, model: Any, source: Source, folds: int) -> CrossFit:
         """Fit ``folds`` copies: by partial_fit, chunk by chunk, else by fit on all rows at once."""
         models = [copy.deepcopy(model) for _ in range(folds)]
         actions = 1 + max(
-            max(int(rows.action.max(initial=0)), _width(rows) - 1)
-            for rows in chunks(log, columns=columns)
+            max(int(rows.action.max(initial=0)), _width(rows) - 1) for rows in source.chunks()
         )
         held: list[list[tuple[FloatArray, FloatArray]]] = [[] for _ in models]
-        for rows in chunks(log, columns=columns):
+        for rows in source.chunks():
             x = _features(rows, rows.action, actions)
             fold = (rows.start + np.arange(len(rows.action))) % folds
             for k, one in enumerate(models):
@@ -105,24 +98,21 @@ def _features(rows: Rows, action: IntArray, actions: int) -> FloatArray:
     return marks if rows.context is None else np.hstack([rows.context, marks])
 
 
-def as_propensities(
-    given: Any, log: Any, columns: Mapping[str, Any] | None
-) -> tuple[Callable[[Rows], FloatArray] | None, Any]:
-    """A callable of Rows giving (n,), or None for the log's own; and the log."""
+def as_propensities(given: Any, source: Source) -> Callable[[Rows], FloatArray] | None:
+    """A callable of Rows giving (n,), or None for the log's own."""
     if given is None:
-        return None, log
+        return None
     if isinstance(given, str):
         if given != "frequencies":
             raise ValueError(f"propensities must be 'frequencies', ...; got {shown(given)}.")
-        log = list(log) if isinstance(log, Iterator) else log
         counts = np.zeros(0)
-        for rows in chunks(log, columns=columns):
+        for rows in source.chunks():
             more = np.bincount(rows.action, minlength=len(counts)).astype(float)
             counts = more + np.pad(counts, (0, len(more) - len(counts)))
-        return Frequencies(counts / max(counts.sum(), 1.0)), log
+        return Frequencies(counts / max(counts.sum(), 1.0))
     if callable(given):
-        return Checked(given), log
-    return Checked(Sliced(as_rows(given, (None,), "propensities"))), log
+        return Checked(given)
+    return Checked(Sliced(as_rows(given, (None,), "propensities")))
 
 
 class Frequencies:

@@ -1,45 +1,198 @@
-"""Dicts of arrays as checked rows, in chunks."""
+"""Logs of any kind as checked rows, in chunks: one pass, constant memory.
+
+A log is a dict of arrays, a frame of pandas or polars (lazy too), an Arrow table, a Parquet file,
+several of them by a list or a pattern, a folder of them or of a DecisionLog, JSON lines of Vowpal
+Wabbit's dsjson kind (gzipped or plain), or an iterator of any of these. The columns are those of
+:mod:`heavytail.logs.rows`; what is not one of them is not read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from heavytail.logs.rows import Rows
+from heavytail._validate import shown
+from heavytail.logs import files
+from heavytail.logs.rows import COLUMNS, Rows
+from heavytail.logs.tables import CHUNK, Columns, Order, Reading, Table, read_rows
 
 __all__ = ["chunks", "length"]
 
+NAME = "log"  # of what is no file, in errors
+
 
 def chunks(
-    log: Any, *, columns: Mapping[str, Any] | None = None, size: int = 65536
+    log: Any,
+    *,
+    columns: Columns | None = None,
+    size: int = CHUNK,
+    default_reward: float | None = None,
 ) -> Iterator[Rows]:
-    """The rows of ``log`` in order, at most ``size`` at a time, each chunk checked."""
-    names = dict(columns or {})
-    got = {
-        key: np.asarray(log[names.get(key, key)])
-        for key in ("action", "reward", "propensity", "arms", "context", "target")
-        if names.get(key, key) in log
-    }
-    reward = got["reward"].astype(float)
-    _check(~np.isfinite(reward), "reward", reward, "must be a finite number")
-    action = got["action"]
-    _check(action < 0, "action", action, "must be a whole number, from 0 up")
-    if "propensity" in got:
-        p = got["propensity"]
-        _check(~((p > 0) & (p <= 1)), "propensity", p, "must be above 0 and at most 1")
-    for start in range(0, len(reward), size):
-        part = {key: value[start : start + size] for key, value in got.items()}
-        yield Rows(source="log", start=start, **part)
+    """The rows of ``log`` in order, at most ``size`` at a time, each chunk checked.
+
+    >>> from heavytail.logs.reading import chunks
+    >>> log = {"arm": [0, 1, 1], "paid": [2.0, 0.0, 5.0], "propensity": [0.5, 0.5, 0.5]}
+    >>> [rows] = chunks(log, columns={"action": "arm", "reward": "paid"})
+    >>> rows.reward
+    array([2., 0., 5.])
+
+    Args:
+        log: see the module.
+        columns: where the log has other names: ours -> its own. A list of names stands several
+            columns of numbers side by side (``{"context": ["age", "income"]}``), None leaves a
+            column out, which saves reading it.
+        size: rows at a time.
+        default_reward: what a reward that never came counts as. Without it a null is refused, but
+            a DecisionLog's decisions without a reward are left out.
+    """
+    reading = Reading.of(columns, size, default_reward)
+    order, start = Order(), 0
+    for mode, step in steps(log, reading):
+        tables = step.tables(mode) if isinstance(step, files.Unit) else [step]
+        for rows in read_rows(tables, mode, start, order):
+            start = rows.start + len(rows.action)
+            yield rows
 
 
-def length(log: Any) -> int | None:
+def length(log: Any, *, default_reward: float | None = None) -> int | None:
     """How many rows :func:`chunks` will give, where that is known without reading them."""
-    return len(log["reward"])
+    if isinstance(log, Rows):
+        return len(log.action)
+    if isinstance(log, list | tuple):
+        parts = [length(part, default_reward=default_reward) for part in log]
+        return None if None in parts else sum(part for part in parts if part is not None)
+    if files.is_path(log):
+        return files.length(log, default_reward)
+    if isinstance(log, Mapping):
+        sizes = [len(log[key]) for key in ("reward", *log) if key in log]
+        return sizes[0] if sizes else 0
+    if _package(log) in ("pandas", "polars", "pyarrow") and hasattr(log, "__len__"):
+        return len(log)
+    return None
 
 
-def _check(bad: Any, column: str, values: Any, problem: str) -> None:
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"log, row {row}, column {column!r}: {problem}; got {values[row]}.")
+def steps(
+    log: Any, reading: Reading, first: int = 0
+) -> Iterator[tuple[Reading, files.Unit | Table]]:
+    """What a log is read from, in order; rows in memory are numbered from ``first``."""
+    if isinstance(log, Rows):
+        yield from ((reading, table) for table in _of_rows(log, reading, first))
+    elif files.is_path(log):
+        yield from files.steps(log, reading)
+    elif isinstance(log, Mapping):
+        yield from ((reading, table) for table in _of_arrays(log, reading, first))
+    elif _package(log) in FRAMES:
+        tables = FRAMES[_package(log)]
+        yield from ((reading, table) for table in tables(log, reading, first))
+    elif isinstance(log, Iterable) and not isinstance(log, np.ndarray | str | bytes):
+        for part in log:
+            for mode, step in steps(part, reading, first):
+                first += step.count
+                yield mode, step
+    else:
+        raise TypeError(
+            f"{NAME}: cannot read {shown(log)}. Pass a dict of arrays, a frame of pandas or "
+            "polars, a path of Parquet or dsjson files, or an iterator of these."
+        )
+
+
+def _package(log: Any) -> str:
+    return type(log).__module__.partition(".")[0]
+
+
+def _of_rows(rows: Rows, reading: Reading, first: int) -> Iterator[Table]:
+    if rows.start != first:
+        raise ValueError(
+            f"{rows.source}: a chunk begins at row {rows.start} where row {first} comes next. "
+            "Chunks must come in order, each once."
+        )
+    found = {key: getattr(rows, key, None) for key in COLUMNS if key != "time"}
+    given = {key: value for key, value in found.items() if value is not None}
+    for at in range(0, len(rows.action), reading.size):
+        part = {key: value[at : at + reading.size] for key, value in given.items()}
+        yield Table(rows.source, first + at, part, {})
+
+
+def _of_arrays(log: Mapping[str, Any], reading: Reading, first: int) -> Iterator[Table]:
+    """Of a dict of arrays or lists; no array is copied but for the chunk at hand."""
+    wanted = reading.wanted([str(key) for key in log], NAME)
+    flat = [one for name in wanted.values() for one in ([name] if isinstance(name, str) else name)]
+    arrays: dict[str, Any] = {}
+    for name in flat:
+        value = log[name]
+        if _package(value) in ("pandas", "polars", "pyarrow") and hasattr(value, "to_numpy"):
+            value = value.to_numpy()
+        arrays[name] = array = value if isinstance(value, list) else np.asanyarray(value)
+        if isinstance(array, np.ndarray) and array.ndim == 0:
+            raise TypeError(f"{NAME}, column {name!r}: must be an array; got {shown(value)}.")
+    counts = {name: len(array) for name, array in arrays.items()}
+    if len(set(counts.values())) > 1:
+        raise ValueError(f"{NAME}: columns must be of one length; got {counts}.")
+    n = counts[flat[0]]
+    for at in range(0, n, reading.size):
+        stop = at + reading.size
+        yield reading.table(NAME, first + at, wanted, lambda name, a=at, b=stop: arrays[name][a:b])
+
+
+def _of_pandas(frame: Any, reading: Reading, first: int) -> Iterator[Table]:
+    wanted = reading.wanted([str(name) for name in frame.columns], NAME)
+    for at in range(0, len(frame), reading.size):
+        part = frame.iloc[at : at + reading.size]
+
+        def take(name: str, part: Any = part) -> Any:
+            series = part[name]
+            if series.dtype.kind in "fiu":  # also those of pandas' own that have nulls
+                gone = series.isna().to_numpy()
+                if not gone.any():
+                    return series.to_numpy(np.float64)
+                return [None if g else v for g, v in zip(gone, series.tolist(), strict=True)]
+            return series.to_numpy()
+
+        yield reading.table(NAME, first + at, wanted, take)
+
+
+def _of_polars(frame: Any, reading: Reading, first: int) -> Iterator[Table]:
+    if type(frame).__name__ == "LazyFrame":
+        found = frame.collect_schema().names()
+    elif type(frame).__name__ == "DataFrame":
+        found = frame.columns
+    else:
+        raise TypeError(f"{NAME}: pass a frame, not polars' {type(frame).__name__}.")
+    wanted = reading.wanted(found, NAME)
+    flat = [one for name in wanted.values() for one in ([name] if isinstance(name, str) else name)]
+    lean = frame.select(list(dict.fromkeys(flat)))
+    for part in _parts(lean, reading.size):
+        yield reading.table(NAME, first, wanted, lambda name, part=part: _series(part[name]))
+        first += len(part)
+
+
+def _parts(frame: Any, size: int) -> Iterator[Any]:
+    """Slices of a frame; a lazy one is run in batches where this polars can, else at once."""
+    if type(frame).__name__ == "DataFrame":
+        yield from frame.iter_slices(size)
+    elif hasattr(frame, "collect_batches"):
+        for batch in frame.collect_batches(chunk_size=size, maintain_order=True):
+            yield from batch.iter_slices(size)
+    else:
+        yield from frame.collect().iter_slices(size)
+
+
+def _series(series: Any) -> Any:
+    kind = type(series.dtype).__name__
+    if series.null_count() or kind in ("List", "Array", "Datetime"):
+        return files.need_arrow() and series.to_arrow()
+    return series.to_numpy()
+
+
+def _of_arrow(table: Any, reading: Reading, first: int) -> Iterator[Table]:
+    if not hasattr(table, "to_batches"):
+        raise TypeError(f"{NAME}: pass a pyarrow Table, not a {type(table).__name__}.")
+    wanted = reading.wanted(table.column_names, NAME)
+    for at in range(0, len(table), reading.size):
+        part = table.slice(at, reading.size)
+        yield reading.table(NAME, first + at, wanted, part.column)
+
+
+FRAMES = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}

@@ -1,12 +1,48 @@
-"""One chunk of a log, checked."""
+"""One chunk of a log, checked: what every estimate is made of.
+
+The columns of a log, by the names they have unless ``columns`` says otherwise:
+
+| column | type | what it is |
+| --- | --- | --- |
+| ``action`` | whole number | the arm that was played, from 0, among those offered |
+| ``reward`` | number | what it paid; finite |
+| ``propensity`` | number in (0, 1] | the probability with which it was played |
+| ``probabilities`` | list of numbers | those of all arms; for want of ``propensity`` |
+| ``arms`` | list of lists of numbers | the features of every arm offered; rows may offer fewer |
+| ``context`` | list of numbers | features of the round, as many in every row |
+| ``target`` | number or list of numbers | a target's probability of the action, or of all arms |
+| ``time`` | seconds or a timestamp | when it was decided; may not decrease |
+| ``token`` | whole number | of the decision; not read |
+| ``score`` | number | the mean reward that was expected; not read |
+
+Only ``action`` and ``reward`` must be there. A row's number counts from 0.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
 
 from heavytail._typing import FloatArray, IntArray
 
-__all__ = ["Rows"]
+__all__ = ["COLUMNS", "Place", "Rows", "checked", "offered"]
+
+COLUMNS = (  # those that are read
+    "action",
+    "reward",
+    "propensity",
+    "probabilities",
+    "arms",
+    "context",
+    "target",
+    "time",
+)
+NEEDED = ("action", "reward")
+SUM_SLACK = 1e-6  # of probabilities that must add up to 1: logs are often written in float32
+SAME = 1e-6  # a propensity may differ by this from the entry of its row's probabilities
 
 
 class Rows(NamedTuple):
@@ -33,3 +69,183 @@ class Rows(NamedTuple):
     context: FloatArray | None = None
     target: FloatArray | None = None
     probabilities: FloatArray | None = None
+
+
+class Place(NamedTuple):
+    """Where a column comes from, to say what is wrong with it."""
+
+    source: str
+    first: int  # number, in the source, of the first row
+    column: str
+    numbers: Sequence[int] | None = None  # of all rows, where they do not follow each other
+
+    def words(self, row: int | None) -> str:
+        """File, row and column."""
+        if row is None:
+            return f"{self.source}, column {self.column!r}"
+        number = self.first + int(row) if self.numbers is None else self.numbers[row]
+        where = f"{self.source}, row {number}"
+        return f"{where}, column {self.column!r}"
+
+    def refuse(self, row: int | None, problem: str) -> NoReturn:
+        """Raise a ValueError that names file, row and column."""
+        raise ValueError(f"{self.words(row)}: {problem}")
+
+    def refuse_type(self, row: int | None, problem: str) -> NoReturn:
+        """Raise a TypeError that names file, row and column."""
+        raise TypeError(f"{self.words(row)}: {problem}")
+
+
+Placing = Callable[[str], Place]  # of a column, by our name
+
+
+def first(bad: NDArray[np.bool_]) -> int:
+    """The first row in which anything is bad; -1 where nothing is."""
+    if not bad.any():
+        return -1
+    return int(np.argmax(bad.reshape(len(bad), -1).any(axis=1)))
+
+
+def offered(rows: Rows) -> IntArray | None:
+    """(n,), how many arms each row offered; None where the log does not say."""
+    if rows.arms is not None:
+        return np.asarray((~np.isnan(rows.arms[:, :, 0])).sum(axis=1), dtype=np.int64)
+    for known in (rows.probabilities, rows.target):
+        if known is not None and known.ndim == 2:
+            return np.full(len(rows.action), known.shape[1], dtype=np.int64)
+    return None
+
+
+def checked(arrays: Mapping[str, Any], source: str, start: int, place: Placing) -> Rows:
+    """Rows of float64 arrays by column, (n,), (n, K) or (n, K, d), or an error that names the
+    place.
+
+    ``start`` counts in the whole log; ``place`` says where a column comes from.
+    """
+    given = {key: arrays.get(key) for key in COLUMNS}
+    reward = _reward(given["reward"], place("reward"))
+    n = len(reward)
+    for key, array in given.items():
+        if array is not None and len(array) != n:
+            place(key).refuse(None, f"{len(array)} rows, but {n} rewards. Give as many of each.")
+    action = _action(given["action"], place("action"))
+    arms, context = given["arms"], given["context"]
+    counts = None
+    if arms is not None:
+        counts = _arms(arms, place("arms"))
+        _in_range(action, counts, place("action"), "arms")
+    if context is not None:
+        _finite(context, place("context"))
+    probabilities, target = given["probabilities"], given["target"]
+    for key, array in (("probabilities", probabilities), ("target", target)):
+        if array is not None:
+            _shares(array, action, counts, place(key), place("action"))
+    propensity = _propensity(given["propensity"], probabilities, action, place)
+    return Rows(source, start, action, reward, propensity, arms, context, target, probabilities)
+
+
+def _reward(reward: Any, place: Place) -> FloatArray:
+    bad = first(~np.isfinite(reward))
+    if bad >= 0:
+        place.refuse(
+            bad,
+            f"must be a finite number; got {reward[bad]}. Leave the row out, or give the reward.",
+        )
+    return np.asarray(reward)
+
+
+def _action(action: Any, place: Place) -> IntArray:
+    whole = np.floor(action) == action
+    bad = first(~(whole & (action >= 0) & (action < 2**31)))
+    if bad >= 0:
+        place.refuse(
+            bad,
+            f"must be a whole number, from 0 up; got {action[bad]:g}. It is the place of the arm "
+            "among those offered: number actions that have names.",
+        )
+    return np.asarray(action, dtype=np.int64)
+
+
+def _arms(arms: FloatArray, place: Place) -> IntArray:
+    """How many arms each row offered; the rest are NaN and at the end."""
+    if np.isfinite(arms).all() and arms.size:
+        return np.full(len(arms), arms.shape[1], dtype=np.int64)
+    missing = np.asarray(np.isnan(arms).all(axis=2))
+    counts = (~missing).sum(axis=1)
+    bad = first(counts == 0)
+    if bad >= 0:
+        place.refuse(bad, "no arm is offered.")
+    late = first(missing[:, :-1] & ~missing[:, 1:])
+    if late >= 0:
+        place.refuse(late, "an arm of NaN stands before others. Fill up at the end.")
+    bad = first(~np.isfinite(arms) & ~missing[:, :, None])
+    if bad >= 0:
+        place.refuse(bad, "must be finite numbers; got NaN or infinity.")
+    return np.asarray(counts, dtype=np.int64)
+
+
+def _finite(values: FloatArray, place: Place) -> None:
+    bad = first(~np.isfinite(values))
+    if bad >= 0:
+        place.refuse(bad, "must be finite numbers; got NaN or infinity.")
+
+
+def _in_range(action: IntArray, counts: Any, place: Place, what: str) -> None:
+    bad = first(action >= counts)
+    if bad >= 0:
+        most = np.broadcast_to(counts, action.shape)[bad]
+        place.refuse(
+            bad,
+            f"must be a whole number below {most}, of which there are {what}; got {action[bad]}. "
+            "Actions count from 0.",
+        )
+
+
+def _shares(
+    shares: FloatArray, action: IntArray, counts: IntArray | None, place: Place, actions: Place
+) -> None:
+    """Probabilities: of the action, or of all arms."""
+    bad = first(~((shares >= 0.0) & (shares <= 1.0 + SUM_SLACK)))
+    if bad >= 0:
+        got = shares[bad] if shares.ndim == 1 else shares[bad].tolist()
+        place.refuse(bad, f"must be probabilities, from 0 to 1; got {got}.")
+    if shares.ndim == 1:
+        return
+    total = shares.sum(axis=1)
+    bad = first(abs(total - 1.0) > SUM_SLACK * max(1, shares.shape[1]))
+    if bad >= 0:
+        place.refuse(bad, f"must add up to 1; got {total[bad]:.9g}.")
+    _in_range(action, shares.shape[1], actions, place.column)
+    if counts is not None:
+        outside = np.arange(shares.shape[1]) >= counts[:, None]
+        bad = first((shares > 0.0) & outside)
+        if bad >= 0:
+            place.refuse(bad, f"an arm beyond the {counts[bad]} offered has a probability.")
+
+
+def _propensity(
+    propensity: Any, probabilities: FloatArray | None, action: IntArray, place: Placing
+) -> FloatArray | None:
+    where, own = place("propensity"), None
+    if probabilities is not None:
+        own = probabilities[np.arange(len(action)), action]
+    if propensity is None:
+        if own is None:
+            return None
+        propensity, where = own, place("probabilities")
+    bad = first(~((propensity > 0.0) & (propensity <= 1.0)))
+    if bad >= 0:
+        where.refuse(
+            bad,
+            f"must be a probability above 0 and at most 1; got {propensity[bad]:g}. An action "
+            "that was played had one: correct it, or leave the row out and say so.",
+        )
+    if own is not None:
+        bad = first(abs(propensity - own) > SAME)
+        if bad >= 0:
+            where.refuse(
+                bad,
+                f"is {propensity[bad]:g}, but {place('probabilities').column!r} has {own[bad]:g} "
+                "for the action. Leave one of the two out.",
+            )
+    return np.asarray(propensity)

@@ -11,10 +11,12 @@ import numpy as np
 
 from heavytail._validate import Check
 from heavytail.logs import estimates
-from heavytail.logs.evaluate import finish, known_length, plan_of, rows_of
+from heavytail.logs.evaluating import finish, plan_of, target_of
 from heavytail.logs.results import Evaluation, Selection
 from heavytail.logs.rows import Rows
-from heavytail.logs.summary import Plan, Summary, mapped, merged, summarise
+from heavytail.logs.source import Source, merged
+from heavytail.logs.summary import Plan, Summary, summarise
+from heavytail.logs.target import Target
 
 __all__ = ["select"]
 
@@ -27,7 +29,9 @@ def select(
     level: float = 0.95,
     scale: float | None = None,
     columns: Mapping[str, Any] | None = None,
+    default_reward: float | None = None,
     explore: float = 0.0,
+    draws: int | None = None,
     reward_floor: float = 0.0,
     propensities: Any = None,
     dask: Any = None,
@@ -52,7 +56,9 @@ def select(
         scale: a typical size of the weighted rewards, for lambda; None takes the median over
             policies of their root mean square, and the guarantee of "ls" is then approximate.
         columns: as in evaluate.
+        default_reward: as in evaluate.
         explore: as in evaluate.
+        draws: as in evaluate.
         reward_floor: a number that no reward can be below.
         propensities: as in evaluate.
         dask: as in evaluate.
@@ -62,19 +68,22 @@ def select(
     named = dict(policies) if isinstance(policies, Mapping) else dict(enumerate(policies))
     if not named:
         raise ValueError("select.policies must have at least one policy; got none.")
-    if sum(isinstance(policy, str) for policy in named.values()) and len(named) > 1:
+    if any(isinstance(policy, str) for policy in named.values()):
         raise TypeError("select: pass policies as callables or arrays, not as names of columns.")
-    plan, log = plan_of(
-        "select", log, method="snips", mean="huber", interval="betting", tail=None, level=level,
-        model=None, folds=2, columns=columns, explore=explore, clip=None, reward_range=None,
-        reward_floor=reward_floor, propensities=propensities,
+    plan, source = plan_of(
+        "select", Source(log, columns, default_reward), method="snips", mean="huber",
+        interval="betting", tail=None, level=level, model=None, folds=2, clip=None,
+        reward_range=None, reward_floor=reward_floor, propensities=propensities,
     )  # fmt: skip
-    call = functools.partial(_all, policies=tuple(named.values()), plan=plan)
-    summaries = merged(mapped(call, rows_of(log, None, columns), dask))
+    targets = tuple(target_of(policy, explore, draws) for policy in named.values())
+    call = functools.partial(_all, targets=targets, plan=plan)
+    summaries = merged(source.map(call, dask))
+    for target in targets:
+        target.finish(summaries[0].rows)
     each = 1.0 - (1.0 - level) / len(named)
     found = [
         finish(one, plan, mean="huber", tail=None, level=each, smoothing=None,
-               horizon=known_length(log), asked=propensities)
+               horizon=source.length(), asked=propensities)
         for one in summaries
     ]  # fmt: skip
     if scale is not None:
@@ -82,8 +91,8 @@ def select(
     return _chosen(list(named), summaries, found, plan, by, level, scale)
 
 
-def _all(rows: Rows, policies: tuple[Any, ...], plan: Plan) -> tuple[Summary, ...]:
-    return tuple(summarise(rows, policy, plan) for policy in policies)
+def _all(rows: Rows, targets: tuple[Target, ...], plan: Plan) -> tuple[Summary, ...]:
+    return tuple(summarise(rows, target, plan) for target in targets)
 
 
 def _chosen(

@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
+from heavytail.logs.counting import EMPTY, merge, number_cells, tally
 
 __all__ = ["Cells", "PairCells", "Pairs", "Sketch", "epoch_starts", "epochs"]
 
@@ -21,7 +22,6 @@ VALUE_CELLS = 64  # per octave
 PAIR_CELLS = (16, 32)  # per octave, of u and of v
 SHIFT = 19
 SPAN = 2**SHIFT  # of the numbers of cells: 64 per octave of all doubles, both signs
-TABLE = 2**21  # cells of a table that is counted in
 SLACK = 1e-12  # of a cell's edges: logarithms are rounded
 OCTAVES = 1100  # below 1: the smallest subnormal is 2^-1074
 GROWTH = 1.1  # an epoch ends where its rows are a tenth more
@@ -51,12 +51,9 @@ def epochs(start: int, count: int) -> IntArray:
 
 def cell_numbers(values: FloatArray, per_octave: int) -> IntArray:
     """The cell of each value: ordered as the values are, 0 for 0, within SPAN / 2 of it."""
-    size = np.abs(values)
-    found = np.zeros(values.shape, dtype=np.int64)
-    some = size > 0.0
-    octave = np.log2(size[some]) + OCTAVES
-    found[some] = np.floor(octave * per_octave).astype(np.int64) + 1
-    return np.where(values < 0.0, -found, found)
+    found = np.empty(values.shape, dtype=np.int64)
+    number_cells(np.ascontiguousarray(values, np.float64), per_octave, OCTAVES, found)
+    return found
 
 
 class Cells(NamedTuple):
@@ -90,40 +87,24 @@ def _edges(keys: IntArray, per_octave: int) -> tuple[FloatArray, FloatArray]:
     return np.where(number < 0, -high, low), np.where(number < 0, -low, high)
 
 
-def _grouped(keys: IntArray, sums: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Keys in order, each once, and the columns of ``sums`` added where they agree.
-
-    By counting in a table, several times faster than sorting, unless the table would be large.
-    """
-    high, low = keys >> SHIFT, keys & (SPAN - 1)
-    highs, lows = np.unique(high), np.flatnonzero(np.bincount(low, minlength=SPAN))
-    size = len(highs) * len(lows)
-    if size > TABLE:
-        found, place = np.unique(keys, return_inverse=True)
-        return found, np.stack([np.bincount(place, s, minlength=len(found)) for s in sums])
-    rank = np.zeros(SPAN, dtype=np.int64)
-    rank[lows] = np.arange(len(lows))
-    place = np.searchsorted(highs, high) * len(lows) + rank[low]
-    some = np.flatnonzero(np.bincount(place, minlength=size))
-    found = highs[some // len(lows)] * SPAN + lows[some % len(lows)]
-    return found, np.stack([np.bincount(place, s, minlength=size)[some] for s in sums])
+def _grouped(keys: IntArray, columns: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Keys in order, each once, and a row of sums for each: the columns added where they agree."""
+    size = len(keys)
+    found, sums = np.empty(size, np.int64), np.empty((size, len(columns)))
+    table = np.full(1 << (2 * size + 1).bit_length(), EMPTY, np.int64)
+    count = tally(keys, columns, table, found, sums)
+    order = np.argsort(found[:count])
+    return found[:count][order], sums[:count][order]
 
 
 def _added(
     keys: IntArray, sums: FloatArray, more: IntArray, plus: FloatArray
 ) -> tuple[IntArray, FloatArray]:
     """Two grouped sets of cells as one."""
-    if len(more) > len(keys):
-        keys, sums, more, plus = more, plus, keys, sums
-    at = np.minimum(np.searchsorted(keys, more), max(len(keys) - 1, 0))
-    known = keys[at] == more if len(keys) else np.zeros(0, bool)
-    sums = sums.copy()
-    sums[:, at[known]] += plus[:, known]
-    if known.all():
-        return keys, sums
-    keys = np.concatenate([keys, more[~known]])
-    order = np.argsort(keys, kind="stable")
-    return keys[order], np.concatenate([sums, plus[:, ~known]], axis=1)[:, order]
+    size = len(keys) + len(more)
+    found, total = np.empty(size, np.int64), np.empty((size, sums.shape[1]))
+    count = merge(keys, sums, more, plus, found, total)
+    return found[:count].copy(), total[:count].copy()
 
 
 class Sketch:
@@ -141,7 +122,7 @@ class Sketch:
         self.limit = limit
         self._epoch = np.zeros(len(values), np.int64) if epoch is None else epoch
         self._values: FloatArray | None = values
-        self._keys, self._sums = np.empty(0, np.int64), np.empty((3, 0))
+        self._keys, self._sums = np.empty(0, np.int64), np.empty((0, 3))
         if len(values) > limit:
             self._keys, self._sums = self._binned()
             self._epoch, self._values = np.empty(0, np.int64), None
@@ -175,7 +156,7 @@ class Sketch:
         if self._values is not None:
             v = self._values
             return Cells(self._epoch, np.ones(len(v)), v, np.zeros(len(v)), v, v)
-        count, total, square = self._sums[0], self._sums[1], self._sums[2]
+        count, total, square = self._sums[:, 0], self._sums[:, 1], self._sums[:, 2]
         low, high = _edges(self._keys, VALUE_CELLS)
         mean = np.clip(total / count, low, high)
         most = (high - mean) * (mean - low)  # no sample in [low, high] of this mean has more
@@ -204,7 +185,7 @@ class Pairs:
     def __init__(self, u: FloatArray, v: FloatArray, *, limit: int = LIMIT) -> None:
         self.limit = limit
         self._pairs: FloatArray | None = np.stack([u, v])
-        self._keys, self._sums = np.empty(0, np.int64), np.empty((6, 0))
+        self._keys, self._sums = np.empty(0, np.int64), np.empty((0, 6))
         if len(u) > limit:
             self._keys, self._sums = self._binned()
             self._pairs = None
@@ -236,6 +217,6 @@ class Pairs:
     def cells(self) -> PairCells:
         """What is held; of exact pairs each is a cell of its own."""
         if self._pairs is None:
-            return PairCells(*self._sums)
+            return PairCells(*np.ascontiguousarray(self._sums.T))
         u, v = self._pairs
         return PairCells(np.ones(len(u)), u, v, u * u, u * v, v * v)

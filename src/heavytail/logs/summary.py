@@ -13,13 +13,14 @@ from typing import Any, Self
 import numpy as np
 
 from heavytail._typing import FloatArray
-from heavytail.logs import target
+from heavytail._validate import GREATEST
 from heavytail.logs.estimates import METHODS, Seen
 from heavytail.logs.means import blocks
 from heavytail.logs.rows import Rows
 from heavytail.logs.sketch import Pairs, Sketch, epochs
+from heavytail.logs.target import Target
 
-__all__ = ["Plan", "Summary", "look", "mapped", "merged", "of_seen", "summarise"]
+__all__ = ["Plan", "Summary", "look", "of_seen", "summarise"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,6 @@ class Plan:
         clip: the largest weight of the methods and bounds that clip.
         floor: rewards are at least this, where a bound needs it.
         ceiling: and at most this, or None.
-        explore: share of uniform draws that a library policy is mixed with.
         model: Rows -> (n, K), or None.
         propensities: Rows -> (n,), in place of the log's own, or None.
     """
@@ -42,7 +42,6 @@ class Plan:
     clip: float
     floor: float
     ceiling: float | None
-    explore: float
     model: Callable[[Rows], FloatArray] | None
     propensities: Callable[[Rows], FloatArray] | None
 
@@ -111,10 +110,10 @@ def refuse(rows: Rows, bad: Any, column: str, problem: Callable[[int], str]) -> 
         raise ValueError(f"{rows.source}, row {rows.start + at}, column {column!r}: {problem(at)}")
 
 
-def look(rows: Rows, policy: Any, plan: Plan) -> Seen:
+def look(rows: Rows, target: Target, plan: Plan) -> Seen:
     """A chunk as the target sees it: weights, and a model's predictions."""
     method = METHODS[plan.method]
-    shares = target.probabilities(policy, rows, explore=plan.explore)
+    shares = target(rows)
     at = np.arange(len(rows.action))
     own = shares if shares.ndim == 1 else shares[at, rows.action]
     propensity = rows.propensity if plan.propensities is None else plan.propensities(rows)
@@ -148,9 +147,9 @@ def _predictions(model: Callable[[Rows], Any], rows: Rows, shape: tuple[int, ...
     return q
 
 
-def summarise(rows: Rows, policy: Any, plan: Plan) -> Summary:
+def summarise(rows: Rows, target: Target, plan: Plan) -> Summary:
     """The summary of one chunk."""
-    return of_seen(look(rows, policy, plan), plan)
+    return of_seen(look(rows, target, plan), plan)
 
 
 def of_seen(seen: Seen, plan: Plan) -> Summary:
@@ -158,6 +157,12 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
     rows = seen.rows
     n = len(rows.action)
     _check_sides(rows, plan)
+    refuse(
+        rows,
+        np.abs(rows.reward) * (1.0 if seen.weight is None else seen.weight) > GREATEST,
+        "reward",
+        lambda at: f"weighted, it exceeds {GREATEST:g}; got {rows.reward[at]:g}. Change the unit.",
+    )
     u, v = METHODS[plan.method].terms(seen, plan.clip)
     w, epoch = seen.weight, epochs(rows.start, n)
     values = above = weights = None
@@ -170,12 +175,13 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
             light = np.minimum(w, plan.clip)
             low, high = light * (rows.reward - plan.floor), light * (plan.ceiling - rows.reward)
             moments = np.array([low.sum(), low @ low, high.sum(), high @ high])
-    two_sided = plan.interval == "catoni" and (plan.model is not None or plan.floor != 0.0)
     played = np.bincount(rows.action).astype(float)
     mass = None if seen.mass is None else np.asarray(seen.mass.sum(axis=0))
     pseudo = None
-    if two_sided:
-        pseudo = Sketch(v if plan.model is not None else _weighted(seen), epoch)
+    if plan.interval == "catoni" and plan.method == "dr":
+        pseudo = Sketch(v, epoch)
+    elif plan.interval == "catoni" and w is not None and plan.floor != 0.0:
+        pseudo = Sketch(w * rows.reward, epoch)
     return Summary(
         n,
         Pairs(u, v),
@@ -188,11 +194,6 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
         played,
         mass,
     )
-
-
-def _weighted(seen: Seen) -> FloatArray:
-    assert seen.weight is not None
-    return seen.weight * seen.rows.reward
 
 
 def _check_sides(rows: Rows, plan: Plan) -> None:
@@ -226,40 +227,3 @@ def _who(plan: Plan) -> str:
     if METHODS[plan.method].one_sign:
         return f"method {plan.method!r}"
     return f"interval {plan.interval!r}"
-
-
-def merged(parts: Any) -> Any:
-    """Summaries, or tuples of them, merged in order; None of none."""
-    joined = None
-    for part in parts:
-        if joined is None:
-            joined = part
-        elif isinstance(part, tuple):
-            joined = tuple(a + b for a, b in zip(joined, part, strict=True))
-        else:
-            joined = joined + part
-    return joined
-
-
-def mapped(call: Callable[..., Any], stream: Any, dask: Any) -> Any:
-    """``call`` of every chunk, in order; on a Dask cluster where one is named."""
-    if dask is None:
-        return map(call, stream)
-    return _on_dask(call, stream, dask)
-
-
-def _on_dask(call: Callable[..., Any], stream: Any, dask: Any, ahead: int = 64) -> Any:
-    from distributed import Client
-
-    client = dask if isinstance(dask, Client) else Client(dask)
-    try:
-        waiting: list[Any] = []
-        for part in stream:
-            waiting.append(client.submit(call, part, pure=False))
-            if len(waiting) >= ahead:
-                yield waiting.pop(0).result()
-        for future in waiting:
-            yield future.result()
-    finally:
-        if client is not dask:
-            client.close()

@@ -1,27 +1,238 @@
-"""What a target policy would do in the rows of a log."""
+"""The probabilities with which a target would have chosen, row by row.
+
+A target is a policy of the library, frozen; a callable of the rows; an array over the whole log; or
+the name of one of its columns.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from heavytail._typing import FloatArray
-from heavytail.logs.rows import Rows
+from heavytail._typing import FloatArray, IntArray
+from heavytail._validate import as_numbers, check_count, check_number, shown
+from heavytail.logs.rows import SUM_SLACK, Rows, offered
+from heavytail.policies.core.policy import Policy
 
-__all__ = ["probabilities"]
+__all__ = ["Target", "probabilities"]
 
 
-def probabilities(policy: Any, rows: Rows, *, explore: float = 0.0) -> FloatArray:
-    """(n, K) probabilities of the target, or (n,) of the logged actions."""
-    if policy is None:
-        assert rows.target is not None
-        return rows.target
-    if callable(policy):
-        shares = np.asarray(policy(rows), dtype=float)
-    else:
-        shares = np.asarray(policy, dtype=float)[rows.start : rows.start + len(rows.action)]
-    if shares.ndim == 2 and np.any(rows.action >= shares.shape[1]):
-        row = rows.start + int(np.argmax(rows.action >= shares.shape[1]))
-        raise ValueError(f"log, row {row}, column 'action': must be below {shares.shape[1]}.")
-    return shares
+def probabilities(
+    policy: Any, rows: Rows, *, explore: float = 0.0, draws: int | None = None
+) -> FloatArray:
+    """pi(a|x) of the target, (n, K), or (n,) where only that of the logged action is known.
+
+    For many chunks of one log make one :class:`Target` and call that.
+
+    Args:
+        policy: the target, see :class:`Target`.
+        rows: a chunk of the log.
+        explore: a share of uniform draws that is mixed in, as by ``policy.decide``.
+        draws: see :class:`Target`.
+    """
+    return Target(policy, explore=explore, draws=draws)(rows)
+
+
+class Target:
+    """What a target would have chosen, as it was when this was made.
+
+    A library policy is copied, and asked what it would choose among each row's arms, with what it
+    knows now and learning nothing: probability 1 for that arm and 0 for the others. It costs what
+    ``select_many`` costs. Uniform, EpsilonGreedy and rounds of low-rank policies that explore draw
+    with probabilities that are known. LinTS does not know its own: it is refused, unless ``draws``
+    says how often to ask it per row. The share of draws is an unbiased estimate of the probability
+    and independent of the reward, so that inverse propensity weighting stays unbiased; the variance
+    of a row's value grows by at most E(r² / p²) / (4 draws). The draws are fixed by the policy's
+    seed and the number of the chunk's first row.
+
+    Args:
+        policy: a policy; a callable that takes :class:`heavytail.logs.rows.Rows` and returns (n, K)
+            probabilities or (n,) of the logged actions; an array of either shape over the whole
+            log; or a name, for the column that was read as ``target``.
+        explore: a share e of uniform draws mixed in: (1 - e) pi + e / K, of the K arms offered.
+        draws: how many draws per row estimate the probabilities of a policy that does not know
+            them.
+    """
+
+    def __init__(self, policy: Any, *, explore: float = 0.0, draws: int | None = None) -> None:
+        self.explore = check_number("explore", explore, least=0.0, most=1.0)
+        self.draws = None if draws is None else check_count("draws", draws)
+        self._ask: Callable[[Rows], Any]
+        if isinstance(policy, type):
+            raise TypeError(
+                f"policy: pass a policy, not its class {policy.__name__}: one that has learned, "
+                f"or {policy.__name__}(...)."
+            )
+        if isinstance(policy, Policy):
+            self.name = type(policy).__name__
+            self._ask = _Frozen(policy.clone(), self.draws)
+        elif isinstance(policy, str):
+            self.name, self._ask = f"column {policy!r}", _from_column
+        elif callable(policy):
+            self.name, self._ask = getattr(policy, "__name__", type(policy).__name__), policy
+        else:
+            self.name = "array"
+            self._ask = _Whole(as_numbers(policy, "policy", "a policy, or numbers (n, K) or (n,)"))
+
+    def __call__(self, rows: Rows) -> FloatArray:
+        """(n, K), or (n,): of the logged actions."""
+        found = as_numbers(self._ask(rows), f"{self.name}: probabilities", "numbers (n, K) or (n,)")
+        counts = offered(rows)
+        _check(found, rows, counts, self.name)
+        if not self.explore:
+            return found
+        if found.ndim == 2:
+            counts = np.full(len(found), found.shape[1]) if counts is None else counts
+            each = np.where(np.arange(found.shape[1]) < counts[:, None], 1.0 / counts[:, None], 0.0)
+        elif counts is None:
+            raise ValueError(
+                f"{self.name}: explore needs to know how many arms a row offered; give "
+                "probabilities of all arms, (n, K), or a log with arms."
+            )
+        else:
+            each = 1.0 / counts
+        return np.asarray((1.0 - self.explore) * found + self.explore * each)
+
+    def finish(self, rows: int) -> None:
+        """Refuse an array that goes on where the log has ended, after ``rows`` rows."""
+        if isinstance(self._ask, _Whole) and len(self._ask.array) != rows:
+            raise ValueError(
+                f"policy: probabilities of {len(self._ask.array)} rows were given, and the log has "
+                f"{rows}. Give those of every row, in its order."
+            )
+
+
+def _check(found: FloatArray, rows: Rows, counts: IntArray | None, name: str) -> None:
+    """Refuse, by row, what are no probabilities of these rows."""
+    n = len(rows.action)
+    arms = None if rows.arms is None else rows.arms.shape[1]
+    fits = found.ndim in (1, 2) and len(found) == n
+    fits = fits and (found.ndim == 1 or arms is None or found.shape[1] == arms)
+    if not fits:
+        wanted = f"({n},) or ({n}, {'K' if arms is None else arms})"
+        raise ValueError(f"{name}: probabilities must have shape {wanted}; got {found.shape}.")
+    flat = found.reshape(n, -1)
+    good = ((flat >= 0.0) & (flat <= 1.0 + SUM_SLACK)).all(axis=1)
+    problem = "must lie from 0 to 1"
+    if found.ndim == 2:
+        sums = abs(flat.sum(axis=1) - 1.0) <= SUM_SLACK * max(1, flat.shape[1])
+        inside = rows.action < flat.shape[1]
+        if counts is not None:
+            beyond = np.arange(flat.shape[1]) >= counts[:, None]
+            inside &= ~((flat > 0.0) & beyond).any(axis=1)
+        problem += ", add up to 1, and be of arms that were offered"
+        good &= sums & inside
+    if not good.all():
+        bad = int(np.argmin(good))
+        raise ValueError(
+            f"{rows.source}, row {rows.start + bad}: the probabilities of {name} {problem}; got "
+            f"{shown(found[bad].tolist())}."
+        )
+
+
+class _Frozen:
+    """A library policy, asked and not taught."""
+
+    def __init__(self, policy: Policy, draws: int | None) -> None:
+        self.policy, self.draws = policy, draws
+
+    def __call__(self, rows: Rows) -> FloatArray:
+        policy, name = self.policy, type(self.policy).__name__
+        if rows.arms is None:
+            raise ValueError(
+                f"{rows.source}, column 'arms': is missing, and {name} chooses among arms. Log "
+                "their features, or pass probabilities."
+            )
+        if rows.arms.shape[2] != policy.dim:
+            raise ValueError(
+                f"{rows.source}, column 'arms': has {rows.arms.shape[2]} features per arm, and "
+                f"{name} was built for {policy.dim}."
+            )
+        counts = offered(rows)
+        assert counts is not None
+        found = np.zeros(rows.arms.shape[:2])
+        if policy.info.randomised:
+            policy = policy.clone()  # what it draws for one chunk does not move the next
+            if self.draws is not None:
+                policy.reseed(_seed(policy, rows.start))
+        for count in np.unique(counts):  # arms that fill up are not offered
+            mine = np.flatnonzero(counts == count)
+            sets = np.ascontiguousarray(rows.arms[mine, :count])
+            found[mine, :count] = self._shares(policy, sets, rows, mine)
+        return found
+
+    def _shares(self, policy: Policy, sets: FloatArray, rows: Rows, mine: IntArray) -> FloatArray:
+        if not policy.info.randomised:
+            return _one_hot(_choices(policy, sets, rows, mine), sets.shape[1])
+        _choices(policy.clone(), sets, rows, mine)  # for its words where arms are bad
+        known = policy._chances(sets)
+        if known is not None:
+            return known
+        if self.draws is None:
+            raise ValueError(
+                f"{type(policy).__name__} draws its choices and does not know their "
+                "probabilities. Pass draws=100 to estimate them by so many draws per row, or "
+                "evaluate a policy that does not draw."
+            )
+        total = np.zeros(sets.shape[:2])
+        for _ in range(self.draws):
+            total += _one_hot(_choices(policy, sets, rows, mine), sets.shape[1])
+        return total / self.draws
+
+
+def _seed(policy: Policy, start: int) -> int:
+    """A seed of the policy's own for the chunk that begins at ``start``."""
+    return (policy._draw_key() * 1_000_003 + start) % 2**53
+
+
+def _one_hot(choices: IntArray, count: int) -> FloatArray:
+    found = np.zeros((len(choices), count))
+    found[np.arange(len(choices)), choices] = 1.0
+    return found
+
+
+def _choices(policy: Policy, sets: FloatArray, rows: Rows, mine: IntArray) -> IntArray:
+    """What the policy would choose from each set; a bad one is refused by its row."""
+    try:
+        if hasattr(policy, "select_many"):
+            return np.asarray(policy.select_many(sets), dtype=np.int64)
+    except ValueError:
+        pass  # asked again one by one, for the row
+    choices = np.empty(len(sets), dtype=np.int64)
+    for i, arms in enumerate(sets):
+        try:
+            choices[i] = policy.select(arms)
+        except ValueError as error:
+            where = f"{rows.source}, row {rows.start + int(mine[i])}, column 'arms'"
+            raise ValueError(f"{where}: {error}") from None
+    return choices
+
+
+class _Whole:
+    """Probabilities over the whole log, of which a chunk takes its own."""
+
+    def __init__(self, array: FloatArray) -> None:
+        if array.ndim not in (1, 2):
+            raise ValueError(
+                f"policy: probabilities must have shape (n, K) or (n,); got {array.shape}."
+            )
+        self.array = array
+
+    def __call__(self, rows: Rows) -> FloatArray:
+        stop = rows.start + len(rows.action)
+        if stop > len(self.array):
+            raise ValueError(
+                f"policy: probabilities of {len(self.array)} rows were given, and the log goes on "
+                f"to row {stop - 1}. Give those of every row."
+            )
+        return self.array[rows.start : stop]
+
+
+def _from_column(rows: Rows) -> FloatArray:
+    if rows.target is None:
+        raise ValueError(
+            f"{rows.source}: the target's column was not read. Say columns={{'target': its name}}."
+        )
+    return rows.target

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import Matrix, Vector
+import numpy as np
+
+from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
@@ -25,6 +27,7 @@ from heavytail.kernels.one_pass import learn, measure
 from heavytail.kernels.random import uniform
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
+from heavytail.policies.core.loops import around, select_rows
 
 __all__ = ["EpsilonGreedy"]
 
@@ -146,6 +149,13 @@ class EpsilonGreedy(PackedPolicy):
     def epsilon(self) -> float:
         """The probability that the next round plays any arm."""
         return float(exploration(self._s))
+
+    def _chances(self, sets: FloatArray) -> FloatArray:
+        count, share, greedy = sets.shape[1], self.epsilon, self._s.copy()
+        greedy[S.RADIUS_SCALE] = 0.0
+        best = np.empty(len(sets), dtype=np.int64)
+        around(select_rows, select=select)((greedy, self._M), np.ascontiguousarray(sets), best)
+        return share / count + (1.0 - share) * np.eye(count)[best]
 
     def reseed(self, seed: int) -> None:
         self._s[S.KEY] = Check(type(self)).seed(seed)

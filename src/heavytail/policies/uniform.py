@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, final
 
 import numpy as np
 
-from heavytail._typing import Matrix, Vector
+from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
 from heavytail.kernels.gram import squared_norm
 from heavytail.kernels.jit import jit
@@ -77,6 +77,12 @@ class Uniform(PackedPolicy):
         self._start(dim, None, None)
         self._allocate(ridge=1.0, arm_bound=None, theta_bound=np.inf)
         self.reseed(seed)
+
+    def _chances(self, sets: FloatArray) -> FloatArray:
+        return np.full(sets.shape[:2], 1.0 / sets.shape[1])
+
+    def _score(self, x: FloatArray) -> None:
+        return None
 
     def reseed(self, seed: int) -> None:
         self._s[S.KEY] = Check(type(self)).seed(seed)

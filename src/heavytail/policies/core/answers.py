@@ -130,6 +130,13 @@ class Answering:
         parts = {"mean": mean, "bonus": bonus, "index": mean + bonus}
         return Explanation(self.select(X), "the largest mean + radius * width", parts)
 
+    def _score(self, x: FloatArray) -> float | None:
+        """The mean reward expected at one row, for a log."""
+        if not self.one_estimate:
+            return None
+        mean = float(self._means(x[None])[0])
+        return mean if math.isfinite(mean) else None
+
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         return self.radius * self._widths(X)
 

@@ -153,6 +153,9 @@ class PackedPolicy(Answering, Remembering, Policy):
         if self.tail is not None:
             self._nu = self.tail.scale
 
+    def _draw_key(self) -> int:
+        return self._key if self.key_slot < 0 else int(self._s[self.key_slot])
+
     @property
     def prior_unit(self) -> float:
         """A covariance over this is P: 1 where rounds are weighed by 1 / sigma_t²."""

@@ -146,6 +146,10 @@ class Linking(PackedPolicy):
             f"{reward!r}.{hint}"
         )
 
+    def _score(self, x: FloatArray) -> float | None:
+        mean = float(self.link.mean(self._means(x[None]))[0])
+        return mean if math.isfinite(mean) else None
+
     @alone
     def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
         """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.

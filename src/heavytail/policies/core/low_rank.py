@@ -352,6 +352,11 @@ class LowRankPolicy(HistoryPolicy):
         """What the constant feature adds to every prediction; 0 without one."""
         return 0.0 if self.whole else float(self._M[THETA, -1] * self._s[CONSTANT])
 
+    def _chances(self, sets: FloatArray) -> FloatArray:
+        if self.explores:
+            return np.full(sets.shape[:2], 1.0 / sets.shape[1])
+        return np.eye(sets.shape[1])[self.select_many(sets)]
+
     @property
     def explores(self) -> bool:
         """Whether the next round plays any arm."""

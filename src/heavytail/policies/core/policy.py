@@ -106,12 +106,13 @@ class Policy(Deciding, Stored, ABC):
 
     def resume(self, arrays: dict[str, FloatArray]) -> None:
         """Take over what ``saved_arrays`` gave; refuse what does not fit, unchanged."""
-        made, waiting = self._check_pending(arrays)
-        self.restore({key: a for key, a in arrays.items() if not key.startswith(PENDING)})
-        self._made, self._waiting = made, waiting
+        made, waiting, key = self._check_pending(arrays)
+        self.restore({k: a for k, a in arrays.items() if not k.startswith(PENDING)})
+        self._made, self._waiting, self._key = made, waiting, key
 
     def reseed(self, seed: int) -> None:
-        """Start the policy's own randomness anew. Policies without any ignore it."""
+        """Start anew the policy's own randomness, and the draws of ``decide`` that explore."""
+        self._key = Check(type(self)).seed(seed)
 
     def diagnostics(self) -> Diagnostics:
         """How the policy is doing, in numbers for a dashboard."""

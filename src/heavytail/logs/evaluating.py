@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,23 +14,16 @@ from heavytail._validate import Check, shown
 from heavytail.logs import advice, estimates, intervals, means
 from heavytail.logs.estimates import METHODS
 from heavytail.logs.models import as_model, as_propensities
-from heavytail.logs.reading import chunks, length
 from heavytail.logs.results import Evaluation
-from heavytail.logs.rows import Rows
 from heavytail.logs.sketch import Sketch
-from heavytail.logs.summary import Plan, Summary, mapped, merged, summarise
+from heavytail.logs.source import Source, merged
+from heavytail.logs.summary import Plan, Summary, summarise
+from heavytail.logs.target import Target
 from heavytail.tails import MomentBound, TailReport, diagnose
 
-__all__ = [
-    "evaluate",
-    "finish",
-    "known_length",
-    "own",
-    "plan_of",
-    "rows_of",
-    "tail_of",
-]
+__all__ = ["evaluate", "finish", "plan_of", "tail_of", "target_of"]
 
+UNBIASED = ("ips", "snips", "dr")
 INTERVALS = ("betting", "catoni", "bernstein", "huber")
 LEAST_TAIL = 50  # rows below which nothing is said about a tail
 MOST_TAIL = 2**17  # values that a tail is read from
@@ -49,7 +41,9 @@ def evaluate(
     model: Any = None,
     folds: int = 5,
     columns: Mapping[str, Any] | None = None,
+    default_reward: float | None = None,
     explore: float = 0.0,
+    draws: int | None = None,
     clip: float | None = None,
     smoothing: float | None = None,
     reward_range: tuple[float, float] | None = None,
@@ -91,59 +85,41 @@ def evaluate(
             predict (or partial_fit), which is fitted on the other folds of the log first.
         folds: of that fit.
         columns: where the log has other names: ours -> its own.
-        explore: share of uniform draws that a library policy is mixed with.
+        default_reward: what a reward that never came counts as.
+        explore: share of uniform draws that the target is mixed with.
+        draws: per row, for a policy that draws and does not know its probabilities.
         clip: M of "clipped", "switch-dr" and "bernstein"; the root of the number of rows if None.
         smoothing: lambda of "ls" and "lse"; read off the log if None.
         reward_range: least and largest reward there can be; then both bounds can be had.
         reward_floor: a number that no reward can be below.
         propensities: None for the log's own; "frequencies" estimates them by how often each action
             was played; a callable of Rows, or an array over the whole log.
-        dask: a client or an address: chunks are summarised there, with equal results.
+        dask: a client, an address or True: chunks are summarised there, with equal results.
     """
-    plan, log = plan_of(
-        "evaluate", log, method=method, mean=mean, interval=interval, tail=tail, level=level,
-        model=model, folds=folds, columns=columns, explore=explore, clip=clip,
+    plan, source = plan_of(
+        "evaluate", Source(log, columns, default_reward), method=method, mean=mean,
+        interval=interval, tail=tail, level=level, model=model, folds=folds, clip=clip,
         reward_range=reward_range, reward_floor=reward_floor, propensities=propensities,
     )  # fmt: skip
     if smoothing is not None:
         smoothing = Check("evaluate").number("smoothing", smoothing, above=0.0)
-    stream = rows_of(log, policy, columns)
-    call = functools.partial(_one, policy=own(policy), plan=plan)
-    summary = merged(mapped(call, stream, dask))
+    target = target_of(policy, explore, draws)
+    call = functools.partial(summarise, target=target, plan=plan)
+    summary = merged(source.naming(policy).map(call, dask))
+    target.finish(summary.rows)
     return finish(
         summary, plan, mean=mean, tail=tail, level=level, smoothing=smoothing,
-        horizon=known_length(log), asked=propensities,
+        horizon=source.length(), asked=propensities,
     )  # fmt: skip
 
 
-def _one(rows: Rows, policy: Any, plan: Plan) -> Summary:
-    return summarise(rows, policy, plan)
+def target_of(policy: Any, explore: float, draws: int | None) -> Target:
+    """What gives probabilities; without a policy those that the log carries."""
+    return Target("target" if policy is None else policy, explore=explore, draws=draws)
 
 
-def own(policy: Any) -> Any:
-    """What gives probabilities: a column's are the rows' own."""
-    return None if isinstance(policy, str) else policy
-
-
-def known_length(log: Any) -> int | None:
-    """The rows of a log, where they are known beforehand."""
-    return None if isinstance(log, Iterator) else length(log)
-
-
-def rows_of(log: Any, policy: Any, columns: Mapping[str, Any] | None) -> Iterator[Rows]:
-    """The chunks of a log, with the column that ``policy`` names as the target."""
-    names = dict(columns or {})
-    if isinstance(policy, str):
-        names["target"] = policy
-    stream = iter(chunks(log, columns=names or None))
-    first = next(stream, None)
-    if first is None or not len(first.action):
-        raise ValueError("the log has no rows; there is nothing to evaluate.")
-    return itertools.chain([first], stream)
-
-
-def plan_of(who: str, log: Any, **given: Any) -> tuple[Plan, Any]:
-    """The checked arguments as a plan, and the log (iterators that must be read twice are held)."""
+def plan_of(who: str, source: Source, **given: Any) -> tuple[Plan, Source]:
+    """The checked arguments as a plan, and the log, held where it must be read more than once."""
     check = Check(who)
     check.number("level", given["level"], above=0.0, below=1.0)
     check.choice("mean", given["mean"], means.MEANS)
@@ -154,23 +130,23 @@ def plan_of(who: str, log: Any, **given: Any) -> tuple[Plan, Any]:
     method = METHODS[name if name != "auto" else "snips" if given["model"] is None else "dr"]
     if method.model and given["model"] is None:
         raise ValueError(f"{who}: method {method.name!r} needs a model=; got None.")
+    if interval == "huber" and method.name not in UNBIASED:
+        raise ValueError(f"{who}: interval 'huber' is that of {', '.join(UNBIASED)} alone.")
     _check_tail(who, interval, given["tail"])
     floor, ceiling = _range(check, given["reward_range"], given["reward_floor"])
     if interval == "bernstein" and ceiling is None:
         raise ValueError(f"{who}: interval 'bernstein' needs reward_range=(least, largest).")
     clip = math.inf
     if method.clips or interval == "bernstein":
-        clip = _clip(check, given["clip"], log)
+        clip = _clip(check, given["clip"], source)
     elif given["clip"] is not None:
         raise ValueError(f"{who}.clip is used by 'clipped', 'switch-dr' and 'bernstein' alone.")
-    explore = check.number("explore", given["explore"], least=0.0, most=1.0)
-    model, log = as_model(
-        given["model"], log, given["columns"], check.count("folds", given["folds"], least=2)
-    )
-    propensities, log = as_propensities(given["propensities"], log, given["columns"])
-    if not method.model:
-        model = None
-    return Plan(method.name, interval, clip, floor, ceiling, explore, model, propensities), log
+    folds = check.count("folds", given["folds"], least=2)
+    if hasattr(given["model"], "predict") or isinstance(given["propensities"], str):
+        source = source.held()
+    model = as_model(given["model"], source, folds) if method.model else None
+    propensities = as_propensities(given["propensities"], source)
+    return Plan(method.name, interval, clip, floor, ceiling, model, propensities), source
 
 
 def _check_tail(who: str, interval: str | None, tail: Any) -> None:
@@ -193,10 +169,10 @@ def _range(check: Check, both: Any, floor: Any) -> tuple[float, float | None]:
     return low, check.number("reward_range[1]", both[1], above=low)
 
 
-def _clip(check: Check, clip: Any, log: Any) -> float:
+def _clip(check: Check, clip: Any, source: Source) -> float:
     if clip is not None:
         return check.number("clip", clip, above=0.0)
-    rows = known_length(log)
+    rows = source.length()
     if rows is None:
         raise ValueError(
             f"{check.owner}: how many rows the log has is not known before it is read, so clip= "

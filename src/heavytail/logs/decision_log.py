@@ -1,0 +1,474 @@
+"""Decisions and their rewards on disk, crash-safe, as Parquet.
+
+The folder of a log holds::
+
+    journal               decisions that are in no part yet, and their rewards
+    part-000000000000.parquet   decisions from that number on, never written to again
+    waiting.parquet       what was still in the journal when the log was closed, for other readers
+    lock                  held by the one writer
+
+A decision goes to the journal and, in the order of the decisions, to a part once it and all before
+it have their rewards. So every part is in order, and what was acknowledged is in a part or in the
+journal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import io
+import os
+import threading
+import time as clock
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from heavytail._archive import replace
+from heavytail._typing import FloatArray
+from heavytail._validate import as_numbers, check_count, check_number, check_reward, shown
+from heavytail.logs.files import JOURNAL, PARTS, need_arrow
+from heavytail.logs.journal import HEADER, Entry, Journal, parsed, record, sync_folder
+from heavytail.policies.core.decisions import Decision
+
+__all__ = ["DecisionLog", "contents"]
+
+WAITING = "waiting.parquet"
+LOCK = "lock"
+
+
+class DecisionLog:
+    """A log of decisions, written while they are made; ``ht.evaluate`` reads its folder.
+
+    When ``decided`` or ``rewarded`` returns, what it was told is on disk: a killed process loses
+    nothing, and what a crash tore off is dropped when the log is opened again. One writer at a
+    time; its threads may share it. A reward costs one write to the disk, as a decision does; memory
+    is that of the decisions in the journal.
+
+    >>> import heavytail as ht, tempfile
+    >>> policy, arms = ht.TwinUCB(2), [[1.0, 0.0], [0.0, 1.0]]
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with ht.DecisionLog(folder.name + "/log") as log:
+    ...     decision = policy.decide(arms, explore=0.1)
+    ...     log.decided(decision, arms)
+    ...     log.rewarded(decision, 3.0)
+    >>> folder.cleanup()
+
+    Args:
+        path: the folder; made where it is not there.
+        rows: so many decisions with their rewards become a part.
+        waiting: for how many of the last decisions a reward may still come. Older ones that wait go
+            into a part without one, and a reward for them is refused from then on.
+        group: how many records are forced to the disk at once. With more than 1 a power cut may
+            lose the last ``group`` - 1; a killed process still loses none.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        rows: int = 65536,
+        waiting: int = 100_000,
+        group: int = 1,
+    ) -> None:
+        need_arrow()
+        self.path = os.fspath(path)
+        self._rows = check_count("DecisionLog.rows", rows)
+        self._most = check_count("DecisionLog.waiting", waiting)
+        self._group = check_count("DecisionLog.group", group)
+        self._turn = threading.RLock()
+        self._pid = os.getpid()
+        self._journal = -1
+        self._broken = ""
+        with _worded(self.path, "cannot be opened for writing"):
+            os.makedirs(self.path, exist_ok=True)
+            self._lock = _locked(self.path)
+        try:
+            with _worded(self.path, "cannot be opened for writing"):
+                self._recover()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def decided(
+        self, decision: Decision, arms: Any, ids: Sequence[str | int] | None = None
+    ) -> None:
+        """Log a decision, the features (n, dim) of the arms it was made among, and names of theirs.
+
+        Refuses what does not fit, a token that waits already among it; nothing is logged then.
+        """
+        with self._turn:
+            self._check_open()
+            entry = self._entry(decision, arms, ids)
+            self._write(entry.record(self._unsafe == 0))
+            self._take(entry)
+            self._settle(self._rows)
+
+    def rewarded(self, decision: Any, reward: float, time: float | None = None) -> None:
+        """Log the reward of a Decision, or of its token, and when it came (now, unless given)."""
+        with self._turn:
+            self._check_open()
+            where = "DecisionLog.rewarded"
+            if isinstance(decision, bool) or not isinstance(decision, Decision | int | np.integer):
+                raise TypeError(f"{where}: pass a Decision or its token; got {shown(decision)}.")
+            token = int(decision.token) if isinstance(decision, Decision) else int(decision)
+            value = check_reward(f"{where}: reward", reward)
+            when = clock.time() if time is None else check_number(f"{where}: time", time)
+            entry = self._tokens.get(token)
+            if entry is None:
+                raise ValueError(
+                    f"{where}: token {token} does not wait: it was not logged, was rewarded "
+                    "already, or waited too long. Nothing was logged."
+                )
+            entry = entry.rewarded(value, when)
+            self._write(entry.reward_record(self._unsafe == 0))
+            del self._tokens[token]
+            self._entries[entry.number] = entry
+            self._settle(self._rows)
+
+    def flush(self) -> None:
+        """Force to the disk what ``group`` holds back."""
+        with self._turn:
+            self._check_open()
+            self._sync()
+
+    def close(self) -> None:
+        """Make a part of what is complete, and let others write. Closing twice is no error."""
+        with self._turn:
+            if self._journal < 0 or self._pid != os.getpid():
+                return
+            try:
+                if not self._broken:
+                    with _worded(self.path, "cannot be closed in order; the journal has it all"):
+                        self._sync()
+                        self._settle(1, final=True)
+                        if self._entries:
+                            table = _parquet(list(self._entries.values()))
+                            replace(os.path.join(self.path, WAITING), table)
+            finally:
+                os.close(self._journal)
+                self._journal = -1
+                os.close(self._lock)
+
+    @property
+    def waiting(self) -> tuple[int, ...]:
+        """Tokens of the decisions that wait for their reward, oldest first."""
+        return tuple(self._tokens)
+
+    @property
+    def decisions(self) -> int:
+        """How many were logged, with a reward or without."""
+        return self._next
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _recover(self) -> None:
+        """Take up what the folder holds; what a crash tore off is cut off."""
+        name = os.path.join(self.path, JOURNAL)
+        if not os.path.exists(name):
+            strange = sorted(set(os.listdir(self.path)) - {LOCK})
+            if any(not one.startswith(f"{JOURNAL}.") for one in strange):
+                raise ValueError(
+                    f"{self.path} is no folder of a DecisionLog: it has no {JOURNAL}, but "
+                    f"{shown(strange[0])}. Pass a new folder."
+                )
+            replace(name, record({"format": HEADER, "first": 0, "dim": None}, True))
+            sync_folder(self.path)
+        content = Path(name).read_bytes()
+        found = parsed(name, content)
+        self._first = _parts(self.path)[1]
+        _check_gap(self.path, found, self._first)
+        self._entries: dict[int, Entry] = {}  # by number, in order
+        self._tokens: dict[int, Entry] = {}  # those without a reward
+        self._ready = 0  # so many of the first have theirs
+        self._next, self._dim = self._first, found.dim
+        self._retry = 0  # records at which a part that could not be written is tried again
+        for number, entry in found.entries.items():
+            if number >= self._first:
+                self._take(entry)
+        if found.end < len(content):
+            os.truncate(name, found.end)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self.path, WAITING))
+        self._open_journal(found.end)
+        os.fsync(self._journal)
+
+    def _open_journal(self, size: int) -> None:
+        name = os.path.join(self.path, JOURNAL)
+        fresh = os.open(name, os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0))
+        if self._journal >= 0:
+            os.close(self._journal)
+        self._journal, self._size, self._unsafe = fresh, size, 0
+
+    def _take(self, entry: Entry) -> None:
+        self._entries[entry.number] = entry
+        self._next = entry.number + 1
+        self._dim = entry.arms.shape[1]
+        if entry.reward is None:
+            self._tokens[entry.token] = entry
+
+    def _entry(self, decision: Any, arms: Any, ids: Any) -> Entry:
+        """A decision with its arms, or an error and nothing logged."""
+        where = "DecisionLog.decided"
+        if not isinstance(decision, Decision):
+            raise TypeError(f"{where}: pass a Decision, as decide gives it; got {shown(decision)}.")
+        rows = as_numbers(arms, f"{where}: arms", "numbers of shape (n, dim)")
+        rows = np.array(rows.reshape(len(rows), -1) if rows.ndim > 2 else rows)
+        if rows.ndim != 2 or not 0 <= decision.arm < len(rows):
+            raise ValueError(
+                f"{where}: arms must have shape (n, dim) and be those of the decision, which chose "
+                f"number {decision.arm}; got shape {rows.shape}."
+            )
+        if not np.isfinite(rows).all() or not np.array_equal(rows[decision.arm], decision.x):
+            raise ValueError(
+                f"{where}: arms[{decision.arm}] is not what was chosen. Pass the very arms that "
+                "decide was given."
+            )
+        if self._dim not in (None, rows.shape[1]):
+            raise ValueError(
+                f"{where}: arms have {rows.shape[1]} features, and those of this log "
+                f"{self._dim}. Keep a log for each."
+            )
+        if decision.token in self._tokens:
+            raise ValueError(
+                f"{where}: token {decision.token} waits already: it was logged before, or is "
+                "another policy's. Keep a log for each policy."
+            )
+        names = None if ids is None else tuple(map(str, ids))
+        if names is not None and len(names) != len(rows):
+            raise ValueError(f"{where}: {len(rows)} arms need as many ids; got {len(names)}.")
+        return Entry(
+            number=self._next,
+            token=int(decision.token),
+            action=int(decision.arm),
+            arms=rows,
+            probability=decision.probability,
+            score=decision.score,
+            time=decision.time,
+            ids=names,
+        )
+
+    def _check_open(self) -> None:
+        if self._journal < 0:
+            raise ValueError(f"{self.path}: this DecisionLog is closed. Open it again.")
+        if self._pid != os.getpid():
+            raise RuntimeError(
+                f"{self.path}: this DecisionLog was opened by another process, before a fork. "
+                "One process writes a log."
+            )
+        if self._broken:
+            raise OSError(f"{self.path}: {self._broken} Open it again.")
+
+    def _write(self, content: bytes) -> None:
+        """Append to the journal, and to the disk when a group is full; all of it, or nothing."""
+        try:
+            with _worded(self.path, "nothing was logged"):
+                left = memoryview(content)
+                while left:
+                    left = left[os.write(self._journal, left) :]
+        except BaseException:  # an interrupt too
+            self._cut()
+            raise
+        self._size += len(content)
+        self._unsafe += 1
+        if self._unsafe >= self._group:
+            self._sync()
+
+    def _cut(self) -> None:
+        """Back to the last whole record."""
+        try:
+            os.ftruncate(self._journal, self._size)
+        except OSError as error:
+            self._broken = f"a record was torn off and could not be removed ({error.strerror})."
+
+    def _sync(self) -> None:
+        if self._unsafe:
+            try:
+                os.fsync(self._journal)
+            except OSError as error:  # what the system still holds back is not known from here on
+                self._broken = f"the disk failed ({error.strerror}); the last records may be lost."
+                raise OSError(error.errno, f"{self.path}: {self._broken}") from None
+            self._unsafe = 0
+
+    def _settle(self, least: int, final: bool = False) -> None:
+        """Make a part of the first decisions, where ``least`` of them are complete, or too many
+        wait.
+        """
+        queue = self._entries
+        numbers = range(self._first + self._ready, self._next)
+        for number in numbers:
+            if queue[number].reward is None:
+                break
+            self._ready += 1
+        count = self._ready
+        if len(queue) >= self._most + min(self._rows, self._most):
+            count = max(count, len(queue) - self._most)
+        elif count < least:
+            return
+        if not final and self._retry > self._next:
+            return
+        self._sync()
+        try:
+            self._move(count)
+        except OSError:
+            if final:
+                raise
+            self._retry = self._next + self._rows  # what was logged is safe in the journal
+
+    def _move(self, count: int) -> None:
+        """The first ``count`` decisions from the journal to a part of their own."""
+        first = self._first + count
+        gone = [self._entries[number] for number in range(self._first, first)]
+        kept = [self._entries[number] for number in range(first, self._next)]
+        part = os.path.join(self.path, f"part-{self._first:012d}.parquet")
+        replace(part, _parquet(gone))
+        sync_folder(self.path)  # before the journal forgets them
+        head = record({"format": HEADER, "first": first, "dim": self._dim}, True)
+        rest = [entry.record(True) for entry in kept]
+        rest += [entry.reward_record(True) for entry in kept if entry.reward is not None]
+        content = head + b"".join(rest)
+        self._first, self._ready = first, 0
+        self._entries = {entry.number: entry for entry in kept}
+        for entry in gone:
+            if entry.reward is None:
+                del self._tokens[entry.token]
+        replace(os.path.join(self.path, JOURNAL), content)
+        self._open_journal(len(content))
+        sync_folder(self.path)
+
+
+def contents(path: str) -> tuple[list[str], Any]:
+    """The parts of a log in order, and a table of what is only in its journal.
+
+    The log may be written to meanwhile: the journal is read first, and what it holds that has
+    since become a part is dropped.
+    """
+    name = os.path.join(path, JOURNAL)
+    found = parsed(name, Path(name).read_bytes())
+    parts, first = _parts(path)
+    _check_gap(path, found, first)
+    return parts, _table([entry for number, entry in found.entries.items() if number >= first])
+
+
+def _parts(path: str) -> tuple[list[str], int]:
+    """The parts in order, and the number of the decision that follows them."""
+    from heavytail.logs.files import units
+    from heavytail.logs.tables import Reading
+
+    parts, end = sorted(map(str, Path(path).glob(PARTS))), 0
+    for part in parts:
+        first = int(Path(part).stem.removeprefix("part-"))
+        if first != end:
+            raise ValueError(
+                f"{path}: decisions {min(first, end)} to {max(first, end) - 1} are missing or "
+                f"there twice, before {Path(part).name}. Take the folder from a backup."
+            )
+        end += sum(unit.rows for unit in units(part, Reading()))
+    return parts, end
+
+
+def _check_gap(path: str, found: Journal, first: int) -> None:
+    if found.first > first:
+        raise ValueError(
+            f"{path}: decisions {first} to {found.first - 1} are missing: a part is gone. Take "
+            "the folder from a backup."
+        )
+
+
+def _table(entries: list[Entry]) -> Any:
+    """Decisions as an Arrow table."""
+    import pyarrow as pa
+
+    def column(name: str, kind: Any) -> Any:
+        return pa.array([getattr(entry, name) for entry in entries], type=kind)
+
+    counts = [len(entry.arms) for entry in entries]
+    dim = entries[0].arms.shape[1] if entries else 0
+    flat = np.concatenate([entry.arms.ravel() for entry in entries]) if entries else np.zeros(0)
+    inner = pa.LargeListArray.from_arrays(_offsets([dim] * sum(counts)), pa.array(flat))
+    columns = {
+        "token": column("token", pa.int64()),
+        "action": column("action", pa.int64()),
+        "reward": column("reward", pa.float64()),
+        "propensity": column("probability", pa.float64()),
+        "score": column("score", pa.float64()),
+        "time": column("time", pa.float64()),
+        "reward_time": column("reward_time", pa.float64()),
+        "arms": pa.LargeListArray.from_arrays(_offsets(counts), inner),
+        "ids": column("ids", pa.list_(pa.string())),
+    }
+    return pa.table(columns)
+
+
+def _offsets(counts: list[int]) -> FloatArray:
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def _parquet(entries: list[Entry]) -> bytes:
+    import pyarrow.parquet as pq
+
+    stream = io.BytesIO()
+    pq.write_table(_table(entries), stream, compression="zstd", write_page_checksum=True)
+    return stream.getvalue()
+
+
+def _locked(path: str) -> int:
+    """The lock of a folder, held until it is closed or the process ends."""
+    handle = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        if os.name == "posix":
+            fcntl: Any = importlib.import_module("fcntl")
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            msvcrt: Any = importlib.import_module("msvcrt")
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+    except OSError as error:
+        os.close(handle)
+        if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+            raise BlockingIOError(
+                error.errno,
+                f"{path}: another DecisionLog writes here. Close that one, or pass another folder",
+            ) from None
+        raise
+    return handle
+
+
+@contextlib.contextmanager
+def _worded(path: str, what: str) -> Iterator[None]:
+    """An error of the system's in our words."""
+    try:
+        yield
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        _refuse(path, what, error)
+
+
+def _refuse(path: str, what: str, error: OSError) -> NoReturn:
+    advice = {
+        errno.ENOSPC: " Make room on the disk.",
+        errno.EDQUOT: " Make room on the disk.",
+        errno.EFBIG: " Make room on the disk.",
+        errno.EROFS: " The file system is read-only.",
+        errno.EACCES: " Allow this user to write there.",
+        errno.ENOTDIR: " It is no folder.",
+        errno.EEXIST: " It is no folder.",
+    }.get(error.errno or 0, "")
+    words = f"{path}: {what}: {error.strerror or error}.{advice}"
+    raise type(error)(error.errno or errno.EIO, words) from None

@@ -1,0 +1,224 @@
+"""Files of a log: Parquet read by groups of rows, JSON lines, folders and patterns."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from heavytail._validate import printable, shown
+from heavytail.logs.tables import Reading, Table
+
+__all__ = ["Unit", "is_path", "length", "need_arrow", "paths", "steps", "units"]
+
+MAGIC = b"PAR1"  # a Parquet file begins and ends with it
+ZIPPED = b"\x1f\x8b"
+JOURNAL = "journal"  # in the folder of a DecisionLog
+PARTS = "part-*.parquet"  # likewise
+
+
+def is_path(log: Any) -> bool:
+    """Whether this names files."""
+    return isinstance(log, str | os.PathLike)
+
+
+def need_arrow() -> bool:
+    """True where Arrow is there; otherwise say what to install."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        raise ImportError(
+            "Parquet and columns of lists need the package's 'logs' extra: "
+            "pip install heavytail[logs]."
+        ) from None
+    return True
+
+
+def paths(log: Any) -> list[str]:
+    """The files that a path, a folder or a pattern names, part-2 before part-10."""
+    name = os.fspath(log)
+    if not isinstance(name, str):
+        raise TypeError(f"log: a path must be text; got {shown(name)}.")
+    if os.path.isdir(name):
+        found = [str(path) for path in Path(name).rglob("*.parquet") if path.is_file()]
+        if not found:
+            raise FileNotFoundError(f"{name}: there is no Parquet file in this folder.")
+        return sorted(found, key=_natural)
+    if os.path.exists(name):
+        return [name]
+    found = [path for path in glob.glob(name, recursive=True) if os.path.isfile(path)]
+    if not found:
+        raise FileNotFoundError(f"{name}: there is no such file, and no file fits the pattern.")
+    return sorted(found, key=_natural)
+
+
+def _natural(path: str) -> list[Any]:
+    """Numbers in a name count as numbers."""
+    return [int(word) if word.isdigit() else word for word in re.split(r"(\d+)", path)]
+
+
+def is_decision_log(log: Any) -> bool:
+    """Whether this is the folder of a DecisionLog."""
+    return is_path(log) and os.path.isfile(os.path.join(os.fspath(log), JOURNAL))
+
+
+def steps(log: Any, reading: Reading) -> Iterator[tuple[Reading, Unit | Table]]:
+    """The units and tables of the files that ``log`` names, and how their rows are read."""
+    if is_decision_log(log):
+        from heavytail.logs.decision_log import contents
+
+        mode = reading.of_decisions()
+        parts, rest = contents(os.fspath(log))
+        for path in parts:
+            yield from ((mode, unit) for unit in units(path, mode))
+        yield from ((mode, table) for table in _rest(rest, log, mode))
+        return
+    for path in paths(log):
+        if kind(path) == "parquet":
+            yield from ((reading, unit) for unit in units(path, reading))
+        else:
+            from heavytail.logs.vw_dsjson import tables as lines
+
+            yield from ((reading, table) for table in lines(path, reading))
+
+
+def _rest(rest: Any, log: Any, reading: Reading) -> Iterator[Table]:
+    source = os.path.join(os.fspath(log), JOURNAL)
+    if len(rest):
+        wanted = reading.wanted(rest.column_names, source)
+        for at in range(0, len(rest), reading.size):
+            part = rest.slice(at, reading.size)
+            yield reading.table(source, at, wanted, part.column)
+
+
+def length(log: Any, default_reward: float | None) -> int | None:
+    """How many rows the files have, where Parquet's footers say it."""
+    if is_decision_log(log):
+        from heavytail.logs.decision_log import contents
+
+        mode = Reading(default_reward=default_reward).of_decisions()
+        parts, rest = contents(os.fspath(log))
+        here = len(rest) - (rest.column("reward").null_count if mode.drop and len(rest) else 0)
+        return here + sum(unit.kept(mode) for path in parts for unit in units(path, mode))
+    found = paths(log)
+    if any(kind(path) != "parquet" for path in found):
+        return None
+    return sum(int(_parquet(path).metadata.num_rows) for path in found)
+
+
+def kind(path: str) -> str:
+    """ "parquet" or "dsjson", by the first bytes; an error for all else."""
+    with open(path, "rb") as stream:
+        head = stream.read(64)
+    if head.startswith(ZIPPED):
+        try:
+            with gzip.open(path, "rb") as packed:
+                head = packed.read(64)
+        except (OSError, EOFError) as error:
+            raise ValueError(f"{path} is damaged ({printable(str(error))}).") from None
+    if head.startswith(MAGIC) or path.endswith(".parquet"):
+        return "parquet"
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return "dsjson"
+    what = "is empty" if not head else "is neither Parquet nor JSON lines"
+    raise ValueError(f"{path} {what}. Pass Parquet files, or lines of Vowpal Wabbit's dsjson.")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Some groups of rows of a Parquet file: what one task reads."""
+
+    path: str
+    groups: tuple[int, ...]
+    first: int  # number, in the file, of the first row
+    rows: int
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return self.rows
+
+    def tables(self, reading: Reading) -> Iterator[Table]:
+        """Its rows in chunks; only columns that are wanted are read."""
+        file = _parquet(self.path)
+        wanted = reading.wanted(file.schema_arrow.names, self.path)
+        names = [n for name in wanted.values() for n in ([name] if isinstance(name, str) else name)]
+        at = self.first
+        batches = file.iter_batches(
+            batch_size=reading.size,
+            row_groups=list(self.groups),
+            columns=list(dict.fromkeys(names)),
+        )
+        while True:
+            batch = _next(batches, self.path, at)
+            if batch is None:
+                break
+            yield reading.table(self.path, at, wanted, batch.column)
+            at += len(batch)
+        if at != self.first + self.rows:
+            raise ValueError(
+                f"{self.path}, row {at}: the file ends here, but its footer speaks of "
+                f"{self.first + self.rows} rows. It is damaged: write it again."
+            )
+
+    def kept(self, reading: Reading) -> int:
+        """How many of its rows are not left out for want of a reward."""
+        if not reading.drop:
+            return self.rows
+        file = _parquet(self.path)
+        wanted = reading.wanted(file.schema_arrow.names, self.path)
+        rewards = file.read_row_groups(list(self.groups), columns=[wanted["reward"]])
+        return self.rows - int(rewards.column(0).null_count)
+
+
+def units(path: str, reading: Reading) -> list[Unit]:
+    """A Parquet file in tasks: one per group of rows, small ones together up to a chunk."""
+    told = _parquet(path).metadata
+    found: list[Unit] = []
+    groups: list[int] = []
+    first = rows = 0
+    for group in range(told.num_row_groups):
+        count = int(told.row_group(group).num_rows)
+        if groups and rows + count > reading.size:
+            found.append(Unit(path, tuple(groups), first, rows))
+            groups, first, rows = [], first + rows, 0
+        groups.append(group)
+        rows += count
+    if groups:
+        found.append(Unit(path, tuple(groups), first, rows))
+    return found
+
+
+def _parquet(path: str) -> Any:
+    need_arrow()
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+        _ = file.schema_arrow.names  # which may be no text
+        return file
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError):
+            raise
+        raise ValueError(
+            f"{path} is no Parquet file, or is cut short or damaged "
+            f"({printable(str(error))}). Write or fetch it again."
+        ) from None
+
+
+def _next(batches: Iterator[Any], path: str, at: int) -> Any:
+    import pyarrow as pa
+
+    try:
+        return next(batches, None)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(
+            f"{path}, row {at}: cannot be read from here on, the file is damaged "
+            f"({printable(str(error))}). Write or fetch it again."
+        ) from None

@@ -1,0 +1,171 @@
+"""A file of records that is only appended to, each with its length and a checksum.
+
+A record is whole on disk, or it is not there: what a crash tore off at the end is dropped when the
+file is read. A record that is damaged though later ones were written after it was safe is no torn
+end, and is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+
+__all__ = ["HEADER", "Entry", "Journal", "parsed", "record"]
+
+MAGIC = b"\xd5L"
+HEAD = struct.Struct("<2sBII")  # magic, whether all before is safe, length, checksum
+SIZE = struct.Struct("<I")  # of the JSON in front of the arms
+HEADER = "heavytail decisions 1"
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A decision in the log, with its reward once that is known."""
+
+    number: int  # among all decisions of the log
+    token: int
+    action: int
+    arms: FloatArray
+    probability: float | None
+    score: float | None
+    time: float | None
+    ids: tuple[str, ...] | None
+    reward: float | None = None
+    reward_time: float | None = None
+
+    def record(self, safe: bool) -> bytes:
+        """It as it was decided."""
+        told = {
+            "number": self.number,
+            "token": self.token,
+            "action": self.action,
+            "shape": list(self.arms.shape),
+            "probability": self.probability,
+            "score": self.score,
+            "time": self.time,
+            "ids": None if self.ids is None else list(self.ids),
+        }
+        return record({"decided": told}, safe, self.arms.astype("<f8").tobytes())
+
+    def rewarded(self, reward: float, when: float) -> Entry:
+        """It with its reward."""
+        return replace(self, reward=reward, reward_time=when)
+
+    def reward_record(self, safe: bool) -> bytes:
+        """Its reward."""
+        told = {"number": self.number, "reward": self.reward, "time": self.reward_time}
+        return record({"rewarded": told}, safe)
+
+
+def record(told: dict[str, Any], safe: bool, rest: bytes = b"") -> bytes:
+    """JSON and bytes as a record; ``safe`` where all before it is known to be on disk."""
+    text = json.dumps(told, allow_nan=False, separators=(",", ":")).encode()
+    body = SIZE.pack(len(text)) + text + rest
+    flag = int(safe)
+    return HEAD.pack(MAGIC, flag, len(body), zlib.crc32(body, flag)) + body
+
+
+def _records(content: bytes, at: int = 0) -> Iterator[tuple[int, int, bytes]]:
+    """(end, whether it is safe up to here, body) of whole records, as far as there are any."""
+    while True:
+        found = _record(content, at)
+        if found is None:
+            return
+        flag, body = found
+        at += HEAD.size + len(body)
+        yield at, flag, body
+
+
+def _record(content: bytes, at: int) -> tuple[int, bytes] | None:
+    if len(content) < at + HEAD.size:
+        return None
+    magic, flag, length, check = HEAD.unpack_from(content, at)
+    body = content[at + HEAD.size : at + HEAD.size + length]
+    whole = magic == MAGIC and flag in (0, 1) and len(body) == length >= SIZE.size
+    return (flag, body) if whole and zlib.crc32(body, flag) == check else None
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What a journal says: how it begins, the decisions in it, and where its whole records end."""
+
+    first: int  # number of the first decision that is in no part
+    dim: int | None
+    entries: dict[int, Entry]  # by number
+    end: int
+
+
+def parsed(path: str, content: bytes) -> Journal:
+    """The journal in ``content``, but for a torn end; ValueError where it is damaged otherwise."""
+    end, number, first, dim = 0, 0, 0, None
+    entries: dict[int, Entry] = {}
+    try:
+        for end, _, body in _records(content):  # noqa: B007
+            told, rest = _opened(body)
+            if number == 0:
+                if told["format"] != HEADER:
+                    raise ValueError(f"its format is {told['format']!r}")
+                first, dim = int(told["first"]), told["dim"]
+            elif "decided" in told:
+                entry = _entry(told["decided"], rest)
+                entries[entry.number] = entry
+                dim = entry.arms.shape[1]
+            else:
+                one = told["rewarded"]
+                entries[one["number"]] = entries[one["number"]].rewarded(one["reward"], one["time"])
+            number += 1
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, number, error) from None
+    if number == 0 or _goes_on(content, end):
+        raise _damaged(path, number, "its checksum does not fit")
+    return Journal(first, dim, entries, end)
+
+
+def _goes_on(content: bytes, end: int) -> bool:
+    """Whether behind the first record that is not whole there is one that was written after it was
+    safe: then it is no torn end.
+    """
+    at = content.find(MAGIC, end + 1)
+    while at >= 0:
+        if any(flag for _, flag, _ in _records(content, at)):
+            return True
+        at = content.find(MAGIC, at + 1)
+    return False
+
+
+def _opened(body: bytes) -> tuple[dict[str, Any], bytes]:
+    (size,) = SIZE.unpack_from(body)
+    return json.loads(body[SIZE.size : SIZE.size + size]), body[SIZE.size + size :]
+
+
+def _entry(told: dict[str, Any], rest: bytes) -> Entry:
+    arms = np.frombuffer(rest, dtype="<f8").astype(np.float64).reshape(told.pop("shape"))
+    ids = told.pop("ids")
+    return Entry(arms=arms, ids=None if ids is None else tuple(ids), **told)
+
+
+def _damaged(path: str, number: int, why: object) -> ValueError:
+    return ValueError(
+        f"{path}, record {number}: is damaged ({why}), and is not the end that a crash tears off. "
+        "Nothing was changed; take the file from a backup."
+    )
+
+
+def sync_folder(path: str) -> None:
+    """What was renamed in a folder stays renamed."""
+    if os.name != "posix":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

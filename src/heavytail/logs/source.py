@@ -1,0 +1,74 @@
+"""A log as the estimates read it: where from, under which names, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from heavytail.logs.reading import chunks, length
+from heavytail.logs.rows import Rows
+from heavytail.logs.spread import map_chunks
+
+__all__ = ["Source", "merged"]
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A log and how to read it.
+
+    Attributes:
+        log: as for :func:`heavytail.logs.reading.chunks`.
+        columns: where the log has other names: ours -> its own.
+        default_reward: what a reward that never came counts as, or None.
+    """
+
+    log: Any
+    columns: Mapping[str, Any] | None
+    default_reward: float | None
+
+    def naming(self, target: Any) -> Source:
+        """The same, with the column that ``target`` names, if it is a name, read as the target."""
+        if not isinstance(target, str):
+            return self
+        return replace(self, columns={**(self.columns or {}), "target": target})
+
+    def held(self) -> Source:
+        """The same, to be read more than once: an iterator's parts are held in memory."""
+        return replace(self, log=list(self.log)) if self.once else self
+
+    @property
+    def once(self) -> bool:
+        """Whether it can be read one time only."""
+        return isinstance(self.log, Iterator)
+
+    def chunks(self) -> Iterator[Rows]:
+        """The rows in order, some at a time."""
+        return chunks(self.log, columns=self.columns, default_reward=self.default_reward)
+
+    def length(self) -> int | None:
+        """The number of rows, where it is known without reading them."""
+        return None if self.once else length(self.log, default_reward=self.default_reward)
+
+    def map(self, call: Callable[[Rows], Found], dask: Any) -> Iterator[Found]:
+        """``call`` of every chunk, in order; on a Dask cluster where one is named."""
+        return map_chunks(
+            self.log, call, dask, columns=self.columns, default_reward=self.default_reward
+        )
+
+
+def merged(parts: Any) -> Any:
+    """Summaries, or tuples of them, merged in order; a log without rows is refused."""
+    joined: Any = None
+    for part in parts:
+        if joined is None:
+            joined = part
+        elif isinstance(part, tuple):
+            joined = tuple(a + b for a, b in zip(joined, part, strict=True))
+        else:
+            joined = joined + part
+    if joined is None:
+        raise ValueError("the log has no rows; there is nothing to evaluate.")
+    return joined

@@ -1,0 +1,120 @@
+"""One function over all chunks of a log, here or on a Dask cluster, with equal results."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from heavytail._validate import shown
+from heavytail.logs.files import Unit
+from heavytail.logs.reading import chunks, steps
+from heavytail.logs.rows import Place, Rows
+from heavytail.logs.tables import CHUNK, Columns, Order, Reading, read_rows
+
+__all__ = ["map_chunks"]
+
+Found = TypeVar("Found")
+AHEAD = 2  # tasks per thread of the cluster that are handed out before the first is back
+
+
+def map_chunks(
+    log: Any,
+    function: Callable[[Rows], Found],
+    dask: Any = None,
+    *,
+    columns: Columns | None = None,
+    size: int = CHUNK,
+    default_reward: float | None = None,
+) -> Iterator[Found]:
+    """``function(rows)`` of every chunk of ``log``, in the order of the chunks.
+
+    The chunks are the same wherever they are read, so that what is made of them in order is equal
+    to the bit.
+
+    Args:
+        log: as for :func:`heavytail.logs.reading.chunks`.
+        function: what to call. On a cluster it travels to every worker, and its results back.
+        dask: a ``distributed.Client``, the address of a cluster, or True for one on this machine.
+            Groups of rows of Parquet files are read by the workers, one task per group (small ones
+            together), who must see the files under the same path; all else is read here and sent.
+        columns: as for ``chunks``, and so are the rest.
+        size: rows at a time.
+        default_reward: what a reward that never came counts as.
+    """
+    if dask is None or dask is False:
+        for rows in chunks(log, columns=columns, size=size, default_reward=default_reward):
+            yield function(rows)
+        return
+    reading = Reading.of(columns, size, default_reward)
+    with _client(dask) as client:
+        [shared] = client.scatter([function], broadcast=True, hash=False)
+        tasks = _tasks(log, reading, client, shared)
+        most = AHEAD * max(1, sum(client.nthreads().values()))
+        pending: deque[tuple[Any, Place]] = deque()
+        order = Order()
+        try:
+            for task in tasks:
+                pending.append(task)
+                if len(pending) > most:
+                    yield from _result(pending.popleft(), order)
+            while pending:
+                yield from _result(pending.popleft(), order)
+        finally:
+            client.cancel([future for future, _ in pending])
+
+
+def _tasks(log: Any, reading: Reading, client: Any, shared: Any) -> Iterator[tuple[Any, Place]]:
+    """Futures of the results, and the place that each begins at."""
+    start = 0
+    for mode, step in steps(log, reading):
+        if isinstance(step, Unit):
+            unit = replace(step, path=os.path.abspath(step.path))
+            time = mode.columns.get("time") or "time"
+            place = Place(step.path, step.first, str(time))
+            yield client.submit(_of_unit, shared, unit, mode, start, pure=False), place
+            start += step.kept(mode)
+            continue
+        order = Order()
+        for rows in read_rows([step], mode, start, order):
+            start += len(rows.action)
+            yield client.submit(_of_rows, shared, rows, order, pure=False), step.place("time")
+
+
+def _of_unit(function: Any, unit: Unit, reading: Reading, start: int) -> tuple[list[Any], Order]:
+    order = Order()
+    found = [function(rows) for rows in read_rows(unit.tables(reading), reading, start, order)]
+    return found, order
+
+
+def _of_rows(function: Any, rows: Rows, order: Order) -> tuple[list[Any], Order]:
+    return [function(rows)], order
+
+
+def _result(task: tuple[Any, Place], order: Order) -> list[Any]:
+    future, place = task
+    found, times = future.result()
+    order.go_on(times, place)
+    return list(found)
+
+
+@contextlib.contextmanager
+def _client(dask: Any) -> Iterator[Any]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ImportError(
+            "dask= needs the package's 'dask' extra: pip install heavytail[dask]."
+        ) from None
+    if isinstance(dask, Client):
+        yield dask
+    elif isinstance(dask, str) or dask is True:
+        with Client() if dask is True else Client(dask) as client:
+            yield client
+    else:
+        raise TypeError(
+            f"dask must be a distributed.Client, an address, True or None; got {shown(dask)}."
+        )

@@ -1,0 +1,209 @@
+"""Tables of a log, a chunk at a time, and the checked rows that they become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heavytail._typing import FloatArray
+from heavytail._validate import check_count, check_number, shown
+from heavytail.logs.columns import dense
+from heavytail.logs.rows import COLUMNS, NEEDED, Place, Rows, checked
+
+__all__ = ["CHUNK", "Order", "Reading", "Table"]
+
+CHUNK = 65536  # rows read at a time
+Columns = Mapping[str, str | Sequence[str] | None]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of some rows that follow each other, as they were found, by our names."""
+
+    source: str
+    first: int  # number, in the source, of the first row
+    columns: Mapping[str, Any]
+    names: Mapping[str, str]  # the columns' own
+    numbers: Sequence[int] | None = None  # of the rows, where they do not follow each other
+
+    def place(self, column: str) -> Place:
+        """Where a column is from."""
+        return Place(self.source, self.first, self.names.get(column, column), self.numbers)
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return len(self.columns["reward"])
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a log is read.
+
+    Attributes:
+        columns: our name -> the log's own name, several names to stand side by side, or None.
+        size: rows at a time.
+        default_reward: what a null reward counts as; None refuses it.
+        drop: whether rows without a reward are left out instead.
+        in_order: whether times may not decrease.
+    """
+
+    columns: Columns = field(default_factory=dict)
+    size: int = CHUNK
+    default_reward: float | None = None
+    drop: bool = False
+    in_order: bool = True
+
+    @staticmethod
+    def of(columns: Columns | None, size: int, default_reward: float | None) -> Reading:
+        """Of the arguments of :func:`heavytail.logs.reading.chunks`, checked."""
+        told = dict(columns or {})
+        for key, name in told.items():
+            if key not in COLUMNS:
+                raise ValueError(
+                    f"columns: {shown(key)} is no column of a log. Those are {', '.join(COLUMNS)}."
+                )
+            several = isinstance(name, list | tuple) and all(isinstance(one, str) for one in name)
+            if not (name is None or isinstance(name, str) or several):
+                raise TypeError(
+                    f"columns: {key!r} must be a column's name, a list of them, or None to leave "
+                    f"it out; got {shown(name)}."
+                )
+            told[key] = list(name) if several else name  # type: ignore[arg-type]
+        if default_reward is not None:
+            default_reward = check_number("default_reward", default_reward)
+        return Reading(told, check_count("size", size), default_reward)
+
+    def of_decisions(self) -> Reading:
+        """The same for what a DecisionLog wrote: decisions in order, whatever their clocks said."""
+        columns = {**self.columns, "time": None}
+        drop = self.default_reward is None
+        return replace(self, columns=columns, drop=drop, in_order=False)
+
+    def wanted(self, found: Sequence[str], source: str) -> dict[str, str | Sequence[str]]:
+        """The columns to read of those ``found``: our name -> theirs."""
+        wanted: dict[str, str | Sequence[str]] = {}
+        for key in COLUMNS:
+            name = self.columns.get(key, key if key in found else None)
+            if name is None:
+                if key in NEEDED:
+                    raise ValueError(
+                        f"{source}: there is no column {key!r}; it has "
+                        f"{shown(list(found))}. Say columns={{{key!r}: its name}}."
+                    )
+                continue
+            for one in [name] if isinstance(name, str) else name:
+                if one not in found:
+                    raise ValueError(
+                        f"{source}: there is no column {one!r}; it has {shown(list(found))}."
+                    )
+            wanted[key] = name
+        return wanted
+
+    def table(self, source: str, first: int, wanted: Mapping[str, Any], take: Any) -> Table:
+        """The table whose column ``name`` is ``take(name)``."""
+        columns: dict[str, Any] = {}
+        for key, name in wanted.items():
+            if isinstance(name, str):
+                columns[key] = take(name)
+                continue
+            sides = [dense("reward", take(one), Place(source, first, one)) for one in name]
+            columns[key] = np.stack(sides, axis=1)
+        names = {k: v if isinstance(v, str) else ", ".join(v) for k, v in wanted.items()}
+        return Table(source, first, columns, names)
+
+    def rows(self, table: Table, start: int) -> tuple[Rows, FloatArray | None]:
+        """The rows of a table, checked and numbered from ``start``; and their times."""
+        missing = nulls(table.columns["reward"])
+        arrays = {}
+        for key, value in table.columns.items():
+            arrays[key] = dense(key, value, table.place(key))
+        if missing is not None and missing.any():
+            if self.default_reward is None and not self.drop:
+                table.place("reward").refuse(
+                    int(np.argmax(missing)),
+                    "is null. Give it, leave the row out, or say what silence means by "
+                    "default_reward=.",
+                )
+            fill = 0.0 if self.default_reward is None else self.default_reward
+            arrays["reward"] = np.where(missing, fill, arrays["reward"])
+        _propensities(arrays, table)
+        times = arrays.pop("time", None)
+        rows = checked(arrays, table.source, start, table.place)
+        if times is not None and np.isnan(times).any():
+            table.place("time").refuse(int(np.argmax(np.isnan(times))), "is NaN.")
+        if self.drop and missing is not None and missing.any():
+            rows = Rows(rows.source, rows.start, *(_kept(part, ~missing) for part in rows[2:]))
+            times = _kept(times, ~missing)
+        return rows, times
+
+
+def _kept(part: Any, mask: NDArray[np.bool_]) -> Any:
+    return None if part is None else part[mask]
+
+
+def _propensities(arrays: dict[str, Any], table: Table) -> None:
+    """A column of nulls alone is none; with some it is damaged."""
+    value = table.columns.get("propensity")
+    missing = None if value is None else nulls(value)
+    if missing is None or not missing.any():
+        return
+    if not missing.all():
+        table.place("propensity").refuse(
+            int(np.argmax(missing)), "is null, where other rows have one. Give it."
+        )
+    arrays.pop("propensity")
+
+
+def nulls(value: Any) -> NDArray[np.bool_] | None:
+    """Which entries are null; None where a kind of array has no nulls."""
+    if type(value).__module__.split(".")[0] == "pyarrow":
+        if not value.null_count:
+            return None
+        return np.asarray(value.is_null().to_numpy(zero_copy_only=False))
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return None
+    return np.array([cell is None for cell in value], dtype=bool)
+
+
+@dataclass
+class Order:
+    """Times must not decrease from row to row, nor from chunk to chunk."""
+
+    last: float = -np.inf
+    first: float = np.inf  # time of all, where there is one
+
+    def follow(self, times: FloatArray | None, place: Place) -> None:
+        """Go on by a chunk, or refuse it."""
+        if times is None or not len(times):
+            return
+        falls = np.diff(times, prepend=self.last) < 0.0
+        if falls.any():
+            place.refuse(
+                int(np.argmax(falls)),
+                "is earlier than the row before it. Pass files and chunks in the order of time, "
+                "or columns={'time': None} where the order does not matter.",
+            )
+        self.first, self.last = min(self.first, float(times[0])), float(times[-1])
+
+    def go_on(self, other: Order, place: Place) -> None:
+        """Go on by the chunks that another follows."""
+        if other.first <= other.last:
+            self.follow(np.array([other.first, other.last]), place)
+
+
+def read_rows(
+    tables: Iterable[Table], reading: Reading, start: int = 0, order: Order | None = None
+) -> Iterator[Rows]:
+    """The rows of tables that follow each other, numbered from ``start``."""
+    for table in tables:
+        rows, times = reading.rows(table, start)
+        if order is not None and reading.in_order:
+            order.follow(times, table.place("time"))
+        start += len(rows.action)
+        if len(rows.action):
+            yield rows

@@ -1,0 +1,266 @@
+"""Lines of JSON as Vowpal Wabbit's dsjson has them, gzipped or plain.
+
+| here | there |
+| --- | --- |
+| ``reward`` | minus ``_label_cost`` |
+| ``propensity`` | ``_label_probability`` |
+| ``action`` | ``_labelIndex``, from 0; or ``_label_Action`` - 1 |
+| ``probabilities`` | ``p``, whose entries are of the actions that ``a`` names, from 1 |
+| ``arms`` | the numbers among the features of each entry of ``c._multi``, where there are any |
+| ``context`` | the numbers among the other features of ``c`` |
+| ``time`` | ``Timestamp`` |
+
+A feature is named by its path, ``"TAction.price"``; an entry i of a list adds its place,
+``"TAction.sizes.0"``. Those of the first line are the columns, in its order; one that a later line
+lacks is 0, as there, and one that only a later line has is refused: ``columns={"arms": [names]}``
+says which to take. Text, true and false are no numbers and are left out. Lines that carry no
+decision (``RewardValue`` that found none) or one that was not carried out (``_skipLearn``) are
+passed over. Several decisions in a line (``_outcomes``, ``_slots``) are refused, and so are lines
+that stand for others that were dropped (``pdrop`` above 0).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, NoReturn
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+from heavytail._validate import printable, shown
+from heavytail.logs.rows import Place
+from heavytail.logs.tables import Reading, Table
+
+__all__ = ["tables"]
+
+ZIPPED = b"\x1f\x8b"
+NAMES = {
+    "action": "_labelIndex",
+    "reward": "_label_cost",
+    "propensity": "_label_probability",
+    "probabilities": "p",
+    "arms": "c._multi",
+    "context": "c",
+    "time": "Timestamp",
+}
+
+
+def tables(path: str, reading: Reading) -> Iterator[Table]:
+    """The decisions of a file in chunks; a row's number, in errors, is that of its line, from 0."""
+    lines = _Lines(path, reading)
+    events: dict[int, dict[str, Any]] = {}
+    for number, line in _lines(path):
+        event = lines.event(number, line)
+        if event is None:
+            continue
+        events[number] = event
+        if len(events) == reading.size:
+            yield lines.table(events)
+            events = {}
+    if events:
+        yield lines.table(events)
+
+
+def _lines(path: str) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not empty, with their numbers from 0."""
+    number = 0
+    with open(path, "rb") as plain:
+        zipped = plain.read(2) == ZIPPED
+        plain.seek(0)
+        stream: Any = gzip.GzipFile(fileobj=plain) if zipped else plain
+        while True:
+            line = _line(stream, path, number)
+            if not line:
+                return
+            if line.strip():
+                yield number, line
+            number += 1
+
+
+def _line(stream: BinaryIO, path: str, number: int) -> bytes:
+    try:
+        return stream.readline()
+    except (EOFError, OSError, zlib.error) as error:
+        raise ValueError(
+            f"{path}, row {number}: cannot be read from here on, the file is cut short or damaged "
+            f"({printable(str(error))}). Fetch it again."
+        ) from None
+
+
+class _Lines:
+    """What is read of each line, and the names of features as the first line has them."""
+
+    def __init__(self, path: str, reading: Reading) -> None:
+        self.path = path
+        told = reading.columns
+        self.wanted = {key for key in NAMES if not (key in told and told[key] is None)}
+        chosen = {key: told.get(key) for key in ("arms", "context")}
+        self.features: dict[str, list[str] | None] = {
+            key: [value] if isinstance(value, str) else list(value) if value else None
+            for key, value in chosen.items()
+        }
+        self.chosen = {key: value is not None for key, value in self.features.items()}
+        others = [key for key in told if key not in chosen and told[key] is not None]
+        if others:
+            raise ValueError(
+                f"{path}: columns={{{others[0]!r}: ...}}: dsjson has names of its own; only "
+                "'arms' and 'context' can be chosen by the names of features."
+            )
+
+    def refuse(self, number: int, column: str, problem: str) -> NoReturn:
+        Place(self.path, number, column).refuse(0, problem)
+
+    def event(self, number: int, line: bytes) -> dict[str, Any] | None:
+        """The columns of one line; None where it holds no decision."""
+        try:
+            told = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            last = "" if line.endswith(b"\n") else " It is the last line: the file is cut short."
+            raise ValueError(
+                f"{self.path}, row {number}: is no JSON ({printable(str(error))}).{last}"
+            ) from None
+        if not isinstance(told, dict):
+            raise ValueError(f"{self.path}, row {number}: must be an object; got {shown(told)}.")
+        if "RewardValue" in told or told.get("_skipLearn") is True:
+            return None
+        for column in ("_outcomes", "_slots"):
+            inside = told.get("c")
+            if column in told or (isinstance(inside, dict) and column in inside):
+                self.refuse(number, column, "several decisions in a line are not read.")
+        if self._number(told.get("pdrop", 0.0), number, "pdrop") > 0.0:
+            self.refuse(
+                number, "pdrop", "lines that stand for others that were dropped are not read."
+            )
+        return self._columns(told, number)
+
+    def _columns(self, told: dict[str, Any], number: int) -> dict[str, Any]:
+        cost = self._number(told.get("_label_cost"), number, "_label_cost")
+        event: dict[str, Any] = {"reward": 0.0 - cost, "action": self._action(told, number)}
+        if "propensity" in self.wanted and "_label_probability" in told:
+            value = told["_label_probability"]
+            event["propensity"] = self._number(value, number, "_label_probability")
+        if "probabilities" in self.wanted and "p" in told:
+            event["probabilities"] = self._probabilities(told, number)
+        if "time" in self.wanted and "Timestamp" in told:
+            event["time"] = self._time(told["Timestamp"], number)
+        inside = told.get("c", {})
+        if not isinstance(inside, dict):
+            self.refuse(number, "c", f"must be an object; got {shown(inside)}.")
+        if "arms" in self.wanted and isinstance(inside.get("_multi"), list):
+            found = [self._flat(one, number, "c._multi") for one in inside["_multi"]]
+            event["arms"] = self._matrix("arms", found, number)
+        if "context" in self.wanted:
+            found = [self._flat(inside, number, "c")]
+            event["context"] = self._matrix("context", found, number)
+        return event
+
+    def _number(self, value: Any, number: int, column: str) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            what = "is missing." if value is None else f"must be a number; got {shown(value)}."
+            self.refuse(number, column, what)
+        try:
+            return float(value)
+        except OverflowError:
+            self.refuse(number, column, f"must be finite; got {shown(value)}.")
+
+    def _action(self, told: dict[str, Any], number: int) -> float:
+        index, action = told.get("_labelIndex"), told.get("_label_Action")
+        column, first = ("_label_Action", 1) if index is None else ("_labelIndex", 0)
+        value = self._number(action if index is None else index, number, column) - first
+        if None not in (index, action) and action != value + 1:
+            self.refuse(
+                number, "_label_Action", f"is {shown(action)}, but _labelIndex is {shown(index)}."
+            )
+        if not value >= 0.0 or value % 1.0 != 0.0:
+            got = value + first
+            self.refuse(number, column, f"must be a whole number from {first}; got {got:g}.")
+        return value
+
+    def _probabilities(self, told: dict[str, Any], number: int) -> FloatArray:
+        """Of every action, in the order of the actions."""
+        shares, actions = told["p"], told.get("a")
+        if not isinstance(shares, list):
+            self.refuse(number, "p", f"must be a list; got {shown(shares)}.")
+        if actions is None:
+            actions = list(range(1, len(shares) + 1))
+        every = {str(action) for action in range(1, len(shares) + 1)}
+        named = isinstance(actions, list) and len(actions) == len(shares)
+        if not named or set(map(str, actions)) != every:
+            got = shown(actions)
+            self.refuse(number, "a", f"must name actions 1 to {len(shares)}, once each; got {got}.")
+        ordered = np.empty(len(shares))
+        for action, share in zip(actions, shares, strict=True):
+            ordered[int(action) - 1] = self._number(share, number, "p")
+        return ordered
+
+    def _time(self, value: Any, number: int) -> float:
+        try:
+            text = value if not value.endswith("Z") else value[:-1] + "+00:00"
+            head, dot, tail = text.partition(".")
+            digits = len(tail) - len(tail.lstrip("0123456789"))
+            tail = tail[: min(digits, 6)].ljust(6, "0") + tail[digits:] if dot else tail
+            when = datetime.fromisoformat(head + dot + tail)
+        except (AttributeError, ValueError):
+            self.refuse(number, "Timestamp", f"must be a time; got {shown(value)}.")
+        return when.timestamp() if when.tzinfo else when.replace(tzinfo=UTC).timestamp()
+
+    def _flat(self, value: Any, number: int, column: str) -> dict[str, float]:
+        """The numbers in nested objects and lists by their paths; names with a _ are not ours."""
+        if not isinstance(value, dict):
+            self.refuse(number, column, f"must hold objects; got {shown(value)}.")
+        found: dict[str, float] = {}
+        todo = [("", value)]
+        while todo:
+            path, one = todo.pop()
+            if isinstance(one, dict):
+                items: list[tuple[Any, Any]] = [(k, v) for k, v in one.items() if k[:1] != "_"]
+            elif isinstance(one, list):
+                items = list(enumerate(one))
+            else:
+                if isinstance(one, int | float) and not isinstance(one, bool):
+                    found[path] = self._number(one, number, path)
+                continue
+            todo += [(f"{path}.{k}" if path else str(k), v) for k, v in reversed(items)]
+        return found
+
+    def _matrix(self, key: str, found: Sequence[dict[str, float]], number: int) -> FloatArray:
+        """One row per arm, one column per feature."""
+        names = self.features[key]
+        if names is None:
+            names = list(dict.fromkeys(name for one in found for name in one))
+            self.features[key] = names
+        if not self.chosen[key]:
+            new = [name for one in found for name in one if name not in names]
+            if new:
+                self.refuse(
+                    number,
+                    new[0],
+                    f"is a number that the first line has not. Say which to take: columns="
+                    f"{{{key!r}: [names]}}, or None.",
+                )
+        return np.array([[one.get(name, 0.0) for name in names] for one in found]).reshape(
+            len(found), len(names)
+        )
+
+    def table(self, events: dict[int, dict[str, Any]]) -> Table:
+        """A chunk of them, by their numbers; features without any number are no column."""
+        columns: dict[str, Any] = {}
+        numbers = list(events)
+        for key in NAMES:
+            values = [event.get(key) for event in events.values()]
+            if all(value is None for value in values):
+                continue
+            if any(value is None for value in values):
+                missing = next(i for i, value in enumerate(values) if value is None)
+                self.refuse(numbers[missing], NAMES[key], "is missing.")
+            columns[key] = values
+        for key in ("arms", "context"):
+            if key in columns and not self.features[key]:
+                columns.pop(key)
+        if "context" in columns:
+            columns["context"] = [row[0] for row in columns["context"]]
+        return Table(self.path, numbers[0], columns, NAMES, numbers)
