@@ -15,30 +15,26 @@ journal.
 from __future__ import annotations
 
 import contextlib
-import errno
-import importlib
-import io
 import os
 import threading
 import time as clock
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 
 from heavytail._archive import replace
-from heavytail._typing import FloatArray
 from heavytail._validate import as_numbers, check_count, check_number, check_reward, shown
-from heavytail.logs.files import JOURNAL, PARTS, need_arrow
-from heavytail.logs.journal import HEADER, Entry, Journal, parsed, record, sync_folder
+from heavytail.logs.files import JOURNAL, need_arrow
+from heavytail.logs.folder import LOCK, check_gap, locked, parquet, parts_of, worded
+from heavytail.logs.journal import HEADER, Entry, parsed, record, sync_folder
 from heavytail.policies.core.decisions import Decision
 
-__all__ = ["DecisionLog", "contents"]
+__all__ = ["DecisionLog"]
 
 WAITING = "waiting.parquet"
-LOCK = "lock"
 
 
 class DecisionLog:
@@ -84,11 +80,11 @@ class DecisionLog:
         self._pid = os.getpid()
         self._journal = -1
         self._broken = ""
-        with _worded(self.path, "cannot be opened for writing"):
+        with worded(self.path, "cannot be opened for writing"):
             os.makedirs(self.path, exist_ok=True)
-            self._lock = _locked(self.path)
+            self._lock = locked(self.path)
         try:
-            with _worded(self.path, "cannot be opened for writing"):
+            with worded(self.path, "cannot be opened for writing"):
                 self._recover()
         except BaseException:
             os.close(self._lock)
@@ -143,11 +139,11 @@ class DecisionLog:
                 return
             try:
                 if not self._broken:
-                    with _worded(self.path, "cannot be closed in order; the journal has it all"):
+                    with worded(self.path, "cannot be closed in order; the journal has it all"):
                         self._sync()
                         self._settle(1, final=True)
                         if self._entries:
-                            table = _parquet(list(self._entries.values()))
+                            table = parquet(list(self._entries.values()))
                             replace(os.path.join(self.path, WAITING), table)
             finally:
                 os.close(self._journal)
@@ -192,8 +188,8 @@ class DecisionLog:
             sync_folder(self.path)
         content = Path(name).read_bytes()
         found = parsed(name, content)
-        self._first = _parts(self.path)[1]
-        _check_gap(self.path, found, self._first)
+        self._first = parts_of(self.path)[1]
+        check_gap(self.path, found, self._first)
         self._entries: dict[int, Entry] = {}  # by number, in order
         self._tokens: dict[int, Entry] = {}  # those without a reward
         self._ready = 0  # so many of the first have theirs
@@ -278,7 +274,7 @@ class DecisionLog:
     def _write(self, content: bytes) -> None:
         """Append to the journal, and to the disk when a group is full; all of it, or nothing."""
         try:
-            with _worded(self.path, "nothing was logged"):
+            with worded(self.path, "nothing was logged"):
                 left = memoryview(content)
                 while left:
                     left = left[os.write(self._journal, left) :]
@@ -337,7 +333,7 @@ class DecisionLog:
         gone = [self._entries[number] for number in range(self._first, first)]
         kept = [self._entries[number] for number in range(first, self._next)]
         part = os.path.join(self.path, f"part-{self._first:012d}.parquet")
-        replace(part, _parquet(gone))
+        replace(part, parquet(gone))
         sync_folder(self.path)  # before the journal forgets them
         head = record({"format": HEADER, "first": first, "dim": self._dim}, True)
         rest = [entry.record(True) for entry in kept]
@@ -351,124 +347,3 @@ class DecisionLog:
         replace(os.path.join(self.path, JOURNAL), content)
         self._open_journal(len(content))
         sync_folder(self.path)
-
-
-def contents(path: str) -> tuple[list[str], Any]:
-    """The parts of a log in order, and a table of what is only in its journal.
-
-    The log may be written to meanwhile: the journal is read first, and what it holds that has
-    since become a part is dropped.
-    """
-    name = os.path.join(path, JOURNAL)
-    found = parsed(name, Path(name).read_bytes())
-    parts, first = _parts(path)
-    _check_gap(path, found, first)
-    return parts, _table([entry for number, entry in found.entries.items() if number >= first])
-
-
-def _parts(path: str) -> tuple[list[str], int]:
-    """The parts in order, and the number of the decision that follows them."""
-    from heavytail.logs.files import units
-    from heavytail.logs.tables import Reading
-
-    parts, end = sorted(map(str, Path(path).glob(PARTS))), 0
-    for part in parts:
-        first = int(Path(part).stem.removeprefix("part-"))
-        if first != end:
-            raise ValueError(
-                f"{path}: decisions {min(first, end)} to {max(first, end) - 1} are missing or "
-                f"there twice, before {Path(part).name}. Take the folder from a backup."
-            )
-        end += sum(unit.rows for unit in units(part, Reading()))
-    return parts, end
-
-
-def _check_gap(path: str, found: Journal, first: int) -> None:
-    if found.first > first:
-        raise ValueError(
-            f"{path}: decisions {first} to {found.first - 1} are missing: a part is gone. Take "
-            "the folder from a backup."
-        )
-
-
-def _table(entries: list[Entry]) -> Any:
-    """Decisions as an Arrow table."""
-    import pyarrow as pa
-
-    def column(name: str, kind: Any) -> Any:
-        return pa.array([getattr(entry, name) for entry in entries], type=kind)
-
-    counts = [len(entry.arms) for entry in entries]
-    dim = entries[0].arms.shape[1] if entries else 0
-    flat = np.concatenate([entry.arms.ravel() for entry in entries]) if entries else np.zeros(0)
-    inner = pa.LargeListArray.from_arrays(_offsets([dim] * sum(counts)), pa.array(flat))
-    columns = {
-        "token": column("token", pa.int64()),
-        "action": column("action", pa.int64()),
-        "reward": column("reward", pa.float64()),
-        "propensity": column("probability", pa.float64()),
-        "score": column("score", pa.float64()),
-        "time": column("time", pa.float64()),
-        "reward_time": column("reward_time", pa.float64()),
-        "arms": pa.LargeListArray.from_arrays(_offsets(counts), inner),
-        "ids": column("ids", pa.list_(pa.string())),
-    }
-    return pa.table(columns)
-
-
-def _offsets(counts: list[int]) -> FloatArray:
-    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-
-
-def _parquet(entries: list[Entry]) -> bytes:
-    import pyarrow.parquet as pq
-
-    stream = io.BytesIO()
-    pq.write_table(_table(entries), stream, compression="zstd", write_page_checksum=True)
-    return stream.getvalue()
-
-
-def _locked(path: str) -> int:
-    """The lock of a folder, held until it is closed or the process ends."""
-    handle = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        if os.name == "posix":
-            fcntl: Any = importlib.import_module("fcntl")
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
-            msvcrt: Any = importlib.import_module("msvcrt")
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-    except OSError as error:
-        os.close(handle)
-        if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
-            raise BlockingIOError(
-                error.errno,
-                f"{path}: another DecisionLog writes here. Close that one, or pass another folder",
-            ) from None
-        raise
-    return handle
-
-
-@contextlib.contextmanager
-def _worded(path: str, what: str) -> Iterator[None]:
-    """An error of the system's in our words."""
-    try:
-        yield
-    except BlockingIOError:
-        raise
-    except OSError as error:
-        _refuse(path, what, error)
-
-
-def _refuse(path: str, what: str, error: OSError) -> NoReturn:
-    advice = {
-        errno.ENOSPC: " Make room on the disk.",
-        errno.EDQUOT: " Make room on the disk.",
-        errno.EFBIG: " Make room on the disk.",
-        errno.EROFS: " The file system is read-only.",
-        errno.EACCES: " Allow this user to write there.",
-        errno.ENOTDIR: " It is no folder.",
-        errno.EEXIST: " It is no folder.",
-    }.get(error.errno or 0, "")
-    words = f"{path}: {what}: {error.strerror or error}.{advice}"
-    raise type(error)(error.errno or errno.EIO, words) from None

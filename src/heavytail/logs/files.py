@@ -70,7 +70,7 @@ def is_decision_log(log: Any) -> bool:
 def steps(log: Any, reading: Reading) -> Iterator[tuple[Reading, Unit | Table]]:
     """The units and tables of the files that ``log`` names, and how their rows are read."""
     if is_decision_log(log):
-        from heavytail.logs.decision_log import contents
+        from heavytail.logs.folder import contents
 
         mode = reading.of_decisions()
         parts, rest = contents(os.fspath(log))
@@ -99,7 +99,7 @@ def _rest(rest: Any, log: Any, reading: Reading) -> Iterator[Table]:
 def length(log: Any, default_reward: float | None) -> int | None:
     """How many rows the files have, where Parquet's footers say it."""
     if is_decision_log(log):
-        from heavytail.logs.decision_log import contents
+        from heavytail.logs.folder import contents
 
         mode = Reading(default_reward=default_reward).of_decisions()
         parts, rest = contents(os.fspath(log))
