@@ -19,8 +19,6 @@ from heavytail.kernels.layout import (
     OVERFLOW,
     RADIUS,
     ROUNDS,
-    SCRATCH,
-    THETA,
     Count,
     Extent,
     Fixed,
@@ -28,34 +26,30 @@ from heavytail.kernels.layout import (
     numbered,
 )
 from heavytail.kernels.low_rank import (
-    PASSES,
     REWARD,
     SHAPE,
     WIDTH,
-    estimate_row,
-    fit,
-    inside,
-    room_row,
-    turn,
-)
-from heavytail.kernels.one_pass import LARGEST, measure
-from heavytail.kernels.svd import orthogonalise, product
-from heavytail.policies.core.info import Info
-from heavytail.policies.core.low_rank import (
-    LARGEST_REWARD,
-    LowRankPolicy,
     any_arm,
+    estimate_row,
+    inside,
     keep,
+    room_row,
     select_whole,
     settle,
+    spare_row,
+    turn,
 )
+from heavytail.kernels.nuclear_norm import PASSES, fit
+from heavytail.kernels.one_pass import LARGEST, measure
+from heavytail.kernels.svd import orthogonalise, product
+from heavytail.kernels.truncation import add_truncated, begin, end
+from heavytail.policies.core.info import Info
+from heavytail.policies.core.low_rank import LARGEST_REWARD, LowRankPolicy
 from heavytail.policies.core.remembering import Arrays
-from heavytail.policies.tofu import symmetric_root
 from heavytail.tails import MomentBound
 
 __all__ = ["LOTUS"]
 
-PENALTY: Final = 0.5  # of what noise makes of a singular value
 ABOVE: Final = 4.0  # penalties, times d1 d2: a singular value above is no noise
 FIRST_BATCH: Final = 5  # batches have 2^5, 2^6, ... rounds
 LEAST: Final = 3.0  # rounds that explore in a batch, in features d1 + d2
@@ -130,7 +124,7 @@ def open_stage(s: Vector, M: Matrix, H: Matrix) -> None:
     constants of truncation for as many rounds as the batch has.
     """
     n = s[S.EXPLORED]
-    if not fit(s, M, H, int(n), s[S.THRESHOLD_SCALE], PENALTY, PASSES):
+    if not fit(s, M, H, int(n), s[S.THRESHOLD_SCALE], PASSES):
         return
     if s[S.FINDS] != 0.0:
         s[L.RANK] = find_rank(s, M)
@@ -163,34 +157,18 @@ def current_radius(s: Vector, t: float) -> float:
 
 @jit
 def refit(s: Vector, M: Matrix, H: Matrix, first: int, count: int, level: float) -> bool:
-    """TOFU's theta = V^(-1/2) [sum_s u_is y_s 1{|u_is y_s| <= b_t}]_i, u_s = V^(-1/2) z_s, of the
-    rows from ``first`` on. True where the last row is truncated in some coordinate. O(t d²).
+    """TOFU's theta of the rows from ``first`` on, turned; True where the last of them is truncated
+    in some coordinate. O(t d²).
     """
-    size = M.shape[1]
     z = room_row(s, M)
-    root = z + 4 * int(s[L.D1]) + int(s[L.D2])
+    root = spare_row(s, M)
     reward = H.shape[1] - WIDTH + REWARD
-    symmetric_root(M, root, root + size)
-    for i in range(size):
-        M[SCRATCH, i] = 0.0
+    begin(M, root)
     truncated = False
     for row in range(first, count):
         turn(s, M, H, row, z, True)
-        truncated = False
-        for i in range(size):
-            u = 0.0
-            for j in range(size):
-                u += M[root + i, j] * M[z, j]
-            term = u * H[row, reward]
-            if abs(term) <= level:
-                M[SCRATCH, i] += term
-            else:
-                truncated = True
-    for i in range(size):
-        total = 0.0
-        for j in range(size):
-            total += M[root + i, j] * M[SCRATCH, j]
-        M[THETA, i] = total
+        truncated = add_truncated(M, root, z, H[row, reward], level)
+    end(M, root)
     return truncated
 
 

@@ -20,22 +20,25 @@ from heavytail.kernels.layout import (
     Fixed,
     numbered,
 )
-from heavytail.kernels.low_rank import PASSES, SHAPE, WIDTH, fit, inside, room_row, turn
-from heavytail.kernels.one_pass import learn, measure
-from heavytail.policies.core.info import Info
-from heavytail.policies.core.low_rank import (
-    LARGEST_REWARD,
-    LowRankPolicy,
+from heavytail.kernels.low_rank import (
+    SHAPE,
+    WIDTH,
     any_arm,
+    inside,
     keep,
+    room_row,
     select_whole,
     settle,
+    turn,
 )
+from heavytail.kernels.nuclear_norm import PASSES, fit
+from heavytail.kernels.one_pass import learn, measure
+from heavytail.policies.core.info import Info
+from heavytail.policies.core.low_rank import LARGEST_REWARD, LowRankPolicy
 
 __all__ = ["LowESTR"]
 
 SHARE: Final = 0.05  # of the horizon: no more explore unless told
-PENALTY: Final = 0.5  # of what noise makes of a singular value
 
 
 class Slots(NamedTuple):
@@ -89,7 +92,7 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     keep(H, int(row), x, reward, 1.0)
     s[L.KEPT] = row + 1.0
     s[ROUNDS] += 1.0
-    if s[ROUNDS] >= s[S.EXPLORE] and fit(s, M, H, int(s[L.KEPT]), math.inf, PENALTY, PASSES):
+    if s[ROUNDS] >= s[S.EXPLORE] and fit(s, M, H, int(s[L.KEPT]), math.inf, PASSES):
         settle(s, M, s[S.RIDGE], s[S.RIDGE_OUTSIDE])
         s[RADIUS] = current_radius(s, M)
     return OK
