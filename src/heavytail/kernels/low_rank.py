@@ -14,12 +14,14 @@ import math
 from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
+from heavytail.kernels.gram import predict, transform
 from heavytail.kernels.index import beyond, index_of, usable
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
     ARM_LIMIT,
     BAD_X,
     CONSTANT,
+    FEATURE,
     INVERSE,
     LOG_DET,
     NO_ARM,
@@ -161,27 +163,36 @@ def turn_pair(
     d2 = int(s[S.D2])
     r = int(s[S.RANK])
     k = inside(s)
-    for j in range(d2 if outside else r):
+    for i in range(r):
+        along = 0.0
+        for p in range(d1):
+            along += M[U + i, p] * arms[a, p]
+        for j in range(d2):
+            M[at, i * d2 + j] = along * arms[a, d1 + j]
+    first = r * d2  # of r numbers for every i >= r: the first of them is u_i'u for a while
+    for i in range(r, d1, 4):  # four sums at a time, the last one again where there are fewer
+        one = min(i + 1, d1 - 1)
+        two = min(i + 2, d1 - 1)
+        three = min(i + 3, d1 - 1)
+        sum_zero = sum_one = sum_two = sum_three = 0.0
+        for p in range(d1):
+            sum_zero += M[U + i, p] * arms[a, p]
+            sum_one += M[U + one, p] * arms[a, p]
+            sum_two += M[U + two, p] * arms[a, p]
+            sum_three += M[U + three, p] * arms[a, p]
+        M[at, first + (i - r) * r] = sum_zero
+        M[at, first + (one - r) * r] = sum_one
+        M[at, first + (two - r) * r] = sum_two
+        M[at, first + (three - r) * r] = sum_three
+    for j in range((d2 if outside else r) - 1, -1, -1):
         along = 0.0
         for q in range(d2):
             along += M[V + j, q] * arms[a, d1 + q]
         for i in range(d1 - r):
             if j < r:
-                M[at, r * d2 + i * r + j] = along
+                M[at, first + i * r + j] = along * M[at, first + i * r]
             else:
-                M[at, k + i * (d2 - r) + j - r] = along
-    for i in range(d1):
-        along = 0.0
-        for p in range(d1):
-            along += M[U + i, p] * arms[a, p]
-        if i < r:
-            for j in range(d2):
-                M[at, i * d2 + j] = along * arms[a, d1 + j]
-            continue
-        for j in range(r):
-            M[at, r * d2 + (i - r) * r + j] *= along
-        for j in range(d2 - r if outside else 0):
-            M[at, k + (i - r) * (d2 - r) + j] *= along
+                M[at, k + i * (d2 - r) + j - r] = along * M[at, first + i * r]
 
 
 @jit
@@ -285,52 +296,18 @@ def select_whole(s: Vector, M: Matrix, arms: Matrix) -> int:
 def largest_index(s: Vector, M: Matrix, arms: Matrix, turned: int, outside: bool) -> int:
     """The first arm of largest theta'z + radius ‖z‖_{V^-1}, z the ``turned`` coordinates of an arm
     and, behind them, the constant feature.
-
-    Four arms at a time, the last one again where there are fewer, so that a row of P is read once
-    for four: as :func:`heavytail.kernels.index.select` does, whose arms are not turned.
     """
     if not usable(arms, s[ARM_LIMIT]):
         return BAD_X
     best = NO_ARM
     best_index = -math.inf
-    size = M.shape[1]
-    a = room_row(s, M)
-    b = a + 1
-    c = a + 2
-    d = a + 3
-    for first in range(0, arms.shape[0], 4):
-        for m in range(4):
-            turn(s, M, arms, min(first + m, arms.shape[0] - 1), a + m, outside)
-            for j in range(turned, size):
-                M[a + m, j] = s[CONSTANT]
-        mean_a = mean_b = mean_c = mean_d = 0.0
-        half_a = half_b = half_c = half_d = 0.0  # z'P z / 2, from the lower triangle
-        for j in range(size):
-            p = M[THETA, j]
-            mean_a += p * M[a, j]
-            mean_b += p * M[b, j]
-            mean_c += p * M[c, j]
-            mean_d += p * M[d, j]
-            p = 0.5 * M[INVERSE + j, j]
-            row_a = p * M[a, j]
-            row_b = p * M[b, j]
-            row_c = p * M[c, j]
-            row_d = p * M[d, j]
-            for k in range(j):
-                p = M[INVERSE + j, k]
-                row_a += p * M[a, k]
-                row_b += p * M[b, k]
-                row_c += p * M[c, k]
-                row_d += p * M[d, k]
-            half_a += row_a * M[a, j]
-            half_b += row_b * M[b, j]
-            half_c += row_c * M[c, j]
-            half_d += row_d * M[d, j]
-        for m in range(min(4, arms.shape[0] - first)):
-            mean = mean_a if m == 0 else mean_b if m == 1 else mean_c if m == 2 else mean_d
-            half = half_a if m == 0 else half_b if m == 1 else half_c if m == 2 else half_d
-            found = index_of(mean, 2.0 * half, s[RADIUS])
-            if found > best_index:
-                best = first + m
-                best_index = beyond(found)
+    for a in range(arms.shape[0]):
+        turn(s, M, arms, a, FEATURE, outside)
+        for j in range(turned, M.shape[1]):
+            M[FEATURE, j] = s[CONSTANT]
+        squared = transform(M)
+        found = index_of(predict(M), squared, s[RADIUS])
+        if found > best_index:
+            best = a
+            best_index = beyond(found)
     return best
