@@ -216,3 +216,18 @@ def test_a_fit_carries_over_what_lies_in_both_subspaces_above_the_first_ridge(sc
     log_det = np.linalg.slogdet(want)[1] - 7 * math.log(0.01 * 6)
     assert s[LOG_DET] == pytest.approx(log_det, rel=1e-8)
     assert np.linalg.eigvalsh(policy.inverse_gram)[-1] <= (1.0 + 1e-9) / first[0, 0]
+
+
+def test_intervals_count_the_rows_it_began_with_even_before_the_unit_is_known():
+    """Fewer than five rewards that tell: HvtUCB, taught the rows kept, is as unsure."""
+    policy, plain = ht.HvtLowRank(3, 2, rank=2, explore=60, kept=20), ht.HvtUCB(6)
+    X, y, nu = rounds(3, 2, 60, rank=2, seed=6)
+    teach(policy, X, np.where(np.arange(60) % 15 == 0, y, 0.0), nu)
+    kept = kept_rows(policy)
+    assert 0 < np.count_nonzero(kept[1]) < 5
+    assert policy._s[P.UNIT] == 0.0
+    assert not policy.explores
+    teach(plain, kept[0].reshape(20, 6), *kept[1:])
+    mine, yours = policy.predict(X), plain.predict(X.reshape(60, 6))
+    np.testing.assert_allclose(mine.high, yours.high, rtol=1e-9)
+    np.testing.assert_allclose(mine.low, yours.low, rtol=1e-9)
