@@ -146,3 +146,27 @@ class LOTUS(Exploring):
             self.radius = self.reach(self.t)
         if self.rounds >= self.until:
             self.open()
+
+
+def parts(k: int, n: int) -> float:
+    """How many thresholds' worth of squares n residuals of a fit of k numbers have."""
+    return min(k + math.log(n + 1), n / 2)
+
+
+def threshold(residuals: Array, parts: float) -> float:
+    """tau with sum min(r², tau²) = parts tau²: where the m largest are clipped, tau² is the sum of
+    the other squares over parts - m. Where nothing is clipped, the largest.
+    """
+    sizes = np.sort(np.abs(residuals))[::-1]
+    for m in range(math.ceil(parts)):
+        tau = math.sqrt(np.sum(sizes[m:] ** 2) / (parts - m))
+        if tau >= sizes[m]:
+            return min(tau, float(sizes[0]))
+    raise AssertionError("no threshold")
+
+
+def noise_of_singular_value(X: Array, nu: Array, psi: Array) -> float:
+    """R ‖X‖ sqrt((d1 + d2) / (n d1 d2)), with R² the mean of psi² and ‖X‖² that of ‖X/nu‖²."""
+    n, d1, d2 = X.shape
+    squares = np.mean(np.sum(X**2, axis=(1, 2)) / nu**2)
+    return math.sqrt(np.mean(psi**2) * squares * (d1 + d2) / (n * d1 * d2))
