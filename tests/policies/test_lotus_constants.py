@@ -9,7 +9,7 @@ import pytest
 from tests.naive.low_rank import noise_of_singular_value, parts, threshold
 
 import heavytail as ht
-from heavytail.kernels.low_rank import SHAPE
+from heavytail.kernels.low_rank import REWARD, SHAPE
 from heavytail.policies import lotus
 
 L = SHAPE
@@ -95,6 +95,7 @@ STAGES = [
     {"rank": 2, "theta_bound": 2.0, "delta": 0.2, "arm_bound": 1.5},
     {"rank": 1, "ridge": 1000.0},  # more than the ridge outside would have
     {"rank": None, "theta_bound": 2.0},
+    {"rank": None, "theta_bound": 2.0, "smallest": 0.5},
     {"rank": 3, "theta_bound": 2.0},  # nothing is outside
 ]
 
@@ -127,7 +128,7 @@ def test_a_batch_begins_with_two_ridges_and_the_radius_of_what_is_outside(told, 
         slope = 4.0 * math.sqrt(k) * (nu + S * length)
         slope *= math.log(2.0 * k * 2**batch / delta) ** ((p - 1) / p)
         root = math.sqrt(ridge * S**2 + (outside - ridge) * bound**2)
-        want = told.get("radius_scale", 0.01) * (slope + root)
+        want = told.get("radius_scale", 0.001) * (slope + root)
         assert policy.radius == pytest.approx(want, rel=1e-12)
         # the root alone, which the slope outweighs
         assert policy._s[SLOT.PRIOR_ROOT] == pytest.approx(root, rel=1e-13)
@@ -227,3 +228,17 @@ def test_a_singular_value_counts_from_four_penalties_on(share, rank, unit):
     want = np.array([4.0 * second, second]) - d * d * penalty
     np.testing.assert_allclose(left, want, rtol=5e-3)
     assert policy.rank == rank
+
+
+def test_where_a_later_batch_says_nothing_it_explores_on():
+    """Rewards of 0 in a batch after one that was fitted leave no theta of the last batch behind."""
+    policy = ht.LOTUS(3, 2, tail=ht.MomentBound(order=1.5, scale=1.0), explore_scale=NEVER)
+    X = arms(3, 2, 32 + 60)
+    for x in X[:32]:
+        policy.update(x, float(x.sum()))
+    assert policy._s[L.FITS] == 1.0
+    policy._H[: policy.kept, policy.dim + REWARD] = 0.0  # all that explored says nothing
+    for x in X[32:]:
+        policy.update(x, 0.0)
+    assert policy.explores
+    assert policy.rounds == len(X)

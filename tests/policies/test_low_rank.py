@@ -137,7 +137,7 @@ def test_lotus_truncates_as_tofu_does():
             k, r = 4, len(kept)
             spread = math.log(2.0 * k * T / 0.01) ** (0.6 / p)
             beta = 4.0 * math.sqrt(k) * 4.0 * spread * r ** (0.4 / 3.2) + it._s[lotus.S.PRIOR_ROOT]
-            assert it.radius == pytest.approx(0.01 * beta, rel=1e-9)
+            assert it.radius == pytest.approx(0.001 * beta, rel=1e-9)
             return
     raise AssertionError("theta was never made anew")
 

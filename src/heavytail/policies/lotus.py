@@ -67,7 +67,7 @@ class Slots(NamedTuple):
     RIDGE: Fixed  # lambda
     ARM_BOUND: Fixed  # L, of a matrix
     BOUND: Fixed  # S
-    LEAST: Fixed  # D_r
+    LEAST: Fixed  # D_r; 0: S / sqrt(r), whatever r is found
     ERROR: Fixed  # of Theta, times a power of the rounds explored
     LOG_INVERSE_DELTA: Fixed
     EXPLORES: Fixed  # rounds that explore in batch i, over 2^(i/p)
@@ -125,6 +125,7 @@ def open_stage(s: Vector, M: Matrix, H: Matrix) -> None:
     """
     n = s[S.EXPLORED]
     if not fit(s, M, H, int(n), s[S.THRESHOLD_SCALE], PASSES):
+        s[L.FITS] = 0.0  # these rounds say nothing: explore on
         return
     if s[S.FINDS] != 0.0:
         s[L.RANK] = find_rank(s, M)
@@ -134,9 +135,11 @@ def open_stage(s: Vector, M: Matrix, H: Matrix) -> None:
     left = s[S.UNTIL] - s[ROUNDS]
     ridge = s[S.RIDGE]
     grown = left * s[S.ARM_BOUND] ** 2.0
-    outside = max(ridge, grown / (k * math.log1p(grown / ridge)))
+    outside = ridge
+    if grown > 0.0:
+        outside = max(ridge, grown / (k * math.log1p(grown / ridge)))
     error = s[S.ERROR] * math.sqrt(s[L.RANK]) * n ** (-(p - 1.0) / p)
-    least = s[S.LEAST] / math.sqrt(s[L.RANK]) if s[S.FINDS] != 0.0 else s[S.LEAST]
+    least = s[S.LEAST] if s[S.LEAST] > 0.0 else s[S.BOUND] / math.sqrt(s[L.RANK])
     bound = s[S.BOUND] * min(1.0, (error / least) ** 2.0) if k < size else 0.0
     settle(s, M, ridge, outside)
     T = 2.0 ** s[S.BATCH]
@@ -241,7 +244,7 @@ class LOTUS(LowRankPolicy):
         d1: rows of an arm.
         d2: columns of an arm.
         tail: the moment bound on the noise; made one on the reward by Minkowski's inequality.
-        rank: r, of Theta*; found in every batch unless given.
+        rank: r, of Theta*; found in every batch unless given, and 1 for the rounds that explore.
         form: "matrices" or "pairs", as of :class:`heavytail.HvtLowRank`.
         theta_bound: S >= ‖Theta*‖_F.
         smallest: D_r <= the least singular value of Theta*; S / sqrt(r) unless given, which is
@@ -294,7 +297,7 @@ class LOTUS(LowRankPolicy):
         explore_scale: float = 0.02,
         ridge: float = 1.0,
         delta: float = 0.01,
-        radius_scale: float = 0.01,
+        radius_scale: float = 0.001,
         threshold_scale: float = 1.0,
         seed: int = 0,
     ) -> None:
@@ -322,7 +325,7 @@ class LOTUS(LowRankPolicy):
         s[S.ORDER] = tail.order
         s[S.RAW_SCALE] = tail.scale + bound * arm_bound  # Minkowski
         s[S.RIDGE], s[S.ARM_BOUND] = ridge, arm_bound
-        s[S.BOUND], s[S.LEAST] = bound, least
+        s[S.BOUND], s[S.LEAST] = bound, 0.0 if smallest is None else least
         s[S.LOG_INVERSE_DELTA] = check.log_inverse(delta)
         sure = (d1 + d2) * (math.log(2.0 * (d1 + d2)) + s[S.LOG_INVERSE_DELTA])
         s[S.ERROR] = math.sqrt(size) * tail.scale * sure ** ((tail.order - 1.0) / tail.order)
