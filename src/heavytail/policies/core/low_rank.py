@@ -166,6 +166,10 @@ class LowRankPolicy(HistoryPolicy):
         if not self._pairs and type(value) is np.ndarray and value.shape[axes - 1 :] == (self.dim,):
             return value
         where = type(self).__name__ + method
+        if self._pairs and isinstance(value, tuple) and len(value) == 2:
+            sides = [np.shape(as_array(side, where, "numbers"))[-1:] for side in value]
+            if sides == [(self.d1,), (self.d2,)]:
+                raise ValueError(f"{where}: got two sides. Lay them together by ht.pairs(u, v).")
         if isinstance(value, list | tuple):
             shape = np.shape(as_array(value, where, "numbers"))
         else:
