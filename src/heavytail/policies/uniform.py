@@ -6,11 +6,21 @@ from typing import Final, NamedTuple, final
 
 import numpy as np
 
-from heavytail._typing import Matrix, Vector
+from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
 from heavytail.kernels.gram import squared_norm
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import ARM_LIMIT, BAD_X, COMMON, NO_ARM, OK, ROUNDS, Count, numbered
+from heavytail.kernels.layout import (
+    ARM_LIMIT,
+    BAD_X,
+    COMMON,
+    NO_ARM,
+    OK,
+    RADIUS,
+    ROUNDS,
+    Count,
+    numbered,
+)
 from heavytail.kernels.random import uniform
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
@@ -77,6 +87,9 @@ class Uniform(PackedPolicy):
         self._start(dim, None, None)
         self._allocate(ridge=1.0, arm_bound=None, theta_bound=np.inf)
         self.reseed(seed)
+
+    def _derive(self, s: FloatArray) -> None:
+        s[RADIUS] = self._s[RADIUS]  # for ever
 
     def reseed(self, seed: int) -> None:
         self._s[S.KEY] = Check(type(self)).seed(seed)
