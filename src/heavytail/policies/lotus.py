@@ -356,10 +356,13 @@ class LOTUS(LowRankPolicy):
 
     def _hangs_together(self, arrays: Arrays) -> bool:
         s, shape = arrays["scalars"], arrays["shape"]
+        exploits = s[ROUNDS] >= s[S.EXPLORE] and shape[L.FITS] > 0.0
+        learned = max(shape[L.KEPT] - s[S.EXPLORED], 1.0)
         return bool(
             super()._hangs_together(arrays)
             and are_counts(s[[S.BATCH]], 53.0, FIRST_BATCH)
             and s[S.EXPLORED] <= shape[L.KEPT]
             and s[ROUNDS] <= s[S.UNTIL]
             and s[S.EXPLORE] <= s[S.UNTIL]
+            and (not exploits or math.isclose(s[RADIUS], current_radius(s, learned)))
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import Matrix, Vector
+from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail.confidence import oful_radius
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
@@ -60,9 +60,10 @@ S: Final = numbered(Slots, after=COMMON)
 
 
 @jit
-def current_radius(s: Vector, M: Matrix) -> float:
-    """beta_t, of the growth of det V since the second stage began."""
-    outside = M.shape[1] - inside(s)
+def current_radius(s: Vector, outside: int) -> float:
+    """beta_t, of the growth of det V since the second stage began; ``outside`` coordinates have
+    the ridge lambda_perp.
+    """
     grown = s[LOG_DET] - outside * math.log(s[S.RIDGE_OUTSIDE] / s[S.RIDGE])
     found: float = oful_radius(grown, s[S.NOISE_SCALE], s[S.LOG_INVERSE_DELTA], s[S.PRIOR_ROOT])
     return s[S.RADIUS_SCALE] * found
@@ -86,7 +87,7 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
         turn(s, M, x.reshape((1, x.shape[0])), 0, z, True)
         squared = measure(s, M, M[z, : M.shape[1]])
         code = learn(s, M, M.shape[1], squared, reward - predict(M), 1.0, 1.0, math.inf)
-        s[RADIUS] = current_radius(s, M)
+        s[RADIUS] = current_radius(s, M.shape[1] - inside(s))
         return code
     row = min(s[L.KEPT], s[S.EXPLORE] - 1.0)  # the last again while rounds say nothing
     keep(H, int(row), x, reward, 1.0)
@@ -94,7 +95,7 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     s[ROUNDS] += 1.0
     if s[ROUNDS] >= s[S.EXPLORE] and fit(s, M, H, int(s[L.KEPT]), math.inf, PASSES):
         settle(s, M, s[S.RIDGE], s[S.RIDGE_OUTSIDE])
-        s[RADIUS] = current_radius(s, M)
+        s[RADIUS] = current_radius(s, M.shape[1] - inside(s))
     return OK
 
 
@@ -238,3 +239,7 @@ class LowESTR(LowRankPolicy):
     @property
     def most_kept(self) -> int:
         return self.explore
+
+    def _derive(self, s: FloatArray) -> None:
+        if s[RADIUS] > 0.0:  # 0 in the first stage, which does not look at it
+            s[RADIUS] = current_radius(s, self.d1 * self.d2 - inside(self._s))
