@@ -1,9 +1,9 @@
-"""A round of the low-rank policies, compiled, and the size of their state.
+"""A round of Hvt-LowRank, from Python and compiled, and the size of its state.
 
     python -m benchmarks.low_rank
 
-Time of a round from Python on arms that are ready: the mean, which holds the fits that come when
-rounds have doubled, and the median, which does not.
+Microseconds of a round on pairs that are ready, 20 items. The mean holds the fits that come when
+rounds have doubled, the medians do not; compiled rounds are timed by the hundred.
 """
 
 from __future__ import annotations
@@ -13,34 +13,73 @@ import time
 import numpy as np
 
 import heavytail as ht
+from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail.kernels.jit import jit
+from heavytail.policies.hvt_low_rank import select, update
+
+ITEMS = 20
+COUNT = 20_000
+TOGETHER = 100
 
 
-def rounds(policy: ht.Policy, world: ht.LowRankBandit, count: int) -> tuple[float, float]:
-    """Microseconds of a round played from Python on ready arms: the mean, and the median."""
-    times = np.empty(count)
-    done = 0
-    for block in world.blocks(np.random.SeedSequence(1), count):
+@jit
+def play(s: Vector, M: Matrix, H: Matrix, arms: Matrix, rewards: Matrix) -> int:
+    """Rounds with a row of rewards and ITEMS rows of arms each; the last code."""
+    code = 0
+    for t in range(rewards.shape[0]):
+        a = select(s, M, H, arms[t * ITEMS : (t + 1) * ITEMS])
+        code = update(s, M, H, arms[t * ITEMS + a], rewards[t, a], 1.0)
+    return code
+
+
+def ready(world: ht.LowRankBandit) -> tuple[FloatArray, FloatArray]:
+    """Arms (COUNT, ITEMS, d1 + d2) and what each would pay."""
+    arms, rewards = [], []
+    for block in world.blocks(np.random.SeedSequence(1), COUNT):
         for t in range(block.length):
-            arms, means = block.round(t)
-            start = time.perf_counter()
-            arm = policy.select(arms)
-            policy.update(arms[arm], float(means[arm] + block.noise[t]))
-            times[done] = time.perf_counter() - start
-            done += 1
-    return 1e6 * float(times.mean()), 1e6 * float(np.median(times))
+            offered, means = block.round(t)
+            arms.append(np.array(offered))
+            rewards.append(means + block.noise[t])
+    return np.array(arms), np.array(rewards)
+
+
+def from_python(policy: ht.Policy, arms: FloatArray, rewards: FloatArray) -> FloatArray:
+    """Seconds of each round."""
+    times = np.empty(len(arms))
+    for t, (offered, pays) in enumerate(zip(arms, rewards.tolist(), strict=True)):
+        start = time.perf_counter()
+        arm = policy.select(offered)
+        policy.update(offered[arm], pays[arm])
+        times[t] = time.perf_counter() - start
+    return times
+
+
+def compiled(policy: ht.HvtLowRank, arms: FloatArray, rewards: FloatArray) -> FloatArray:
+    """Seconds of a round, by the hundred."""
+    policy.reserve(policy.most_kept)
+    flat, times = arms.reshape(-1, arms.shape[2]), []
+    for t in range(0, len(arms), TOGETHER):
+        start = time.perf_counter()
+        play(*policy._packed, flat[t * ITEMS : (t + TOGETHER) * ITEMS], rewards[t : t + TOGETHER])
+        times.append((time.perf_counter() - start) / TOGETHER)
+    return np.array(times)
 
 
 def main() -> None:
     """Print a table."""
-    print(f"{'':<28}{'mean us':>10}{'median us':>11}{'state, kB':>11}")
-    for d, rank, arms, count in ((10, 2, 20, 20_000), (30, 1, 20, 20_000)):
+    print(f"{'':<28}{'mean':>8}{'median':>8}{'compiled':>10}{'state, kB':>11}")
+    for d, rank in ((10, 2), (30, 1)):
         for law in (ht.noise.Gaussian(), ht.noise.StudentT(1.7)):
-            world = ht.LowRankBandit(d, d, rank, arms, law)
-            rounds(ht.HvtLowRank(d, d, rank=rank, form="pairs"), world, 500)  # compiles
-            policy = ht.HvtLowRank(d, d, rank=rank, form="pairs")
-            mean, median = rounds(policy, world, count)
+            arms, rewards = ready(ht.LowRankBandit(d, d, rank, ITEMS, law))
+            made = [ht.HvtLowRank(d, d, rank=rank, form="pairs") for _ in range(4)]
+            from_python(made[0], arms[:500], rewards[:500])  # compiles
+            compiled(made[1], arms[:500], rewards[:500])
+            times = 1e6 * from_python(made[2], arms, rewards)
+            inner = 1e6 * np.median(compiled(made[3], arms, rewards))
             name = f"d = {d}, rank {rank}, {type(law).__name__}"
-            print(f"{name:<28}{mean:>10.1f}{median:>11.1f}{policy.state_bytes / 1000:>11.0f}")
+            size = made[2].state_bytes / 1000
+            figures = f"{times.mean():>8.1f}{np.median(times):>8.1f}{inner:>10.1f}{size:>11.0f}"
+            print(name.ljust(28) + figures)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,18 @@ import numpy as np
 from heavytail import _archive
 
 
-def rewrite(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], Any]) -> None:
-    """Save the file again with its header and arrays changed, under a seal that fits."""
+def rewrite(
+    path: Path, change: Callable[[dict[str, Any], dict[str, Any]], Any], *, names: bool = True
+) -> None:
+    """Save the file again with its header and arrays changed, under a seal that fits; ``names``
+    says whether the header goes on to name the arrays that there are.
+    """
     with np.load(path) as archive:
         arrays = {key: archive[key] for key in archive.files}
     header = json.loads(str(arrays.pop("header")))
     change(header, arrays)
+    if names and "arrays" in header:
+        header["arrays"] = sorted(arrays)
     archive = io.BytesIO()
     np.savez(archive, header=np.array(json.dumps(header)), **arrays)
     sealed = header.get("version") != 1

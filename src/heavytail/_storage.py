@@ -1,8 +1,8 @@
 """Saving and loading whatever learns: NumPy's .npz with a JSON header, never a pickle.
 
-The header names the format's version, the library's, the class, the arguments it was built with
-and the slots of every packed array; the arrays are its state, and those of its arguments that are
-arrays. Slots are loaded by name. A seal tells a file that was changed since it was written
+The header names the format's version, the library's, the class, the arguments it was built with,
+the slots of every packed array, and all arrays: they are its state, and those of its arguments that
+are arrays. Slots are loaded by name. A seal tells a file that was changed since it was written
 (:mod:`heavytail._archive`); whoever knows how to seal one again must still give a state that
 satisfies the invariants of its class (:mod:`heavytail._invariants`). Whatever a file says of
 sizes, reading it takes memory in proportion to its length.
@@ -24,6 +24,7 @@ import numpy as np
 
 from heavytail._archive import FACTOR, contents, is_sealed, members, replace, sealed
 from heavytail._lazy import nearest
+from heavytail._memory import check_memory
 from heavytail._signals import raised_by_handler
 from heavytail._turns import Shared
 from heavytail._validate import plain, printable, shown
@@ -86,6 +87,7 @@ class Saved:
             "slots": self.slot_names(),
             **_describe(self, arrays, PREFIX),
         }
+        header["arrays"] = sorted(arrays)
         for key, array in arrays.items():
             if array.dtype.hasobject:
                 raise TypeError(f"{type(self).__name__}.save: {key!r} is an array of objects.")
@@ -198,6 +200,11 @@ def _within_range(init: Callable[..., None]) -> Callable[..., None]:
             sound = self.is_sound()
         except (OverflowError, ZeroDivisionError):
             sound = False
+        except MemoryError as error:  # what there is may be taken by others
+            raise ValueError(
+                f"{type(self).__name__} does not fit into the memory that is left "
+                f"({printable(str(error))}). Ask for less, or free some."
+            ) from None
         if not sound:
             raise ValueError(
                 f"{type(self).__name__}: these arguments together leave the floating-point range; "
@@ -225,6 +232,10 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Saved]
         )
     if version == 1 and "slots" in header:
         raise ValueError(f"{path} says that it is of format version 1, which had no names.")
+    if "arrays" in header and header["arrays"] != sorted(arrays):  # version 2 did not at first
+        raise ValueError(
+            f"{path} holds {shown(sorted(arrays))}; it should hold {shown(header['arrays'])}."
+        )
     own = {(kind.noun, kind.__name__): kind for kind in kinds}
 
     def build(noun: str, told: dict[str, Any]) -> Saved:
@@ -314,11 +325,19 @@ class _Budget(threading.local):
 BUDGET = _Budget()
 
 
-def afford(where: str, numbers: float) -> None:
-    """Refuse, while a file is being loaded, to make room for far more ``numbers`` than it holds:
-    what it says of sizes may be damaged.
+def afford(where: str, numbers: float, told: Mapping[str, Any] | None = None) -> None:
+    """Refuse, before anything is allocated, to make room for more ``numbers`` than there is memory
+    for; while a file is being loaded, for far more than it holds, since what it says of sizes may
+    be damaged. The counts among ``told`` are what was asked for.
     """
     if BUDGET.left is None:
+        counts = [
+            f"{key}={value}"
+            for key, value in (told or {}).items()
+            if isinstance(value, int) and not isinstance(value, bool) and key != "seed"
+        ]
+        subject = f"{where} of {', '.join(counts)}" if counts else where
+        check_memory(subject, numbers, "Ask for less.")
         return
     BUDGET.left -= 8 * int(numbers)
     if BUDGET.left < 0:

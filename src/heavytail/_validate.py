@@ -15,6 +15,7 @@ from heavytail._signals import raised_by_handler
 from heavytail._typing import FloatArray
 
 __all__ = [
+    "MOST",
     "NORM_SLACK",
     "Check",
     "as_arms",
@@ -40,7 +41,7 @@ __all__ = [
 FLOAT64 = np.dtype(np.float64)
 NORM_SLACK = 1e-9  # a norm may exceed its bound by this share: rounding, not a mistake
 LEAST, GREATEST = 1e-100, 1e100  # sizes of an argument: cubes stay in the range
-MOST = 2**53  # of what is counted: from here on a double does not count
+MOST = 2**53 - 1  # of what is counted: from the next on a double does not count
 LONGEST = 200  # characters of what was got, in a refusal
 
 
@@ -209,7 +210,7 @@ class Check:
         """As :func:`check_count`."""
         return check_count(f"{self.owner}.{name}", value, least=least, hint=hint)
 
-    def seed(self, value: object, below: int = MOST) -> int:
+    def seed(self, value: object, below: int = MOST + 1) -> int:
         """A whole number of any size, as one ``below`` a bound that a double counts to."""
         name = f"{self.owner}.seed"
         return check_count(name, value, least=0, most=math.inf) % below

@@ -354,7 +354,11 @@ TOO_MUCH = {
     "offers": ({"world": "arms = 1_000_000_000\noffered = 2"}, None, MEMORY),
     "trials": ({}, ("trials = 2", f"trials = {10**15}"), "at most 1,000,000 trials"),
     "short trials": ({}, ("trials = 2", "trials = 2_000_000"), "at most 1,000,000 trials"),
-    "long trials": ({}, ("rounds = 20", f"rounds = {2**53}"), "10,000,000,000,000 rounds in all"),
+    "long trials": (
+        {},
+        ("rounds = 20", f"rounds = {2**52}"),
+        "10,000,000,000,000 rounds in all",
+    ),
     "points": ({"options": f"grid = {{ {GRID} }}"}, None, "at most 1,000,000 trials"),
     "no double": (
         {},
@@ -395,7 +399,7 @@ def test_what_is_too_much_is_refused_in_a_line_before_anything_is_built(
 def test_trials_that_run_at_once_need_room_at_once(tmp_path, monkeypatch):
     file = tmp_path / "my.toml"
     file.write_text(plain(tmp_path).replace("rounds = 20", "rounds = 1_000_000"))
-    monkeypatch.setattr("heavytail.experiments.limits.memory", lambda: 17e6)
+    monkeypatch.setattr("heavytail._memory.memory", lambda: 17e6)
     assert read(file, jobs=1).rounds == 1_000_000
     file.write_text(file.read_text().replace("trials = 2", "trials = 20"))
     assert read(file, jobs=1).trials == 20

@@ -40,7 +40,7 @@ def subjects() -> dict[str, Callable[[], Any]]:
 def use(subject: Any, rng: np.random.Generator) -> None:
     """One good call of the kind that it learns by."""
     if isinstance(subject, Regression):
-        X = rng.normal(size=(3, subject.n_features_in_))
+        X = rng.normal(size=(3, getattr(subject, "n_features_in_", 3)))  # unfitted, perhaps
         subject.partial_fit(X, X.sum(axis=1))
         subject.predict(X)
     elif isinstance(subject, ht.Policy):

@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from heavytail.kernels import low_rank
+from heavytail.kernels import fixed_rank, low_rank, nuclear_norm
 from heavytail.kernels.layout import INVERSE
-from heavytail.kernels.low_rank import PASSES, SHAPE, WIDTH
+from heavytail.kernels.low_rank import SHAPE, WIDTH
+from heavytail.kernels.nuclear_norm import PASSES
+from heavytail.kernels.self_tuning import solve_rows
 
 S = SHAPE
 
@@ -21,8 +23,8 @@ class Case:
         rng = np.random.default_rng(seed)
         k = rank * (d1 + d2) - rank * rank
         size = max(k + 1, d1 + d2)
-        self.Q = INVERSE + 2 * size + 1 + 2 * d1 + d2 + low_rank.rows(d1, d2)
-        self.M = np.zeros((self.Q + k + 2, size))
+        spare = INVERSE + 2 * size + 1 + 2 * d1 + d2 + low_rank.rows(d1, d2)
+        self.M = np.zeros((spare + k + 2, size))
         self.s = np.zeros(20)
         self.s[[S.D1, S.D2, S.RANK, S.PAIRS, S.KEPT]] = d1, d2, rank, pairs, n
         self.left, self.right = (np.linalg.qr(rng.normal(size=(d, rank)))[0] for d in (d1, d2))
@@ -50,7 +52,7 @@ class Case:
     @property
     def basis(self):
         d1, d2 = self.shape
-        at = low_rank.room_row(self.s, self.M) + 2 * d1
+        at = low_rank.new_left_row(self.s, self.M)
         return self.M[at : at + d1, :d1], self.M[at + d1 : at + d1 + d2, :d2]
 
     def missed(self):
@@ -59,11 +61,11 @@ class Case:
         U, V = self.basis
         return max(np.linalg.norm(U[rank:] @ self.left), np.linalg.norm(V[rank:] @ self.right))
 
-    def fit(self, tau_scale=1.0, penalty_scale=0.5, passes=PASSES):
-        assert low_rank.fit(self.s, self.M, self.H, len(self.H), tau_scale, penalty_scale, passes)
+    def fit(self, tau_scale=1.0, passes=PASSES):
+        assert nuclear_norm.fit(self.s, self.M, self.H, len(self.H), tau_scale, passes)
 
     def polish(self, tau_scale=1.0):
-        low_rank.polish(self.s, self.M, self.H, len(self.H), self.Q, tau_scale)
+        fixed_rank.polish(self.s, self.M, self.H, len(self.H), tau_scale)
 
 
 def normal(rng, n):
@@ -139,10 +141,10 @@ def test_what_lies_inside_is_wholly_there_and_what_lies_outside_is_not():
 @pytest.mark.parametrize("parts", [1.0, 7.5, 40.0])
 def test_the_threshold_solves_its_equation(parts):
     r = np.random.default_rng(5).standard_t(1.5, size=(200, 1))
-    tau = low_rank.threshold(r, 200, 0, parts)
+    tau = solve_rows(r, 200, 0, parts)
     assert np.minimum(r**2, tau**2).sum() == pytest.approx(parts * tau**2, rel=1e-3)
-    assert low_rank.threshold(4.0 * r, 200, 0, parts) == pytest.approx(4.0 * tau, rel=1e-12)
-    assert low_rank.threshold(0.0 * r, 200, 0, parts) == 0.0
+    assert solve_rows(4.0 * r, 200, 0, parts) == pytest.approx(4.0 * tau, rel=1e-12)
+    assert solve_rows(0.0 * r, 200, 0, parts) == 0.0
 
 
 @pytest.mark.parametrize("pairs", [0.0, 1.0])
@@ -151,7 +153,7 @@ def test_the_curvature_is_the_largest_eigenvalue(pairs):
     case.H[::2, -2] = 2.0
     rows = case.X.reshape(60, -1) / case.H[:, -2:-1]
     at = low_rank.room_row(case.s, case.M)
-    found = low_rank.spectral(case.s, case.M, case.H, 60, at, at + 4)
+    found = nuclear_norm.spectral(case.s, case.M, case.H, 60, at, at + 4)
     largest = np.linalg.eigvalsh(rows.T @ rows / 60)[-1]
     assert 0.95 * largest < found <= largest * (1.0 + 1e-12)
 
@@ -165,7 +167,7 @@ def test_a_fit_is_where_the_penalty_holds_the_gradient(pairs):
     theta, nu = case.estimate.copy(), case.H[:, -2]
     r = (case.y - np.einsum("nij,ij->n", case.X, theta) - case.s[S.OFFSET]) / nu
     parts = low_rank.inside(case.s) + math.log(401.0)
-    tau = low_rank.threshold(r[:, None].copy(), 400, 0, parts)
+    tau = solve_rows(r[:, None].copy(), 400, 0, parts)
     psi = np.clip(r, -tau, tau) / nu
     gradient = np.einsum("n,nij->ij", psi, case.X) / 400
     penalty = case.s[S.PENALTY]
@@ -181,7 +183,7 @@ def test_a_fit_is_where_the_penalty_holds_the_gradient(pairs):
 @pytest.mark.parametrize(("d1", "d2", "rank"), [(10, 10, 2), (30, 30, 1), (8, 5, 2), (4, 9, 3)])
 def test_without_noise_the_subspace_is_exact(d1, d2, rank):
     case = Case(d1, d2, rank, 3 * rank * (d1 + d2), offset=-2.0)
-    case.fit(0.5, 0.5, 3)
+    case.fit(0.5, 3)
     case.polish(0.5)
     assert case.missed() < 1e-6
     np.testing.assert_allclose(case.estimate, case.theta, atol=1e-6)
@@ -196,7 +198,7 @@ def test_a_polished_fit_is_where_huber_is_least_among_matrices_of_its_rank(pairs
     case.polish()
     theta = case.estimate
     r = case.y - np.einsum("nij,ij->n", case.X, theta) - case.s[S.OFFSET]
-    tau = low_rank.threshold(r[:, None].copy(), 500, 0, low_rank.inside(case.s) + math.log(501.0))
+    tau = solve_rows(r[:, None].copy(), 500, 0, low_rank.inside(case.s) + math.log(501.0))
     psi = np.clip(r, -tau, tau)
     gradient = np.einsum("n,nij->ij", psi, case.X) / 500
     U, V = case.basis
@@ -209,7 +211,7 @@ def test_a_polished_fit_is_where_huber_is_least_among_matrices_of_its_rank(pairs
 @pytest.mark.parametrize("noise", [normal, student])
 def test_noise_of_either_kind_leaves_the_subspace_near(noise):
     case = Case(8, 8, 1, 1500, noise=noise, seed=2)
-    case.fit(0.5, 0.5, 3)
+    case.fit(0.5, 3)
     case.polish(0.5)
     assert case.missed() < 0.25
 
@@ -230,12 +232,12 @@ def test_rows_that_say_nothing_are_no_fit(rewards):
     case = Case(4, 3, 1, 30)
     case.H[:, 7] = rewards
     if rewards == 0.0:
-        assert not low_rank.fit(case.s, case.M, case.H, 30, 1.0, 0.5, PASSES)
+        assert not nuclear_norm.fit(case.s, case.M, case.H, 30, 1.0, PASSES)
     else:  # all alike: there is an offset and no Theta
         case.fit()
         assert np.abs(case.estimate).max() < 1e-6
         case.polish()
         assert case.s[S.OFFSET] == pytest.approx(1.0, abs=1e-9)
     case.H[:, :7] = 0.0
-    assert not low_rank.fit(case.s, case.M, case.H, 30, 1.0, 0.5, PASSES)
+    assert not nuclear_norm.fit(case.s, case.M, case.H, 30, 1.0, PASSES)
     assert WIDTH == 3

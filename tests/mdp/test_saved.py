@@ -9,11 +9,11 @@ import pytest
 from tests.mdp.test_agents import AGENTS, LEARNERS, build, world
 
 import heavytail as ht
+from heavytail._memory import grown as made
 from heavytail.kernels.layout import BAD_REWARD, BAD_SCALE, OK, OVERFLOW
 from heavytail.mdp import GreedyLSVI, HvtLSVIUCB, UniformAgent
 from heavytail.mdp.agent import all_within
 from heavytail.mdp.baselines import count_only, draw_plan
-from heavytail.mdp.lsvi import _grown
 from heavytail.mdp.planning import PLANNED, STAGE, SWITCHES
 
 
@@ -201,10 +201,10 @@ def test_matrices_of_another_shape_are_not_taken_apart():
 
 def test_room_doubles_and_keeps_what_is_there():
     array = np.arange(24.0).reshape(2, 4, 3)
-    assert _grown(array, 3) is array
-    assert _grown(array, 4) is array
+    assert made("it", array, 3, axis=1) is array
+    assert made("it", array, 4, axis=1) is array
     for needed, room in ((5, 8), (8, 8), (9, 9)):
-        grown = _grown(array, needed)
+        grown = made("it", array, needed, axis=1)
         assert grown.shape == (2, room, 3)
         np.testing.assert_array_equal(grown[:, :4], array)
         assert (grown[:, 4:] == 0.0).all()

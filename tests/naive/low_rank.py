@@ -146,3 +146,47 @@ class LOTUS(Exploring):
             self.radius = self.reach(self.t)
         if self.rounds >= self.until:
             self.open()
+
+
+def parts(k: int, n: int) -> float:
+    """How many thresholds' worth of squares n residuals of a fit of k numbers have."""
+    return min(k + math.log(n + 1), n / 2)
+
+
+def threshold(residuals: Array, parts: float) -> float:
+    """tau with sum min(r², tau²) = parts tau²: where the m largest are clipped, tau² is the sum of
+    the other squares over parts - m. Where nothing is clipped, the largest.
+    """
+    sizes = np.sort(np.abs(residuals))[::-1]
+    for m in range(math.ceil(parts)):
+        tau = math.sqrt(np.sum(sizes[m:] ** 2) / (parts - m))
+        if tau >= sizes[m]:
+            return min(tau, float(sizes[0]))
+    raise AssertionError("no threshold")
+
+
+def noise_of_singular_value(X: Array, nu: Array, psi: Array) -> float:
+    """R ‖X‖ sqrt((d1 + d2) / (n d1 d2)), with R² the mean of psi² and ‖X‖² that of ‖X/nu‖²."""
+    n, d1, d2 = X.shape
+    squares = np.mean(np.sum(X**2, axis=(1, 2)) / nu**2)
+    return math.sqrt(np.mean(psi**2) * squares * (d1 + d2) / (n * d1 * d2))
+
+
+def rounds(d1, d2, count, *, seed=0, arms=6, rank=1):
+    """Arms as matrices, and a reward for each."""
+    rng = np.random.default_rng(seed)
+    theta = 3.0 * rng.normal(size=(d1, rank)) @ rng.normal(size=(rank, d2))
+    for _ in range(count):
+        X = rng.normal(size=(arms, d1, d2))
+        X /= np.linalg.norm(X, axis=(1, 2), keepdims=True) * 1.001
+        yield X, np.sum(X * theta, axis=(1, 2)) + rng.standard_t(2.5)
+
+
+def played(policy, d1, d2, count, *, twin=None, **options):
+    """Play, and teach ``twin`` the same rounds as vectors."""
+    for X, paid in rounds(d1, d2, count, **options):
+        arm = policy.select(X)
+        policy.update(X[arm], paid[arm])
+        if twin is not None:
+            twin.update(X[arm].ravel(), paid[arm])
+    return policy

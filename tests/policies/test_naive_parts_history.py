@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import heavytail as ht
+from heavytail.kernels import truncation
 from heavytail.kernels.layout import (
     FEATURE,
     INVERSE,
@@ -380,7 +381,7 @@ def test_the_root_of_p_is_the_positive_one(dim: int, spread: float) -> None:
         P = 0.5 * (P + P.T)
         M[INVERSE : INVERSE + dim] = P
         root = first_extra(dim)
-        tofu.symmetric_root(M, root, root + dim)
+        truncation.symmetric_root(M, root, root + dim)
         R = M[root : root + dim]
         np.testing.assert_array_equal(R, R.T)
         assert np.linalg.eigvalsh(R).min() > 0.0
@@ -396,11 +397,11 @@ def test_one_turn_settles_a_plane() -> None:
     for a, b, off in ((2.0, 1.0, 0.5), (1.0, 2.0, -0.7), (1.0, 1.0, 0.3), (1e-8, 1.0, 1e-5)):
         M[A : A + 2] = [[a, off], [off, b]]
         M[9:11] = np.eye(2)
-        assert tofu.rotate(M, A, 9, 0, 1) == 1
+        assert truncation.rotate(M, A, 9, 0, 1) == 1
         assert abs(M[A, 1]) <= 1e-15
         expected = np.linalg.eigvalsh([[a, off], [off, b]])
         np.testing.assert_allclose(np.sort(np.diag(M[A : A + 2])), expected, rtol=1e-6)
-        assert tofu.rotate(M, A, 9, 0, 1) == 0
+        assert truncation.rotate(M, A, 9, 0, 1) == 0
 
 
 def test_tofu_keeps_a_term_that_is_exactly_at_its_level() -> None:

@@ -143,3 +143,25 @@ def test_a_fit_by_l_bfgs_that_leaves_the_range_is_not_learned():
     assert snapshot(one) == before
     one.update([0.5, -0.5], 1.0)
     assert one.rounds == 2
+
+
+@pytest.mark.parametrize("name", ["OL2M", "CRTM"])
+@pytest.mark.parametrize("slope", [1e16, 1e50, 1e100])
+def test_a_round_that_weighs_far_more_than_the_ridge_is_refused(name, slope):
+    told = {"dim": 2, "horizon": 1000, "tail": ht.MomentBound(2.0, 1.0), "link": "logistic"}
+    ht.make_policy(name, **told, least_slope=1e10).update([0.9, 0.0], 1.0)
+    with pytest.raises(ValueError, match="rounding loses the inverse"):
+        ht.make_policy(name, **told, least_slope=slope)
+
+
+def test_a_delta_of_none_is_refused_where_there_is_no_other_to_take():
+    with pytest.raises(TypeError, match=r"HvtGLB\.delta must be a number"):
+        ht.HvtGLB(2, link="log", delta=None)
+
+
+def test_a_count_that_a_double_does_not_count_is_refused():
+    with pytest.raises(ValueError, match="must be at most 9007199254740991"):
+        ht.HvtLowRank(3, 2, explore=2**53)
+    policy = ht.HvtLowRank(3, 2, explore=2**53 - 1)
+    policy.update(np.zeros(6), 1.0)
+    policy.clone()

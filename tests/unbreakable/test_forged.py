@@ -259,7 +259,7 @@ def test_a_likelihood_that_its_rows_do_not_have_is_refused(link, how, tmp_path):
         ht.load(path)
 
 
-@pytest.mark.parametrize("name", ["OL2M", "CRTM", "GLM-UCB", "OFUL"])
+@pytest.mark.parametrize("name", ["OL2M", "CRTM", "GLM-UCB", "OFUL", "Hvt-UCB", "Twin-UCB"])
 def test_after_a_long_run_p_is_still_held_to_its_rows(name, tmp_path):
     path, rng = tmp_path / "it.npz", np.random.default_rng(0)
     one = ht.make_policy(name, dim=3, horizon=10**5, tail=TAIL, arms=6)
@@ -268,10 +268,92 @@ def test_after_a_long_run_p_is_still_held_to_its_rows(name, tmp_path):
     again = ht.load(path)
     assert snapshot(again.clone()) == snapshot(one)
     forgeries = [("inverse", 0, value) for value in (0.0, -1e-6, 1e9)]
-    if not one.takes_prior:
+    if not (one.takes_prior and name == "OFUL"):  # which does not remember whether it had one
         forgeries.append(("scalars", "log_det", 0.0))
     for forgery in forgeries:
         one.save(path)
         forge(path, *forgery)
         with pytest.raises(ValueError, match="damaged"):
             ht.load(path)
+
+
+# While LOTUS explores, its radius is that of the batch before, of which nothing else is left; later
+# it is held: tests/policies/test_low_rank_refusals.py.
+BELIEVED = {"LOTUS"}
+POLICIES = [name for name in CENSUS if hasattr(ht.policies, name.split()[0])]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("rounds", [0, 3, 40])
+def test_a_forged_radius_is_refused(name, rounds, tmp_path):
+    path, one = tmp_path / "it.npz", CENSUS[name]()
+    subject = type(one)(**one._arguments)
+    teach(subject, rounds)
+    own, held = subject._s[1], {*subject.slot_names()["scalars"]} & DERIVED
+    for slot in held if rounds == 40 else {"radius"}:
+        own = subject.state["scalars"][slot]
+        for value in (2.0 * own + 1.0, (1.0 + 1e-6) * own + 1e-6, 1e100):
+            subject.save(path)
+            assert ht.load(path).radius == subject.radius
+            forge(path, "scalars", slot, value)
+            if type(subject).__name__ in BELIEVED:
+                ht.load(path)
+                continue
+            with pytest.raises(ValueError, match=f"damaged: {slot} cannot be"):
+                ht.load(path)
+
+
+DERIVED = {"radius", "bulk_radius", "conversion_radius"}
+
+
+@pytest.mark.parametrize("name", ["Hvt-UCB", "Twin-UCB", "OFUL"])
+def test_a_start_from_an_earlier_estimate_can_be_saved_at_once_and_later(name, tmp_path):
+    for options in ({}, {"radius": "theory"}) if name != "OFUL" else ({},):
+        one = ht.make_policy(name, dim=3, horizon=2000, tail=TAIL, **options)
+        one.start_from(0.1 * np.ones(3), np.diag([0.5, 2.0, 7.0]))
+        for rounds in (0, 1, 20):
+            teach(one, rounds)
+            one.save(tmp_path / "it.npz")
+            assert snapshot(ht.load(tmp_path / "it.npz")) == snapshot(one)
+
+
+@pytest.mark.parametrize("name", CENSUS)
+def test_a_file_that_lost_an_array_is_refused(name, tmp_path):
+    path, subject = tmp_path / "it.npz", CENSUS[name]()
+    subject.save(path)
+    whole = path.read_bytes()
+    for key in subject.saved_arrays():
+
+        def lose(_: Any, arrays: Any, key: str = key) -> None:
+            del arrays[key]
+
+        path.write_bytes(whole)
+        rewrite(path, lose, names=False)
+        with pytest.raises(ValueError, match="it should hold"):
+            ht.load(path)
+
+
+@pytest.mark.parametrize("name", ["Hvt-UCB", "Twin-UCB", "OFUL"])
+@pytest.mark.parametrize("rounds", [0, 3, 40])
+def test_without_a_prior_a_log_det_that_p_has_not_is_refused(name, rounds, tmp_path):
+    path, one = tmp_path / "it.npz", ht.make_policy(name, dim=3, horizon=2000, tail=TAIL)
+    teach(one, rounds)
+    for more in (0.01, 5.0, -0.01):
+        one.save(path)
+        ht.load(path)
+        forge(path, "scalars", "log_det", one.state["scalars"]["log_det"] + more)
+        if name == "OFUL" and rounds > 0 and more > 0.0:
+            ok = "radius cannot be"  # what it had begun from is not known; its radius tells
+        else:
+            ok = "log_det cannot be|radius cannot be"
+        with pytest.raises(ValueError, match=ok):
+            ht.load(path)
+
+
+def test_p_wider_than_at_first_is_refused_where_there_was_no_prior(tmp_path):
+    path, one = tmp_path / "it.npz", ht.HvtUCB(3)
+    teach(one, 40)
+    one.save(path)
+    rewrite(path, lambda _, arrays: arrays["inverse"].__imul__(1e9))
+    with pytest.raises(ValueError, match="larger than at first"):
+        ht.load(path)

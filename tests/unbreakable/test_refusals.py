@@ -132,7 +132,7 @@ def test_a_question_that_is_refused_changes_no_identifier(kind):
 
 def test_a_size_beyond_all_memory_is_refused_at_once():
     for kind in IDENTIFIERS:
-        with pytest.raises((ValueError, MemoryError)):
+        with pytest.raises(ValueError, match=r"must be at most|would need"):
             kind(2**53, 1)
 
 

@@ -74,7 +74,7 @@ class Controller(Stored):
         self.identifier = identifier.clone()
         n, d = identifier.n, identifier.d
         m = max(n, d)
-        afford(where, (behind(GAINS) + 9) * m * m)
+        afford(where, (behind(GAINS) + 9) * m * m, {"n": n, "d": d})
         self._W = np.zeros((behind(GAINS), m, m))
         self._room = np.zeros((m, 3 * m))
         self._F = np.zeros((4 * n + d + n, n + d))

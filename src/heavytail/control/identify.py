@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail._invariants import check_gram, check_log_det, check_slots, damaged, rounding
+from heavytail._memory import grown
 from heavytail._storage import Stored, afford, check_fit, of_length
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, Matrix, Vector
@@ -58,7 +59,7 @@ class Identifier(Stored):
         check = Check(type(self))
         self.n, self.d = check.count("n", n), check.count("d", d)
         size = self.n + self.d
-        afford(check.owner, (rows(size) + extra_rows(size) + self.n) * size)
+        afford(check.owner, (rows(size) + extra_rows(size) + self.n) * size, self._arguments)
         self._M = np.zeros((rows(size) + extra_rows(size) + self.n, size))  # first: it is the most
         s = self._s = np.zeros(len(names(self.n, tunes)))
         self._H = np.zeros((0, size + 1 + self.n))
@@ -83,9 +84,8 @@ class Identifier(Stored):
     def reserve(self, steps: int) -> None:
         """Make room for ``steps`` more steps where they are kept."""
         if self._s[S.KEEPS] == 1.0 and self.steps + steps > self._H.shape[0]:
-            larger = np.zeros((max(self.steps + steps, 2 * self._H.shape[0]), self._H.shape[1]))
-            larger[: self.steps] = self._H[: self.steps]
-            self._H = larger
+            rows = self._H[: self.steps]
+            self._H = grown(type(self).__name__, rows, self.steps + steps)
 
     def slot_names(self) -> dict[str, tuple[str, ...]]:
         """For each saved array of scalars, the names of its entries."""

@@ -7,18 +7,22 @@ begins as a shorter one.
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from heavytail._storage import afford
 from heavytail._typing import FloatArray, IntArray
 
 __all__ = ["BLOCK", "Block", "Environment"]
 
 BLOCK = 4096  # rounds dealt at a time
+LEAST = 256  # ... or fewer, where an arm is large
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,11 @@ class Environment(ABC):
     fixed_arms: bool = True
     tail_index: float = math.inf  # moments of the noise of every order below this are finite
 
+    def __init_subclass__(cls, **told: Any) -> None:
+        super().__init_subclass__(**told)
+        if "__init__" in vars(cls):
+            cls.__init__ = _affordable(cls.__init__)  # type: ignore[method-assign]
+
     @property
     def rewards(self) -> str:
         """What its rewards are: "any", "at least 0", "from 0 to 1" or "0 or 1"."""
@@ -146,3 +155,19 @@ class Environment(ABC):
         if info.horizon and rounds is not None and horizon is not None and rounds > horizon:
             broken.append(f"at most {horizon} rounds, its horizon (got {rounds})")
         return broken
+
+
+def _affordable(init: Callable[..., None]) -> Callable[..., None]:
+    """A constructor that refuses arms which there is no memory for: all of them are dealt at once,
+    of a whole block where every round draws its own.
+    """
+
+    @functools.wraps(init)
+    def checked(self: Environment, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        arms, fresh = getattr(self, "arms", 0), getattr(self, "fresh", False)
+        if isinstance(arms, int):  # of an environment of ours; another may call anything arms
+            told = {"dim": self.dim, "arms": arms}
+            afford(type(self).__name__, arms * self.dim * (LEAST if fresh else 1), told)
+
+    return checked

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from heavytail._storage import check_fit
+from heavytail._storage import afford, check_fit
 from heavytail._turns import Shared, alone
 from heavytail._typing import FloatArray
 from heavytail.estimators.base import (
@@ -31,6 +31,7 @@ class History(Shared):
         self, dim: int, *, order: float, ridge: float, scale: float | None, intercept: bool
     ) -> None:
         self.dim, self.size, self.seen = dim, dim + intercept, 0
+        afford("a regression", self.size**2, {"features": dim})
         self._order, self._ridge, self._scale = order, ridge, scale
         self._parts: list[tuple[FloatArray, FloatArray, FloatArray]] = []
         self._fit: BatchFit | None = None

@@ -103,7 +103,8 @@ class Stream(Shared):
         self.mean = mean and math.isfinite(clip)  # without a clip the one estimate is the mean's
         self._options = (clip, ridge, scale, intercept, standardize)
         self.warm = max(WARM, ROWS_PER_COORDINATE * size)
-        afford("a regression", length(size, mean=self.mean) + self.warm * (dim + 2))
+        needed = length(size, mean=self.mean) + self.warm * (dim + 2)
+        afford("a regression", needed, {"features": dim})
         self.state = np.zeros(length(size, mean=self.mean))
         self._name_parts()
         self.s[SLOT.DIM] = dim

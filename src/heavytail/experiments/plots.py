@@ -187,7 +187,7 @@ def regret_panels(panels: Mapping[str, tuple[Mapping[Key, Trials], list[Key]]]) 
         list(lines.values()),
         list(lines),
         loc="outside lower center",
-        ncols=4,
+        ncols=4 if columns == 3 else columns,  # names are up to 2.5 inches long
         fontsize=8,
         frameon=False,
     )

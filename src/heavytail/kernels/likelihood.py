@@ -15,8 +15,9 @@ import math
 from typing import Final
 
 from heavytail._typing import Matrix
+from heavytail.kernels.cholesky import factorise, substitute
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import FEATURE, SCRATCH
+from heavytail.kernels.layout import FEATURE, INVERSE, SCRATCH
 from heavytail.kernels.linked import implicit_step
 from heavytail.kernels.links import link_mean, link_slope
 from heavytail.kernels.m_estimate import TARGET, kkt_residual, model_step, scan, take_step
@@ -24,10 +25,8 @@ from heavytail.kernels.quadratic import (
     GRADIENT,
     LINEAR,
     NEXT,
-    factorise,
     first_extra,
     squared_row,
-    substitute,
 )
 
 __all__ = ["COUNT", "ahead", "fit_likelihood", "row_of", "scan_likelihood"]
@@ -91,13 +90,15 @@ def ahead(M: Matrix, y: float, at: int, ridge: float, bound: float, link: float)
     O(d³).
     """
     size = M.shape[1]
-    behind = first_extra(size) + size
-    factorise(M, 0.0, ridge)
+    Q = first_extra(size)
+    L = INVERSE + size
+    behind = Q + size
+    factorise(M, Q, L, size, 0.0, ridge)
     z = 0.0
     for i in range(size):
         M[behind + LINEAR, i] = M[FEATURE, i]
         z += M[FEATURE, i] * M[at, i]
-    substitute(M, behind + LINEAR, behind + NEXT, True)
+    substitute(M, L, size, behind + LINEAR, behind + NEXT, True)
     squared = 0.0
     for i in range(size):
         squared += M[FEATURE, i] * M[behind + NEXT, i]

@@ -1,9 +1,9 @@
 """Arms that are matrices X (d1 x d2) of mean reward <X, Theta>, Theta of few singular values.
 
-Theta is found by Huber's loss with the nuclear norm (:func:`fit`), and arms are turned into the
-coordinates that its singular vectors span (:func:`turn`): of U_r' X, r d2 numbers, and of
-U_perp' X V_r, (d1 - r) r of them. Those are k = r (d1 + d2) - r² orthonormal coordinates of the
-matrices whose columns or rows lie in the spans of U_r and V_r; U_perp' X V_perp is what is outside.
+They are turned into the coordinates that Theta's singular vectors span (:func:`turn`): of U_r' X,
+r d2 numbers, and of U_perp' X V_r, (d1 - r) r of them. Those are k = r (d1 + d2) - r² orthonormal
+coordinates of the matrices whose columns or rows lie in the spans of U_r and V_r;
+U_perp' X V_perp is what is outside. How Theta is found: :mod:`heavytail.kernels.nuclear_norm`.
 
 An arm lies in a vector: row by row, or, where it is a pair (u, v) and X = u v', u and then v.
 """
@@ -14,26 +14,43 @@ import math
 from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
-from heavytail.kernels.huber import score
+from heavytail.kernels.gram import predict, transform
+from heavytail.kernels.index import beyond, index_of, usable
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import INVERSE
-from heavytail.kernels.svd import complete, orthogonalise
+from heavytail.kernels.layout import (
+    ARM_LIMIT,
+    BAD_X,
+    CONSTANT,
+    FEATURE,
+    INVERSE,
+    LOG_DET,
+    NO_ARM,
+    RADIUS,
+    THETA,
+)
+from heavytail.kernels.random import uniform
 
 __all__ = [
     "NU",
-    "PASSES",
+    "RESIDUAL",
     "REWARD",
     "SHAPE",
     "WIDTH",
+    "any_arm",
     "estimate_row",
-    "fit",
     "inside",
-    "is_sane",
+    "keep",
     "left_row",
-    "polish",
+    "new_left_row",
+    "new_right_row",
     "right_row",
     "room_row",
     "rows",
+    "select_inside",
+    "select_whole",
+    "settle",
+    "spare_row",
+    "take_basis",
     "turn",
     "turn_by",
 ]
@@ -61,21 +78,9 @@ NU: Final = 1
 RESIDUAL: Final = 2  # room: over nu and the unit of the fit
 WIDTH: Final = 3
 
-PASSES: Final = 12  # of a fit: threshold and penalty are set anew in each
-STEPS: Final = 60  # of a pass
-POWER_STEPS: Final = 20
-STILL: Final = 1e-6  # of Theta: a step that moves it less ends a pass ...
-SETTLED: Final = 1e-3  # ... and a pass that moves it less is the last
-POLISHES: Final = 60
-TINY: Final = 1e-12  # of the largest square: added, so that what no row tells stays near 0
-FARTHEST: Final = 1e6  # of the threshold of rewards: a start from further off is none
-LARGEST_FIT: Final = 1e140  # of Theta: its square can be summed
-TAU_STEPS: Final = 100
-FINEST: Final = 1e-13  # of the size of rewards: a smaller threshold is rounding
-
 
 def rows(d1: int, d2: int) -> int:
-    """Rows of room that a fit needs behind those of the named ones."""
+    """Rows of room that a fit needs behind the named ones: two matrices of d1, and a new basis."""
     return 4 * d1 + d2
 
 
@@ -99,8 +104,26 @@ def estimate_row(s: Vector, M: Matrix) -> int:
 
 @jit
 def room_row(s: Vector, M: Matrix) -> int:
-    """Where the room of the fit begins; it ends with the new u_i' and v_i'."""
+    """Where the room of the fit begins; see :func:`rows`."""
     return estimate_row(s, M) + int(s[S.D1])
+
+
+@jit
+def new_left_row(s: Vector, M: Matrix) -> int:
+    """Where a fit leaves the u_i' that it found."""
+    return room_row(s, M) + 2 * int(s[S.D1])
+
+
+@jit
+def new_right_row(s: Vector, M: Matrix) -> int:
+    """Where a fit leaves the v_i' that it found."""
+    return room_row(s, M) + 3 * int(s[S.D1])
+
+
+@jit
+def spare_row(s: Vector, M: Matrix) -> int:
+    """Where the room of a policy of its own begins, behind that of the fit."""
+    return new_right_row(s, M) + int(s[S.D2])
 
 
 @jit
@@ -133,27 +156,43 @@ def turn_by(
 def turn_pair(
     s: Vector, M: Matrix, U: int, V: int, arms: Matrix, a: int, at: int, outside: bool
 ) -> None:
-    """:func:`turn` of X = u v', which is never formed: O((d1 + d2) d1), or d2 if that is more."""
+    """:func:`turn` of X = u v', which is never formed: O(d1² + r d2), and O(d1² + d2²) with what is
+    outside.
+    """
     d1 = int(s[S.D1])
     d2 = int(s[S.D2])
     r = int(s[S.RANK])
     k = inside(s)
-    for i in range(d1):
+    for i in range(r):
         along = 0.0
         for p in range(d1):
             along += M[U + i, p] * arms[a, p]
-        if i < r:
-            for j in range(d2):
-                M[at, i * d2 + j] = along * arms[a, d1 + j]
-            continue
-        for j in range(d2 if outside else r):
-            other = 0.0
-            for q in range(d2):
-                other += M[V + j, q] * arms[a, d1 + q]
+        for j in range(d2):
+            M[at, i * d2 + j] = along * arms[a, d1 + j]
+    first = r * d2  # of r numbers for every i >= r: the first of them is u_i'u for a while
+    for i in range(r, d1, 4):  # four sums at a time, the last one again where there are fewer
+        one = min(i + 1, d1 - 1)
+        two = min(i + 2, d1 - 1)
+        three = min(i + 3, d1 - 1)
+        sum_zero = sum_one = sum_two = sum_three = 0.0
+        for p in range(d1):
+            sum_zero += M[U + i, p] * arms[a, p]
+            sum_one += M[U + one, p] * arms[a, p]
+            sum_two += M[U + two, p] * arms[a, p]
+            sum_three += M[U + three, p] * arms[a, p]
+        M[at, first + (i - r) * r] = sum_zero
+        M[at, first + (one - r) * r] = sum_one
+        M[at, first + (two - r) * r] = sum_two
+        M[at, first + (three - r) * r] = sum_three
+    for j in range((d2 if outside else r) - 1, -1, -1):
+        along = 0.0
+        for q in range(d2):
+            along += M[V + j, q] * arms[a, d1 + q]
+        for i in range(d1 - r):
             if j < r:
-                M[at, r * d2 + (i - r) * r + j] = along * other
+                M[at, first + i * r + j] = along * M[at, first + i * r]
             else:
-                M[at, k + (i - r) * (d2 - r) + j - r] = along * other
+                M[at, k + i * (d2 - r) + j - r] = along * M[at, first + i * r]
 
 
 @jit
@@ -186,405 +225,89 @@ def turn_matrix(
 
 
 @jit
-def value(s: Vector, M: Matrix, at: int, H: Matrix, row: int) -> float:
-    """<X, A> of a kept row and the matrix that begins in row ``at``."""
+def any_arm(s: Vector, arms: Matrix, key: int, draws: int) -> int:
+    """An arm drawn anew each time; ``key`` and ``draws`` are the slots of the randomness."""
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
+    if arms.shape[0] == 0:
+        return NO_ARM
+    number = int(s[draws])
+    s[draws] += 1.0
+    return int(uniform(int(s[key]), number, 0) * arms.shape[0])
+
+
+@jit
+def keep(H: Matrix, row: int, x: Vector, reward: float, nu: float) -> None:
+    """Row ``row`` of H <- a round."""
+    features = H.shape[1] - WIDTH
+    for i in range(features):
+        H[row, i] = x[i]
+    H[row, features + REWARD] = reward
+    H[row, features + NU] = nu
+
+
+@jit
+def take_basis(s: Vector, M: Matrix) -> None:
+    """The basis that a fit left in the room is the one to turn arms by."""
     d1 = int(s[S.D1])
     d2 = int(s[S.D2])
-    total = 0.0
+    new_U = new_left_row(s, M)
+    new_V = new_right_row(s, M)
+    U = left_row(M)
+    V = right_row(s, M)
     for i in range(d1):
-        along = 0.0
-        first = d1 if s[S.PAIRS] != 0.0 else i * d2
+        for j in range(d1):
+            M[U + i, j] = M[new_U + i, j]
+    for i in range(d2):
         for j in range(d2):
-            along += M[at + i, j] * H[row, first + j]
-        total += along * H[row, i] if s[S.PAIRS] != 0.0 else along
-    return total
+            M[V + i, j] = M[new_V + i, j]
 
 
 @jit
-def add(s: Vector, M: Matrix, at: int, H: Matrix, row: int, weight: float) -> None:
-    """A <- A + weight X."""
-    d1 = int(s[S.D1])
-    d2 = int(s[S.D2])
-    for i in range(d1):
-        first = d1 if s[S.PAIRS] != 0.0 else i * d2
-        times = weight * H[row, i] if s[S.PAIRS] != 0.0 else weight
-        for j in range(d2):
-            M[at + i, j] += times * H[row, first + j]
+def settle(s: Vector, M: Matrix, ridge: float, ridge_outside: float) -> None:
+    """Begin from nothing in the new basis: theta = 0, V_0 = lambda inside, lambda_perp outside.
 
-
-@jit
-def squared_length(s: Vector, H: Matrix, row: int, features: int) -> float:
-    """‖X‖² of a kept row."""
-    d1 = int(s[S.D1])
-    left = 0.0
-    right = 0.0
-    for j in range(features):
-        if s[S.PAIRS] != 0.0 and j < d1:
-            left += H[row, j] * H[row, j]
-        else:
-            right += H[row, j] * H[row, j]
-    return left * right if s[S.PAIRS] != 0.0 else right
-
-
-@jit
-def threshold(H: Matrix, count: int, at: int, parts: float) -> float:
-    """tau with sum min(r², tau²) = parts tau², from the largest downwards.
-
-    Residuals of any tail with a finite moment of order above 1 then are clipped so rarely that
-    the clipped mean is found, and so much that it is near.
+    LOG_DET is that of V over lambda I.
     """
-    tau = 0.0
-    for row in range(count):
-        tau = max(tau, abs(H[row, at]))
-    for _ in range(TAU_STEPS):
-        total = 0.0
-        for row in range(count):
-            z = H[row, at] / tau if tau > 0.0 else 0.0
-            total += min(z * z, 1.0)
-        factor = math.sqrt(total / parts)
-        if not (factor < 1.0 - 1e-6):
-            break
-        tau *= factor
-    return tau
-
-
-@jit
-def residuals(s: Vector, M: Matrix, at: int, H: Matrix, count: int, unit: float, b: float) -> None:
-    """Of every kept row, over its nu: of reward / unit - <X, A> - b."""
-    column = H.shape[1] - WIDTH
-    for row in range(count):
-        z = H[row, column + REWARD] / unit - value(s, M, at, H, row) - b
-        H[row, column + RESIDUAL] = z / H[row, column + NU]
-
-
-@jit
-def spectral(s: Vector, M: Matrix, H: Matrix, count: int, v: int, G: int) -> float:
-    """The largest eigenvalue of the mean of vec(X) vec(X)' / nu², by the power method."""
-    d1 = int(s[S.D1])
-    d2 = int(s[S.D2])
-    column = H.shape[1] - WIDTH
-    for i in range(d1):
-        for j in range(d2):
-            M[v + i, j] = 1.0 + 0.5 * math.sin(1.0 + i * d2 + j)  # nothing is orthogonal to it
-    found = 0.0
-    for _ in range(POWER_STEPS):
-        length = 0.0
-        for i in range(d1):
-            for j in range(d2):
-                length += M[v + i, j] * M[v + i, j]
-        length = math.sqrt(length)
-        if not length > 0.0:
-            return 0.0
-        for i in range(d1):
-            for j in range(d2):
-                M[v + i, j] /= length
-                M[G + i, j] = 0.0
-        for row in range(count):
-            weight = value(s, M, v, H, row) / (H[row, column + NU] * H[row, column + NU])
-            add(s, M, G, H, row, weight / count)
-        found = 0.0
-        for i in range(d1):
-            for j in range(d2):
-                found += M[G + i, j] * M[v + i, j]
-                M[v + i, j] = M[G + i, j]
-    return found
-
-
-@jit
-def soften(s: Vector, M: Matrix, A: int, U: int, target: int, penalty: float) -> None:
-    """Rows ``target``.. <- the matrix in A with every singular value less ``penalty``, at least 0.
-    A and U are left as :func:`orthogonalise` leaves them.
-    """
-    d1 = int(s[S.D1])
-    d2 = int(s[S.D2])
-    orthogonalise(M, A, U, d1, d2)
-    for i in range(d1):
-        for j in range(d2):
-            M[target + i, j] = 0.0
-    for m in range(d1):
-        sigma = 0.0
-        for j in range(d2):
-            sigma = math.hypot(sigma, M[A + m, j])
-        if not sigma > penalty:
-            break  # the longest come first
-        kept = 1.0 - penalty / sigma
-        for i in range(d1):
-            for j in range(d2):
-                M[target + i, j] += kept * M[U + m, i] * M[A + m, j]
-
-
-@jit
-def descend(
-    s: Vector,
-    M: Matrix,
-    H: Matrix,
-    count: int,
-    unit: float,
-    tau: float,
-    penalty: float,
-    L: float,
-    weight: float,
-) -> float:
-    """A pass of accelerated proximal gradient steps on
-
-        (1/n) sum huber_tau((y - <X, Theta> - b) / nu) + penalty ‖Theta‖_*
-
-    from where Theta and b are; how far Theta moved, as a share of its size. The offset b is the
-    coefficient of a feature of curvature L (``weight`` is its own, the mean of 1/nu²), so that a
-    step of 1/(2L) is short enough for both.
-    """
-    d1 = int(s[S.D1])
-    d2 = int(s[S.D2])
-    column = H.shape[1] - WIDTH
-    E = estimate_row(s, M)
-    Z = room_row(s, M)
-    A = Z + d1
-    U = A + d1
-    moved_in_all = 0.0
-    size = 0.0
-    b = s[S.OFFSET]
-    ahead = b
-    pace = 1.0
-    for i in range(d1):
-        for j in range(d2):
-            M[Z + i, j] = M[E + i, j]
-    for _ in range(STEPS):
-        residuals(s, M, Z, H, count, unit, ahead)
-        for i in range(d1):
-            for j in range(d2):
-                M[A + i, j] = 2.0 * L * M[Z + i, j]
-        mean = 0.0
-        for row in range(count):
-            psi = score(H[row, column + RESIDUAL], tau) / H[row, column + NU]
-            mean += psi / count
-            add(s, M, A, H, row, psi / count)
-        for i in range(d1):
-            for j in range(d2):
-                M[A + i, j] /= 2.0 * L
-        # Z is done with: the new Theta goes there, and E and it change places below.
-        soften(s, M, A, U, Z, penalty / (2.0 * L))
-        following = 0.5 + math.sqrt(0.25 + pace * pace)
-        momentum = (pace - 1.0) / following
-        pace = following
-        new = ahead + 0.5 * mean / weight
-        ahead = new + momentum * (new - b)
-        b = new
-        moved = 0.0
-        size = 0.0
-        for i in range(d1):
-            for j in range(d2):
-                difference = M[Z + i, j] - M[E + i, j]
-                moved += difference * difference
-                size += M[Z + i, j] * M[Z + i, j]
-                M[E + i, j] = M[Z + i, j]
-                M[Z + i, j] += momentum * difference
-        moved_in_all += math.sqrt(moved)
-        if not (moved > STILL * STILL * size):
-            break
-    s[S.OFFSET] = b
-    return moved_in_all / math.sqrt(size) if size > 0.0 else 0.0
-
-
-@jit
-def fit(
-    s: Vector,
-    M: Matrix,
-    H: Matrix,
-    count: int,
-    tau_scale: float,
-    penalty_scale: float,
-    passes: int,
-) -> bool:
-    """Theta, and its singular vectors, from the first rows of H; False where they say nothing.
-
-    The threshold is the one that finds the mean (:func:`threshold`), of as many parts as Theta
-    has, and the penalty what noise makes of a singular value of the gradient,
-
-        R ‖X‖ sqrt((d1 + d2) / (n d1 d2)),   R² = mean of min(r², tau²);
-
-    both are of the residuals, and set anew until Theta stands still. The new basis is left in the
-    last d1 + d2 rows of the room. O(n d1 d2) a step.
-    """
-    d1 = int(s[S.D1])
-    d2 = int(s[S.D2])
-    column = H.shape[1] - WIDTH
-    E = estimate_row(s, M)
-    Z = room_row(s, M)
-    A = Z + d1
-    V = A + 2 * d1
-    parts = min(inside(s) + math.log(count + 1.0), 0.5 * count)
-    weight = 0.0
-    length = 0.0
-    for row in range(count):
-        nu = H[row, column + NU]
-        weight += 1.0 / (nu * nu * count)
-        length += squared_length(s, H, row, column) / (nu * nu * count)
-        H[row, column + RESIDUAL] = H[row, column + REWARD] / nu
-    L = 1.05 * spectral(s, M, H, count, Z, A)
-    unit = threshold(H, count, column + RESIDUAL, parts)
-    if not (L > 0.0 and unit > 0.0):
-        return False
-    near = abs(s[S.OFFSET]) <= FARTHEST * unit
-    for i in range(d1):
-        for j in range(d2):
-            near = near and abs(M[E + i, j]) * math.sqrt(length) <= FARTHEST * unit
-    for i in range(d1):
-        for j in range(d2):
-            M[E + i, j] = M[E + i, j] / unit if near else 0.0
-    s[S.OFFSET] = s[S.OFFSET] / unit if near else 0.0
-    reach = penalty_scale * math.sqrt(length * (d1 + d2) / (count * float(d1) * d2))
-    last = math.inf
-    for _ in range(passes):
-        residuals(s, M, E, H, count, unit, s[S.OFFSET])
-        last = min(max(threshold(H, count, column + RESIDUAL, parts), FINEST), last)
-        tau = tau_scale * last
-        spread = 0.0
-        for row in range(count):
-            psi = score(H[row, column + RESIDUAL], tau)
-            spread += psi * psi / count
-        s[S.PENALTY] = reach * math.sqrt(spread)
-        moved = descend(s, M, H, count, unit, tau, s[S.PENALTY], L, weight)
-        if moved < SETTLED:
-            break
-    complete(M, A, V, d1, d2, d2)
-    for i in range(d1):
-        for j in range(d2):
-            M[E + i, j] *= unit
-    s[S.OFFSET] *= unit
-    s[S.PENALTY] *= unit
-    if not is_sane(s, M):
-        return False
-    s[S.FITS] += 1.0
-    return True
-
-
-@jit
-def is_sane(s: Vector, M: Matrix) -> bool:
-    """Whether a fit stayed in range; where scales too far apart took it out, it is forgotten."""
-    d1 = int(s[S.D1])
-    d2 = int(s[S.D2])
-    E = estimate_row(s, M)
-    sane = abs(s[S.OFFSET]) <= LARGEST_FIT and abs(s[S.PENALTY]) <= LARGEST_FIT
-    for i in range(d1):
-        for j in range(d2):
-            sane = sane and abs(M[E + i, j]) <= LARGEST_FIT
-    if not sane:
-        s[S.OFFSET] = 0.0
-        s[S.PENALTY] = 0.0
-        for i in range(d1):
-            for j in range(d2):
-                M[E + i, j] = 0.0
-    return sane
-
-
-@jit
-def polish(s: Vector, M: Matrix, H: Matrix, count: int, Q: int, tau_scale: float) -> None:
-    """Theta of rank r, by Huber's loss without a penalty, from where a fit left it.
-
-    Gauss and Newton on the matrices of rank r: least squares, with Huber's weights, in the
-    coordinates inside of the last Theta, whose first r singular parts are the next. Rows Q.. are
-    room for k + 2 of k + 1 numbers; the new basis is left where :func:`fit` leaves it. O(n k²) a
-    step.
-    """
-    d1 = int(s[S.D1])
-    column = H.shape[1] - WIDTH
+    take_basis(s, M)
     k = inside(s)
-    parts = min(k + math.log(count + 1.0), 0.5 * count)
-    E = estimate_row(s, M)
-    Z = room_row(s, M)
-    A = Z + d1
-    U = A + d1
-    V = U + d1
-    for _ in range(POLISHES):
-        residuals(s, M, E, H, count, 1.0, s[S.OFFSET])
-        tau = tau_scale * threshold(H, count, column + RESIDUAL, parts)
-        for i in range(k + 2):
-            for j in range(k + 1):
-                M[Q + i, j] = 0.0
-        for row in range(count):
-            turn_by(s, M, U, V, H, row, Z, False)
-            M[Z, k] = 1.0
-            nu = H[row, column + NU]
-            z = abs(H[row, column + RESIDUAL])
-            weight = (tau / z if z > tau else 1.0) / (nu * nu)
-            for i in range(k + 1):
-                M[Q + k + 1, i] += weight * H[row, column + REWARD] * M[Z, i]
-                for j in range(i + 1):
-                    M[Q + i, j] += weight * M[Z, i] * M[Z, j]
-        solve(M, Q, k + 1)
-        if not (abs(M[Q + k + 1, 0]) < math.inf):  # they do not tell: the fit stands
-            return
-        moved = embed(s, M, Q + k + 1, U, V, A)
-        s[S.OFFSET] = M[Q + k + 1, k]
-        cut_rank(s, M, A, U, V)
-        if moved < STILL:
-            break
-
-
-@jit
-def solve(M: Matrix, Q: int, size: int) -> None:
-    """Row Q + size <- the solution of Q x = that row, by Cholesky in place; NaN where Q, with a
-    little on its diagonal, is not positive definite. The last coordinate has a unit of its own.
-    """
-    little = 0.0
-    for j in range(size - 1):
-        little = max(little, TINY * M[Q + j, j])
-    x = Q + size
-    for j in range(size):
-        M[Q + j, j] += little if j < size - 1 else TINY * M[Q + j, j]
-        for i in range(j, size):
-            total = M[Q + i, j]
-            for m in range(j):
-                total -= M[Q + i, m] * M[Q + j, m]
-            M[Q + i, j] = math.sqrt(total) if i == j else total / M[Q + j, j]
+    size = M.shape[1]
     for i in range(size):
-        for m in range(i):
-            M[x, i] -= M[Q + i, m] * M[x, m]
-        M[x, i] /= M[Q + i, i]
-    for i in range(size - 1, -1, -1):
-        for m in range(i + 1, size):
-            M[x, i] -= M[Q + m, i] * M[x, m]
-        M[x, i] /= M[Q + i, i]
+        M[THETA, i] = 0.0
+        for j in range(size):
+            M[INVERSE + i, j] = 0.0
+        M[INVERSE + i, i] = 1.0 / (ridge if i < k else ridge_outside)
+    s[LOG_DET] = (size - k) * math.log(ridge_outside / ridge)
 
 
 @jit
-def embed(s: Vector, M: Matrix, z: int, U: int, V: int, A: int) -> float:
-    """Rows A.. <- the matrix whose coordinates inside are row z; how far from the last Theta it
-    is, as a share of its size.
+def select_inside(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """The first arm of largest index in the coordinates inside and a constant. O(n k²)."""
+    return largest_index(s, M, arms, M.shape[1] - 1, False)
+
+
+@jit
+def select_whole(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """The first arm of largest index in all coordinates. O(n (d1 d2)²)."""
+    return largest_index(s, M, arms, M.shape[1], True)
+
+
+@jit
+def largest_index(s: Vector, M: Matrix, arms: Matrix, turned: int, outside: bool) -> int:
+    """The first arm of largest theta'z + radius ‖z‖_{V^-1}, z the ``turned`` coordinates of an arm
+    and, behind them, the constant feature.
     """
-    d1 = int(s[S.D1])
-    d2 = int(s[S.D2])
-    r = int(s[S.RANK])
-    E = estimate_row(s, M)
-    moved = 0.0
-    length = 0.0
-    for p in range(d1):
-        for q in range(d2):
-            total = 0.0
-            for i in range(r):
-                total += M[U + i, p] * M[z, i * d2 + q]
-            for i in range(r, d1):
-                along = 0.0
-                for j in range(r):
-                    along += M[z, r * d2 + (i - r) * r + j] * M[V + j, q]
-                total += M[U + i, p] * along
-            M[A + p, q] = total
-            moved += (total - M[E + p, q]) ** 2.0
-            length += total * total
-    return math.sqrt(moved / length) if length > 0.0 else 0.0
-
-
-@jit
-def cut_rank(s: Vector, M: Matrix, A: int, U: int, V: int) -> None:
-    """Theta <- the first r singular parts of the matrix in rows A..; its basis in U.. and V.."""
-    d1 = int(s[S.D1])
-    d2 = int(s[S.D2])
-    E = estimate_row(s, M)
-    orthogonalise(M, A, U, d1, d2)
-    complete(M, A, V, d1, d2, d2)
-    for p in range(d1):
-        for q in range(d2):
-            total = 0.0
-            for i in range(int(s[S.RANK])):
-                total += M[U + i, p] * M[A + i, q]
-            M[E + p, q] = total
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
+    best = NO_ARM
+    best_index = -math.inf
+    for a in range(arms.shape[0]):
+        turn(s, M, arms, a, FEATURE, outside)
+        for j in range(turned, M.shape[1]):
+            M[FEATURE, j] = s[CONSTANT]
+        squared = transform(M)
+        found = index_of(predict(M), squared, s[RADIUS])
+        if found > best_index:
+            best = a
+            best_index = beyond(found)
+    return best

@@ -10,6 +10,7 @@ import math
 from typing import Final
 
 from heavytail._typing import Matrix
+from heavytail.kernels.cholesky import factorise, substitute
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import INVERSE
 
@@ -37,43 +38,6 @@ def first_extra(size: int) -> int:
 
 
 @jit
-def factorise(M: Matrix, mu: float, ridge: float) -> None:
-    """The lower Cholesky factor of Q + mu I into M's room; pivots are at least ridge."""
-    size = M.shape[1]
-    Q = first_extra(size)
-    L = INVERSE + size
-    for j in range(size):
-        for i in range(j, size):
-            total = M[Q + i, j]
-            if i == j:
-                total += mu
-            for k in range(j):
-                total -= M[L + i, k] * M[L + j, k]
-            if i == j:
-                M[L + j, j] = math.sqrt(max(total, ridge))
-            else:
-                M[L + i, j] = total / M[L + j, j]
-
-
-@jit
-def substitute(M: Matrix, source: int, target: int, back: bool) -> None:
-    """Row ``target`` <- L^-1 row ``source``, then L'^-1 of it where ``back``."""
-    size = M.shape[1]
-    L = INVERSE + size
-    for i in range(size):
-        total = M[source, i]
-        for k in range(i):
-            total -= M[L + i, k] * M[target, k]
-        M[target, i] = total / M[L + i, i]
-    if back:
-        for i in range(size - 1, -1, -1):
-            total = M[target, i]
-            for k in range(i + 1, size):
-                total -= M[L + k, i] * M[target, k]
-            M[target, i] = total / M[L + i, i]
-
-
-@jit
 def squared_row(M: Matrix, row: int) -> float:
     """‖row‖²."""
     total = 0.0
@@ -90,11 +54,13 @@ def minimise_quadratic(M: Matrix, ridge: float, bound: float) -> float:
     1/‖theta(mu)‖, which rises to it from mu = 0 without overshooting. O(d³) per step.
     """
     size = M.shape[1]
-    behind = first_extra(size) + size
+    Q = first_extra(size)
+    L = INVERSE + size
+    behind = Q + size
     following = behind + NEXT
     half = INVERSE + 2 * size
-    factorise(M, 0.0, ridge)
-    substitute(M, behind + LINEAR, following, True)
+    factorise(M, Q, L, size, 0.0, ridge)
+    substitute(M, L, size, behind + LINEAR, following, True)
     norm = math.sqrt(squared_row(M, following))
     mu = 0.0
     if norm <= bound:
@@ -102,13 +68,13 @@ def minimise_quadratic(M: Matrix, ridge: float, bound: float) -> float:
     for _ in range(NEWTON_STEPS):
         if not (norm > bound * (1.0 + NORM_TOLERANCE)):
             break
-        substitute(M, following, half, False)  # ‖half‖² = theta'(Q + mu I)^-1 theta
+        substitute(M, L, size, following, half, False)  # ‖half‖² = theta'(Q + mu I)^-1 theta
         step = (norm / bound - 1.0) * norm * norm / squared_row(M, half)
         if mu + step <= mu:
             break
         mu += step
-        factorise(M, mu, ridge)
-        substitute(M, behind + LINEAR, following, True)
+        factorise(M, Q, L, size, mu, ridge)
+        substitute(M, L, size, behind + LINEAR, following, True)
         norm = math.sqrt(squared_row(M, following))
     for i in range(size):  # back onto the sphere, which rounding left
         M[following, i] *= bound / norm

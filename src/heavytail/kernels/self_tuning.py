@@ -27,15 +27,16 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from heavytail._typing import Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.kernels.jit import jit
 
-__all__ = ["BINS", "EVERY", "ROOM", "fade", "follow", "note", "solve"]
+__all__ = ["BINS", "EVERY", "ROOM", "fade", "follow", "note", "solve", "solve_rows"]
 
 BINS: Final = 64  # bin k > 0: floor² 2^(k-1) < z² <= floor² 2^k; the last has all beyond as well
 LAST: Final = BINS - 1
 ROOM: Final = 2 * BINS
 FARTHEST: Final = 2.0**BINS  # in floors: beyond all edges, and can be squared
+STEPS: Final = 100  # of a root from above; ten or so suffice
 EVERY: Final = 32  # values after which tau is found anew; at once where one lies beyond it
 
 
@@ -91,4 +92,24 @@ def follow(
     note(H, at, size, floor)
     if size > tau or int(t) % EVERY == 0:
         return solve(H, at, coordinates + math.log(t), floor)
+    return tau
+
+
+@jit
+def solve_rows(H: Matrix, count: int, at: int, need: float) -> float:
+    """tau of sum min(z², tau²) = tau² ``need`` for the z in column ``at`` of ``count`` rows, from
+    the largest downwards: the same equation where all values are kept. O(count) a step.
+    """
+    tau = 0.0
+    for row in range(count):
+        tau = max(tau, abs(H[row, at]))
+    for _ in range(STEPS):
+        total = 0.0
+        for row in range(count):
+            z = H[row, at] / tau if tau > 0.0 else 0.0
+            total += min(z * z, 1.0)
+        factor = math.sqrt(total / need)
+        if not (factor < 1.0 - 1e-6):
+            break
+        tau *= factor
     return tau

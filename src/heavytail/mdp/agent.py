@@ -236,7 +236,7 @@ class Agent(Stored, ABC):
                 f"{check.owner}.tail must be a MomentBound(order, scale); got {shown(tail)}."
             )
         self.tail = tail
-        afford(check.owner, self.horizon * self.states)
+        afford(check.owner, self.horizon * self.states, self._arguments)
         self._counts = np.zeros(len(COUNTS))
         self._table = np.zeros((self.horizon, self.states), dtype=np.int64)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytail._invariants import check_size, damaged
+from heavytail._memory import grown
 from heavytail._storage import afford, check_fit, of_length
 from heavytail._typing import FloatArray
 from heavytail._validate import Check
@@ -55,7 +56,8 @@ class LSVIAgent(Agent):
         self.plan_kernel = planner(weighted, rare, check.flag("monotone", monotone))
         self.learn_kernel = learner(reward.update_kernel, owner, full_batch, weighted)
         H, S, A, d = self.horizon, self.states, self.actions, self.dim
-        afford(owner, H * (sum(part.size for part in reward.packed) + FIRST_EPISODES * 3 + S * A))
+        each = sum(part.size for part in reward.packed) + FIRST_EPISODES * 3 + S * A
+        afford(check.owner, H * each, {"horizon": H, "states": S, "actions": A, "dim": d})
         values = [self._value_regression(h, weighted, bonus, delta) for h in range(H)]
         self._reward, self._value = reward, values[0]
         parts = [np.stack([part] * H) for part in reward.packed]
@@ -111,8 +113,9 @@ class LSVIAgent(Agent):
         growing = ["past", "weight"]
         if isinstance(self._reward, HistoryPolicy):
             growing.append("reward_H")
-        grown = {name: _grown(getattr(self._arrays, name), needed) for name in growing}
-        self._arrays = self._arrays._replace(**grown)
+        where, arrays = type(self).__name__, self._arrays
+        larger = {name: grown(where, getattr(arrays, name), needed, axis=1) for name in growing}
+        self._arrays = arrays._replace(**larger)
 
     def _views(self) -> dict[str, Any]:
         p = self._arrays
@@ -221,13 +224,3 @@ def _slots(vectors: Any, policy: PackedPolicy) -> dict[str, Any]:
 def _rows(matrices: Any, policy: PackedPolicy) -> dict[str, Any]:
     """What is remembered of a policy's matrices (H, rows, D), by name; the rest is room."""
     return {name: matrices[:, rows] for name, rows in policy._rows.items()}
-
-
-def _grown(array: Any, needed: int) -> Any:
-    """``array`` with room for ``needed`` along axis 1; itself where it has that."""
-    capacity = array.shape[1]
-    if needed <= capacity:
-        return array
-    grown = np.zeros((array.shape[0], max(needed, 2 * capacity), *array.shape[2:]), array.dtype)
-    grown[:, :capacity] = array
-    return grown

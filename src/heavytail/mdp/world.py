@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail._storage import afford
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import NORM_SLACK, as_numbers, check_count, check_number, shown
 from heavytail.environments.noise import Noise, describe
@@ -106,6 +107,8 @@ class LinearMDP:
         theta = as_numbers(theta, "LinearMDP.theta", "numbers of shape (H, d)")
         mu = as_numbers(mu, "LinearMDP.mu", "numbers of shape (H, d, S)")
         self.horizon = _horizon(horizon, theta, mu)
+        S, A, H = self.states, self.actions, self.horizon
+        afford("LinearMDP", H * S * A * S, {"horizon": H, "states": S, "actions": A})
         self.theta = _staged("theta", theta, self.horizon, (self.dim,))
         self.mu = _staged("mu", mu, self.horizon, (self.dim, self.states))
         self._check_features()

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from heavytail._storage import afford
 from heavytail._validate import check_count, check_flag, check_number
 from heavytail.environments.noise import Noise
 from heavytail.mdp.world import LinearMDP
@@ -49,6 +50,8 @@ def random_mdp(
     d = check_count("random_mdp.dim", dim, least=1 + bias)
     S, A = check_count("random_mdp.states", states), check_count("random_mdp.actions", actions)
     H = check_count("random_mdp.horizon", horizon)
+    told = {"dim": d, "states": S, "actions": A, "horizon": H}
+    afford("random_mdp", S * A * d + H * S * max(d, A * S), told)
     alpha = check_number("random_mdp.concentration", concentration, above=0.0)
     rng = np.random.default_rng(
         np.random.SeedSequence([check_count("seed", seed, least=0, most=math.inf), 1])
@@ -77,6 +80,7 @@ def river_swim(*, noise: Noise, states: int = 5, horizon: int = 10) -> LinearMDP
     """
     S = check_count("river_swim.states", states, least=2)
     H = check_count("river_swim.horizon", horizon)
+    afford("river_swim", S * 2 * S * max(H, 2), {"states": S, "horizon": H})
     move = np.zeros((S, 2, S))
     for s in range(S):
         move[s, 0, max(s - 1, 0)] = 1.0
@@ -99,6 +103,7 @@ def combination_lock(
     """
     H = check_count("combination_lock.horizon", horizon)
     A = check_count("combination_lock.actions", actions, least=2)
+    afford("combination_lock", 4 * A * max(H, A), {"horizon": H, "actions": A})
     lure = check_number("combination_lock.lure", lure, least=0.0, below=1.0)
     rng = np.random.default_rng(
         np.random.SeedSequence([check_count("seed", seed, least=0, most=math.inf), 2])

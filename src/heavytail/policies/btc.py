@@ -373,6 +373,9 @@ class BTC(HistoryPolicy):
         set_radius(s)
         self._allocate_history(self.dim + WIDTH)
 
+    def _derive(self, s: FloatArray) -> None:
+        set_radius(s)
+
     @alone
     def expected(self, x: FloatArray) -> float:
         """The truncated estimate at ``x`` (of stage 1), which selection goes by."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final, NamedTuple, final
 
-from heavytail._typing import Matrix, Vector
+from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.jit import jit
@@ -231,8 +231,11 @@ class CRTM(LinkedPolicy):
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         if bends:
             self.update_kernel = update_linked
-        ball = theta_bound if newton else math.inf
-        self._allocate(ridge=ridge, arm_bound=arm_bound, theta_bound=ball)
+        # The raw moment by Minkowski, ‖y‖_p <= nu + U, U = S L the largest mean.
+        order, U = tail.order, theta_bound * arm_bound
+        kappa = slope_of(check, self.link, least_slope, U) if bends else 1.0
+        ball, weight = theta_bound if newton else math.inf, 0.5 * kappa if newton else 1.0
+        self._allocate(ridge=ridge, arm_bound=arm_bound, theta_bound=ball, weight=max(weight, 1.0))
         s = self._s
         s[S.ALPHA] = 2.0 if newton else 1.0
         s[S.LINK] = self.link.code
@@ -243,10 +246,7 @@ class CRTM(LinkedPolicy):
             "arm_bound": arm_bound,
             "delta": check.delta(delta),
         }
-        # The raw moment by Minkowski, ‖y‖_p <= nu + U, U = S L the largest mean.
-        order, U = tail.order, theta_bound * arm_bound
         if bends:
-            kappa = slope_of(check, self.link, least_slope, U)
             s[S.ALPHA] = 2.0 / kappa
             is_click = self.link.rewards == "0 or 1"
             U = 1.0 if is_click else self.link.mean(U)
@@ -254,11 +254,14 @@ class CRTM(LinkedPolicy):
             told |= {"kappa": kappa, "largest": U}
             radius, level = linked_constants(self.dim, order, horizon, raw, **told)
         else:
-            weight, raw = 0.5 if newton else 1.0, tail.scale + U
+            raw = tail.scale + U
             radius, level = crtm_constants(self.dim, order, horizon, raw, weight=weight, **told)
         threshold_scale = check.number("threshold_scale", threshold_scale, above=0.0, infinite=True)
         s[S.LEVEL] = threshold_scale * level
         s[RADIUS] = check.number("radius_scale", radius_scale, least=0.0) * radius
+
+    def _derive(self, s: FloatArray) -> None:
+        s[RADIUS] = self._s[RADIUS]  # for ever
 
     @property
     def truncated(self) -> int:

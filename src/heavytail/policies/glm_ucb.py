@@ -273,6 +273,9 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
         self._M[self._rows["curvature"]] = ridge * np.eye(self.dim)
         self._allocate_history(self.dim + COUNT + 1)
 
+    def _derive(self, s: FloatArray) -> None:
+        s[RADIUS] = current_radius(s)
+
     @alone
     def explain(self, arms: ArrayLike) -> Explanation:
         """Why ``select`` would choose as it does among ``arms``: the parts of each index."""

@@ -216,6 +216,9 @@ class GLOC(LinkedPolicy):
         s[S.REGRET] = 2.0 * kappa * s[L.RIDGE]
         s[RADIUS] = current_radius(s)
 
+    def _derive(self, s: FloatArray) -> None:
+        s[RADIUS] = current_radius(s)
+
     @property
     def learner(self) -> FloatArray:
         """The online learner's own estimate, a copy; ``theta`` is the centre of the set."""

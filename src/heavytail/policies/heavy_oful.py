@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, final
 
 import numpy as np
 
-from heavytail._typing import Matrix, Vector
+from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail.confidence import theory_radius
 from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.jit import jit
@@ -452,6 +452,9 @@ class HeavyOFUL(HistoryPolicy):
         lazy = self.solver == "lazy"
         self._allocate_history(self.dim + (HEAP if lazy else TAU) + 1)
         self.pointers = (HEAP,) if lazy else ()
+
+    def _derive(self, s: FloatArray) -> None:
+        s[RADIUS] = current_radius(s)
 
     @property
     def has_kernels(self) -> bool:

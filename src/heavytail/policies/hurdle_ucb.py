@@ -370,6 +370,11 @@ class HurdleUCB(practice.PracticalPolicy):
         )
         prepare(self._s)
 
+    def _derive(self, s: FloatArray) -> None:
+        super()._derive(s)
+        if s[ROUNDS] > 0.0:
+            prepare(s)
+
     def _further_grams(self, arrays: Arrays) -> Arrays:
         return {name: arrays[name] for name in ("conversion_inverse", "size_inverse")}
 

@@ -257,7 +257,7 @@ class HvtGLB(Linking, practice.PracticalPolicy):
             clip=threshold_scale * check.number("clip", clip, above=0.0, infinite=True),
             tunes=check.choice("target", target, ("mean", "typical")) == "mean" and clip < math.inf,
             exploration=exploration,
-            delta=delta,
+            delta=check.delta(delta),
             ridge=ridge,
             radius_scale=radius_scale,
             arm_bound=arm_bound,

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple, final
 
 from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail.kernels.cholesky import invert
+from heavytail.kernels.fixed_rank import polish
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
     COMMON,
@@ -31,27 +33,25 @@ from heavytail.kernels.low_rank import (
     REWARD,
     SHAPE,
     WIDTH,
-    fit,
+    any_arm,
     inside,
-    is_sane,
+    keep,
     left_row,
-    polish,
+    new_left_row,
+    new_right_row,
     right_row,
     room_row,
+    select_inside,
+    spare_row,
+    take_basis,
     turn,
 )
+from heavytail.kernels.nuclear_norm import fit, is_sane
 from heavytail.kernels.random import uniform
 from heavytail.policies.core import practice
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.low_rank import (
-    LARGEST_REWARD,
-    LowRankPolicy,
-    any_arm,
-    keep,
-    select_inside,
-    take_basis,
-)
+from heavytail.policies.core.low_rank import LARGEST_REWARD, LowRankPolicy
 from heavytail.policies.core.practice import PRACTICE, SIZES
 from heavytail.policies.core.practice import update as learn_inside
 from heavytail.tails import MomentBound
@@ -60,7 +60,6 @@ __all__ = ["HvtLowRank"]
 
 EXPLORATION: Final = 0.7
 THRESHOLD: Final = 0.25  # of the threshold that a fit of the mean has
-PENALTY: Final = 0.5  # of what noise makes of a singular value
 SHARE: Final = 3  # rounds of any arm, in degrees of freedom r (d1 + d2)
 ROUGHLY: Final = 3  # passes of that fit, which is polished afterwards
 ENOUGH: Final = 10  # rows that the penalised fit is made of, in r (d1 + d2)
@@ -83,44 +82,6 @@ S: Final = numbered(Slots, after=PRACTICE)
 
 
 @jit
-def invert(M: Matrix, source: int, target: int) -> float:
-    """Rows ``target``.. <- the inverse of the symmetric matrix in rows ``source``.., by Cholesky in
-    the room of P; the log of the determinant of what was inverted, NaN where it is not positive
-    definite. O(size³).
-    """
-    size = M.shape[1]
-    F = INVERSE + size
-    log_det = 0.0
-    for j in range(size):
-        for i in range(j, size):
-            total = M[source + i, j]
-            for k in range(j):
-                total -= M[F + i, k] * M[F + j, k]
-            if i > j:
-                M[F + i, j] = total / M[F + j, j]
-            elif total > 0.0:
-                M[F + j, j] = math.sqrt(total)
-                log_det += math.log(total)
-            else:
-                return math.nan
-    for c in range(size):  # column c of the inverse, from the triangle below
-        for i in range(size):
-            total = 1.0 if i == c else 0.0
-            for k in range(i):
-                total -= M[F + i, k] * M[SCRATCH, k]
-            M[SCRATCH, i] = total / M[F + i, i]
-        for i in range(size - 1, -1, -1):
-            total = M[SCRATCH, i]
-            for k in range(i + 1, size):
-                total -= M[F + k, i] * M[SCRATCH, k]
-            M[SCRATCH, i] = total / M[F + i, i]
-        for i in range(c, size):
-            M[target + i, c] = M[SCRATCH, i]
-            M[target + c, i] = M[SCRATCH, i]
-    return log_det
-
-
-@jit
 def overlap(s: Vector, M: Matrix, C: int) -> None:
     """Rows C.. <- the inner products of the new inside coordinates (rows) with the old (columns);
     the constant is its own.
@@ -131,8 +92,8 @@ def overlap(s: Vector, M: Matrix, C: int) -> None:
     k = inside(s)
     U = left_row(M)
     V = right_row(s, M)
-    new_U = room_row(s, M) + 2 * d1
-    new_V = new_U + d1
+    new_U = new_left_row(s, M)
+    new_V = new_right_row(s, M)
     for a in range(M.shape[1]):
         for b in range(M.shape[1]):
             if a >= k or b >= k:
@@ -168,13 +129,14 @@ def carry(s: Vector, M: Matrix) -> bool:
     not positive definite. O(k³).
     """
     size = M.shape[1]
-    Q = room_row(s, M) + 4 * int(s[L.D1]) + int(s[L.D2])
+    F = INVERSE + size  # the room of P
+    Q = spare_row(s, M)
     C = Q + size
     W = C + size
     ridge = s[P.RIDGE]
     if s[P.UNIT] > 0.0:
         ridge /= (s[P.UNIT] * s[P.NU]) ** 2.0
-    if math.isnan(invert(M, INVERSE, Q)):
+    if math.isnan(invert(M, INVERSE, F, Q, SCRATCH)):
         return False
     overlap(s, M, C)
     for i in range(size):  # C (V - V_0), and C V theta in a column of its own: SCRATCH is in use
@@ -195,13 +157,13 @@ def carry(s: Vector, M: Matrix) -> bool:
                 total += M[W + i, k] * M[C + j, k]
             M[Q + i, j] = total
             M[Q + j, i] = total
-    log_det = invert(M, Q, C)
+    log_det = invert(M, Q, F, C, SCRATCH)
     if math.isnan(log_det):
         return False
     for i in range(size):  # P never is larger than at first, which rounding may make it
         for j in range(size):
             M[Q + i, j] = ((1.0 + LARGER) / ridge if i == j else 0.0) - M[C + i, j]
-    if math.isnan(invert(M, Q, Q)):
+    if math.isnan(invert(M, Q, F, Q, SCRATCH)):
         return False
     for i in range(size):
         total = 0.0
@@ -238,11 +200,11 @@ def refit(s: Vector, M: Matrix, H: Matrix) -> None:
     freedom = s[L.RANK] * (s[L.D1] + s[L.D2])
     latest = min(count, int(ENOUGH * freedom))
     s[S.NEXT] = s[ROUNDS] + SHARE * freedom if first else 2.0 * s[ROUNDS]
-    if not fit(s, M, H[count - latest :], latest, THRESHOLD, PENALTY, ROUGHLY):
+    if not fit(s, M, H[count - latest :], latest, THRESHOLD, ROUGHLY):
         return
     s[S.NEXT] = 2.0 * s[ROUNDS]
     if inside(s) < s[L.D1] * s[L.D2]:
-        polish(s, M, H, count, room_row(s, M) + 4 * int(s[L.D1]) + int(s[L.D2]), THRESHOLD)
+        polish(s, M, H, count, THRESHOLD)
     if not is_sane(s, M):
         s[L.FITS] -= 1.0
         return

@@ -19,8 +19,6 @@ from heavytail.kernels.layout import (
     OVERFLOW,
     RADIUS,
     ROUNDS,
-    SCRATCH,
-    THETA,
     Count,
     Extent,
     Fixed,
@@ -28,34 +26,30 @@ from heavytail.kernels.layout import (
     numbered,
 )
 from heavytail.kernels.low_rank import (
-    PASSES,
     REWARD,
     SHAPE,
     WIDTH,
-    estimate_row,
-    fit,
-    inside,
-    room_row,
-    turn,
-)
-from heavytail.kernels.one_pass import LARGEST, measure
-from heavytail.kernels.svd import orthogonalise, product
-from heavytail.policies.core.info import Info
-from heavytail.policies.core.low_rank import (
-    LARGEST_REWARD,
-    LowRankPolicy,
     any_arm,
+    estimate_row,
+    inside,
     keep,
+    room_row,
     select_whole,
     settle,
+    spare_row,
+    turn,
 )
+from heavytail.kernels.nuclear_norm import PASSES, fit
+from heavytail.kernels.one_pass import LARGEST, measure
+from heavytail.kernels.svd import orthogonalise, product
+from heavytail.kernels.truncation import add_truncated, begin, end
+from heavytail.policies.core.info import Info
+from heavytail.policies.core.low_rank import LARGEST_REWARD, LowRankPolicy
 from heavytail.policies.core.remembering import Arrays
-from heavytail.policies.tofu import symmetric_root
 from heavytail.tails import MomentBound
 
 __all__ = ["LOTUS"]
 
-PENALTY: Final = 0.5  # of what noise makes of a singular value
 ABOVE: Final = 4.0  # penalties, times d1 d2: a singular value above is no noise
 FIRST_BATCH: Final = 5  # batches have 2^5, 2^6, ... rounds
 LEAST: Final = 3.0  # rounds that explore in a batch, in features d1 + d2
@@ -73,7 +67,7 @@ class Slots(NamedTuple):
     RIDGE: Fixed  # lambda
     ARM_BOUND: Fixed  # L, of a matrix
     BOUND: Fixed  # S
-    LEAST: Fixed  # D_r
+    LEAST: Fixed  # D_r; 0: S / sqrt(r), whatever r is found
     ERROR: Fixed  # of Theta, times a power of the rounds explored
     LOG_INVERSE_DELTA: Fixed
     EXPLORES: Fixed  # rounds that explore in batch i, over 2^(i/p)
@@ -130,7 +124,8 @@ def open_stage(s: Vector, M: Matrix, H: Matrix) -> None:
     constants of truncation for as many rounds as the batch has.
     """
     n = s[S.EXPLORED]
-    if not fit(s, M, H, int(n), s[S.THRESHOLD_SCALE], PENALTY, PASSES):
+    if not fit(s, M, H, int(n), s[S.THRESHOLD_SCALE], PASSES):
+        s[L.FITS] = 0.0  # these rounds say nothing: explore on
         return
     if s[S.FINDS] != 0.0:
         s[L.RANK] = find_rank(s, M)
@@ -140,9 +135,11 @@ def open_stage(s: Vector, M: Matrix, H: Matrix) -> None:
     left = s[S.UNTIL] - s[ROUNDS]
     ridge = s[S.RIDGE]
     grown = left * s[S.ARM_BOUND] ** 2.0
-    outside = max(ridge, grown / (k * math.log1p(grown / ridge)))
+    outside = ridge
+    if grown > 0.0:
+        outside = max(ridge, grown / (k * math.log1p(grown / ridge)))
     error = s[S.ERROR] * math.sqrt(s[L.RANK]) * n ** (-(p - 1.0) / p)
-    least = s[S.LEAST] / math.sqrt(s[L.RANK]) if s[S.FINDS] != 0.0 else s[S.LEAST]
+    least = s[S.LEAST] if s[S.LEAST] > 0.0 else s[S.BOUND] / math.sqrt(s[L.RANK])
     bound = s[S.BOUND] * min(1.0, (error / least) ** 2.0) if k < size else 0.0
     settle(s, M, ridge, outside)
     T = 2.0 ** s[S.BATCH]
@@ -163,34 +160,18 @@ def current_radius(s: Vector, t: float) -> float:
 
 @jit
 def refit(s: Vector, M: Matrix, H: Matrix, first: int, count: int, level: float) -> bool:
-    """TOFU's theta = V^(-1/2) [sum_s u_is y_s 1{|u_is y_s| <= b_t}]_i, u_s = V^(-1/2) z_s, of the
-    rows from ``first`` on. True where the last row is truncated in some coordinate. O(t d²).
+    """TOFU's theta of the rows from ``first`` on, turned; True where the last of them is truncated
+    in some coordinate. O(t d²).
     """
-    size = M.shape[1]
     z = room_row(s, M)
-    root = z + 4 * int(s[L.D1]) + int(s[L.D2])
+    root = spare_row(s, M)
     reward = H.shape[1] - WIDTH + REWARD
-    symmetric_root(M, root, root + size)
-    for i in range(size):
-        M[SCRATCH, i] = 0.0
+    begin(M, root)
     truncated = False
     for row in range(first, count):
         turn(s, M, H, row, z, True)
-        truncated = False
-        for i in range(size):
-            u = 0.0
-            for j in range(size):
-                u += M[root + i, j] * M[z, j]
-            term = u * H[row, reward]
-            if abs(term) <= level:
-                M[SCRATCH, i] += term
-            else:
-                truncated = True
-    for i in range(size):
-        total = 0.0
-        for j in range(size):
-            total += M[root + i, j] * M[SCRATCH, j]
-        M[THETA, i] = total
+        truncated = add_truncated(M, root, z, H[row, reward], level)
+    end(M, root)
     return truncated
 
 
@@ -263,7 +244,7 @@ class LOTUS(LowRankPolicy):
         d1: rows of an arm.
         d2: columns of an arm.
         tail: the moment bound on the noise; made one on the reward by Minkowski's inequality.
-        rank: r, of Theta*; found in every batch unless given.
+        rank: r, of Theta*; found in every batch unless given, and 1 for the rounds that explore.
         form: "matrices" or "pairs", as of :class:`heavytail.HvtLowRank`.
         theta_bound: S >= ‖Theta*‖_F.
         smallest: D_r <= the least singular value of Theta*; S / sqrt(r) unless given, which is
@@ -316,7 +297,7 @@ class LOTUS(LowRankPolicy):
         explore_scale: float = 0.02,
         ridge: float = 1.0,
         delta: float = 0.01,
-        radius_scale: float = 0.01,
+        radius_scale: float = 0.001,
         threshold_scale: float = 1.0,
         seed: int = 0,
     ) -> None:
@@ -344,7 +325,7 @@ class LOTUS(LowRankPolicy):
         s[S.ORDER] = tail.order
         s[S.RAW_SCALE] = tail.scale + bound * arm_bound  # Minkowski
         s[S.RIDGE], s[S.ARM_BOUND] = ridge, arm_bound
-        s[S.BOUND], s[S.LEAST] = bound, least
+        s[S.BOUND], s[S.LEAST] = bound, 0.0 if smallest is None else least
         s[S.LOG_INVERSE_DELTA] = check.log_inverse(delta)
         sure = (d1 + d2) * (math.log(2.0 * (d1 + d2)) + s[S.LOG_INVERSE_DELTA])
         s[S.ERROR] = math.sqrt(size) * tail.scale * sure ** ((tail.order - 1.0) / tail.order)
@@ -375,10 +356,13 @@ class LOTUS(LowRankPolicy):
 
     def _hangs_together(self, arrays: Arrays) -> bool:
         s, shape = arrays["scalars"], arrays["shape"]
+        exploits = s[ROUNDS] >= s[S.EXPLORE] and shape[L.FITS] > 0.0
+        learned = max(shape[L.KEPT] - s[S.EXPLORED], 1.0)
         return bool(
             super()._hangs_together(arrays)
             and are_counts(s[[S.BATCH]], 53.0, FIRST_BATCH)
             and s[S.EXPLORED] <= shape[L.KEPT]
             and s[ROUNDS] <= s[S.UNTIL]
             and s[S.EXPLORE] <= s[S.UNTIL]
+            and (not exploits or math.isclose(s[RADIUS], current_radius(s, learned)))
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import Matrix, Vector
+from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail.confidence import oful_radius
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
@@ -20,22 +20,25 @@ from heavytail.kernels.layout import (
     Fixed,
     numbered,
 )
-from heavytail.kernels.low_rank import PASSES, SHAPE, WIDTH, fit, inside, room_row, turn
-from heavytail.kernels.one_pass import learn, measure
-from heavytail.policies.core.info import Info
-from heavytail.policies.core.low_rank import (
-    LARGEST_REWARD,
-    LowRankPolicy,
+from heavytail.kernels.low_rank import (
+    SHAPE,
+    WIDTH,
     any_arm,
+    inside,
     keep,
+    room_row,
     select_whole,
     settle,
+    turn,
 )
+from heavytail.kernels.nuclear_norm import PASSES, fit
+from heavytail.kernels.one_pass import learn, measure
+from heavytail.policies.core.info import Info
+from heavytail.policies.core.low_rank import LARGEST_REWARD, LowRankPolicy
 
 __all__ = ["LowESTR"]
 
 SHARE: Final = 0.05  # of the horizon: no more explore unless told
-PENALTY: Final = 0.5  # of what noise makes of a singular value
 
 
 class Slots(NamedTuple):
@@ -57,9 +60,10 @@ S: Final = numbered(Slots, after=COMMON)
 
 
 @jit
-def current_radius(s: Vector, M: Matrix) -> float:
-    """beta_t, of the growth of det V since the second stage began."""
-    outside = M.shape[1] - inside(s)
+def current_radius(s: Vector, outside: int) -> float:
+    """beta_t, of the growth of det V since the second stage began; ``outside`` coordinates have
+    the ridge lambda_perp.
+    """
     grown = s[LOG_DET] - outside * math.log(s[S.RIDGE_OUTSIDE] / s[S.RIDGE])
     found: float = oful_radius(grown, s[S.NOISE_SCALE], s[S.LOG_INVERSE_DELTA], s[S.PRIOR_ROOT])
     return s[S.RADIUS_SCALE] * found
@@ -83,15 +87,15 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
         turn(s, M, x.reshape((1, x.shape[0])), 0, z, True)
         squared = measure(s, M, M[z, : M.shape[1]])
         code = learn(s, M, M.shape[1], squared, reward - predict(M), 1.0, 1.0, math.inf)
-        s[RADIUS] = current_radius(s, M)
+        s[RADIUS] = current_radius(s, M.shape[1] - inside(s))
         return code
     row = min(s[L.KEPT], s[S.EXPLORE] - 1.0)  # the last again while rounds say nothing
     keep(H, int(row), x, reward, 1.0)
     s[L.KEPT] = row + 1.0
     s[ROUNDS] += 1.0
-    if s[ROUNDS] >= s[S.EXPLORE] and fit(s, M, H, int(s[L.KEPT]), math.inf, PENALTY, PASSES):
+    if s[ROUNDS] >= s[S.EXPLORE] and fit(s, M, H, int(s[L.KEPT]), math.inf, PASSES):
         settle(s, M, s[S.RIDGE], s[S.RIDGE_OUTSIDE])
-        s[RADIUS] = current_radius(s, M)
+        s[RADIUS] = current_radius(s, M.shape[1] - inside(s))
     return OK
 
 
@@ -235,3 +239,7 @@ class LowESTR(LowRankPolicy):
     @property
     def most_kept(self) -> int:
         return self.explore
+
+    def _derive(self, s: FloatArray) -> None:
+        if s[RADIUS] > 0.0:  # 0 in the first stage, which does not look at it
+            s[RADIUS] = current_radius(s, self.d1 * self.d2 - inside(self._s))

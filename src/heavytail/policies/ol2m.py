@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import Matrix, Vector
+from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
@@ -179,12 +179,18 @@ class OL2M(LinkedPolicy):
                 f'OL2M.link must be for rewards of 0 and 1 where radius="theory"; got '
                 f"{self.link.name!r}, whose rewards no bound holds. Use the practical mode."
             )
-        self._allocate(ridge=ridge, arm_bound=arm_bound, theta_bound=theta_bound)
+        kappa = floored_slope(told, least_slope, ol2m_slope(told))
+        self._allocate(
+            ridge=ridge, arm_bound=arm_bound, theta_bound=theta_bound, weight=max(0.5 * kappa, 1.0)
+        )
         prior = ridge * told.theta_bound**2
         s = self._write_linked(
             told, ridge=prior, delta=delta, fractions=fractions, radius_scale=radius_scale
         )
-        s[S.ALPHA] = 2.0 / floored_slope(told, least_slope, ol2m_slope(told))
+        s[S.ALPHA] = 2.0 / kappa
         s[S.REACH] = told.reach
         s[S.THEORY] = told.is_theory
+        set_radius(s)
+
+    def _derive(self, s: FloatArray) -> None:
         set_radius(s)

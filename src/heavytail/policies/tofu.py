@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import Matrix, Vector
+from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail.confidence import theory_radius
 from heavytail.kernels.gram import shrink
 from heavytail.kernels.huber import time_exponent
@@ -14,19 +14,17 @@ from heavytail.kernels.layout import (
     CLIPPED,
     COMMON,
     FEATURE,
-    INVERSE,
     LOG_DET,
     OK,
     OVERFLOW,
     RADIUS,
     ROUNDS,
-    SCRATCH,
-    THETA,
     Fixed,
     numbered,
 )
 from heavytail.kernels.one_pass import LARGEST, measure
 from heavytail.kernels.quadratic import first_extra
+from heavytail.kernels.truncation import add_truncated, begin, end
 from heavytail.policies.core.history import HistoryPolicy
 from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
@@ -48,9 +46,6 @@ S: Final = numbered(Slots, after=COMMON)
 
 # A row of H is x and, behind it, the reward.
 
-SWEEPS: Final = 60  # never met: eight or so suffice
-NEGLIGIBLE: Final = 1e-30  # squared, of an off-diagonal entry against the product of its diagonals
-
 
 def tofu_constants(
     dim: int, order: float, horizon: int, raw_scale: float, delta: float
@@ -68,63 +63,6 @@ def tofu_constants(
 
 
 @jit
-def rotate(M: Matrix, A: int, vectors: int, p: int, q: int) -> int:
-    """Turn the plane (p, q) so that A[p, q] vanishes; 0 where it is nothing already."""
-    off = M[A + p, q]
-    if not (off * off > NEGLIGIBLE * abs(M[A + p, p] * M[A + q, q])):
-        return 0
-    ratio = (M[A + q, q] - M[A + p, p]) / (2.0 * off)
-    t = math.copysign(1.0 / (abs(ratio) + math.sqrt(ratio * ratio + 1.0)), ratio)
-    c = 1.0 / math.sqrt(t * t + 1.0)
-    s = t * c
-    size = M.shape[1]
-    for k in range(size):
-        first = M[A + k, p]
-        second = M[A + k, q]
-        M[A + k, p] = c * first - s * second
-        M[A + k, q] = s * first + c * second
-    for k in range(size):
-        first = M[A + p, k]
-        second = M[A + q, k]
-        M[A + p, k] = c * first - s * second
-        M[A + q, k] = s * first + c * second
-        first = M[vectors + p, k]
-        second = M[vectors + q, k]
-        M[vectors + p, k] = c * first - s * second
-        M[vectors + q, k] = s * first + c * second
-    return 1
-
-
-@jit
-def symmetric_root(M: Matrix, root: int, vectors: int) -> None:
-    """Rows ``root``.. <- P^(1/2), the positive one. Rows ``vectors``.. take the eigenvectors.
-
-    Works in the room for a factor of P. O(d³) per sweep; one sweep at d = 2.
-    """
-    size = M.shape[1]
-    A = INVERSE + size
-    for i in range(size):
-        for j in range(size):
-            M[A + i, j] = M[INVERSE + i, j]
-            M[vectors + i, j] = 1.0 if i == j else 0.0
-    for _ in range(SWEEPS):
-        turned = 0
-        for p in range(size - 1):
-            for q in range(p + 1, size):
-                turned += rotate(M, A, vectors, p, q)
-        if turned == 0:
-            break
-    for i in range(size):
-        for j in range(i + 1):
-            total = 0.0
-            for k in range(size):  # row k of the vectors is the k-th
-                value = math.sqrt(max(M[A + k, k], 0.0))
-                total += value * M[vectors + k, i] * M[vectors + k, j]
-            M[root + i, j] = total
-            M[root + j, i] = total
-
-
-@jit
 def current_radius(s: Vector) -> float:
     """beta_t, with radius_scale."""
     return s[S.RADIUS_SCALE] * theory_radius(s[ROUNDS], s[S.ORDER], s[S.SLOPE], s[S.PRIOR_ROOT])
@@ -132,30 +70,18 @@ def current_radius(s: Vector) -> float:
 
 @jit
 def refit(s: Vector, M: Matrix, H: Matrix, count: int, level: float) -> bool:
-    """theta = V^(-1/2) [sum_s u_is y_s 1{|u_is y_s| <= b_t}]_i, u_s = V^(-1/2) x_s. O(t d²).
-
-    True where some coordinate of the last row is truncated.
+    """theta of the first rows of H, see :mod:`heavytail.kernels.truncation`; True where the last
+    of them is truncated in some coordinate. O(t d²).
     """
     size = M.shape[1]
     root = first_extra(size)
-    symmetric_root(M, root, root + size)
+    begin(M, root)
     truncated = False
-    for i in range(size):
-        total = 0.0
-        term = 0.0
-        for row in range(count):
-            u = 0.0
-            for j in range(size):
-                u += M[root + i, j] * H[row, j]
-            term = u * H[row, size]
-            total += term if abs(term) <= level else 0.0
-        truncated = truncated or abs(term) > level
-        M[SCRATCH, i] = total
-    for i in range(size):
-        total = 0.0
-        for j in range(size):
-            total += M[root + i, j] * M[SCRATCH, j]
-        M[THETA, i] = total
+    for row in range(count):
+        for i in range(size):
+            M[FEATURE, i] = H[row, i]
+        truncated = add_truncated(M, root, FEATURE, H[row, size], level)
+    end(M, root)
     return truncated
 
 
@@ -266,6 +192,9 @@ class TOFU(HistoryPolicy):
         s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
         s[RADIUS] = current_radius(s)
         self._allocate_history(self.dim + 1)
+
+    def _derive(self, s: FloatArray) -> None:
+        s[RADIUS] = current_radius(s)
 
     @property
     def truncated(self) -> int:

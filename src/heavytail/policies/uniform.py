@@ -10,7 +10,17 @@ from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
 from heavytail.kernels.gram import squared_norm
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import ARM_LIMIT, BAD_X, COMMON, NO_ARM, OK, ROUNDS, Count, numbered
+from heavytail.kernels.layout import (
+    ARM_LIMIT,
+    BAD_X,
+    COMMON,
+    NO_ARM,
+    OK,
+    RADIUS,
+    ROUNDS,
+    Count,
+    numbered,
+)
 from heavytail.kernels.random import uniform
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
@@ -83,6 +93,9 @@ class Uniform(PackedPolicy):
 
     def _score(self, x: FloatArray) -> None:
         return None
+
+    def _derive(self, s: FloatArray) -> None:
+        s[RADIUS] = self._s[RADIUS]  # for ever
 
     def reseed(self, seed: int) -> None:
         self._s[S.KEY] = Check(type(self)).seed(seed)

@@ -190,13 +190,14 @@ def _sweeps(found: Found) -> Figure:
         axis.set_xticks(range(len(names)), ticks)
         axis.set(yscale="log", xlabel=title)
     axes[0].set_ylabel("regret")
-    axes[0].legend(fontsize=8, frameon=False)
+    lines = axes[0].get_legend_handles_labels()
+    figure.legend(*lines, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure
 
 
 LOWRANK = Experiment(
     "lowrank",
-    "Bandits of low-rank matrices; takes a quarter of an hour, runs only by name",
+    "Bandits of low-rank matrices; takes half an hour on two cores, runs only by name",
     _plan,
     _show,
     by_name_only=True,

@@ -66,9 +66,11 @@ def simulate(
     kept = checkpoints(rounds, record)
     for name, policy in named.items():
         if policy.dim != environment.dim:
+            form = getattr(environment, "form", None)
+            hint = f" Its arms are {form}: both must say the same form." if form else ""
             raise ValueError(
                 f"simulate: policy {shown(name)} has dim={policy.dim}, "
-                f"the world has dim={environment.dim}."
+                f"the world has dim={environment.dim}.{hint}"
             )
         try:
             environment.check_link(policy)

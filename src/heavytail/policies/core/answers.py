@@ -99,6 +99,11 @@ class Answering:
         """What the constant feature adds to every prediction; 0 without one."""
         return float(self._M[THETA, self.dim :].sum() * self._s[CONSTANT])
 
+    @property
+    def _no_index(self) -> str:
+        """Why the next choice is not by one index of the estimate; nothing where it is."""
+        return "" if self.rank_one else "this policy does not choose by one index of its estimate."
+
     @alone
     def width(self, x: ArrayLike) -> float:
         """‖x‖_{V_t^-1}; the half-width of the policy's confidence set at x is radius * width(x)."""
@@ -122,9 +127,8 @@ class Answering:
     @alone
     def explain(self, arms: ArrayLike) -> Explanation:
         """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
-        if not self.rank_one:
-            where = f"{type(self).__name__}.explain"
-            raise ValueError(f"{where}: this policy does not choose by one index of its estimate.")
+        if self._no_index:
+            raise ValueError(f"{type(self).__name__}.explain: {self._no_index}")
         X = self._offered(arms, ".explain")
         mean, bonus = self._means(X), self.radius * self._widths(X)
         parts = {"mean": mean, "bonus": bonus, "index": mean + bonus}

@@ -130,11 +130,11 @@ class PackedPolicy(Answering, Remembering, Policy):
         self._enter = around(enter, update=self.update_kernel)
         self.keeps_scores = self.rank_one and self.select_kernel is self.scoring.select
         self._wide = self.keeps_scores and self.dim >= index.WIDE
-        afford(type(self).__name__, slot + spare + (row + room) * size)
+        afford(type(self).__name__, slot + spare + (row + room) * size, self._arguments)
         self._s = np.zeros(slot + spare)
         self._M = np.zeros((row + room, size))
         self._packed = (self._s, self._M)
-        self._M[INVERSE : INVERSE + size] = np.eye(size) / ridge
+        np.fill_diagonal(self._M[INVERSE : INVERSE + size], 1.0 / ridge)
         self._first_entry = 1.0 / ridge
         self._first_bound = check.number("theta_bound", theta_bound, above=0.0, infinite=True)
         self._s[THETA_BOUND] = self._first_bound

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from heavytail._typing import FloatArray
-from heavytail._validate import Check
+from heavytail._validate import MOST, Check
 from heavytail.kernels import repeats
 from heavytail.kernels.repeats import EPOCH
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.remembering import Arrays
 
 __all__ = ["EpochPolicy", "check_epoch"]
-
-FARTHEST = 10**7  # where the search for a horizon that works gives up
 
 
 class EpochPolicy(PackedPolicy):
@@ -77,15 +75,20 @@ class EpochPolicy(PackedPolicy):
 def check_epoch(check: Check, horizon: int, pulls: Callable[[int], int]) -> int:
     """The pulls of an epoch at ``horizon``; refuses a horizon that does not hold one epoch.
 
-    ``pulls`` gives them for any horizon, so that the refusal names the smallest that works.
+    ``pulls`` gives them for any horizon, so that the refusal names the smallest that works: found
+    by bisection, since where one works all longer ones do.
     """
     needed = pulls(horizon)
     if needed <= horizon:
         return needed
-    enough = horizon + 1
-    while enough < FARTHEST and pulls(enough) > enough:
-        enough += 1
+    short, enough = horizon, 2 * horizon
+    while enough < MOST and pulls(enough) > enough:
+        short, enough = enough, 2 * enough
+    while enough - short > 1 and enough < MOST:
+        middle = (short + enough) // 2
+        short, enough = (short, middle) if pulls(middle) <= middle else (middle, enough)
+    todo = f"The smallest horizon that works is {enough}; or ask" if enough < MOST else "Ask"
     raise ValueError(
         f"{check.owner}.horizon must hold at least one epoch of repeated pulls; got {horizon}. "
-        f"The smallest horizon that works is {enough}; or ask for fewer repetitions."
+        f"{todo} for fewer repetitions."
     )

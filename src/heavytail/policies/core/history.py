@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from heavytail._invariants import are_counts, damaged
+from heavytail._memory import grown
 from heavytail._storage import afford, check_fit
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail.kernels import index
@@ -54,7 +55,7 @@ class HistoryPolicy(PackedPolicy):
 
     def _allocate_history(self, width: int) -> None:
         """No rows yet, of ``width`` numbers each."""
-        afford(type(self).__name__, FIRST_ROWS * width)
+        afford(type(self).__name__, FIRST_ROWS * width, self._arguments)
         self._lay_history(np.zeros((FIRST_ROWS, width)))
         self._enter = around(enter_history, update=self.update_kernel)
 
@@ -68,13 +69,9 @@ class HistoryPolicy(PackedPolicy):
         self._packed = (self._s, self._M, rows)
 
     def reserve(self, rounds: int) -> None:
-        needed = self.kept + rounds
-        capacity = self._H.shape[0]
-        if needed <= capacity:
-            return
-        grown = np.zeros((max(needed, 2 * capacity), self._H.shape[1]))
-        grown[:capacity] = self._H
-        self._lay_history(grown)
+        rows = grown(type(self).__name__, self._H, self.kept + rounds)
+        if rows is not self._H:
+            self._lay_history(rows)
 
     def _views(self) -> dict[str, FloatArray]:
         return {**super()._views(), "history": self._H[: self.kept]}

@@ -13,18 +13,10 @@ from numpy.typing import ArrayLike
 
 from heavytail._invariants import LARGEST, LARGEST_COUNT, SYMMETRY, are_counts
 from heavytail._turns import alone
-from heavytail._typing import FloatArray, IntArray, Matrix, Vector
+from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import Check, as_array, as_numbers, refuse_disguised
-from heavytail.kernels.index import beyond, usable
-from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
-    ARM_LIMIT,
-    BAD_X,
     CONSTANT,
-    INVERSE,
-    LOG_DET,
-    NO_ARM,
-    RADIUS,
     ROUNDS,
     SCRATCH,
     THETA,
@@ -35,30 +27,15 @@ from heavytail.kernels.low_rank import (
     SHAPE,
     WIDTH,
     inside,
-    left_row,
-    right_row,
-    room_row,
     turn,
 )
 from heavytail.kernels.low_rank import rows as fit_rows
-from heavytail.kernels.random import uniform
-from heavytail.policies.core.answers import Explanation
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.history import HistoryPolicy
 from heavytail.policies.core.pool import Pool
 from heavytail.policies.core.remembering import Arrays
 
-__all__ = [
-    "LARGEST_REWARD",
-    "LowRankPolicy",
-    "any_arm",
-    "keep",
-    "pairs",
-    "select_inside",
-    "select_whole",
-    "settle",
-    "take_basis",
-]
+__all__ = ["LARGEST_REWARD", "LowRankPolicy", "pairs"]
 
 S: Final = SHAPE
 FORMS: Final = ("matrices", "pairs")
@@ -93,102 +70,6 @@ def pairs(left: ArrayLike, right: ArrayLike) -> FloatArray:
         )
     n = max(counts) if min(counts) else 0
     return np.hstack([np.broadcast_to(side, (n, side.shape[1])) for side in sides])
-
-
-@jit
-def any_arm(s: Vector, arms: Matrix, key: int, draws: int) -> int:
-    """An arm drawn anew each time; ``key`` and ``draws`` are the slots of the randomness."""
-    if not usable(arms, s[ARM_LIMIT]):
-        return BAD_X
-    if arms.shape[0] == 0:
-        return NO_ARM
-    number = int(s[draws])
-    s[draws] += 1.0
-    return int(uniform(int(s[key]), number, 0) * arms.shape[0])
-
-
-@jit
-def keep(H: Matrix, row: int, x: Vector, reward: float, nu: float) -> None:
-    """Row ``row`` of H <- a round."""
-    features = H.shape[1] - WIDTH
-    for i in range(features):
-        H[row, i] = x[i]
-    H[row, features + REWARD] = reward
-    H[row, features + NU] = nu
-
-
-@jit
-def take_basis(s: Vector, M: Matrix) -> None:
-    """The basis that a fit left in the room is the one to turn arms by."""
-    d1 = int(s[S.D1])
-    d2 = int(s[S.D2])
-    new = room_row(s, M) + 2 * d1
-    U = left_row(M)
-    V = right_row(s, M)
-    for i in range(d1):
-        for j in range(d1):
-            M[U + i, j] = M[new + i, j]
-    for i in range(d2):
-        for j in range(d2):
-            M[V + i, j] = M[new + d1 + i, j]
-
-
-@jit
-def settle(s: Vector, M: Matrix, ridge: float, ridge_outside: float) -> None:
-    """Begin from nothing in the new basis: theta = 0, V_0 = lambda inside, lambda_perp outside.
-
-    LOG_DET is that of V over lambda I.
-    """
-    take_basis(s, M)
-    k = inside(s)
-    size = M.shape[1]
-    for i in range(size):
-        M[THETA, i] = 0.0
-        for j in range(size):
-            M[INVERSE + i, j] = 0.0
-        M[INVERSE + i, i] = 1.0 / (ridge if i < k else ridge_outside)
-    s[LOG_DET] = (size - k) * math.log(ridge_outside / ridge)
-
-
-@jit
-def select_inside(s: Vector, M: Matrix, arms: Matrix) -> int:
-    """The first arm of largest index in the coordinates inside and a constant. O(n k²)."""
-    return largest_index(s, M, arms, M.shape[1] - 1, False)
-
-
-@jit
-def select_whole(s: Vector, M: Matrix, arms: Matrix) -> int:
-    """The first arm of largest index in all coordinates. O(n (d1 d2)²)."""
-    return largest_index(s, M, arms, M.shape[1], True)
-
-
-@jit
-def largest_index(s: Vector, M: Matrix, arms: Matrix, turned: int, outside: bool) -> int:
-    """The first arm of largest theta'z + radius ‖z‖_{V^-1}, z the ``turned`` coordinates of an arm
-    and, behind them, the constant feature.
-    """
-    if not usable(arms, s[ARM_LIMIT]):
-        return BAD_X
-    best = NO_ARM
-    best_index = -math.inf
-    size = M.shape[1]
-    z = room_row(s, M)
-    for a in range(arms.shape[0]):
-        turn(s, M, arms, a, z, outside)
-        for j in range(turned, size):
-            M[z, j] = s[CONSTANT]
-        mean = half = 0.0
-        for j in range(size):
-            row = 0.5 * M[INVERSE + j, j] * M[z, j]
-            for k in range(j):
-                row += M[INVERSE + j, k] * M[z, k]
-            half += row * M[z, j]
-            mean += M[THETA, j] * M[z, j]
-        found = mean + s[RADIUS] * math.sqrt(max(2.0 * half, 0.0))
-        if found > best_index:
-            best = a
-            best_index = beyond(found)
-    return best
 
 
 class LowRankPolicy(HistoryPolicy):
@@ -285,6 +166,10 @@ class LowRankPolicy(HistoryPolicy):
         if not self._pairs and type(value) is np.ndarray and value.shape[axes - 1 :] == (self.dim,):
             return value
         where = type(self).__name__ + method
+        if self._pairs and isinstance(value, tuple) and len(value) == 2:
+            sides = [np.shape(as_array(side, where, "numbers"))[-1:] for side in value]
+            if sides == [(self.d1,), (self.d2,)]:
+                raise ValueError(f"{where}: got two sides. Lay them together by ht.pairs(u, v).")
         if isinstance(value, list | tuple):
             shape = np.shape(as_array(value, where, "numbers"))
         else:
@@ -362,16 +247,9 @@ class LowRankPolicy(HistoryPolicy):
         """Whether the next round plays any arm."""
         return bool(self._s[S.FITS] == 0.0)
 
-    @alone
-    def explain(self, arms: ArrayLike) -> Explanation:
-        """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
-        if self.explores:
-            where = f"{type(self).__name__}.explain"
-            raise ValueError(f"{where}: the next round explores, and plays any arm.")
-        X = self._offered(arms, ".explain")
-        mean, bonus = self._means(X), self.radius * self._widths(X)
-        parts = {"mean": mean, "bonus": bonus, "index": mean + bonus}
-        return Explanation(self.select(X), "the largest mean + radius * width", parts)
+    @property
+    def _no_index(self) -> str:
+        return "the next round explores, and plays any arm." if self.explores else ""
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         if self._s[S.FITS] == 0.0:  # nothing is known yet

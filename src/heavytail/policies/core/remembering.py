@@ -27,6 +27,7 @@ from heavytail.policies.core import version1
 __all__ = ["Arrays", "Remembering"]
 
 Arrays = Mapping[str, FloatArray]
+DERIVED: Final = 1e-9  # relative: what another machine's mathematics rounds otherwise
 
 # Slots that files of version 2 did not name at first. A link's are the identity's in those.
 LATER: Final = {"CRTM": ("link", "fractions")} | dict.fromkeys(
@@ -124,20 +125,44 @@ class Remembering(Shared):
                 raise damaged(where, "theta", "it lies outside its ball")
         if not self._hangs_together(arrays):
             raise damaged(where, "scalars", "its counts do not fit what they count")
+        self._check_derived(s)
 
     def _check_grams(self, arrays: Arrays) -> None:
         """Refuse a P that cannot be, and a log_det that is not its own."""
         where, s, P = type(self).__name__, arrays["scalars"], arrays["inverse"]
         first, log_det, rounds = self._widest(s), float(s[LOG_DET]), float(s[ROUNDS])
-        check_gram(where, "inverse", P, first, rounds, free=self.takes_prior)
+        free = self._may_have_prior(s)
+        check_gram(where, "inverse", P, first, rounds, free=free)
         for key, more in self._further_grams(arrays).items():
             check_gram(where, key, more, self._first_entry, rounds)
         if self.follows_log_det:
             start = len(P) * math.log(self._first_entry)
             unsure = rounding(first, rounds)
-            check_log_det(where, log_det, P, start, unsure, free=self.takes_prior)
-        elif log_det != 0.0:
+            check_log_det(where, log_det, P, start, unsure, free=free)
+        if log_det != 0.0 and not (self.follows_log_det and rounds > 0.0):
             raise damaged(where, "scalars", f"log_det cannot be {log_det!r}")
+
+    def _check_derived(self, s: FloatArray) -> None:
+        """Refuse a radius, or another number that a round leaves for the next choice, which does
+        not follow from the other scalars: it would be believed until the next round.
+        """
+        again = np.array(s)
+        try:
+            with np.errstate(all="ignore"):
+                self._derive(again)
+        except (ArithmeticError, ValueError):  # only where kernels are not compiled
+            again[:] = np.nan
+        with np.errstate(invalid="ignore"):  # infinity less infinity
+            same = (again == s) | (np.abs(again - s) <= DERIVED * np.abs(s))
+        if not same.all():
+            at = int(np.argmin(same))
+            name = slot_names(*self.slots)[at]
+            raise damaged(type(self).__name__, "scalars", f"{name} cannot be {float(s[at])!r}")
+
+    def _derive(self, s: FloatArray) -> None:
+        """Write into the scalars ``s`` of a state what follows from the others, as the kernels do
+        after a round. Where nothing is said, they are believed.
+        """
 
     def _further_grams(self, arrays: Arrays) -> Arrays:
         """Matrices among ``arrays`` that began as P did and shrink as it does, (..., d, d), by the
@@ -154,6 +179,12 @@ class Remembering(Shared):
             return bound == first
         times = math.log10(bound / first)
         return "sizes" in self._runs and abs(times - round(times)) < SYMMETRY
+
+    def _may_have_prior(self, s: FloatArray) -> bool:
+        """Whether a state of the scalars ``s`` may have begun from an earlier estimate, whose width
+        nothing remembers.
+        """
+        return self.takes_prior
 
     def _widest(self, s: FloatArray) -> float:
         """The largest entry that P had at first, for a state of the scalars ``s``."""

@@ -1,0 +1,90 @@
+"""How much memory there is, and refusing what needs more of it before anything is allocated."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+__all__ = ["check_memory", "grown", "memory"]
+
+BYTES: Final = 8  # of a number
+UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+SMALL: Final = 2**20  # numbers that are not worth asking for: 8 MiB
+LIMITS: Final = (  # of a container, which the machine's memory does not tell
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+
+
+def check_memory(where: str, numbers: float, todo: str) -> None:
+    """Refuse what needs room for more ``numbers`` than there is memory for."""
+    if numbers > SMALL and BYTES * numbers > (there := memory()):
+        raise ValueError(
+            f"{where} would need at least {_size(BYTES * numbers)} of memory; this machine has "
+            f"{_size(there)}. {todo}"
+        )
+
+
+def memory() -> float:
+    """The bytes of memory that the process may have; infinite where nothing says."""
+    return min(_machine(), _process())
+
+
+def grown(where: str, array: Any, needed: int, axis: int = 0) -> Any:
+    """``array`` with room for ``needed`` entries along ``axis``, itself where it has that.
+
+    Otherwise for twice as many as before, as far as there is memory, so that an entry costs no
+    allocation on average; what is needed and cannot be had is refused. New entries are 0.
+    """
+    capacity = array.shape[axis]
+    if needed <= capacity:
+        return array
+    each = max(math.prod(array.shape[:axis] + array.shape[axis + 1 :]), 1)
+    check_memory(f"{where}: room for {needed:,} rows", needed * each, "Ask for fewer.")
+    length = max(needed, 2 * capacity)
+    if length * each > SMALL:
+        length = max(needed, int(min(length, memory() // BYTES // each)))
+    larger = np.zeros((*array.shape[:axis], length, *array.shape[axis + 1 :]), array.dtype)
+    larger[(slice(None),) * axis + (slice(capacity),)] = array
+    return larger
+
+
+@functools.cache
+def _machine() -> float:
+    """The memory of the machine, or of the container."""
+    found = math.inf
+    try:
+        found = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return found
+    for path in LIMITS:
+        try:
+            found = min(found, float(path.read_text(encoding="ascii")))
+        except (ValueError, OSError):  # "max", or there is no such limit
+            continue
+    return found
+
+
+def _process() -> float:
+    """What the process is limited to: ``ulimit -v``."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return math.inf
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return math.inf if limit == resource.RLIM_INFINITY else float(limit)
+
+
+def _size(count: float) -> str:
+    """Bytes in words.
+
+    >>> _size(3 * 2**30)
+    '3.0 GiB'
+    """
+    power = min(int(math.log2(max(count, 1.0)) // 10), len(UNITS) - 1)
+    return f"{count / 1024.0**power:,.1f} {UNITS[power]}"
