@@ -16,17 +16,17 @@ import numpy as np
 from heavytail._lazy import nearest
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import shown
-from heavytail.encoding.text import key
+from heavytail.encoding.text import MISSING, key
 
 __all__ = ["Keys", "Table", "keys_of", "numbers_of", "one_row", "table"]
 
 DRESSES = "a pandas or polars frame, a dict of columns or a list of dicts"
-_OF_NUMBERS = {float, int}
+_OF_NUMBERS = {float, int, np.float64, np.int64, np.float32, np.int32}
 _OF_TEXT = {str, type(None)}
 
 
 class Table(NamedTuple):
-    """So many rows, and how to come by a column and the names of all.
+    """So many rows; how to come by a column, the names of all, and whether there is one.
 
     ``rows`` is how a row is called in an error, "" where there is but one.
     """
@@ -34,6 +34,7 @@ class Table(NamedTuple):
     length: int
     column: Callable[[str], Any]
     names: Callable[[], Iterable[Any]]
+    has: Callable[[str], bool]
     where: str
     rows: str = "row {}"
 
@@ -79,7 +80,8 @@ def _framed(
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise ValueError(f"{where}: two columns are called {shown(twice)}. Rename one.")
-    return Table(length, _finder(names, get, where), lambda: names, where, rows)
+    known = set(names)
+    return Table(length, _finder(known, get, where), lambda: names, known.__contains__, where, rows)
 
 
 def one_row(values: Mapping[str, Any], where: str) -> Table:
@@ -92,14 +94,12 @@ def one_row(values: Mapping[str, Any], where: str) -> Table:
             raise _absent(name, values, where)
         return [values[name]]
 
-    return Table(1, column, values.keys, where, "")
+    return Table(1, column, values.keys, values.__contains__, where, "")
 
 
 def _finder(names: Any, get: Callable[[str], Any], where: str) -> Callable[[str], Any]:
-    known = set(names)
-
     def column(name: str) -> Any:
-        if name not in known:
+        if name not in names:
             raise _absent(name, names, where)
         return get(name)
 
@@ -115,7 +115,7 @@ def _absent(name: str, names: Iterable[Any], where: str) -> ValueError:
 
 def _of_dicts(rows: Sequence[Any], where: str, called: str) -> Table:
     for i, row in enumerate(rows):
-        if not isinstance(row, Mapping):
+        if type(row) is not dict and not isinstance(row, Mapping):
             raise TypeError(
                 f"{where}: {called.format(i)} must be a dict of values by column; got {shown(row)}."
             )
@@ -153,7 +153,7 @@ def _of_columns(columns: Mapping[Any, Any], where: str, called: str) -> Table:
                 f"{lengths[first]}. All must have as many."
             )
     get = _finder(columns, columns.__getitem__, where)
-    return Table(lengths[first] or 0, get, columns.keys, where, called)
+    return Table(lengths[first] or 0, get, columns.keys, columns.__contains__, where, called)
 
 
 def _length(column: Any) -> int | None:
@@ -172,15 +172,16 @@ def numbers_of(rows: Table, name: str) -> FloatArray:
         if raw.dtype.kind in "fiu":
             return _finite(raw.astype(np.float64), rows, name)
         raw = raw.tolist() if raw.dtype.kind != "M" else list(raw)
+    kinds = set(map(type, raw))
+    if type(None) in kinds:
+        raw = [math.nan if value is None else value for value in raw]
+        kinds.remove(type(None))
     try:
-        if _OF_NUMBERS.issuperset(map(type, raw)):
+        if kinds <= _OF_NUMBERS:
             return _finite(np.array(raw, dtype=np.float64), rows, name)
     except OverflowError:  # an integer beyond all floats: found below
         pass
-    found = np.empty(len(raw))
-    for i, value in enumerate(raw):
-        found[i] = _number(value, rows, name, i)
-    return _finite(found, rows, name)
+    return _finite(np.array([_number(v, rows, name, i) for i, v in enumerate(raw)]), rows, name)
 
 
 def _finite(found: FloatArray, rows: Table, name: str) -> FloatArray:
@@ -196,17 +197,16 @@ def _finite(found: FloatArray, rows: Table, name: str) -> FloatArray:
 
 
 def _number(value: Any, rows: Table, name: str, row: int) -> float:
-    """One number; NaN for a missing one."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    """One number of a type that NumPy does not convert by itself; NaN for pandas's NA."""
+    if type(value).__name__ in MISSING:
         return math.nan
-    where = rows.at(name, row)
     if isinstance(value, bool | np.bool_):
         do = f"Pass 1 or 0, or list {name!r} under categories."
-        raise TypeError(f"{where}: a number is needed; got {value!r}. {do}")
+        raise TypeError(f"{rows.at(name, row)}: a number is needed; got {value!r}. {do}")
     real = isinstance(value, numbers.Real | np.floating | np.integer | decimal.Decimal)
     if not real or isinstance(value, np.timedelta64):
         do = f"Convert the column, or list {name!r} under categories or hashed."
-        raise TypeError(f"{where}: a number is needed; got {shown(value)}. {do}")
+        raise TypeError(f"{rows.at(name, row)}: a number is needed; got {shown(value)}. {do}")
     try:
         with np.errstate(over="ignore"):
             return float(value)

@@ -213,18 +213,17 @@ class Encoder(Shared, Saved):
         offered = table(arms, f"{where}: arms", "arms[{}]")
         if offered.length == 0:
             raise ValueError(f"{where}: arms is empty; offer at least one arm.")
-        in_context, in_arms = set(shared.names()), set(offered.names())
         rows = {}
         for name in layout.schema.columns:
-            if name in in_context and name in in_arms:
+            rows[name] = shared if shared.has(name) else offered
+            if rows[name] is shared and offered.has(name):
                 raise ValueError(
                     f"{where}: the column {name!r} is in the context and in the arms. Leave one "
                     "out, or rename it."
                 )
-            rows[name] = shared if name in in_context else offered
-        named = {ids} if isinstance(ids, str) else set()
-        self._refuse_unknown(in_context, where)
-        self._refuse_unknown(in_arms - named, where)
+        if layout.schema.strict:
+            named = {ids} if isinstance(ids, str) else set()
+            self._refuse_unknown({*shared.names(), *offered.names()} - named, where)
         X = layout.fill(rows, offered.length)
         if ids is None:
             return Arms(X, range(offered.length))
@@ -238,8 +237,6 @@ class Encoder(Shared, Saved):
         return rows
 
     def _refuse_unknown(self, names: Any, where: str) -> None:
-        if not self._schema.strict:
-            return
         unknown = sorted(map(str, set(names) - set(self._schema.columns)))
         if unknown:
             raise ValueError(

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,11 +22,9 @@ from heavytail._typing import FloatArray, IntArray
 from heavytail.encoding.columns import Keys, Table, keys_of
 from heavytail.encoding.learned import checked_numbers
 from heavytail.encoding.schema import INDICATOR, MOST_FEATURES, Cross, Schema
-from heavytail.encoding.text import bucket
+from heavytail.encoding.text import Buckets
 
 __all__ = ["Layout", "lay_out"]
-
-SMALL: Final = 64  # rows up to which texts are looked up one by one
 
 
 class Block(NamedTuple):
@@ -73,6 +71,12 @@ class Layout:
                 f"Encoder: {self.dim} features are more than {MOST_FEATURES}; {sizes[largest]} of "
                 f"them are of {largest!r}. Hash it to fewer: hashed= or crosses=[(..., 256)]."
             )
+        hashed = {name: ((name,), size) for name, size in schema.hashed.items()}
+        for cross in schema.crosses:
+            if cross.buckets is not None:
+                told = [name for name in cross.columns if name not in numbers]
+                hashed[cross.name] = (tuple(told), cross.buckets)
+        self.buckets = {name: Buckets(schema.seed, *told) for name, told in hashed.items()}
         weights = _weights(schema, list(sizes))
         starts = itertools.accumulate(sizes.values(), initial=0)
         self.blocks = {
@@ -118,9 +122,9 @@ class Layout:
             keys[name] = keys_of(rows[name], name)
             coded[name] = self._category(keys[name], name)
             self._write(flat, first, self.blocks[name], coded[name])
-        for name, size in self.schema.hashed.items():
+        for name in self.schema.hashed:
             keys[name] = keys_of(rows[name], name)
-            coded[name] = _hashed(self.schema.seed, (name,), [keys[name]], size)
+            coded[name] = Coded(_hashed(self.buckets[name], [keys[name]]), None)
             self._write(flat, first, self.blocks[name], coded[name])
         for cross in self.schema.crosses:
             for name in cross.columns:
@@ -160,12 +164,8 @@ class Layout:
                 value = z if value is None else value * z
         told = [name for name in cross.columns if name not in self.numbers]
         if cross.buckets is not None:
-            return Coded(
-                _hashed(self.schema.seed, told, [keys[name] for name in told], cross.buckets).place
-                if told
-                else None,
-                value,
-            )
+            found = [keys[name] for name in told]
+            return Coded(_hashed(self.buckets[cross.name], found) if told else None, value)
         for name in told:
             more = coded[name].place
             assert more is not None
@@ -190,30 +190,20 @@ class Layout:
         flat[at] = entries
 
 
-def _hashed(seed: int, names: Any, keys: list[Keys], size: int) -> Coded:
-    """The bucket of each row's texts; -1 where one is missing. Each different row of texts is
-    hashed once.
-    """
+def _hashed(buckets: Buckets, keys: list[Keys]) -> IntArray:
+    """The bucket of each row's texts; -1 where one is missing."""
     if len(keys) == 1:
-        found = [bucket(seed, names, (text,), size) for text in keys[0].values]
-        return Coded(np.array([*found, -1])[keys[0].codes], None)
-    joint: Any = 0
-    known: Any = True
-    for one in keys:
-        joint = joint * (len(one.values) + 1) + one.codes
-        known = known & (one.codes >= 0)
-    different, back = np.unique(np.where(known, joint, -1), return_inverse=True)
-    places = []
-    for code in different.tolist():
-        if code < 0:
-            places.append(-1)
-            continue
-        texts = []
-        for one in reversed(keys):
-            code, last = divmod(code, len(one.values) + 1)
-            texts.append(one.values[last])
-        places.append(bucket(seed, names, texts[::-1], size))
-    return Coded(np.array(places)[back], None)
+        found = [buckets[text] for text in keys[0].values]
+        return np.array([*found, -1])[keys[0].codes]
+    length = max(len(one.codes) for one in keys)
+    texts = [_texts(one, length) for one in keys]
+    return np.fromiter(map(buckets.__getitem__, zip(*texts, strict=False)), np.int64, length)
+
+
+def _texts(keys: Keys, length: int) -> Iterable[str | None]:
+    """The text of each row, None where it is missing; without end where all rows share it."""
+    texts = map([*keys.values, None].__getitem__, keys.codes.tolist())
+    return texts if len(keys.codes) == length else itertools.repeat(next(texts))
 
 
 def _weights(schema: Schema, names: list[str]) -> dict[str, float]:
