@@ -128,9 +128,13 @@ def _of_dicts(rows: Sequence[Any], where: str, called: str) -> Table:
             problem = str(_absent(name, rows[bad], f"{where}, {called.format(bad)}"))
             raise ValueError(f"{problem} Pass None where a value is not known.") from None
 
-    return Table(
-        len(rows), column, lambda: dict.fromkeys(k for r in rows for k in r), where, called
-    )
+    def names() -> Iterable[Any]:
+        return dict.fromkeys(name for row in rows for name in row)
+
+    def has(name: str) -> bool:
+        return any(name in row for row in rows)
+
+    return Table(len(rows), column, names, has, where, called)
 
 
 def _of_columns(columns: Mapping[Any, Any], where: str, called: str) -> Table:
@@ -211,9 +215,8 @@ def _number(value: Any, rows: Table, name: str, row: int) -> float:
         with np.errstate(over="ignore"):
             return float(value)
     except (OverflowError, ValueError):
-        raise ValueError(
-            f"{where}: {shown(value)} is beyond all floats. Change the unit."
-        ) from None
+        problem = f"{rows.at(name, row)}: {shown(value)} is beyond all floats. Change the unit."
+        raise ValueError(problem) from None
 
 
 def keys_of(rows: Table, name: str) -> Keys:

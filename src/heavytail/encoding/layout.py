@@ -71,7 +71,9 @@ class Layout:
                 f"Encoder: {self.dim} features are more than {MOST_FEATURES}; {sizes[largest]} of "
                 f"them are of {largest!r}. Hash it to fewer: hashed= or crosses=[(..., 256)]."
             )
-        hashed = {name: ((name,), size) for name, size in schema.hashed.items()}
+        hashed: dict[str, tuple[tuple[str, ...], int]] = {
+            name: ((name,), size) for name, size in schema.hashed.items()
+        }
         for cross in schema.crosses:
             if cross.buckets is not None:
                 told = [name for name in cross.columns if name not in numbers]
