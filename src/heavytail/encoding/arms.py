@@ -62,7 +62,8 @@ def check_ids(where: str, told: Any, length: int) -> list[Any]:
     """Ids of so many arms, text or whole numbers, each once."""
     if isinstance(told, str | bytes) or not hasattr(told, "__len__"):
         raise TypeError(f"{where}: ids must be a list, one per arm; got {shown(told)}.")
-    ids = told.tolist() if hasattr(told, "tolist") else list(told)
+    listing = getattr(told, "tolist", None) or getattr(told, "to_pylist", None)
+    ids = listing() if listing else list(told)
     if len(ids) != length:
         raise ValueError(f"{where}: {length} arms need as many ids; got {len(ids)}.")
     seen: dict[Any, int] = {}

@@ -21,6 +21,7 @@ from heavytail.encoding.text import MISSING, key
 __all__ = ["Keys", "Table", "keys_of", "numbers_of", "one_row", "table"]
 
 DRESSES = "a pandas or polars frame, a dict of columns or a list of dicts"
+ARROW_NUMBERS = ("int", "uint", "float", "double", "halffloat")
 _OF_NUMBERS = {float, int, np.float64, np.int64, np.float32, np.int32}
 _OF_TEXT = {str, type(None)}
 
@@ -224,19 +225,28 @@ def keys_of(rows: Table, name: str) -> Keys:
     column = rows.column(name)
     coded = getattr(column, "cat", None) if hasattr(column, "iloc") else None
     if coded is not None and hasattr(coded, "codes"):  # pandas: its codes are ours
-        listed = _keys(coded.categories.tolist(), rows, name, None)
-        return Keys(np.append(listed.codes, -1)[coded.codes.to_numpy()], listed.values)
+        return _recoded(coded.categories.tolist(), coded.codes.to_numpy(), rows, name)
+    if hasattr(column, "dictionary_encode"):  # pyarrow: and so are these
+        found = column.dictionary_encode()
+        found = found.combine_chunks() if hasattr(found, "combine_chunks") else found
+        codes = found.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return _recoded(found.dictionary.to_pylist(), codes, rows, name)
     raw = _plain(column, wanted="keys")
     if isinstance(raw, np.ndarray):
         if raw.dtype.kind in "iufb":
             found, places = np.unique(raw, return_inverse=True)
             try:
-                listed = _keys(found.tolist(), rows, name, None)
+                return _recoded(found.tolist(), places, rows, name)
             except TypeError:
                 return _keys(raw.tolist(), rows, name, 0)  # which names the row
-            return Keys(listed.codes[places], listed.values)
         raw = raw.tolist() if raw.dtype.kind != "M" else list(raw)
     return _keys(raw, rows, name, 0)
+
+
+def _recoded(listed: list[Any], codes: Any, rows: Table, name: str) -> Keys:
+    """A column that lists its values itself and has the place of each row's, -1 for none."""
+    found = _keys(listed, rows, name, None)
+    return Keys(np.append(found.codes, -1)[codes], found.values)
 
 
 def _keys(raw: Any, rows: Table, name: str, start: int | None) -> Keys:
@@ -282,5 +292,6 @@ def _plain(column: Any, wanted: str) -> Any:
             simple = dtype.is_float() or dtype.is_integer()
             whole = wanted == "numbers" or column.null_count() == 0
             return column.to_numpy() if simple and whole else column.to_list()
-        return column.to_pylist()  # pyarrow
+        simple = str(column.type).startswith(ARROW_NUMBERS)  # pyarrow
+        return column.to_numpy(zero_copy_only=False) if simple else column.to_pylist()
     return list(column)

@@ -71,14 +71,13 @@ class Layout:
                 f"Encoder: {self.dim} features are more than {MOST_FEATURES}; {sizes[largest]} of "
                 f"them are of {largest!r}. Hash it to fewer: hashed= or crosses=[(..., 256)]."
             )
-        hashed: dict[str, tuple[tuple[str, ...], int]] = {
-            name: ((name,), size) for name, size in schema.hashed.items()
+        self.buckets = {
+            name: Buckets(schema.seed, (name,), size) for name, size in schema.hashed.items()
         }
         for cross in schema.crosses:
             if cross.buckets is not None:
                 told = [name for name in cross.columns if name not in numbers]
-                hashed[cross.name] = (tuple(told), cross.buckets)
-        self.buckets = {name: Buckets(schema.seed, *told) for name, told in hashed.items()}
+                self.buckets[cross.name] = Buckets(schema.seed, told, cross.buckets)
         weights = _weights(schema, list(sizes))
         starts = itertools.accumulate(sizes.values(), initial=0)
         self.blocks = {

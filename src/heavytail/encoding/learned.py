@@ -165,11 +165,13 @@ def _drawn(old: Sample, numbers: IntArray, hashes: Any, values: FloatArray) -> S
 def _joined(known: tuple[str, ...], rows: Table, name: str) -> tuple[str, ...]:
     """The categories known and those of new rows, in order of text."""
     found = keys_of(rows, name)
-    all_of_them = {*known, *found.values}
+    present = np.unique(found.codes[found.codes >= 0]).tolist()  # a frame may list more
+    all_of_them = {*known, *(found.values[code] for code in present)}
     problem = category_problem(name, len(all_of_them))
     if problem:
         raise ValueError(f"{rows.where}: {problem}")
-    for code, text in enumerate(found.values):
+    for code in present:
+        text = found.values[code]
         problem = text_problem(text)
         if problem:
             row = int(np.argmax(found.codes == code))
