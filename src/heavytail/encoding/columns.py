@@ -6,6 +6,7 @@ A frame is known by what it can do, so that neither pandas nor polars nor pyarro
 from __future__ import annotations
 
 import decimal
+import functools
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +24,7 @@ __all__ = ["Keys", "Table", "keys_of", "numbers_of", "one_row", "table"]
 DRESSES = "a pandas or polars frame, a dict of columns or a list of dicts"
 ARROW_NUMBERS = ("int", "uint", "float", "double", "halffloat")
 _OF_NUMBERS = {float, int, np.float64, np.int64, np.float32, np.int32}
+_HASHABLE = {int, float, bool, np.int64, np.float64}
 _OF_TEXT = {str, type(None)}
 
 
@@ -129,13 +131,11 @@ def _of_dicts(rows: Sequence[Any], where: str, called: str) -> Table:
             problem = str(_absent(name, rows[bad], f"{where}, {called.format(bad)}"))
             raise ValueError(f"{problem} Pass None where a value is not known.") from None
 
-    def names() -> Iterable[Any]:
-        return dict.fromkeys(name for row in rows for name in row)
+    @functools.cache
+    def names() -> set[Any]:
+        return set().union(*rows)
 
-    def has(name: str) -> bool:
-        return any(name in row for row in rows)
-
-    return Table(len(rows), column, names, has, where, called)
+    return Table(len(rows), column, names, lambda name: name in names(), where, called)
 
 
 def _of_columns(columns: Mapping[Any, Any], where: str, called: str) -> Table:
@@ -250,18 +250,9 @@ def _recoded(listed: list[Any], codes: Any, rows: Table, name: str) -> Keys:
 
 
 def _keys(raw: Any, rows: Table, name: str, start: int | None) -> Keys:
-    if not _OF_TEXT.issuperset(map(type, raw)):
-        texts: list[str | None] = []
-        for i, value in enumerate(raw):
-            try:
-                texts.append(key(value))
-            except TypeError as error:
-                place = rows.at(name, i) if start == 0 else f"{rows.where}: column {name!r}"
-                raise TypeError(
-                    f"{place}: a category must be text or a finite number; got {error}. Convert "
-                    "the column to text."
-                ) from None
-        raw = texts
+    others = set(map(type, raw)) - _OF_TEXT
+    if others:
+        raw = _as_texts(raw, rows, name, start, alike=len(others) == 1 and others <= _HASHABLE)
     places: dict[str | None, int] = {None: -1}
     for text in raw:
         if text not in places:
@@ -269,6 +260,31 @@ def _keys(raw: Any, rows: Table, name: str, start: int | None) -> Keys:
     codes = np.fromiter(map(places.__getitem__, raw), dtype=np.int64, count=len(raw))
     del places[None]
     return Keys(codes, list(places))  # type: ignore[arg-type]
+
+
+def _as_texts(
+    raw: Any, rows: Table, name: str, start: int | None, *, alike: bool
+) -> list[str | None]:
+    """The text of each category; values that are ``alike``, of one type but for text, are equal
+    only where their texts are, so that each different one is looked at once.
+    """
+    if alike:
+        try:
+            found = {value: key(value) for value in dict.fromkeys(raw)}
+            return [found[value] for value in raw]
+        except TypeError:
+            pass  # it is named below
+    texts: list[str | None] = []
+    for i, value in enumerate(raw):
+        try:
+            texts.append(key(value))
+        except TypeError as error:
+            place = rows.at(name, i) if start == 0 else f"{rows.where}: column {name!r}"
+            raise TypeError(
+                f"{place}: a category must be text or a finite number; got {error}. Convert "
+                "the column to text."
+            ) from None
+    return texts
 
 
 def _plain(column: Any, wanted: str) -> Any:

@@ -36,7 +36,7 @@ def key(value: Any) -> str | None:
         return "True" if value else "False"
     if isinstance(value, np.timedelta64):
         raise TypeError(shown(value))
-    if isinstance(value, numbers.Integral | np.integer):
+    if isinstance(value, int | np.integer | numbers.Integral):
         whole = int(value)
         if abs(whole) >= 10**LONGEST:
             raise TypeError("an integer of more digits than a category may have")
