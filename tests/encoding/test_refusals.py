@@ -42,6 +42,7 @@ CONSTRUCTORS: list[tuple[dict[str, Any], str]] = [
     ({"crosses": [("a", "a", 8)]}, r"must name two columns or more, each once"),
     ({"crosses": ["ab"]}, r"crosses\[0\] must be such as"),
     ({"crosses": [("a", "b", 8), ("b", "a", 4)]}, r"crosses: the column 'a\*b' is listed twice"),
+    ({"numbers": ["a*b"], "crosses": [("a", "b", 8)]}, r"the column 'a\*b' is listed twice"),
     ({"crosses": "ab"}, r"crosses must be a list such as"),
     ({"numbers": ["a"], "bound": 0.0}, r"Encoder.bound must be"),
     ({"numbers": ["a"], "clip": np.inf}, r"Encoder.clip must be"),

@@ -92,6 +92,17 @@ def test_an_encoder_that_does_not_fit_the_policy_is_refused():
     assert made.encoder is None
 
 
+def test_a_policy_is_not_saved_with_an_encoder_that_was_changed_under_it(tmp_path):
+    made = policy()
+    made.save(tmp_path / "it.npz")
+    whole = (tmp_path / "it.npz").read_bytes()
+    made.encoder.set_params(hashed={"sku": 17})
+    for act in (lambda: made.save(tmp_path / "it.npz"), made.clone):
+        with pytest.raises(ValueError, match=r"TwinUCB.encoder must give \d+ features"):
+            act()
+    assert (tmp_path / "it.npz").read_bytes() == whole
+
+
 def header(path: Any) -> dict[str, Any]:
     with np.load(path) as archive:
         return json.loads(str(archive["header"]))

@@ -52,7 +52,8 @@ class Arms:
         return iter(self._rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
-        return np.array(self._rows, dtype=dtype, copy=copy)
+        # A copy, which may be written to: the kernels are compiled for such arrays.
+        return np.array(self._rows, dtype=dtype, copy=True if copy is None else copy)
 
     def __repr__(self) -> str:
         return f"Arms({len(self)} of dimension {self.shape[1]}: {shown(self.ids)})"

@@ -110,6 +110,7 @@ class Schema:
                 f"{owner} needs a column: pass numbers=, categories=, hashed= or crosses=."
             )
         blocks = [*numbers, *categories, *hashed, *(cross.name for cross in crosses)]
+        _refuse_twice(owner, blocks)  # a column may be called as a cross is
         return cls(
             numbers=dict(sorted(numbers.items())),
             categories=dict(sorted(categories.items())),

@@ -128,15 +128,21 @@ class Policy(Deciding, Stored, ABC):
             if not isinstance(encoder, Encoder):
                 raise TypeError(f"{where} must be an Encoder or None; got {shown(encoder)}.")
             encoder = encoder.fixed()
-            if encoder.dim != self.dim:
-                raise ValueError(
-                    f"{where} must give {self.dim} features, as the policy has; it gives "
-                    f"{encoder.dim}. Build the policy with dim=encoder.dim."
-                )
+            self._check_encoder(encoder)
         self._encoder = encoder
 
+    def _check_encoder(self, encoder: Encoder) -> None:
+        if encoder.dim != self.dim:
+            raise ValueError(
+                f"{type(self).__name__}.encoder must give {self.dim} features, as the policy has; "
+                f"it gives {encoder.dim}. Build the policy with dim=encoder.dim."
+            )
+
     def carried(self) -> dict[str, Saved]:
-        return {} if self._encoder is None else {"encoder": self._encoder}
+        if self._encoder is None:
+            return {}
+        self._check_encoder(self._encoder)  # whoever has it may have set other arguments since
+        return {"encoder": self._encoder}
 
     def carry(self, others: Mapping[str, Any]) -> None:
         if set(others) - {"encoder"}:
