@@ -2,6 +2,7 @@
 from . import checks as checks
 from . import confidence as confidence
 from . import control as control
+from . import encoding as encoding
 from . import environments as environments
 from . import estimators as estimators
 from . import links as links
@@ -12,6 +13,8 @@ from . import policies as policies
 from . import simulation as simulation
 from . import tails as tails
 from ._load import load as load
+from .encoding import Arms as Arms
+from .encoding import Encoder as Encoder
 from .environments import LinearBandit as LinearBandit
 from .environments import LinkBandit as LinkBandit
 from .environments import LowRankBandit as LowRankBandit

@@ -1,4 +1,4 @@
-"""Loading whatever was saved: a policy, an agent, a controller, an identifier, a regression."""
+"""Loading whatever was saved: a policy, an agent, a controller, a regression, an encoder."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["load"]
 
 
 def load(path: str | os.PathLike[str], *, kinds: tuple[type[Saved], ...] = ()) -> Any:
-    """Read what ``save`` wrote, of a policy, an agent in an MDP, a controller, an identifier or a
-    regression; going on equals never having stopped.
+    """Read what ``save`` wrote, of a policy, an agent in an MDP, a controller, an identifier, a
+    regression or an encoder; going on equals never having stopped.
 
     ``kinds`` are classes of your own that the file may hold. Refuses, with the reason, a file that
     is not ours, is damaged, or was written by another version.
@@ -23,6 +23,7 @@ def load(path: str | os.PathLike[str], *, kinds: tuple[type[Saved], ...] = ()) -
         "controller": _control,
         "identifier": _control,
         "regression": _regression,
+        "encoder": _encoder,
     }
     return read(path, known, kinds)
 
@@ -49,3 +50,9 @@ def _regression(name: str) -> type[Saved] | None:
     from heavytail import estimators
 
     return getattr(estimators, name) if name in estimators.ALL else None
+
+
+def _encoder(name: str) -> type[Saved] | None:
+    from heavytail.encoding import Encoder
+
+    return Encoder if name == Encoder.__name__ else None

@@ -5,7 +5,8 @@ the slots of every packed array, and all arrays: they are its state, and those o
 are arrays. Slots are loaded by name. A seal tells a file that was changed since it was written
 (:mod:`heavytail._archive`); whoever knows how to seal one again must still give a state that
 satisfies the invariants of its class (:mod:`heavytail._invariants`). Whatever a file says of
-sizes, reading it takes memory in proportion to its length.
+sizes, reading it takes memory in proportion to its length. What it carries along, such as the
+encoder of a policy, is in the header too, as class and arguments.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,7 +37,8 @@ __all__ = ["Known", "Saved", "Stored", "check_fit", "of_length", "read"]
 
 FORMAT = "heavytail "  # and the noun
 VERSION = 2
-READABLE = (1, 2)  # version 1 had no names: its slots are known by their order, see `upgrade`
+CARRYING = 3  # the version of a file that says what is carried along, which 2 would not look for
+READABLE = (1, 2, 3)  # version 1 had no names: its slots are known by their order, see `upgrade`
 LONGEST = 2**31  # rows that an array may have; a damaged count may say anything
 SMALL = 2**24  # bytes that loading may take beside FACTOR times those of the file
 OBJECT = 512  # numbers that an object takes beside those that it asks for
@@ -73,6 +76,15 @@ class Saved:
         """Slots that files of version 2 did not name at first: for ever what the arguments say."""
         return ()
 
+    def carried(self) -> Mapping[str, Saved]:
+        """Others that are saved, loaded and cloned with it, by name, known by arguments alone."""
+        return {}
+
+    def carry(self, others: Mapping[str, Any]) -> None:
+        """Take over what ``carried`` gave; refuse what does not fit, unchanged."""
+        if others:
+            raise ValueError(f"{type(self).__name__} carries nothing; got {shown(list(others))}.")
+
     def upgrade(self, arrays: dict[str, Any]) -> dict[str, Any]:
         """The arrays of a file of version 1 as this version has them; called on a fresh object."""
         return arrays
@@ -80,13 +92,18 @@ class Saved:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to ``path`` (NumPy's .npz, no pickle); ``heavytail.load`` reads it back."""
         arrays = dict(self.saved_arrays())
+        others = self.carried()
         header = {
             "format": FORMAT + self.noun,
-            "version": VERSION,
+            "version": CARRYING if others else VERSION,
             "library": __version__,
             "slots": self.slot_names(),
             **_describe(self, arrays, PREFIX),
         }
+        if others:
+            header["carried"] = {
+                key: _describe(one, arrays, f"{PREFIX}{key}.") for key, one in others.items()
+            }
         header["arrays"] = sorted(arrays)
         for key, array in arrays.items():
             if array.dtype.hasobject:
@@ -167,10 +184,11 @@ class Stored(Shared, Saved):
         """An independent copy, with all that was learned."""
         twin = type(self)(**self._arguments)
         twin.resume({key: array.copy() for key, array in self.saved_arrays().items()})
+        twin.carry(self.carried())
         return twin
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._arguments, self.saved_arrays())
+        return _rebuild, (type(self), self._arguments, self.saved_arrays(), dict(self.carried()))
 
 
 def _misfit(
@@ -232,6 +250,9 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Saved]
         )
     if version == 1 and "slots" in header:
         raise ValueError(f"{path} says that it is of format version 1, which had no names.")
+    told = header.get("carried", {})
+    if (version == CARRYING) != bool(told) or not isinstance(told, dict):
+        raise ValueError(f"{path} is of format version {version} and does not say what it carries.")
     if "arrays" in header and header["arrays"] != sorted(arrays):  # version 2 did not at first
         raise ValueError(
             f"{path} holds {shown(sorted(arrays))}; it should hold {shown(header['arrays'])}."
@@ -264,6 +285,7 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Saved]
     BUDGET.left = FACTOR * length + SMALL  # of all the objects in the file together
     try:
         subject = build(header["format"].removeprefix(FORMAT), header)
+        others = {key: _decode(one, arrays, build) for key, one in told.items()}
     finally:
         BUDGET.left = None
     state = {key: array for key, array in arrays.items() if not key.startswith(PREFIX)}
@@ -273,6 +295,7 @@ def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Saved]
         else:
             state = _by_name(path, subject, state, header.get("slots"))
         subject.resume(state)
+        subject.carry(others)
         foreign = sorted(set(state) - set(subject.saved_arrays()))
     except ValueError:
         raise
@@ -364,10 +387,16 @@ def of_length(array: Any, length: int, axis: int) -> Any:
     return np.broadcast_to(np.zeros((), array.dtype), shape)
 
 
-def _rebuild(kind: type[Stored], arguments: dict[str, Any], arrays: dict[str, Any]) -> Stored:
+def _rebuild(
+    kind: type[Stored],
+    arguments: dict[str, Any],
+    arrays: dict[str, Any],
+    others: Mapping[str, Any] = MappingProxyType({}),
+) -> Stored:
     """What :mod:`pickle` calls to hand one to another process: as ``clone`` makes it."""
     twin = kind(**arguments)
     twin.resume(arrays)
+    twin.carry(others)
     return twin
 
 
@@ -420,6 +449,8 @@ def _encode(key: str, value: Any, arrays: dict[str, Any], prefix: str) -> Any:
         return {"array": prefix + key}
     if isinstance(value, list | tuple):
         return [_encode(key, item, arrays, prefix) for item in value]
+    if isinstance(value, dict):
+        return {"items": [[k, _encode(key, item, arrays, prefix)] for k, item in value.items()]}
     value = plain(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -435,6 +466,8 @@ def _decode(value: Any, arrays: dict[str, Any], build: Callable[..., Saved]) -> 
         return value
     if "arguments" in value:
         return build(next((key for key in value if key != "arguments"), ""), value)
+    if "items" in value:
+        return {key: _decode(item, arrays, build) for key, item in value["items"]}
     if "array" in value:
         afford("an array", arrays[value["array"]].size)  # each object keeps a copy
         return arrays[value["array"]]

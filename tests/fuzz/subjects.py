@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.fuzz import agents, control, estimators, policies
+from tests.fuzz import agents, control, encoders, estimators, policies
 
 import heavytail as ht
 from heavytail import mdp
@@ -27,6 +27,7 @@ def subjects() -> dict[str, Callable[[], Any]]:
         *control.identifiers(),
         *control.controllers(),
         *estimators.regressions(),
+        *encoders.builders(),
     ]
     named: dict[str, Callable[[], Any]] = {}
     often: Counter[str] = Counter()
@@ -43,6 +44,9 @@ def use(subject: Any, rng: np.random.Generator) -> None:
         X = rng.normal(size=(3, getattr(subject, "n_features_in_", 3)))  # unfitted, perhaps
         subject.partial_fit(X, X.sum(axis=1))
         subject.predict(X)
+    elif isinstance(subject, ht.Encoder):
+        subject.partial_fit(encoders.rows(rng))
+        subject.transform(encoders.rows(rng))
     elif isinstance(subject, ht.Policy):
         arms = policies.unit(rng, policies.ARMS)
         subject.update(arms[subject.select(arms)], paid(subject, float(rng.standard_t(2.1))))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.fuzz import policies
+from tests.fuzz import encoders, policies
 from tests.fuzz.player import same, through_file
 from tests.fuzz.subjects import subjects, use
 
@@ -109,6 +109,8 @@ def one_call(subject: Any, rng: np.random.Generator) -> int:
         return 1
     else:
         use(subject, rng)
+        if isinstance(subject, ht.Encoder):
+            return encoders.ROWS
         return 3 if isinstance(subject, Regression) else 1
     return 0
 
@@ -133,6 +135,8 @@ def rounds(subject: Any) -> int:
     """How much it has learned."""
     if isinstance(subject, Regression):
         return int(subject.n_samples_seen_)
+    if isinstance(subject, ht.Encoder):
+        return int(subject.saved_arrays()["seen"][0])
     if isinstance(subject, ht.Policy):
         return subject.rounds
     if isinstance(subject, mdp.Agent):
@@ -181,6 +185,8 @@ def equal_round(subject: Any) -> None:
     x = np.array([0.6, 0.3])
     if isinstance(subject, Regression):
         subject.partial_fit(x[None], np.ones(1))
+    elif isinstance(subject, ht.Encoder):
+        subject.partial_fit({"price": 0.6, "age": 30, "kind": "a", "sku": 1})
     elif isinstance(subject, ht.Policy):
         subject.update(x, paid(subject, 0.7))
     elif isinstance(subject, mdp.Agent):

@@ -54,6 +54,20 @@ def policy(name: str, options: dict[str, Any]) -> Any:
     return made
 
 
+def encoder() -> Any:
+    rows = [{"price": float(k), "kind": "ab"[k % 2], "sku": k} for k in range(40)]
+    made = ht.Encoder(numbers=["price"], categories=["kind"], hashed={"sku": 8})
+    return made.fit(rows)
+
+
+def carrying() -> Any:
+    made = ht.TwinUCB(3)
+    made.encoder = ht.Encoder(numbers={"price": (0.0, 1.0)}, categories={"kind": ["a", "b"]})
+    teach(made, 23)
+    made.decide(ARMS)
+    return made
+
+
 def regression(name: str) -> Any:
     rng = np.random.default_rng(2)
     X = rng.normal(size=(70, 3))
@@ -92,6 +106,8 @@ CENSUS = {
     **{kind.__name__: lambda kind=kind: identifier(kind) for kind in IDENTIFIERS},
     **{kind.__name__: lambda kind=kind: controlling(kind) for kind in CONTROLLERS},
     **{name: lambda name=name: regression(name) for name in estimators.ALL},
+    "Encoder": encoder,
+    "TwinUCB with an encoder": carrying,
 }
 SHORT = [name for name in CENSUS if "sup" not in name]
 

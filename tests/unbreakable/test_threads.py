@@ -41,6 +41,9 @@ def test_threads_that_share_it_read_and_copy_a_whole_state(name):
                     subject.predict(np.eye(3))
                 elif isinstance(subject, ht.Policy):
                     teach(subject, 2)
+                elif isinstance(subject, ht.Encoder):
+                    subject.partial_fit({"price": [1.0, 2.0], "kind": ["a", "c"], "sku": [1, 2]})
+                    subject.transform({"price": 1.0, "kind": "a", "sku": 1})
                 elif isinstance(subject, control.Controller):
                     subject.update(np.zeros(3), subject.act(np.zeros(3)), np.ones(3))
                 elif isinstance(subject, control.Identifier):

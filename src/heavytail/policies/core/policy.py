@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavytail._storage import Stored
+from heavytail._storage import Saved, Stored
 from heavytail._turns import alone
 from heavytail._typing import FloatArray
 from heavytail._validate import Check, as_rows, shown
+from heavytail.encoding import Encoder
 from heavytail.policies.core.decisions import PREFIX as PENDING
 from heavytail.policies.core.decisions import Deciding
 from heavytail.policies.core.diagnostics import Diagnostics
@@ -42,6 +43,7 @@ class Policy(Deciding, Stored, ABC):
     dim: int
     tail: MomentBound | None = None
     horizon: int | None = None
+    _encoder: Encoder | None = None
 
     def __repr__(self) -> str:
         default = {p.name: p.default for p in inspect.signature(type(self)).parameters.values()}
@@ -109,6 +111,43 @@ class Policy(Deciding, Stored, ABC):
         made, waiting, key = self._check_pending(arrays)
         self.restore({k: a for k, a in arrays.items() if not k.startswith(PENDING)})
         self._made, self._waiting, self._key = made, waiting, key
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """What makes the vectors that the policy learns; saved, loaded and cloned with it.
+
+        Setting it takes a copy that learns no more (:meth:`heavytail.Encoder.fixed`): vectors that
+        changed their meaning would make nonsense of theta. None takes it away.
+        """
+        return self._encoder
+
+    @encoder.setter
+    def encoder(self, encoder: Encoder | None) -> None:
+        where = f"{type(self).__name__}.encoder"
+        if encoder is not None:
+            if not isinstance(encoder, Encoder):
+                raise TypeError(f"{where} must be an Encoder or None; got {shown(encoder)}.")
+            encoder = encoder.fixed()
+            self._check_encoder(encoder)
+        self._encoder = encoder
+
+    def _check_encoder(self, encoder: Encoder) -> None:
+        if encoder.dim != self.dim:
+            raise ValueError(
+                f"{type(self).__name__}.encoder must give {self.dim} features, as the policy has; "
+                f"it gives {encoder.dim}. Build the policy with dim=encoder.dim."
+            )
+
+    def carried(self) -> dict[str, Saved]:
+        if self._encoder is None:
+            return {}
+        self._check_encoder(self._encoder)  # whoever has it may have set other arguments since
+        return {"encoder": self._encoder}
+
+    def carry(self, others: Mapping[str, Any]) -> None:
+        if set(others) - {"encoder"}:
+            raise ValueError(f"{type(self).__name__} carries no {shown(sorted(others))}.")
+        self.encoder = others.get("encoder")
 
     def reseed(self, seed: int) -> None:
         """Start anew the policy's own randomness, and the draws of ``decide`` that explore."""

@@ -1,0 +1,77 @@
+"""Arms as vectors, each with its id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+from heavytail._validate import shown
+
+__all__ = ["Arms"]
+
+
+class Arms:
+    """Feature vectors (n, dim) and the ids of what they are of.
+
+    A policy takes it wherever it takes an array of arms: ``policy.select(arms)`` gives the place
+    among them, ``arms.ids[place]`` what to show, ``arms[place]`` the vector to learn.
+
+    Attributes:
+        ids: one per arm, text or whole numbers, each once.
+    """
+
+    __slots__ = ("_rows", "ids")
+
+    def __init__(self, rows: FloatArray, ids: Sequence[Any]) -> None:
+        self._rows = rows
+        self._rows.flags.writeable = False
+        self.ids = tuple(ids)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, dim)."""
+        return self._rows.shape[0], self._rows.shape[1]
+
+    def place(self, one: Any) -> int:
+        """Where the arm with this id stands."""
+        try:
+            return self.ids.index(one)
+        except ValueError:
+            raise KeyError(f"Arms: no arm has the id {shown(one)}.") from None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, place: Any) -> FloatArray:
+        return self._rows[place]
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        return iter(self._rows)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
+        # A copy, which may be written to: the kernels are compiled for such arrays.
+        return np.array(self._rows, dtype=dtype, copy=True if copy is None else copy)
+
+    def __repr__(self) -> str:
+        return f"Arms({len(self)} of dimension {self.shape[1]}: {shown(self.ids)})"
+
+
+def check_ids(where: str, told: Any, length: int) -> list[Any]:
+    """Ids of so many arms, text or whole numbers, each once."""
+    if isinstance(told, str | bytes) or not hasattr(told, "__len__"):
+        raise TypeError(f"{where}: ids must be a list, one per arm; got {shown(told)}.")
+    listing = getattr(told, "tolist", None) or getattr(told, "to_pylist", None)
+    ids = listing() if listing else list(told)
+    if len(ids) != length:
+        raise ValueError(f"{where}: {length} arms need as many ids; got {len(ids)}.")
+    seen: dict[Any, int] = {}
+    for i, one in enumerate(ids):
+        if not isinstance(one, str | int | np.integer) or isinstance(one, bool):
+            raise TypeError(f"{where}: ids[{i}] must be text or a whole number; got {shown(one)}.")
+        if one in seen:
+            raise ValueError(f"{where}: arms {seen[one]} and {i} share the id {shown(one)}.")
+        seen[one] = i
+    return ids

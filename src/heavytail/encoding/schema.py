@@ -1,0 +1,256 @@
+"""What an encoder is told: columns, their kinds and sizes, checked once and put in one form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from heavytail._validate import Check, check_choice, check_count, check_number, shown
+from heavytail.encoding.text import check_name, key, text_problem
+
+__all__ = [
+    "INDICATOR",
+    "MOST_CATEGORIES",
+    "MOST_FEATURES",
+    "REFUSE",
+    "Cross",
+    "Schema",
+    "category_problem",
+]
+
+MOST_CATEGORIES: Final = 10_000  # of one column that are listed; more are to be hashed
+MOST_FEATURES: Final = 2**16  # a policy's state has the square of them
+REFUSE, CENTRE, INDICATOR = "refuse", "centre", "indicator"
+WAYS: Final = (REFUSE, CENTRE, INDICATOR)
+LISTS: Final = list | tuple | set | frozenset | np.ndarray
+
+
+@dataclass(frozen=True)
+class Cross:
+    """A product of columns: of all pairs of their features, or hashed to so many buckets."""
+
+    columns: tuple[str, ...]
+    buckets: int | None
+
+    @property
+    def name(self) -> str:
+        """What its share and its features are called by."""
+        return "*".join(self.columns)
+
+    def plain(self) -> list[Any]:
+        """As it is told."""
+        return [*self.columns] if self.buckets is None else [*self.columns, self.buckets]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The arguments of an encoder in one form: columns in order of name, None for what a fit is
+    to learn.
+    """
+
+    numbers: dict[str, tuple[float, float] | None]  # centre and scale
+    categories: dict[str, tuple[str, ...] | None]
+    hashed: dict[str, int]  # buckets
+    crosses: tuple[Cross, ...]
+    shares: dict[str, float]
+    missing: dict[str, str]  # of each column of numbers
+    bound: float
+    clip: float
+    other: bool
+    strict: bool
+    seed: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All that a row must have, in order of name."""
+        crossed = [name for cross in self.crosses for name in cross.columns]
+        return tuple(sorted({*self.numbers, *self.categories, *self.hashed, *crossed}))
+
+    def plain(self) -> dict[str, Any]:
+        """As the encoder's arguments, of what JSON has: dicts, lists, text, numbers, flags."""
+        return {
+            "numbers": {name: told and list(told) for name, told in self.numbers.items()},
+            "categories": {name: told and list(told) for name, told in self.categories.items()},
+            "hashed": dict(self.hashed),
+            "crosses": [cross.plain() for cross in self.crosses],
+            "shares": dict(self.shares),
+            "missing": dict(self.missing),
+            "bound": self.bound,
+            "clip": self.clip,
+            "other": self.other,
+            "strict": self.strict,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def read(cls, owner: str, told: Mapping[str, Any]) -> Schema:
+        """From the arguments as given, every one of them checked."""
+        check, where = Check(owner), f"{owner}."
+        numbers = {
+            name: _centre_and_scale(f"{where}numbers[{name!r}]", value)
+            for name, value in _named(f"{where}numbers", told["numbers"])
+        }
+        categories = {
+            name: _listed(f"{where}categories[{name!r}]", name, value)
+            for name, value in _named(f"{where}categories", told["categories"])
+        }
+        hashed = {
+            name: check_count(
+                f"{where}hashed[{name!r}]", value, most=MOST_FEATURES, hint="Buckets per column."
+            )
+            for name, value in _named(f"{where}hashed", told["hashed"], sized=True)
+        }
+        _refuse_twice(owner, [*numbers, *categories, *hashed])
+        crosses = _crosses(f"{where}crosses", told["crosses"], {*numbers, *categories, *hashed})
+        if not (numbers or categories or hashed or crosses):
+            raise ValueError(
+                f"{owner} needs a column: pass numbers=, categories=, hashed= or crosses=."
+            )
+        blocks = [*numbers, *categories, *hashed, *(cross.name for cross in crosses)]
+        _refuse_twice(owner, blocks)  # a column may be called as a cross is
+        return cls(
+            numbers=dict(sorted(numbers.items())),
+            categories=dict(sorted(categories.items())),
+            hashed=dict(sorted(hashed.items())),
+            crosses=crosses,
+            shares=_shares(f"{where}shares", told["shares"], blocks),
+            missing=_missing(f"{where}missing", told["missing"], sorted(numbers)),
+            bound=check.number("bound", told["bound"], above=0.0),
+            clip=check.number("clip", told["clip"], above=0.0),
+            other=check.flag("other", told["other"]),
+            strict=check.flag("strict", told["strict"]),
+            seed=check.seed(told["seed"]),
+        )
+
+
+def category_problem(name: str, count: int) -> str:
+    """Why so many categories of a column are too many; "" where they are not."""
+    if count <= MOST_CATEGORIES:
+        return ""
+    return (
+        f"column {name!r} has {count} categories, more than {MOST_CATEGORIES}. Hash it instead: "
+        f"hashed={{{name!r}: 256}}."
+    )
+
+
+def _named(where: str, told: Any, *, sized: bool = False) -> list[tuple[str, Any]]:
+    """Names and what is told of each, from a list of names or a dict; ``sized`` must be a dict."""
+    if told is None:
+        return []
+    if isinstance(told, Mapping):
+        pairs = list(told.items())
+    elif isinstance(told, LISTS) and not (sized and len(told)):
+        pairs = [(name, None) for name in told]
+    else:
+        do = '{"sku": 64}, buckets by name' if sized else '["age", "price"], a list of names'
+        raise TypeError(f"{where} must be such as {do}; got {shown(told)}.")
+    names = [check_name(where, name) for name, _ in pairs]
+    _refuse_twice(where, names)
+    return list(zip(names, (value for _, value in pairs), strict=True))
+
+
+def _refuse_twice(where: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"{where}: the column {name!r} is listed twice. List it once.")
+        seen.add(name)
+
+
+def _centre_and_scale(where: str, told: Any) -> tuple[float, float] | None:
+    if told is None:
+        return None
+    if not isinstance(told, list | tuple | np.ndarray) or len(told) != 2:
+        raise TypeError(
+            f"{where} must be (centre, scale), or None to learn them; got {shown(told)}."
+        )
+    check = Check(where)
+    return check.number("centre", told[0]), check.number("scale", told[1], above=0.0)
+
+
+def _listed(where: str, name: str, told: Any) -> tuple[str, ...] | None:
+    if told is None:
+        return None
+    if not isinstance(told, LISTS) or len(told) == 0:
+        raise TypeError(
+            f"{where} must list categories, or be None to learn them; got {told!r:.99}."
+        )
+    problem = category_problem(name, len(told))
+    if problem:
+        raise ValueError(f"{where}: {problem}")
+    found: list[str] = []
+    for value in sorted(told, key=repr) if isinstance(told, set | frozenset) else told:
+        try:
+            text = key(value)
+        except TypeError as error:
+            raise TypeError(f"{where} must list texts or numbers; got {error}.") from None
+        problem = "is missing" if text is None else text_problem(text)
+        if text is None or problem:
+            raise ValueError(f"{where}: the category {shown(value)} {problem}. Leave it out.")
+        found.append(text)
+    if len(set(found)) < len(found):
+        twice = next(text for i, text in enumerate(found) if text in found[:i])
+        raise ValueError(f"{where}: the category {twice!r} is listed twice (1 and '1' are one).")
+    return tuple(found)
+
+
+def _crosses(where: str, told: Any, known: set[str]) -> tuple[Cross, ...]:
+    if told is None:
+        return ()
+    if not isinstance(told, list | tuple):
+        raise TypeError(
+            f'{where} must be a list such as [("segment", "product")]; got {shown(told)}.'
+        )
+    made = [_cross(f"{where}[{i}]", one, known) for i, one in enumerate(told)]
+    _refuse_twice(where, [cross.name for cross in made])
+    return tuple(sorted(made, key=lambda cross: cross.columns))
+
+
+def _cross(where: str, told: Any, known: set[str]) -> Cross:
+    if not isinstance(told, list | tuple):
+        raise TypeError(
+            f'{where} must be such as ("segment", "product"), or ("segment", "sku", 256) to hash; '
+            f"got {shown(told)}."
+        )
+    columns, buckets = list(told), None
+    if columns and not isinstance(columns[-1], str):
+        buckets = check_count(f"{where}: buckets", columns.pop(), most=MOST_FEATURES)
+    names = [check_name(where, name) for name in columns]
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise ValueError(f"{where} must name two columns or more, each once; got {shown(told)}.")
+    for name in names:
+        if name not in known and buckets is None:
+            raise ValueError(
+                f"{where}: the column {name!r} is in neither numbers, categories nor hashed. List "
+                f"it there, or hash the cross: {(*names, 256)!r}."
+            )
+    return Cross(tuple(sorted(names)), buckets)
+
+
+def _shares(where: str, told: Any, blocks: list[str]) -> dict[str, float]:
+    if told is None:
+        return {}
+    if not isinstance(told, Mapping):
+        raise TypeError(f'{where} must be such as {{"price": 2.0}}; got {shown(told)}.')
+    alike = {"*".join(sorted(name.split("*"))): name for name in blocks}
+    found = {}
+    for name, value in told.items():
+        name = alike.get("*".join(sorted(str(name).split("*"))), name)
+        if name not in blocks:
+            raise ValueError(f"{where} names {shown(name)}, which is none of {shown(blocks)}.")
+        found[name] = check_number(f"{where}[{name!r}]", value, least=1e-6, most=1e6)
+    return dict(sorted(found.items()))
+
+
+def _missing(where: str, told: Any, numbers: list[str]) -> dict[str, str]:
+    if not isinstance(told, Mapping):
+        way = check_choice(where, told, WAYS)
+        return dict.fromkeys(numbers, way)
+    unknown = [name for name in told if name not in numbers]
+    if unknown:
+        raise ValueError(f"{where} names {shown(unknown[0])}, which is not in numbers.")
+    ways = {name: check_choice(f"{where}[{name!r}]", way, WAYS) for name, way in told.items()}
+    return {name: ways.get(name, REFUSE) for name in numbers}

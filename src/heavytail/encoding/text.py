@@ -1,0 +1,113 @@
+"""Names and categories as text, and their hashes: the same in every process and every version."""
+
+from __future__ import annotations
+
+import hashlib
+import numbers
+import unicodedata
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from heavytail._validate import shown
+
+__all__ = ["LONGEST", "MISSING", "Buckets", "check_name", "key", "text_problem"]
+
+LONGEST: Final = 200  # characters of a column's name and of a category that is listed
+REMEMBERED: Final = 2**15  # texts of a column, or of a cross
+EXACT: Final = 2.0**53  # floats below it that are whole are written as integers
+STEERING: Final = ("Cc", "Cs", "Zl", "Zp")  # kinds of character: control, half a pair, line breaks
+MISSING: Final = ("NAType", "NaTType")  # what pandas calls a value that is not there
+
+
+def key(value: Any) -> str | None:
+    """A category as text, None where it is missing (None, NaN, pandas's NA).
+
+    Numbers are written as Python writes them, whole ones without a point, so that 3, 3.0 and "3",
+    which a frame and a dict may have for the same thing, are one category. TypeError for what is
+    neither text nor a finite number nor a bool.
+    """
+    if type(value) is str or value is None:
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bool | np.bool_):
+        return "True" if value else "False"
+    if isinstance(value, np.timedelta64):
+        raise TypeError(shown(value))
+    if isinstance(value, int | np.integer | numbers.Integral):
+        whole = int(value)
+        if abs(whole) >= 10**LONGEST:
+            raise TypeError("an integer of more digits than a category may have")
+        return str(whole)
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        if number != number:
+            return None
+        if abs(number) < EXACT and number == int(number):
+            return str(int(number))
+        if number - number == 0.0:  # finite
+            return repr(number)
+    if type(value).__name__ in MISSING:
+        return None
+    raise TypeError(shown(value))
+
+
+def text_problem(text: str) -> str:
+    """Why a text cannot be a name, or a category that is listed; "" where it can."""
+    if not text:
+        return "is empty"
+    if len(text) > LONGEST:
+        return f"has {len(text)} characters, more than {LONGEST}"
+    if not text.isprintable():
+        for c in text:
+            if unicodedata.category(c) in STEERING:
+                return f"has the control character {c!a}"
+    return ""
+
+
+def check_name(where: str, name: object) -> str:
+    """The name of a column, or a refusal."""
+    if not isinstance(name, str):
+        raise TypeError(f"{where}: the name of a column must be text; got {shown(name)}.")
+    text = str.__str__(name)
+    problem = text_problem(text)
+    if problem:
+        raise ValueError(f"{where}: the column name {shown(text)} {problem}. Rename the column.")
+    return text
+
+
+class Buckets(dict[Any, int]):
+    """The bucket, of ``size``, of a text, or of a tuple of texts, in these columns: ``made[text]``.
+
+    blake2b over seed, names and texts, each with its length before it so that no two lists of
+    texts are written alike; the first 64 bits modulo the number of buckets. -1 where a text is
+    None. What was asked lately is remembered: a hash takes 5 µs, a look 0.2, as measured.
+    """
+
+    def __init__(self, seed: int, columns: Sequence[str], size: int) -> None:
+        super().__init__()
+        self.told = (seed, tuple(columns), size)
+        self.size = size
+        self.prefix = b"".join(map(_written, (str(seed), *columns)))
+
+    def __missing__(self, asked: Any) -> int:
+        texts = asked if type(asked) is tuple else (asked,)
+        if None in texts:
+            return -1
+        raw = self.prefix + b"".join(map(_written, texts))
+        found = int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "big") % self.size
+        if sum(map(len, texts)) <= LONGEST:
+            if len(self) >= REMEMBERED:
+                self.clear()
+            self[asked] = found
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Buckets, self.told  # what is remembered is found again
+
+
+def _written(text: str) -> bytes:
+    raw = text.encode("utf-8", "surrogatepass")
+    return len(raw).to_bytes(8, "big") + raw
