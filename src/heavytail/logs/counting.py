@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 from heavytail._typing import FloatArray, IntArray
 from heavytail.kernels.jit import jit
 
-__all__ = ["EMPTY", "merge", "number_cells", "tally"]
+__all__ = ["EMPTY", "merge", "tally"]
 
 EMPTY = -1
 MIX = 0x9E3779B97F4A7C1  # odd; its multiples spread neighbouring keys over a table
-
-
-@jit
-def number_cells(values: FloatArray, per_octave: int, octaves: int, out: IntArray) -> None:
-    """The cell of each value: sign times 1 + floor(per_octave (log2 |v| + octaves)), 0 of 0."""
-    for i in range(values.shape[0]):
-        v = values[i]
-        if v == 0.0:
-            out[i] = 0
-        else:
-            number = math.floor((math.log2(abs(v)) + octaves) * per_octave) + 1
-            out[i] = number if v > 0.0 else -number
 
 
 @jit

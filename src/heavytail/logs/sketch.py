@@ -1,6 +1,6 @@
 """Sketches: the values of a log in bounded memory, so that one pass over it is enough.
 
-Up to 2^17 values are held as they are. Beyond, values of the same epoch, sign and 64th of an octave
+Up to 2^17 values are held as they are. Beyond, values of the same epoch, sign and 64th part of an octave
 share a cell, which holds their count, sum and sum of squares. Merging adds cells, so a log may be
 split in any way; only the rounding of the sums differs.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
-from heavytail.logs.counting import EMPTY, merge, number_cells, tally
+from heavytail.logs.counting import EMPTY, merge, tally
 
 __all__ = ["Cells", "PairCells", "Pairs", "Sketch", "epoch_starts", "epochs"]
 
@@ -22,8 +22,6 @@ VALUE_CELLS = 64  # per octave
 PAIR_CELLS = (16, 32)  # per octave, of u and of v
 SHIFT = 19
 SPAN = 2**SHIFT  # of the numbers of cells: 64 per octave of all doubles, both signs
-SLACK = 1e-12  # of a cell's edges: logarithms are rounded
-OCTAVES = 1100  # below 1: the smallest subnormal is 2^-1074
 GROWTH = 1.1  # an epoch ends where its rows are a tenth more
 LAST = 2**53
 
@@ -45,15 +43,25 @@ def epoch_starts(count: int) -> IntArray:
 
 def epochs(start: int, count: int) -> IntArray:
     """The epoch of each of ``count`` rows from number ``start`` on."""
-    rows = np.arange(start, start + count, dtype=np.int64)
-    return np.asarray(np.searchsorted(STARTS, rows, side="right") - 1, dtype=np.int64)
+    first, last = np.searchsorted(STARTS, [start, start + max(count, 1) - 1], side="right") - 1
+    ends = np.minimum(STARTS[first + 1 : last + 2], start + count)
+    lengths = np.diff(np.concatenate([[start], ends]))
+    return np.repeat(np.arange(first, last + 1, dtype=np.int64), lengths)
 
 
 def cell_numbers(values: FloatArray, per_octave: int) -> IntArray:
-    """The cell of each value: ordered as the values are, 0 for 0, within SPAN / 2 of it."""
-    found = np.empty(values.shape, dtype=np.int64)
-    number_cells(np.ascontiguousarray(values, np.float64), per_octave, OCTAVES, found)
-    return found
+    """The cell of each value: ordered as the values are, 0 for 0, within SPAN / 2 of it.
+
+    A double's exponent and the first bits of its fraction, ``per_octave`` (a power of two) parts
+    of equal length to an octave.
+    """
+    bits = np.abs(values, dtype=np.float64).view(np.int64) >> _dropped(per_octave)
+    return np.asarray(np.where(values < 0.0, -bits, bits))
+
+
+def _dropped(per_octave: int) -> int:
+    """Bits of a double's fraction that do not tell its cell."""
+    return 52 - (per_octave.bit_length() - 1)
 
 
 class Cells(NamedTuple):
@@ -79,11 +87,11 @@ class PairCells(NamedTuple):
 
 
 def _edges(keys: IntArray, per_octave: int) -> tuple[FloatArray, FloatArray]:
-    """The least and the largest value of each cell, a rounding error further apart."""
+    """The least and the largest value of each cell."""
     number = (keys & (SPAN - 1)) - SPAN // 2
-    size = np.abs(number).astype(np.float64)
-    low = np.where(size > 0, np.exp2((size - 1.0) / per_octave - OCTAVES) * (1.0 - SLACK), 0.0)
-    high = np.where(size > 0, np.exp2(size / per_octave - OCTAVES) * (1.0 + SLACK), 0.0)
+    size, dropped = np.abs(number), _dropped(per_octave)
+    low = (size << dropped).view(np.float64)
+    high = np.where(size > 0, ((size + 1) << dropped).view(np.float64), 0.0)
     return np.where(number < 0, -high, low), np.where(number < 0, -low, high)
 
 
