@@ -1,8 +1,8 @@
 """Sketches: the values of a log in bounded memory, so that one pass over it is enough.
 
-Up to 2^17 values are held as they are. Beyond, values of the same epoch, sign and 64th part of an octave
-share a cell, which holds their count, sum and sum of squares. Merging adds cells, so a log may be
-split in any way; only the rounding of the sums differs.
+Up to 2^17 values are held as they are. Beyond, values of the same epoch, sign and 64th part of an
+octave share a cell, which holds their count, sum and sum of squares. Merging adds cells, so a log
+may be split in any way; only the rounding of the sums differs.
 """
 
 from __future__ import annotations
