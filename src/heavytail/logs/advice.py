@@ -39,7 +39,7 @@ def diagnostics(summary: Summary) -> dict[str, Any]:
         "effective_size": total * total / square if square > 0.0 else 0.0,
         "largest_share": largest,
         "top_share": top,
-        "mean_weight": (mean, mean - Z95 * error, mean + Z95 * error),
+        "mean_weight": (float(mean), float(mean - Z95 * error), float(mean + Z95 * error)),
         "propensities_ok": bool(off <= Z999 * error + 1e-6),
     }
 
@@ -119,6 +119,11 @@ def _about_weights(found: Evaluation) -> list[str]:
             "propensities, or the target's probabilities, are wrong. Trust nothing here before "
             "that is explained."
         )
+    elif high < 1.0 and not found.unsupported:
+        said.append(
+            f"The mean weight is {mean:.3g} ({low:.3g} to {high:.3g}) and should be 1: in some rows "
+            "the log could not play what the target plays, and says nothing about those."
+        )
     if found.unsupported:
         some = ", ".join(map(str, found.unsupported[:5]))
         more = ", ..." if len(found.unsupported) > 5 else ""
@@ -138,7 +143,8 @@ def _about_rewards(found: Evaluation) -> list[str]:
     said = []
     if found.largest_share > DOMINANT:
         said.append(f"One row has {found.largest_share:.0%} of the total.")
-    if found.tail is not None and found.tail.index <= 2.0:
+    bounded = found.upper is not None and found.interval in ("betting", "bernstein")
+    if found.tail is not None and found.tail.index <= 2.0 and not bounded:
         said.append(
             f"The weighted rewards' tail index is about {found.tail.index:.2f}: their variance is "
             "infinite, and normal or bootstrap intervals are far too short."

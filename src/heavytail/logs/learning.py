@@ -71,8 +71,8 @@ class LogPolicy:
         theta: (d,), the mean of Q.
         spread: s.
         smoothing: lambda.
-        lower: with probability ``level`` the policy's value is not below it, averaged over draws of
-            theta.
+        lower: with probability ``level`` the value of pi_Q is not below it. ``probabilities`` and
+            ``select`` play the mean of 32 draws of theta, which is pi_Q but for chance.
         rows: rows it was learned from.
     """
 

@@ -14,6 +14,8 @@ from heavytail.tails import TailReport
 
 __all__ = ["Comparison", "Evaluation", "Selection"]
 
+LIGHTEST = 100.0  # a tail index from here on is none
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -67,7 +69,9 @@ class Evaluation:
     _path: FloatArray = field(repr=False, compare=False, default_factory=lambda: np.empty(0))
 
     def __str__(self) -> str:
-        index = "none" if self.tail is None else f"{self.tail.index:.2f}"
+        index = "none"
+        if self.tail is not None and self.tail.index < LIGHTEST:
+            index = f"{self.tail.index:.2f}   ({self.tail.low:.2f} to {self.tail.high:.2f})"
         lines = [
             f"value            {self.value:.6g}   ({self.method}, {self.mean})",
             f"at least         {_number(self.lower, self.lower_reason)}",
@@ -163,7 +167,7 @@ class Selection:
     Attributes:
         chosen: its name, or its place where the policies were a list.
         names: of all.
-        scores: what was maximised: LS estimates at one common lambda.
+        scores: what was maximised, see ``by`` of :func:`heavytail.select`.
         values: the estimates that :func:`heavytail.evaluate` would give.
         lower: bounds that hold for all policies at once.
         smoothing: lambda.
