@@ -121,8 +121,8 @@ def _about_weights(found: Evaluation) -> list[str]:
         )
     elif high < 1.0 and not found.unsupported:
         said.append(
-            f"The mean weight is {mean:.3g} ({low:.3g} to {high:.3g}) and should be 1: in some rows "
-            "the log could not play what the target plays, and says nothing about those."
+            f"The mean weight is {mean:.3g} ({low:.3g} to {high:.3g}) and should be 1: in some "
+            "rows the log could not play what the target plays, and says nothing about those."
         )
     if found.unsupported:
         some = ", ".join(map(str, found.unsupported[:5]))
