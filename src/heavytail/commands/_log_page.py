@@ -45,7 +45,7 @@ def evaluation_page(found: Findings, made: Mapping[str, Any]) -> bytes:
             sections,
             dict(made),
             title="What a log says of other policies",
-            intro=f"{found.rows:,} rows. {len(found.policies)} evaluated.",
+            intro=f"The log has {found.rows:,} rows. Warnings come first.",
             figures=figures,
         )
     return text.encode()

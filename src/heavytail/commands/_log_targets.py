@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -34,14 +35,20 @@ def is_column(words: str) -> bool:
 
 def is_saved(words: str) -> bool:
     """Whether these name a file that ``policy.save`` wrote."""
-    return not is_column(words) and words.endswith(SAVED)
+    if is_column(words) or _is_uniform(words):
+        return False
+    return words.endswith(SAVED) or os.path.isfile(words)
+
+
+def _is_uniform(words: str) -> bool:
+    return words == UNIFORM or words.startswith(f"{UNIFORM}:")
 
 
 def policy_of(words: str, source: Source, option: str) -> Any:
     """What ``words`` name: something that :class:`heavytail.logs.target.Target` takes."""
     if is_column(words):
         return _Column(words.removeprefix(COLUMN), source, option)
-    if words == UNIFORM or words.startswith(f"{UNIFORM}:"):
+    if _is_uniform(words):
         return _Uniform(words, option)
     if is_saved(words):
         return _saved(words, option)
@@ -142,6 +149,12 @@ class _Uniform:
             )
         if counts is None:
             counts = np.full(len(rows.action), self.count)
+        elif self.count is not None and np.any(counts != self.count):
+            at = int(np.argmax(counts != self.count))
+            raise ValueError(
+                f"{self.option} {self.__name__}: {rows.source}, row {rows.start + at}, offers "
+                f"{counts[at]} arms. Say {UNIFORM} alone."
+            )
         width = max(int(counts.max(initial=1)), 0 if rows.arms is None else rows.arms.shape[1])
         each = 1.0 / counts[:, None]
         return np.asarray(np.where(np.arange(width) < counts[:, None], each, 0.0))

@@ -94,14 +94,14 @@ def run(args: argparse.Namespace) -> int:
         found = _find(args)
     except (ValueError, TypeError) as error:
         raise ValueError(in_options(str(error))) from error
-    if args.html:
+    if args.html is not None:
         from heavytail._archive import replace
         from heavytail.commands._log_page import evaluation_page
 
         replace(args.html, evaluation_page(found, _made(args)))
-    if not (args.quiet and args.html):
+    if not args.quiet or args.html is None:
         print(found.text())
-        if args.html:
+        if args.html is not None:
             print(f"\nThe page: {on_one_line(args.html)}")
     return 0
 
@@ -137,7 +137,7 @@ def _check_files(args: argparse.Namespace) -> None:
     from heavytail.commands._log_targets import is_saved
     from heavytail.logs.files import is_decision_log, kind, paths
 
-    if args.html:
+    if args.html is not None:
         _need("matplotlib", "experiments", "--html")
     inputs = [words for words in _asked(args) if is_saved(words)]
     for log in args.logs:
@@ -149,7 +149,7 @@ def _check_files(args: argparse.Namespace) -> None:
             if kind(path) == "parquet":
                 _need("pyarrow", "logs", f"{on_one_line(path)}, Parquet,")
             inputs.append(path)
-    if args.html:
+    if args.html is not None:
         _check_page(args.html, inputs)
 
 
@@ -162,6 +162,10 @@ def _need(package: str, extra: str, who: str) -> None:
 
 def _check_page(page: str, inputs: list[str]) -> None:
     """Refuse now what could not be written after the work."""
+    from heavytail._validate import shown
+
+    if not os.path.basename(page):
+        raise ValueError(f"--html must name a file; got {shown(page)}.")
     folder = os.path.dirname(os.path.realpath(page))
     if not os.path.isdir(folder):
         raise ValueError(f"--html {page}: there is no folder to write it to. Make it first.")
@@ -217,8 +221,7 @@ def _find(args: argparse.Namespace) -> Findings:
     names = [name for name in policies if name != against]
     several = against is None and len(names) > 1
     readings = len(policies) + (2 * len(names) if against else len(names) if several else 0)
-    rows = source.length()
-    with progress(args.quiet, None if rows is None else rows * readings) as tick:
+    with progress(args.quiet, source.length(), readings) as tick:
         propensities = targets.propensities_of(args.propensities, source)
         watched = {
             name: targets.Weights(name, target, propensities, tick)
