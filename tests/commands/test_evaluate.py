@@ -228,6 +228,22 @@ def test_lines_of_dsjson_are_read(log, capsys):
     )
 
 
+def test_the_folder_of_a_decision_log_is_read(log, tmp_path, capsys):
+    policy, arms = ht.TwinUCB(2), np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    with ht.DecisionLog(tmp_path / "decisions") as decisions:
+        for i in range(60):
+            one = policy.decide(arms[: 2 + i % 2], explore=0.5)
+            decisions.decided(one, arms[: 2 + i % 2])
+            if i % 3:
+                decisions.rewarded(one, float(i))
+    text = said(capsys, "decisions", "--policy", "uniform")
+    assert "40 rows" in text
+    silent = said(capsys, "decisions", "--policy", "uniform", "--default-reward", "0")
+    assert "60 rows" in silent
+    found = ht.evaluate(tmp_path / "decisions", ht.Uniform(2), default_reward=0.0)
+    assert row(silent, "uniform")[1] == f"{found.value:.6g}"
+
+
 def test_wrong_propensities_come_before_all_other_warnings(log, capsys):
     text = said(capsys, log, "--policy", "column:new", "--policy", "column:wrong")
     first = text.splitlines()[:2]
