@@ -217,6 +217,17 @@ def test_several_files_are_one_log(log, capsys):
         assert whole == said(capsys, *words, "--policy", "column:new", "--policy", "column:old")
 
 
+def test_a_row_is_numbered_within_its_file_whoever_refuses_it(log, capsys):
+    table = pq.read_table(log)
+    pq.write_table(table.slice(0, 300), "a1.parquet")
+    for reward in (np.nan, -1.0):  # refused by the reading, and by the interval
+        values = np.where(np.arange(500) == 17, reward, 1.0)
+        place = table.column_names.index("reward")
+        pq.write_table(table.slice(300).set_column(place, "reward", [values]), "a2.parquet")
+        line = refused(capsys, "a1.parquet", "a2.parquet", "--policy", "column:new")
+        assert "a2.parquet, row 17, column 'reward'" in line
+
+
 def test_lines_of_dsjson_are_read(log, capsys):
     lines = "".join(json.dumps({**EVENT, "_label_cost": -float(k % 7)}) + "\n" for k in range(90))
     with gzip.open("log.json.gz", "wt") as stream:

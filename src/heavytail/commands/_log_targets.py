@@ -152,7 +152,7 @@ class _Uniform:
         elif self.count is not None and np.any(counts != self.count):
             at = int(np.argmax(counts != self.count))
             raise ValueError(
-                f"{self.option} {self.__name__}: {rows.source}, row {rows.start + at}, offers "
+                f"{self.option} {self.__name__}: {rows.at(at)}, offers "
                 f"{counts[at]} arms. Say {UNIFORM} alone."
             )
         width = max(int(counts.max(initial=1)), 0 if rows.arms is None else rows.arms.shape[1])
