@@ -14,12 +14,13 @@ from heavytail.experiments.experiment import Table
 from heavytail.logs.advice import APPROXIMATE
 from heavytail.logs.results import Comparison, Evaluation, Selection
 
-__all__ = ["Findings", "in_options", "number"]
+__all__ = ["Findings", "in_options", "number", "tail_index"]
 
 FREQUENCIES = (
     "The propensities are the actions' frequencies in this log: right only if the policy that "
     "wrote it did not look at the context."
 )
+NO_TAIL = 100.0  # an index from which on nothing is heavy: as TailReport prints it
 NO_DOUBT = "no reason for doubt"  # in what advice says where it has no warning
 OPTIONS = {  # the library's words for what to do, and the command's
     r"columns=\{'(\w+)': its name\}": r"--column \1=NAME",
@@ -106,7 +107,7 @@ class Findings:
             "effective size": lambda e: number(e.effective_size, ",.0f"),
             "largest row": lambda e: number(e.largest_share, ".1%"),
             "largest 1 %": lambda e: number(e.top_share, ".1%"),
-            "tail index": lambda e: number(None if e.tail is None else e.tail.index, ".2f"),
+            "tail index": lambda e: "-" if e.tail is None else tail_index(e.tail.index),
             "mean weight": _mean_weight,
         }
         rows = [
@@ -184,6 +185,11 @@ def number(value: Any, form: str = ".6g") -> str:
     if value is None or math.isnan(value):
         return "-"
     return format(float(value), form)
+
+
+def tail_index(value: float) -> str:
+    """An index as a cell; of 100 and more, where values tie, there is no tail."""
+    return f"{value:.2f}" if value < NO_TAIL else "none"
 
 
 def _mean_weight(found: Evaluation) -> str:

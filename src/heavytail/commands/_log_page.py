@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from heavytail.commands._log_findings import Findings, number
+from heavytail.commands._log_findings import Findings, number, tail_index
 from heavytail.commands._log_targets import Weights
 from heavytail.experiments import plots
 from heavytail.experiments.experiment import Section
@@ -155,9 +155,10 @@ def _tails(found: Findings) -> Section:
         axis.set_title(_name(label))
         name = f"tail-{place}"
         section.figures[name] = figure
-        index = number(one.tail.index, ".2f")
+        axis.set_ylim(0.5 / one.tail.count, 2.0)  # a slope of hundreds would leave no data
+        index, low, high = map(tail_index, (one.tail.index, one.tail.low, one.tail.high))
         section.captions[name] = (
-            f"{label}: tail index {index}, 95 % interval {number(one.tail.low, '.2f')} to "
-            f"{number(one.tail.high, '.2f')}, from {one.tail.count:,} weighted rewards."
+            f"{label}: tail index {index}, 95 % interval {low} to {high}, from "
+            f"{one.tail.count:,} weighted rewards."
         )
     return section
