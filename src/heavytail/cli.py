@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "run": "run policies and environments of your own from a TOML file",
     "policies": "list the policies, what they cost and what they assume",
     "coverage": "count how often the truth was covered, and how regret is distributed",
+    "evaluate": "say what other policies would have earned, from the log of one",
     "diagnose": "say how heavy the tail of a column of a CSV file is",
 }
 RESUMED = ("reproduce", "run")  # those that keep every unit as soon as it is done

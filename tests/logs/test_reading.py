@@ -48,7 +48,7 @@ def joined(log, **told):
     ).tolist()
     fields = [
         None if parts[0][i] is None else np.concatenate([part[i] for part in parts])
-        for i in range(2, len(Rows._fields))
+        for i in range(2, Rows._fields.index("numbers"))
     ]
     return fields, len(parts)
 

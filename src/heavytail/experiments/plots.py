@@ -9,7 +9,7 @@ import hashlib
 import itertools
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -237,12 +237,12 @@ def save_small(figures: Mapping[str, Figure], folder: Path) -> None:
             figure.savefig(folder / f"{file_name(name)}.png", dpi=100, metadata={"Software": None})
 
 
-def save(figures: Mapping[str, Figure], folder: Path) -> None:
-    """Every figure as PNG, SVG and PDF, by its name."""
+def save(figures: Mapping[str, Figure], folder: Path, *, formats: Sequence[str] = FORMATS) -> None:
+    """Every figure as PNG, SVG and PDF, or in other ``formats``, by its name."""
     import matplotlib as mpl
 
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(style()), any_letters():
-        for (name, figure), kind in itertools.product(figures.items(), FORMATS):
+        for (name, figure), kind in itertools.product(figures.items(), formats):
             meta = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
             figure.savefig(folder / f"{file_name(name)}.{kind}", metadata=meta)

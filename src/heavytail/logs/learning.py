@@ -202,7 +202,7 @@ class _Part:
         if low.any():
             row = int(np.argmax(low))
             raise ValueError(
-                f"{rows.source}, row {rows.start + row}, column 'reward': must be at least "
+                f"{rows.at(row)}, column 'reward': must be at least "
                 f"reward_floor={floor}; got {rows.reward[row]}. State a floor that none is below."
             )
         self.arms, self.action = rows.arms, rows.action

@@ -112,7 +112,8 @@ def _of_rows(rows: Rows, reading: Reading, first: int) -> Iterator[Table]:
     given = {key: value for key, value in found.items() if value is not None}
     for at in range(0, len(rows.action), reading.size):
         part = {key: value[at : at + reading.size] for key, value in given.items()}
-        yield Table(rows.source, first + at, part, {})
+        numbers = None if rows.numbers is None else rows.numbers[at : at + reading.size]
+        yield Table(rows.source, first + at, part, {}, numbers)  # type: ignore[arg-type]
 
 
 def _of_arrays(log: Mapping[str, Any], reading: Reading, first: int) -> Iterator[Table]:

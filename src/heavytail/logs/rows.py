@@ -58,6 +58,7 @@ class Rows(NamedTuple):
         context: (n, d), or None.
         target: (n, K) or (n,), a target's probabilities that the log carries, or None.
         probabilities: (n, K), those of the policy that wrote the log, or None.
+        numbers: (n,), of the rows in their source, or None where they count from ``start``.
     """
 
     source: str
@@ -69,6 +70,12 @@ class Rows(NamedTuple):
     context: FloatArray | None = None
     target: FloatArray | None = None
     probabilities: FloatArray | None = None
+    numbers: IntArray | None = None
+
+    def at(self, row: int) -> str:
+        """Where a row of the chunk is from, for errors: the file, and its number in that file."""
+        number = self.start + row if self.numbers is None else self.numbers[row]
+        return f"{self.source}, row {number}"
 
 
 class Place(NamedTuple):

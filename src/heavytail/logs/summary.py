@@ -107,7 +107,7 @@ def refuse(rows: Rows, bad: Any, column: str, problem: Callable[[int], str]) -> 
     """Raise a ValueError that names the first bad row, if there is one."""
     if np.any(bad):
         at = int(np.argmax(bad))
-        raise ValueError(f"{rows.source}, row {rows.start + at}, column {column!r}: {problem(at)}")
+        raise ValueError(f"{rows.at(at)}, column {column!r}: {problem(at)}")
 
 
 def look(rows: Rows, target: Target, plan: Plan) -> Seen:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from heavytail._typing import FloatArray
+from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import check_count, check_number, shown
 from heavytail.logs.columns import dense
 from heavytail.logs.rows import COLUMNS, NEEDED, Place, Rows, checked
@@ -33,6 +33,12 @@ class Table:
     def place(self, column: str) -> Place:
         """Where a column is from."""
         return Place(self.source, self.first, self.names.get(column, column), self.numbers)
+
+    def row_numbers(self) -> IntArray:
+        """(n,), of the rows in the source."""
+        if self.numbers is None:
+            return np.arange(self.first, self.first + self.count, dtype=np.int64)
+        return np.asarray(self.numbers, dtype=np.int64)
 
     @property
     def count(self) -> int:
@@ -134,6 +140,7 @@ class Reading:
         _propensities(arrays, table)
         times = arrays.pop("time", None)
         rows = checked(arrays, table.source, start, table.place)
+        rows = rows._replace(numbers=table.row_numbers())
         if times is not None and np.isnan(times).any():
             table.place("time").refuse(int(np.argmax(np.isnan(times))), "is NaN.")
         if self.drop and missing is not None and missing.any():

@@ -127,7 +127,7 @@ def _check(found: FloatArray, rows: Rows, counts: IntArray | None, name: str) ->
     if not good.all():
         bad = int(np.argmin(good))
         raise ValueError(
-            f"{rows.source}, row {rows.start + bad}: the probabilities of {name} {problem}; got "
+            f"{rows.at(bad)}: the probabilities of {name} {problem}; got "
             f"{shown(found[bad].tolist())}."
         )
 
@@ -205,7 +205,7 @@ def _choices(policy: Policy, sets: FloatArray, rows: Rows, mine: IntArray) -> In
         try:
             choices[i] = policy.select(arms)
         except ValueError as error:
-            where = f"{rows.source}, row {rows.start + int(mine[i])}, column 'arms'"
+            where = f"{rows.at(int(mine[i]))}, column 'arms'"
             raise ValueError(f"{where}: {error}") from None
     return choices
 

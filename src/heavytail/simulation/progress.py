@@ -23,8 +23,10 @@ class _Silent:
 
 
 @contextmanager
-def progress_bar(show: bool | None, title: str, total: int) -> Iterator[Progress]:
-    """A bar over ``total`` steps; shown on a terminal unless ``show`` says otherwise."""
+def progress_bar(show: bool | None, title: str, total: int | None) -> Iterator[Progress]:
+    """A bar over ``total`` steps, None where nobody knows how many; shown on a terminal unless
+    ``show`` says otherwise.
+    """
     if show is False or (show is None and not sys.stderr.isatty()):
         yield _Silent()
         return

@@ -1,0 +1,231 @@
+"""What ``heavytail evaluate`` found, as warnings, tables and words: for terminal and page."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from heavytail._validate import on_one_line
+from heavytail.commands._log_targets import Weights
+from heavytail.experiments.experiment import Table
+from heavytail.logs.advice import APPROXIMATE
+from heavytail.logs.results import Comparison, Evaluation, Selection
+
+__all__ = ["Findings", "in_options", "number", "tail_index"]
+
+FREQUENCIES = (
+    "The propensities are the actions' frequencies in this log: right only if the policy that "
+    "wrote it did not look at the context."
+)
+NO_TAIL = 100.0  # an index from which on nothing is heavy: as TailReport prints it
+NO_DOUBT = "no reason for doubt"  # in what advice says where it has no warning
+OPTIONS = {  # the library's words for what to do, and the command's
+    r"columns=\{'(\w+)': its name\}": r"--column \1=NAME",
+    r"columns=\{'(\w+)': None\}": r"--column \1=",
+    r"interval='catoni', tail=MomentBound\(\.\.\.\)": "--interval catoni --tail ORDER,SCALE",
+    r"interval='catoni' with a MomentBound": "--interval catoni --tail ORDER,SCALE",
+    r"interval='huber'": "--interval huber",
+    r"interval=None": "--interval none",
+    r"reward_range=,": "--reward-range,",
+    r"reward_floor = ": "--reward-floor ",
+    r"State a reward_floor": "State a --reward-floor",
+    r"reward_range = ": "--reward-range ",
+    r"default_reward=\.": "--default-reward.",
+    r"clip= must be stated": "--clip must be stated",
+    r"pass propensities='frequencies' to": "pass --propensities frequencies to",
+    r", or use method='dm' with a model": "",
+    r"Pass draws=100": "Pass --draws 100",
+}
+VERDICTS: dict[str | None, str] = {"a": "better", "b": "worse", None: "not decided"}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All results by the policies' labels, which are fit to be printed.
+
+    Attributes:
+        policies: the evaluation of each policy, and of the baseline as the last.
+        weights: their weights.
+        against: the baseline's label, or None.
+        comparisons: each policy less the baseline.
+        selection: the best of several, where there is no baseline.
+        level: of all comparisons together, and of each evaluation by itself.
+        frequencies: whether the propensities are.
+    """
+
+    policies: dict[str, Evaluation]
+    weights: dict[str, Weights]
+    against: str | None
+    comparisons: dict[str, Comparison]
+    selection: Selection | None
+    level: float
+    frequencies: bool
+
+    @property
+    def rows(self) -> int:
+        """Of the log."""
+        return next(iter(self.policies.values())).rows
+
+    def warnings(self) -> list[str]:
+        """One sentence per line, each once with the policies it is about; the worst first."""
+        about: dict[str, list[str]] = {}
+        for label, found in sorted(self.policies.items(), key=lambda one: one[1].propensities_ok):
+            for sentence in found.advice:
+                if NO_DOUBT not in sentence:
+                    about.setdefault(sentence, []).append(label)
+        said = [FREQUENCIES] if self.frequencies else []
+        said += [
+            f"{', '.join(labels)}: {sentence}" if len(self.policies) > 1 else sentence
+            for sentence, labels in about.items()
+        ]
+        if self._approximate and APPROXIMATE not in about:
+            said.append(f"The differences: {APPROXIMATE}")
+        return [on_one_line(sentence) for sentence in said]
+
+    @property
+    def _approximate(self) -> bool:
+        found = self.comparisons.values()
+        return any(one.interval is not None and not one.guaranteed for one in found)
+
+    def tables(self) -> list[Table]:
+        """The values, and what the policies are better or worse by."""
+        found = [self._values()]
+        if self.comparisons:
+            found.append(self._differences())
+        if self.selection is not None:
+            found.append(self._chosen(self.selection))
+        return found
+
+    def _values(self) -> Table:
+        columns: dict[str, Callable[[Evaluation], str]] = {
+            "value": lambda e: number(e.value),
+            "at least": lambda e: number(e.lower),
+            "at most": lambda e: number(e.upper),
+            "effective size": lambda e: number(e.effective_size, ",.0f"),
+            "largest row": lambda e: number(e.largest_share, ".1%"),
+            "largest 1 %": lambda e: number(e.top_share, ".1%"),
+            "tail index": lambda e: "-" if e.tail is None else tail_index(e.tail.index),
+            "mean weight": _mean_weight,
+        }
+        rows = [
+            (label, *(show(one) for show in columns.values()))
+            for label, one in self.policies.items()
+        ]
+        one = next(iter(self.policies.values()))
+        note = (
+            f"{self.rows:,} rows; {one.method}, {one.mean} mean; bounds: {one.interval or 'none'}, "
+            f"level {one.level:g} for each line by itself. The mean weight should be 1; its "
+            "interval is in brackets. Largest row, largest 1 %: their part of the total."
+        )
+        return Table("What each policy would have earned per row", ("policy", *columns), rows, note)
+
+    def _differences(self) -> Table:
+        rows = [
+            (
+                label,
+                number(one.value),
+                number(one.lower),
+                number(one.upper),
+                VERDICTS[one.better],
+                ("yes" if one.guaranteed else "no, approximate") if one.interval else one.reason,
+            )
+            for label, one in self.comparisons.items()
+        ]
+        columns = ("policy", "difference", "at least", "at most", "verdict", "guaranteed")
+        note = (
+            f"Estimated from the rows' own differences; level {self.level:g} for all lines "
+            "together."
+        )
+        return Table(f"Difference to {self.against}", columns, rows, note)
+
+    def _chosen(self, found: Selection) -> Table:
+        rows = [
+            (str(name), number(value), number(low), "chosen" if name == found.chosen else "")
+            for name, value, low in zip(found.names, found.values, found.lower, strict=True)
+        ]
+        note = (
+            "Chosen by the default estimate (snips, huber), whatever --method says. The bounds "
+            f"hold for all lines together, level {found.level:g}, hence for the chosen one."
+        )
+        return Table(f"The best: {found.chosen}", ("policy", "value", "at least", ""), rows, note)
+
+    def words(self) -> list[str]:
+        """The results in sentences, with why a bound is missing and what would give one."""
+        said = [_in_words(label, one) for label, one in self.policies.items()]
+        for label, one in self.comparisons.items():
+            said.append(_comparison(label, str(self.against), one))
+        if self.selection is not None:
+            said.append(self.selection.guarantee)
+        reasons = {one.upper_reason for one in self.policies.values() if one.upper_reason}
+        said += [f"There is no upper bound: {reason}." for reason in sorted(reasons)]
+        return [on_one_line(in_options(sentence)) for sentence in said]
+
+    def text(self) -> str:
+        """For the terminal, warnings first."""
+        warnings = self.warnings()
+        parts = ["Warnings", *(f"- {one}" for one in warnings)] if warnings else ["No warnings."]
+        for table in self.tables():
+            parts += ["", table.text(), on_one_line(table.note)]
+        parts += ["", *(f"- {one}" for one in self.words())]
+        return "\n".join(parts)
+
+
+def in_options(words: str) -> str:
+    """What the library says of its arguments, said of the command's options."""
+    for argument, option in OPTIONS.items():
+        words = re.sub(argument, option, words)
+    return words
+
+
+def number(value: Any, form: str = ".6g") -> str:
+    """A number as a cell; what is not known is a dash."""
+    if value is None or math.isnan(value):
+        return "-"
+    return format(float(value), form)
+
+
+def tail_index(value: float) -> str:
+    """An index as a cell; of 100 and more, where values tie, there is no tail."""
+    return f"{value:.2f}" if value < NO_TAIL else "none"
+
+
+def _mean_weight(found: Evaluation) -> str:
+    mean, low, high = found.mean_weight
+    if math.isnan(mean):
+        return "-"
+    return f"{mean:.3f} ({low:.3f} to {high:.3f}){'' if found.propensities_ok else ': wrong'}"
+
+
+def _in_words(label: str, found: Evaluation) -> str:
+    if math.isnan(found.value):
+        return f"{label}: no row of the log has weight, so nothing is known of its value."
+    sides = [
+        f"{side} {number(bound)}"
+        for side, bound in (("at least", found.lower), ("at most", found.upper))
+        if bound is not None
+    ]
+    sure = f"; {' and '.join(sides)} with probability {found.level:g}" if sides else ""
+    words = f"{label} would have earned about {number(found.value)} per row{sure}."
+    if not sides and found.lower_reason:
+        words += f" There is no bound: {found.lower_reason}."
+    if not math.isnan(found.effective_size):
+        words += (
+            f" The {found.rows:,} rows of the log say as much of it as {found.effective_size:,.0f} "
+            "of its own would."
+        )
+    if found.tail is not None and found.tail.heavy:
+        words += f" Its weighted rewards have a tail of index {found.tail.index:.2f}."
+    return words
+
+
+def _comparison(label: str, against: str, found: Comparison) -> str:
+    if found.better is None:
+        return f"This log does not decide between {label} and {against}."
+    word, bound = ("more", found.lower) if found.better == "a" else ("less", found.upper)
+    assert bound is not None
+    sure = f"at least {abs(bound):.4g} {word} per row than {against}"
+    about = "" if found.guaranteed else ", by an approximate interval"
+    return f"{label} earns {sure}{about}."

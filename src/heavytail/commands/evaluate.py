@@ -1,0 +1,311 @@
+"""``heavytail evaluate``: what other policies would have earned, from the log of one."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from heavytail.commands._log_findings import Findings
+    from heavytail.logs.source import Source
+
+__all__ = ["add_arguments", "run"]
+
+METHODS = ("auto", "ips", "snips", "clipped", "ls", "lse")  # those without a model
+MEANS = ("huber", "catoni", "minsker-ndaoud", "median-of-means", "plain")
+INTERVALS = ("betting", "catoni", "bernstein", "huber", "none")
+ONE_SIDED = ("ls", "lse")  # and differences have two sides
+OF_DIFFERENCES = ("huber", "catoni", "plain")
+ECHOED = (  # on the page, in this order
+    *("method", "mean", "interval", "level", "explore", "reward_floor", "reward_range", "tail"),
+    *("propensities", "default_reward", "clip", "draws"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The log, the policies, how to estimate and where the page goes."""
+    add = parser.add_argument
+    add(
+        "logs",
+        nargs="+",
+        metavar="LOG",
+        help="Parquet files, folders or patterns of them, the folder of a DecisionLog, or lines of "
+        "Vowpal Wabbit's dsjson; several are one log, in this order",
+    )
+    add(
+        "--policy",
+        action="append",
+        required=True,
+        metavar="POLICY",
+        help="a file .npz that policy.save wrote; column:NAME, of the target's probabilities; "
+        "uniform, or uniform:K where the log does not say how many arms there are; or "
+        "MODULE:FUNCTION, a function of heavytail.logs.rows.Rows giving probabilities, (n, K) or "
+        "(n,): MODULE is imported from the current folder or as installed, which runs its code. "
+        "May be given again: without --against the best is chosen",
+    )
+    add("--against", metavar="POLICY", help="a baseline that every --policy is compared with")
+    add(
+        "--column",
+        action="append",
+        default=[],
+        metavar="OURS=THEIRS",
+        help="a column's name in the log, action=arm; given again for one of ours, theirs stand "
+        "side by side; time= leaves one out",
+    )
+    add("--method", choices=METHODS, default="auto", help="the estimator (auto: snips)")
+    add("--mean", choices=MEANS, default="huber", help="how rows are averaged (huber)")
+    add("--interval", choices=INTERVALS, default="betting", help="the bounds (betting: lower only)")
+    add("--level", type=float, default=0.95, help="of the bounds (0.95)")
+    add("--explore", type=float, default=0.0, metavar="SHARE", help="uniform draws mixed in (0)")
+    add("--reward-floor", type=float, default=0.0, metavar="R", help="no reward is below (0)")
+    add(
+        "--reward-range", type=float, nargs=2, metavar=("LEAST", "MOST"), help="of all rewards: "
+        "gives both bounds"
+    )  # fmt: skip
+    add(
+        "--tail",
+        metavar="ORDER,SCALE",
+        help="a moment of every policy's weighted rewards, E|X - V|^ORDER <= SCALE^ORDER, for "
+        "--interval catoni; a difference of two has at most twice the scale",
+    )
+    add(
+        "--propensities",
+        metavar="WHENCE",
+        help="frequencies (of the actions), or MODULE:FUNCTION, imported as for --policy, in place "
+        "of the log's own",
+    )
+    add("--default-reward", type=float, metavar="R", help="what a reward that never came counts")
+    add("--clip", type=float, metavar="W", help="the largest weight of clipped and bernstein")
+    add("--draws", type=int, metavar="N", help="per row, for a policy that draws (LinTS)")
+    add("--html", metavar="PAGE", help="also write a page that opens offline (needs matplotlib)")
+    add("--quiet", action="store_true", help="no progress, and no table where --html writes a page")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check all that can be checked, read the log, print the tables and write the page."""
+    from heavytail._validate import on_one_line
+    from heavytail.commands._log_findings import in_options
+
+    _check_options(args)
+    _check_files(args)
+    try:
+        found = _find(args)
+    except (ValueError, TypeError) as error:
+        raise ValueError(in_options(str(error))) from error
+    if args.html is not None:
+        from heavytail._archive import replace
+        from heavytail.commands._log_page import evaluation_page
+
+        replace(args.html, evaluation_page(found, _made(args)))
+    if not args.quiet or args.html is None:
+        print(found.text())
+        if args.html is not None:
+            print(f"\nThe page: {on_one_line(args.html)}")
+    return 0
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Refuse what the estimates would refuse later, or never meant."""
+    from heavytail._validate import check_number, printable, shown
+
+    check_number("--level", args.level, above=0.0, below=1.0, hint="0.95 is 95 %.")
+    names = [printable(name) for name in _asked(args)]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"--policy, --against: {shown(twice[0])} is named twice. Name it once.")
+    if args.against is not None and args.method in ONE_SIDED:
+        raise ValueError(f"--against: method {args.method} has one side only. Take auto or ips.")
+    if args.against is not None and args.mean not in OF_DIFFERENCES:
+        known = ", ".join(OF_DIFFERENCES)
+        raise ValueError(f"--against: differences have means {known} alone; got {args.mean}.")
+    if args.interval == "catoni" and args.tail is None:
+        raise ValueError("--interval catoni needs --tail ORDER,SCALE. huber does not.")
+    if args.interval == "bernstein" and args.reward_range is None:
+        raise ValueError("--interval bernstein needs --reward-range LEAST MOST.")
+
+
+def _asked(args: argparse.Namespace) -> list[str]:
+    """Every policy's words, the baseline's last."""
+    return [*args.policy, *([] if args.against is None else [args.against])]
+
+
+def _check_files(args: argparse.Namespace) -> None:
+    """What must be there is there, is of a kind that is read, and would not be written over."""
+    from heavytail._validate import on_one_line
+    from heavytail.commands._log_targets import is_saved
+    from heavytail.logs.files import is_decision_log, kind, paths
+
+    if args.html is not None:
+        _need("matplotlib", "experiments", "--html")
+    inputs = [words for words in _asked(args) if is_saved(words)]
+    for log in args.logs:
+        if os.path.isdir(log) or is_decision_log(log):
+            _need("pyarrow", "logs", f"{on_one_line(log)}, a folder of Parquet,")
+        for path in [] if is_decision_log(log) else paths(log):
+            if not os.path.isfile(path):
+                raise ValueError(f"{path} is no file: a device, a pipe or a socket. Pass a file.")
+            if kind(path) == "parquet":
+                _need("pyarrow", "logs", f"{on_one_line(path)}, Parquet,")
+            inputs.append(path)
+    if args.html is not None:
+        _check_page(args.html, inputs)
+
+
+def _need(package: str, extra: str, who: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise ValueError(
+            f"{who} needs {package}, which is not installed: pip install 'heavytail[{extra}]'"
+        )
+
+
+def _check_page(page: str, inputs: list[str]) -> None:
+    """Refuse now what could not be written after the work."""
+    from heavytail._validate import shown
+
+    if not os.path.basename(page):
+        raise ValueError(f"--html must name a file; got {shown(page)}.")
+    folder = os.path.dirname(os.path.realpath(page))
+    if not os.path.isdir(folder):
+        raise ValueError(f"--html {page}: there is no folder to write it to. Make it first.")
+    if os.path.exists(page) and not os.path.isfile(page):
+        raise ValueError(f"--html {page}: is there and is no file. Name another.")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"--html {page}: its folder cannot be written to. Name another.")
+    if os.path.exists(page) and any(os.path.samefile(page, one) for one in inputs):
+        raise ValueError(f"--html {page}: is what is read here. Name another file.")
+
+
+def _columns(told: list[str], only_columns: bool) -> dict[str, Any]:
+    """--column as the estimates take it; arms and context are not read where nobody asks."""
+    from heavytail._validate import shown
+
+    columns: dict[str, Any] = dict.fromkeys(("arms", "context")) if only_columns else {}
+    said: dict[str, list[str]] = {}
+    for words in told:
+        ours, equals, theirs = words.partition("=")
+        if not equals or not ours:
+            raise ValueError(f"--column must be OURS=THEIRS, action=arm; got {shown(words)}.")
+        said.setdefault(ours, []).append(theirs)
+    for ours, names in said.items():
+        if len(names) > 1 and "" in names:
+            raise ValueError(f"--column {shown(ours)}: is named and left out. Do one of the two.")
+        columns[ours] = (names[0] or None) if len(names) == 1 else names
+    return columns
+
+
+def _find(args: argparse.Namespace) -> Findings:
+    """One reading of the log per policy, one per comparison, one for the choice."""
+    import heavytail as ht
+    from heavytail._validate import printable
+    from heavytail.commands import _log_targets as targets
+    from heavytail.commands._log_findings import Findings
+    from heavytail.commands._log_progress import progress
+    from heavytail.logs.source import Source
+    from heavytail.logs.tables import CHUNK, Reading
+    from heavytail.logs.target import Target
+
+    asked = _asked(args)
+    plain = all(map(targets.is_column, asked)) and not args.explore and args.propensities is None
+    log = args.logs[0] if len(args.logs) == 1 else args.logs
+    source = Source(log, _columns(args.column, plain), args.default_reward)
+    Reading.of(source.columns, CHUNK, source.default_reward)  # refuses what is no column
+    options = _options(args, source)
+    policies = {}
+    for place, words in enumerate(asked):
+        option = "--policy" if place < len(args.policy) else "--against"
+        policy = targets.policy_of(words, source, option)
+        policies[printable(words)] = Target(policy, explore=args.explore, draws=args.draws)
+    against = None if args.against is None else printable(args.against)
+    names = [name for name in policies if name != against]
+    several = against is None and len(names) > 1
+    readings = len(policies) + (2 * len(names) if against else len(names) if several else 0)
+    with progress(args.quiet, source.length(), readings) as tick:
+        propensities = targets.propensities_of(args.propensities, source)
+        watched = {
+            name: targets.Weights(name, target, propensities, tick)
+            for name, target in policies.items()
+        }
+        common = {**options["common"], "propensities": propensities}
+        chosen = None
+        if several:
+            chosen = ht.select(log, watched, **common, **options["select"])
+        found = {}
+        for name, one in watched.items():
+            one.counting = True
+            found[name] = ht.evaluate(log, one, **common, **options["evaluate"])
+            one.counting = False
+        apart = {}
+        for name in names if against is not None else ():
+            apart[name] = ht.compare(
+                log, watched[name], watched[str(against)], **common, **options["compare"]
+            )
+    return Findings(
+        found, watched, against, apart, chosen, args.level, args.propensities == "frequencies"
+    )
+
+
+def _options(args: argparse.Namespace, source: Source) -> dict[str, dict[str, Any]]:
+    """What each of the three is called with.
+
+    m comparisons have (1 - level)/m each, so that all hold at once. By the triangle inequality a
+    difference of two weighted rewards has at most twice the scale of each.
+    """
+    import heavytail as ht
+
+    tail = None if args.tail is None else _tail(args.tail)
+    limits = None if args.reward_range is None else tuple(args.reward_range)
+    each = 1.0 - (1.0 - args.level) / len(args.policy)
+    apart = None if tail is None else ht.MomentBound(order=tail.order, scale=2.0 * tail.scale)
+    estimate = {"method": args.method, "mean": args.mean, "reward_range": limits}
+    floor = args.reward_floor if limits is None else limits[0]
+    clipped = args.clip if args.method == "clipped" else None  # bernstein is no difference's
+    return {
+        "common": {"columns": source.columns, "default_reward": source.default_reward},
+        "evaluate": {
+            **estimate,
+            "interval": None if args.interval == "none" else args.interval,
+            "level": args.level,
+            "tail": tail,
+            "clip": args.clip,
+            "reward_floor": args.reward_floor,
+        },
+        "compare": {**estimate, "level": each, "tail": apart, "clip": clipped},
+        "select": {"level": args.level, "reward_floor": floor},
+    }
+
+
+def _tail(words: str) -> Any:
+    from heavytail._validate import shown
+    from heavytail.tails import MomentBound
+
+    order, comma, scale = words.partition(",")
+    try:
+        numbers = float(order), float(scale)
+    except ValueError:
+        comma = ""
+    if not comma:
+        raise ValueError(f"--tail must be ORDER,SCALE, such as 1.5,2; got {shown(words)}.")
+    return MomentBound(order=numbers[0], scale=numbers[1])
+
+
+def _made(args: argparse.Namespace) -> dict[str, Any]:
+    """How the page was made; where things lie is nobody's business."""
+    from heavytail._validate import on_one_line
+    from heavytail.commands._log_targets import is_saved
+    from heavytail.experiments.machine import provenance
+
+    def plain(words: str) -> str:
+        return os.path.basename(words.rstrip(os.sep)) if is_saved(words) else words
+
+    words = ["heavytail evaluate", *(os.path.basename(log.rstrip(os.sep)) for log in args.logs)]
+    words += [f"--policy {plain(one)}" for one in args.policy]
+    words += [f"--against {plain(args.against)}"] if args.against is not None else []
+    words += [f"--column {one}" for one in args.column]
+    for name in ECHOED:
+        value = getattr(args, name)
+        if value is not None:
+            shown = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+            words.append(f"--{name.replace('_', '-')} {shown}")
+    return provenance(command=on_one_line(" ".join(words)))
