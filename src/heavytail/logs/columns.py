@@ -6,6 +6,7 @@ filled up. What is no number, and what is missing, is refused by file, row and c
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ DEPTHS = {  # how many axes a column may have
 KINDS = {1: "numbers", 2: "lists of numbers", 3: "lists of lists of numbers"}
 MAY_MISS = ("reward", "propensity")  # whose nulls somebody else judges: they are NaN here
 FILL = {"arms": np.nan, "probabilities": 0.0, "target": 0.0}
+ROOM = 2.0**24  # numbers that may be filled up whatever their share
 NANOSECONDS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 
 
@@ -97,6 +99,10 @@ def _padded(parts: Ragged, key: str, place: Place) -> FloatArray:
             f"has {lengths[odd]} numbers where the first row here has {lengths[0]}. Give every "
             "row as many.",
         )
+    numbers = float(n) * most * math.prod(values.shape[1:])
+    if numbers > max(ROOM, 100.0 * values.size):
+        at = int(np.argmax(lengths))
+        place.refuse(at, f"has {most:,} entries where others have few: all would be filled up.")
     array = np.full((n, most, *values.shape[1:]), FILL[key])
     array[np.arange(most) < lengths[:, None]] = values
     return array

@@ -14,7 +14,7 @@ from heavytail._typing import FloatArray
 from heavytail.logs import intervals, means
 from heavytail.logs.advice import APPROXIMATE
 from heavytail.logs.estimates import METHODS, Seen
-from heavytail.logs.evaluating import finish, plan_of, tail_of, target_of
+from heavytail.logs.evaluating import UNBIASED, finish, plan_of, tail_of, target_of
 from heavytail.logs.results import Comparison
 from heavytail.logs.rows import Rows
 from heavytail.logs.sketch import PairCells, Pairs, Sketch, epochs
@@ -212,8 +212,10 @@ def _interval(
 ) -> tuple[float | None, float | None, str | None, bool, str]:
     """Lower, upper, where from, whether guaranteed, and why not."""
     alpha = 1.0 - level
-    if METHODS[plan.method].name == "dm":
+    if plan.method == "dm":
         return None, None, None, False, "nothing bounds a model's error"
+    if plan.method not in UNBIASED:
+        return None, None, None, False, f"{plan.method!r} is biased, and nothing bounds by how much"
     if apart.up is not None and apart.down is not None and plan.ceiling is not None:
         width = plan.ceiling - plan.floor
         lower = intervals.betting_lower(apart.up, alpha / 2.0, horizon).best - width

@@ -49,15 +49,17 @@ def evaluate(
     reward_range: tuple[float, float] | None = None,
     reward_floor: float = 0.0,
     propensities: Any = None,
+    growing: bool = False,
     dask: Any = None,
 ) -> Evaluation:
     """What ``policy`` would have earned per row of ``log``, with bounds that heavy tails respect.
 
     The default is the self-normalised estimate with Huber's tuning-free threshold, the m with
     sum psi_tau(w (r - m)) = 0, and a lower bound by betting: with probability ``level`` it holds
-    at every time at once, for any rewards not below ``reward_floor`` whose mean is finite. An
-    upper bound needs more: the rewards' range, or a moment of the weighted rewards. One pass,
-    O(1) memory.
+    at every row of this log at once, for any rewards not below ``reward_floor`` whose mean is
+    finite. Its bets aim at the log's length: say ``growing`` for bounds that hold together when a
+    log is looked at again and again. An upper bound needs more: the rewards' range, or a moment
+    of the weighted rewards. One pass, O(1) memory.
 
     >>> import numpy as np, heavytail as ht
     >>> rng = np.random.default_rng(0)
@@ -78,8 +80,8 @@ def evaluate(
         interval: "betting"; "catoni", both sides, with ``tail``; "bernstein", both sides, with
             ``reward_range``; "huber", both sides of Huber's estimate, approximate
             (:func:`heavytail.logs.intervals.huber_interval`); None for none.
-        tail: E|X - V|^p <= scale^p of the weighted rewards X = w r (of the rows' terms v with a
-            model), for "catoni".
+        tail: E|X - V|^p <= scale^p of the weighted rewards X = w r (of the terms v of "dr"), for
+            "catoni".
         level: of the bounds. One bound alone has all of 1 - level, two have half each.
         model: callable of Rows giving (n, K) predicted rewards, or a regressor with fit and
             predict (or partial_fit), which is fitted on the other folds of the log first.
@@ -94,6 +96,8 @@ def evaluate(
         reward_floor: a number that no reward can be below.
         propensities: None for the log's own; "frequencies" estimates them by how often each action
             was played; a callable of Rows, or an array over the whole log.
+        growing: the log is evaluated while it grows, and all of these bounds are to hold at once;
+            each is a little lower then.
         dask: a client, an address or True: chunks are summarised there, with equal results.
     """
     plan, source = plan_of(
@@ -109,7 +113,7 @@ def evaluate(
     target.finish(summary.rows)
     return finish(
         summary, plan, mean=mean, tail=tail, level=level, smoothing=smoothing,
-        horizon=source.length(), asked=propensities,
+        horizon=None if growing else source.length(), asked=propensities,
     )  # fmt: skip
 
 

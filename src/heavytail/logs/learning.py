@@ -24,7 +24,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from heavytail._typing import FloatArray
-from heavytail._validate import Check, as_arms
+from heavytail._validate import Check, as_arms, as_numbers, check_number
 from heavytail.logs.intervals import bernstein_lower
 from heavytail.logs.reading import chunks
 from heavytail.logs.rows import Rows
@@ -167,7 +167,11 @@ class LogPolicy:
         offered = arms.arms if isinstance(arms, Rows) else arms
         if offered is None:
             raise ValueError(f"{arms.source}: LogPolicy needs the column 'arms'.")
-        rows: FloatArray = np.asarray(offered, dtype=np.float64)
+        rows = as_numbers(offered, "LogPolicy: arms", "numbers (n, K, d)")
+        if rows.ndim != 3 or rows.shape[2] != len(self._fitted()):
+            raise ValueError(
+                f"LogPolicy: arms must have shape (n, K, {len(self.theta)}); got {rows.shape}."
+            )
         noise = self._noise(len(self._fitted()))
         found: FloatArray = np.zeros(rows.shape[:2])
         for each in noise:
@@ -179,6 +183,7 @@ class LogPolicy:
     def select(self, arms: Any, *, draw: float) -> int:
         """The arm that ``draw``, uniform in [0, 1), falls to."""
         theta = self._fitted()
+        check_number("LogPolicy.select: draw", draw, least=0.0, below=1.0)
         offered = as_arms(arms, len(theta), type(self), ".select")
         shares = np.cumsum(self.probabilities(offered[None])[0])
         return min(int(np.searchsorted(shares, draw, side="right")), len(offered) - 1)

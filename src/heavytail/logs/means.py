@@ -69,7 +69,8 @@ def plain_mean(cells: PairCells) -> Estimate:
 
 
 def huber_order(cells: PairCells) -> float:
-    """z = log of the effective size (sum u)²/sum u², at least 3 and at most a quarter of the rows.
+    """z = log of the effective size (sum u)²/sum u², at least 3 and at most a quarter of the rows
+    that differ from the median one.
 
     z bounds how many rows are clipped. Of equal u it is log n, as in Wang et al.; where a few rows
     carry the weight, log n would clip most of them (0/2 rewards, an action logged in 1 % of 2,000
@@ -79,7 +80,21 @@ def huber_order(cells: PairCells) -> float:
     square = float(cells.uu.sum())
     effective = size * size / square if square > 0.0 else rows
     order = max(LEAST_ORDER, math.log(max(effective, 1.0)))
-    return min(order, max(1.0, rows / 4.0))
+    return min(order, max(1.0, _apart(cells) / 4.0))
+
+
+def _apart(cells: PairCells) -> float:
+    """Rows that differ from the median of v / u: of a log that is mostly 0, those that are not.
+
+    Where fewer than z rows differ at all, the only root of Huber's equations is that median.
+    """
+    real = cells.u > 0.0
+    ratio, count = cells.v[real] / cells.u[real], cells.count[real]
+    if not len(ratio):
+        return 0.0
+    order = np.argsort(ratio, kind="stable")
+    at = np.searchsorted(np.cumsum(count[order]), 0.5 * float(count.sum()))
+    return float(count[ratio != ratio[order][at]].sum())
 
 
 def huber(cells: PairCells, order: float | None = None) -> Estimate:
@@ -183,8 +198,8 @@ def minsker_ndaoud(sums: FloatArray) -> Estimate:
     Minsker and Ndaoud (2021): efficient where the variance is finite, without any threshold.
     """
     means, errors = _of_blocks(sums)
-    least = errors.min()
-    weight = (errors == 0.0).astype(float) if least == 0.0 else least / errors
+    spread = errors[errors > 0.0]  # a block of equal values says nothing about its own spread
+    weight = 1.0 / np.maximum(errors, spread.min()) if len(spread) else np.ones(len(errors))
     return Estimate(float(weight @ means / weight.sum()), _error(errors))
 
 

@@ -148,7 +148,9 @@ def checked(arrays: Mapping[str, Any], source: str, start: int, place: Placing) 
         if array is not None:
             _shares(array, action, counts, place(key), place("action"))
     propensity = _propensity(given["propensity"], probabilities, action, place)
-    return Rows(source, start, action, reward, propensity, arms, context, target, probabilities)
+    parts = (action, reward, propensity, arms, context, target, probabilities)
+    frozen: list[Any] = [None if part is None else _frozen(part) for part in parts]
+    return Rows(source, start, *frozen)
 
 
 def _reward(reward: Any, place: Place) -> FloatArray:
@@ -256,3 +258,10 @@ def _propensity(
                 "for the action. Leave one of the two out.",
             )
     return np.asarray(propensity)
+
+
+def _frozen(array: Any) -> Any:
+    """A view that a target or a model cannot write through: it may be the caller's own."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
