@@ -35,8 +35,9 @@ OPTIONS = {  # the library's words for what to do, and the command's
     r"reward_range = ": "--reward-range ",
     r"default_reward=\.": "--default-reward.",
     r"clip= must be stated": "--clip must be stated",
-    r"pass propensities='frequencies' to": "pass --propensities frequencies to",
-    r", or use method='dm' with a model": "",
+    r"columns=\{'(\w+)': NAME\}": r"--column \1=NAME",
+    r"propensities='frequencies' is": "--propensities frequencies is",
+    r", and method='dm' is as good as its model": "",
     r"Pass draws=100": "Pass --draws 100",
 }
 VERDICTS: dict[str | None, str] = {"a": "better", "b": "worse", None: "not decided"}

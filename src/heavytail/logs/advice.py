@@ -90,9 +90,10 @@ def sentences(found: Evaluation, propensities: Any) -> tuple[str, ...]:
     """What to think of an evaluation, warnings first."""
     said = [*_about_weights(found), *_about_rewards(found)]
     if isinstance(propensities, str):  # "frequencies"
-        said.append(
-            "The propensities are the actions' frequencies: right only if the log's policy did not "
-            "look at the context."
+        said.insert(
+            0,
+            "The propensities are the actions' frequencies: if the log's policy looked at the "
+            "context, value and bounds are wrong, and the mean weight cannot show it.",
         )
     if found.interval == "huber":
         said.append(APPROXIMATE)

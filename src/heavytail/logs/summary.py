@@ -120,8 +120,9 @@ def look(rows: Rows, target: Target, plan: Plan) -> Seen:
     if propensity is None and method.weights:
         raise ValueError(
             f"{rows.source}: method {plan.method!r} needs the propensities of the log, which has "
-            "none. Log them, pass propensities='frequencies' to estimate them, or use method='dm' "
-            "with a model."
+            "none. Name their column by columns={'propensity': NAME}; where they were not logged, "
+            "propensities='frequencies' is right if the log's policy did not look at the context, "
+            "and method='dm' is as good as its model."
         )
     weight = None if propensity is None else own / propensity
     predicted = expected = None

@@ -119,6 +119,12 @@ def _check(found: FloatArray, rows: Rows, counts: IntArray | None, name: str) ->
     if found.ndim == 2:
         sums = abs(flat.sum(axis=1) - 1.0) <= SUM_SLACK * max(1, flat.shape[1])
         inside = rows.action < flat.shape[1]
+        if not inside.all():
+            bad = int(np.argmin(inside))
+            raise ValueError(
+                f"{rows.at(bad)}: the action is {rows.action[bad]}, and {name} has arms 0 to "
+                f"{flat.shape[1] - 1}. Actions count from 0."
+            )
         if counts is not None:
             beyond = np.arange(flat.shape[1]) >= counts[:, None]
             inside &= ~((flat > 0.0) & beyond).any(axis=1)
