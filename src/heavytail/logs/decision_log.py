@@ -29,12 +29,23 @@ from heavytail._archive import replace
 from heavytail._validate import as_numbers, check_count, check_number, check_reward, shown
 from heavytail.logs.files import JOURNAL, need_arrow
 from heavytail.logs.folder import LOCK, check_gap, locked, parquet, parts_of, worded
-from heavytail.logs.journal import HEADER, Entry, parsed, record, sync_folder
+from heavytail.logs.journal import (
+    HEADER,
+    Entry,
+    opened_folder,
+    parsed,
+    record,
+    same_file,
+    sync_folder,
+    written,
+)
 from heavytail.policies.core.decisions import Decision
 
 __all__ = ["DecisionLog"]
 
 WAITING = "waiting.parquet"
+NEW = ".new.part"  # of the name of a journal that is to take the place of the old one
+INTERRUPTED = "it was interrupted while it wrote; what was acknowledged is on disk."
 
 
 class DecisionLog:
@@ -87,6 +98,8 @@ class DecisionLog:
             with worded(self.path, "cannot be opened for writing"):
                 self._recover()
         except BaseException:
+            if self._journal >= 0:
+                os.close(self._journal)
             os.close(self._lock)
             raise
 
@@ -102,6 +115,7 @@ class DecisionLog:
             entry = self._entry(decision, arms, ids)
             self._write(entry.record(self._unsafe == 0))
             self._take(entry)
+            self._broken = ""
             self._settle(self._rows)
 
     def rewarded(self, decision: Any, reward: float, time: float | None = None) -> None:
@@ -124,6 +138,7 @@ class DecisionLog:
             self._write(entry.reward_record(self._unsafe == 0))
             del self._tokens[token]
             self._entries[entry.number] = entry
+            self._broken = ""
             self._settle(self._rows)
 
     def flush(self) -> None:
@@ -202,15 +217,10 @@ class DecisionLog:
             os.truncate(name, found.end)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self.path, WAITING))
-        self._open_journal(found.end)
+        self._journal = os.open(name, os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0))
+        self._size, self._unsafe = found.end, 0
         os.fsync(self._journal)
-
-    def _open_journal(self, size: int) -> None:
-        name = os.path.join(self.path, JOURNAL)
-        fresh = os.open(name, os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0))
-        if self._journal >= 0:
-            os.close(self._journal)
-        self._journal, self._size, self._unsafe = fresh, size, 0
+        sync_folder(self.path)  # a rename of before may not be on the disk yet
 
     def _take(self, entry: Entry) -> None:
         self._entries[entry.number] = entry
@@ -272,26 +282,38 @@ class DecisionLog:
             raise OSError(f"{self.path}: {self._broken} Open it again.")
 
     def _write(self, content: bytes) -> None:
-        """Append to the journal, and to the disk when a group is full; all of it, or nothing."""
+        """Append to the journal, and to the disk when a group is full; all of it, or nothing.
+
+        The log counts as broken until the caller has taken note of it and says otherwise.
+        """
+        if not same_file(self._journal, os.path.join(self.path, JOURNAL)):
+            self._broken = f"its {JOURNAL} was removed or replaced by somebody else."
+            self._check_open()
+        unsafe = self._unsafe
+        self._broken = INTERRUPTED
         try:
             with worded(self.path, "nothing was logged"):
                 left = memoryview(content)
                 while left:
                     left = left[os.write(self._journal, left) :]
+            self._unsafe += 1
+            if self._unsafe >= self._group:
+                self._sync()
         except BaseException:  # an interrupt too
-            self._cut()
+            self._cut(self._size, unsafe)
             raise
         self._size += len(content)
-        self._unsafe += 1
-        if self._unsafe >= self._group:
-            self._sync()
 
-    def _cut(self) -> None:
-        """Back to the last whole record."""
+    def _cut(self, before: int, unsafe: int) -> None:
+        """Back to the last record that was acknowledged."""
         try:
-            os.ftruncate(self._journal, self._size)
+            os.ftruncate(self._journal, before)
         except OSError as error:
             self._broken = f"a record was torn off and could not be removed ({error.strerror})."
+        else:
+            self._unsafe = unsafe
+            if self._broken == INTERRUPTED:
+                self._broken = ""
 
     def _sync(self) -> None:
         if self._unsafe:
@@ -322,28 +344,59 @@ class DecisionLog:
         self._sync()
         try:
             self._move(count)
-        except OSError:
+        except (OSError, MemoryError):
             if final:
                 raise
             self._retry = self._next + self._rows  # what was logged is safe in the journal
 
     def _move(self, count: int) -> None:
-        """The first ``count`` decisions from the journal to a part of their own."""
+        """The first ``count`` decisions from the journal to a part of their own.
+
+        Every descriptor that is needed after a rename is there before it. Between, the log counts
+        as broken: whatever is raised there, it acknowledges nothing until it is opened again.
+        """
         first = self._first + count
         gone = [self._entries[number] for number in range(self._first, first)]
         kept = [self._entries[number] for number in range(first, self._next)]
         part = os.path.join(self.path, f"part-{self._first:012d}.parquet")
-        replace(part, parquet(gone))
-        sync_folder(self.path)  # before the journal forgets them
+        content = parquet(gone)
+        with opened_folder(self.path) as sync:
+            self._broken = INTERRUPTED
+            try:
+                replace(part, content)
+            except OSError:
+                if not os.path.lexists(part):
+                    self._broken = ""  # nothing has changed
+                raise
+            self._first, self._ready = first, 0
+            self._entries = {entry.number: entry for entry in kept}
+            for entry in gone:
+                if entry.reward is None:
+                    del self._tokens[entry.token]
+            sync()  # before the journal forgets them
+            self._renew(first, kept)
+            sync()
+            self._broken = ""
+
+    def _renew(self, first: int, kept: list[Entry]) -> None:
+        """A journal of what is kept in the place of the old one; written to from then on."""
         head = record({"format": HEADER, "first": first, "dim": self._dim}, True)
         rest = [entry.record(True) for entry in kept]
         rest += [entry.reward_record(True) for entry in kept if entry.reward is not None]
         content = head + b"".join(rest)
-        self._first, self._ready = first, 0
-        self._entries = {entry.number: entry for entry in kept}
-        for entry in gone:
-            if entry.reward is None:
-                del self._tokens[entry.token]
-        replace(os.path.join(self.path, JOURNAL), content)
-        self._open_journal(len(content))
-        sync_folder(self.path)
+        name = os.path.join(self.path, JOURNAL)
+        try:
+            fresh = written(name + NEW, content, os.fstat(self._journal).st_mode)
+        except OSError:
+            self._broken = ""  # the old one is in its place, and has all that the new one would
+            raise
+        try:
+            os.replace(name + NEW, name)
+        except BaseException:
+            if same_file(self._journal, name):
+                self._broken = ""
+            os.close(fresh)
+            raise
+        old, self._journal = self._journal, fresh
+        self._size, self._unsafe = len(content), 0
+        os.close(old)

@@ -7,11 +7,13 @@ end, and is refused.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import stat
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +21,17 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 
-__all__ = ["HEADER", "Entry", "Journal", "parsed", "record"]
+__all__ = [
+    "HEADER",
+    "Entry",
+    "Journal",
+    "opened_folder",
+    "parsed",
+    "record",
+    "same_file",
+    "sync_folder",
+    "written",
+]
 
 MAGIC = b"\xd5L"
 HEAD = struct.Struct("<2sBII")  # magic, whether all before is safe, length, checksum
@@ -162,10 +174,46 @@ def _damaged(path: str, number: int, why: object) -> ValueError:
 
 def sync_folder(path: str) -> None:
     """What was renamed in a folder stays renamed."""
+    with opened_folder(path) as sync:
+        sync()
+
+
+@contextlib.contextmanager
+def opened_folder(path: str) -> Iterator[Callable[[], None]]:
+    """What makes renames in a folder stay, at any time and without another descriptor."""
     if os.name != "posix":
+        yield lambda: None
         return
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        yield lambda: os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def written(path: str, content: bytes, mode: int) -> int:
+    """A new file with this content on the disk, as a descriptor that appends to it."""
+    with contextlib.suppress(FileNotFoundError):  # of a process that was killed
+        os.unlink(path)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+    handle = os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        os.chmod(path, stat.S_IMODE(mode))
+        left = memoryview(content)
+        while left:
+            left = left[os.write(handle, left) :]
+        os.fsync(handle)
+    except BaseException:
+        os.close(handle)
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        raise
+    return handle
+
+
+def same_file(handle: int, path: str) -> bool:
+    """Whether a descriptor is that of the file which bears this name."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
