@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 
 import numpy as np
@@ -99,3 +100,71 @@ def test_a_journal_that_somebody_removed_or_replaced_is_not_written_to(put, tmp_
             log.rewarded(0, 1.0)
     log.close()
     assert (tmp_path / "elsewhere").read_bytes() == content
+
+
+def hand_made(**odd):
+    told = {"token": 5, "arm": 0, "x": ARMS[0], "probability": 0.5, "score": 1.0, "time": 1.0}
+    return Decision(**{**told, **odd})
+
+
+ODD = [("token", odd) for odd in (10**30, "7", -5, None, True, 0.5, np.nan)]
+ODD += [("probability", odd) for odd in ("x", 2.0, -1.0, 0.0, np.nan, True, [0.5])]
+ODD += [("score", odd) for odd in ("hello", [1, 2], np.inf, 1j, 10**400)]
+ODD += [("time", odd) for odd in ("now", 10**400, -np.inf, np.datetime64("2020-01-01"))]
+ODD += [("arm", odd) for odd in (0.5, "0", None, -1, 3, True, 10**400)]
+ODD += [("x", odd) for odd in (None, "x", ARMS[1], ARMS)]
+
+
+@pytest.mark.parametrize(("name", "odd"), ODD)
+def test_a_decision_made_by_hand_is_checked_before_anything_is_written(name, odd, tmp_path):
+    refused_whole(lambda log: log.decided(hand_made(**{name: odd}), ARMS), tmp_path)
+
+
+IDS = [
+    ["a", "b", "\ud800"],
+    "abc",
+    b"abc",
+    {"a", "b", "c"},
+    {"a": 1, "b": 2, "c": 3},
+    itertools.count(),
+    (str(k) for k in range(3)),
+    ["a", "b", None],
+    ["a", "b", 0.5],
+    ["a", "b", True],
+    ["a", "b", 10**5000],
+    ["a", "b"],
+    5,
+]
+
+
+@pytest.mark.parametrize("ids", IDS, ids=range(len(IDS)))
+def test_ids_that_a_file_cannot_hold_are_refused(ids, tmp_path):
+    words = "ids must be a list of text|need as many ids"
+    refused_whole(lambda log: log.decided(hand_made(), ARMS, ids=ids), tmp_path, words)
+
+
+@pytest.mark.parametrize("arms", [np.zeros((0, 2)), np.zeros((3, 0)), np.zeros((0, 2, 2)), 5, None])
+def test_arms_that_are_none_are_refused(arms, tmp_path):
+    refused_whole(lambda log: log.decided(hand_made(), arms), tmp_path, "arms must")
+
+
+def refused_whole(call, folder, words="DecisionLog.decided"):
+    """It is refused, nothing is written, and the log goes on."""
+    with ht.DecisionLog(folder, rows=1) as log:
+        log.decided(decision(0), ARMS)
+        before = (folder / "journal").read_bytes()
+        with pytest.raises((ValueError, TypeError), match=words):
+            call(log)
+        assert (folder / "journal").read_bytes() == before
+        log.decided(hand_made(arm=np.int64(0)), ARMS, ids=np.array([1, 2, 3]))
+        log.rewarded(5, 2.0)
+        log.rewarded(0, 1.0)
+    assert rewards(folder) == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("token", ["x", 10**400, None, -1])
+def test_a_reward_for_a_token_that_is_none_is_refused(token, tmp_path):
+    with ht.DecisionLog(tmp_path) as log:
+        for one in (token, hand_made(token=token)):
+            with pytest.raises((ValueError, TypeError), match=r"DecisionLog.rewarded: .*token"):
+                log.rewarded(one, 1.0)

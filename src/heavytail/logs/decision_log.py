@@ -30,8 +30,11 @@ from heavytail._validate import as_numbers, check_count, check_number, check_rew
 from heavytail.logs.files import JOURNAL, need_arrow
 from heavytail.logs.folder import LOCK, check_gap, locked, parquet, parts_of, worded
 from heavytail.logs.journal import (
+    BOUNDS,
     HEADER,
     Entry,
+    checked,
+    checked_ids,
     opened_folder,
     parsed,
     record,
@@ -125,7 +128,8 @@ class DecisionLog:
             where = "DecisionLog.rewarded"
             if isinstance(decision, bool) or not isinstance(decision, Decision | int | np.integer):
                 raise TypeError(f"{where}: pass a Decision or its token; got {shown(decision)}.")
-            token = int(decision.token) if isinstance(decision, Decision) else int(decision)
+            token = decision.token if isinstance(decision, Decision) else int(decision)
+            token = check_count(f"{where}: token", token, least=0)
             value = check_reward(f"{where}: reward", reward)
             when = clock.time() if time is None else check_number(f"{where}: time", time)
             entry = self._tokens.get(token)
@@ -234,16 +238,19 @@ class DecisionLog:
         where = "DecisionLog.decided"
         if not isinstance(decision, Decision):
             raise TypeError(f"{where}: pass a Decision, as decide gives it; got {shown(decision)}.")
+        token = check_count(f"{where}: decision.token", decision.token, least=0)
+        arm = check_count(f"{where}: decision.arm", decision.arm, least=0)
+        rest = {name: checked(where, name, getattr(decision, name)) for name in BOUNDS}
         rows = as_numbers(arms, f"{where}: arms", "numbers of shape (n, dim)")
-        rows = np.array(rows.reshape(len(rows), -1) if rows.ndim > 2 else rows)
-        if rows.ndim != 2 or not 0 <= decision.arm < len(rows):
+        rows = np.array(rows.reshape(len(rows), -1) if rows.ndim > 2 and rows.size else rows)
+        if rows.ndim != 2 or arm >= len(rows) or not rows.size:
             raise ValueError(
                 f"{where}: arms must have shape (n, dim) and be those of the decision, which chose "
-                f"number {decision.arm}; got shape {rows.shape}."
+                f"number {arm}; got shape {rows.shape}."
             )
-        if not np.isfinite(rows).all() or not np.array_equal(rows[decision.arm], decision.x):
+        if not np.isfinite(rows).all() or not np.array_equal(rows[arm], decision.x):
             raise ValueError(
-                f"{where}: arms[{decision.arm}] is not what was chosen. Pass the very arms that "
+                f"{where}: arms[{arm}] is not what was chosen. Pass the very arms that "
                 "decide was given."
             )
         if self._dim not in (None, rows.shape[1]):
@@ -251,24 +258,13 @@ class DecisionLog:
                 f"{where}: arms have {rows.shape[1]} features, and those of this log "
                 f"{self._dim}. Keep a log for each."
             )
-        if decision.token in self._tokens:
+        if token in self._tokens:
             raise ValueError(
-                f"{where}: token {decision.token} waits already: it was logged before, or is "
+                f"{where}: token {token} waits already: it was logged before, or is "
                 "another policy's. Keep a log for each policy."
             )
-        names = None if ids is None else tuple(map(str, ids))
-        if names is not None and len(names) != len(rows):
-            raise ValueError(f"{where}: {len(rows)} arms need as many ids; got {len(names)}.")
-        return Entry(
-            number=self._next,
-            token=int(decision.token),
-            action=int(decision.arm),
-            arms=rows,
-            probability=decision.probability,
-            score=decision.score,
-            time=decision.time,
-            ids=names,
-        )
+        names = None if ids is None else checked_ids(f"{where}: ids", ids, len(rows))
+        return Entry(self._next, token, arm, rows, ids=names, **rest)
 
     def _check_open(self) -> None:
         if self._journal < 0:

@@ -8,23 +8,28 @@ end, and is refused.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import stat
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from heavytail._typing import FloatArray
+from heavytail._validate import check_number, printable, shown
 
 __all__ = [
+    "BOUNDS",
     "HEADER",
     "Entry",
     "Journal",
+    "checked",
+    "checked_ids",
     "opened_folder",
     "parsed",
     "record",
@@ -37,6 +42,11 @@ MAGIC = b"\xd5L"
 HEAD = struct.Struct("<2sBII")  # magic, whether all before is safe, length, checksum
 SIZE = struct.Struct("<I")  # of the JSON in front of the arms
 HEADER = "heavytail decisions 1"
+BOUNDS: dict[str, dict[str, Any]] = {  # of what may be None, too
+    "probability": {"above": 0.0, "most": 1.0},
+    "score": {},
+    "time": {},
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +86,34 @@ class Entry:
         """Its reward."""
         told = {"number": self.number, "reward": self.reward, "time": self.reward_time}
         return record({"rewarded": told}, safe)
+
+
+def checked(where: str, name: str, got: Any) -> float | None:
+    """A number of a decision, or None, or an error."""
+    return None if got is None else check_number(f"{where}: {name}", got, **BOUNDS[name])
+
+
+def checked_ids(where: str, ids: Any, count: int) -> tuple[str, ...]:
+    """Names of the arms as text that a file can hold, or an error."""
+    wanted = f"{where} must be a list of text or whole numbers, one per arm"
+    if isinstance(ids, str | bytes | bytearray | Set | Mapping) or not hasattr(ids, "__len__"):
+        raise TypeError(f"{wanted}; got {shown(ids)}.")
+    found = list(itertools.islice(ids, count + 1)) if len(ids) == count else []
+    if len(found) != count:
+        raise ValueError(f"{where}: {count} arms need as many ids; got {len(ids)}.")
+    return tuple(_name(wanted, k, one) for k, one in enumerate(found))
+
+
+def _name(wanted: str, k: int, one: Any) -> str:
+    if isinstance(one, bool) or not isinstance(one, str | int | np.integer):
+        raise TypeError(f"{wanted}; got {shown(one)} at {k}.")
+    try:
+        name = str.__str__(one) if isinstance(one, str) else str(int(one))
+        name.encode()
+    except ValueError as error:  # half a character, or more digits than Python prints
+        problem = f"{wanted}; got {shown(one)} at {k}, which is no text ({printable(str(error))})."
+        raise ValueError(problem) from None
+    return name
 
 
 def record(told: dict[str, Any], safe: bool, rest: bytes = b"") -> bytes:
