@@ -224,6 +224,8 @@ class DecisionLog:
         self._journal = os.open(name, os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0))
         self._size, self._unsafe = found.end, 0
         os.fsync(self._journal)
+        if found.first + len(found.entries) < self._first:  # numbers in a journal have no gap
+            self._renew(self._first, [])
         sync_folder(self.path)  # a rename of before may not be on the disk yet
 
     def _take(self, entry: Entry) -> None:

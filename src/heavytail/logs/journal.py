@@ -42,6 +42,7 @@ MAGIC = b"\xd5L"
 HEAD = struct.Struct("<2sBII")  # magic, whether all before is safe, length, checksum
 SIZE = struct.Struct("<I")  # of the JSON in front of the arms
 HEADER = "heavytail decisions 1"
+MOST = 2**53  # of what is counted
 BOUNDS: dict[str, dict[str, Any]] = {  # of what may be None, too
     "probability": {"above": 0.0, "most": 1.0},
     "score": {},
@@ -160,21 +161,24 @@ def parsed(path: str, content: bytes) -> Journal:
     entries: dict[int, Entry] = {}
     try:
         for end, _, body in _records(content):  # noqa: B007
-            told, rest = _opened(body)
+            word, told, rest = _opened(body)
             if number == 0:
-                if told["format"] != HEADER:
-                    raise ValueError(f"its format is {told['format']!r}")
-                first, dim = int(told["first"]), told["dim"]
-            elif "decided" in told:
-                entry = _entry(told["decided"], rest)
+                first, dim = _begun(word, told)
+            elif word == "decided":
+                entry = _entry(told, rest, first + len(entries), dim)
                 entries[entry.number] = entry
                 dim = entry.arms.shape[1]
             else:
-                one = told["rewarded"]
-                entries[one["number"]] = entries[one["number"]].rewarded(one["reward"], one["time"])
+                _reward(word, told, entries)
+            if rest and word != "decided":
+                raise ValueError("bytes that belong to nothing")
             number += 1
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(path, number, error) from None
+        waiting = [entry.token for entry in entries.values() if entry.reward is None]
+        if len(set(waiting)) < len(waiting):
+            number -= 1
+            raise ValueError("up to here two decisions of one token wait")
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise _damaged(path, number, printable(str(error))) from None
     if number == 0 or _goes_on(content, end):
         raise _damaged(path, number, "its checksum does not fit")
     return Journal(first, dim, entries, end)
@@ -192,15 +196,69 @@ def _goes_on(content: bytes, end: int) -> bool:
     return False
 
 
-def _opened(body: bytes) -> tuple[dict[str, Any], bytes]:
+def _opened(body: bytes) -> tuple[str, dict[str, Any], bytes]:
+    """What a record is about, what it says, and the bytes behind that."""
     (size,) = SIZE.unpack_from(body)
-    return json.loads(body[SIZE.size : SIZE.size + size]), body[SIZE.size + size :]
+    told = json.loads(body[SIZE.size : SIZE.size + size].decode())
+    word = next(iter(told), "") if isinstance(told, dict) else ""
+    if word in ("decided", "rewarded") and len(told) == 1:
+        told = told[word]
+    if not isinstance(told, dict) or size > len(body) - SIZE.size:
+        raise ValueError(f"it says {shown(told)}")
+    return word, told, body[SIZE.size + size :]
 
 
-def _entry(told: dict[str, Any], rest: bytes) -> Entry:
-    arms = np.frombuffer(rest, dtype="<f8").astype(np.float64).reshape(told.pop("shape"))
-    ids = told.pop("ids")
-    return Entry(arms=arms, ids=None if ids is None else tuple(ids), **told)
+def _keys(told: dict[str, Any], wanted: tuple[str, ...]) -> None:
+    if set(told) != set(wanted):
+        raise ValueError(f"it has {shown(list(told))} in place of {', '.join(wanted)}")
+
+
+def _whole(name: str, got: Any, least: int = 0) -> int:
+    if type(got) is not int or not least <= got <= MOST:
+        raise ValueError(f"{name} is {shown(got)}")
+    return got
+
+
+def _begun(word: str, told: dict[str, Any]) -> tuple[int, int | None]:
+    """First decision and number of features, of the record that begins a journal."""
+    if word != "format" or told["format"] != HEADER:
+        raise ValueError(f"its format is {shown(told.get('format'))}")
+    _keys(told, ("format", "first", "dim"))
+    dim = None if told["dim"] is None else _whole("dim", told["dim"], 1)
+    return _whole("first", told["first"]), dim
+
+
+def _entry(told: dict[str, Any], rest: bytes, number: int, dim: int | None) -> Entry:
+    _keys(told, ("number", "token", "action", "shape", *BOUNDS, "ids"))
+    if _whole("number", told["number"]) != number:
+        raise ValueError(f"number {told['number']} stands where {number} should")
+    shape = told["shape"]
+    if not isinstance(shape, list) or len(shape) != 2:
+        raise ValueError(f"shape is {shown(shape)}")
+    count, width = (_whole("shape", size, 1) for size in shape)
+    if dim not in (None, width) or 8 * count * width != len(rest):
+        raise ValueError(f"{len(rest)} bytes are no arms of shape {shape} and {dim} features")
+    arms = np.frombuffer(rest, dtype="<f8").astype(np.float64).reshape(count, width)
+    if not np.isfinite(arms).all():
+        raise ValueError("arms are not finite")
+    action, token = _whole("action", told["action"]), _whole("token", told["token"])
+    if action >= count:
+        raise ValueError(f"action is {action}, of {count} arms")
+    ids = None if told["ids"] is None else checked_ids("ids", told["ids"], count)
+    numbers = {name: checked("decided", name, told[name]) for name in BOUNDS}
+    return Entry(number, token, action, arms, ids=ids, **numbers)
+
+
+def _reward(word: str, told: dict[str, Any], entries: dict[int, Entry]) -> None:
+    """Take the reward that a record speaks of."""
+    if word != "rewarded":
+        raise ValueError(f"it is about {shown(word)}")
+    _keys(told, ("number", "reward", "time"))
+    number = _whole("number", told["number"])
+    if number not in entries or entries[number].reward is not None:
+        raise ValueError(f"a reward for {number}, which does not wait for one")
+    reward, when = (check_number(name, told[name]) for name in ("reward", "time"))
+    entries[number] = entries[number].rewarded(reward, when)
 
 
 def _damaged(path: str, number: int, why: object) -> ValueError:
