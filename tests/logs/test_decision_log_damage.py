@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import struct
 import zlib
 
@@ -102,3 +104,51 @@ def test_arms_that_no_log_wrote_are_refused(tmp_path):
     refused(tmp_path, packed(BEGIN) + packed(decided()) + packed(REWARD, BYTES), 2)
     wide = packed(decided(1, shape=[2, 3]), np.zeros(6).tobytes())
     refused(tmp_path, packed(BEGIN) + packed(decided()) + wide, 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="makes pipes")
+def test_a_pipe_is_no_journal_and_no_log(tmp_path):
+    os.mkfifo(tmp_path / "journal")
+    with pytest.raises(ValueError, match="journal is no file"):
+        ht.DecisionLog(tmp_path)
+    with pytest.raises(ValueError, match="is no file"):
+        list(chunks(tmp_path / "journal"))
+
+
+@pytest.mark.parametrize("path", [5, None, b"abc", "a\0b"])
+def test_what_names_no_folder_is_refused(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TypeError, match="path must name a folder"):
+        ht.DecisionLog(path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_part_of_another_name_is_refused(tmp_path):
+    ht.DecisionLog(tmp_path).close()
+    (tmp_path / "part-abc.parquet").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"part-abc.parquet is no part"):
+        ht.DecisionLog(tmp_path)
+
+
+def test_a_folder_of_somebody_elses_is_left_as_it_was(tmp_path):
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(ValueError, match="is no folder of a DecisionLog"):
+        ht.DecisionLog(tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links")
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="cannot be opened for writing"):
+        ht.DecisionLog(tmp_path / "log")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_damaged_gzip_is_named(tmp_path):
+    content = bytearray(gzip.compress(bytes(range(256)) * 9))
+    content[10:20] = b"\xff" * 10
+    (tmp_path / "log.gz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"log.gz is damaged"):
+        list(chunks(tmp_path / "log.gz"))

@@ -19,7 +19,6 @@ import os
 import threading
 import time as clock
 from collections.abc import Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,7 +27,7 @@ import numpy as np
 from heavytail._archive import replace
 from heavytail._validate import as_numbers, check_count, check_number, check_reward, shown
 from heavytail.logs.files import JOURNAL, need_arrow
-from heavytail.logs.folder import LOCK, check_gap, locked, parquet, parts_of, worded
+from heavytail.logs.folder import LOCK, check_gap, locked, parquet, parts_of, whole, worded
 from heavytail.logs.journal import (
     BOUNDS,
     HEADER,
@@ -86,6 +85,8 @@ class DecisionLog:
         group: int = 1,
     ) -> None:
         need_arrow()
+        if not isinstance(path, str | os.PathLike) or "\0" in str(path):
+            raise TypeError(f"DecisionLog: path must name a folder, as text; got {shown(path)}.")
         self.path = os.fspath(path)
         self._rows = check_count("DecisionLog.rows", rows)
         self._most = check_count("DecisionLog.waiting", waiting)
@@ -96,6 +97,7 @@ class DecisionLog:
         self._broken = ""
         with worded(self.path, "cannot be opened for writing"):
             os.makedirs(self.path, exist_ok=True)
+            self._check_folder()  # before a lock is left in it
             self._lock = locked(self.path)
         try:
             with worded(self.path, "cannot be opened for writing"):
@@ -193,19 +195,24 @@ class DecisionLog:
     ) -> None:
         self.close()
 
+    def _check_folder(self) -> None:
+        """Refuse a folder of somebody else's."""
+        here = os.listdir(self.path)
+        strange = sorted(n for n in here if n != LOCK and not n.startswith(f"{JOURNAL}."))
+        if strange and JOURNAL not in here:
+            raise ValueError(
+                f"{self.path} is no folder of a DecisionLog: it has no {JOURNAL}, but "
+                f"{shown(strange[0])}. Pass a new folder."
+            )
+
     def _recover(self) -> None:
         """Take up what the folder holds; what a crash tore off is cut off."""
         name = os.path.join(self.path, JOURNAL)
         if not os.path.exists(name):
-            strange = sorted(set(os.listdir(self.path)) - {LOCK})
-            if any(not one.startswith(f"{JOURNAL}.") for one in strange):
-                raise ValueError(
-                    f"{self.path} is no folder of a DecisionLog: it has no {JOURNAL}, but "
-                    f"{shown(strange[0])}. Pass a new folder."
-                )
+            self._check_folder()
             replace(name, record({"format": HEADER, "first": 0, "dim": None}, True))
             sync_folder(self.path)
-        content = Path(name).read_bytes()
+        content = whole(name)
         found = parsed(name, content)
         self._first = parts_of(self.path)[1]
         check_gap(self.path, found, self._first)
