@@ -19,7 +19,6 @@ import os
 import threading
 import time as clock
 from collections.abc import Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,13 +27,27 @@ import numpy as np
 from heavytail._archive import replace
 from heavytail._validate import as_numbers, check_count, check_number, check_reward, shown
 from heavytail.logs.files import JOURNAL, need_arrow
-from heavytail.logs.folder import LOCK, check_gap, locked, parquet, parts_of, worded
-from heavytail.logs.journal import HEADER, Entry, parsed, record, sync_folder
+from heavytail.logs.folder import LOCK, check_gap, locked, parquet, parts_of, whole, worded
+from heavytail.logs.journal import (
+    BOUNDS,
+    HEADER,
+    Entry,
+    checked,
+    checked_ids,
+    opened_folder,
+    parsed,
+    record,
+    same_file,
+    sync_folder,
+    written,
+)
 from heavytail.policies.core.decisions import Decision
 
 __all__ = ["DecisionLog"]
 
 WAITING = "waiting.parquet"
+NEW = ".new.part"  # of the name of a journal that is to take the place of the old one
+INTERRUPTED = "it was interrupted while it wrote; what was acknowledged is on disk."
 
 
 class DecisionLog:
@@ -72,6 +85,8 @@ class DecisionLog:
         group: int = 1,
     ) -> None:
         need_arrow()
+        if not isinstance(path, str | os.PathLike) or "\0" in str(path):
+            raise TypeError(f"DecisionLog: path must name a folder, as text; got {shown(path)}.")
         self.path = os.fspath(path)
         self._rows = check_count("DecisionLog.rows", rows)
         self._most = check_count("DecisionLog.waiting", waiting)
@@ -82,11 +97,14 @@ class DecisionLog:
         self._broken = ""
         with worded(self.path, "cannot be opened for writing"):
             os.makedirs(self.path, exist_ok=True)
+            self._check_folder()  # before a lock is left in it
             self._lock = locked(self.path)
         try:
             with worded(self.path, "cannot be opened for writing"):
                 self._recover()
         except BaseException:
+            if self._journal >= 0:
+                os.close(self._journal)
             os.close(self._lock)
             raise
 
@@ -102,6 +120,7 @@ class DecisionLog:
             entry = self._entry(decision, arms, ids)
             self._write(entry.record(self._unsafe == 0))
             self._take(entry)
+            self._broken = ""
             self._settle(self._rows)
 
     def rewarded(self, decision: Any, reward: float, time: float | None = None) -> None:
@@ -111,7 +130,8 @@ class DecisionLog:
             where = "DecisionLog.rewarded"
             if isinstance(decision, bool) or not isinstance(decision, Decision | int | np.integer):
                 raise TypeError(f"{where}: pass a Decision or its token; got {shown(decision)}.")
-            token = int(decision.token) if isinstance(decision, Decision) else int(decision)
+            token = decision.token if isinstance(decision, Decision) else int(decision)
+            token = check_count(f"{where}: token", token, least=0)
             value = check_reward(f"{where}: reward", reward)
             when = clock.time() if time is None else check_number(f"{where}: time", time)
             entry = self._tokens.get(token)
@@ -124,6 +144,7 @@ class DecisionLog:
             self._write(entry.reward_record(self._unsafe == 0))
             del self._tokens[token]
             self._entries[entry.number] = entry
+            self._broken = ""
             self._settle(self._rows)
 
     def flush(self) -> None:
@@ -174,19 +195,24 @@ class DecisionLog:
     ) -> None:
         self.close()
 
+    def _check_folder(self) -> None:
+        """Refuse a folder of somebody else's."""
+        here = os.listdir(self.path)
+        strange = sorted(n for n in here if n != LOCK and not n.startswith(f"{JOURNAL}."))
+        if strange and JOURNAL not in here:
+            raise ValueError(
+                f"{self.path} is no folder of a DecisionLog: it has no {JOURNAL}, but "
+                f"{shown(strange[0])}. Pass a new folder."
+            )
+
     def _recover(self) -> None:
         """Take up what the folder holds; what a crash tore off is cut off."""
         name = os.path.join(self.path, JOURNAL)
         if not os.path.exists(name):
-            strange = sorted(set(os.listdir(self.path)) - {LOCK})
-            if any(not one.startswith(f"{JOURNAL}.") for one in strange):
-                raise ValueError(
-                    f"{self.path} is no folder of a DecisionLog: it has no {JOURNAL}, but "
-                    f"{shown(strange[0])}. Pass a new folder."
-                )
+            self._check_folder()
             replace(name, record({"format": HEADER, "first": 0, "dim": None}, True))
             sync_folder(self.path)
-        content = Path(name).read_bytes()
+        content = whole(name)
         found = parsed(name, content)
         self._first = parts_of(self.path)[1]
         check_gap(self.path, found, self._first)
@@ -202,15 +228,12 @@ class DecisionLog:
             os.truncate(name, found.end)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self.path, WAITING))
-        self._open_journal(found.end)
+        self._journal = os.open(name, os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0))
+        self._size, self._unsafe = found.end, 0
         os.fsync(self._journal)
-
-    def _open_journal(self, size: int) -> None:
-        name = os.path.join(self.path, JOURNAL)
-        fresh = os.open(name, os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0))
-        if self._journal >= 0:
-            os.close(self._journal)
-        self._journal, self._size, self._unsafe = fresh, size, 0
+        if found.first + len(found.entries) < self._first:  # numbers in a journal have no gap
+            self._renew(self._first, [])
+        sync_folder(self.path)  # a rename of before may not be on the disk yet
 
     def _take(self, entry: Entry) -> None:
         self._entries[entry.number] = entry
@@ -224,16 +247,19 @@ class DecisionLog:
         where = "DecisionLog.decided"
         if not isinstance(decision, Decision):
             raise TypeError(f"{where}: pass a Decision, as decide gives it; got {shown(decision)}.")
+        token = check_count(f"{where}: decision.token", decision.token, least=0)
+        arm = check_count(f"{where}: decision.arm", decision.arm, least=0)
+        rest = {name: checked(where, name, getattr(decision, name)) for name in BOUNDS}
         rows = as_numbers(arms, f"{where}: arms", "numbers of shape (n, dim)")
-        rows = np.array(rows.reshape(len(rows), -1) if rows.ndim > 2 else rows)
-        if rows.ndim != 2 or not 0 <= decision.arm < len(rows):
+        rows = np.array(rows.reshape(len(rows), -1) if rows.ndim > 2 and rows.size else rows)
+        if rows.ndim != 2 or arm >= len(rows) or not rows.size:
             raise ValueError(
                 f"{where}: arms must have shape (n, dim) and be those of the decision, which chose "
-                f"number {decision.arm}; got shape {rows.shape}."
+                f"number {arm}; got shape {rows.shape}."
             )
-        if not np.isfinite(rows).all() or not np.array_equal(rows[decision.arm], decision.x):
+        if not np.isfinite(rows).all() or not np.array_equal(rows[arm], decision.x):
             raise ValueError(
-                f"{where}: arms[{decision.arm}] is not what was chosen. Pass the very arms that "
+                f"{where}: arms[{arm}] is not what was chosen. Pass the very arms that "
                 "decide was given."
             )
         if self._dim not in (None, rows.shape[1]):
@@ -241,24 +267,13 @@ class DecisionLog:
                 f"{where}: arms have {rows.shape[1]} features, and those of this log "
                 f"{self._dim}. Keep a log for each."
             )
-        if decision.token in self._tokens:
+        if token in self._tokens:
             raise ValueError(
-                f"{where}: token {decision.token} waits already: it was logged before, or is "
+                f"{where}: token {token} waits already: it was logged before, or is "
                 "another policy's. Keep a log for each policy."
             )
-        names = None if ids is None else tuple(map(str, ids))
-        if names is not None and len(names) != len(rows):
-            raise ValueError(f"{where}: {len(rows)} arms need as many ids; got {len(names)}.")
-        return Entry(
-            number=self._next,
-            token=int(decision.token),
-            action=int(decision.arm),
-            arms=rows,
-            probability=decision.probability,
-            score=decision.score,
-            time=decision.time,
-            ids=names,
-        )
+        names = None if ids is None else checked_ids(f"{where}: ids", ids, len(rows))
+        return Entry(self._next, token, arm, rows, ids=names, **rest)
 
     def _check_open(self) -> None:
         if self._journal < 0:
@@ -272,26 +287,38 @@ class DecisionLog:
             raise OSError(f"{self.path}: {self._broken} Open it again.")
 
     def _write(self, content: bytes) -> None:
-        """Append to the journal, and to the disk when a group is full; all of it, or nothing."""
+        """Append to the journal, and to the disk when a group is full; all of it, or nothing.
+
+        The log counts as broken until the caller has taken note of it and says otherwise.
+        """
+        if not same_file(self._journal, os.path.join(self.path, JOURNAL)):
+            self._broken = f"its {JOURNAL} was removed or replaced by somebody else."
+            self._check_open()
+        unsafe = self._unsafe
+        self._broken = INTERRUPTED
         try:
             with worded(self.path, "nothing was logged"):
                 left = memoryview(content)
                 while left:
                     left = left[os.write(self._journal, left) :]
+            self._unsafe += 1
+            if self._unsafe >= self._group:
+                self._sync()
         except BaseException:  # an interrupt too
-            self._cut()
+            self._cut(self._size, unsafe)
             raise
         self._size += len(content)
-        self._unsafe += 1
-        if self._unsafe >= self._group:
-            self._sync()
 
-    def _cut(self) -> None:
-        """Back to the last whole record."""
+    def _cut(self, before: int, unsafe: int) -> None:
+        """Back to the last record that was acknowledged."""
         try:
-            os.ftruncate(self._journal, self._size)
+            os.ftruncate(self._journal, before)
         except OSError as error:
             self._broken = f"a record was torn off and could not be removed ({error.strerror})."
+        else:
+            self._unsafe = unsafe
+            if self._broken == INTERRUPTED:
+                self._broken = ""
 
     def _sync(self) -> None:
         if self._unsafe:
@@ -322,28 +349,59 @@ class DecisionLog:
         self._sync()
         try:
             self._move(count)
-        except OSError:
+        except (OSError, MemoryError):
             if final:
                 raise
             self._retry = self._next + self._rows  # what was logged is safe in the journal
 
     def _move(self, count: int) -> None:
-        """The first ``count`` decisions from the journal to a part of their own."""
+        """The first ``count`` decisions from the journal to a part of their own.
+
+        Every descriptor that is needed after a rename is there before it. Between, the log counts
+        as broken: whatever is raised there, it acknowledges nothing until it is opened again.
+        """
         first = self._first + count
         gone = [self._entries[number] for number in range(self._first, first)]
         kept = [self._entries[number] for number in range(first, self._next)]
         part = os.path.join(self.path, f"part-{self._first:012d}.parquet")
-        replace(part, parquet(gone))
-        sync_folder(self.path)  # before the journal forgets them
+        content = parquet(gone)
+        with opened_folder(self.path) as sync:
+            self._broken = INTERRUPTED
+            try:
+                replace(part, content)
+            except OSError:
+                if not os.path.lexists(part):
+                    self._broken = ""  # nothing has changed
+                raise
+            self._first, self._ready = first, 0
+            self._entries = {entry.number: entry for entry in kept}
+            for entry in gone:
+                if entry.reward is None:
+                    del self._tokens[entry.token]
+            sync()  # before the journal forgets them
+            self._renew(first, kept)
+            sync()
+            self._broken = ""
+
+    def _renew(self, first: int, kept: list[Entry]) -> None:
+        """A journal of what is kept in the place of the old one; written to from then on."""
         head = record({"format": HEADER, "first": first, "dim": self._dim}, True)
         rest = [entry.record(True) for entry in kept]
         rest += [entry.reward_record(True) for entry in kept if entry.reward is not None]
         content = head + b"".join(rest)
-        self._first, self._ready = first, 0
-        self._entries = {entry.number: entry for entry in kept}
-        for entry in gone:
-            if entry.reward is None:
-                del self._tokens[entry.token]
-        replace(os.path.join(self.path, JOURNAL), content)
-        self._open_journal(len(content))
-        sync_folder(self.path)
+        name = os.path.join(self.path, JOURNAL)
+        try:
+            fresh = written(name + NEW, content, os.fstat(self._journal).st_mode)
+        except OSError:
+            self._broken = ""  # the old one is in its place, and has all that the new one would
+            raise
+        try:
+            os.replace(name + NEW, name)
+        except BaseException:
+            if same_file(self._journal, name):
+                self._broken = ""
+            os.close(fresh)
+            raise
+        old, self._journal = self._journal, fresh
+        self._size, self._unsafe = len(content), 0
+        os.close(old)

@@ -6,6 +6,7 @@ import glob
 import gzip
 import os
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,13 +114,15 @@ def length(log: Any, default_reward: float | None) -> int | None:
 
 def kind(path: str) -> str:
     """ "parquet" or "dsjson", by the first bytes; an error for all else."""
+    if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would wait
+        raise ValueError(f"{path} is no file: a device, a pipe, a socket or a folder. Pass files.")
     with open(path, "rb") as stream:
         head = stream.read(64)
     if head.startswith(ZIPPED):
         try:
             with gzip.open(path, "rb") as packed:
                 head = packed.read(64)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"{path} is damaged ({printable(str(error))}).") from None
     if head.startswith(MAGIC) or path.endswith(".parquet"):
         return "parquet"

@@ -7,6 +7,7 @@ import errno
 import importlib
 import io
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,7 +19,7 @@ from heavytail.logs.files import JOURNAL, PARTS, units
 from heavytail.logs.journal import Entry, Journal, parsed
 from heavytail.logs.tables import Reading
 
-__all__ = ["LOCK", "check_gap", "contents", "locked", "parquet", "parts_of", "worded"]
+__all__ = ["LOCK", "check_gap", "contents", "locked", "parquet", "parts_of", "whole", "worded"]
 
 LOCK = "lock"
 
@@ -30,17 +31,29 @@ def contents(path: str) -> tuple[list[str], Any]:
     since become a part is dropped.
     """
     name = os.path.join(path, JOURNAL)
-    found = parsed(name, Path(name).read_bytes())
+    found = parsed(name, whole(name))
     parts, first = parts_of(path)
     check_gap(path, found, first)
     return parts, _table([entry for number, entry in found.entries.items() if number >= first])
+
+
+def whole(path: str) -> bytes:
+    """The bytes of a file; ValueError for a device or a pipe, at which one might wait for ever."""
+    wait = getattr(os, "O_NONBLOCK", 0)
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | wait)) as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise ValueError(f"{path} is no file: a device or a pipe. Remove it, or pass another.")
+        return stream.read()
 
 
 def parts_of(path: str) -> tuple[list[str], int]:
     """The parts in order, and the number of the decision that follows them."""
     parts, end = sorted(map(str, Path(path).glob(PARTS))), 0
     for part in parts:
-        first = int(Path(part).stem.removeprefix("part-"))
+        digits = Path(part).stem.removeprefix("part-")
+        if not (digits.isascii() and digits.isdecimal() and 12 <= len(digits) <= 18):
+            raise ValueError(f"{part} is no part that a DecisionLog wrote. Move it elsewhere.")
+        first = int(digits)
         if first != end:
             raise ValueError(
                 f"{path}: decisions {min(first, end)} to {max(first, end) - 1} are missing or "
@@ -99,7 +112,8 @@ def parquet(entries: list[Entry]) -> bytes:
 
 def locked(path: str) -> int:
     """The lock of a folder, held until it is closed or the process ends."""
-    handle = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_CREAT, 0o666)
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    handle = os.open(os.path.join(path, LOCK), flags, 0o666)
     try:
         if os.name == "posix":
             fcntl: Any = importlib.import_module("fcntl")
