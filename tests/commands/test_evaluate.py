@@ -306,7 +306,7 @@ def test_a_parquet_file_that_is_cut_short_is_refused(log, tmp_path, capsys):
         (["--policy", "uniform:0"], "K must be a whole number of at least 1"),
         (["--policy", "uniform:many"], "K must be a whole number of at least 1"),
         (["--policy", "uniform:3"], "row 0, offers 10 arms. Say uniform alone"),
-        (["--policy", "uniform:3", "--column", "arms="], "row 2: the probabilities of"),
+        (["--policy", "uniform:3", "--column", "arms="], "row 2: the action is 3"),
         (["--policy", "uniform", "--column", "arms="], "Say uniform:K"),
         (["--policy", "uniform", "--policy", "uniform"], "is named twice"),
         (["--policy", "uniform", "--against", "uniform"], "is named twice"),

@@ -118,7 +118,7 @@ class LOTUS(Exploring):
         k, T = self.dim, 2**self.batch
         spread = math.log(2 * k * T / 0.01) ** ((self.p - 1) / self.p)
         slope = 4 * math.sqrt(k) * (self.scale + 1.0) * spread
-        return 0.01 * (slope * t ** ((2 - self.p) / (2 * self.p)) + 1.0)
+        return 0.001 * (slope * t ** ((2 - self.p) / (2 * self.p)) + 1.0)
 
     def choose(self, arms: Array) -> int:
         if self.explores:
