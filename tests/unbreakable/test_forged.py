@@ -278,9 +278,8 @@ def test_after_a_long_run_p_is_still_held_to_its_rows(name, tmp_path):
 
 
 # While LOTUS explores, its radius is that of the batch before, of which nothing else is left; later
-# it is held: tests/policies/test_low_rank_refusals.py. BMM's radius hangs on what lies behind the
-# scalars.
-BELIEVED = {"LOTUS", "BMM"}
+# it is held: tests/policies/test_low_rank_refusals.py.
+BELIEVED = {"LOTUS"}
 POLICIES = [name for name in CENSUS if hasattr(ht.policies, name.split()[0])]
 
 

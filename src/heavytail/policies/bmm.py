@@ -284,6 +284,9 @@ class BMM(EpochPolicy):
             self._M[row : row + self.dim] = np.eye(self.dim) / ridge
         s[RADIUS] = current_radius(s, 0)
 
+    def _derive(self, s: FloatArray) -> None:
+        s[RADIUS] = current_radius(s, 0)
+
     def _further_grams(self, arrays: Arrays) -> Arrays:
         behind = int(self._s[S.STAGES]) * self.repeats  # the copies' estimates, a row each
         return {"copies": arrays["copies"][behind:].reshape(-1, self.dim, self.dim)}

@@ -242,4 +242,4 @@ class LowESTR(LowRankPolicy):
 
     def _derive(self, s: FloatArray) -> None:
         if s[RADIUS] > 0.0:  # 0 in the first stage, which does not look at it
-            s[RADIUS] = current_radius(s, self.d1 * self.d2 - inside(self._s))
+            s[RADIUS] = current_radius(s, self.d1 * self.d2 - inside(s))

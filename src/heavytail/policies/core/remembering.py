@@ -125,7 +125,7 @@ class Remembering(Shared):
                 raise damaged(where, "theta", "it lies outside its ball")
         if not self._hangs_together(arrays):
             raise damaged(where, "scalars", "its counts do not fit what they count")
-        self._check_derived(s)
+        self._check_derived(arrays)
 
     def _check_grams(self, arrays: Arrays) -> None:
         """Refuse a P that cannot be, and a log_det that is not its own."""
@@ -142,11 +142,15 @@ class Remembering(Shared):
         if log_det != 0.0 and not (self.follows_log_det and rounds > 0.0):
             raise damaged(where, "scalars", f"log_det cannot be {log_det!r}")
 
-    def _check_derived(self, s: FloatArray) -> None:
+    def _check_derived(self, arrays: Arrays) -> None:
         """Refuse a radius, or another number that a round leaves for the next choice, which does
-        not follow from the other scalars: it would be believed until the next round.
+        not follow from the rest of s: it would be believed until the next round.
         """
-        again = np.array(s)
+        s = self._s.copy()
+        s[: len(arrays["scalars"])] = arrays["scalars"]
+        for name, run in self._runs.items():
+            s[run] = arrays[name]
+        again = s.copy()
         try:
             with np.errstate(all="ignore"):
                 self._derive(again)
@@ -160,8 +164,8 @@ class Remembering(Shared):
             raise damaged(type(self).__name__, "scalars", f"{name} cannot be {float(s[at])!r}")
 
     def _derive(self, s: FloatArray) -> None:
-        """Write into the scalars ``s`` of a state what follows from the others, as the kernels do
-        after a round. Where nothing is said, they are believed.
+        """Write into ``s``, all of it, what follows from the rest, as the kernels do after a round.
+        Where nothing is said, it is believed.
         """
 
     def _further_grams(self, arrays: Arrays) -> Arrays:
