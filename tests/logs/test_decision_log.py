@@ -123,7 +123,7 @@ def test_a_reward_that_never_comes_holds_up_no_more_than_a_stated_number(tmp_pat
         (lambda log: log.decided(decision(9), ARMS[:1]), "which chose number 1; got shape"),
         (lambda log: log.decided(decision(9), ARMS[::-1] + 1.0), r"arms\[1\] is not what was chos"),
         (lambda log: log.decided(decision(9), ARMS * [1, np.nan]), "is not what was chosen"),
-        (lambda log: log.decided(decision(0), ARMS), "token 0 waits already"),
+        (lambda log: log.decided(decision(0), ARMS), "token 0 is in the log already"),
         (lambda log: log.decided(decision(9), ARMS, ids=["a"]), "3 arms need as many ids; got 1"),
         (
             lambda log: log.decided(Decision(9, 0, np.ones(3)), np.ones((1, 3))),

@@ -27,7 +27,16 @@ import numpy as np
 from heavytail._archive import replace
 from heavytail._validate import as_numbers, check_count, check_number, check_reward, shown
 from heavytail.logs.files import JOURNAL, need_arrow
-from heavytail.logs.folder import LOCK, check_gap, locked, parquet, parts_of, whole, worded
+from heavytail.logs.folder import (
+    LOCK,
+    check_gap,
+    locked,
+    parquet,
+    parts_of,
+    tokens_of,
+    whole,
+    worded,
+)
 from heavytail.logs.journal import (
     BOUNDS,
     HEADER,
@@ -113,7 +122,8 @@ class DecisionLog:
     ) -> None:
         """Log a decision, the features (n, dim) of the arms it was made among, and names of theirs.
 
-        Refuses what does not fit, a token that waits already among it; nothing is logged then.
+        Refuses what does not fit, a token that the log has already among it; nothing is logged
+        then.
         """
         with self._turn:
             self._check_open()
@@ -135,6 +145,11 @@ class DecisionLog:
             value = check_reward(f"{where}: reward", reward)
             when = clock.time() if time is None else check_number(f"{where}: time", time)
             entry = self._tokens.get(token)
+            if entry is not None and isinstance(decision, Decision) and not entry.same(decision):
+                raise ValueError(
+                    f"{where}: the decision that was logged under token {token} is another. "
+                    "Nothing was logged."
+                )
             if entry is None:
                 raise ValueError(
                     f"{where}: token {token} does not wait: it was not logged, was rewarded "
@@ -214,7 +229,8 @@ class DecisionLog:
             sync_folder(self.path)
         content = whole(name)
         found = parsed(name, content)
-        self._first = parts_of(self.path)[1]
+        parts, self._first = parts_of(self.path)
+        self._logged = tokens_of(parts)
         check_gap(self.path, found, self._first)
         self._entries: dict[int, Entry] = {}  # by number, in order
         self._tokens: dict[int, Entry] = {}  # those without a reward
@@ -237,6 +253,7 @@ class DecisionLog:
 
     def _take(self, entry: Entry) -> None:
         self._entries[entry.number] = entry
+        self._logged.add(entry.token)
         self._next = entry.number + 1
         self._dim = entry.arms.shape[1]
         if entry.reward is None:
@@ -267,10 +284,11 @@ class DecisionLog:
                 f"{where}: arms have {rows.shape[1]} features, and those of this log "
                 f"{self._dim}. Keep a log for each."
             )
-        if token in self._tokens:
+        if token in self._logged:
             raise ValueError(
-                f"{where}: token {token} waits already: it was logged before, or is "
-                "another policy's. Keep a log for each policy."
+                f"{where}: token {token} is in the log already: this decision was logged before, "
+                "is another policy's, or the policy was loaded from before it. Keep a log for each "
+                "policy, save the policy after it decides, or begin another log."
             )
         names = None if ids is None else checked_ids(f"{where}: ids", ids, len(rows))
         return Entry(self._next, token, arm, rows, ids=names, **rest)

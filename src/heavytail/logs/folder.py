@@ -15,11 +15,23 @@ from typing import Any, NoReturn
 import numpy as np
 
 from heavytail._typing import IntArray
+from heavytail._validate import printable
 from heavytail.logs.files import JOURNAL, PARTS, units
 from heavytail.logs.journal import Entry, Journal, parsed
 from heavytail.logs.tables import Reading
+from heavytail.logs.tokens import Tokens
 
-__all__ = ["LOCK", "check_gap", "contents", "locked", "parquet", "parts_of", "whole", "worded"]
+__all__ = [
+    "LOCK",
+    "check_gap",
+    "contents",
+    "locked",
+    "parquet",
+    "parts_of",
+    "tokens_of",
+    "whole",
+    "worded",
+]
 
 LOCK = "lock"
 
@@ -61,6 +73,24 @@ def parts_of(path: str) -> tuple[list[str], int]:
             )
         end += sum(unit.rows for unit in units(part, Reading()))
     return parts, end
+
+
+def tokens_of(parts: list[str]) -> Tokens:
+    """The tokens of all decisions in parts."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    found = Tokens()
+    for part in parts:
+        try:
+            column = pq.read_table(part, columns=["token"])["token"].to_numpy()
+        except (pa.ArrowException, KeyError, OSError) as error:
+            reason = f"its tokens cannot be read ({printable(str(error))})"
+            raise ValueError(f"{part} is damaged: {reason}. Take it from a backup.") from None
+        if column.dtype.kind not in "iu":
+            raise ValueError(f"{part} is no part that a DecisionLog wrote. Move it elsewhere.")
+        found.add_many(column.astype(np.int64))
+    return found
 
 
 def check_gap(path: str, found: Journal, first: int) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail._validate import check_number, printable, shown
+from heavytail.policies.core.decisions import Decision
 
 __all__ = [
     "BOUNDS",
@@ -64,6 +65,11 @@ class Entry:
     ids: tuple[str, ...] | None
     reward: float | None = None
     reward_time: float | None = None
+
+    def same(self, decision: Decision) -> bool:
+        """Whether it is this decision, and not another of the same token."""
+        same = (self.action, self.time) == (decision.arm, decision.time)
+        return same and np.array_equal(self.arms[self.action], decision.x)
 
     def record(self, safe: bool) -> bytes:
         """It as it was decided."""
