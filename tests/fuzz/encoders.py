@@ -18,15 +18,15 @@ NO_ROWS: list[Any] = [None, 3, "price", np.ones((2, 2)), [1], [[1.0]], {"price":
 
 
 def rows(rng: np.random.Generator) -> list[dict[str, Any]]:
-    """A few rows, a number of which may be missing."""
+    """A few rows; a number may be missing, never in the first, so that fit sees one."""
     return [
         {
             "price": float(rng.standard_t(1.5)),
-            "age": None if rng.random() < 0.2 else int(rng.integers(18, 90)),
+            "age": None if row and rng.random() < 0.2 else int(rng.integers(18, 90)),
             "kind": "abc"[rng.integers(3)],
             "sku": int(rng.integers(1000)),
         }
-        for _ in range(ROWS)
+        for row in range(ROWS)
     ]
 
 

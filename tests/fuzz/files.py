@@ -68,7 +68,11 @@ class Bench:
         if rng.random() < 0.8:  # a forger who knows that the header names them
             header["arrays"] = sorted(arrays)
         archive = io.BytesIO()
-        np.savez(archive, header=np.array(json.dumps(header)), **arrays)
+        try:
+            told = json.dumps(header)
+        except ValueError:  # the second put the first into itself: no file can say that
+            told = json.dumps(self.header)
+        np.savez(archive, header=np.array(told), **arrays)
         return _archive.sealed(archive.getvalue())
 
     def run(self, index: int, found: Counter) -> None:
