@@ -29,6 +29,7 @@ from .logs import Replay as Replay
 from .logs import Selection as Selection
 from .logs import compare as compare
 from .logs import evaluate as evaluate
+from .logs import greedy as greedy
 from .logs import replay as replay
 from .logs import select as select
 from .logs.decision_log import DecisionLog as DecisionLog

@@ -14,6 +14,7 @@ from heavytail.logs.learning import LogPolicy
 from heavytail.logs.replaying import Replay, replay
 from heavytail.logs.results import Comparison, Evaluation, Selection
 from heavytail.logs.selecting import select
+from heavytail.logs.target import greedy
 
 __all__ = [
     "Comparison",
@@ -23,6 +24,7 @@ __all__ = [
     "Selection",
     "compare",
     "evaluate",
+    "greedy",
     "replay",
     "select",
 ]

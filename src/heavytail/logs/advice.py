@@ -33,7 +33,7 @@ def diagnostics(summary: Summary) -> dict[str, Any]:
     error = math.sqrt(max(square / n - mean * mean, 0.0) / n)
     least = 1.0 - (0.0 if math.isnan(share) else share)  # 1 where only chance left actions out
     off = max(least - mean, mean - 1.0, 0.0)
-    largest, top = _shares(summary.values)
+    largest, top = _shares(summary.values if summary.pseudo is None else summary.pseudo)
     return {
         **found,
         "effective_size": total * total / square if square > 0.0 else 0.0,

@@ -93,8 +93,8 @@ def compare(
     horizon = source.length()
     ends = [
         finish(each, plan, mean=mean, tail=None, level=level, smoothing=None, horizon=horizon,
-               asked=propensities)
-        for each in (one, two)
+               asked=propensities, notes=target.notes)
+        for each, target in zip((one, two), targets, strict=True)
     ]  # fmt: skip
     found = _difference(apart, plan, mean, level, 0.5 * (ends[0].value + ends[1].value))
     lower, upper, kind, sure, reason = _interval(apart, plan, tail, level, horizon, found)

@@ -113,7 +113,7 @@ def evaluate(
     target.finish(summary.rows)
     return finish(
         summary, plan, mean=mean, tail=tail, level=level, smoothing=smoothing,
-        horizon=None if growing else source.length(), asked=propensities,
+        horizon=None if growing else source.length(), asked=propensities, notes=target.notes,
     )  # fmt: skip
 
 
@@ -275,6 +275,7 @@ def finish(
     smoothing: float | None,
     horizon: int | None,
     asked: Any = None,
+    notes: tuple[str, ...] = (),
 ) -> Evaluation:
     """The evaluation of a summary."""
     found = point(summary, plan, mean, level, tail, smoothing)
@@ -300,4 +301,4 @@ def finish(
         _path=np.empty(0) if course is None else np.maximum.accumulate(course.lower) + plan.floor,
         **looked,
     )
-    return replace(evaluation, advice=advice.sentences(evaluation, asked))
+    return replace(evaluation, advice=(*notes, *advice.sentences(evaluation, asked)))

@@ -34,7 +34,7 @@ class Evaluation:
         interval: where the bounds come from.
         rows: rows of the log.
         effective_size: (sum w)² / sum w², rows of weight 1 that would say as much; nan without w.
-        largest_share: the part of sum w |r - floor| in one row.
+        largest_share: the part of sum w |r| (of the terms of "dr", with "catoni") in one row.
         top_share: the part in the largest 1 % of the rows.
         tail: what the tail of the weighted rewards looks like, or None where too little is known.
         mean_weight: the mean of w, which is 1 if the propensities are right, and a 95 % interval.

@@ -83,8 +83,8 @@ def select(
     each = 1.0 - (1.0 - level) / len(named)
     found = [
         finish(one, plan, mean="huber", tail=None, level=each, smoothing=None,
-               horizon=source.length(), asked=propensities)
-        for one in summaries
+               horizon=source.length(), asked=propensities, notes=target.notes)
+        for one, target in zip(summaries, targets, strict=True)
     ]  # fmt: skip
     if scale is not None:
         scale = check.number("scale", scale, above=0.0)

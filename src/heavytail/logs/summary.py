@@ -62,7 +62,7 @@ class Summary:
         weights: count, sum, sum of squares and largest of w, or None without propensities.
         values: w (r - floor) by epoch, or None.
         above: w (ceiling - r) by epoch, or None.
-        pseudo: v by epoch where a two-sided interval needs it, or None.
+        pseudo: v by epoch for Catoni's interval of "dr", w r where the floor is not 0; else None.
         moments: sums and squares of min(w, clip) (r - floor) and of min(w, clip) (ceiling - r).
         played: how often the log has each action.
         mass: the target's probability of each action, summed, or None where it is not known.
@@ -181,7 +181,7 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
     pseudo = None
     if plan.interval == "catoni" and plan.method == "dr":
         pseudo = Sketch(v, epoch)
-    elif plan.interval == "catoni" and w is not None and plan.floor != 0.0:
+    elif w is not None and plan.floor != 0.0:
         pseudo = Sketch(w * rows.reward, epoch)
     return Summary(
         n,

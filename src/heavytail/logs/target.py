@@ -6,7 +6,8 @@ the name of one of its columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from heavytail._validate import as_numbers, check_count, check_number, shown
 from heavytail.logs.rows import SUM_SLACK, Rows, offered
 from heavytail.policies.core.policy import Policy
 
-__all__ = ["Target", "probabilities"]
+__all__ = ["Target", "greedy", "probabilities"]
 
 
 def probabilities(
@@ -33,6 +34,25 @@ def probabilities(
         draws: see :class:`Target`.
     """
     return Target(policy, explore=explore, draws=draws)(rows)
+
+
+def greedy(policy: Policy) -> Callable[[Rows], FloatArray]:
+    """A target that plays the arm of which ``policy`` expects most, and explores no more.
+
+    A frozen policy goes on choosing by its index, bonuses included; this is what its estimate is
+    worth. For :func:`heavytail.evaluate` and its neighbours.
+
+    >>> import heavytail as ht
+    >>> policy = ht.TwinUCB(2)
+    >>> policy.update([1.0, 0.0], 3.0)
+    >>> log = {"arms": [[[1.0, 0.0], [0.0, 1.0]]] * 50, "action": [0, 1] * 25,
+    ...        "reward": [3.0, 1.0] * 25, "propensity": [0.5] * 50}
+    >>> ht.evaluate(log, ht.greedy(policy)).value
+    3.0
+    """
+    if not isinstance(policy, Policy) or not hasattr(policy, "predict"):
+        raise TypeError(f"greedy.policy must be a policy that predicts; got {shown(policy)}.")
+    return _Greedy(policy.clone())
 
 
 class Target:
@@ -60,6 +80,7 @@ class Target:
         self.explore = check_number("explore", explore, least=0.0, most=1.0)
         self.draws = None if draws is None else check_count("draws", draws)
         self._ask: Callable[[Rows], Any]
+        self.notes: tuple[str, ...] = ()  # what to tell who reads the evaluation
         if isinstance(policy, type):
             raise TypeError(
                 f"policy: pass a policy, not its class {policy.__name__}: one that has learned, "
@@ -68,6 +89,8 @@ class Target:
         if isinstance(policy, Policy):
             self.name = type(policy).__name__
             self._ask = _Frozen(policy.clone(), self.draws)
+            if policy.rounds == 0 and not policy.info.randomised:
+                self.notes = (f"{self.name} has learned nothing yet: it was just built.",)
         elif isinstance(policy, str):
             self.name, self._ask = f"column {policy!r}", _from_column
         elif callable(policy):
@@ -138,6 +161,41 @@ def _check(found: FloatArray, rows: Rows, counts: IntArray | None, name: str) ->
         )
 
 
+def _arms(rows: Rows, policy: Policy) -> FloatArray:
+    """The arms of a chunk, such as the policy can choose among, or an error."""
+    name = type(policy).__name__
+    if rows.arms is None:
+        raise ValueError(
+            f"{rows.source}, column 'arms': is missing, and {name} chooses among arms. Log "
+            "their features, or pass probabilities."
+        )
+    if rows.arms.shape[2] != policy.dim:
+        raise ValueError(
+            f"{rows.source}, column 'arms': has {rows.arms.shape[2]} features per arm, and "
+            f"{name} was built for {policy.dim}."
+        )
+    return rows.arms
+
+
+class _Greedy:
+    """The arm of which a policy expects most, the first of equals."""
+
+    def __init__(self, policy: Any) -> None:
+        self.policy, self.__name__ = policy, f"greedy {type(policy).__name__}"
+
+    def __call__(self, rows: Rows) -> FloatArray:
+        arms = _arms(rows, self.policy)
+        there = np.asarray(~np.isnan(arms).any(axis=2))
+        means = np.full(there.shape, -np.inf)
+        try:
+            means[there] = self.policy.predict(arms[there]).mean
+        except ValueError:  # asked again one by one, for the row
+            for i, row in enumerate(arms):
+                with _at(rows, i):
+                    means[i, there[i]] = self.policy.predict(row[there[i]]).mean
+        return _one_hot(np.argmax(means, axis=1), arms.shape[1])
+
+
 class _Frozen:
     """A library policy, asked and not taught."""
 
@@ -145,27 +203,17 @@ class _Frozen:
         self.policy, self.draws = policy, draws
 
     def __call__(self, rows: Rows) -> FloatArray:
-        policy, name = self.policy, type(self.policy).__name__
-        if rows.arms is None:
-            raise ValueError(
-                f"{rows.source}, column 'arms': is missing, and {name} chooses among arms. Log "
-                "their features, or pass probabilities."
-            )
-        if rows.arms.shape[2] != policy.dim:
-            raise ValueError(
-                f"{rows.source}, column 'arms': has {rows.arms.shape[2]} features per arm, and "
-                f"{name} was built for {policy.dim}."
-            )
+        policy, arms = self.policy, _arms(rows, self.policy)
         counts = offered(rows)
         assert counts is not None
-        found = np.zeros(rows.arms.shape[:2])
+        found = np.zeros(arms.shape[:2])
         if policy.info.randomised:
             policy = policy.clone()  # what it draws for one chunk does not move the next
             if self.draws is not None:
                 policy.reseed(_seed(policy, rows.start))
         for count in np.unique(counts):  # arms that fill up are not offered
             mine = np.flatnonzero(counts == count)
-            sets = np.ascontiguousarray(rows.arms[mine, :count])
+            sets = np.ascontiguousarray(arms[mine, :count])
             found[mine, :count] = self._shares(policy, sets, rows, mine)
         return found
 
@@ -208,12 +256,18 @@ def _choices(policy: Policy, sets: FloatArray, rows: Rows, mine: IntArray) -> In
         pass  # asked again one by one, for the row
     choices = np.empty(len(sets), dtype=np.int64)
     for i, arms in enumerate(sets):
-        try:
+        with _at(rows, int(mine[i])):
             choices[i] = policy.select(arms)
-        except ValueError as error:
-            where = f"{rows.at(int(mine[i]))}, column 'arms'"
-            raise ValueError(f"{where}: {error}") from None
     return choices
+
+
+@contextmanager
+def _at(rows: Rows, i: int) -> Iterator[None]:
+    """A refusal of arms names their row."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{rows.at(i)}, column 'arms': {error}") from None
 
 
 class _Whole:
