@@ -7,7 +7,7 @@ from typing import Any
 
 from heavytail._storage import Saved, Stored, read
 
-__all__ = ["load"]
+__all__ = ["from_bytes", "load"]
 
 
 def load(path: str | os.PathLike[str], *, kinds: tuple[type[Saved], ...] = ()) -> Any:
@@ -17,15 +17,12 @@ def load(path: str | os.PathLike[str], *, kinds: tuple[type[Saved], ...] = ()) -
     ``kinds`` are classes of your own that the file may hold. Refuses, with the reason, a file that
     is not ours, is damaged, or was written by another version.
     """
-    known = {
-        "policy": _policy,
-        "agent": _agent,
-        "controller": _control,
-        "identifier": _control,
-        "regression": _regression,
-        "encoder": _encoder,
-    }
-    return read(path, known, kinds)
+    return read(path, KNOWN, kinds)
+
+
+def from_bytes(content: bytes, *, name: str) -> Any:
+    """What ``to_bytes`` gave, under the same checks as a file's; errors call it ``name``."""
+    return read(name, KNOWN, content=content)
 
 
 def _policy(name: str) -> type[Stored] | None:
@@ -56,3 +53,13 @@ def _encoder(name: str) -> type[Saved] | None:
     from heavytail.encoding import Encoder
 
     return Encoder if name == Encoder.__name__ else None
+
+
+KNOWN = {
+    "policy": _policy,
+    "agent": _agent,
+    "controller": _control,
+    "identifier": _control,
+    "regression": _regression,
+    "encoder": _encoder,
+}

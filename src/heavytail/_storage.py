@@ -91,6 +91,10 @@ class Saved:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to ``path`` (NumPy's .npz, no pickle); ``heavytail.load`` reads it back."""
+        replace(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """The bytes that ``save`` writes."""
         arrays = dict(self.saved_arrays())
         others = self.carried()
         header = {
@@ -110,7 +114,7 @@ class Saved:
                 raise TypeError(f"{type(self).__name__}.save: {key!r} is an array of objects.")
         archive = io.BytesIO()
         np.savez(archive, header=np.array(json.dumps(header)), **arrays)
-        replace(path, sealed(archive.getvalue()))
+        return sealed(archive.getvalue())
 
 
 class Stored(Shared, Saved):
@@ -235,13 +239,20 @@ def _within_range(init: Callable[..., None]) -> Callable[..., None]:
 Known = Mapping[str, Callable[[str], type[Saved] | None]]  # noun -> what finds a class by its name
 
 
-def read(path: str | os.PathLike[str], known: Known, kinds: Iterable[type[Saved]] = ()) -> Any:
+def read(
+    path: str | os.PathLike[str],
+    known: Known,
+    kinds: Iterable[type[Saved]] = (),
+    *,
+    content: bytes | None = None,
+) -> Any:
     """Read what :meth:`Saved.save` wrote, of one of the ``known`` nouns.
 
-    ``kinds`` are further classes that the file may hold. Refuses, with the reason, a file that is
-    not ours, is damaged, or was written by another version.
+    ``kinds`` are further classes that the file may hold. ``content`` are its bytes where they lie
+    elsewhere; ``path`` is what errors call them then. Refuses, with the reason, a file that is not
+    ours, is damaged, or was written by another version.
     """
-    header, arrays, length = _open(path, tuple(known))
+    header, arrays, length = _open(path, tuple(known), content)
     version = header.get("version")
     if isinstance(version, bool) or version not in READABLE:
         raise ValueError(
@@ -401,10 +412,10 @@ def _rebuild(
 
 
 def _open(
-    path: str | os.PathLike[str], nouns: tuple[str, ...]
+    path: str | os.PathLike[str], nouns: tuple[str, ...], content: bytes | None
 ) -> tuple[dict[str, Any], dict[str, Any], int]:
     """Header and arrays of a file that holds one of ``nouns``, and its length."""
-    content = contents(path)
+    content = contents(path) if content is None else content
     try:
         arrays = members(content)
         header = json.loads(str(arrays.pop("header")))

@@ -123,21 +123,24 @@ class Deciding:
             )
         if explore or type(explore) is not float:
             explore = self._check_explore(explore)
-        choice = self.select(arms)
+        made = self.decision(arms, self.select(arms), explore=explore, token=self._made)
+        if self._waiting is None:
+            self._waiting = {}
+        self._made += 1
+        self._waiting[made.token] = made.x
+        return made
+
+    def decision(self, arms: Any, choice: int, *, explore: float, token: int) -> Decision:
+        """The decision ``token``, where ``select`` chose ``choice``; it is not remembered."""
         rows = arms if isinstance(arms, np.ndarray | list | Pool) else np.asarray(arms)
-        arm = self._drawn(explore, choice, len(rows)) if explore else choice
+        arm = self._drawn(explore, choice, len(rows), token) if explore else choice
         x = _frozen(rows[arm]).reshape(self.dim)
         if not np.isfinite(x).all():
             raise ValueError(
                 f"{type(self).__name__}.decide: arms changed while they were read. Pass a copy."
             )
-        if self._waiting is None:
-            self._waiting = {}
         chance = _mixed(self._chance(rows, arm, choice), explore, len(rows))
-        score = self._score(x)
-        token, self._made = self._made, self._made + 1
-        self._waiting[token] = x
-        return Decision(token, arm, x, chance, score, time.time())
+        return Decision(token, arm, x, chance, self._score(x), time.time())
 
     def _check_explore(self, explore: Any) -> float:
         where = f"{type(self).__name__}.decide"
@@ -150,9 +153,9 @@ class Deciding:
             )
         return explore
 
-    def _drawn(self, explore: float, choice: int, count: int) -> int:
+    def _drawn(self, explore: float, choice: int, count: int, token: int) -> int:
         """Any arm with probability ``explore``, else the choice."""
-        first, second = uniform_pair(self._draw_key(), self._made, EXPLORING)
+        first, second = uniform_pair(self._draw_key(), token, EXPLORING)
         return int(second * count) if first < explore else choice
 
     def _draw_key(self) -> int:

@@ -1,0 +1,1 @@
+"""A decision service that loses nothing: ``heavytail serve``."""

@@ -1,0 +1,96 @@
+"""Group commit: requests that come together share one write to the disk.
+
+Operations queue up; one commit takes all that have come meanwhile, and nobody is answered before
+it is on disk. Where a commit takes long, it runs in a thread and requests are read on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from heavytail.serve.refusal import Refusal
+from heavytail.serve.store import Operation, Store, StoreError
+
+__all__ = ["Commits"]
+
+MOST = 1024  # operations of one commit
+
+Waiting = tuple[Operation, "asyncio.Future[Any]"]
+
+
+class Commits:
+    """The one writer of a store, for an event loop.
+
+    Args:
+        store: which nobody else may touch from now on, but by ``do``.
+        after: called behind every commit, in the loop, with the numbers of the models that have
+            new outcomes.
+    """
+
+    def __init__(self, store: Store, after: Callable[[set[int]], None]) -> None:
+        self.store, self._after = store, after
+        self._queue: list[Waiting] = []
+        self._busy = False
+        self._thread = ThreadPoolExecutor(1, "heavytail-commit")
+        self.count = self.operations = 0
+
+    async def do(self, operation: Operation) -> Any:
+        """What it returns, once that is on disk; its Refusal, or the store's failure."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._queue.append((operation, future))
+        if not self._busy:
+            self._busy = True
+            loop.call_soon(self._next, loop)  # behind all requests that can be read now
+        return await future
+
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        taken, self._queue = self._queue[:MOST], self._queue[MOST:]
+        if not taken:
+            self._busy = False
+            return
+        operations = [operation for operation, _ in taken]
+        if self.store.quick:
+            try:
+                found: Any = self.store.apply(operations)
+            except Exception as error:
+                found = error
+            self._settle(taken, found)
+            loop.call_soon(self._next, loop)
+        else:
+            later = loop.run_in_executor(self._thread, self.store.apply, operations)
+            later.add_done_callback(lambda done: self._settled(loop, taken, done))
+
+    def _settled(
+        self, loop: asyncio.AbstractEventLoop, taken: list[Waiting], done: asyncio.Future[Any]
+    ) -> None:
+        self._settle(taken, done.exception() or done.result())
+        self._next(loop)
+
+    def _settle(self, taken: list[Waiting], found: Any) -> None:
+        """Answer all that waited for one commit."""
+        self.count += 1
+        self.operations += len(taken)
+        if isinstance(found, BaseException):
+            if not isinstance(found, StoreError):
+                found = StoreError(f"the store failed: {found!r}.")
+            for _, future in taken:
+                if not future.done():
+                    future.set_exception(found)
+            return
+        results, touched = found
+        self._after(touched)
+        for (_, future), result in zip(taken, results, strict=True):
+            if future.done():  # its client has gone
+                continue
+            if isinstance(result, Refusal):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown()

@@ -1,0 +1,228 @@
+"""A model that is alive: a policy that learned all outcomes of its log up to a number."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from heavytail._load import from_bytes
+from heavytail._typing import FloatArray
+from heavytail.encoding import Encoder
+from heavytail.policies.build import find, make_policy
+from heavytail.policies.core.decisions import Decision
+from heavytail.policies.core.policy import Policy
+from heavytail.serve.details import as_floats
+from heavytail.serve.refusal import Refusal
+from heavytail.serve.store import ModelRow, OutcomeRow
+from heavytail.serve.wire import Explained, ModelSpec, Predicted
+from heavytail.tails import MomentBound
+
+__all__ = ["Model", "built"]
+
+NUMBERS = 2**53  # that draws are made from
+
+
+def built(spec: ModelSpec) -> Policy:
+    """The policy of a specification, fresh, with its encoder; refuses what cannot be."""
+    if ":" in spec.policy:
+        raise Refusal(422, "bad_policy", "A service plays the library's own policies.", "policy")
+    try:
+        kind = find(spec.policy)
+    except (ValueError, KeyError) as error:
+        raise Refusal(422, "bad_policy", _said(error), "policy") from None
+    if kind.info.repeats:
+        raise Refusal(
+            422,
+            "bad_policy",
+            f"{kind.__name__} plays an arm several times and must see each reward before it decides"
+            " again, which a service cannot promise. Take another policy.",
+            "policy",
+        )
+    encoder = _encoder(spec.encoder)
+    dim = spec.dim if encoder is None else encoder.dim
+    if dim is None:
+        raise Refusal(422, "bad_dim", "State dim, the length of a feature vector.", "dim")
+    if spec.dim not in (None, dim):
+        raise Refusal(422, "bad_dim", f"The encoder makes {dim} features; got {spec.dim}.", "dim")
+    tail = None
+    try:
+        if spec.tail is not None:
+            tail = MomentBound(order=spec.tail.order, scale=spec.tail.scale)
+        policy = make_policy(
+            spec.policy, dim=dim, horizon=spec.horizon, tail=tail, arms=spec.arms, **spec.options
+        )
+        policy.encoder = encoder
+    except (ValueError, TypeError, KeyError) as error:
+        raise Refusal(422, "bad_options", _said(error), "options") from None
+    return policy
+
+
+def _encoder(schema: dict[str, Any] | None) -> Encoder | None:
+    if schema is None:
+        return None
+    try:
+        return Encoder.from_schema(schema).fixed()
+    except (ValueError, TypeError, KeyError) as error:
+        raise Refusal(422, "bad_encoder", _said(error), "encoder") from None
+
+
+def _said(error: Exception) -> str:
+    return str(error.args[0]) if error.args else str(error)
+
+
+class Model:
+    """A policy in step with its log.
+
+    What is learned hangs on the outcomes alone, in their order: a policy that draws does so on a
+    twin, which learns the same.
+
+    Attributes:
+        row: the model in the store, as last seen.
+        spec: what it is.
+        policy: the state after outcome ``version``.
+        version: number of the last outcome learned.
+        refused: outcomes that the policy would not learn.
+        staleness: how many outcomes behind the last decisions were, on average.
+    """
+
+    def __init__(self, row: ModelRow, snapshot: tuple[int, bytes] | None = None) -> None:
+        self.row = row
+        self.spec = msgspec.json.decode(row.spec, type=ModelSpec)
+        self.refused, self.staleness = 0, 0.0
+        self.snapshot_seq = row.since
+        self._begin(snapshot)
+
+    def _begin(self, snapshot: tuple[int, bytes] | None) -> None:
+        if snapshot is None:
+            self.policy, self.version = built(self.spec), self.row.since
+        else:
+            self.version, data = snapshot
+            self.policy = from_bytes(data, name=f"the snapshot of {self.row.name}")
+        self.snapshot_seq = self.version
+        self.encoder = self.policy.encoder
+        self.view = self.policy
+        if self.policy.info.randomised:
+            self.view = self.policy.clone()
+            self.view.reseed(secrets.randbelow(NUMBERS - 1) + 1)
+
+    @property
+    def dim(self) -> int:
+        """Length of a feature vector."""
+        return self.policy.dim
+
+    @property
+    def source(self) -> int:
+        """The model whose outcomes it learns."""
+        return self.row.id if self.row.follows is None else self.row.follows
+
+    def learn(self, outcomes: Sequence[OutcomeRow]) -> None:
+        """Learn the next outcomes; what the policy refuses is counted and passed over."""
+        outcomes = [row for row in outcomes if row.seq > self.version]  # others may be quicker
+        if not outcomes:
+            return
+        if outcomes[0].seq != self.version + 1:
+            raise RuntimeError(f"{self.row.name}: outcome {self.version + 1} is missing.")
+        X = as_floats(b"".join(row.x for row in outcomes), self.dim)
+        rewards = np.array([row.reward for row in outcomes])
+        scaled = np.array([row.scale is not None for row in outcomes])
+        cuts = [0, *(np.flatnonzero(np.diff(scaled)) + 1).tolist(), len(outcomes)]
+        for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+            scale = [row.scale for row in outcomes[start:stop]] if scaled[start] else None
+            self._learn(X[start:stop], rewards[start:stop], scale)
+        self.version = outcomes[-1].seq
+
+    def _learn(self, X: FloatArray, rewards: FloatArray, scale: list[Any] | None) -> None:
+        for policy in {id(p): p for p in (self.policy, self.view)}.values():
+            try:
+                policy.update_many(X, rewards, scale=scale)
+            except ValueError:  # one of them: the others are learned
+                for i in range(len(rewards)):
+                    try:
+                        policy.update(X[i], rewards[i], scale=None if scale is None else scale[i])
+                    except ValueError:
+                        self.refused += policy is self.policy
+
+    def arms(self, told: Any, context: dict[str, Any], ids: Any) -> FloatArray:
+        """The features (n, dim) of arms as they were sent."""
+        try:
+            if self.encoder is not None:
+                return np.asarray(self.encoder.arms(context, told, ids))
+            found = np.array(told, dtype=np.float64)
+        except (ValueError, TypeError) as error:
+            if self.encoder is None:
+                raise self._ragged(told) from None
+            raise Refusal(422, "bad_arms", str(error), "arms") from None
+        if found.ndim != 2 or found.shape[1] != self.dim:
+            raise self._ragged(told)
+        return found
+
+    def _ragged(self, told: Any) -> Refusal:
+        lengths = [len(arm) if isinstance(arm, list) else -1 for arm in told]
+        bad = next((i for i, n in enumerate(lengths) if n != self.dim), 0)
+        return Refusal(
+            422,
+            "bad_arms",
+            f"An arm must be a list of {self.dim} numbers; got {max(lengths[bad], 0)}.",
+            f"arms[{bad}]",
+        )
+
+    def choose(self, sets: list[FloatArray], explore: list[float]) -> list[Decision]:
+        """A decision for each set of arms, all from what is known now."""
+        view: Any = self.view
+        try:
+            if (
+                len(sets) > 1
+                and hasattr(view, "select_many")
+                and len({each.shape for each in sets}) == 1
+            ):
+                choices = view.select_many(np.stack(sets)).tolist()
+            else:
+                choices = [view.select(each) for each in sets]
+            return [
+                view.decision(arms, choice, explore=share, token=secrets.randbelow(NUMBERS))
+                for arms, choice, share in zip(sets, choices, explore, strict=True)
+            ]
+        except ValueError as error:
+            raise Refusal(422, "bad_arms", str(error), "arms") from None
+
+    def predict(self, arms: FloatArray, level: float) -> Predicted:
+        """The mean rewards expected of arms."""
+        policy: Any = self.policy
+        try:
+            found = policy.predict(arms, level=level)
+        except (ValueError, AttributeError) as error:
+            raise Refusal(422, "no_prediction", str(error)) from None
+        return Predicted(*(_finite(part) for part in found))
+
+    def explain(self, arms: FloatArray) -> Explained:
+        """Why an arm would be chosen."""
+        policy: Any = self.view
+        try:
+            found = policy.explain(arms)
+        except (ValueError, AttributeError) as error:
+            raise Refusal(422, "no_explanation", str(error)) from None
+        parts = {name: _finite(part) for name, part in found.parts.items()}
+        return Explained(found.arm, found.rule, parts)
+
+    def diagnostics(self) -> dict[str, Any]:
+        """How it is doing, as JSON has it."""
+        told = self.policy.diagnostics()
+        names = told.__dataclass_fields__
+        found = {name: getattr(told, name) for name in names if name != "pending"}
+        return {
+            **{k: None if isinstance(v, float) and not math.isfinite(v) else v
+               for k, v in found.items()},
+            "advice": list(told.advice),
+            "refused": self.refused,
+            "staleness": self.staleness,
+        }  # fmt: skip
+
+
+def _finite(values: Any) -> list[float]:
+    """Numbers as JSON can have them: what is infinite becomes the largest double."""
+    return np.nan_to_num(np.atleast_1d(np.asarray(values, dtype=float))).tolist()

@@ -1,0 +1,154 @@
+"""The embedded store: one folder, one SQLite file in WAL mode, one process at a time.
+
+SQLite drops what does not fit its checksums from the end of its log without a word, as it should
+after a crash. What was acknowledged is never among it unless the disk lies, and to see that, the
+number of commits is kept in the database and, after each commit, in a file beside it: a database
+that is behind that file has lost something.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from heavytail.serve.store import Store, StoreError
+
+__all__ = ["SQLiteStore"]
+
+FILE = "heavytail.db"
+LOCK = "lock"
+WITNESS = "commits"
+SLOW = 0.002  # seconds of a commit from which on requests are served meanwhile
+PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA cache_size = -65536",
+    "PRAGMA trusted_schema = OFF",
+    "PRAGMA cell_size_check = ON",
+)
+
+
+class SQLiteStore(Store):
+    """A folder; made where it is not there."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = self._locked()
+        except OSError as error:
+            raise StoreError(
+                f"{self.folder}: {error.strerror}. Give a folder to write to."
+            ) from None
+        self._typical = 0.0  # seconds of a commit
+        try:
+            self._db = sqlite3.connect(
+                self.folder / FILE, isolation_level=None, check_same_thread=False,
+                cached_statements=256,
+            )  # fmt: skip
+            for pragma in PRAGMAS:
+                self._db.execute(pragma)
+            self._witness = self._opened(WITNESS)
+            self.prepare()
+            self._db.execute("INSERT INTO meta VALUES ('commits', 0) ON CONFLICT DO NOTHING")
+            self._commits = self._db.execute(
+                "SELECT value FROM meta WHERE name = 'commits'"
+            ).fetchone()[0]
+        except sqlite3.Error as error:
+            raise self._failure(error) from None
+        self._check_witness()
+
+    def _opened(self, name: str) -> int:
+        path = self.folder / name
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        opened = os.open(path, flags, 0o600)
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise StoreError(f"{path} is no file. Move it elsewhere.")
+        return opened
+
+    def _locked(self) -> int:
+        """One service at a time; the lock of a process that died is gone with it."""
+        opened = self._opened(LOCK)
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StoreError(
+                f"{self.folder} is used by another service. Stop that one, give each its own "
+                "folder, or let several share a PostgreSQL store."
+            ) from None
+        return opened
+
+    def _check_witness(self) -> None:
+        told = os.pread(self._witness, 32, 0).split(b"\n")[0]
+        seen = int(told) if told.isdigit() else 0
+        if seen > self._commits:
+            raise StoreError(
+                f"{self.folder / FILE} has lost its last {seen - self._commits} commits, which "
+                f"were on disk: it has {self._commits}, and {WITNESS} says {seen}. Its disk or "
+                "its write-ahead log is damaged. Take a backup of the folder, or go on without "
+                f"them by removing the file {WITNESS}."
+            )
+
+    def rows(self, sql: str, *values: Any) -> list[Any]:
+        try:
+            return self._db.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._failure(error) from None
+
+    def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        try:
+            self._db.executemany(sql, rows)
+        except sqlite3.Error as error:
+            raise self._failure(error) from None
+
+    def begin(self) -> None:
+        self.rows("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        start = time.perf_counter()
+        if hasattr(self, "_commits"):
+            self.rows("UPDATE meta SET value = ? WHERE name = 'commits'", self._commits + 1)
+        self.rows("COMMIT")
+        if hasattr(self, "_commits"):
+            self._commits += 1
+            with contextlib.suppress(OSError):  # a witness that is behind accuses nobody
+                os.pwrite(self._witness, b"%d\n" % self._commits, 0)
+        taken = time.perf_counter() - start
+        self._typical += 0.05 * (taken - self._typical)
+        self.quick = self._typical < SLOW
+
+    def rollback(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+    def lead(self, model: int) -> bool:
+        return True  # nobody else is here
+
+    def close(self) -> None:
+        self._db.close()
+        os.close(self._witness)
+        os.close(self._lock)
+
+    def _failure(self, error: sqlite3.Error) -> StoreError:
+        code = getattr(error, "sqlite_errorname", "") or ""
+        what = {
+            "SQLITE_FULL": "its disk is full. Make room; nothing was written.",
+            "SQLITE_READONLY": "it cannot be written to. Check its rights.",
+            "SQLITE_IOERR": "its disk fails. Nothing of this request was written.",
+            "SQLITE_CORRUPT": "it is damaged. Take it from a backup.",
+            "SQLITE_NOTADB": "it is no database. Give the folder of a store.",
+            "SQLITE_CANTOPEN": "it cannot be opened. Check its rights.",
+            "SQLITE_BUSY": "another program uses it. Close that.",
+        }
+        for name, words in what.items():
+            if code.startswith(name):
+                return StoreError(f"{self.folder / FILE}: {words}")
+        return StoreError(f"{self.folder / FILE}: {error}.")

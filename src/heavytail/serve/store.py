@@ -1,0 +1,419 @@
+"""What is on disk: models, decisions, outcomes in the order they are learned, and snapshots.
+
+An outcome is a reward, or the default one that a decision was given after waiting. Outcomes of a
+model are numbered without gaps; its state is the newest snapshot and the outcomes after it. Nothing
+is changed that was written once. All writing is done by operations: functions of a
+:class:`Transaction`, many of which share one commit.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from heavytail.serve.refusal import Refusal
+
+__all__ = [
+    "DecisionRow",
+    "ModelRow",
+    "Operation",
+    "OutcomeRow",
+    "Store",
+    "StoreError",
+    "Transaction",
+]
+
+LAYOUT = 1  # version of the tables
+KEPT = 3  # automatic snapshots per model
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS model (
+        id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, spec TEXT NOT NULL,
+        created REAL NOT NULL, paused INTEGER NOT NULL, epoch INTEGER NOT NULL,
+        last INTEGER NOT NULL, given_up INTEGER NOT NULL, swept BLOB NOT NULL,
+        follows INTEGER, since INTEGER NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS decision (
+        model INTEGER NOT NULL, key BLOB NOT NULL, version INTEGER NOT NULL,
+        arm INTEGER NOT NULL, x BLOB NOT NULL, request BLOB, detail BLOB NOT NULL)""",
+    "CREATE UNIQUE INDEX IF NOT EXISTS decision_key ON decision (model, key)",
+    """CREATE UNIQUE INDEX IF NOT EXISTS decision_request ON decision (model, request)
+        WHERE request IS NOT NULL""",
+    """CREATE TABLE IF NOT EXISTS outcome (
+        model INTEGER NOT NULL, seq INTEGER NOT NULL, key BLOB NOT NULL, version INTEGER NOT NULL,
+        by_default INTEGER NOT NULL, reward REAL NOT NULL, scale REAL, x BLOB NOT NULL,
+        time REAL NOT NULL, PRIMARY KEY (model, seq))""",
+    "CREATE UNIQUE INDEX IF NOT EXISTS outcome_key ON outcome (model, key)",
+    """CREATE TABLE IF NOT EXISTS snapshot (
+        number INTEGER PRIMARY KEY, model INTEGER NOT NULL, seq INTEGER NOT NULL,
+        time REAL NOT NULL, note TEXT NOT NULL, data BLOB NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS snapshot_model ON snapshot (model, seq)",
+    """CREATE TABLE IF NOT EXISTS tally (
+        model INTEGER NOT NULL, slot INTEGER NOT NULL, decisions INTEGER NOT NULL,
+        PRIMARY KEY (model, slot))""",
+    """CREATE TABLE IF NOT EXISTS api_key (
+        digest BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, scopes TEXT NOT NULL,
+        created REAL NOT NULL, revoked INTEGER NOT NULL)""",
+    "CREATE TABLE IF NOT EXISTS audit (time REAL NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL)",
+)
+
+
+class StoreError(Exception):
+    """The store cannot be used: full, read-only, damaged, in use by another. Says what to do."""
+
+
+class ModelRow(NamedTuple):
+    """A model in the store.
+
+    Attributes:
+        id: its number, never used again.
+        name: as users call it.
+        spec: JSON of :class:`heavytail.serve.wire.ModelSpec`.
+        created: when.
+        paused: whether it decides no more.
+        epoch: how often its state was set back to a snapshot.
+        last: number of its last outcome.
+        given_up: decisions that expired without one.
+        swept: key up to which waiting decisions were given up.
+        follows: the model whose outcomes it learns, where it is a shadow.
+        since: the outcome of that model after which it began.
+    """
+
+    id: int
+    name: str
+    spec: str
+    created: float
+    paused: bool
+    epoch: int
+    last: int
+    given_up: int
+    swept: bytes
+    follows: int | None
+    since: int
+
+
+class DecisionRow(NamedTuple):
+    """A decision in the store; ``detail`` is :class:`heavytail.serve.details.Detail`, packed."""
+
+    model: int
+    key: bytes
+    version: int
+    arm: int
+    x: bytes
+    request: bytes | None
+    detail: bytes
+
+
+class OutcomeRow(NamedTuple):
+    """What a decision came to."""
+
+    seq: int
+    key: bytes
+    by_default: bool
+    reward: float
+    scale: float | None
+    x: bytes
+
+
+Operation = Callable[["Transaction"], Any]
+MODEL = f"SELECT {', '.join(ModelRow._fields)} FROM model"
+DECISION = f"SELECT {', '.join(DecisionRow._fields)} FROM decision"
+OUTCOME = f"SELECT {', '.join(OutcomeRow._fields)} FROM outcome"
+
+
+class Store(ABC):
+    """Tables under one connection, used by one thread at a time. A database brings four methods."""
+
+    slot = 0  # of the tallies that this process counts in
+    quick = True  # whether a commit is so fast that nobody needs to wait elsewhere for it
+
+    @abstractmethod
+    def rows(self, sql: str, *values: Any) -> list[Any]:
+        """What a statement answers; ``?`` stands for values."""
+
+    @abstractmethod
+    def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """A statement for each of many rows."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Begin a transaction."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """End it; when this returns, it is on disk."""
+
+    @abstractmethod
+    def rollback(self) -> None:
+        """Undo it."""
+
+    @abstractmethod
+    def lead(self, model: int) -> bool:
+        """Whether this process, and no other, takes the snapshots of a model and gives up what
+        waits too long.
+        """
+
+    def close(self) -> None:
+        """Leave the store to others."""
+
+    def prepare(self) -> None:
+        """Make the tables where there are none; refuse those of another version."""
+        self.begin()
+        for statement in TABLES:
+            self.rows(statement)
+        for name, value in {"layout": LAYOUT, "models": 0, "snapshots": 0}.items():
+            self.rows("INSERT INTO meta VALUES (?, ?) ON CONFLICT DO NOTHING", name, value)
+        (found,) = self.rows("SELECT value FROM meta WHERE name = 'layout'")[0]
+        self.commit()
+        if found != LAYOUT:
+            raise StoreError(
+                f"the store is of version {found}, and this heavytail has {LAYOUT}. Use the "
+                "heavytail that wrote it."
+            )
+
+    def apply(self, operations: Sequence[Operation]) -> tuple[list[Any], set[int]]:
+        """Do all of them in one commit: what each returned, or the Refusal it raised, which has
+        written nothing then; and the models that have new outcomes. Raises StoreError where the
+        store fails: nothing of any is done.
+        """
+        self.begin()
+        try:
+            transaction, results = Transaction(self), []
+            for operation in operations:
+                try:
+                    results.append(operation(transaction))
+                except Refusal as refusal:
+                    results.append(refusal)
+            transaction.finish()
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
+        return results, set(transaction.touched)
+
+    def models(self) -> list[ModelRow]:
+        """All of them, by number."""
+        return [ModelRow(*row) for row in self.rows(f"{MODEL} ORDER BY id")]
+
+    def outcomes(self, model: int, after: int, limit: int) -> list[OutcomeRow]:
+        """Those after number ``after``, in order."""
+        sql = f"{OUTCOME} WHERE model = ? AND seq > ? ORDER BY seq LIMIT ?"
+        return [OutcomeRow(*row) for row in self.rows(sql, model, after, limit)]
+
+    def snapshot(self, model: int) -> tuple[int, bytes] | None:
+        """The newest: the outcome that it is after, and its bytes."""
+        found = self.rows(
+            "SELECT seq, data FROM snapshot WHERE model = ? ORDER BY seq DESC, number DESC LIMIT 1",
+            model,
+        )
+        return (found[0][0], bytes(found[0][1])) if found else None
+
+    def snapshots(self, model: int) -> list[tuple[int, int, float, str]]:
+        """(number, outcome, time, note) of all of a model, newest first."""
+        return self.rows(
+            "SELECT number, seq, time, note FROM snapshot WHERE model = ? ORDER BY number DESC",
+            model,
+        )
+
+    def snapshot_data(self, model: int, number: int) -> bytes | None:
+        """The bytes of one."""
+        found = self.rows("SELECT data FROM snapshot WHERE model = ? AND number = ?", model, number)
+        return bytes(found[0][0]) if found else None
+
+    def decisions(self, model: int) -> int:
+        """How many a model has made."""
+        sql = "SELECT COALESCE(SUM(decisions), 0) FROM tally WHERE model = ?"
+        return int(self.rows(sql, model)[0][0])
+
+    def logged(self, model: int, size: int = 4096) -> Iterator[list[tuple[Any, ...]]]:
+        """(key, arm, detail, reward, time of it, by default) of all decisions, in order."""
+        last = b""
+        while True:
+            found = self.rows(
+                "SELECT d.key, d.arm, d.detail, o.reward, o.time, o.by_default FROM decision d "
+                "LEFT JOIN outcome o ON o.model = d.model AND o.key = d.key "
+                "WHERE d.model = ? AND d.key > ? ORDER BY d.key LIMIT ?",
+                model,
+                last,
+                size,
+            )
+            if not found:
+                return
+            yield found
+            last = bytes(found[-1][0])
+
+    def keys(self) -> dict[bytes, tuple[str, frozenset[str]]]:
+        """Digests of the keys that are valid: whose, and what each may do."""
+        sql = "SELECT digest, name, scopes FROM api_key WHERE revoked = 0"
+        return {bytes(d): (name, frozenset(scopes.split())) for d, name, scopes in self.rows(sql)}
+
+
+class Transaction:
+    """Reading and writing on the way to one commit. Check first, then write: nothing is undone."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.now = store, time.time()
+        self._last: dict[int, int] = {}  # of models that may have new outcomes
+        self.touched: set[int] = set()  # those that have, or were changed otherwise
+        self._made: dict[int, int] = {}
+        self._decisions: list[DecisionRow] = []
+        self._outcomes: list[tuple[Any, ...]] = []
+
+    def finish(self) -> None:
+        """Write what was gathered."""
+        self._flush()
+        run = self.store.run_many
+        if self._last:
+            run("UPDATE model SET last = ? WHERE id = ?", [(n, m) for m, n in self._last.items()])
+        if self._made:
+            run(
+                "INSERT INTO tally VALUES (?, ?, ?) ON CONFLICT (model, slot) "
+                "DO UPDATE SET decisions = tally.decisions + excluded.decisions",
+                [(m, self.store.slot, n) for m, n in self._made.items()],
+            )
+
+    def _flush(self) -> None:
+        if self._decisions:
+            marks = ", ".join("?" * len(DecisionRow._fields))
+            self.store.run_many(f"INSERT INTO decision VALUES ({marks})", self._decisions)
+            self._decisions = []
+        if self._outcomes:
+            self.store.run_many(
+                "INSERT INTO outcome (model, seq, key, version, by_default, reward, scale, x, time)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                self._outcomes,
+            )
+            self._outcomes = []
+
+    def rows(self, sql: str, *values: Any) -> list[Any]:
+        """What a statement answers, of what is written so far."""
+        self._flush()
+        return self.store.rows(sql, *values)
+
+    # Models
+
+    def model(self, name: str) -> ModelRow | None:
+        """A model by name."""
+        found = self.rows(f"{MODEL} WHERE name = ?", name)
+        return ModelRow(*found[0]) if found else None
+
+    def create(
+        self, name: str, spec: str, *, follows: int | None = None, since: int = 0
+    ) -> ModelRow:
+        """A new model."""
+        sql = "UPDATE meta SET value = value + 1 WHERE name = 'models' RETURNING value"
+        number = int(self.rows(sql)[0][0])
+        row = ModelRow(
+            number, name, spec, self.now, False, 0, since if follows else 0, 0, b"", follows, since
+        )
+        marks = ", ".join("?" * len(row))
+        values = [int(v) if isinstance(v, bool) else v for v in row]
+        self.rows(f"INSERT INTO model ({', '.join(ModelRow._fields)}) VALUES ({marks})", *values)
+        return row
+
+    def delete(self, model: int) -> None:
+        """A model and all that it has."""
+        for table in ("decision", "outcome", "snapshot", "tally"):
+            self.rows(f"DELETE FROM {table} WHERE model = ?", model)
+        self.rows("DELETE FROM model WHERE id = ?", model)
+
+    def pause(self, model: int, paused: bool) -> None:
+        """Whether it decides."""
+        self.rows("UPDATE model SET paused = ? WHERE id = ?", int(paused), model)
+
+    # Decisions and outcomes
+
+    def decide(self, row: DecisionRow) -> None:
+        """Log a decision."""
+        self._decisions.append(row)
+        self._made[row.model] = self._made.get(row.model, 0) + 1
+
+    def decision(self, model: int, key: bytes) -> DecisionRow | None:
+        """The decision of a key."""
+        found = self.rows(f"{DECISION} WHERE model = ? AND key = ?", model, key)
+        return DecisionRow(*found[0]) if found else None
+
+    def requested(self, model: int, request: bytes) -> DecisionRow | None:
+        """The decision that a request has had already."""
+        found = self.rows(f"{DECISION} WHERE model = ? AND request = ?", model, request)
+        return DecisionRow(*found[0]) if found else None
+
+    def outcome(self, model: int, key: bytes) -> OutcomeRow | None:
+        """What a decision came to."""
+        found = self.rows(f"{OUTCOME} WHERE model = ? AND key = ?", model, key)
+        return OutcomeRow(*found[0]) if found else None
+
+    def last(self, model: int) -> int:
+        """The number of a model's last outcome; nobody else adds one before the commit."""
+        if model not in self._last:
+            sql = "UPDATE model SET last = last WHERE id = ? RETURNING last"  # locks the row
+            found = self.rows(sql, model)
+            if not found:
+                raise Refusal(404, "no_model", "The model was deleted.")
+            self._last[model] = int(found[0][0])
+        return self._last[model]
+
+    def reward(
+        self,
+        decision: DecisionRow,
+        reward: float,
+        scale: float | None,
+        *,
+        by_default: bool = False,
+    ) -> int:
+        """Log the outcome of a decision that has none; its number."""
+        seq = self.last(decision.model) + 1
+        row = (
+            decision.model, seq, decision.key, decision.version, int(by_default), reward, scale,
+            decision.x, self.now,
+        )  # fmt: skip
+        self._outcomes.append(row)
+        self._last[decision.model] = seq
+        self.touched.add(decision.model)
+        return seq
+
+    def waiting(self, model: int, after: bytes, before: bytes, limit: int) -> list[DecisionRow]:
+        """Decisions without an outcome, between two keys, oldest first."""
+        columns = ", ".join(f"d.{name}" for name in DecisionRow._fields)
+        found = self.rows(
+            f"SELECT {columns} FROM decision d LEFT JOIN outcome o ON o.model = d.model "
+            "AND o.key = d.key WHERE d.model = ? AND d.key > ? AND d.key < ? AND o.key IS NULL "
+            "ORDER BY d.key LIMIT ?",
+            model, after, before, limit,
+        )  # fmt: skip
+        return [DecisionRow(*row) for row in found]
+
+    def swept(self, model: int, key: bytes, given_up: int) -> None:
+        """All that waited up to ``key`` was given up, ``given_up`` of them without an outcome."""
+        sql = "UPDATE model SET swept = ?, given_up = given_up + ? WHERE id = ?"
+        self.rows(sql, key, given_up, model)
+
+    # Snapshots
+
+    def snapshot(self, model: int, seq: int, data: bytes, note: str) -> int:
+        """Add one, of the state after outcome ``seq``; drop old automatic ones."""
+        sql = "UPDATE meta SET value = value + 1 WHERE name = 'snapshots' RETURNING value"
+        number = int(self.rows(sql)[0][0])
+        self.rows(
+            "INSERT INTO snapshot VALUES (?, ?, ?, ?, ?, ?)",
+            number, model, seq, self.now, note, data,
+        )  # fmt: skip
+        if note == "":
+            self.rows(
+                "DELETE FROM snapshot WHERE model = ? AND note = '' AND number NOT IN (SELECT "
+                "number FROM snapshot WHERE model = ? AND note = '' ORDER BY number DESC LIMIT ?)",
+                model, model, KEPT,
+            )  # fmt: skip
+        return number
+
+    def restore(self, model: int, data: bytes, note: str) -> int:
+        """Set the state to ``data`` from the last outcome on."""
+        number = self.snapshot(model, self.last(model), data, note)
+        self.rows("UPDATE model SET epoch = epoch + 1 WHERE id = ?", model)
+        self.touched.add(model)
+        return number
+
+    def audit(self, who: str, what: str) -> None:
+        """A line of what administrators did."""
+        self.rows("INSERT INTO audit VALUES (?, ?, ?)", self.now, who, what)

@@ -1,0 +1,68 @@
+"""Tokens of decisions: unguessable, unique whoever makes them, and telling model and version.
+
+34 bytes, as 46 characters of URL-safe base64: the model's number (4), its version when it decided
+(8), the time in milliseconds (6), and 16 bytes of chance. The last two are the decision's key in
+the store: keys come nearly in the order of time, which an index likes.
+"""
+
+from __future__ import annotations
+
+import secrets
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import NamedTuple
+
+__all__ = ["Token", "first_key", "time_of"]
+
+HEAD = struct.Struct(">IQ")
+SIZE = 34
+LETTERS = 46
+MOMENT = 6  # bytes of time
+
+
+class Token(NamedTuple):
+    """A decision's name.
+
+    Attributes:
+        model: number of the model in the store.
+        version: how many outcomes the model had seen when it decided.
+        key: time and chance; no two decisions share it.
+    """
+
+    model: int
+    version: int
+    key: bytes
+
+    @classmethod
+    def new(cls, model: int, version: int, when: float) -> Token:
+        """One that nobody has had and nobody can guess."""
+        return cls(model, version, first_key(when)[:MOMENT] + secrets.token_bytes(16))
+
+    def __str__(self) -> str:
+        packed = HEAD.pack(self.model, self.version) + self.key
+        return urlsafe_b64encode(packed).rstrip(b"=").decode()
+
+    @classmethod
+    def parse(cls, text: str) -> Token | None:
+        """The token that ``text`` is, to the letter; None where it is none."""
+        if len(text) != LETTERS:
+            return None
+        try:
+            packed = urlsafe_b64decode(text + "==")
+        except ValueError:
+            return None
+        if len(packed) != SIZE:
+            return None
+        model, version = HEAD.unpack(packed[: HEAD.size])
+        found = cls(model, version, packed[HEAD.size :])
+        return found if str(found) == text else None
+
+
+def first_key(when: float) -> bytes:
+    """The least key of a time."""
+    return int(max(when, 0.0) * 1000.0).to_bytes(MOMENT, "big") + bytes(16)
+
+
+def time_of(key: bytes) -> float:
+    """When the decision of a key was made, in seconds since 1970."""
+    return int.from_bytes(key[:MOMENT], "big") / 1000.0

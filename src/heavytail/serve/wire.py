@@ -1,0 +1,199 @@
+"""What goes over the wire: bodies of requests and answers, checked as they are read.
+
+The JSON schemas of the OpenAPI document are made from these classes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+__all__ = [
+    "DecideAmongNamed",
+    "DecideAmongVectors",
+    "Decided",
+    "Explained",
+    "Fault",
+    "Fork",
+    "ModelChange",
+    "ModelSpec",
+    "ModelView",
+    "Moment",
+    "Predict",
+    "Predicted",
+    "Restore",
+    "Reward",
+    "Rewarded",
+]
+
+Scalar = float | int | str | bool | None
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+Id = Annotated[str, Meta(max_length=200)] | int
+Seconds = Annotated[float, Meta(gt=0.0, le=3.2e9)]
+
+
+class Moment(Struct, forbid_unknown_fields=True, frozen=True):
+    """E|noise|^order <= scale^order."""
+
+    order: float
+    scale: float
+
+
+class ModelSpec(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """What a model is.
+
+    Attributes:
+        policy: its name, as in ``heavytail policies``.
+        dim: length of a feature vector; an encoder's own where there is one.
+        options: of the policy.
+        tail: a moment bound, for policies that need one.
+        horizon: T, for policies that need one.
+        arms: how many arms there are, for policies that ask.
+        encoder: what ``ht.Encoder.schema()`` gave; decisions then name their features.
+        explore: share of uniform draws, where a decision states none.
+        wait: seconds after which a decision without a reward is given up.
+        default_reward: what it is learned with then; None: it expires, and nothing is learned.
+        late: what becomes of a reward after that: "refuse", or "learn" where nothing was learned.
+        log_arms: whether the features of all arms are logged, so that ``ht.evaluate`` can ask what
+            other policies would have earned.
+    """
+
+    policy: Annotated[str, Meta(min_length=1, max_length=64)] = "TwinUCB"
+    dim: Annotated[int, Meta(ge=1, le=4096)] | None = None
+    options: dict[str, Scalar] = {}
+    tail: Moment | None = None
+    horizon: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+    arms: Annotated[int, Meta(ge=1, le=2**31)] | None = None
+    encoder: dict[str, Any] | None = None
+    explore: Share = 0.0
+    wait: Seconds | None = None
+    default_reward: float | None = None
+    late: Literal["refuse", "learn"] = "refuse"
+    log_arms: bool = True
+
+
+class ModelChange(Struct, forbid_unknown_fields=True, frozen=True):
+    """What may change of a model."""
+
+    paused: bool
+
+
+class Fork(Struct, forbid_unknown_fields=True, frozen=True):
+    """A new model from an old one.
+
+    Attributes:
+        name: of the new one.
+        policy: another policy, which begins anew and learns all that the old one's log holds.
+        options: its own.
+        shadow: learn from the old one's traffic from now on, and decide nothing.
+    """
+
+    name: Name
+    policy: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+    options: dict[str, Scalar] | None = None
+    shadow: bool = False
+
+
+class Restore(Struct, forbid_unknown_fields=True, frozen=True):
+    """Which snapshot to go back to."""
+
+    snapshot: Annotated[int, Meta(ge=1, le=2**53)]
+
+
+class DecideAmongVectors(Struct, forbid_unknown_fields=True, frozen=True):
+    """A choice among arms that are vectors."""
+
+    arms: Annotated[list[list[float]], Meta(min_length=1)]
+    ids: list[Id] | None = None
+    explore: Share | None = None
+
+
+class DecideAmongNamed(Struct, forbid_unknown_fields=True, frozen=True):
+    """A choice among arms with named features, for a model with an encoder."""
+
+    arms: Annotated[list[dict[str, Scalar]], Meta(min_length=1)]
+    context: dict[str, Scalar] = {}
+    ids: list[Id] | None = None
+    explore: Share | None = None
+
+
+class Decided(Struct, frozen=True, omit_defaults=True):
+    """A decision, and the token to send its reward by."""
+
+    token: str
+    arm: int
+    probability: float | None
+    version: int
+    id: Id | None = None
+    score: float | None = None
+
+
+class Reward(Struct, forbid_unknown_fields=True, frozen=True):
+    """What a decision paid; ``scale`` is the noise's in that round, for policies that use it."""
+
+    token: Annotated[str, Meta(max_length=100)]
+    reward: float
+    scale: Annotated[float, Meta(gt=0.0)] | None = None
+
+
+class Rewarded(Struct, frozen=True):
+    """How many rewards are new."""
+
+    accepted: int
+
+
+class Predict(Struct, forbid_unknown_fields=True, frozen=True):
+    """Arms that are asked about; ``context`` for a model with an encoder."""
+
+    arms: Annotated[list[Any], Meta(min_length=1)]
+    context: dict[str, Scalar] = {}
+    level: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.95
+
+
+class Predicted(Struct, frozen=True):
+    """Mean rewards that are expected, with intervals."""
+
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+
+
+class Explained(Struct, frozen=True):
+    """Why an arm would be chosen: the parts of every arm's index."""
+
+    arm: int
+    rule: str
+    parts: dict[str, list[float]]
+
+
+class ModelView(Struct, frozen=True):
+    """A model as it stands."""
+
+    name: str
+    policy: str
+    dim: int
+    spec: ModelSpec
+    rounds: int
+    decisions: int
+    pending: int
+    version: int
+    paused: bool
+    shadow_of: str | None
+    created: float
+    diagnostics: dict[str, Any]
+
+
+class Fault(Struct, frozen=True):
+    """A refusal: nothing was changed."""
+
+    code: str
+    message: str
+    field: str = ""
+
+
+def encoded(answer: Any) -> bytes:
+    """An answer as JSON."""
+    return msgspec.json.encode(answer)
