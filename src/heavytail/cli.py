@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "policies": "list the policies, what they cost and what they assume",
     "coverage": "count how often the truth was covered, and how regret is distributed",
     "evaluate": "say what other policies would have earned, from the log of one",
+    "serve": "decide and learn over HTTP, and lose nothing",
     "diagnose": "say how heavy the tail of a column of a CSV file is",
 }
 RESUMED = ("reproduce", "run")  # those that keep every unit as soon as it is done

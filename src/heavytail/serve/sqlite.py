@@ -133,9 +133,11 @@ class SQLiteStore(Store):
         return True  # nobody else is here
 
     def close(self) -> None:
-        self._db.close()
-        os.close(self._witness)
-        os.close(self._lock)
+        if self._lock >= 0:
+            self._db.close()
+            os.close(self._witness)
+            os.close(self._lock)
+            self._lock = -1
 
     def _failure(self, error: sqlite3.Error) -> StoreError:
         code = getattr(error, "sqlite_errorname", "") or ""

@@ -1,0 +1,94 @@
+"""``heavytail serve``: a decision service over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import ipaddress
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from heavytail.serve.store import Store
+
+__all__ = ["add_arguments", "run"]
+
+NEEDED = ("starlette", "msgspec", "uvicorn")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the store is, and where to listen."""
+    add = parser.add_argument
+    add("--store", required=True, metavar="STORE", help="a folder; made where it is not there")
+    add("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+    add("--port", type=int, default=8080, help="its port (8080)")
+    add(
+        "--new-key",
+        metavar="NAME",
+        help="make an API key of this name, print it once, and stop; with --scopes",
+    )
+    add("--scopes", default="read,decide", help="of the new key: read, decide, admin (read,decide)")
+    add("--revoke-key", metavar="NAME", help="make the key of this name invalid, and stop")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until it is told to stop."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ValueError(f"{', '.join(missing)} is missing: pip install 'heavytail[serve]'.")
+    if not 0 <= args.port <= 65535:
+        raise ValueError(f"--port must lie from 0 to 65535; got {args.port}.")
+    from heavytail.serve.store import StoreError
+
+    try:
+        store = _opened(args.store)
+        try:
+            return _on(store, args)
+        finally:
+            store.close()
+    except StoreError as error:
+        raise ValueError(str(error)) from None
+
+
+def _opened(told: str) -> Store:
+    from heavytail.serve.sqlite import SQLiteStore
+
+    return SQLiteStore(told)
+
+
+def _on(store: Store, args: argparse.Namespace) -> int:
+    from heavytail.serve.keys import issue, revoke
+
+    if args.new_key is not None:
+        print(issue(store, args.new_key, args.scopes.replace(",", " ").split()))
+        return 0
+    if args.revoke_key is not None:
+        revoke(store, args.revoke_key)
+        return 0
+    keyed = bool(store.keys())
+    if not keyed and not _is_local(args.host):
+        raise ValueError(
+            f"--host {args.host} can be reached from elsewhere, and the store has no key. Make one "
+            "with --new-key NAME --scopes read,decide,admin first."
+        )
+    import uvicorn
+
+    from heavytail.serve.app import build
+
+    config = uvicorn.Config(
+        build(store, open_to_all=not keyed), host=args.host, port=args.port, log_level="warning",
+        access_log=False, timeout_keep_alive=30, timeout_graceful_shutdown=10,
+    )  # fmt: skip
+    print(f"heavytail serve: http://{args.host}:{args.port}, store {args.store}", file=sys.stderr)
+    uvicorn.Server(config).run()
+    return 0
+
+
+def _is_local(host: str) -> bool:
+    """Whether an address is that of this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
