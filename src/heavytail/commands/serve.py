@@ -6,14 +6,15 @@ import argparse
 import importlib.util
 import ipaddress
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from heavytail.serve.store import Store
+    from heavytail.serve.store import Operation, Store
 
 __all__ = ["add_arguments", "run"]
 
-NEEDED = ("starlette", "msgspec", "uvicorn")
+WHO = "command line"
+NEEDED = ("starlette", "msgspec", "uvicorn", "prometheus_client")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,10 +61,11 @@ def _on(store: Store, args: argparse.Namespace) -> int:
     from heavytail.serve.keys import issue, revoke
 
     if args.new_key is not None:
-        print(issue(store, args.new_key, args.scopes.replace(",", " ").split()))
+        scopes = args.scopes.replace(",", " ").split()
+        print(_done(store, lambda tx: issue(tx, args.new_key, scopes, WHO)))
         return 0
     if args.revoke_key is not None:
-        revoke(store, args.revoke_key)
+        _done(store, lambda tx: revoke(tx, args.revoke_key, WHO))
         return 0
     keyed = bool(store.keys())
     if not keyed and not _is_local(args.host):
@@ -82,6 +84,16 @@ def _on(store: Store, args: argparse.Namespace) -> int:
     print(f"heavytail serve: http://{args.host}:{args.port}, store {args.store}", file=sys.stderr)
     uvicorn.Server(config).run()
     return 0
+
+
+def _done(store: Store, operation: Operation) -> Any:
+    """What an operation gives, or its refusal as a ValueError."""
+    from heavytail.serve.refusal import Refusal
+
+    (found,), _ = store.apply([operation])
+    if isinstance(found, Refusal):
+        raise ValueError(found.message)
+    return found
 
 
 def _is_local(host: str) -> bool:

@@ -6,49 +6,82 @@ A key is ``ht_`` and 32 bytes of chance, so that its plain hash can neither be g
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import secrets
+import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from heavytail._validate import shown
+from heavytail.serve.refusal import Refusal
 from heavytail.serve.store import Store, Transaction
+from heavytail.serve.wire import KeyView
 
-__all__ = ["SCOPES", "digest", "issue", "revoke"]
+if TYPE_CHECKING:
+    from heavytail.serve.service import Service
+
+__all__ = ["SCOPES", "Keys", "digest", "issue", "revoke", "views"]
+
+AGE = 1.0  # seconds that a look at the store's keys is good for
 
 SCOPES = ("read", "decide", "admin")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-def issue(store: Store, name: str, scopes: Sequence[str]) -> str:
+def issue(tx: Transaction, name: str, scopes: Sequence[str], who: str) -> str:
     """A new key, which is told this once."""
     if not NAME.fullmatch(name):
-        raise ValueError(f"a key's name is of letters, digits, . _ and -; got {shown(name)}.")
-    unknown = sorted(set(scopes) - set(SCOPES))
-    if unknown or not scopes:
-        raise ValueError(f"scopes are some of {', '.join(SCOPES)}; got {shown(list(scopes))}.")
-    if store.rows("SELECT 1 FROM api_key WHERE name = ?", name):
-        raise ValueError(f"there is or was a key {shown(name)}. Take another name.")
+        message = "A key's name is of letters, digits, dots, underscores and hyphens."
+        raise Refusal(422, "bad_name", message, "name")
+    if not scopes or not set(scopes) <= set(SCOPES):
+        raise Refusal(422, "bad_scopes", f"Scopes are some of {', '.join(SCOPES)}.", "scopes")
+    if tx.rows("SELECT 1 FROM api_key WHERE name = ?", name):
+        message = "There is or was a key of this name. Take another."
+        raise Refusal(409, "another_key", message, "name")
     key = "ht_" + secrets.token_urlsafe(32)
-
-    def work(tx: Transaction) -> None:
-        words = " ".join(sorted(set(scopes)))
-        tx.rows("INSERT INTO api_key VALUES (?, ?, ?, ?, 0)", digest(key), name, words, tx.now)
-        tx.audit("command line", f"issue key {name}")
-
-    store.apply([work])
+    words = " ".join(sorted(set(scopes)))
+    tx.rows("INSERT INTO api_key VALUES (?, ?, ?, ?, 0)", digest(key), name, words, tx.now)
+    tx.audit(who, f"issue key {name}")
     return key
 
 
-def revoke(store: Store, name: str) -> None:
+def revoke(tx: Transaction, name: str, who: str) -> None:
     """Make a key invalid."""
-    if not store.rows("SELECT 1 FROM api_key WHERE name = ? AND revoked = 0", name):
-        raise ValueError(f"there is no valid key {shown(name)}.")
+    if not tx.rows("SELECT 1 FROM api_key WHERE name = ? AND revoked = 0", name):
+        raise Refusal(404, "no_key", "There is no valid key of this name.", "name")
+    tx.rows("UPDATE api_key SET revoked = 1 WHERE name = ?", name)
+    tx.audit(who, f"revoke key {name}")
 
-    def work(tx: Transaction) -> None:
-        tx.rows("UPDATE api_key SET revoked = 1 WHERE name = ?", name)
-        tx.audit("command line", f"revoke key {name}")
 
-    store.apply([work])
+def views(store: Store) -> list[KeyView]:
+    """The keys that are valid."""
+    sql = "SELECT name, scopes, created FROM api_key WHERE revoked = 0 ORDER BY name"
+    return [KeyView(name, words.split(), created) for name, words, created in store.rows(sql)]
+
+
+class Keys:
+    """Who holds which key, read from the store every second, so that what is revoked is soon so."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[str, frozenset[str]]] = {}
+        self._read = -math.inf
+
+    async def allow(self, service: Service, header: str, scope: str) -> str:
+        """Whose key a header has, where it allows ``scope``; a refusal otherwise."""
+        kind, _, key = header.partition(" ")
+        if kind.lower() != "bearer" or not key:
+            raise Refusal(401, "no_key", "Send your key: Authorization: Bearer KEY.")
+        now = time.monotonic()
+        if now - self._read > AGE:
+            self._known = await service.commits.do(lambda tx: tx.store.keys())
+            self._read = now
+        found = self._known.get(digest(key.strip()))
+        if found is None:
+            raise Refusal(401, "bad_key", "The key is not valid.")
+        name, scopes = found
+        if scope not in scopes and "admin" not in scopes:
+            raise Refusal(403, "scope", f"The key is not allowed to {scope}.")
+        return name
 
 
 def digest(key: str) -> bytes:

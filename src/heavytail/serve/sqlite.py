@@ -14,7 +14,7 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +128,16 @@ class SQLiteStore(Store):
     def rollback(self) -> None:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def reader(self) -> Iterator[Store]:
+        other = object.__new__(SQLiteStore)
+        other.folder = self.folder
+        other._db = sqlite3.connect((self.folder / FILE).resolve().as_uri() + "?mode=ro", uri=True)
+        try:
+            yield other
+        finally:
+            other._db.close()
 
     def lead(self, model: int) -> bool:
         return True  # nobody else is here

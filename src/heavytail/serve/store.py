@@ -8,6 +8,7 @@ is changed that was written once. All writing is done by operations: functions o
 
 from __future__ import annotations
 
+import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -242,6 +243,10 @@ class Store(ABC):
                 return
             yield found
             last = bytes(found[-1][0])
+
+    @abstractmethod
+    def reader(self) -> contextlib.AbstractContextManager[Store]:
+        """Another connection, to read from in a thread of its own."""
 
     def keys(self) -> dict[bytes, tuple[str, frozenset[str]]]:
         """Digests of the keys that are valid: whose, and what each may do."""

@@ -17,6 +17,9 @@ __all__ = [
     "Explained",
     "Fault",
     "Fork",
+    "KeyMade",
+    "KeySpec",
+    "KeyView",
     "ModelChange",
     "ModelSpec",
     "ModelView",
@@ -26,6 +29,9 @@ __all__ = [
     "Restore",
     "Reward",
     "Rewarded",
+    "SnapshotMade",
+    "SnapshotView",
+    "encoded",
 ]
 
 Scalar = float | int | str | bool | None
@@ -184,6 +190,43 @@ class ModelView(Struct, frozen=True):
     shadow_of: str | None
     created: float
     diagnostics: dict[str, Any]
+
+
+class SnapshotView(Struct, frozen=True):
+    """A snapshot; ``version`` is the outcome that it is after."""
+
+    snapshot: int
+    version: int
+    time: float
+    note: str
+
+
+class SnapshotMade(Struct, frozen=True):
+    """The number of a new snapshot."""
+
+    snapshot: int
+
+
+class KeySpec(Struct, forbid_unknown_fields=True, frozen=True):
+    """A key to be made."""
+
+    name: Name
+    scopes: Annotated[list[Literal["read", "decide", "admin"]], Meta(min_length=1, max_length=3)]
+
+
+class KeyMade(Struct, frozen=True):
+    """A new key, which is told this once."""
+
+    name: str
+    key: str
+
+
+class KeyView(Struct, frozen=True):
+    """A key, without itself."""
+
+    name: str
+    scopes: list[str]
+    created: float
 
 
 class Fault(Struct, frozen=True):

@@ -1,0 +1,67 @@
+"""The log of a model as Parquet, in the columns that ``ht.evaluate`` reads."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from heavytail.serve.details import as_floats, unpack
+from heavytail.serve.store import Store
+from heavytail.serve.tokens import time_of
+
+__all__ = ["write_log"]
+
+ROWS = 4096  # of a group
+
+
+def write_log(store: Store, model: int, dim: int, path: str | os.PathLike[str]) -> int:
+    """Write every decision of a model that has an outcome, in order; how many there are.
+
+    Decisions that wait are left out: what they pay is not known yet.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema(
+        {
+            "time": pa.float64(),
+            "action": pa.int64(),
+            "propensity": pa.float64(),
+            "reward": pa.float64(),
+            "reward_time": pa.float64(),
+            "by_default": pa.bool_(),
+            "score": pa.float64(),
+            "arms": pa.list_(pa.list_(pa.float64(), dim)),
+            "ids": pa.list_(pa.string()),
+            "context_json": pa.string(),
+        }
+    )
+    count = 0
+    with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as writer:
+        for rows in store.logged(model, ROWS):
+            told = [row for row in _rows(rows, dim) if row["reward"] is not None]
+            if told:
+                writer.write_table(pa.Table.from_pylist(told, schema=schema))
+            count += len(told)
+    return count
+
+
+def _rows(rows: list[tuple[Any, ...]], dim: int) -> Iterator[dict[str, Any]]:
+    for key, arm, packed, reward, when, by_default in rows:
+        detail = unpack(bytes(packed))
+        arms = None if detail.arms is None else as_floats(detail.arms, dim).tolist()
+        ids = None if detail.ids is None else [str(one) for one in detail.ids]
+        yield {
+            "time": time_of(bytes(key)),
+            "action": arm,
+            "propensity": detail.probability,
+            "reward": reward,
+            "reward_time": when,
+            "by_default": None if by_default is None else bool(by_default),
+            "score": detail.score,
+            "arms": arms,
+            "ids": ids,
+            "context_json": None if detail.context is None else json.dumps(detail.context),
+        }

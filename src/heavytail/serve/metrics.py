@@ -1,0 +1,64 @@
+"""Numbers for Prometheus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+if TYPE_CHECKING:
+    from heavytail.serve.service import Service
+
+__all__ = ["Metrics"]
+
+BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class Metrics:
+    """What is counted since the process began."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.requests = Counter(
+            "heavytail_requests", "Requests.", ["route", "status"], registry=registry
+        )
+        self.seconds = Histogram(
+            "heavytail_request_seconds", "Time to an answer.", ["route"], buckets=BUCKETS,
+            registry=registry,
+        )  # fmt: skip
+        self.decisions = Counter("heavytail_decisions", "Decisions made.", registry=registry)
+        self.rewards = Counter("heavytail_rewards", "Rewards accepted.", registry=registry)
+        self._commits = Gauge("heavytail_commits", "Commits of the store.", registry=registry)
+        self._operations = Gauge(
+            "heavytail_operations", "Operations that shared them.", registry=registry
+        )
+        self._rounds = Gauge(
+            "heavytail_model_rounds", "Outcomes learned.", ["model"], registry=registry
+        )
+        self._stale = Gauge(
+            "heavytail_model_staleness", "Outcomes that decisions were behind.", ["model"],
+            registry=registry,
+        )  # fmt: skip
+        self._labelled: dict[Any, Any] = {}
+
+    def served(self, road: Any, status: int, seconds: float) -> None:
+        """Count an answer."""
+        key = (road.handler, status)
+        found = self._labelled.get(key)
+        if found is None:
+            name = road.handler.__name__
+            found = self.requests.labels(name, str(status)), self.seconds.labels(name)
+            self._labelled[key] = found
+        found[0].inc()
+        found[1].observe(seconds)
+
+    def text(self, service: Service) -> bytes:
+        """All of it as Prometheus reads it."""
+        self._commits.set(service.commits.count)
+        self._operations.set(service.commits.operations)
+        for gauge in (self._rounds, self._stale):
+            gauge.clear()
+        for name, model in service.models.items():
+            self._rounds.labels(name).set(model.policy.rounds)
+            self._stale.labels(name).set(model.staleness)
+        return generate_latest(self.registry)

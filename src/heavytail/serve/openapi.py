@@ -1,0 +1,124 @@
+"""The OpenAPI document, from the routes and the classes of the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from heavytail import __version__
+from heavytail.serve import wire
+
+__all__ = ["document"]
+
+BODIES: dict[str, Any] = {  # of requests, by the name of the handler
+    "create": wire.ModelSpec,
+    "change": wire.ModelChange,
+    "decide": wire.DecideAmongVectors | list[wire.DecideAmongVectors],
+    "reward": wire.Reward | list[wire.Reward],
+    "predict": wire.Predict,
+    "explain": wire.Predict,
+    "restore": wire.Restore,
+    "fork": wire.Fork,
+    "issue_key": wire.KeySpec,
+}
+NAMED = wire.DecideAmongNamed | list[wire.DecideAmongNamed]  # decisions of a model with an encoder
+ANSWERS: dict[str, dict[int, Any]] = {
+    "create": {200: wire.ModelView, 201: wire.ModelView},
+    "models": {200: list[wire.ModelView]},
+    "model": {200: wire.ModelView},
+    "change": {200: wire.ModelView},
+    "delete": {204: None},
+    "decide": {201: wire.Decided | list[wire.Decided]},
+    "reward": {200: wire.Rewarded, 202: wire.Rewarded},
+    "predict": {200: wire.Predicted},
+    "explain": {200: wire.Explained},
+    "snapshots": {200: list[wire.SnapshotView]},
+    "snapshot": {201: wire.SnapshotMade},
+    "snapshot_file": {200: bytes},
+    "restore": {200: wire.ModelView},
+    "fork": {201: wire.ModelView},
+    "log_file": {200: bytes},
+    "keys": {200: list[wire.KeyView]},
+    "issue_key": {201: wire.KeyMade},
+    "revoke_key": {204: None},
+    "healthz": {200: dict[str, Any]},
+    "readyz": {200: dict[str, Any]},
+    "metrics": {200: str},
+    "openapi": {200: dict[str, Any]},
+}
+FILES = {  # answers that are no JSON
+    "snapshot_file": "application/octet-stream",
+    "log_file": "application/vnd.apache.parquet",
+    "metrics": "text/plain",
+}
+FAULTS = (400, 401, 403, 404, 409, 413, 422, 429, 503)
+PARAMETERS = {
+    "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"},
+    "number": {"type": "integer", "minimum": 1},
+}
+
+
+def document(roads: Sequence[Any]) -> dict[str, Any]:
+    """The document of these routes."""
+    kinds = [*BODIES.values(), NAMED]
+    kinds += [kind for answers in ANSWERS.values() for kind in answers.values() if _json(kind)]
+    schemas, components = msgspec.json.schema_components(
+        [*kinds, wire.Fault], ref_template="#/components/schemas/{name}"
+    )
+    schema = dict(zip(map(repr, [*kinds, wire.Fault]), schemas, strict=True))
+    paths: dict[str, Any] = {}
+    for road in roads:
+        path = road.path.replace(":int}", "}")
+        paths.setdefault(path, {})[road.method.lower()] = _operation(road, path, schema)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "heavytail", "version": __version__},
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _json(kind: Any) -> bool:
+    return kind not in (None, bytes, str)
+
+
+def _operation(road: Any, path: str, schema: dict[str, Any]) -> dict[str, Any]:
+    name = road.handler.__name__
+    found: dict[str, Any] = {
+        "operationId": name,
+        "summary": (road.handler.__doc__ or "").strip(),
+        "parameters": [
+            {"name": key, "in": "path", "required": True, "schema": told}
+            for key, told in PARAMETERS.items()
+            if "{" + key + "}" in path
+        ],
+        "responses": {},
+    }
+    if road.scope:
+        found["security"] = [{"key": []}, {}]
+        found["description"] = f"Needs the scope {road.scope}, where keys are needed."
+    if name == "decide":
+        told = {"type": "string", "maxLength": 200}
+        found["parameters"].append({"name": "Idempotency-Key", "in": "header", "schema": told})
+    if name in BODIES:
+        told = schema[repr(BODIES[name])]
+        told = {"anyOf": [told, schema[repr(NAMED)]]} if name == "decide" else told
+        content = {"application/json": {"schema": told}}
+        found["requestBody"] = {"required": True, "content": content}
+    for status, kind in ANSWERS[name].items():
+        answer: dict[str, Any] = {"description": "Done."}
+        if name in FILES:
+            told = {"type": "string"} if kind is str else {"type": "string", "format": "binary"}
+            answer["content"] = {FILES[name]: {"schema": told}}
+        elif kind is not None:
+            answer["content"] = {"application/json": {"schema": schema[repr(kind)]}}
+        found["responses"][str(status)] = answer
+    for status in FAULTS:
+        content = {"application/json": {"schema": schema[repr(wire.Fault)]}}
+        found["responses"][str(status)] = {"description": "Refused.", "content": content}
+    return found

@@ -1,0 +1,132 @@
+"""Keys, limits, documents and the log that leaves the service."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.serve.conftest import serving
+from tests.serve.test_service import ARMS, SHOP, decide, reward
+
+import heavytail as ht
+from heavytail.serve.handlers import ROUTES
+from heavytail.serve.keys import issue
+from heavytail.serve.service import Limits
+from heavytail.serve.sqlite import SQLiteStore
+
+SCOPES = ("read", "decide", "admin")
+
+
+@pytest.fixture
+def keyed(tmp_path):
+    store = SQLiteStore(tmp_path / "store")
+    keys, _ = store.apply([lambda tx, s=scope: issue(tx, s, [s], "test") for scope in SCOPES])
+    store.close()
+    with serving(tmp_path / "store", open_to_all=False) as client:
+        yield client, dict(zip(SCOPES, keys, strict=True))
+
+
+def _path(road) -> str:
+    return road.path.replace("{name}", "shop").replace("{number:int}", "1")
+
+
+@pytest.mark.parametrize("road", ROUTES, ids=lambda road: f"{road.method} {road.path}")
+def test_no_route_answers_without_the_key_that_it_needs(keyed, road):
+    client, keys = keyed
+    plain = client.request(road.method, _path(road))
+    if not road.scope:
+        assert plain.status_code == 200
+        return
+    assert (plain.status_code, plain.json()["code"]) == (401, "no_key")
+    for header in ("Bearer ht_wrong", "Basic abc", "Bearer", "Bearer "):
+        answer = client.request(road.method, _path(road), headers={"Authorization": header})
+        assert answer.status_code == 401
+    for scope, key in keys.items():
+        head = {"Authorization": f"Bearer {key}"}
+        answer = client.request(road.method, _path(road), headers=head)
+        allowed = scope in (road.scope, "admin")
+        assert (answer.status_code != 403) == allowed, answer.text
+        assert answer.status_code != 401
+
+
+def test_only_the_hash_of_a_key_is_in_the_store(keyed, tmp_path):
+    _, keys = keyed
+    raw = b"".join(path.read_bytes() for path in (tmp_path / "store").iterdir())
+    for key in keys.values():
+        assert key.encode() not in raw
+
+
+def test_a_key_is_changed_without_a_restart(keyed):
+    client, keys = keyed
+    head = {"Authorization": f"Bearer {keys['admin']}"}
+    made = client.post("/v1/keys", json={"name": "new", "scopes": ["read"]}, headers=head)
+    assert made.status_code == 201
+    again = client.post("/v1/keys", json={"name": "new", "scopes": ["read"]}, headers=head)
+    assert again.status_code == 409
+    fresh = {"Authorization": f"Bearer {made.json()['key']}"}
+    import heavytail.serve.keys as module
+
+    module.AGE, old = -1.0, module.AGE
+    try:
+        assert client.get("/v1/models", headers=fresh).status_code == 200
+        assert client.delete("/v1/keys/new", headers=head).status_code == 204
+        assert client.get("/v1/models", headers=fresh).status_code == 401
+    finally:
+        module.AGE = old
+    assert [one["name"] for one in client.get("/v1/keys", headers=head).json()] == sorted(SCOPES)
+
+
+def test_what_administrators_do_is_written_down(keyed):
+    client, keys = keyed
+    head = {"Authorization": f"Bearer {keys['admin']}"}
+    client.put(SHOP, json={"dim": 3}, headers=head)
+    client.delete(SHOP, headers=head)
+    lines = client.app.state.service.store.rows("SELECT who, what FROM audit ORDER BY time")
+    assert ("admin", "create shop") in lines
+    assert ("admin", "delete shop") in lines
+
+
+def test_limits_are_kept(tmp_path):
+    limits = Limits(body=2000, arms=3, batch=2, dim=5, models=2)
+    with serving(tmp_path / "store", limits=limits) as client:
+        client.put(SHOP, json={"dim": 3})
+        long = client.post(f"{SHOP}/decisions", content=b" " * 2001)
+        assert (long.status_code, long.json()["code"]) == (413, "too_large")
+        chunked = client.post(f"{SHOP}/decisions", content=iter([b" " * 1500] * 2))
+        assert chunked.status_code == 413
+        arms = client.post(f"{SHOP}/decisions", json={"arms": ARMS + ARMS})
+        assert arms.json()["code"] == "too_many_arms"
+        batch = client.post(f"{SHOP}/decisions", json=[{"arms": ARMS}] * 3)
+        assert batch.json()["code"] == "too_many"
+        assert client.put("/v1/models/b", json={"dim": 6}).json()["code"] == "bad_dim"
+        client.put("/v1/models/b", json={"dim": 5})
+        assert client.put("/v1/models/c", json={"dim": 5}).json()["code"] == "too_many_models"
+
+
+def test_the_log_is_what_evaluate_reads(shop, tmp_path):
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        made = decide(shop, explore=0.5, ids=["a", "b", "c"])
+        reward(shop, made["token"], float(rng.pareto(1.5)))
+    decide(shop)
+    path = tmp_path / "log.parquet"
+    path.write_bytes(shop.get(f"{SHOP}/log").content)
+    found = ht.evaluate(path, ht.Uniform(3))
+    assert found.rows == 60
+    assert found.propensities_ok
+
+
+def test_the_document_and_the_metrics(shop):
+    told = shop.get("/openapi.json").json()
+    listed = {(path, method) for path, each in told["paths"].items() for method in each}
+    assert listed == {(r.path.replace(":int", ""), r.method.lower()) for r in ROUTES}
+    decide(shop)
+    text = shop.get("/metrics").text
+    assert "heavytail_decisions_total 1.0" in text
+    assert 'heavytail_requests_total{route="decide",status="201"} 1.0' in text
+
+
+@pytest.mark.parametrize("path", ["/x", "/v1/models/shop/x", "/v1/models/%2e%2e/decisions"])
+def test_what_is_not_there_is_said_so(shop, path):
+    answer = shop.post(path, json={})
+    assert answer.status_code in (404, 405)
+    assert answer.json()["message"]
