@@ -18,6 +18,8 @@ from heavytail.policies.core.policy import Policy
 
 __all__ = ["Target", "probabilities"]
 
+MOST_DRAWS = 10**6  # per row
+
 
 def probabilities(
     policy: Any, rows: Rows, *, explore: float = 0.0, draws: int | None = None
@@ -58,7 +60,7 @@ class Target:
 
     def __init__(self, policy: Any, *, explore: float = 0.0, draws: int | None = None) -> None:
         self.explore = check_number("explore", explore, least=0.0, most=1.0)
-        self.draws = None if draws is None else check_count("draws", draws)
+        self.draws = None if draws is None else check_count("draws", draws, most=MOST_DRAWS)
         self._ask: Callable[[Rows], Any]
         if isinstance(policy, type):
             raise TypeError(
@@ -146,14 +148,15 @@ class _Frozen:
 
     def __call__(self, rows: Rows) -> FloatArray:
         policy, name = self.policy, type(self.policy).__name__
+        where = f"{rows.source}, column {rows.column('arms')!r}"
         if rows.arms is None:
             raise ValueError(
-                f"{rows.source}, column 'arms': is missing, and {name} chooses among arms. Log "
+                f"{where}: is missing, and {name} chooses among arms. Log "
                 "their features, or pass probabilities."
             )
         if rows.arms.shape[2] != policy.dim:
             raise ValueError(
-                f"{rows.source}, column 'arms': has {rows.arms.shape[2]} features per arm, and "
+                f"{where}: has {rows.arms.shape[2]} features per arm, and "
                 f"{name} was built for {policy.dim}."
             )
         counts = offered(rows)
@@ -211,7 +214,7 @@ def _choices(policy: Policy, sets: FloatArray, rows: Rows, mine: IntArray) -> In
         try:
             choices[i] = policy.select(arms)
         except ValueError as error:
-            where = f"{rows.at(int(mine[i]))}, column 'arms'"
+            where = f"{rows.at(int(mine[i]))}, column {rows.column('arms')!r}"
             raise ValueError(f"{where}: {error}") from None
     return choices
 
