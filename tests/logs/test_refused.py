@@ -284,22 +284,24 @@ def nested(depth, inside):
     [
         ({"deep": nested(vw_dsjson.DEEPEST, 1.0)}, r"column 'c': objects .* more than 64 deep"),
         ({"k" * 2000: [1.0]}, r"column 'c': the name of a feature.*1,000 letters"),
-        ({"wide": [0.5] * (2**16 + 1)}, r"column 'c': has more than 65,536 numbers.*columns="),
+        ({"wide": [0.5] * 101}, r"column 'c': has more than 100 numbers.*columns="),
         (
-            {"_multi": [{f"f{i}": 1.0} for i in range(5000)]},
-            r"column 'c\._multi': has more than 16,777,216 arms times features",
+            {"_multi": [{f"f{i}": 1.0} for i in range(50)]},
+            r"column 'c\._multi': has more than 2,000 arms times features",
         ),
     ],
 )
-def test_features_without_measure_are_refused_by_their_line(features, words, tmp_path):
-    path = written(tmp_path, event(x=1.0) if "_multi" not in features else event(), event(
-        **features))  # fmt: skip
+def test_features_without_measure_are_refused_by_their_line(features, words, tmp_path, monkeypatch):
+    monkeypatch.setattr(vw_dsjson, "MOST_FEATURES", 100)
+    monkeypatch.setattr(vw_dsjson, "ROOM", 2000)
+    path = written(tmp_path, event() if "_multi" in features else event(x=1.0), event(**features))
     with pytest.raises(ValueError, match=rf"log\.json, row 1, {words}"):
         list(chunks(path))
 
 
-def test_chosen_features_are_read_from_among_any_number(tmp_path):
-    path = written(tmp_path, event(wide=[0.5] * (2**16 + 1), x=2.0, deep=nested(20, 3.0)))
+def test_chosen_features_are_read_from_among_any_number(tmp_path, monkeypatch):
+    monkeypatch.setattr(vw_dsjson, "MOST_FEATURES", 100)
+    path = written(tmp_path, event(wide=[0.5] * 101, x=2.0, deep=nested(20, 3.0)))
     [rows] = chunks(path, columns={"context": ["x", "wide.7", "not"]})
     assert rows.context.tolist() == [[2.0, 0.5, 0.0]]
 
