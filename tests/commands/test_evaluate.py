@@ -310,6 +310,11 @@ def test_a_parquet_file_that_is_cut_short_is_refused(log, tmp_path, capsys):
         (["--policy", "uniform", "--column", "arms="], "Say uniform:K"),
         (["--policy", "uniform", "--policy", "uniform"], "is named twice"),
         (["--policy", "uniform", "--against", "uniform"], "is named twice"),
+        (
+            ["--policy", "uniform", "--against", "column:new", "--against", "column:old"],
+            "--against: there is one baseline; got ['column:new', 'column:old']",
+        ),
+        (["--policy", "uniform:999999999"], "--policy uniform:K, K must be at most 16777216"),
         (["--policy", "uniform", "--level", "95"], "0.95 is 95 %"),
         (["--policy", "uniform", "--tail", "1.5"], "must be ORDER,SCALE"),
         (["--policy", "uniform", "--tail", "2.5,1"], "order must be a number in (1, 2]"),

@@ -7,6 +7,8 @@ import pytest
 from tests.logs.drawing import LOGGING, MEANS, draw
 
 import heavytail as ht
+from heavytail.logs.intervals import betting_lower
+from heavytail.logs.sketch import Sketch, epochs
 
 
 def bounded(seed: int, n: int = 2000):
@@ -136,3 +138,16 @@ def test_nothing_to_select_from_is_refused():
     d = draw(0)
     with pytest.raises(ValueError, match="at least one policy"):
         ht.select(d.log, [])
+
+
+def test_both_ends_of_bounded_rewards_have_half_of_the_error_each():
+    log, one, two = bounded(10), mixed(1, 2000), mixed(0, 2000)
+    found = ht.compare(log, one, two, reward_range=(0, 2), level=0.9)
+    at = np.arange(2000), log["action"]
+    w, p = (one - two)[at] / log["propensity"], log["propensity"]
+    same = np.minimum(one, two).sum(axis=1)
+    for sign, end in ((1.0, found.lower), (-1.0, -found.upper)):
+        gain = np.maximum(sign * w, 0.0) * log["reward"]
+        gain += np.maximum(-sign * w, 0.0) * (2.0 - log["reward"]) + 2.0 * same
+        course = betting_lower(Sketch(gain, epochs(0, len(p))), 0.05, 2000)
+        assert end == pytest.approx(course.best - 2.0, rel=1e-9)

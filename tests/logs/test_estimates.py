@@ -9,7 +9,8 @@ from tests.naive import logs as naive
 
 import heavytail as ht
 from heavytail.logs.estimates import METHODS
-from heavytail.logs.means import MEANS
+from heavytail.logs.means import MEANS, huber_order
+from heavytail.logs.sketch import Pairs
 
 MODEL_FREE = ("ips", "snips", "clipped", "ls", "lse")
 
@@ -185,3 +186,13 @@ def test_a_regressor_is_fitted_to_the_other_folds():
     assert found.value == pytest.approx(d.value, rel=0.15)
     direct = ht.evaluate(d.log, d.target, model=LinearRegression(), method="dm", interval=None)
     assert direct.value == pytest.approx(d.value, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("apart", "order"), [(0, 1.0), (3, 1.0), (6, 1.5), (10, 2.5), (30, None), (300, None)]
+)
+def test_at_most_a_quarter_of_the_rows_that_differ_is_clipped(apart, order):
+    v = np.zeros(1000)
+    v[:apart] = 1.0 + np.arange(apart)
+    z = huber_order(Pairs(np.ones(1000), v).cells())
+    assert z == pytest.approx(np.log(1000.0) if order is None else order)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from tests.logs.drawing import draw
@@ -9,7 +11,9 @@ from tests.naive import logs as naive
 
 import heavytail as ht
 from heavytail.logs import intervals
+from heavytail.logs.means import Estimate
 from heavytail.logs.sketch import Sketch, epochs
+from heavytail.tails import diagnose
 
 
 def test_epochs_are_those_of_the_twin():
@@ -173,3 +177,14 @@ def test_the_approximate_interval_is_the_stated_formula():
     half = 1.6448536 * error + tau * z / w.sum() / (index - 1.0)
     assert found.upper == pytest.approx(m + half, rel=1e-6)
     assert found.lower == pytest.approx(m - half, rel=1e-6)
+
+
+@pytest.mark.parametrize(("low", "index"), [(None, 1.1), (0.7, 1.1), (1.05, 1.1), (1.6, 1.6)])
+def test_what_clipping_may_hide_is_that_of_an_index_of_at_least_1_1(low, index):
+    found = Estimate(3.0, 0.5, 10.0, 0.2)
+    tail = None
+    if low is not None:
+        tail = dataclasses.replace(diagnose(np.random.default_rng(0).pareto(1.5, 500)), low=low)
+    lower, upper = intervals.huber_interval(found, tail, 0.95)
+    half = 1.959963985 * 0.5 + 0.2 / (index - 1.0)
+    assert (lower, upper) == pytest.approx((3.0 - half, 3.0 + half))

@@ -18,7 +18,11 @@ distributed = pytest.importorskip("distributed")
 def client():
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+            n_workers=2,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address=None,
+            memory_limit=0,  # workers are threads: they would pause for what other tests hold
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

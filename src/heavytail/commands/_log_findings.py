@@ -39,6 +39,7 @@ OPTIONS = {  # the library's words for what to do, and the command's
     r"propensities='frequencies' is": "--propensities frequencies is",
     r", and method='dm' is as good as its model": "",
     r"Pass draws=100": "Pass --draws 100",
+    r" A policy that is text names .* of the library\.": "",
 }
 VERDICTS: dict[str | None, str] = {"a": "better", "b": "worse", None: "not decided"}
 

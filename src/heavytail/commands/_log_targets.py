@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 import heavytail as ht
+from heavytail._memory import check_memory
 from heavytail._signals import raised_by_handler
 from heavytail._typing import FloatArray
 from heavytail._validate import check_count, printable, shown
 from heavytail.logs.models import as_propensities
 from heavytail.logs.reading import chunks
-from heavytail.logs.rows import Rows, offered
+from heavytail.logs.rows import MOST_ARMS, Rows, offered
 from heavytail.logs.source import Source
 from heavytail.logs.target import Target
 
@@ -138,7 +139,8 @@ class _Uniform:
         self.__name__, self.option = words, option
         _, said, count = words.partition(":")
         whole = int(count) if count.isdecimal() and len(count) < 10 else count
-        self.count = check_count(f"{option} {UNIFORM}:K, K", whole) if said else None
+        where = f"{option} {UNIFORM}:K, K"
+        self.count = check_count(where, whole, most=MOST_ARMS) if said else None
 
     def __call__(self, rows: Rows) -> FloatArray:
         counts = offered(rows)
@@ -156,6 +158,12 @@ class _Uniform:
                 f"{counts[at]} arms. Say {UNIFORM} alone."
             )
         width = max(int(counts.max(initial=1)), 0 if rows.arms is None else rows.arms.shape[1])
+        check_memory(
+            f"{self.option} {self.__name__}: probabilities of {width:,} arms for "
+            f"{len(counts):,} rows",
+            float(width) * len(counts),
+            "Name fewer arms.",
+        )
         each = 1.0 / counts[:, None]
         return np.asarray(np.where(np.arange(width) < counts[:, None], each, 0.0))
 

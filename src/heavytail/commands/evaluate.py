@@ -45,7 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(n,): MODULE is imported from the current folder or as installed, which runs its code. "
         "May be given again: without --against the best is chosen",
     )
-    add("--against", metavar="POLICY", help="a baseline that every --policy is compared with")
+    add(
+        "--against",
+        action="append",
+        metavar="POLICY",
+        help="a baseline that every --policy is compared with",
+    )
     add(
         "--column",
         action="append",
@@ -88,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
     from heavytail._validate import on_one_line
     from heavytail.commands._log_findings import in_options
 
+    args.against = _one_baseline(args.against)
     _check_options(args)
     _check_files(args)
     try:
@@ -104,6 +110,18 @@ def run(args: argparse.Namespace) -> int:
         if args.html is not None:
             print(f"\nThe page: {on_one_line(args.html)}")
     return 0
+
+
+def _one_baseline(said: list[str] | None) -> str | None:
+    """The baseline; a second one would put the first aside without a word."""
+    from heavytail._validate import shown
+
+    if said is not None and len(said) > 1:
+        raise ValueError(
+            f"--against: there is one baseline; got {shown(said)}. Name one here, and the others by"
+            " --policy."
+        )
+    return None if said is None else said[0]
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -203,14 +221,12 @@ def _find(args: argparse.Namespace) -> Findings:
     from heavytail.commands._log_findings import Findings
     from heavytail.commands._log_progress import progress
     from heavytail.logs.source import Source
-    from heavytail.logs.tables import CHUNK, Reading
     from heavytail.logs.target import Target
 
     asked = _asked(args)
     plain = all(map(targets.is_column, asked)) and not args.explore and args.propensities is None
     log = args.logs[0] if len(args.logs) == 1 else args.logs
     source = Source(log, _columns(args.column, plain), args.default_reward)
-    Reading.of(source.columns, CHUNK, source.default_reward)  # refuses what is no column
     options = _options(args, source)
     policies = {}
     for place, words in enumerate(asked):

@@ -203,7 +203,7 @@ def _numbers(cells: list[Any], place: Any, may_miss: bool) -> FloatArray:
         if cell is None:
             place.refuse(row, "is null. Give it, or leave the row out.")
         real = isinstance(cell, int | float | np.integer | np.floating)
-        if not real or isinstance(cell, bool):
+        if not real or isinstance(cell, bool | np.timedelta64):
             place.refuse_type(row, f"must be a number; got {shown(cell)}.")
         try:
             numbers[row] = cell

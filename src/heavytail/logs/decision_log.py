@@ -20,7 +20,7 @@ import threading
 import time as clock
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
@@ -198,6 +198,13 @@ class DecisionLog:
 
     def __fspath__(self) -> str:
         return self.path
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Neither copied nor pickled: two of them would write to one journal."""
+        raise TypeError(
+            f"DecisionLog: the log of {self.path} has one writer and cannot be copied or pickled. "
+            "Share this one, or pass its path."
+        )
 
     def __enter__(self) -> Self:
         return self

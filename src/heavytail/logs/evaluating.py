@@ -278,6 +278,7 @@ def finish(
     notes: tuple[str, ...] = (),
 ) -> Evaluation:
     """The evaluation of a summary."""
+    summary.check_unit()
     found = point(summary, plan, mean, level, tail, smoothing)
     sketch = summary.pseudo if summary.pseudo is not None else summary.values
     looked = advice.diagnostics(summary)

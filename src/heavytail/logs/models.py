@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from heavytail._memory import check_memory
 from heavytail._typing import FloatArray, IntArray
-from heavytail._validate import as_rows, shown
+from heavytail._validate import as_rows, check_count, shown
 from heavytail.logs.rows import Rows
 from heavytail.logs.source import Source
 
 __all__ = ["CrossFit", "as_model", "as_propensities"]
+
+MOST_FOLDS = 1000  # each has a model of its own
 
 
 def as_model(model: Any, source: Source, folds: int) -> Callable[[Rows], FloatArray] | None:
@@ -25,6 +28,7 @@ def as_model(model: Any, source: Source, folds: int) -> Callable[[Rows], FloatAr
     if model is None:
         return None
     if hasattr(model, "predict") and (hasattr(model, "fit") or hasattr(model, "partial_fit")):
+        check_count("folds", folds, least=2, most=_most_folds(source))
         return CrossFit.of(model, source, folds)
     if callable(model):
         return model
@@ -32,6 +36,12 @@ def as_model(model: Any, source: Source, folds: int) -> Callable[[Rows], FloatAr
         "model must be a callable of Rows giving (n, K) rewards, or a regressor with fit and "
         f"predict; got {shown(model)}."
     )
+
+
+def _most_folds(source: Source) -> int:
+    """A thousand, or as many as there are rows: a fold without any would have no model."""
+    rows = source.length()
+    return MOST_FOLDS if rows is None else min(MOST_FOLDS, max(rows, 2))
 
 
 class CrossFit:
@@ -80,7 +90,8 @@ class CrossFit:
             for k, model in enumerate(self.models):
                 part = known & (fold == k)
                 if part.any():
-                    q[part, action] = model.predict(x[part])
+                    size = (int(part.sum()),)
+                    q[part, action] = as_rows(model.predict(x[part]), size, "what model predicts")
         return q
 
 
@@ -94,6 +105,11 @@ def _width(rows: Rows) -> int:
 def _features(rows: Rows, action: IntArray, actions: int) -> FloatArray:
     if rows.arms is not None:
         return np.asarray(rows.arms[np.arange(len(action)), action])
+    check_memory(
+        f"{rows.source}: the indicators of {actions:,} actions for {len(action):,} rows",
+        float(actions) * len(action),
+        "Log the actions' features as 'arms', or number the actions that occur without gaps.",
+    )
     marks = (action[:, None] == np.arange(actions)).astype(float)
     return marks if rows.context is None else np.hstack([rows.context, marks])
 

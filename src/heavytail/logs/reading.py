@@ -21,6 +21,7 @@ from heavytail.logs.tables import CHUNK, Columns, Order, Reading, Table, read_ro
 __all__ = ["chunks", "length"]
 
 NAME = "log"  # of what is no file, in errors
+DEEPEST = 50  # lists in lists of logs
 
 
 def chunks(
@@ -56,12 +57,13 @@ def chunks(
             yield rows
 
 
-def length(log: Any, *, default_reward: float | None = None) -> int | None:
+def length(log: Any, *, default_reward: float | None = None, depth: int = 0) -> int | None:
     """How many rows :func:`chunks` will give, where that is known without reading them."""
+    _check_depth(depth)
     if isinstance(log, Rows):
         return len(log.action)
     if isinstance(log, list | tuple):
-        parts = [length(part, default_reward=default_reward) for part in log]
+        parts = [length(part, default_reward=default_reward, depth=depth + 1) for part in log]
         return None if None in parts else sum(part for part in parts if part is not None)
     if files.is_path(log):
         return files.length(log, default_reward)
@@ -74,9 +76,12 @@ def length(log: Any, *, default_reward: float | None = None) -> int | None:
 
 
 def steps(
-    log: Any, reading: Reading, first: int = 0
+    log: Any, reading: Reading, first: int = 0, depth: int = 0
 ) -> Iterator[tuple[Reading, files.Unit | Table]]:
-    """What a log is read from, in order; rows in memory are numbered from ``first``."""
+    """What a log is read from, in order; rows in memory are numbered from ``first``, and the log
+    itself stands in ``depth`` lists.
+    """
+    _check_depth(depth)
     if isinstance(log, Rows):
         yield from ((reading, table) for table in _of_rows(log, reading, first))
     elif files.is_path(log):
@@ -88,13 +93,22 @@ def steps(
         yield from ((reading, table) for table in tables(log, reading, first))
     elif isinstance(log, Iterable) and not isinstance(log, np.ndarray | str | bytes):
         for part in log:
-            for mode, step in steps(part, reading, first):
+            for mode, step in steps(part, reading, first, depth + 1):
                 first += step.count
                 yield mode, step
     else:
         raise TypeError(
             f"{NAME}: cannot read {shown(log)}. Pass a dict of arrays, a frame of pandas or "
             "polars, a path of Parquet or dsjson files, or an iterator of these."
+        )
+
+
+def _check_depth(depth: int) -> None:
+    """Refuse lists in lists without end: one that holds itself has none."""
+    if depth > DEEPEST:
+        raise ValueError(
+            f"{NAME}: lists or iterators stand in each other more than {DEEPEST} deep. Pass one "
+            "list of the parts."
         )
 
 
@@ -113,16 +127,17 @@ def _of_rows(rows: Rows, reading: Reading, first: int) -> Iterator[Table]:
     for at in range(0, len(rows.action), reading.size):
         part = {key: value[at : at + reading.size] for key, value in given.items()}
         numbers = None if rows.numbers is None else rows.numbers[at : at + reading.size]
-        yield Table(rows.source, first + at, part, {}, numbers)  # type: ignore[arg-type]
+        yield Table(rows.source, first + at, part, rows.names or {}, numbers)  # type: ignore[arg-type]
 
 
 def _of_arrays(log: Mapping[str, Any], reading: Reading, first: int) -> Iterator[Table]:
     """Of a dict of arrays or lists; no array is copied but for the chunk at hand."""
+    own = {str(key): key for key in log}  # a name may be a number
     wanted = reading.wanted([str(key) for key in log], NAME)
     flat = [one for name in wanted.values() for one in ([name] if isinstance(name, str) else name)]
     arrays: dict[str, Any] = {}
     for name in flat:
-        value = log[name]
+        value = log[own[name]]
         if _package(value) in ("pandas", "polars", "pyarrow") and hasattr(value, "to_numpy"):
             value = value.to_numpy()
         arrays[name] = array = value if isinstance(value, list) else np.asanyarray(value)
@@ -138,12 +153,13 @@ def _of_arrays(log: Mapping[str, Any], reading: Reading, first: int) -> Iterator
 
 
 def _of_pandas(frame: Any, reading: Reading, first: int) -> Iterator[Table]:
+    own = {str(name): name for name in frame.columns}  # a name may be a number
     wanted = reading.wanted([str(name) for name in frame.columns], NAME)
     for at in range(0, len(frame), reading.size):
         part = frame.iloc[at : at + reading.size]
 
         def take(name: str, part: Any = part) -> Any:
-            series = part[name]
+            series = part[own[name]]
             if series.dtype.kind in "fiu":  # also those of pandas' own that have nulls
                 gone = series.isna().to_numpy()
                 if not gone.any():

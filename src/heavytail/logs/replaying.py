@@ -94,6 +94,7 @@ def replay(
             f"replay.policy must be a policy of the library; got {shown(policy)}. What does not "
             "learn is for ht.evaluate."
         )
+    seed = Check("replay").seed(seed)
     learner, bound = policy.clone(), _least(log, least, columns)
     rows = matched = used = 0
     total, due = 0.0, 1.0
@@ -148,6 +149,6 @@ def _check_least(part: Any, bound: float) -> None:
     if low.any():
         row = int(np.argmax(low))
         raise ValueError(
-            f"{part.source}, row {part.start + row}, column 'propensity': must be at least "
+            f"{part.at(row)}, column {part.column('propensity')!r}: must be at least "
             f"least={bound}; got {part.propensity[row]}."
         )

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from heavytail._typing import FloatArray, IntArray
 
-__all__ = ["COLUMNS", "Place", "Rows", "checked", "offered"]
+__all__ = ["COLUMNS", "MOST_ARMS", "Place", "Rows", "checked", "offered"]
 
 COLUMNS = (  # those that are read
     "action",
@@ -42,6 +42,7 @@ COLUMNS = (  # those that are read
 )
 NEEDED = ("action", "reward")
 SUM_SLACK = 1e-6  # of probabilities that must add up to 1: logs are often written in float32
+MOST_ARMS = 2**24  # actions are counted one by one: 128 MiB per count
 SAME = 1e-6  # a propensity may differ by this from the entry of its row's probabilities
 
 
@@ -59,6 +60,7 @@ class Rows(NamedTuple):
         target: (n, K) or (n,), a target's probabilities that the log carries, or None.
         probabilities: (n, K), those of the policy that wrote the log, or None.
         numbers: (n,), of the rows in their source, or None where they count from ``start``.
+        names: the log's own names of the columns, by ours, where they differ.
     """
 
     source: str
@@ -71,6 +73,11 @@ class Rows(NamedTuple):
     target: FloatArray | None = None
     probabilities: FloatArray | None = None
     numbers: IntArray | None = None
+    names: Mapping[str, str] | None = None
+
+    def column(self, ours: str) -> str:
+        """What the log calls a column, for errors."""
+        return ours if self.names is None else self.names.get(ours, ours)
 
     def at(self, row: int) -> str:
         """Where a row of the chunk is from, for errors: the file, and its number in that file."""
@@ -165,12 +172,19 @@ def _reward(reward: Any, place: Place) -> FloatArray:
 
 def _action(action: Any, place: Place) -> IntArray:
     whole = np.floor(action) == action
-    bad = first(~(whole & (action >= 0) & (action < 2**31)))
+    bad = first(~(whole & (action >= 0)))
     if bad >= 0:
         place.refuse(
             bad,
             f"must be a whole number, from 0 up; got {action[bad]:g}. It is the place of the arm "
             "among those offered: number actions that have names.",
+        )
+    bad = first(action >= MOST_ARMS)
+    if bad >= 0:
+        place.refuse(
+            bad,
+            f"must be below {MOST_ARMS:,}, the most arms there may be; got {action[bad]:g}. "
+            "Number the actions that occur from 0 on, without gaps.",
         )
     return np.asarray(action, dtype=np.int64)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from heavytail._validate import Check
+from heavytail._validate import Check, shown
 from heavytail.logs import estimates
 from heavytail.logs.evaluating import finish, plan_of, target_of
 from heavytail.logs.results import Evaluation, Selection
@@ -65,7 +65,7 @@ def select(
     """
     check = Check("select")
     check.choice("by", by, ("value", "ls", "lower"))
-    named = dict(policies) if isinstance(policies, Mapping) else dict(enumerate(policies))
+    named = _named(policies)
     if not named:
         raise ValueError("select.policies must have at least one policy; got none.")
     if any(isinstance(policy, str) for policy in named.values()):
@@ -89,6 +89,19 @@ def select(
     if scale is not None:
         scale = check.number("scale", scale, above=0.0)
     return _chosen(list(named), summaries, found, plan, by, level, scale)
+
+
+def _named(policies: Any) -> dict[Any, Any]:
+    """Policies by their names, or by their places in a list."""
+    if isinstance(policies, Mapping):
+        return dict(policies)
+    flat = isinstance(policies, np.ndarray) and policies.ndim != 3
+    if flat or isinstance(policies, str | bytes) or not isinstance(policies, Iterable):
+        raise TypeError(
+            "select.policies must be a dict of policies by name, or a list of them; got "
+            f"{shown(policies)}. One policy alone is for ht.evaluate."
+        )
+    return dict(enumerate(policies))
 
 
 def _all(rows: Rows, targets: tuple[Target, ...], plan: Plan) -> tuple[Summary, ...]:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from heavytail.logs.reading import chunks, length
 from heavytail.logs.rows import Rows
 from heavytail.logs.spread import map_chunks
+from heavytail.logs.tables import CHUNK, Reading
 
 __all__ = ["Source", "merged"]
 
@@ -28,6 +29,10 @@ class Source:
     log: Any
     columns: Mapping[str, Any] | None
     default_reward: float | None
+
+    def __post_init__(self) -> None:
+        """Refuse columns that are none before anything is read."""
+        Reading.of(self.columns, CHUNK, self.default_reward)
 
     def naming(self, target: Any) -> Source:
         """The same, with the column that ``target`` names, if it is a name, read as the target."""

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from heavytail._typing import FloatArray
-from heavytail._validate import GREATEST
+from heavytail._validate import GREATEST, as_numbers
 from heavytail.logs.estimates import METHODS, Seen
 from heavytail.logs.means import blocks
 from heavytail.logs.rows import Rows
@@ -21,6 +21,8 @@ from heavytail.logs.sketch import Pairs, Sketch, epochs
 from heavytail.logs.target import Target
 
 __all__ = ["Plan", "Summary", "look", "of_seen", "summarise"]
+
+LEAST_LARGEST = 1e-150  # the largest value's square, and those that count beside it, are no 0
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,16 @@ class Summary:
             joined["weights"][3] = max(self.weights[3], other.weights[3])
         return type(self)(**{"weights": None, **joined})
 
+    def check_unit(self) -> None:
+        """Refuse values of which none is large enough for its square to be a number."""
+        cells = self.pairs.cells()
+        most = float(np.max(np.abs(cells.v) / cells.count, initial=0.0))
+        if 0.0 < most < LEAST_LARGEST:
+            raise ValueError(
+                f"the log: the largest of its rewards, weighted, must be at least "
+                f"{LEAST_LARGEST:g} in size; got {most:g}. Change the unit."
+            )
+
 
 def _padded(one: FloatArray | None, two: FloatArray | None) -> FloatArray | None:
     """The sum of two vectors of which one may be shorter; None where one is None."""
@@ -107,7 +119,7 @@ def refuse(rows: Rows, bad: Any, column: str, problem: Callable[[int], str]) -> 
     """Raise a ValueError that names the first bad row, if there is one."""
     if np.any(bad):
         at = int(np.argmax(bad))
-        raise ValueError(f"{rows.at(at)}, column {column!r}: {problem(at)}")
+        raise ValueError(f"{rows.at(at)}, column {rows.column(column)!r}: {problem(at)}")
 
 
 def look(rows: Rows, target: Target, plan: Plan) -> Seen:
@@ -124,7 +136,7 @@ def look(rows: Rows, target: Target, plan: Plan) -> Seen:
             "propensities='frequencies' is right if the log's policy did not look at the context, "
             "and method='dm' is as good as its model."
         )
-    weight = None if propensity is None else own / propensity
+    weight = None if propensity is None else _weight(rows, own, propensity)
     predicted = expected = None
     if plan.model is not None:
         if shares.ndim == 1:
@@ -137,8 +149,25 @@ def look(rows: Rows, target: Target, plan: Plan) -> Seen:
     return Seen(rows, weight, shares if shares.ndim == 2 else None, predicted, expected)
 
 
+def _weight(rows: Rows, own: FloatArray, propensity: FloatArray) -> FloatArray:
+    """w = pi/p, of a size whose square is a number."""
+    with np.errstate(over="ignore"):
+        weight = own / propensity
+    refuse(
+        rows,
+        weight > GREATEST,
+        "propensity",
+        lambda at: (
+            f"gives the row a weight of {weight[at]:g}, above {GREATEST:g}; got {propensity[at]:g},"
+            " where the target plays the action. Correct it, or leave the row out and say so."
+        ),
+    )
+    return np.asarray(weight)
+
+
 def _predictions(model: Callable[[Rows], Any], rows: Rows, shape: tuple[int, ...]) -> FloatArray:
-    q = np.asarray(model(rows), dtype=float)
+    words = f"rewards of shape {shape}"
+    q = as_numbers(model(rows), f"{rows.source}: what model predicts", words)
     if q.shape != shape:
         raise ValueError(
             f"{rows.source}: model must predict rewards of shape {shape}, a row per row of the log "

@@ -17,6 +17,11 @@ from heavytail.logs.rows import COLUMNS, NEEDED, Place, Rows, checked
 __all__ = ["CHUNK", "Order", "Reading", "Table"]
 
 CHUNK = 65536  # rows read at a time
+MOST_ROWS = 2**24  # that may be asked for at a time
+AS_TEXT = (
+    " A policy that is text names a column of the target's probabilities: pass such a name, an "
+    "array of probabilities, a callable of Rows, or a policy of the library."
+)
 Columns = Mapping[str, str | Sequence[str] | None]
 
 
@@ -67,6 +72,11 @@ class Reading:
     @staticmethod
     def of(columns: Columns | None, size: int, default_reward: float | None) -> Reading:
         """Of the arguments of :func:`heavytail.logs.reading.chunks`, checked."""
+        if columns is not None and not isinstance(columns, Mapping):
+            raise TypeError(
+                "columns must be a dict of our names of columns to the log's own, such as "
+                f"{{'action': 'arm'}}, or None; got {shown(columns)}."
+            )
         told = dict(columns or {})
         for key, name in told.items():
             if key not in COLUMNS:
@@ -79,10 +89,15 @@ class Reading:
                     f"columns: {key!r} must be a column's name, a list of them, or None to leave "
                     f"it out; got {shown(name)}."
                 )
+            if several and not name:
+                raise ValueError(
+                    f"columns: {key!r} must name at least one column; got an empty list. None "
+                    "leaves it out."
+                )
             told[key] = list(name) if several else name  # type: ignore[arg-type]
         if default_reward is not None:
             default_reward = check_number("default_reward", default_reward)
-        return Reading(told, check_count("size", size), default_reward)
+        return Reading(told, check_count("size", size, most=MOST_ROWS), default_reward)
 
     def of_decisions(self) -> Reading:
         """The same for what a DecisionLog wrote: decisions in order, whatever their clocks said."""
@@ -104,8 +119,15 @@ class Reading:
                 continue
             for one in [name] if isinstance(name, str) else name:
                 if one not in found:
+                    hint = AS_TEXT if key == "target" else ""
                     raise ValueError(
-                        f"{source}: there is no column {one!r}; it has {shown(list(found))}."
+                        f"{source}: there is no column {shown(one)}; it has {shown(list(found))}."
+                        f"{hint}"
+                    )
+                if (times := found.count(one)) > 1:
+                    raise ValueError(
+                        f"{source}: {times} columns are called {shown(one)}, and it is not clear "
+                        "which is meant. Rename or drop all but one."
                     )
             wanted[key] = name
         return wanted
@@ -140,11 +162,13 @@ class Reading:
         _propensities(arrays, table)
         times = arrays.pop("time", None)
         rows = checked(arrays, table.source, start, table.place)
-        rows = rows._replace(numbers=table.row_numbers())
+        names = {key: name for key, name in table.names.items() if name != key}
+        rows = rows._replace(numbers=table.row_numbers(), names=names or None)
         if times is not None and np.isnan(times).any():
             table.place("time").refuse(int(np.argmax(np.isnan(times))), "is NaN.")
         if self.drop and missing is not None and missing.any():
-            rows = Rows(rows.source, rows.start, *(_kept(part, ~missing) for part in rows[2:]))
+            parts = [_kept(part, ~missing) for part in rows[2:-1]]
+            rows = Rows(rows.source, rows.start, *parts)._replace(names=rows.names)
             times = _kept(times, ~missing)
         return rows, times
 

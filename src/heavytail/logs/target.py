@@ -19,6 +19,8 @@ from heavytail.policies.core.policy import Policy
 
 __all__ = ["Target", "greedy", "probabilities"]
 
+MOST_DRAWS = 10**6  # per row
+
 
 def probabilities(
     policy: Any, rows: Rows, *, explore: float = 0.0, draws: int | None = None
@@ -78,7 +80,7 @@ class Target:
 
     def __init__(self, policy: Any, *, explore: float = 0.0, draws: int | None = None) -> None:
         self.explore = check_number("explore", explore, least=0.0, most=1.0)
-        self.draws = None if draws is None else check_count("draws", draws)
+        self.draws = None if draws is None else check_count("draws", draws, most=MOST_DRAWS)
         self._ask: Callable[[Rows], Any]
         self.notes: tuple[str, ...] = ()  # what to tell who reads the evaluation
         if isinstance(policy, type):
@@ -163,15 +165,15 @@ def _check(found: FloatArray, rows: Rows, counts: IntArray | None, name: str) ->
 
 def _arms(rows: Rows, policy: Policy) -> FloatArray:
     """The arms of a chunk, such as the policy can choose among, or an error."""
-    name = type(policy).__name__
+    name, where = type(policy).__name__, f"{rows.source}, column {rows.column('arms')!r}"
     if rows.arms is None:
         raise ValueError(
-            f"{rows.source}, column 'arms': is missing, and {name} chooses among arms. Log "
+            f"{where}: is missing, and {name} chooses among arms. Log "
             "their features, or pass probabilities."
         )
     if rows.arms.shape[2] != policy.dim:
         raise ValueError(
-            f"{rows.source}, column 'arms': has {rows.arms.shape[2]} features per arm, and "
+            f"{where}: has {rows.arms.shape[2]} features per arm, and "
             f"{name} was built for {policy.dim}."
         )
     return rows.arms
@@ -267,7 +269,8 @@ def _at(rows: Rows, i: int) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{rows.at(i)}, column 'arms': {error}") from None
+        where = f"{rows.at(i)}, column {rows.column('arms')!r}"
+        raise ValueError(f"{where}: {error}") from None
 
 
 class _Whole:

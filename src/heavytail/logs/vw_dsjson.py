@@ -16,7 +16,8 @@ lacks is 0, as there, and one that only a later line has is refused: ``columns={
 says which to take. Text, true and false are no numbers and are left out. Lines that carry no
 decision (``RewardValue`` that found none) or one that was not carried out (``_skipLearn``) are
 passed over. Several decisions in a line (``_outcomes``, ``_slots``) are refused, and so are lines
-that stand for others that were dropped (``pdrop`` above 0).
+that stand for others that were dropped (``pdrop`` above 0). So are lines of more than 64 MiB, and
+features beyond 65,536 of an arm or a context, 64 deep or with names of 1,000 letters.
 """
 
 from __future__ import annotations
@@ -32,12 +33,17 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail._validate import printable, shown
+from heavytail.logs.files import ZIPPED
 from heavytail.logs.rows import Place
 from heavytail.logs.tables import Reading, Table
 
 __all__ = ["tables"]
 
-ZIPPED = b"\x1f\x8b"
+LONGEST = 2**26  # bytes of a line: a few of them, zipped, could fill any memory
+DEEPEST = 64  # objects and lists in each other
+MOST_FEATURES = 2**16  # of an arm, or of a context
+LONGEST_NAME = 1000  # letters of a feature's path
+ROOM = 2**24  # numbers of a line, and about as many of a chunk
 NAMES = {
     "action": "_labelIndex",
     "reward": "_label_cost",
@@ -53,14 +59,16 @@ def tables(path: str, reading: Reading) -> Iterator[Table]:
     """The decisions of a file in chunks; a row's number, in errors, is that of its line, from 0."""
     lines = _Lines(path, reading)
     events: dict[int, dict[str, Any]] = {}
+    held = 0
     for number, line in _lines(path):
         event = lines.event(number, line)
         if event is None:
             continue
         events[number] = event
-        if len(events) == reading.size:
+        held += sum(np.size(value) for value in event.values())
+        if len(events) == reading.size or held > ROOM:
             yield lines.table(events)
-            events = {}
+            events, held = {}, 0
     if events:
         yield lines.table(events)
 
@@ -83,12 +91,18 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
 
 def _line(stream: BinaryIO, path: str, number: int) -> bytes:
     try:
-        return stream.readline()
+        line = stream.readline(LONGEST + 1)
     except (EOFError, OSError, zlib.error) as error:
         raise ValueError(
             f"{path}, row {number}: cannot be read from here on, the file is cut short or damaged "
             f"({printable(str(error))}). Fetch it again."
         ) from None
+    if len(line) > LONGEST:
+        raise ValueError(
+            f"{path}, row {number}: the line has more than {LONGEST:,} bytes, the most that is "
+            "read. A decision is one line: break it up, or leave it out."
+        )
+    return line
 
 
 class _Lines:
@@ -99,11 +113,12 @@ class _Lines:
         told = reading.columns
         self.wanted = {key for key in NAMES if not (key in told and told[key] is None)}
         chosen = {key: told.get(key) for key in ("arms", "context")}
-        self.features: dict[str, list[str] | None] = {
-            key: [value] if isinstance(value, str) else list(value) if value else None
+        self.chosen = {key: value is not None for key, value in chosen.items()}
+        self.names: dict[str, dict[str, None]] = {  # in order; of the first line, if not chosen
+            key: dict.fromkeys([value] if isinstance(value, str) else value)
             for key, value in chosen.items()
+            if value is not None
         }
-        self.chosen = {key: value is not None for key, value in self.features.items()}
         others = [key for key in told if key not in chosen and told[key] is not None]
         if others:
             raise ValueError(
@@ -151,10 +166,10 @@ class _Lines:
         if not isinstance(inside, dict):
             self.refuse(number, "c", f"must be an object; got {shown(inside)}.")
         if "arms" in self.wanted and isinstance(inside.get("_multi"), list):
-            found = [self._flat(one, number, "c._multi") for one in inside["_multi"]]
+            found = [self._flat(one, number, "arms", "c._multi") for one in inside["_multi"]]
             event["arms"] = self._matrix("arms", found, number)
         if "context" in self.wanted:
-            found = [self._flat(inside, number, "c")]
+            found = [self._flat(inside, number, "context", "c")]
             event["context"] = self._matrix("context", found, number)
         return event
 
@@ -208,40 +223,69 @@ class _Lines:
             self.refuse(number, "Timestamp", f"must be a time; got {shown(value)}.")
         return when.timestamp() if when.tzinfo else when.replace(tzinfo=UTC).timestamp()
 
-    def _flat(self, value: Any, number: int, column: str) -> dict[str, float]:
-        """The numbers in nested objects and lists by their paths; names with a _ are not ours."""
+    def _flat(self, value: Any, number: int, key: str, column: str) -> dict[str, float]:
+        """The numbers in nested objects and lists by their paths; names with a _ are not ours.
+
+        Of chosen features those alone. Linear in the length of the line.
+        """
         if not isinstance(value, dict):
             self.refuse(number, column, f"must hold objects; got {shown(value)}.")
+        chosen = self.names[key] if self.chosen[key] else None
         found: dict[str, float] = {}
-        todo = [("", value)]
-        while todo:
-            path, one = todo.pop()
-            if isinstance(one, dict):
-                items: list[tuple[Any, Any]] = [(k, v) for k, v in one.items() if k[:1] != "_"]
-            elif isinstance(one, list):
-                items = list(enumerate(one))
-            else:
-                if isinstance(one, int | float) and not isinstance(one, bool):
-                    found[path] = self._number(one, number, path)
+        open_ones = [("", _items(value))]
+        while open_ones:
+            path, items = open_ones[-1]
+            name, one = next(items, (None, None))
+            if name is None:
+                open_ones.pop()
                 continue
-            todo += [(f"{path}.{k}" if path else str(k), v) for k, v in reversed(items)]
+            if isinstance(one, bool) or not isinstance(one, int | float | dict | list):
+                continue
+            where = f"{path}.{name}" if path else name
+            if isinstance(one, dict | list):
+                self._check_path(where, len(open_ones), number, column)
+                open_ones.append((where, _items(one)))
+            elif chosen is None or where in chosen:
+                self._check_path(where, len(open_ones), number, column)
+                found[where] = self._number(one, number, where)
+                if len(found) > MOST_FEATURES:
+                    self.refuse(number, column, self._too_many(key, f"{MOST_FEATURES:,} numbers"))
         return found
+
+    def _check_path(self, path: str, depth: int, number: int, column: str) -> None:
+        if depth > DEEPEST:
+            self.refuse(
+                number,
+                column,
+                f"objects and lists stand in each other more than {DEEPEST} deep. Leave them out, "
+                "or give their names a _ in front.",
+            )
+        if len(path) > LONGEST_NAME:
+            self.refuse(
+                number,
+                column,
+                f"the name of a feature, with its path, has more than {LONGEST_NAME:,} letters; "
+                f"got {printable(path)!r}. Shorten it.",
+            )
+
+    def _too_many(self, key: str, what: str) -> str:
+        return f"has more than {what}. Say which to take: columns={{{key!r}: [names]}}, or None."
 
     def _matrix(self, key: str, found: Sequence[dict[str, float]], number: int) -> FloatArray:
         """One row per arm, one column per feature."""
-        names = self.features[key]
-        if names is None:
-            names = list(dict.fromkeys(name for one in found for name in one))
-            self.features[key] = names
-        if not self.chosen[key]:
-            new = [name for one in found for name in one if name not in names]
-            if new:
-                self.refuse(
-                    number,
-                    new[0],
-                    f"is a number that the first line has not. Say which to take: columns="
-                    f"{{{key!r}: [names]}}, or None.",
-                )
+        if key not in self.names:
+            self.names[key] = dict.fromkeys(name for one in found for name in one)
+        names = self.names[key]
+        if len(found) * len(names) > ROOM:
+            self.refuse(number, NAMES[key], self._too_many(key, f"{ROOM:,} arms times features"))
+        new = next((name for one in found for name in one if name not in names), None)
+        if new is not None:
+            self.refuse(
+                number,
+                new,
+                f"is a number that the first line has not. Say which to take: columns="
+                f"{{{key!r}: [names]}}, or None.",
+            )
         return np.array([[one.get(name, 0.0) for name in names] for one in found]).reshape(
             len(found), len(names)
         )
@@ -259,8 +303,15 @@ class _Lines:
                 self.refuse(numbers[missing], NAMES[key], "is missing.")
             columns[key] = values
         for key in ("arms", "context"):
-            if key in columns and not self.features[key]:
+            if key in columns and not self.names[key]:
                 columns.pop(key)
         if "context" in columns:
             columns["context"] = [row[0] for row in columns["context"]]
         return Table(self.path, numbers[0], columns, NAMES, numbers)
+
+
+def _items(one: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+    """The entries by name, or by place in a list, in order."""
+    if isinstance(one, dict):
+        return ((name, value) for name, value in one.items() if name[:1] != "_")
+    return ((str(place), value) for place, value in enumerate(one))
