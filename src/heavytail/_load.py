@@ -1,4 +1,4 @@
-"""Loading whatever was saved: a policy, an agent, a controller, a regression, an encoder."""
+"""Loading whatever was saved: a policy, an agent, a controller, a regression, an encoder, ..."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["load"]
 
 def load(path: str | os.PathLike[str], *, kinds: tuple[type[Saved], ...] = ()) -> Any:
     """Read what ``save`` wrote, of a policy, an agent in an MDP, a controller, an identifier, a
-    regression or an encoder; going on equals never having stopped.
+    regression, an encoder or a ``LogPolicy``; going on equals never having stopped.
 
     ``kinds`` are classes of your own that the file may hold. Refuses, with the reason, a file that
     is not ours, is damaged, or was written by another version.
@@ -24,6 +24,7 @@ def load(path: str | os.PathLike[str], *, kinds: tuple[type[Saved], ...] = ()) -
         "identifier": _control,
         "regression": _regression,
         "encoder": _encoder,
+        "log policy": _log_policy,
     }
     return read(path, known, kinds)
 
@@ -56,3 +57,9 @@ def _encoder(name: str) -> type[Saved] | None:
     from heavytail.encoding import Encoder
 
     return Encoder if name == Encoder.__name__ else None
+
+
+def _log_policy(name: str) -> type[Saved] | None:
+    from heavytail.logs.learning import LogPolicy
+
+    return LogPolicy if name == LogPolicy.__name__ else None

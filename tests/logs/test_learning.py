@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import heavytail as ht
-from heavytail.logs import learning
 from heavytail.logs.learning import LogPolicy
 from heavytail.logs.reading import chunks
+from heavytail.logs.softmax import Part, objective
 
 THETA = np.array([1.0, -0.5])
 
@@ -38,14 +38,14 @@ def value(policy: LogPolicy) -> float:
 
 
 def test_the_gradient_is_that_of_the_objective() -> None:
-    parts = [learning._Part(rows, 0.0) for rows in chunks(drawn(0, 30))]
+    parts = [Part(rows, 0.0, 1.0) for rows in chunks(drawn(0, 30))]
     gains = [np.log1p(0.3 * part.gain) for part in parts]
     noise = np.random.default_rng(1).normal(size=(4, 2))
     theta, h = np.array([0.4, -0.2]), 1e-6
-    _, slope = learning._objective(theta, parts, gains, 0.5, noise)
+    _, slope = objective(theta, parts, gains, 0.5, noise)
     for i, step in enumerate(np.eye(2) * h):
-        up = learning._objective(theta + step, parts, gains, 0.5, noise)[0]
-        down = learning._objective(theta - step, parts, gains, 0.5, noise)[0]
+        up = objective(theta + step, parts, gains, 0.5, noise)[0]
+        down = objective(theta - step, parts, gains, 0.5, noise)[0]
         assert slope[i] == pytest.approx((up - down) / (2 * h), rel=1e-6)
 
 

@@ -18,27 +18,51 @@ the mean that makes the right-hand side largest.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self, final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from heavytail._invariants import are_counts, damaged
+from heavytail._storage import Stored, check_fit, of_length
+from heavytail._turns import alone
 from heavytail._typing import FloatArray
 from heavytail._validate import Check, as_arms, as_numbers, check_number
+from heavytail.kernels.random import uniform
 from heavytail.logs.intervals import bernstein_lower
-from heavytail.logs.reading import chunks
 from heavytail.logs.rows import Rows
+from heavytail.logs.softmax import FARTHEST, LARGEST, Part, masses, mean_shares, objective
+from heavytail.logs.source import Source
+from heavytail.policies.core.decisions import Decision
+from heavytail.simulation.progress import Progress, progress_bar
 
 __all__ = ["LogPolicy"]
 
 SPREADS: Final = (2.0, 1.0, 0.5)  # s that are tried, for features of length 1 or so
 POWERS: Final = 40  # lambda is 2^j, |j| <= 40, in units of 1 / reward_unit
+NEAR: Final = (-2, 0, 2)  # the powers that are tried, from the central one
+CENTRE: Final = 8.0  # lambda r/p of a typical row in the middle, times sqrt(n)
 DRAWS: Final = 32  # of theta: pi_Q is their average
 JUDGES: Final = 1024  # fresh draws that the bound is reckoned from
+AT_ONCE: Final = 128  # of these: each block of them is a step of the progress
 STEPS: Final = 30  # of the ascent
+KL_PER_ROW: Final = 1500.0  # at most: log(1 + lambda r/p) < 490, and three ascents follow on
 
 
-class LogPolicy:
+class _Scalars(NamedTuple):
+    """What is saved beside theta."""
+
+    spread: float
+    smoothing: float
+    lower: float
+    rows: float
+    drawn: float
+
+
+@final
+class LogPolicy(Stored):
     r"""A linear softmax policy from logged rewards of any tail, with its PAC-Bayes lower bound.
 
     $$\max_{\theta}\ \sum_i \pi_Q(a_i\mid x_i)\,\log\Big(1+\frac{\lambda r_i}{p_i}\Big) -
@@ -76,11 +100,13 @@ class LogPolicy:
         rows: rows it was learned from.
     """
 
+    noun: ClassVar[str] = "log policy"
     theta: FloatArray
     spread: float
     smoothing: float
     lower: float
     rows: int
+    _drawn: int = 0  # draws of arms so far, and the next decision's token
 
     def __init__(
         self,
@@ -96,22 +122,50 @@ class LogPolicy:
         self.reward_floor = check.number("reward_floor", reward_floor)
         self.seed = check.seed(seed)
 
-    def fit(self, log: Any, *, columns: Mapping[str, Any] | None = None) -> Self:
-        """Learn from ``log``, which has arms and propensities; returns itself."""
-        from scipy.optimize import minimize
+    @alone
+    def fit(
+        self,
+        log: Any,
+        *,
+        columns: Mapping[str, Any] | None = None,
+        progress: bool | None = None,
+    ) -> Self:
+        """Learn from ``log``, which has arms and propensities; returns itself.
 
-        parts = [_Part(rows, self.reward_floor) for rows in chunks(log, columns=columns)]
+        Args:
+            log: see :mod:`heavytail.logs.reading`.
+            columns: where the log has other names: ours -> its own.
+            progress: show a bar with the time left; on a terminal unless given.
+        """
+        source = Source(log, columns, None)
+        parts = []
+        with progress_bar(progress, "rows", source.length()) as bar:
+            for rows in source.chunks():
+                parts.append(Part(rows, self.reward_floor, self.reward_unit))
+                bar.advance(len(rows.action))
         n = sum(len(part.gain) for part in parts)
         if n == 0:
             raise ValueError("LogPolicy.fit: the log has no rows; there is nothing to learn from.")
-        dim = parts[0].arms.shape[2]
+        steps = len(SPREADS) * len(NEAR) + JUDGES // AT_ONCE
+        with progress_bar(progress, "learning", steps) as bar:
+            theta, spread, smoothing = self._best(parts, n, bar)
+            gained = self._sum(parts, theta, spread, smoothing, bar)
+        lower = self.reward_floor + max(self._bound(gained, smoothing, n), 0.0)
+        self._take(theta, _Scalars(spread, smoothing, lower, n, self._drawn))
+        return self
+
+    def _best(self, parts: list[Part], n: int, bar: Progress) -> tuple[FloatArray, float, float]:
+        """theta, s and lambda that make the bound largest, of those that are tried."""
+        from scipy.optimize import minimize
+
+        dim = parts[0].ahead.shape[2]
         noise = self._noise(dim)
         power = _central(parts, self.reward_unit, n)
-        best = (-math.inf, np.zeros(dim), 1.0, 1.0)
+        best, most = (np.zeros(dim), 1.0, 1.0), -math.inf
         for spread in SPREADS:
             theta = np.zeros(dim)
-            for j in (power - 2, power, power + 2):
-                strength = 2.0**j / self.reward_unit
+            for step in NEAR:
+                strength = 2.0 ** (power + step) / self.reward_unit
                 gains = [np.log1p(strength * part.gain) for part in parts]
                 ascent = minimize(
                     _descent, theta, (parts, gains, spread, noise), jac=True, method="L-BFGS-B",
@@ -119,12 +173,10 @@ class LogPolicy:
                 )  # fmt: skip
                 theta = np.asarray(ascent.x)
                 found = self._bound(-ascent.fun, strength, n)
-                if found > best[0]:
-                    best = (found, theta, spread, strength)
-        _, self.theta, self.spread, self.smoothing = best
-        self.lower = self.reward_floor + self._bound(self._sum(parts), self.smoothing, n)
-        self.rows = n
-        return self
+                if found > most:
+                    best, most = (theta, spread, strength), found
+                bar.advance()
+        return best
 
     def _noise(self, dim: int) -> FloatArray:
         return np.random.default_rng([self.seed, 0]).normal(size=(DRAWS, dim))
@@ -135,128 +187,167 @@ class LogPolicy:
         """
         count = (2 * POWERS + 1) * len(SPREADS)
         exponent = (gained - math.log(count / (0.9 * (1.0 - self.level)))) / n
-        return math.expm1(min(exponent, 700.0)) / strength
+        return math.expm1(exponent) / strength
 
-    def _sum(self, parts: list[_Part]) -> float:
+    def _sum(
+        self, parts: list[Part], theta: FloatArray, spread: float, smoothing: float, bar: Progress
+    ) -> float:
         """sum_i pi_Q log(1 + lambda r/p) - KL, from below, with 0.1 delta.
 
         The sum is the mean under Q of what lies in [0, sum of logs]; an empirical Bernstein bound
         (Maurer and Pontil 2009) of draws that nothing was chosen by takes its place.
         """
-        fresh = np.random.default_rng([self.seed, 1]).normal(size=(JUDGES, len(self.theta)))
-        each, most = np.zeros(JUDGES), 0.0
-        for part in parts:
-            gain = np.log1p(self.smoothing * part.gain)
-            most += float(gain.sum())
-            at = np.arange(len(gain))
-            for k, draw in enumerate(fresh):
-                shares = _softmax(part.arms, self.theta + self.spread * draw)
-                each[k] += shares[at, part.action] @ gain
-        kl = float(self.theta @ self.theta) / (2.0 * self.spread**2)
-        return (
-            bernstein_lower(
-                JUDGES, float(each.sum()), float(each @ each), most, 0.1 * (1.0 - self.level)
-            )
-            - kl
-        )
+        fresh = np.random.default_rng([self.seed, 1]).normal(size=(JUDGES, len(theta)))
+        gains = [np.log1p(smoothing * part.gain) for part in parts]
+        most = sum(float(gain.sum()) for gain in gains)
+        each = np.zeros(JUDGES)
+        for first in range(0, JUDGES, AT_ONCE):
+            some = slice(first, first + AT_ONCE)
+            for part, gain in zip(parts, gains, strict=True):
+                each[some] += masses(part, gain, theta + spread * fresh[some])
+            bar.advance()
+        kl = float(theta @ theta) / (2.0 * spread**2)
+        total, square, delta = float(each.sum()), float(each @ each), 0.1 * (1.0 - self.level)
+        return bernstein_lower(JUDGES, total, square, most, delta) - kl
+
+    # Playing
 
     def probabilities(self, arms: Any) -> FloatArray:
         """(n, K): with which probability each arm of each row is played; rows (n, K, d), or a chunk
-        of a log.
+        of a log. An arm of NaN is not offered.
         """
+        theta = self._fitted()
         offered = arms.arms if isinstance(arms, Rows) else arms
         if offered is None:
             raise ValueError(f"{arms.source}: LogPolicy needs the column 'arms'.")
         rows = as_numbers(offered, "LogPolicy: arms", "numbers (n, K, d)")
-        if rows.ndim != 3 or rows.shape[2] != len(self._fitted()):
+        if rows.ndim != 3 or rows.shape[2] != len(theta):
             raise ValueError(
-                f"LogPolicy: arms must have shape (n, K, {len(self.theta)}); got {rows.shape}."
+                f"LogPolicy: arms must have shape (n, K, {len(theta)}); got {rows.shape}."
             )
-        noise = self._noise(len(self._fitted()))
-        found: FloatArray = np.zeros(rows.shape[:2])
-        for each in noise:
-            found += _softmax(rows, self.theta + self.spread * each) / DRAWS
-        return found
+        absent: NDArray[np.bool_] = np.all(np.isnan(rows), axis=2)
+        bad = absent.all(axis=1) | (~(abs(rows) <= FARTHEST) & ~absent[:, :, None]).any(axis=(1, 2))
+        if bad.any():
+            row = int(np.argmax(bad))
+            where = arms.at(row) if isinstance(arms, Rows) else f"LogPolicy: arms[{row}]"
+            raise ValueError(
+                f"{where}: must offer an arm, and numbers of at most {FARTHEST:g} in size."
+            )
+        return mean_shares(rows, theta + self.spread * self._noise(len(theta)))
 
     __call__ = probabilities  # so that it is a target for ht.evaluate
 
-    def select(self, arms: Any, *, draw: float) -> int:
-        """The arm that ``draw``, uniform in [0, 1), falls to."""
-        theta = self._fitted()
-        check_number("LogPolicy.select: draw", draw, least=0.0, below=1.0)
-        offered = as_arms(arms, len(theta), type(self), ".select")
-        shares = np.cumsum(self.probabilities(offered[None])[0])
-        return min(int(np.searchsorted(shares, draw, side="right")), len(offered) - 1)
+    @alone
+    def select(self, arms: Any, *, draw: float | None = None) -> int:
+        """The arm that ``draw``, uniform in [0, 1), falls to; without one, the next of its own.
+
+        Its own draws are fixed by ``seed`` and by how many came before, which is saved.
+        """
+        if draw is not None:
+            check_number("LogPolicy.select: draw", draw, least=0.0, below=1.0)
+        _, shares = self._shares(arms, ".select")
+        return _fallen(shares, self._draw() if draw is None else draw)
+
+    @alone
+    def decide(self, arms: Any, *, explore: float = 0.0) -> Decision:
+        """Choose as ``select`` does, and say with which probability: for a
+        :class:`heavytail.DecisionLog`.
+
+        With ``explore`` = e in [0, 1] the choice is, with probability e, any of the n arms instead,
+        so that no arm's probability is below e/n. It does not learn: nothing waits for the reward,
+        and the token, the number of the draw, is for the log.
+        """
+        e = check_number("LogPolicy.decide: explore", explore, least=0.0, most=1.0)
+        offered, shares = self._shares(arms, ".decide")
+        shares = (1.0 - e) * shares + e / len(shares)
+        token = self._drawn
+        arm = _fallen(shares, self._draw())
+        x = offered[arm].copy()
+        x.flags.writeable = False
+        return Decision(token, arm, x, min(float(shares[arm]), 1.0), None, time.time())
+
+    def _shares(self, arms: Any, method: str) -> tuple[FloatArray, FloatArray]:
+        """One set of arms, and their probabilities."""
+        offered = as_arms(arms, len(self._fitted()), type(self), method)
+        if not np.isfinite(offered).all() or not len(offered):
+            raise ValueError(f"LogPolicy{method}: arms must be finite, and one at least.")
+        return offered, self.probabilities(offered[None])[0]
+
+    def _draw(self) -> float:
+        draw = float(uniform(self.seed, self._drawn, 0))
+        self._drawn += 1
+        return draw
 
     def _fitted(self) -> FloatArray:
         if not hasattr(self, "theta"):
             raise ValueError("LogPolicy: it has not learned yet. Call fit(log) first.")
         return self.theta
 
+    # Saving
 
-class _Part:
-    """A chunk: arms, actions, and r / p."""
+    def slot_names(self) -> dict[str, tuple[str, ...]]:
+        return {"scalars": _Scalars._fields}
 
-    def __init__(self, rows: Rows, floor: float) -> None:
-        for name in ("arms", "propensity"):
-            if getattr(rows, name) is None:
-                raise ValueError(f"{rows.source}: LogPolicy needs the column {name!r}.")
-        assert rows.arms is not None
-        assert rows.propensity is not None
-        low = rows.reward < floor
-        if low.any():
-            row = int(np.argmax(low))
-            raise ValueError(
-                f"{rows.at(row)}, column 'reward': must be at least "
-                f"reward_floor={floor}; got {rows.reward[row]}. State a floor that none is below."
-            )
-        self.arms, self.action = rows.arms, rows.action
-        self.gain = (rows.reward - floor) / rows.propensity
+    def state_arrays(self) -> dict[str, Any]:
+        if not hasattr(self, "theta"):
+            return {}
+        told = _Scalars(self.spread, self.smoothing, self.lower, self.rows, self._drawn)
+        return {"theta": self.theta, "scalars": np.array(told, dtype=np.float64)}
+
+    @alone
+    def restore(self, arrays: dict[str, Any]) -> None:
+        if not arrays:
+            if hasattr(self, "theta"):
+                raise ValueError("LogPolicy: a state that was not learned has no place here.")
+            return
+        like = {"theta": of_length(np.zeros(1), np.size(arrays.get("theta", 0.0)), 0)}
+        check_fit("LogPolicy", arrays, {**like, "scalars": np.zeros(len(_Scalars._fields))})
+        theta, told = arrays["theta"], _Scalars(*arrays["scalars"].tolist())
+        self._check_scalars(told)
+        far = KL_PER_ROW * told.rows * 2.0 * told.spread**2
+        with np.errstate(over="ignore"):
+            sound = len(theta) > 0 and bool(theta @ theta <= far)
+        if not sound:
+            raise damaged("LogPolicy", "theta", f"its square must be at most {far:g}")
+        self._take(theta.copy(), told)
+
+    def _check_scalars(self, told: _Scalars) -> None:
+        """Refuse what ``fit`` could not have come to."""
+        powers = (2.0**j / self.reward_unit for j in range(-POWERS, POWERS + 1))
+        least, most = self.reward_floor, self.reward_floor + LARGEST * self.reward_unit
+        for name, sound in {
+            "spread": told.spread in SPREADS,
+            "smoothing": told.smoothing in powers,
+            "lower": least <= told.lower <= most,
+            "rows": are_counts(np.array(told.rows), least=1.0),
+            "drawn": are_counts(np.array(told.drawn)),
+        }.items():
+            if not sound:
+                raise damaged("LogPolicy", name, f"got {getattr(told, name)!r}")
+
+    def _take(self, theta: FloatArray, told: _Scalars) -> None:
+        theta.flags.writeable = False
+        self.theta, self.spread, self.smoothing = theta, told.spread, told.smoothing
+        self.lower, self.rows, self._drawn = told.lower, int(told.rows), int(told.drawn)
 
 
-def _softmax(arms: FloatArray, theta: FloatArray) -> FloatArray:
-    """(n, K); arms that are NaN were not offered."""
-    scores = arms @ theta
-    scores = np.where(np.isnan(scores), -np.inf, scores)
-    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
-def _objective(
-    theta: FloatArray,
-    parts: list[_Part],
-    gains: list[FloatArray],
-    spread: float,
-    noise: FloatArray,
-) -> tuple[float, FloatArray]:
-    """sum_i pi_Q(a_i|x_i) gain_i - ‖theta‖²/(2 s²), and its gradient, over fixed draws."""
-    value = -float(theta @ theta) / (2.0 * spread * spread)
-    slope = -theta / (spread * spread)
-    for part, gain in zip(parts, gains, strict=True):
-        at = np.arange(len(gain))
-        arms = np.nan_to_num(part.arms)
-        for each in noise:
-            shares = _softmax(part.arms, theta + spread * each)
-            weight = shares[at, part.action] * gain / len(noise)
-            value += float(weight.sum())
-            slope = slope + weight @ arms[at, part.action]
-            slope = slope - np.einsum("n,nk,nkd->d", weight, shares, arms, optimize=True)
-    return value, slope
+def _fallen(shares: FloatArray, draw: float) -> int:
+    """The arm that a draw falls to; never one of probability 0, however the sum is rounded."""
+    last = int(np.flatnonzero(shares)[-1])
+    return min(int(np.searchsorted(np.cumsum(shares), draw, side="right")), last)
 
 
 def _descent(*arguments: Any) -> tuple[float, FloatArray]:
-    value, slope = _objective(*arguments)
+    value, slope = objective(*arguments)
     return -value, -slope
 
 
-def _central(parts: list[_Part], unit: float, n: int) -> int:
-    """j with 2^j / unit near 8 / sqrt(n) over a typical r / p, about where bounds were best with
-    Lomax rewards of index 1.6 and 3; no outlier moves it.
-    """
+def _central(parts: list[Part], unit: float, n: int) -> int:
+    """j with 2^j / unit near 8 / sqrt(n) over a typical r / p, which no outlier moves."""
     gains = np.concatenate([part.gain for part in parts])
     positive = gains[gains > 0.0]
     if not len(positive):
         return 0
     typical = float(np.quantile(positive, 0.9)) * math.sqrt(len(positive) / n)
-    power = math.log2(8.0 / math.sqrt(n) / typical * unit)
+    power = math.log2(CENTRE / math.sqrt(n) / typical * unit)
     return min(max(round(power), 2 - POWERS), POWERS - 2)
