@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 import heavytail as ht
+from heavytail.logs import softmax
 from heavytail.logs.learning import LogPolicy
 from heavytail.logs.reading import chunks
-from heavytail.logs.softmax import Part, objective
+from heavytail.logs.softmax import Part, masses, objective
 
 THETA = np.array([1.0, -0.5])
 
@@ -49,6 +51,35 @@ def test_the_gradient_is_that_of_the_objective() -> None:
         assert slope[i] == pytest.approx((up - down) / (2 * h), rel=1e-6)
 
 
+def share(log: Any, theta: Any) -> Any:
+    """The softmax's probability of what was played, row by row."""
+    scores = log["arms"] @ theta
+    scores = np.exp(scores - np.nanmax(scores, axis=1, keepdims=True))
+    return scores[np.arange(len(scores)), log["action"]] / np.nansum(scores, axis=1)
+
+
+@pytest.mark.parametrize("far", [1.0, 1e4])
+@pytest.mark.parametrize("block", [1, 50, 2**16])
+def test_blocks_of_rows_and_draws_make_the_sums_of_single_ones(
+    monkeypatch: pytest.MonkeyPatch, block: int, far: float
+) -> None:
+    """Also where arms were not offered, and where odds leave the floating-point range."""
+    monkeypatch.setattr(softmax, "BLOCK", block)
+    log = drawn(4, 60)
+    log["arms"] = far * log["arms"]
+    log["arms"][log["action"] < 2, 2] = np.nan
+    parts = [Part(rows, 0.0, 1.0) for rows in chunks(log)]
+    gain = np.log1p(0.3 * log["reward"] / log["propensity"])
+    draws = np.random.default_rng(1).normal(size=(7, 2))
+    single = [share(log, theta) @ gain for theta in draws]
+    np.testing.assert_allclose(masses(parts[0], gain, draws), single, rtol=1e-12)
+    theta = np.array([0.4, -0.2])
+    together, slope = objective(theta, parts, [gain], 0.5, draws)
+    single = [share(log, theta + 0.5 * draw) @ gain for draw in draws]
+    assert together == pytest.approx(np.mean(single) - theta @ theta / 0.5, rel=1e-12)
+    assert np.isfinite(slope).all()
+
+
 def test_it_learns_and_its_bound_holds() -> None:
     for seed in range(3):
         policy = ht.LogPolicy(seed=seed).fit(drawn(seed, 500))
@@ -81,6 +112,60 @@ def test_the_bound_is_the_formula_of_its_docstring() -> None:
     wanted = np.expm1((np.mean(total) - kl - paid) / 400) / policy.smoothing
     assert policy.lower < wanted
     assert policy.lower == pytest.approx(wanted, rel=0.25)
+
+
+def test_the_bound_is_reckoned_from_fresh_draws_and_pays_for_all_it_chose_from() -> None:
+    """To all digits: 1,024 draws of another stream than the one that was learned from, which are
+    believed as far as values between 0 and the sum of all logarithms can be, with a tenth of
+    delta; and the rest of delta for 81 lambdas times 3 spreads.
+    """
+    log, delta = drawn(6, 500), 0.2
+    policy = ht.LogPolicy(level=1.0 - delta, seed=9, reward_floor=-0.5).fit(log)
+    gain = np.log1p(policy.smoothing * (log["reward"] + 0.5) / log["propensity"])
+    fresh = np.random.default_rng([9, 1]).normal(size=(1024, 2))
+    each = np.array([share(log, policy.theta + policy.spread * one) @ gain for one in fresh])
+    room = math.log(2.0 / (0.1 * delta))
+    lower = each.mean() - math.sqrt(2.0 * each.var(ddof=1) * room / 1024)
+    lower -= 7.0 * gain.sum() * room / (3.0 * 1023)
+    lower -= policy.theta @ policy.theta / (2.0 * policy.spread**2)
+    lower -= math.log(81 * 3 / (0.9 * delta))
+    wanted = np.expm1(lower / 500) / policy.smoothing - 0.5
+    assert wanted > 0.0
+    assert policy.lower == pytest.approx(wanted, rel=1e-10)
+
+
+def test_no_bound_is_below_the_floor() -> None:
+    log = {**drawn(0, 4), "reward": np.zeros(4)}
+    assert ht.LogPolicy().fit(log).lower == 0.0
+    assert ht.LogPolicy(reward_floor=-3.0).fit(log).lower >= -3.0
+
+
+def test_one_arm_alone_leaves_nothing_to_learn() -> None:
+    log = drawn(0, 50)
+    one = {**log, "arms": log["arms"][:, :1], "action": np.zeros(50), "propensity": np.ones(50)}
+    policy = ht.LogPolicy().fit(one)
+    np.testing.assert_array_equal(policy.theta, 0.0)
+    np.testing.assert_array_equal(policy.probabilities(one["arms"]), 1.0)
+
+
+def test_parts_of_a_log_make_what_the_whole_makes() -> None:
+    log = drawn(3, 90)
+    cut = [
+        {key: column[rows] for key, column in log.items()} for rows in (slice(40), slice(40, 90))
+    ]
+    whole, parts = ht.LogPolicy().fit(log), ht.LogPolicy().fit(iter(cut))
+    np.testing.assert_allclose(parts.theta, whole.theta, rtol=1e-9)
+    assert parts.lower == pytest.approx(whole.lower, rel=1e-9)
+    assert parts.rows == 90
+
+
+def test_progress_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    ht.LogPolicy().fit(drawn(0, 20))
+    assert capsys.readouterr().err == ""
+    ht.LogPolicy().fit(drawn(0, 20), progress=True)
+    shown = capsys.readouterr().err
+    assert "learning" in shown
+    assert "17/17" in shown
 
 
 def test_a_unit_and_a_floor_change_what_they_must() -> None:
@@ -119,6 +204,21 @@ def test_what_cannot_be_learned_from_is_refused() -> None:
         ht.LogPolicy().fit({**log, "reward": np.where(np.arange(20) == 3, -1.0, log["reward"])})
     with pytest.raises(ValueError, match="fit"):
         ht.LogPolicy().select(np.eye(2), draw=0.5)
+    with pytest.raises(ValueError, match=r"row 3.*unit"):
+        ht.LogPolicy().fit({**log, "reward": np.where(np.arange(20) == 3, 1e300, log["reward"])})
+    with pytest.raises(ValueError, match=r"row 0.*'arms'"):
+        ht.LogPolicy().fit({**log, "arms": 1e150 * log["arms"]})
+    with pytest.raises(ValueError, match="no rows"):
+        ht.LogPolicy().fit({key: column[:0] for key, column in log.items()})
+
+
+def test_a_log_that_cannot_be_learned_from_leaves_what_was_learned() -> None:
+    policy = ht.LogPolicy().fit(drawn(0, 50))
+    before = policy.saved_arrays()
+    with pytest.raises(ValueError, match="reward_floor"):
+        policy.fit({**drawn(1, 50), "reward": np.full(50, -1.0)})
+    for key, array in policy.saved_arrays().items():
+        np.testing.assert_array_equal(array, before[key])
 
 
 # --- replay
