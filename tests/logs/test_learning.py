@@ -14,6 +14,7 @@ from heavytail.logs.learning import LogPolicy
 from heavytail.logs.reading import chunks
 from heavytail.logs.softmax import Part, masses, objective
 
+PLAIN = {"floor": 0.0, "baseline": 0.0, "least": 0.0, "unit": 1.0}
 THETA = np.array([1.0, -0.5])
 
 
@@ -40,7 +41,7 @@ def value(policy: LogPolicy) -> float:
 
 
 def test_the_gradient_is_that_of_the_objective() -> None:
-    parts = [Part(rows, 0.0, 1.0) for rows in chunks(drawn(0, 30))]
+    parts = [Part(rows, **PLAIN) for rows in chunks(drawn(0, 30))]
     gains = [np.log1p(0.3 * part.gain) for part in parts]
     noise = np.random.default_rng(1).normal(size=(4, 2))
     theta, h = np.array([0.4, -0.2]), 1e-6
@@ -68,7 +69,7 @@ def test_blocks_of_rows_and_draws_make_the_sums_of_single_ones(
     log = drawn(4, 60)
     log["arms"] = far * log["arms"]
     log["arms"][log["action"] < 2, 2] = np.nan
-    parts = [Part(rows, 0.0, 1.0) for rows in chunks(log)]
+    parts = [Part(rows, **PLAIN) for rows in chunks(log)]
     gain = np.log1p(0.3 * log["reward"] / log["propensity"])
     draws = np.random.default_rng(1).normal(size=(7, 2))
     single = [share(log, theta) @ gain for theta in draws]
@@ -114,24 +115,83 @@ def test_the_bound_is_the_formula_of_its_docstring() -> None:
     assert policy.lower == pytest.approx(wanted, rel=0.25)
 
 
-def test_the_bound_is_reckoned_from_fresh_draws_and_pays_for_all_it_chose_from() -> None:
+@pytest.mark.parametrize("baseline", [None, 0.7])
+def test_the_bound_is_reckoned_from_fresh_draws_and_pays_for_all_it_chose_from(
+    baseline: float | None,
+) -> None:
     """To all digits: 1,024 draws of another stream than the one that was learned from, which are
-    believed as far as values between 0 and the sum of all logarithms can be, with a tenth of
+    believed as far as values in the range of all sums of logarithms can be, with a tenth of
     delta; and the rest of delta for 81 lambdas times 3 spreads.
     """
-    log, delta = drawn(6, 500), 0.2
-    policy = ht.LogPolicy(level=1.0 - delta, seed=9, reward_floor=-0.5).fit(log)
-    gain = np.log1p(policy.smoothing * (log["reward"] + 0.5) / log["propensity"])
+    delta, n = 0.2, 500
+    log = drawn(6, n) if baseline is None else two_arms(6, n)
+    least = None if baseline is None else 0.2
+    policy = ht.LogPolicy(
+        level=1.0 - delta, seed=9, reward_floor=-0.5, reward_baseline=baseline,
+        least_propensity=least,
+    ).fit(log)  # fmt: skip
+    size, c = policy.smoothing, 0.0 if baseline is None else baseline + 0.5
+    gain = np.log(1.0 + size * (c + (log["reward"] + 0.5 - c) / log["propensity"]))
+    gain -= np.log(1.0 + size * c)
+    assert (gain.min() < 0.0) == (baseline is not None)
     fresh = np.random.default_rng([9, 1]).normal(size=(1024, 2))
     each = np.array([share(log, policy.theta + policy.spread * one) @ gain for one in fresh])
     room = math.log(2.0 / (0.1 * delta))
     lower = each.mean() - math.sqrt(2.0 * each.var(ddof=1) * room / 1024)
-    lower -= 7.0 * gain.sum() * room / (3.0 * 1023)
+    lower -= 7.0 * abs(gain).sum() * room / (3.0 * 1023)
     lower -= policy.theta @ policy.theta / (2.0 * policy.spread**2)
     lower -= math.log(81 * 3 / (0.9 * delta))
-    wanted = np.expm1(lower / 500) / policy.smoothing - 0.5
-    assert wanted > 0.0
-    assert policy.lower == pytest.approx(wanted, rel=1e-10)
+    wanted = ((1.0 + size * c) * np.exp(lower / n) - 1.0) / size - 0.5
+    assert wanted > -0.4
+    assert policy.lower == pytest.approx(wanted, rel=1e-9)
+
+
+def two_arms(seed: int, n: int) -> dict[str, Any]:
+    """Rewards with means 1 and 1.3; the better arm in a fifth of the rows."""
+    rng, p = np.random.default_rng(seed), np.array([0.8, 0.2])
+    action = rng.choice(2, size=n, p=p)
+    reward = np.array([1.0, 1.3])[action] * rng.exponential(size=n)
+    arms = np.tile(np.eye(2), (n, 1, 1))
+    return {"arms": arms, "action": action, "reward": reward, "propensity": p[action]}
+
+
+BASELINE = {"reward_baseline": 1.0, "least_propensity": 0.2}
+
+
+def test_a_baseline_finds_the_better_arm_far_above_the_floor_and_a_nearer_bound() -> None:
+    for seed in range(2):
+        log = two_arms(seed, 4_000)
+        plain = ht.LogPolicy(reward_floor=-30.0).fit(log)
+        based = ht.LogPolicy(reward_floor=-30.0, **BASELINE).fit(log)
+        rare = [p.probabilities(np.eye(2)[None])[0, 1] for p in (plain, based)]
+        assert rare[0] < 0.2
+        assert rare[1] > 0.6
+        assert plain.lower < based.lower < 1.0 + 0.3 * rare[1]
+
+
+def test_no_row_can_more_than_halve_the_product_that_a_baseline_makes() -> None:
+    policy = ht.LogPolicy(reward_floor=-30.0, **BASELINE).fit(two_arms(0, 50))
+    assert policy.smoothing * 31.0 * (1.0 / 0.2 - 1.0) <= 0.5
+
+
+def test_a_baseline_that_does_not_fit_is_refused() -> None:
+    log = two_arms(0, 30)
+    for some in ("reward_baseline", "least_propensity"):
+        with pytest.raises(ValueError, match="neither"):
+            ht.LogPolicy(**{some: BASELINE[some]})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="reward_baseline"):
+        ht.LogPolicy(reward_baseline=-1.0, least_propensity=0.2)
+    with pytest.raises(ValueError, match="reward_unit"):
+        ht.LogPolicy(reward_baseline=1e15, least_propensity=0.2)
+    with pytest.raises(ValueError, match="least_propensity"):
+        ht.LogPolicy(reward_baseline=1.0, least_propensity=0.3).fit(log)
+    p = np.tile([0.8, 0.2, 0.0], (30, 1))
+    arms = np.tile(np.eye(3), (30, 1, 1))
+    whole = {"action": log["action"], "reward": log["reward"], "probabilities": p}
+    with pytest.raises(ValueError, match=r"row 0.*every arm offered"):
+        ht.LogPolicy(**BASELINE).fit({**whole, "arms": arms})
+    arms[:, 2] = np.nan
+    ht.LogPolicy(**BASELINE).fit({**whole, "arms": arms})
 
 
 def test_no_bound_is_below_the_floor() -> None:

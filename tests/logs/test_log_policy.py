@@ -227,7 +227,18 @@ def test_a_forged_file_is_refused(policy: ht.LogPolicy, tmp_path: Path, forgery:
     rewrite(path, lambda header, arrays: None)
     assert state(ht.load(path)) == state(policy)
     rewrite(path, FORGERIES[forgery])
-    with pytest.raises(ValueError, match=r"it\.npz|LogPolicy"):
+    words = {"no rows": "'rows'", "a spread beside the grid": "'spread'"}
+    with pytest.raises(ValueError, match=words.get(forgery, r"it\.npz|LogPolicy")):
+        ht.load(path)
+
+
+def test_with_a_baseline_a_smoothing_that_it_rules_out_is_refused(tmp_path: Path) -> None:
+    path, log = tmp_path / "it.npz", drawn(0, 100)
+    policy = ht.LogPolicy(reward_baseline=1.0, least_propensity=0.02).fit(log)
+    policy.save(path)
+    assert state(ht.load(path)) == state(policy)
+    rewrite(path, slot("smoothing", 1.0))
+    with pytest.raises(ValueError, match="'smoothing'"):
         ht.load(path)
 
 

@@ -1,23 +1,7 @@
-"""``LogPolicy``: a linear softmax policy learned from a log, with a bound on what it earns.
-
-theta is drawn from N(mean, s² I) and an arm from the softmax of x'theta; averaged over theta, that
-is pi_Q. A softmax draws like the largest of x'theta + Gumbel noise, so pi_Q is a mixture Q of
-deterministic policies, and with the prior N(0, s² I), the same noise, KL = ‖mean‖² / (2 s²).
-
-For one deterministic policy, prod (1 + lambda X_i)/(1 + lambda V) with X = 1{its arm} r / p has
-mean 1 for every r >= 0. Averaging over the prior, changing the measure to Q and Jensen's
-inequality give, for all Q at once with probability 1 - delta,
-
-    V(pi_Q) >= (exp([sum_i pi_Q(a_i|x_i) log(1 + lambda r_i/p_i) - KL - log(1/delta)]/n) - 1)/lambda
-
-(LS-LIN of Sakhi, Aouali, Alquier and Chopin 2024, there for bounded costs; the argument needs no
-bound on r or 1/p and no moment beyond the mean.) The sum is linear in pi_Q, and what is learned is
-the mean that makes the right-hand side largest.
-"""
+"""``LogPolicy``: a linear softmax policy learned from a log, with a bound on what it earns."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, NamedTuple, Self, final
@@ -31,24 +15,16 @@ from heavytail._turns import alone
 from heavytail._typing import FloatArray
 from heavytail._validate import Check, as_arms, as_numbers, check_number
 from heavytail.kernels.random import uniform
-from heavytail.logs.intervals import bernstein_lower
+from heavytail.logs.pac_bayes import POWERS, SPREADS, STAGES, Bound
 from heavytail.logs.rows import Rows
-from heavytail.logs.softmax import FARTHEST, LARGEST, Part, masses, mean_shares, objective
+from heavytail.logs.softmax import FARTHEST, LARGEST, Part, mean_shares
 from heavytail.logs.source import Source
 from heavytail.policies.core.decisions import Decision
-from heavytail.simulation.progress import Progress, progress_bar
+from heavytail.simulation.progress import progress_bar
 
 __all__ = ["LogPolicy"]
 
-SPREADS: Final = (2.0, 1.0, 0.5)  # s that are tried, for features of length 1 or so
-POWERS: Final = 40  # lambda is 2^j, |j| <= 40, in units of 1 / reward_unit
-NEAR: Final = (-2, 0, 2)  # the powers that are tried, from the central one
-CENTRE: Final = 8.0  # lambda r/p of a typical row in the middle, times sqrt(n)
-DRAWS: Final = 32  # of theta: pi_Q is their average
-JUDGES: Final = 1024  # fresh draws that the bound is reckoned from
-AT_ONCE: Final = 128  # of these: each block of them is a step of the progress
-STEPS: Final = 30  # of the ascent
-KL_PER_ROW: Final = 1500.0  # at most: log(1 + lambda r/p) < 490, and three ascents follow on
+KL_PER_ROW: Final = 1500.0  # at most: a row's logarithm is below 490, and three ascents follow on
 
 
 class _Scalars(NamedTuple):
@@ -68,8 +44,15 @@ class LogPolicy(Stored):
     $$\max_{\theta}\ \sum_i \pi_Q(a_i\mid x_i)\,\log\Big(1+\frac{\lambda r_i}{p_i}\Big) -
       \frac{\|\theta\|^2}{2 s^2},\qquad Q = \mathcal N(\theta, s^2 I)$$
 
-    lambda and s are chosen from fixed grids, which the bound pays for. Rewards must not be below
-    ``reward_floor``; neither they nor the weights need a bound. The rows are held in memory.
+    lambda and s are chosen from fixed grids, which the bound pays for
+    (:mod:`heavytail.logs.pac_bayes`). Rewards must not be below ``reward_floor``; neither they nor
+    the weights need a bound. The rows are held in memory; 32 draws of theta stand for Q, so that
+    an evaluation of the sum costs O(32 n K d).
+
+    An action of propensity p gains lambda r - (lambda r)²/(2p) per row, to second order and on
+    average. Where all rewards are far above the floor, the second term decides, and what was
+    logged most often is learned, unless there are very many rows. State a ``reward_baseline``
+    then: r is what a reward is above that one, and the bound still holds.
 
     >>> import numpy as np, heavytail as ht
     >>> rng = np.random.default_rng(0)
@@ -89,7 +72,10 @@ class LogPolicy(Stored):
         reward_unit: a typical size of r / p, stated beforehand: where lambda's grid is centred. A
             power of ten too far costs the bound next to nothing.
         reward_floor: a number that no reward can be below.
-        seed: of the draws of theta.
+        reward_baseline: a usual reward, stated beforehand, not read off this log.
+        least_propensity: needed with it: a number that the propensity of no arm that is offered
+            can be below, also of those that were not played.
+        seed: of the draws of theta, and of its choices.
 
     Attributes:
         theta: (d,), the mean of Q.
@@ -114,13 +100,32 @@ class LogPolicy(Stored):
         level: float = 0.95,
         reward_unit: float = 1.0,
         reward_floor: float = 0.0,
+        reward_baseline: float | None = None,
+        least_propensity: float | None = None,
         seed: int = 0,
     ) -> None:
         check = Check(type(self))
         self.level = check.number("level", level, above=0.0, below=1.0)
         self.reward_unit = check.number("reward_unit", reward_unit, above=0.0)
-        self.reward_floor = check.number("reward_floor", reward_floor)
+        self.reward_floor = floor = check.number("reward_floor", reward_floor)
         self.seed = check.seed(seed)
+        if (reward_baseline is None) != (least_propensity is None):
+            raise ValueError(
+                "LogPolicy: state reward_baseline and least_propensity, or neither of the two."
+            )
+        self.reward_baseline, self.least_propensity = floor, 0.0
+        if reward_baseline is not None:
+            self.reward_baseline = check.number("reward_baseline", reward_baseline, least=floor)
+            self.least_propensity = check.number(
+                "least_propensity", least_propensity, above=0.0, most=1.0
+            )
+        above = self.reward_baseline - floor
+        self._bound = Bound(self.level, self.reward_unit, above, self.least_propensity, self.seed)
+        if self._bound.highest < 4 - POWERS:
+            raise ValueError(
+                f"LogPolicy.reward_unit must be larger, of the size of reward_baseline - "
+                f"reward_floor = {above:g} over a propensity; got {self.reward_unit:g}."
+            )
 
     @alone
     def fit(
@@ -138,77 +143,26 @@ class LogPolicy(Stored):
             progress: show a bar with the time left; on a terminal unless given.
         """
         source = Source(log, columns, None)
+        stated = {
+            "floor": self.reward_floor,
+            "baseline": self.reward_baseline,
+            "least": self.least_propensity,
+            "unit": self.reward_unit,
+        }
         parts = []
         with progress_bar(progress, "rows", source.length()) as bar:
             for rows in source.chunks():
-                parts.append(Part(rows, self.reward_floor, self.reward_unit))
+                parts.append(Part(rows, **stated))
                 bar.advance(len(rows.action))
         n = sum(len(part.gain) for part in parts)
         if n == 0:
             raise ValueError("LogPolicy.fit: the log has no rows; there is nothing to learn from.")
-        steps = len(SPREADS) * len(NEAR) + JUDGES // AT_ONCE
-        with progress_bar(progress, "learning", steps) as bar:
-            theta, spread, smoothing = self._best(parts, n, bar)
-            gained = self._sum(parts, theta, spread, smoothing, bar)
-        lower = self.reward_floor + max(self._bound(gained, smoothing, n), 0.0)
-        self._take(theta, _Scalars(spread, smoothing, lower, n, self._drawn))
+        with progress_bar(progress, "learning", STAGES) as bar:
+            theta, spread, smoothing = self._bound.best(parts, bar)
+            lower = self._bound.lower(parts, theta, spread, smoothing, bar)
+        found = _Scalars(spread, smoothing, self.reward_floor + lower, n, self._drawn)
+        self._take(theta, found)
         return self
-
-    def _best(self, parts: list[Part], n: int, bar: Progress) -> tuple[FloatArray, float, float]:
-        """theta, s and lambda that make the bound largest, of those that are tried."""
-        from scipy.optimize import minimize
-
-        dim = parts[0].ahead.shape[2]
-        noise = self._noise(dim)
-        power = _central(parts, self.reward_unit, n)
-        best, most = (np.zeros(dim), 1.0, 1.0), -math.inf
-        for spread in SPREADS:
-            theta = np.zeros(dim)
-            for step in NEAR:
-                strength = 2.0 ** (power + step) / self.reward_unit
-                gains = [np.log1p(strength * part.gain) for part in parts]
-                ascent = minimize(
-                    _descent, theta, (parts, gains, spread, noise), jac=True, method="L-BFGS-B",
-                    options={"maxiter": STEPS},
-                )  # fmt: skip
-                theta = np.asarray(ascent.x)
-                found = self._bound(-ascent.fun, strength, n)
-                if found > most:
-                    best, most = (theta, spread, strength), found
-                bar.advance()
-        return best
-
-    def _noise(self, dim: int) -> FloatArray:
-        return np.random.default_rng([self.seed, 0]).normal(size=(DRAWS, dim))
-
-    def _bound(self, gained: float, strength: float, n: int) -> float:
-        """The right-hand side, of sum_i pi_Q log(1 + lambda r/p) - KL = ``gained``, for all lambda
-        and s of the grids at once, with 0.9 delta.
-        """
-        count = (2 * POWERS + 1) * len(SPREADS)
-        exponent = (gained - math.log(count / (0.9 * (1.0 - self.level)))) / n
-        return math.expm1(exponent) / strength
-
-    def _sum(
-        self, parts: list[Part], theta: FloatArray, spread: float, smoothing: float, bar: Progress
-    ) -> float:
-        """sum_i pi_Q log(1 + lambda r/p) - KL, from below, with 0.1 delta.
-
-        The sum is the mean under Q of what lies in [0, sum of logs]; an empirical Bernstein bound
-        (Maurer and Pontil 2009) of draws that nothing was chosen by takes its place.
-        """
-        fresh = np.random.default_rng([self.seed, 1]).normal(size=(JUDGES, len(theta)))
-        gains = [np.log1p(smoothing * part.gain) for part in parts]
-        most = sum(float(gain.sum()) for gain in gains)
-        each = np.zeros(JUDGES)
-        for first in range(0, JUDGES, AT_ONCE):
-            some = slice(first, first + AT_ONCE)
-            for part, gain in zip(parts, gains, strict=True):
-                each[some] += masses(part, gain, theta + spread * fresh[some])
-            bar.advance()
-        kl = float(theta @ theta) / (2.0 * spread**2)
-        total, square, delta = float(each.sum()), float(each @ each), 0.1 * (1.0 - self.level)
-        return bernstein_lower(JUDGES, total, square, most, delta) - kl
 
     # Playing
 
@@ -233,7 +187,7 @@ class LogPolicy(Stored):
             raise ValueError(
                 f"{where}: must offer an arm, and numbers of at most {FARTHEST:g} in size."
             )
-        return mean_shares(rows, theta + self.spread * self._noise(len(theta)))
+        return mean_shares(rows, theta + self.spread * self._bound.noise(len(theta)))
 
     __call__ = probabilities  # so that it is a target for ht.evaluate
 
@@ -313,7 +267,7 @@ class LogPolicy(Stored):
 
     def _check_scalars(self, told: _Scalars) -> None:
         """Refuse what ``fit`` could not have come to."""
-        powers = (2.0**j / self.reward_unit for j in range(-POWERS, POWERS + 1))
+        powers = map(self._bound.strength, range(-POWERS, self._bound.highest + 1))
         least, most = self.reward_floor, self.reward_floor + LARGEST * self.reward_unit
         for name, sound in {
             "spread": told.spread in SPREADS,
@@ -335,19 +289,3 @@ def _fallen(shares: FloatArray, draw: float) -> int:
     """The arm that a draw falls to; never one of probability 0, however the sum is rounded."""
     last = int(np.flatnonzero(shares)[-1])
     return min(int(np.searchsorted(np.cumsum(shares), draw, side="right")), last)
-
-
-def _descent(*arguments: Any) -> tuple[float, FloatArray]:
-    value, slope = objective(*arguments)
-    return -value, -slope
-
-
-def _central(parts: list[Part], unit: float, n: int) -> int:
-    """j with 2^j / unit near 8 / sqrt(n) over a typical r / p, which no outlier moves."""
-    gains = np.concatenate([part.gain for part in parts])
-    positive = gains[gains > 0.0]
-    if not len(positive):
-        return 0
-    typical = float(np.quantile(positive, 0.9)) * math.sqrt(len(positive) / n)
-    power = math.log2(CENTRE / math.sqrt(n) / typical * unit)
-    return min(max(round(power), 2 - POWERS), POWERS - 2)

@@ -26,21 +26,23 @@ FARTHEST: Final = 1e100  # that a feature may be from 0: x'theta is a number the
 
 
 class Part:
-    """A chunk of a log: ``gain`` (n,) is (r - floor)/p, ``ahead`` (n, K - 1, d) is z, and
+    """A chunk of a log: ``gain`` (n,) is (r - baseline)/p, ``ahead`` (n, K - 1, d) is z, and
     ``absent`` (n, K - 1) says which of these were not offered, None where all were.
     """
 
-    def __init__(self, rows: Rows, floor: float, unit: float) -> None:
+    def __init__(
+        self, rows: Rows, *, floor: float, baseline: float, least: float, unit: float
+    ) -> None:
         arms, propensity = needed(rows, "LogPolicy", DRAWN)
         with np.errstate(over="ignore"):
-            self.gain: FloatArray = (rows.reward - floor) / propensity
+            self.gain: FloatArray = (rows.reward - baseline) / propensity
         row = first(rows.reward < floor)
         if row >= 0:
             raise ValueError(
                 f"{rows.at(row)}, column 'reward': must be at least "
                 f"reward_floor={floor}; got {rows.reward[row]}. State a floor that none is below."
             )
-        row = first(self.gain > LARGEST * unit)
+        row = first(abs(self.gain) > LARGEST * unit)
         if row >= 0:
             raise ValueError(
                 f"{rows.at(row)}, column 'reward': {rows.reward[row]} over its propensity is more "
@@ -51,6 +53,12 @@ class Part:
             raise ValueError(
                 f"{rows.at(row)}, column 'arms': features must be at most {FARTHEST:g} in size. "
                 "Change their unit."
+            )
+        row = first(_smallest(rows, arms, propensity) < least)
+        if row >= 0:
+            raise ValueError(
+                f"{rows.at(row)}, column 'propensity': that of every arm offered must be at least "
+                f"least_propensity={least}. State one that none is below, or no reward_baseline."
             )
         n, count, dim = arms.shape
         others = np.arange(count) != rows.action[:, None]
@@ -83,6 +91,14 @@ class Part:
             for k in range(others):  # up to four times as fast as odds.sum(axis=1)
                 total += odds[:, k]
             yield rows, odds, 1.0 / total
+
+
+def _smallest(rows: Rows, arms: FloatArray, propensity: FloatArray) -> FloatArray:
+    """(n,): the least propensity that each row tells of, of all arms offered or the one played."""
+    if rows.probabilities is None:
+        return propensity
+    known = np.where(np.isnan(arms[:, :, 0]), 1.0, rows.probabilities[:, : arms.shape[1]])
+    return np.asarray(np.minimum(known.min(axis=1), propensity))
 
 
 def masses(part: Part, gain: FloatArray, draws: FloatArray) -> FloatArray:
