@@ -39,7 +39,7 @@ __all__ = ["POWERS", "SPREADS", "STAGES", "Bound"]
 SPREADS: Final = (2.0, 1.0, 0.5)  # s that are tried, for features of length 1 or so
 POWERS: Final = 40  # lambda is 2^j, |j| <= 40, in units of 1 / reward_unit
 NEAR: Final = (-2, 0, 2)  # the powers that are tried, from the central one
-CENTRE: Final = 8.0  # lambda times a typical row's gain in the middle, times sqrt(n)
+CENTRE: Final = 8.0  # lambda times a typical gain times sqrt(n); 2 to 32 do (benchmarks.log_policy)
 STEEPEST: Final = 0.5  # of lambda c (1/p - 1): a row halves the product at worst
 DRAWS: Final = 32  # of theta: pi_Q is their average
 JUDGES: Final = 1024  # fresh draws that the bound is reckoned from
