@@ -2,12 +2,14 @@
 
     python -m benchmarks.logs --trials 2000 --jobs 16
     python -m benchmarks.logs --part fresh --trials 500 --jobs 16
+    python -m benchmarks.logs --part learner --trials 5
 
 Ten arms logged with probabilities 0.5 to 0.01, 2,000 rows; the target plays one arm 82 % of the
 time: one logged in a fifth of the rows ("easy") or in a hundredth ("rare"). Rewards are 0 or 2,
 log-normal or Lomax, with means from 0.55 to 1.3. ``fresh`` draws other environments at random. The
 estimators of Open Bandit Pipeline (obp) are written here from their formulas; those with a model
-have the arms' means of the other half of the rows.
+have the arms' means of the other half of the rows. ``learner`` is about
+``ht.LogPolicy``: see :mod:`benchmarks.log_policy`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import numpy as np
 from scipy.integrate import quad
 
 import heavytail as ht
+from benchmarks import log_policy
 from heavytail.logs import intervals
 from heavytail.logs.sketch import Sketch, epochs
 
@@ -306,14 +309,14 @@ def ratios(found: dict[str, dict[str, float]], environments: list[Environment]) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parts = ("errors", "coverage", "choice", "comparison", "fresh")
-    parser.add_argument("--part", choices=parts, action="append", help="all but fresh if none")
+    parts = ("errors", "coverage", "choice", "comparison", "fresh", "learner")
+    parser.add_argument("--part", choices=parts, action="append", help="the first four if none")
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--fresh", type=int, default=16, help="environments of the part fresh")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    wanted = args.part or parts[:-1]
+    wanted = args.part or parts[:4]
     eight = main_environments()
     if "errors" in wanted:
         ratios(table("Root mean square error", eight, errors, args, squares=True), eight)
@@ -327,6 +330,8 @@ def main() -> None:
     if "fresh" in wanted:
         others = fresh_environments(args.fresh)
         ratios(table("Fresh environments", others, errors, args, squares=True), others)
+    if "learner" in wanted:
+        log_policy.learner(args.trials, args.seed)
 
 
 if __name__ == "__main__":

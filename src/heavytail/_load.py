@@ -1,4 +1,4 @@
-"""Loading whatever was saved: a policy, an agent, a controller, a regression, an encoder."""
+"""Loading whatever was saved: a policy, an agent, a controller, a regression, an encoder, ..."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["from_bytes", "load"]
 
 def load(path: str | os.PathLike[str], *, kinds: tuple[type[Saved], ...] = ()) -> Any:
     """Read what ``save`` wrote, of a policy, an agent in an MDP, a controller, an identifier, a
-    regression or an encoder; going on equals never having stopped.
+    regression, an encoder or a ``LogPolicy``; going on equals never having stopped.
 
     ``kinds`` are classes of your own that the file may hold. Refuses, with the reason, a file that
     is not ours, is damaged, or was written by another version.
@@ -55,6 +55,12 @@ def _encoder(name: str) -> type[Saved] | None:
     return Encoder if name == Encoder.__name__ else None
 
 
+def _log_policy(name: str) -> type[Saved] | None:
+    from heavytail.logs.learning import LogPolicy
+
+    return LogPolicy if name == LogPolicy.__name__ else None
+
+
 KNOWN = {
     "policy": _policy,
     "agent": _agent,
@@ -62,4 +68,5 @@ KNOWN = {
     "identifier": _control,
     "regression": _regression,
     "encoder": _encoder,
+    "log policy": _log_policy,
 }

@@ -156,6 +156,14 @@ def test_a_saved_policy_is_asked(log, capsys):
     assert "chooses no arms" in refused(capsys, log, "--policy", "r.npz")
 
 
+def test_a_policy_learned_from_a_log_is_asked_too(log, capsys):
+    policy = ht.LogPolicy(reward_floor=-1e6).fit(log)
+    policy.save("learned.npz")
+    found = ht.evaluate(log, policy)
+    text = said(capsys, log, "--policy", "learned.npz")
+    assert row(text, "learned.npz")[1] == f"{found.value:.6g}"
+
+
 def module(folder, name, text):
     (folder / f"{name}.py").write_text(text)
     return name

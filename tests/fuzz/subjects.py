@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.fuzz import agents, control, encoders, estimators, policies
+from tests.fuzz import agents, control, encoders, estimators, logs, policies
 
 import heavytail as ht
 from heavytail import mdp
@@ -28,6 +28,7 @@ def subjects() -> dict[str, Callable[[], Any]]:
         *control.controllers(),
         *estimators.regressions(),
         *encoders.builders(),
+        *logs.builders(),
     ]
     named: dict[str, Callable[[], Any]] = {}
     often: Counter[str] = Counter()
@@ -47,6 +48,10 @@ def use(subject: Any, rng: np.random.Generator) -> None:
     elif isinstance(subject, ht.Encoder):
         subject.partial_fit(encoders.rows(rng))
         subject.transform(encoders.rows(rng))
+    elif isinstance(subject, ht.LogPolicy):
+        arms = policies.unit(rng, policies.ARMS)
+        assert subject.decide(arms).probability > 0.0
+        subject.select(arms, draw=0.5)
     elif isinstance(subject, ht.Policy):
         arms = policies.unit(rng, policies.ARMS)
         subject.update(arms[subject.select(arms)], paid(subject, float(rng.standard_t(2.1))))

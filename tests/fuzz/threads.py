@@ -137,6 +137,8 @@ def rounds(subject: Any) -> int:
         return int(subject.n_samples_seen_)
     if isinstance(subject, ht.Encoder):
         return int(subject.saved_arrays()["seen"][0])
+    if isinstance(subject, ht.LogPolicy):
+        return int(subject.state["scalars"]["drawn"])
     if isinstance(subject, ht.Policy):
         return subject.rounds
     if isinstance(subject, mdp.Agent):
@@ -187,6 +189,8 @@ def equal_round(subject: Any) -> None:
         subject.partial_fit(x[None], np.ones(1))
     elif isinstance(subject, ht.Encoder):
         subject.partial_fit({"price": 0.6, "age": 30, "kind": "a", "sku": 1})
+    elif isinstance(subject, ht.LogPolicy):
+        subject.select(x[None])
     elif isinstance(subject, ht.Policy):
         subject.update(x, paid(subject, 0.7))
     elif isinstance(subject, mdp.Agent):

@@ -78,7 +78,7 @@ def propensities_of(words: str | None, source: Source) -> Callable[[Rows], Float
 
 def _saved(words: str, option: str) -> Any:
     policy = ht.load(words)
-    if not isinstance(policy, ht.Policy):
+    if not isinstance(policy, ht.Policy | ht.LogPolicy):
         raise ValueError(
             f"{option} {words}: holds a {type(policy).__name__}, which chooses no arms. Pass a "
             "policy's file."

@@ -19,6 +19,7 @@ import numpy as np
 from heavytail._typing import FloatArray
 from heavytail._validate import Check, shown
 from heavytail.logs.reading import chunks
+from heavytail.logs.rows import DRAWN, needed
 from heavytail.policies.core.policy import Policy
 
 __all__ = ["Replay", "replay"]
@@ -101,7 +102,7 @@ def replay(
     rounds: list[float] = []
     course: list[float] = []
     for part in chunks(log, columns=columns):
-        arms, p = _needed(part)
+        arms, p = needed(part, "replay", DRAWN)
         draws = np.random.default_rng([seed, part.start]).random(len(p))
         _check_least(part, bound)
         for i, offered in enumerate(arms):
@@ -125,13 +126,6 @@ def replay(
     return Replay(value, used, matched, rows, learner, np.array(rounds), np.array(course))
 
 
-def _needed(part: Any) -> tuple[FloatArray, FloatArray]:
-    for name, wants in (("arms", "what was offered"), ("propensity", "how likely each action was")):
-        if getattr(part, name) is None:
-            raise ValueError(f"{part.source}: replay needs the column {name!r}, {wants}.")
-    return part.arms, part.propensity
-
-
 def _least(log: Any, given: float | None, columns: Any) -> float:
     if given is not None:
         return float(Check("replay").number("least", given, above=0.0, most=1.0))
@@ -140,7 +134,10 @@ def _least(log: Any, given: float | None, columns: Any) -> float:
             "replay: an iterator can be read once alone; pass least=, a number that no propensity "
             "is below."
         )
-    found = [np.min(_needed(part)[1], initial=1.0) for part in chunks(log, columns=columns)]
+    found = [
+        np.min(needed(part, "replay", DRAWN)[1], initial=1.0)
+        for part in chunks(log, columns=columns)
+    ]
     return float(min(found, default=1.0))
 
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from heavytail._typing import FloatArray, IntArray
 
-__all__ = ["COLUMNS", "MOST_ARMS", "Place", "Rows", "checked", "offered"]
+__all__ = ["COLUMNS", "DRAWN", "MOST_ARMS", "Place", "Rows", "checked", "needed", "offered"]
 
 COLUMNS = (  # those that are read
     "action",
@@ -41,6 +41,7 @@ COLUMNS = (  # those that are read
     "time",
 )
 NEEDED = ("action", "reward")
+DRAWN = {"arms": "what was offered", "propensity": "how likely each action was"}
 SUM_SLACK = 1e-6  # of probabilities that must add up to 1: logs are often written in float32
 MOST_ARMS = 2**24  # actions are counted one by one: 128 MiB per count
 SAME = 1e-6  # a propensity may differ by this from the entry of its row's probabilities
@@ -128,6 +129,16 @@ def offered(rows: Rows) -> IntArray | None:
         if known is not None and known.ndim == 2:
             return np.full(len(rows.action), known.shape[1], dtype=np.int64)
     return None
+
+
+def needed(rows: Rows, who: str, columns: Mapping[str, str]) -> list[Any]:
+    """Columns that ``who`` cannot do without, by name with what each is; refuses a log that lacks
+    one.
+    """
+    for name, what in columns.items():
+        if getattr(rows, name) is None:
+            raise ValueError(f"{rows.source}: {who} needs the column {name!r}, {what}.")
+    return [getattr(rows, name) for name in columns]
 
 
 def checked(arrays: Mapping[str, Any], source: str, start: int, place: Placing) -> Rows:
