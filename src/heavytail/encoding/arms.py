@@ -26,7 +26,7 @@ class Arms:
     __slots__ = ("_rows", "ids")
 
     def __init__(self, rows: FloatArray, ids: Sequence[Any]) -> None:
-        self._rows = rows
+        self._rows = np.array(rows, dtype=np.float64)  # a copy: the caller's stays his
         self._rows.flags.writeable = False
         self.ids = tuple(ids)
 

@@ -21,6 +21,7 @@ from heavytail.logs.tables import CHUNK, Columns, Order, Reading, Table, read_ro
 __all__ = ["chunks", "length"]
 
 NAME = "log"  # of what is no file, in errors
+WHOLE = {"i": np.int64, "u": np.uint64}
 
 
 def chunks(
@@ -42,7 +43,8 @@ def chunks(
         log: see the module.
         columns: where the log has other names: ours -> its own. A list of names stands several
             columns of numbers side by side (``{"context": ["age", "income"]}``), None leaves a
-            column out, which saves reading it.
+            column out, which saves reading it. A catalogue encodes the arms of a raw log
+            (:meth:`heavytail.encoding.Encoder.catalogue`).
         size: rows at a time.
         default_reward: what a reward that never came counts as. Without it a null is refused, but
             a DecisionLog's decisions without a reward are left out.
@@ -103,6 +105,7 @@ def _package(log: Any) -> str:
 
 
 def _of_rows(rows: Rows, reading: Reading, first: int) -> Iterator[Table]:
+    reading.refuse_catalogue(rows.source, "checked rows have no columns to encode")
     if rows.start != first:
         raise ValueError(
             f"{rows.source}: a chunk begins at row {rows.start} where row {first} comes next. "
@@ -146,8 +149,8 @@ def _of_pandas(frame: Any, reading: Reading, first: int) -> Iterator[Table]:
             series = part[name]
             if series.dtype.kind in "fiu":  # also those of pandas' own that have nulls
                 gone = series.isna().to_numpy()
-                if not gone.any():
-                    return series.to_numpy(np.float64)
+                if not gone.any():  # whole numbers as such: an id may have many digits
+                    return series.to_numpy(WHOLE.get(series.dtype.kind, np.float64))
                 return [None if g else v for g, v in zip(gone, series.tolist(), strict=True)]
             return series.to_numpy()
 

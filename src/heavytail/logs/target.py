@@ -147,9 +147,12 @@ class _Frozen:
     def __call__(self, rows: Rows) -> FloatArray:
         policy, name = self.policy, type(self.policy).__name__
         if rows.arms is None:
+            do = "Log their features, or pass probabilities."
+            if policy.encoder is not None:
+                do = "Let its encoder fill them in: columns={'arms': policy.encoder.catalogue(...)}"
+                do += ", of the table of arms."
             raise ValueError(
-                f"{rows.source}, column 'arms': is missing, and {name} chooses among arms. Log "
-                "their features, or pass probabilities."
+                f"{rows.source}, column 'arms': is missing, and {name} chooses among arms. {do}"
             )
         if rows.arms.shape[2] != policy.dim:
             raise ValueError(
