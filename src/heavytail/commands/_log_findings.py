@@ -35,6 +35,8 @@ OPTIONS = {  # the library's words for what to do, and the command's
     r"reward_range = ": "--reward-range ",
     r"default_reward=\.": "--default-reward.",
     r"clip= must be stated": "--clip must be stated",
+    r"columns=\{'arms': policy\.encoder\.catalogue\(\.\.\.\)\}, of": "--catalogue FILE,",
+    r"pass default_reward=0\.0": "pass --default-reward 0",
     r"columns=\{'(\w+)': NAME\}": r"--column \1=NAME",
     r"propensities='frequencies' is": "--propensities frequencies is",
     r", and method='dm' is as good as its model": "",

@@ -18,7 +18,7 @@ from heavytail.logs import files
 from heavytail.logs.rows import COLUMNS, Rows
 from heavytail.logs.tables import CHUNK, Columns, Order, Reading, Table, read_rows
 
-__all__ = ["chunks", "length"]
+__all__ = ["chunks", "counted", "length"]
 
 NAME = "log"  # of what is no file, in errors
 WHOLE = {"i": np.int64, "u": np.uint64}
@@ -60,19 +60,26 @@ def chunks(
 
 def length(log: Any, *, default_reward: float | None = None) -> int | None:
     """How many rows :func:`chunks` will give, where that is known without reading them."""
+    return counted(log, default_reward=default_reward).rows
+
+
+def counted(log: Any, *, default_reward: float | None = None) -> files.Count:
+    """The same, and how many decisions of DecisionLogs are left out as they wait for a reward."""
     if isinstance(log, Rows):
-        return len(log.action)
+        return files.Count(len(log.action))
     if isinstance(log, list | tuple):
-        parts = [length(part, default_reward=default_reward) for part in log]
-        return None if None in parts else sum(part for part in parts if part is not None)
+        parts = [counted(part, default_reward=default_reward) for part in log]
+        rows = [part.rows for part in parts if part.rows is not None]
+        known = len(rows) == len(parts)
+        return files.Count(sum(rows) if known else None, sum(part.waiting for part in parts))
     if files.is_path(log):
-        return files.length(log, default_reward)
+        return files.counted(log, default_reward)
     if isinstance(log, Mapping):
         sizes = [len(log[key]) for key in ("reward", *log) if key in log]
-        return sizes[0] if sizes else 0
+        return files.Count(sizes[0] if sizes else 0)
     if _package(log) in ("pandas", "polars", "pyarrow") and hasattr(log, "__len__"):
-        return len(log)
-    return None
+        return files.Count(len(log))
+    return files.Count(None)
 
 
 def steps(
