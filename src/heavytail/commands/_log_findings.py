@@ -78,7 +78,7 @@ class Findings:
         for label, found in sorted(self.policies.items(), key=lambda one: one[1].propensities_ok):
             for sentence in found.advice:
                 if NO_DOUBT not in sentence:
-                    about.setdefault(sentence, []).append(label)
+                    about.setdefault(in_options(sentence), []).append(label)
         said = [FREQUENCIES] if self.frequencies else []
         said += [
             f"{', '.join(labels)}: {sentence}" if len(self.policies) > 1 else sentence
