@@ -308,8 +308,10 @@ def read(
         subject.resume(state)
         subject.carry(others)
         foreign = sorted(set(state) - set(subject.saved_arrays()))
-    except ValueError:
-        raise
+    except ValueError as error:
+        if str(path) in str(error):
+            raise
+        raise ValueError(f"{path}: {error}") from None
     except Exception as error:  # whatever arrays of odd types and shapes make NumPy say
         if raised_by_handler(error):
             raise

@@ -98,3 +98,14 @@ def test_arms_that_cannot_be_are_refused_by_place():
         encoder.arms(CONTEXT, [3])
     with pytest.raises(ValueError, match="does not name the column 'colour'"):
         fitted(strict=True).arms({**CONTEXT, "colour": 1}, ARMS)
+
+
+def test_arms_leave_the_callers_array_alone():
+    rows = np.eye(2)
+    arms = ht.Arms(rows, ["a", "b"])
+    rows[0, 0] = 7.0
+    assert arms[0][0] == 1.0
+    assert not arms[0].flags.writeable
+    for odd in (np.eye(3), np.zeros(2)):
+        with pytest.raises(ValueError, match=r"Arms: rows must have shape \(n, dim\), with n ids"):
+            ht.Arms(odd, ["a", "b"])

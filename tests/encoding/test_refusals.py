@@ -168,3 +168,36 @@ def test_a_schema_with_an_unknown_key_is_refused():
         ht.Encoder.from_schema({"number": ["a"]})
     with pytest.raises(TypeError, match="pass a dict"):
         ht.Encoder.from_schema([])
+
+
+def test_an_iterator_is_refused_with_what_to_do_and_rows_without_columns_in_words():
+    encoder = fitted()
+    for call in (encoder.fit, encoder.partial_fit, encoder.transform):
+        with pytest.raises(TypeError, match=r"got list_iterator\. Pass list\(rows\), or chunks"):
+            call(iter([{}, {}]))
+    with pytest.raises(TypeError, match=r"got list_iterator\. Pass list\(rows\)"):
+        encoder.arms({}, iter([{}]))
+    with pytest.raises(ValueError, match=r"row 0: the column '.*' is missing\. There is none at"):
+        encoder.transform([{}, {}])
+
+
+def test_lists_in_lists_without_end_are_refused_in_words():
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    encoder = ht.Encoder(numbers={"a": (0.0, 1.0)}, categories={"b": ["x"]})
+    for told in (deep, {"k": deep}):
+        with pytest.raises(TypeError, match=r"categories\['b'\] must list"):
+            ht.Encoder(categories={"b": told})
+        for row in ({"a": told, "b": "x"}, {"a": 1.0, "b": told}):
+            with pytest.raises(TypeError, match=r"got something of type"):
+                encoder.transform([row])
+            with pytest.raises(TypeError, match=r"got something of type"):
+                encoder.arms(row, [{}])
+
+
+def test_a_bad_category_of_a_coded_column_is_refused_by_row():
+    odd = pd.Series(["x", "y", datetime.date(2020, 1, 1)], dtype="category")
+    encoder = ht.Encoder(categories={"b": ["x"]})
+    with pytest.raises(TypeError, match=r"column 'b', row 2: a category must be text"):
+        encoder.transform(pd.DataFrame({"b": odd}))

@@ -35,6 +35,8 @@ OPTIONS = {  # the library's words for what to do, and the command's
     r"reward_range = ": "--reward-range ",
     r"default_reward=\.": "--default-reward.",
     r"clip= must be stated": "--clip must be stated",
+    r"columns=\{'arms': policy\.encoder\.catalogue\(\.\.\.\)\}, of": "--catalogue FILE,",
+    r"pass default_reward=0\.0": "pass --default-reward 0",
     r"columns=\{'(\w+)': NAME\}": r"--column \1=NAME",
     r"propensities='frequencies' is": "--propensities frequencies is",
     r", and method='dm' is as good as its model": "",
@@ -77,7 +79,7 @@ class Findings:
         for label, found in sorted(self.policies.items(), key=lambda one: one[1].propensities_ok):
             for sentence in found.advice:
                 if NO_DOUBT not in sentence:
-                    about.setdefault(sentence, []).append(label)
+                    about.setdefault(in_options(sentence), []).append(label)
         said = [FREQUENCIES] if self.frequencies else []
         said += [
             f"{', '.join(labels)}: {sentence}" if len(self.policies) > 1 else sentence

@@ -15,13 +15,14 @@ from heavytail._memory import check_memory
 from heavytail._signals import raised_by_handler
 from heavytail._typing import FloatArray
 from heavytail._validate import check_count, printable, shown
+from heavytail.encoding import Catalogue
 from heavytail.logs.models import as_propensities
 from heavytail.logs.reading import chunks
 from heavytail.logs.rows import MOST_ARMS, Rows, offered
 from heavytail.logs.source import Source
 from heavytail.logs.target import Target
 
-__all__ = ["Weights", "is_column", "is_saved", "policy_of", "propensities_of"]
+__all__ = ["Weights", "is_column", "is_saved", "policy_of", "propensities_of", "saved_policy"]
 
 COLUMN, UNIFORM, SAVED = "column:", "uniform", ".npz"
 UNREAD = ("propensity", "probabilities", "arms", "context", "time")  # beside a target's column
@@ -52,7 +53,7 @@ def policy_of(words: str, source: Source, option: str) -> Any:
     if _is_uniform(words):
         return _Uniform(words, option)
     if is_saved(words):
-        return _saved(words, option)
+        return saved_policy(words, option)
     if ":" in words:
         return _Called(_imported(words, option), words, option)
     raise ValueError(
@@ -76,7 +77,8 @@ def propensities_of(words: str | None, source: Source) -> Callable[[Rows], Float
     return as_propensities(_Called(_imported(words, option), words, option), source)
 
 
-def _saved(words: str, option: str) -> Any:
+def saved_policy(words: str, option: str) -> Any:
+    """The policy in a file."""
     policy = ht.load(words)
     if not isinstance(policy, ht.Policy | ht.LogPolicy):
         raise ValueError(
@@ -176,7 +178,10 @@ class _Column:
             raise ValueError(f"{option} {COLUMN} must go on with the column's name; got nothing.")
         self.name, self.__name__ = name, f"column {printable(name)}"
         left_out: Mapping[str, Any] = dict.fromkeys(UNREAD)
-        self.columns = {**(source.columns or {}), **left_out, "target": name}
+        told = dict(source.columns or {})
+        if isinstance(told.get("arms"), Catalogue):  # by which actions are known, and chunks cut
+            left_out = {key: None for key in left_out if key != "arms"}
+        self.columns = {**told, **left_out, "target": name}
         self.source = source
         self.parts: Iterator[Rows] = iter(())
 

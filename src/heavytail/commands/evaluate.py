@@ -19,8 +19,8 @@ INTERVALS = ("betting", "catoni", "bernstein", "huber", "none")
 ONE_SIDED = ("ls", "lse")  # and differences have two sides
 OF_DIFFERENCES = ("huber", "catoni", "plain")
 ECHOED = (  # on the page, in this order
-    *("method", "mean", "interval", "level", "explore", "reward_floor", "reward_range", "tail"),
-    *("propensities", "default_reward", "clip", "draws"),
+    *("ids", "offered", "method", "mean", "interval", "level", "explore", "reward_floor"),
+    *("reward_range", "tail", "propensities", "default_reward", "clip", "draws"),
 )
 
 
@@ -59,6 +59,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a column's name in the log, action=arm; given again for one of ours, theirs stand "
         "side by side; time= leaves one out",
     )
+    add(
+        "--catalogue",
+        metavar="FILE",
+        help="a table of arms, Parquet or a JSON list of objects: the encoder that the policies "
+        "carry makes the arms of it and of the log's own columns, and action= is an arm's id",
+    )
+    add("--ids", metavar="NAME", help="the catalogue's column of ids (0, 1, 2, ... in its order)")
+    add("--offered", metavar="NAME", help="the log's column of lists of ids (all are offered)")
     add("--method", choices=METHODS, default="auto", help="the estimator (auto: snips)")
     add("--mean", choices=MEANS, default="huber", help="how rows are averaged (huber)")
     add("--interval", choices=INTERVALS, default="betting", help="the bounds (betting: lower only)")
@@ -140,6 +148,8 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ValueError(f"--against: differences have means {known} alone; got {args.mean}.")
     if args.interval == "catoni" and args.tail is None:
         raise ValueError("--interval catoni needs --tail ORDER,SCALE. huber does not.")
+    if args.catalogue is None and (args.ids is not None or args.offered is not None):
+        raise ValueError("--ids and --offered are those of a --catalogue; name its file.")
     if args.interval == "bernstein" and args.reward_range is None:
         raise ValueError("--interval bernstein needs --reward-range LEAST MOST.")
 
@@ -158,6 +168,9 @@ def _check_files(args: argparse.Namespace) -> None:
     if args.html is not None:
         _need("matplotlib", "experiments", "--html")
     inputs = [words for words in _asked(args) if is_saved(words)]
+    inputs += [] if args.catalogue is None else [args.catalogue]
+    if args.catalogue is not None and not os.path.isfile(args.catalogue):
+        raise ValueError(f"--catalogue {on_one_line(args.catalogue)}: there is no such file.")
     for log in args.logs:
         if os.path.isdir(log) or is_decision_log(log):
             _need("pyarrow", "logs", f"{on_one_line(log)}, a folder of Parquet,")
@@ -226,7 +239,10 @@ def _find(args: argparse.Namespace) -> Findings:
     asked = _asked(args)
     plain = all(map(targets.is_column, asked)) and not args.explore and args.propensities is None
     log = args.logs[0] if len(args.logs) == 1 else args.logs
-    source = Source(log, _columns(args.column, plain), args.default_reward)
+    columns = _columns(args.column, plain)
+    if args.catalogue is not None:
+        columns["arms"] = _catalogue(args, columns)
+    source = Source(log, columns, args.default_reward)
     options = _options(args, source)
     policies = {}
     for place, words in enumerate(asked):
@@ -260,6 +276,18 @@ def _find(args: argparse.Namespace) -> Findings:
     return Findings(
         found, watched, against, apart, chosen, args.level, args.propensities == "frequencies"
     )
+
+
+def _catalogue(args: argparse.Namespace, columns: dict[str, Any]) -> Any:
+    """What fills in the arms, by the encoder of the policies that were saved."""
+    from heavytail.commands import _log_targets as targets
+    from heavytail.commands._log_catalogue import catalogue_of
+
+    if columns.get("arms") is not None:
+        raise ValueError("--catalogue fills in the arms, and --column arms= names them. Do one.")
+    saved = [targets.saved_policy(words, "--policy") for words in _asked(args)
+             if targets.is_saved(words)]  # fmt: skip
+    return catalogue_of(args.catalogue, saved, args.ids, args.offered)
 
 
 def _options(args: argparse.Namespace, source: Source) -> dict[str, dict[str, Any]]:
@@ -319,6 +347,8 @@ def _made(args: argparse.Namespace) -> dict[str, Any]:
     words += [f"--policy {plain(one)}" for one in args.policy]
     words += [f"--against {plain(args.against)}"] if args.against is not None else []
     words += [f"--column {one}" for one in args.column]
+    if args.catalogue is not None:
+        words.append(f"--catalogue {os.path.basename(args.catalogue)}")
     for name in ECHOED:
         value = getattr(args, name)
         if value is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heavytail.encoding.arms import Arms
+from heavytail.encoding.catalogue import Catalogue
 from heavytail.encoding.encoder import Encoder
 
-__all__ = ["Arms", "Encoder"]
+__all__ = ["Arms", "Catalogue", "Encoder"]

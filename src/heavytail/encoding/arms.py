@@ -26,9 +26,14 @@ class Arms:
     __slots__ = ("_rows", "ids")
 
     def __init__(self, rows: FloatArray, ids: Sequence[Any]) -> None:
-        self._rows = rows
+        self._rows = np.array(rows, dtype=np.float64)  # a copy: the caller's stays his
         self._rows.flags.writeable = False
         self.ids = tuple(ids)
+        if self._rows.ndim != 2 or len(self._rows) != len(self.ids):
+            raise ValueError(
+                f"Arms: rows must have shape (n, dim), with n ids; got shape {self._rows.shape} "
+                f"and {len(self.ids)} ids."
+            )
 
     @property
     def shape(self) -> tuple[int, int]:

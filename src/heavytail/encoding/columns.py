@@ -9,7 +9,7 @@ import decimal
 import functools
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,9 +40,12 @@ class Table(NamedTuple):
     has: Callable[[str], bool]
     where: str
     rows: str = "row {}"
+    place: Callable[[str, int], str] | None = None  # says where a value stands, if not ``at``
 
     def at(self, name: str, row: int) -> str:
         """Where a value stands, in words."""
+        if self.place is not None:
+            return self.place(name, row)
         place = f"{self.where}: column {name!r}"
         return f"{place}, {self.rows.format(row)}" if self.rows else place
 
@@ -69,6 +72,8 @@ def table(data: Any, where: str, rows: str = "row {}") -> Table:
     names = getattr(data, "columns", None)
     if names is None or not hasattr(data, "shape") or len(data.shape) != 2:
         problem = f"{where}: rows must be {DRESSES}; got {type(data).__name__}."
+        if isinstance(data, Iterator):
+            problem += " Pass list(rows), or chunks of them to partial_fit."
         if isinstance(data, np.ndarray):
             problem += " An array has no names: pass pandas.DataFrame(array, columns=[...])."
         raise TypeError(problem)
@@ -113,6 +118,8 @@ def _absent(name: str, names: Iterable[Any], where: str) -> ValueError:
     known = [str(one) for one in names]
     near = nearest(name, known)
     do = f"Did you mean {shown(near)}?" if near else f"There are {shown(known)}."
+    if not known:
+        do = "There is none at all."
     return ValueError(f"{where}: the column {name!r} is missing. {do}")
 
 
@@ -238,21 +245,22 @@ def keys_of(rows: Table, name: str) -> Keys:
             try:
                 return _recoded(found.tolist(), places, rows, name)
             except TypeError:
-                return _keys(raw.tolist(), rows, name, 0)  # which names the row
+                return _keys(raw.tolist(), rows, name)  # which names the row
         raw = raw.tolist() if raw.dtype.kind != "M" else list(raw)
-    return _keys(raw, rows, name, 0)
+    return _keys(raw, rows, name)
 
 
 def _recoded(listed: list[Any], codes: Any, rows: Table, name: str) -> Keys:
     """A column that lists its values itself and has the place of each row's, -1 for none."""
-    found = _keys(listed, rows, name, None)
+    found = _keys(listed, rows, name, codes)
     return Keys(np.append(found.codes, -1)[codes], found.values)
 
 
-def _keys(raw: Any, rows: Table, name: str, start: int | None) -> Keys:
+def _keys(raw: Any, rows: Table, name: str, codes: Any = None) -> Keys:
+    """Of values, one per row or one per code of ``codes``."""
     others = set(map(type, raw)) - _OF_TEXT
     if others:
-        raw = _as_texts(raw, rows, name, start, alike=len(others) == 1 and others <= _HASHABLE)
+        raw = _as_texts(raw, rows, name, codes, alike=len(others) == 1 and others <= _HASHABLE)
     places: dict[str | None, int] = {None: -1}
     for text in raw:
         if text not in places:
@@ -262,9 +270,7 @@ def _keys(raw: Any, rows: Table, name: str, start: int | None) -> Keys:
     return Keys(codes, list(places))  # type: ignore[arg-type]
 
 
-def _as_texts(
-    raw: Any, rows: Table, name: str, start: int | None, *, alike: bool
-) -> list[str | None]:
+def _as_texts(raw: Any, rows: Table, name: str, codes: Any, *, alike: bool) -> list[str | None]:
     """The text of each category; values that are ``alike``, of one type but for text, are equal
     only where their texts are, so that each different one is looked at once.
     """
@@ -279,10 +285,10 @@ def _as_texts(
         try:
             texts.append(key(value))
         except TypeError as error:
-            place = rows.at(name, i) if start == 0 else f"{rows.where}: column {name!r}"
+            row = i if codes is None else int(np.argmax(codes == i))
             raise TypeError(
-                f"{place}: a category must be text or a finite number; got {error}. Convert "
-                "the column to text."
+                f"{rows.at(name, row)}: a category must be text or a finite number; got {error}. "
+                "Convert the column to text."
             ) from None
     return texts
 

@@ -14,6 +14,7 @@ from heavytail._turns import Shared, alone
 from heavytail._typing import FloatArray
 from heavytail._validate import shown
 from heavytail.encoding.arms import Arms, check_ids
+from heavytail.encoding.catalogue import Catalogue
 from heavytail.encoding.columns import Table, one_row, table
 from heavytail.encoding.layout import Layout, lay_out
 from heavytail.encoding.learned import Learned, centre_and_scale
@@ -229,6 +230,20 @@ class Encoder(Shared, Saved):
             return Arms(X, range(offered.length))
         told = offered.column(ids) if isinstance(ids, str) else ids
         return Arms(X, check_ids(where, told, offered.length))
+
+    def catalogue(self, arms: Any, ids: Any = None, offered: str | None = None) -> Catalogue:
+        """A fixed table of arms, for reading logs of whose rows each has the context alone:
+        ``ht.evaluate(log, policy, columns={"arms": encoder.catalogue(banners, ids="sku")})``.
+
+        The log's ``action`` is then the id of the arm that was played.
+
+        Args:
+            arms: one dict per arm, or a frame with one row per arm.
+            ids: as for :meth:`arms`; 7 and "7" are one.
+            offered: the log's column of lists of ids, where a row offers some of the arms alone;
+                every row offers all of them unless given.
+        """
+        return Catalogue(self._layout, arms, ids, offered)
 
     def _table(self, X: Any, where: str) -> Table:
         rows = table(X, where)

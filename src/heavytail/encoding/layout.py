@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,10 @@ from heavytail.encoding.learned import checked_numbers
 from heavytail.encoding.schema import INDICATOR, MOST_FEATURES, Cross, Schema
 from heavytail.encoding.text import Buckets
 
-__all__ = ["Layout", "lay_out"]
+__all__ = ["Layout", "Read", "lay_out"]
+
+MANY: Final = 1024  # rows from which on a combination of texts is looked for before it is hashed
+Read = FloatArray | Keys  # a column: numbers, NaN where one is missing, or categories
 
 
 class Block(NamedTuple):
@@ -113,32 +116,41 @@ class Layout:
         """The vectors, (length, dim); ``rows`` says which table has each column, of one row where
         all rows share it. O(length (dim + columns)).
         """
+        return self.write(self.read(rows), length)
+
+    def read(self, rows: Mapping[str, Table]) -> dict[str, Read]:
+        """The columns that ``rows`` has a table for, as numbers or as keys."""
+        found: dict[str, Read] = {}
+        for name in [*self.numbers, *self.categories, *self.schema.hashed, *self.schema.columns]:
+            if name not in rows or name in found:
+                continue
+            if name in self.numbers:
+                found[name] = checked_numbers(rows[name], name, self.schema.missing[name])
+            else:
+                found[name] = keys_of(rows[name], name)
+        return found
+
+    def write(self, columns: Mapping[str, Any], length: int) -> FloatArray:
+        """The vectors, (length, dim), of what :meth:`read` gave for all columns."""
         X = np.zeros((length, self.dim))
         flat, first = X.reshape(-1), np.arange(length) * self.dim
         coded: dict[str, Coded] = {}
         for name in self.numbers:
-            coded[name] = self._number(X, rows[name], name)
-        keys: dict[str, Keys] = {}
+            coded[name] = self._number(X, columns[name], name)
         for name in self.categories:
-            keys[name] = keys_of(rows[name], name)
-            coded[name] = self._category(keys[name], name)
+            coded[name] = self._category(columns[name], name)
             self._write(flat, first, self.blocks[name], coded[name])
         for name in self.schema.hashed:
-            keys[name] = keys_of(rows[name], name)
-            coded[name] = Coded(_hashed(self.buckets[name], [keys[name]]), None)
+            coded[name] = Coded(_hashed(self.buckets[name], [columns[name]]), None)
             self._write(flat, first, self.blocks[name], coded[name])
         for cross in self.schema.crosses:
-            for name in cross.columns:
-                if name not in coded and name not in keys:
-                    keys[name] = keys_of(rows[name], name)
-            self._write(flat, first, self.blocks[cross.name], self._cross(cross, coded, keys))
+            self._write(flat, first, self.blocks[cross.name], self._cross(cross, coded, columns))
         return X
 
-    def _number(self, X: FloatArray, rows: Table, name: str) -> Coded:
+    def _number(self, X: FloatArray, found: FloatArray, name: str) -> Coded:
         """z = (v - centre) / (clip scale), cut to [-1, 1]; 0 where v is missing."""
         schema, block = self.schema, self.blocks[name]
         centre, scale = self.numbers[name]
-        found = checked_numbers(rows, name, schema.missing[name])
         z = (found - centre) / (schema.clip * scale)
         z = np.minimum(np.maximum(z, -1.0), 1.0)
         gone = np.isnan(z)
@@ -155,7 +167,7 @@ class Layout:
         looked = [places.get(text, unknown) for text in keys.values]
         return Coded(np.array([*looked, unknown])[keys.codes], None)  # code -1: the last
 
-    def _cross(self, cross: Cross, coded: Mapping[str, Coded], keys: Mapping[str, Keys]) -> Coded:
+    def _cross(self, cross: Cross, coded: Mapping[str, Coded], keys: Mapping[str, Any]) -> Coded:
         """The product of the columns' features, which has one that is not 0 as they have."""
         place: Any = None
         value: Any = None
@@ -197,8 +209,24 @@ def _hashed(buckets: Buckets, keys: list[Keys]) -> IntArray:
         found = [buckets[text] for text in keys[0].values]
         return np.array([*found, -1])[keys[0].codes]
     length = max(len(one.codes) for one in keys)
+    if length >= MANY:
+        return _hashed_once(buckets, keys, length)
     texts = [_texts(one, length) for one in keys]
     return np.fromiter(map(buckets.__getitem__, zip(*texts, strict=False)), np.int64, length)
+
+
+def _hashed_once(buckets: Buckets, keys: list[Keys], length: int) -> IntArray:
+    """The same, where each combination of texts is looked at once."""
+    joint = np.zeros(length, dtype=np.int64)
+    for one in keys:
+        joint = joint * (len(one.values) + 1) + one.codes
+        _, first, joint = np.unique(joint, return_index=True, return_inverse=True)
+    codes = [np.broadcast_to(one.codes, length)[first] for one in keys]
+    texts = [
+        _texts(Keys(own, one.values), len(first)) for own, one in zip(codes, keys, strict=True)
+    ]
+    found = map(buckets.__getitem__, zip(*texts, strict=True))
+    return np.fromiter(found, np.int64, len(first))[joint]
 
 
 def _texts(keys: Keys, length: int) -> Iterable[str | None]:

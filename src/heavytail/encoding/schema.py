@@ -176,7 +176,7 @@ def _listed(where: str, name: str, told: Any) -> tuple[str, ...] | None:
         return None
     if not isinstance(told, LISTS) or len(told) == 0:
         raise TypeError(
-            f"{where} must list categories, or be None to learn them; got {told!r:.99}."
+            f"{where} must list categories, or be None to learn them; got {shown(told)}."
         )
     problem = category_problem(name, len(told))
     if problem:

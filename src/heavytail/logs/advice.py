@@ -89,6 +89,8 @@ def no_upper(plan: Plan, summary: Summary) -> str:
 def sentences(found: Evaluation, propensities: Any) -> tuple[str, ...]:
     """What to think of an evaluation, warnings first."""
     said = [*_about_weights(found), *_about_rewards(found)]
+    if found.waiting:
+        said.insert(0, _about_silence(found.waiting))
     if isinstance(propensities, str):  # "frequencies"
         said.insert(
             0,
@@ -109,6 +111,15 @@ def sentences(found: Evaluation, propensities: Any) -> tuple[str, ...]:
     if not said:
         said.append("Weights, support and tail give no reason for doubt.")
     return tuple(said)
+
+
+def _about_silence(waiting: int) -> str:
+    who = "1 decision waits for its" if waiting == 1 else f"{waiting:,} decisions wait for their"
+    are = "is" if waiting == 1 else "are"
+    return (
+        f"{who} reward and {are} left out, as if silence said nothing. If it means that nothing "
+        "was earned, pass default_reward=0.0."
+    )
 
 
 def _about_weights(found: Evaluation) -> list[str]:

@@ -90,10 +90,10 @@ def compare(
     one, two, apart = merged(_parts(source, (a, b), targets, plan, dask))
     for target in targets:
         target.finish(one.rows)
-    horizon = source.length()
+    horizon, waiting = source.count()
     ends = [
         finish(each, plan, mean=mean, tail=None, level=level, smoothing=None, horizon=horizon,
-               asked=propensities, notes=target.notes)
+               asked=propensities, notes=target.notes, waiting=waiting)
         for each, target in zip((one, two), targets, strict=True)
     ]  # fmt: skip
     found = _difference(apart, plan, mean, level, 0.5 * (ends[0].value + ends[1].value))

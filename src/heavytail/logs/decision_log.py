@@ -18,17 +18,18 @@ import contextlib
 import os
 import threading
 import time as clock
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
 from heavytail._archive import replace
-from heavytail._validate import as_numbers, check_count, check_number, check_reward, shown
+from heavytail._validate import check_count, check_number, check_reward, shown
+from heavytail.logs.entries import Entry, entry_of
 from heavytail.logs.files import JOURNAL, need_arrow
 from heavytail.logs.folder import (
-    LOCK,
+    check_folder,
     check_gap,
     locked,
     parquet,
@@ -38,14 +39,9 @@ from heavytail.logs.folder import (
     worded,
 )
 from heavytail.logs.journal import (
-    BOUNDS,
-    HEADER,
-    Entry,
-    checked,
-    checked_ids,
+    begun,
     opened_folder,
     parsed,
-    record,
     same_file,
     sync_folder,
     written,
@@ -106,7 +102,7 @@ class DecisionLog:
         self._broken = ""
         with worded(self.path, "cannot be opened for writing"):
             os.makedirs(self.path, exist_ok=True)
-            self._check_folder()  # before a lock is left in it
+            check_folder(self.path)  # before a lock is left in it
             self._lock = locked(self.path)
         try:
             with worded(self.path, "cannot be opened for writing"):
@@ -118,16 +114,28 @@ class DecisionLog:
             raise
 
     def decided(
-        self, decision: Decision, arms: Any, ids: Sequence[str | int] | None = None
+        self,
+        decision: Decision,
+        arms: Any,
+        ids: Sequence[str | int] | None = None,
+        context: Mapping[str, Any] | None = None,
     ) -> None:
-        """Log a decision, the features (n, dim) of the arms it was made among, and names of theirs.
+        """Log a decision, and what it was made among.
 
         Refuses what does not fit, a token that the log has already among it; nothing is logged
         then.
+
+        Args:
+            decision: as ``policy.decide`` gave it.
+            arms: the arms that it was made among: features (n, dim), or what ``encoder.arms`` gave.
+            ids: names of the arms; those of ``encoder.arms`` unless given.
+            context: what ``encoder.arms`` was told of the round: text, numbers, bools and None by
+                name, at most 64 KiB as JSON. With it and ids the log can be encoded anew, by
+                another encoder.
         """
         with self._turn:
             self._check_open()
-            entry = self._entry(decision, arms, ids)
+            entry = self._entry(decision, arms, ids, context)
             self._write(entry.record(self._unsafe == 0))
             self._take(entry)
             self._broken = ""
@@ -217,22 +225,12 @@ class DecisionLog:
     ) -> None:
         self.close()
 
-    def _check_folder(self) -> None:
-        """Refuse a folder of somebody else's."""
-        here = os.listdir(self.path)
-        strange = sorted(n for n in here if n != LOCK and not n.startswith(f"{JOURNAL}."))
-        if strange and JOURNAL not in here:
-            raise ValueError(
-                f"{self.path} is no folder of a DecisionLog: it has no {JOURNAL}, but "
-                f"{shown(strange[0])}. Pass a new folder."
-            )
-
     def _recover(self) -> None:
         """Take up what the folder holds; what a crash tore off is cut off."""
         name = os.path.join(self.path, JOURNAL)
         if not os.path.exists(name):
-            self._check_folder()
-            replace(name, record({"format": HEADER, "first": 0, "dim": None}, True))
+            check_folder(self.path)
+            replace(name, begun(0, None))
             sync_folder(self.path)
         content = whole(name)
         found = parsed(name, content)
@@ -266,39 +264,17 @@ class DecisionLog:
         if entry.reward is None:
             self._tokens[entry.token] = entry
 
-    def _entry(self, decision: Any, arms: Any, ids: Any) -> Entry:
+    def _entry(self, decision: Any, arms: Any, ids: Any, context: Any) -> Entry:
         """A decision with its arms, or an error and nothing logged."""
-        where = "DecisionLog.decided"
-        if not isinstance(decision, Decision):
-            raise TypeError(f"{where}: pass a Decision, as decide gives it; got {shown(decision)}.")
-        token = check_count(f"{where}: decision.token", decision.token, least=0)
-        arm = check_count(f"{where}: decision.arm", decision.arm, least=0)
-        rest = {name: checked(where, name, getattr(decision, name)) for name in BOUNDS}
-        rows = as_numbers(arms, f"{where}: arms", "numbers of shape (n, dim)")
-        rows = np.array(rows.reshape(len(rows), -1) if rows.ndim > 2 and rows.size else rows)
-        if rows.ndim != 2 or arm >= len(rows) or not rows.size:
+        entry = entry_of(decision, arms, ids, context, number=self._next, dim=self._dim)
+        if entry.token in self._logged:
             raise ValueError(
-                f"{where}: arms must have shape (n, dim) and be those of the decision, which chose "
-                f"number {arm}; got shape {rows.shape}."
+                f"DecisionLog.decided: token {entry.token} is in the log already: this decision "
+                "was logged before, is another policy's, or the policy was loaded from before it. "
+                "Keep a log for each policy, save the policy after it decides, or begin another "
+                "log."
             )
-        if not np.isfinite(rows).all() or not np.array_equal(rows[arm], decision.x):
-            raise ValueError(
-                f"{where}: arms[{arm}] is not what was chosen. Pass the very arms that "
-                "decide was given."
-            )
-        if self._dim not in (None, rows.shape[1]):
-            raise ValueError(
-                f"{where}: arms have {rows.shape[1]} features, and those of this log "
-                f"{self._dim}. Keep a log for each."
-            )
-        if token in self._logged:
-            raise ValueError(
-                f"{where}: token {token} is in the log already: this decision was logged before, "
-                "is another policy's, or the policy was loaded from before it. Keep a log for each "
-                "policy, save the policy after it decides, or begin another log."
-            )
-        names = None if ids is None else checked_ids(f"{where}: ids", ids, len(rows))
-        return Entry(self._next, token, arm, rows, ids=names, **rest)
+        return entry
 
     def _check_open(self) -> None:
         if self._journal < 0:
@@ -410,10 +386,7 @@ class DecisionLog:
 
     def _renew(self, first: int, kept: list[Entry]) -> None:
         """A journal of what is kept in the place of the old one; written to from then on."""
-        head = record({"format": HEADER, "first": first, "dim": self._dim}, True)
-        rest = [entry.record(True) for entry in kept]
-        rest += [entry.reward_record(True) for entry in kept if entry.reward is not None]
-        content = head + b"".join(rest)
+        content = begun(first, self._dim, kept)
         name = os.path.join(self.path, JOURNAL)
         try:
             fresh = written(name + NEW, content, os.fstat(self._journal).st_mode)

@@ -86,7 +86,8 @@ def evaluate(
         model: callable of Rows giving (n, K) predicted rewards, or a regressor with fit and
             predict (or partial_fit), which is fitted on the other folds of the log first.
         folds: of that fit.
-        columns: where the log has other names: ours -> its own.
+        columns: where the log has other names: ours -> its own. ``{"arms": catalogue}`` lets an
+            encoder fill in the arms of a raw log (:meth:`heavytail.encoding.Encoder.catalogue`).
         default_reward: what a reward that never came counts as.
         explore: share of uniform draws that the target is mixed with.
         draws: per row, for a policy that draws and does not know its probabilities.
@@ -111,9 +112,11 @@ def evaluate(
     call = functools.partial(summarise, target=target, plan=plan)
     summary = merged(source.naming(policy).map(call, dask))
     target.finish(summary.rows)
+    count = source.count()
     return finish(
         summary, plan, mean=mean, tail=tail, level=level, smoothing=smoothing,
-        horizon=None if growing else source.length(), asked=propensities, notes=target.notes,
+        horizon=None if growing else count.rows, asked=propensities, notes=target.notes,
+        waiting=count.waiting,
     )  # fmt: skip
 
 
@@ -276,6 +279,7 @@ def finish(
     horizon: int | None,
     asked: Any = None,
     notes: tuple[str, ...] = (),
+    waiting: int = 0,
 ) -> Evaluation:
     """The evaluation of a summary."""
     summary.check_unit()
@@ -298,6 +302,7 @@ def finish(
         tail=seen,
         error=found.error,
         advice=(),
+        waiting=waiting,
         _rows=np.empty(0) if course is None else course.rows,
         _path=np.empty(0) if course is None else np.maximum.accumulate(course.lower) + plan.floor,
         **looked,

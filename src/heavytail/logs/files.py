@@ -10,12 +10,12 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from heavytail._validate import printable, shown
 from heavytail.logs.tables import Reading, Table
 
-__all__ = ["Unit", "is_path", "length", "need_arrow", "paths", "steps", "units"]
+__all__ = ["Count", "Unit", "counted", "is_path", "need_arrow", "paths", "steps", "units"]
 
 MAGIC = b"PAR1"  # a Parquet file begins and ends with it
 ZIPPED = b"\x1f\x8b"
@@ -97,19 +97,31 @@ def _rest(rest: Any, log: Any, reading: Reading) -> Iterator[Table]:
             yield reading.table(source, at, wanted, part.column)
 
 
-def length(log: Any, default_reward: float | None) -> int | None:
+class Count(NamedTuple):
+    """How many rows a log has, None where that is not known, and how many more are left out since
+    they wait for their reward.
+    """
+
+    rows: int | None
+    waiting: int = 0
+
+
+def counted(log: Any, default_reward: float | None) -> Count:
     """How many rows the files have, where Parquet's footers say it."""
     if is_decision_log(log):
         from heavytail.logs.folder import contents
 
         mode = Reading(default_reward=default_reward).of_decisions()
         parts, rest = contents(os.fspath(log))
+        found = [unit for path in parts for unit in units(path, mode)]
+        every = len(rest) + sum(unit.rows for unit in found)
         here = len(rest) - (rest.column("reward").null_count if mode.drop and len(rest) else 0)
-        return here + sum(unit.kept(mode) for path in parts for unit in units(path, mode))
-    found = paths(log)
-    if any(kind(path) != "parquet" for path in found):
-        return None
-    return sum(int(_parquet(path).metadata.num_rows) for path in found)
+        kept = here + sum(unit.kept(mode) for unit in found)
+        return Count(kept, every - kept)
+    named = paths(log)
+    if any(kind(path) != "parquet" for path in named):
+        return Count(None)
+    return Count(sum(int(_parquet(path).metadata.num_rows) for path in named))
 
 
 def kind(path: str) -> str:

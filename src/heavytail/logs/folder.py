@@ -15,14 +15,17 @@ from typing import Any, NoReturn
 import numpy as np
 
 from heavytail._typing import IntArray
-from heavytail._validate import printable
+from heavytail._validate import printable, shown
+from heavytail.logs.encoded import CONTEXT, IDS
+from heavytail.logs.entries import Entry
 from heavytail.logs.files import JOURNAL, PARTS, units
-from heavytail.logs.journal import Entry, Journal, parsed
+from heavytail.logs.journal import Journal, parsed
 from heavytail.logs.tables import Reading
 from heavytail.logs.tokens import Tokens
 
 __all__ = [
     "LOCK",
+    "check_folder",
     "check_gap",
     "contents",
     "locked",
@@ -93,6 +96,17 @@ def tokens_of(parts: list[str]) -> Tokens:
     return found
 
 
+def check_folder(path: str) -> None:
+    """Refuse a folder of somebody else's."""
+    here = os.listdir(path)
+    strange = sorted(n for n in here if n != LOCK and not n.startswith(f"{JOURNAL}."))
+    if strange and JOURNAL not in here:
+        raise ValueError(
+            f"{path} is no folder of a DecisionLog: it has no {JOURNAL}, but {shown(strange[0])}. "
+            "Pass a new folder."
+        )
+
+
 def check_gap(path: str, found: Journal, first: int) -> None:
     """Refuse a folder whose journal begins behind its parts."""
     if found.first > first:
@@ -122,7 +136,8 @@ def _table(entries: list[Entry]) -> Any:
         "time": column("time", pa.float64()),
         "reward_time": column("reward_time", pa.float64()),
         "arms": pa.LargeListArray.from_arrays(_offsets(counts), inner),
-        "ids": column("ids", pa.list_(pa.string())),
+        IDS: column("ids", pa.list_(pa.string())),
+        CONTEXT: column("context", pa.string()),
     }
     return pa.table(columns)
 

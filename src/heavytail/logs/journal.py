@@ -8,147 +8,32 @@ end, and is refused.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
 import stat
-import struct
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from heavytail._typing import FloatArray
 from heavytail._validate import check_number, printable, shown
-from heavytail.policies.core.decisions import Decision
+from heavytail.logs.entries import BOUNDS, Entry, checked, checked_context, checked_ids
+from heavytail.logs.records import MAGIC, SIZE, record, records
 
 __all__ = [
-    "BOUNDS",
     "HEADER",
-    "Entry",
     "Journal",
-    "checked",
-    "checked_ids",
+    "begun",
     "opened_folder",
     "parsed",
-    "record",
     "same_file",
     "sync_folder",
     "written",
 ]
 
-MAGIC = b"\xd5L"
-HEAD = struct.Struct("<2sBII")  # magic, whether all before is safe, length, checksum
-SIZE = struct.Struct("<I")  # of the JSON in front of the arms
 HEADER = "heavytail decisions 1"
 MOST = 2**53  # of what is counted
-BOUNDS: dict[str, dict[str, Any]] = {  # of what may be None, too
-    "probability": {"above": 0.0, "most": 1.0},
-    "score": {},
-    "time": {},
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """A decision in the log, with its reward once that is known."""
-
-    number: int  # among all decisions of the log
-    token: int
-    action: int
-    arms: FloatArray
-    probability: float | None
-    score: float | None
-    time: float | None
-    ids: tuple[str, ...] | None
-    reward: float | None = None
-    reward_time: float | None = None
-
-    def same(self, decision: Decision) -> bool:
-        """Whether it is this decision, and not another of the same token."""
-        same = (self.action, self.time) == (decision.arm, decision.time)
-        return same and np.array_equal(self.arms[self.action], decision.x)
-
-    def record(self, safe: bool) -> bytes:
-        """It as it was decided."""
-        told = {
-            "number": self.number,
-            "token": self.token,
-            "action": self.action,
-            "shape": list(self.arms.shape),
-            "probability": self.probability,
-            "score": self.score,
-            "time": self.time,
-            "ids": None if self.ids is None else list(self.ids),
-        }
-        return record({"decided": told}, safe, self.arms.astype("<f8").tobytes())
-
-    def rewarded(self, reward: float, when: float) -> Entry:
-        """It with its reward."""
-        return replace(self, reward=reward, reward_time=when)
-
-    def reward_record(self, safe: bool) -> bytes:
-        """Its reward."""
-        told = {"number": self.number, "reward": self.reward, "time": self.reward_time}
-        return record({"rewarded": told}, safe)
-
-
-def checked(where: str, name: str, got: Any) -> float | None:
-    """A number of a decision, or None, or an error."""
-    return None if got is None else check_number(f"{where}: {name}", got, **BOUNDS[name])
-
-
-def checked_ids(where: str, ids: Any, count: int) -> tuple[str, ...]:
-    """Names of the arms as text that a file can hold, or an error."""
-    wanted = f"{where} must be a list of text or whole numbers, one per arm"
-    if isinstance(ids, str | bytes | bytearray | Set | Mapping) or not hasattr(ids, "__len__"):
-        raise TypeError(f"{wanted}; got {shown(ids)}.")
-    found = list(itertools.islice(ids, count + 1)) if len(ids) == count else []
-    if len(found) != count:
-        raise ValueError(f"{where}: {count} arms need as many ids; got {len(ids)}.")
-    return tuple(_name(wanted, k, one) for k, one in enumerate(found))
-
-
-def _name(wanted: str, k: int, one: Any) -> str:
-    if isinstance(one, bool) or not isinstance(one, str | int | np.integer):
-        raise TypeError(f"{wanted}; got {shown(one)} at {k}.")
-    try:
-        name = str.__str__(one) if isinstance(one, str) else str(int(one))
-        name.encode()
-    except ValueError as error:  # half a character, or more digits than Python prints
-        problem = f"{wanted}; got {shown(one)} at {k}, which is no text ({printable(str(error))})."
-        raise ValueError(problem) from None
-    return name
-
-
-def record(told: dict[str, Any], safe: bool, rest: bytes = b"") -> bytes:
-    """JSON and bytes as a record; ``safe`` where all before it is known to be on disk."""
-    text = json.dumps(told, allow_nan=False, separators=(",", ":")).encode()
-    body = SIZE.pack(len(text)) + text + rest
-    flag = int(safe)
-    return HEAD.pack(MAGIC, flag, len(body), zlib.crc32(body, flag)) + body
-
-
-def _records(content: bytes, at: int = 0) -> Iterator[tuple[int, int, bytes]]:
-    """(end, whether it is safe up to here, body) of whole records, as far as there are any."""
-    while True:
-        found = _record(content, at)
-        if found is None:
-            return
-        flag, body = found
-        at += HEAD.size + len(body)
-        yield at, flag, body
-
-
-def _record(content: bytes, at: int) -> tuple[int, bytes] | None:
-    if len(content) < at + HEAD.size:
-        return None
-    magic, flag, length, check = HEAD.unpack_from(content, at)
-    body = content[at + HEAD.size : at + HEAD.size + length]
-    whole = magic == MAGIC and flag in (0, 1) and len(body) == length >= SIZE.size
-    return (flag, body) if whole and zlib.crc32(body, flag) == check else None
 
 
 @dataclass(frozen=True)
@@ -161,12 +46,20 @@ class Journal:
     end: int
 
 
+def begun(first: int, dim: int | None, kept: Sequence[Entry] = ()) -> bytes:
+    """A journal from decision ``first`` on, with what is ``kept`` of the one before."""
+    head = record({"format": HEADER, "first": first, "dim": dim}, True)
+    rest = [entry.record(True) for entry in kept]
+    rest += [entry.reward_record(True) for entry in kept if entry.reward is not None]
+    return head + b"".join(rest)
+
+
 def parsed(path: str, content: bytes) -> Journal:
     """The journal in ``content``, but for a torn end; ValueError where it is damaged otherwise."""
     end, number, first, dim = 0, 0, 0, None
     entries: dict[int, Entry] = {}
     try:
-        for end, _, body in _records(content):  # noqa: B007
+        for end, _, body in records(content):  # noqa: B007
             word, told, rest = _opened(body)
             if number == 0:
                 first, dim = _begun(word, told)
@@ -196,7 +89,7 @@ def _goes_on(content: bytes, end: int) -> bool:
     """
     at = content.find(MAGIC, end + 1)
     while at >= 0:
-        if any(flag for _, flag, _ in _records(content, at)):
+        if any(flag for _, flag, _ in records(content, at)):
             return True
         at = content.find(MAGIC, at + 1)
     return False
@@ -235,7 +128,8 @@ def _begun(word: str, told: dict[str, Any]) -> tuple[int, int | None]:
 
 
 def _entry(told: dict[str, Any], rest: bytes, number: int, dim: int | None) -> Entry:
-    _keys(told, ("number", "token", "action", "shape", *BOUNDS, "ids"))
+    wanted = ("number", "token", "action", "shape", *BOUNDS, "ids")
+    _keys(told, (*wanted, "context") if "context" in told else wanted)  # at first there was none
     if _whole("number", told["number"]) != number:
         raise ValueError(f"number {told['number']} stands where {number} should")
     shape = told["shape"]
@@ -251,8 +145,18 @@ def _entry(told: dict[str, Any], rest: bytes, number: int, dim: int | None) -> E
     if action >= count:
         raise ValueError(f"action is {action}, of {count} arms")
     ids = None if told["ids"] is None else checked_ids("ids", told["ids"], count)
+    context = None
+    if "context" in told:
+        context = checked_context("context", _plain(told["context"]))
     numbers = {name: checked("decided", name, told[name]) for name in BOUNDS}
-    return Entry(number, token, action, arms, ids=ids, **numbers)
+    return Entry(number, token, action, arms, ids=ids, context=context, **numbers)
+
+
+def _plain(text: Any) -> Any:
+    """What JSON says inside of JSON."""
+    if not isinstance(text, str):
+        raise ValueError(f"context is {shown(text)}")
+    return json.loads(text)
 
 
 def _reward(word: str, told: dict[str, Any], entries: dict[int, Entry]) -> None:

@@ -18,10 +18,11 @@ from heavytail.logs import files
 from heavytail.logs.rows import COLUMNS, Rows
 from heavytail.logs.tables import CHUNK, Columns, Order, Reading, Table, read_rows
 
-__all__ = ["chunks", "length"]
+__all__ = ["chunks", "counted", "length"]
 
 NAME = "log"  # of what is no file, in errors
 DEEPEST = 50  # lists in lists of logs
+WHOLE = {"i": np.int64, "u": np.uint64}
 
 
 def chunks(
@@ -43,7 +44,8 @@ def chunks(
         log: see the module.
         columns: where the log has other names: ours -> its own. A list of names stands several
             columns of numbers side by side (``{"context": ["age", "income"]}``), None leaves a
-            column out, which saves reading it.
+            column out, which saves reading it. A catalogue encodes the arms of a raw log
+            (:meth:`heavytail.encoding.Encoder.catalogue`).
         size: rows at a time.
         default_reward: what a reward that never came counts as. Without it a null is refused, but
             a DecisionLog's decisions without a reward are left out.
@@ -57,22 +59,29 @@ def chunks(
             yield rows
 
 
-def length(log: Any, *, default_reward: float | None = None, depth: int = 0) -> int | None:
+def length(log: Any, *, default_reward: float | None = None) -> int | None:
     """How many rows :func:`chunks` will give, where that is known without reading them."""
+    return counted(log, default_reward=default_reward).rows
+
+
+def counted(log: Any, *, default_reward: float | None = None, depth: int = 0) -> files.Count:
+    """The same, and how many decisions of DecisionLogs are left out as they wait for a reward."""
     _check_depth(depth)
     if isinstance(log, Rows):
-        return len(log.action)
+        return files.Count(len(log.action))
     if isinstance(log, list | tuple):
-        parts = [length(part, default_reward=default_reward, depth=depth + 1) for part in log]
-        return None if None in parts else sum(part for part in parts if part is not None)
+        parts = [counted(part, default_reward=default_reward, depth=depth + 1) for part in log]
+        rows = [part.rows for part in parts if part.rows is not None]
+        known = len(rows) == len(parts)
+        return files.Count(sum(rows) if known else None, sum(part.waiting for part in parts))
     if files.is_path(log):
-        return files.length(log, default_reward)
+        return files.counted(log, default_reward)
     if isinstance(log, Mapping):
         sizes = [len(log[key]) for key in ("reward", *log) if key in log]
-        return sizes[0] if sizes else 0
+        return files.Count(sizes[0] if sizes else 0)
     if _package(log) in ("pandas", "polars", "pyarrow") and hasattr(log, "__len__"):
-        return len(log)
-    return None
+        return files.Count(len(log))
+    return files.Count(None)
 
 
 def steps(
@@ -117,6 +126,7 @@ def _package(log: Any) -> str:
 
 
 def _of_rows(rows: Rows, reading: Reading, first: int) -> Iterator[Table]:
+    reading.refuse_catalogue(rows.source, "checked rows have no columns to encode")
     if rows.start != first:
         raise ValueError(
             f"{rows.source}: a chunk begins at row {rows.start} where row {first} comes next. "
@@ -162,8 +172,8 @@ def _of_pandas(frame: Any, reading: Reading, first: int) -> Iterator[Table]:
             series = part[own[name]]
             if series.dtype.kind in "fiu":  # also those of pandas' own that have nulls
                 gone = series.isna().to_numpy()
-                if not gone.any():
-                    return series.to_numpy(np.float64)
+                if not gone.any():  # whole numbers as such: an id may have many digits
+                    return series.to_numpy(WHOLE.get(series.dtype.kind, np.float64))
                 return [None if g else v for g, v in zip(gone, series.tolist(), strict=True)]
             return series.to_numpy()
 

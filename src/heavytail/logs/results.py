@@ -43,6 +43,7 @@ class Evaluation:
         unsupported_share: the target's probability of them.
         error: standard error that the estimate's own rows suggest; no bound.
         advice: what to think of it, warnings first.
+        waiting: decisions of a DecisionLog that wait for their reward and are left out.
     """
 
     value: float
@@ -65,6 +66,7 @@ class Evaluation:
     unsupported_share: float
     error: float
     advice: tuple[str, ...]
+    waiting: int = 0
     _rows: FloatArray = field(repr=False, compare=False, default_factory=lambda: np.empty(0))
     _path: FloatArray = field(repr=False, compare=False, default_factory=lambda: np.empty(0))
 

@@ -14,6 +14,9 @@ The columns of a log, by the names they have unless ``columns`` says otherwise:
 | ``time`` | seconds or a timestamp | when it was decided; may not decrease |
 | ``token`` | whole number | of the decision; not read |
 | ``score`` | number | the mean reward that was expected; not read |
+| ``reward_time`` | seconds | when the reward came; not read |
+| ``ids`` | list of text | names of the arms offered; read with a catalogue |
+| ``context_json`` | text | values of the context by name, as JSON; read with a catalogue |
 
 Only ``action`` and ``reward`` must be there. A row's number counts from 0.
 """

@@ -81,9 +81,10 @@ def select(
     for target in targets:
         target.finish(summaries[0].rows)
     each = 1.0 - (1.0 - level) / len(named)
+    count = source.count()
     found = [
         finish(one, plan, mean="huber", tail=None, level=each, smoothing=None,
-               horizon=source.length(), asked=propensities, notes=target.notes)
+               horizon=count.rows, asked=propensities, notes=target.notes, waiting=count.waiting)
         for one, target in zip(summaries, targets, strict=True)
     ]  # fmt: skip
     if scale is not None:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from heavytail.logs.reading import chunks, length
+from heavytail.logs.files import Count
+from heavytail.logs.reading import chunks, counted
 from heavytail.logs.rows import Rows
 from heavytail.logs.spread import map_chunks
 from heavytail.logs.tables import CHUNK, Reading
@@ -55,7 +56,11 @@ class Source:
 
     def length(self) -> int | None:
         """The number of rows, where it is known without reading them."""
-        return None if self.once else length(self.log, default_reward=self.default_reward)
+        return self.count().rows
+
+    def count(self) -> Count:
+        """The same, and how many decisions are left out since they wait for their reward."""
+        return Count(None) if self.once else counted(self.log, default_reward=self.default_reward)
 
     def map(self, call: Callable[[Rows], Found], dask: Any) -> Iterator[Found]:
         """``call`` of every chunk, in order; on a Dask cluster where one is named."""
@@ -75,5 +80,5 @@ def merged(parts: Any) -> Any:
         else:
             joined = joined + part
     if joined is None:
-        raise ValueError("the log has no rows; there is nothing to evaluate.")
+        raise ValueError("the log has no rows with a reward; there is nothing to evaluate.")
     return joined

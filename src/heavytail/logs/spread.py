@@ -78,10 +78,11 @@ def _tasks(log: Any, reading: Reading, client: Any, shared: Any) -> Iterator[tup
             yield client.submit(_of_unit, shared, unit, mode, start, pure=False), place
             start += step.kept(mode)
             continue
-        order = Order()
-        for rows in read_rows([step], mode, start, order):
-            start += len(rows.action)
-            yield client.submit(_of_rows, shared, rows, order, pure=False), step.place("time")
+        for piece in step.pieces():
+            order = Order()
+            for rows in read_rows([piece], mode, start, order):
+                start += len(rows.action)
+                yield client.submit(_of_rows, shared, rows, order, pure=False), piece.place("time")
 
 
 def _of_unit(function: Any, unit: Unit, reading: Reading, start: int) -> tuple[list[Any], Order]:

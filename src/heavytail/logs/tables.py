@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import check_count, check_number, shown
+from heavytail.encoding import Catalogue, Encoder
 from heavytail.logs.columns import dense
+from heavytail.logs.encoded import Raw, cut, needed
 from heavytail.logs.rows import COLUMNS, NEEDED, Place, Rows, checked
 
 __all__ = ["CHUNK", "Order", "Reading", "Table"]
@@ -22,7 +24,7 @@ AS_TEXT = (
     " A policy that is text names a column of the target's probabilities: pass such a name, an "
     "array of probabilities, a callable of Rows, or a policy of the library."
 )
-Columns = Mapping[str, str | Sequence[str] | None]
+Columns = Mapping[str, str | Sequence[str] | Catalogue | None]
 
 
 @dataclass(frozen=True)
@@ -50,17 +52,42 @@ class Table:
         """How many rows."""
         return len(self.columns["reward"])
 
+    def pieces(self) -> Iterator[Table]:
+        """The same rows, in pieces where their arms are yet to be encoded."""
+        raw = self.columns.get("arms")
+        if not isinstance(raw, Raw):
+            yield self
+            return
+        for part in cut(raw, self.count):
+            columns = {key: value[part] for key, value in self.columns.items()}
+            numbers = None if self.numbers is None else self.numbers[part]
+            yield Table(self.source, self.first + part.start, columns, self.names, numbers)
+
+    def encoded(self) -> Table:
+        """The same with the arms' vectors, and actions that are their places."""
+        raw = self.columns.get("arms")
+        if not isinstance(raw, Raw):
+            return self
+
+        def place(name: str) -> Place:
+            return Place(self.source, self.first, name, self.numbers)
+
+        action, arms = raw.filled(self.columns["action"], self.place("action"), place)
+        return replace(self, columns={**self.columns, "action": action, "arms": arms})
+
 
 @dataclass(frozen=True)
 class Reading:
     """How a log is read.
 
     Attributes:
-        columns: our name -> the log's own name, several names to stand side by side, or None.
+        columns: our name -> the log's own name, several names to stand side by side, or None; of
+            ``arms`` also a catalogue that encodes them.
         size: rows at a time.
         default_reward: what a null reward counts as; None refuses it.
         drop: whether rows without a reward are left out instead.
         in_order: whether times may not decrease.
+        decided: whether a DecisionLog wrote it.
     """
 
     columns: Columns = field(default_factory=dict)
@@ -68,6 +95,7 @@ class Reading:
     default_reward: float | None = None
     drop: bool = False
     in_order: bool = True
+    decided: bool = False
 
     @staticmethod
     def of(columns: Columns | None, size: int, default_reward: float | None) -> Reading:
@@ -82,6 +110,13 @@ class Reading:
             if key not in COLUMNS:
                 raise ValueError(
                     f"columns: {shown(key)} is no column of a log. Those are {', '.join(COLUMNS)}."
+                )
+            if isinstance(name, Catalogue) and key == "arms":
+                continue
+            if isinstance(name, Encoder | Catalogue):
+                raise TypeError(
+                    f"columns: {key!r} is {type(name).__name__}: an encoder fills in arms, from "
+                    "their table: columns={'arms': encoder.catalogue(table, ids=...)}."
                 )
             several = isinstance(name, list | tuple) and all(isinstance(one, str) for one in name)
             if not (name is None or isinstance(name, str) or several):
@@ -103,7 +138,21 @@ class Reading:
         """The same for what a DecisionLog wrote: decisions in order, whatever their clocks said."""
         columns = {**self.columns, "time": None}
         drop = self.default_reward is None
-        return replace(self, columns=columns, drop=drop, in_order=False)
+        return replace(self, columns=columns, drop=drop, in_order=False, decided=True)
+
+    @property
+    def catalogue(self) -> Catalogue | None:
+        """What encodes the arms."""
+        told = self.columns.get("arms")
+        return told if isinstance(told, Catalogue) else None
+
+    def refuse_catalogue(self, source: str, why: str) -> None:
+        """Say that arms cannot be encoded here, where that is asked for."""
+        if self.catalogue is not None:
+            raise ValueError(
+                f"{source}: columns={{'arms': catalogue}}: {why}. Pass a log with columns of the "
+                "context: a frame, a dict or Parquet."
+            )
 
     def wanted(self, found: Sequence[str], source: str) -> dict[str, str | Sequence[str]]:
         """The columns to read of those ``found``: our name -> theirs."""
@@ -117,6 +166,8 @@ class Reading:
                         f"{shown(list(found))}. Say columns={{{key!r}: its name}}."
                     )
                 continue
+            if isinstance(name, Catalogue):
+                name = needed(name, self.decided)
             for one in [name] if isinstance(name, str) else name:
                 if one not in found:
                     hint = AS_TEXT if key == "target" else ""
@@ -139,14 +190,19 @@ class Reading:
             if isinstance(name, str):
                 columns[key] = take(name)
                 continue
+            if key == "arms" and self.catalogue is not None:
+                found = {one: take(one) for one in name}
+                columns[key] = Raw(self.catalogue, found, self.decided)
+                continue
             sides = [dense("reward", take(one), Place(source, first, one)) for one in name]
             columns[key] = np.stack(sides, axis=1)
-        names = {k: v if isinstance(v, str) else ", ".join(v) for k, v in wanted.items()}
+        names = {k: v if isinstance(v, str) else ", ".join(v) or k for k, v in wanted.items()}
         return Table(source, first, columns, names)
 
     def rows(self, table: Table, start: int) -> tuple[Rows, FloatArray | None]:
         """The rows of a table, checked and numbered from ``start``; and their times."""
         missing = nulls(table.columns["reward"])
+        table = table.encoded()
         arrays = {}
         for key, value in table.columns.items():
             arrays[key] = dense(key, value, table.place(key))
@@ -231,7 +287,7 @@ def read_rows(
     tables: Iterable[Table], reading: Reading, start: int = 0, order: Order | None = None
 ) -> Iterator[Rows]:
     """The rows of tables that follow each other, numbered from ``start``."""
-    for table in tables:
+    for table in (piece for one in tables for piece in one.pieces()):
         rows, times = reading.rows(table, start)
         if order is not None and reading.in_order:
             order.follow(times, table.place("time"))

@@ -167,10 +167,11 @@ def _arms(rows: Rows, policy: Policy) -> FloatArray:
     """The arms of a chunk, such as the policy can choose among, or an error."""
     name, where = type(policy).__name__, f"{rows.source}, column {rows.column('arms')!r}"
     if rows.arms is None:
-        raise ValueError(
-            f"{where}: is missing, and {name} chooses among arms. Log "
-            "their features, or pass probabilities."
-        )
+        do = "Log their features, or pass probabilities."
+        if policy.encoder is not None:
+            do = "Let its encoder fill them in: columns={'arms': policy.encoder.catalogue(...)}"
+            do += ", of the table of arms."
+        raise ValueError(f"{where}: is missing, and {name} chooses among arms. {do}")
     if rows.arms.shape[2] != policy.dim:
         raise ValueError(
             f"{where}: has {rows.arms.shape[2]} features per arm, and "

@@ -111,8 +111,9 @@ class _Lines:
     def __init__(self, path: str, reading: Reading) -> None:
         self.path = path
         told = reading.columns
+        reading.refuse_catalogue(path, "the arms of dsjson have features of their own")
         self.wanted = {key for key in NAMES if not (key in told and told[key] is None)}
-        chosen = {key: told.get(key) for key in ("arms", "context")}
+        chosen: dict[str, Any] = {key: told.get(key) for key in ("arms", "context")}
         self.chosen = {key: value is not None for key, value in chosen.items()}
         self.names: dict[str, dict[str, None]] = {  # in order; of the first line, if not chosen
             key: dict.fromkeys([value] if isinstance(value, str) else value)

@@ -1,0 +1,58 @@
+"""The table of arms that ``heavytail evaluate --catalogue`` names, encoded as the policies do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from heavytail._validate import printable, shown
+from heavytail.encoding import Catalogue
+from heavytail.policies.core.policy import Policy
+
+__all__ = ["catalogue_of"]
+
+OPTION = "--catalogue"
+
+
+def catalogue_of(
+    path: str, policies: Iterable[Policy], ids: str | None, offered: str | None
+) -> Catalogue:
+    """The arms in the file ``path``, with the one encoder that all of the policies carry."""
+    encoders = [one.encoder for one in policies if one.encoder is not None]
+    if not encoders:
+        raise ValueError(
+            f"{OPTION} needs an encoder: that of a policy which was saved with policy.encoder set. "
+            "None of these carries one."
+        )
+    if any(one.schema() != encoders[0].schema() for one in encoders):
+        raise ValueError(
+            f"{OPTION}: the policies carry different encoders, and a log is encoded once. Evaluate "
+            "them one by one."
+        )
+    try:
+        return encoders[0].catalogue(_table(path), ids, offered)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{OPTION} {path}: {error}") from None
+
+
+def _table(path: str) -> Any:
+    """Rows of a file: Parquet, or JSON with a list of objects."""
+    with open(path, "rb") as stream:
+        parquet = stream.read(4) == b"PAR1"
+    if parquet:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            return pq.read_table(path)
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(f"is damaged ({printable(str(error))}).") from None
+    try:
+        with open(path, encoding="utf-8") as text:
+            told = json.load(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is neither Parquet nor JSON ({printable(str(error))}).") from None
+    if not isinstance(told, list):
+        raise ValueError(f"must be a list of objects, one per arm; got {shown(told)}.")
+    return told
