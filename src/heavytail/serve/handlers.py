@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from heavytail.serve.export import write_log
+from heavytail.serve.fast import plain
 from heavytail.serve.keys import issue, revoke, views
 from heavytail.serve.metrics import Metrics
 from heavytail.serve.openapi import document
@@ -138,8 +139,10 @@ async def delete(call: Call) -> Response:
 async def decide(call: Call) -> Response:
     """Decide, for one or many."""
     body = await call.body()
-    named = call.service.model(call.name).encoder is not None
-    asked = read(NAMED if named else VECTORS, body)
+    model = call.service.model(call.name)
+    asked: Any = None if model.encoder is not None else plain(body, model.dim)
+    if asked is None:
+        asked = read(VECTORS if model.encoder is None else NAMED, body)
     many = isinstance(asked, list)
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > 200:

@@ -149,6 +149,8 @@ class Model:
 
     def arms(self, told: Any, context: dict[str, Any], ids: Any) -> FloatArray:
         """The features (n, dim) of arms as they were sent."""
+        if isinstance(told, np.ndarray):  # read by ``fast``, which has looked
+            return told
         try:
             if self.encoder is not None:
                 return np.asarray(self.encoder.arms(context, told, ids))

@@ -23,6 +23,7 @@ from heavytail._validate import GREATEST
 from heavytail.policies.core.decisions import Decision
 from heavytail.serve.commits import Commits
 from heavytail.serve.details import Detail, pack, unpack
+from heavytail.serve.fast import Plain
 from heavytail.serve.model import Model, built
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.store import DecisionRow, ModelRow, Store, Transaction
@@ -47,7 +48,7 @@ SWEPT = 1000  # decisions that are given up in one commit
 SNAPSHOT_EVERY = 10_000  # outcomes
 SNAPSHOT_AFTER = 60.0  # seconds, where there is anything new
 
-Asked = DecideAmongVectors | DecideAmongNamed
+Asked = DecideAmongVectors | DecideAmongNamed | Plain
 
 
 class Limits(NamedTuple):
@@ -488,7 +489,8 @@ def _logged(
     asked = key = None
     if request[0]:
         key = hashlib.blake2b(f"{request[1]} {request[0]}".encode(), digest_size=16).digest()
-        asked = hashlib.blake2b(msgspec.msgpack.encode(one), digest_size=16).digest()
+        said = (arms.tobytes(), ids, one.explore, getattr(one, "context", None))
+        asked = hashlib.blake2b(msgspec.msgpack.encode(said), digest_size=16).digest()
     detail = Detail(
         len(arms), decision.probability, decision.score, name, ids,
         arms.astype("<f8", copy=False).tobytes() if model.spec.log_arms else None, asked,

@@ -1,0 +1,66 @@
+"""Arms that are vectors, read from JSON straight into arrays: most of a decision's time is here.
+
+simdjson reads a thousand numbers in the time in which a list of them is made. What is not plain,
+and all that is refused, is read again by ``wire``'s classes, which say why.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+
+__all__ = ["Plain", "plain"]
+
+KEYS = {"arms", "ids", "explore"}
+SHORT = 2000  # bytes of a body below which nothing is gained
+
+_parser: Any = None
+if importlib.util.find_spec("simdjson") is not None:
+    import simdjson
+
+    _parser = simdjson.Parser()
+
+
+class Plain(NamedTuple):
+    """A choice among vectors, as :class:`heavytail.serve.wire.DecideAmongVectors` has it."""
+
+    arms: FloatArray
+    ids: list[str | int] | None = None
+    explore: float | None = None
+
+
+def plain(body: bytes, dim: int) -> list[Plain] | Plain | None:
+    """The decisions that a body asks for; None where another reader has to look at it."""
+    if _parser is None or len(body) < SHORT:
+        return None
+    try:
+        read = _parser.parse(body)
+        many = isinstance(read, simdjson.Array)
+        found = [_one(each, dim) for each in read] if many else [_one(read, dim)]
+        rows = sum(1 + len(one.arms) + (one.ids is not None) for one in found)
+        if body.count(b"[") != rows + many:  # lists in lists, which a buffer does not show
+            return None
+        return found if many else found[0]
+    except (ValueError, TypeError, KeyError, AttributeError, RuntimeError):
+        return None
+
+
+def _one(read: Any, dim: int) -> Plain:
+    keys = list(read.keys())
+    if len(set(keys)) < len(keys) or not set(keys) <= KEYS:
+        raise KeyError
+    arms = read["arms"]
+    if len(arms) == 0 or any(len(row) != dim for row in arms):
+        raise ValueError
+    matrix = np.frombuffer(arms.as_buffer(of_type="d")).reshape(len(arms), dim)
+    ids = read["ids"].as_list() if "ids" in keys else None
+    if ids is not None and not all(type(one) is str and len(one) <= 200 for one in ids):
+        raise TypeError
+    explore = read["explore"] if "explore" in keys else None
+    if explore is not None and not (type(explore) in (float, int) and 0.0 <= explore <= 1.0):
+        raise TypeError
+    return Plain(matrix, ids, None if explore is None else float(explore))
