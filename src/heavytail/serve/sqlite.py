@@ -14,7 +14,7 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,40 +41,49 @@ class SQLiteStore(Store):
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = self._locked()
-        except OSError as error:
-            raise StoreError(
-                f"{self.folder}: {error.strerror}. Give a folder to write to."
-            ) from None
+        self._open: list[Callable[[], object]] = []  # what has to be closed, last first
         self._typical = 0.0  # seconds of a commit
+        self._commits = -1  # not counted yet
         try:
-            self._db = sqlite3.connect(
-                self.folder / FILE, isolation_level=None, check_same_thread=False,
-                cached_statements=256,
-            )  # fmt: skip
-            for pragma in PRAGMAS:
-                self._db.execute(pragma)
-            self._witness = self._opened(WITNESS)
-            self.prepare()
-            self._db.execute("INSERT INTO meta VALUES ('commits', 0) ON CONFLICT DO NOTHING")
-            self._commits = self._db.execute(
-                "SELECT value FROM meta WHERE name = 'commits'"
-            ).fetchone()[0]
+            self._begin()
         except sqlite3.Error as error:
+            self.close()
             raise self._failure(error) from None
-        self._check_witness()
+        except OSError as error:
+            self.close()
+            problem = f"{self.folder}: {error.strerror}. Give a folder to write to."
+            raise StoreError(problem) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock()
+        self._db = sqlite3.connect(
+            self.folder / FILE, isolation_level=None, check_same_thread=False,
+            cached_statements=256,
+        )  # fmt: skip
+        self._open.append(self._db.close)
+        for pragma in PRAGMAS:
+            self._db.execute(pragma)
+        self._witness = self._opened(WITNESS)
+        self.prepare()
+        self._db.execute("INSERT INTO meta VALUES ('commits', 0) ON CONFLICT DO NOTHING")
+        (found,) = self._db.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()
+        self._check_witness(found)
+        self._commits = found
 
     def _opened(self, name: str) -> int:
         path = self.folder / name
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         opened = os.open(path, flags, 0o600)
+        self._open.append(lambda: os.close(opened))
         if not stat.S_ISREG(os.fstat(opened).st_mode):
             raise StoreError(f"{path} is no file. Move it elsewhere.")
         return opened
 
-    def _locked(self) -> int:
+    def _lock(self) -> None:
         """One service at a time; the lock of a process that died is gone with it."""
         opened = self._opened(LOCK)
         try:
@@ -84,15 +93,14 @@ class SQLiteStore(Store):
                 f"{self.folder} is used by another service. Stop that one, give each its own "
                 "folder, or let several share a PostgreSQL store."
             ) from None
-        return opened
 
-    def _check_witness(self) -> None:
+    def _check_witness(self, commits: int) -> None:
         told = os.pread(self._witness, 32, 0).split(b"\n")[0]
         seen = int(told) if told.isdigit() else 0
-        if seen > self._commits:
+        if seen > commits:
             raise StoreError(
-                f"{self.folder / FILE} has lost its last {seen - self._commits} commits, which "
-                f"were on disk: it has {self._commits}, and {WITNESS} says {seen}. Its disk or "
+                f"{self.folder / FILE} has lost its last {seen - commits} commits, which "
+                f"were on disk: it has {commits}, and {WITNESS} says {seen}. Its disk or "
                 "its write-ahead log is damaged. Take a backup of the folder, or go on without "
                 f"them by removing the file {WITNESS}."
             )
@@ -114,10 +122,10 @@ class SQLiteStore(Store):
 
     def commit(self) -> None:
         start = time.perf_counter()
-        if hasattr(self, "_commits"):
+        if self._commits >= 0:
             self.rows("UPDATE meta SET value = ? WHERE name = 'commits'", self._commits + 1)
         self.rows("COMMIT")
-        if hasattr(self, "_commits"):
+        if self._commits >= 0:
             self._commits += 1
             with contextlib.suppress(OSError):  # a witness that is behind accuses nobody
                 os.pwrite(self._witness, b"%d\n" % self._commits, 0)
@@ -143,11 +151,8 @@ class SQLiteStore(Store):
         return True  # nobody else is here
 
     def close(self) -> None:
-        if self._lock >= 0:
-            self._db.close()
-            os.close(self._witness)
-            os.close(self._lock)
-            self._lock = -1
+        while self._open:
+            self._open.pop()()
 
     def _failure(self, error: sqlite3.Error) -> StoreError:
         code = getattr(error, "sqlite_errorname", "") or ""

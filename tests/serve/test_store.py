@@ -1,0 +1,117 @@
+"""A store that fails, is shared, damaged or lied to by the clock: a clear word, nothing lost."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from tests.serve.conftest import serving
+from tests.serve.test_service import ARMS, SHOP, decide, reward, state
+
+from heavytail.serve.sqlite import SQLiteStore
+from heavytail.serve.store import StoreError
+from heavytail.serve.tokens import Token, time_of
+
+
+def test_two_services_do_not_share_a_folder(tmp_path):
+    first = SQLiteStore(tmp_path)
+    with pytest.raises(StoreError, match="used by another service"):
+        SQLiteStore(tmp_path)
+    first.close()
+    SQLiteStore(tmp_path).close()
+
+
+def test_the_command_says_in_one_line_that_a_store_is_in_use(tmp_path):
+    first = SQLiteStore(tmp_path)
+    command = [sys.executable, "-m", "heavytail", "serve", "--store", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    first.close()
+    assert done.returncode == 2
+    assert "used by another service" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut"])
+def test_a_log_that_lost_its_last_page_is_refused(tmp_path, damage):
+    """SQLite would go on without the commit, in silence."""
+    code = (
+        "import os, sys; from heavytail.serve.sqlite import SQLiteStore\n"
+        "store = SQLiteStore(sys.argv[1])\n"
+        "for name in 'ab': store.apply([lambda tx, n=name: tx.create(n, '{}')])\n"
+        "os._exit(9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)])
+    log = tmp_path / "heavytail.db-wal"
+    whole = bytearray(log.read_bytes())
+    if damage == "flip":
+        whole[-100] ^= 1
+    else:
+        del whole[-4096:]
+    log.write_bytes(whole)
+    with pytest.raises(StoreError, match="has lost its last 1 commits"):
+        SQLiteStore(tmp_path)
+    (tmp_path / "commits").unlink()  # who says so goes on without it
+    store = SQLiteStore(tmp_path)
+    assert [row.name for row in store.models()] == ["a"]
+    store.close()
+
+
+def test_what_is_no_database_is_refused(tmp_path):
+    (tmp_path / "heavytail.db").write_bytes(b"nothing of the kind" * 1000)
+    with pytest.raises(StoreError, match="no database"):
+        SQLiteStore(tmp_path)
+
+
+def test_a_store_of_another_version_is_refused(tmp_path):
+    store = SQLiteStore(tmp_path)
+    store.rows("UPDATE meta SET value = 99 WHERE name = 'layout'")
+    store.close()
+    with pytest.raises(StoreError, match="version 99"):
+        SQLiteStore(tmp_path)
+
+
+def test_a_full_disk_is_said_so_and_goes_on_when_there_is_room(tmp_path):
+    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        with serving(tmp_path / "store") as client:
+            client.put(SHOP, json={"dim": 3})
+            token = decide(client)["token"]
+            before = state(client)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+            answer = client.post(f"{SHOP}/decisions", json={"arms": ARMS})
+            assert (answer.status_code, answer.json()["code"]) == (503, "store")
+            assert reward(client, token, 1.0).status_code == 503
+            assert client.get("/readyz").status_code == 503
+            assert state(client) == before
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            assert reward(client, token, 1.0).status_code == 202
+            assert client.get(SHOP).json()["decisions"] == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, old)
+
+
+def test_a_clock_that_is_set_back_does_not_turn_time(shop, monkeypatch):
+    first = Token.parse(decide(shop)["token"])
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() - 1e6)
+    second = Token.parse(decide(shop)["token"])
+    assert time_of(second.key) >= time_of(first.key)
+    assert reward(shop, str(first), 1.0).status_code == 202
+
+
+def test_tokens_are_not_repeated_and_not_believed_before_they_are_checked():
+    seen = {Token.new(1, 2, 3.0) for _ in range(10_000)}
+    assert len({token.key for token in seen}) == len(seen)
+    token = next(iter(seen))
+    text = str(token)
+    assert Token.parse(text) == token
+    for bad in (text[:-1], text + "A", text + "=", text.replace(text[0], "!"), "", "é" * 46):
+        assert Token.parse(bad) is None
+    other = text[:-1] + chr(ord(text[-1]) + 1)  # bits that the last letter has to spare
+    assert Token.parse(other) is None or str(Token.parse(other)) == other
