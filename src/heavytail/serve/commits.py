@@ -7,6 +7,7 @@ it is on disk. Where a commit takes long, it runs in a thread and requests are r
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,6 +16,8 @@ from heavytail.serve.refusal import Refusal
 from heavytail.serve.store import Operation, Store, StoreError
 
 __all__ = ["Commits"]
+
+log = logging.getLogger("heavytail.serve")
 
 MOST = 1024  # operations of one commit
 
@@ -54,29 +57,39 @@ class Commits:
             return
         operations = [operation for operation, _ in taken]
         if self.store.quick:
-            try:
-                found: Any = self.store.apply(operations)
-            except Exception as error:
-                found = error
-            self._settle(taken, found)
+            self._settle(taken, self._apply(operations))
             loop.call_soon(self._next, loop)
         else:
-            later = loop.run_in_executor(self._thread, self.store.apply, operations)
+            later = loop.run_in_executor(self._thread, self._apply, operations)
             later.add_done_callback(lambda done: self._settled(loop, taken, done))
 
     def _settled(
         self, loop: asyncio.AbstractEventLoop, taken: list[Waiting], done: asyncio.Future[Any]
     ) -> None:
-        self._settle(taken, done.exception() or done.result())
+        self._settle(taken, done.result())
         self._next(loop)
+
+    def _apply(self, operations: list[Operation]) -> Any:
+        """Results and models touched; where one operation fails by a fault of its own, the others
+        are done one by one. The store's failure where nothing could be done.
+        """
+        try:
+            return self.store.apply(operations)
+        except StoreError as error:
+            return error
+        except Exception as error:
+            if len(operations) == 1:
+                log.exception("an operation failed")
+                return StoreError(f"the operation failed: {error!r}.")
+        each = [self._apply([operation]) for operation in operations]
+        results = [one if isinstance(one, StoreError) else one[0][0] for one in each]
+        return results, set().union(*(one[1] for one in each if not isinstance(one, StoreError)))
 
     def _settle(self, taken: list[Waiting], found: Any) -> None:
         """Answer all that waited for one commit."""
         self.count += 1
         self.operations += len(taken)
-        if isinstance(found, BaseException):
-            if not isinstance(found, StoreError):
-                found = StoreError(f"the store failed: {found!r}.")
+        if isinstance(found, StoreError):
             for _, future in taken:
                 if not future.done():
                     future.set_exception(found)
@@ -86,7 +99,7 @@ class Commits:
         for (_, future), result in zip(taken, results, strict=True):
             if future.done():  # its client has gone
                 continue
-            if isinstance(result, Refusal):
+            if isinstance(result, Refusal | StoreError):
                 future.set_exception(result)
             else:
                 future.set_result(result)

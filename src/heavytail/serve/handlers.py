@@ -38,6 +38,7 @@ from heavytail.serve.wire import (
 
 __all__ = ["ROUTES", "Call", "Road", "answer"]
 
+MOST = 2**53  # of what is numbered
 PIECE = 2**18  # bytes of a file that are sent at a time
 
 Handler = Callable[["Call"], Awaitable[Response]]
@@ -190,7 +191,9 @@ async def snapshot(call: Call) -> Response:
 async def snapshot_file(call: Call) -> Response:
     """A snapshot as the file that ``ht.load`` reads."""
     row, number = call.service.model(call.name).row, int(call.request.path_params["number"])
-    data = await call.service.commits.do(lambda tx: tx.store.snapshot_data(row.id, number))
+    data = None
+    if number <= MOST:
+        data = await call.service.commits.do(lambda tx: tx.store.snapshot_data(row.id, number))
     if data is None:
         raise Refusal(404, "no_snapshot", "The model has none of this number.")
     return Response(data, media_type="application/octet-stream")

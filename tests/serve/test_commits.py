@@ -1,0 +1,64 @@
+"""Group commit: what shares one write, and what becomes of it when one of them fails."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from heavytail.serve.commits import Commits
+from heavytail.serve.refusal import Refusal
+from heavytail.serve.sqlite import SQLiteStore
+from heavytail.serve.store import StoreError
+
+
+def create(name, fault=None):
+    def work(tx):
+        tx.create(name, "{}")
+        if fault is not None:
+            raise fault
+        return name
+
+    return work
+
+
+def refuse(tx):
+    raise Refusal(409, "no", "No.")
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_one_that_fails_takes_nobody_with_it(tmp_path, quick):
+    async def main():
+        store = SQLiteStore(tmp_path)
+        commits = Commits(store, lambda touched: None)
+        await commits.do(lambda tx: None)
+        store.quick, before = quick, commits.count
+        work = [create("a"), create("b", ValueError("a fault")), refuse, create("c")]
+        found = await asyncio.gather(*map(commits.do, work), return_exceptions=True)
+        assert commits.count == before + 1
+        names = [row.name for row in store.models()]
+        commits.close()
+        store.close()
+        return found, names
+
+    found, names = asyncio.run(main())
+    assert (found[0], found[3], names) == ("a", "c", ["a", "c"])
+    assert isinstance(found[1], StoreError)
+    assert isinstance(found[2], Refusal)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_requests_that_come_together_share_a_commit(tmp_path, quick):
+    async def main():
+        store = SQLiteStore(tmp_path)
+        commits = Commits(store, lambda touched: None)
+        store.quick = quick
+        await asyncio.gather(*(commits.do(create(f"m{i}")) for i in range(100)))
+        count, rows = commits.count, len(store.models())
+        commits.close()
+        store.close()
+        return count, rows
+
+    count, rows = asyncio.run(main())
+    assert rows == 100
+    assert count <= 3
