@@ -13,6 +13,8 @@ from . import policies as policies
 from . import simulation as simulation
 from . import tails as tails
 from ._load import load as load
+from .client import AsyncClient as AsyncClient
+from .client import Client as Client
 from .encoding import Arms as Arms
 from .encoding import Encoder as Encoder
 from .environments import LinearBandit as LinearBandit

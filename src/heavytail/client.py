@@ -1,0 +1,329 @@
+"""A client of ``heavytail serve``: the library's verbs over HTTP, again until they are answered.
+
+A request that is sent again counts once: decisions carry a key of their own, rewards their token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from heavytail._validate import check_number, shown
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["AsyncClient", "Client", "Refused", "RemoteDecision", "RemoteModel"]
+
+AGAIN = (429, 502, 503, 504)  # statuses that pass
+FIRST, LONGEST = 0.05, 2.0  # seconds between two tries
+
+
+class Refused(ValueError):
+    """The service refused, and nothing was changed.
+
+    Attributes:
+        status: of HTTP.
+        code: one word that stays the same.
+        field: where in what was sent.
+    """
+
+    def __init__(self, status: int, code: str, message: str, field: str) -> None:
+        where = f" ({field})" if field else ""
+        super().__init__(f"{message}{where}")
+        self.status, self.code, self.field = status, code, field
+
+
+@dataclass(frozen=True)
+class RemoteDecision:
+    """A choice that waits for its reward.
+
+    Attributes:
+        token: what to learn its reward by.
+        arm: the arm's place among those offered.
+        id: its own name.
+        probability: with which it was chosen; None where that is not known.
+        score: the mean reward that was expected of it.
+        version: how many rewards the model had seen.
+    """
+
+    token: str
+    arm: int
+    id: str | int | None = None
+    probability: float | None = None
+    score: float | None = None
+    version: int = 0
+
+
+class _Ask(NamedTuple):
+    """A request, and what to make of its answer."""
+
+    method: str
+    path: str
+    body: Any = None
+    headers: dict[str, str] | None = None
+    parse: Callable[[Any], Any] = lambda answer: answer
+    safe: bool = True  # whether it may be sent again where nobody knows if it was done
+
+
+class _Effort:
+    """How long to wait before a request is sent again."""
+
+    def __init__(self, ask: _Ask, patience: float) -> None:
+        self._ask, self._end, self._wait = ask, time.monotonic() + patience, FIRST
+
+    def after(self, error: Exception) -> float:
+        """Seconds to wait; raises the error where waiting does not help, or patience is at its
+        end.
+        """
+        import httpx
+
+        if isinstance(error, Refused):
+            passes = error.status in AGAIN
+        else:  # of what was sent nobody may know whether it was done
+            passes = isinstance(error, httpx.ConnectError)
+            passes = passes or (self._ask.safe and isinstance(error, httpx.TransportError))
+        left = self._end - time.monotonic()
+        if not passes or left <= 0.0:
+            raise error
+        wait, self._wait = self._wait * random.uniform(0.5, 1.5), min(2.0 * self._wait, LONGEST)
+        return min(wait, left)
+
+
+class _Speaking:
+    """What both clients share: verbs give requests, ``_send`` has them answered."""
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8080",
+        *,
+        key: str | None = None,
+        patience: float = 10.0,
+        http: Any = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self.patience = check_number("Client: patience", patience, least=0.0)
+        self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._own = http is None
+        self._http = self._made() if http is None else http
+
+    def _made(self) -> Any:
+        raise NotImplementedError
+
+    def _send(self, ask: _Ask) -> Any:
+        raise NotImplementedError
+
+    def _request(self, ask: _Ask) -> dict[str, Any]:
+        headers = {**self._headers, **(ask.headers or {})}
+        told: dict[str, Any] = {"method": ask.method, "url": self.url + ask.path}
+        if ask.body is not None:
+            told["json"] = ask.body
+        return {**told, "headers": headers}
+
+    def model(self, name: str) -> RemoteModel:
+        """A model that is there; nothing is asked yet."""
+        return RemoteModel(self, name)
+
+    def create(self, name: str, policy: str = "TwinUCB", **spec: Any) -> Any:
+        """Make a model, ``dim=3, options={...}`` and so on; the same again is the same model."""
+        body, model = {"policy": policy, **spec}, RemoteModel(self, name)
+        return self._send(_Ask("PUT", model.path, body, parse=lambda answer: model))
+
+    def models(self) -> Any:
+        """All models as they stand."""
+        return self._send(_Ask("GET", "/v1/models"))
+
+
+def _checked(response: httpx.Response) -> Any:
+    """The answer's content, or what was refused."""
+    if response.status_code < 300:
+        return response.json() if response.content else None
+    try:
+        told = response.json()
+        code, message, field = told["code"], told["message"], told.get("field", "")
+    except (ValueError, TypeError, KeyError):
+        code, message, field = "odd", f"The service answered {response.status_code}.", ""
+    raise Refused(response.status_code, code, message, field)
+
+
+class Client(_Speaking):
+    """A service to talk to.
+
+    ::
+
+        client = ht.Client("http://127.0.0.1:8080", key=KEY)
+        shop = client.create("shop", dim=3)
+        decision = shop.decide([[1.0, 0.0, 0.2], [0.0, 1.0, 0.5]], ids=["a", "b"])
+        shop.learn(decision, 3.5)
+
+    Args:
+        url: where the service is.
+        key: an API key, where one is needed.
+        patience: seconds for which a request is sent again while nobody answers it.
+        http: an ``httpx.Client`` of your own.
+    """
+
+    def _made(self) -> Any:
+        import httpx
+
+        return httpx.Client(timeout=30.0)
+
+    def _send(self, ask: _Ask) -> Any:
+        effort = _Effort(ask, self.patience)
+        while True:
+            try:
+                return ask.parse(_checked(self._http.request(**self._request(ask))))
+            except Exception as error:
+                time.sleep(effort.after(error))
+
+    def close(self) -> None:
+        """Close its connections."""
+        if self._own:
+            self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class AsyncClient(_Speaking):
+    """The same for ``asyncio``: every verb is awaited."""
+
+    def _made(self) -> Any:
+        import httpx
+
+        return httpx.AsyncClient(timeout=30.0)
+
+    async def _send(self, ask: _Ask) -> Any:
+        effort = _Effort(ask, self.patience)
+        while True:
+            try:
+                return ask.parse(_checked(await self._http.request(**self._request(ask))))
+            except Exception as error:
+                await asyncio.sleep(effort.after(error))
+
+    async def close(self) -> None:
+        """Close its connections."""
+        if self._own:
+            await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+
+class RemoteModel:
+    """A model of a service, with the verbs of a policy; an :class:`AsyncClient`'s are awaited."""
+
+    def __init__(self, client: _Speaking, name: str) -> None:
+        if not isinstance(name, str) or not name or "/" in name or name in (".", ".."):
+            raise ValueError(f"a model's name is of letters, digits, . _ and -; got {shown(name)}.")
+        self._client, self.name, self.path = client, name, f"/v1/models/{name}"
+
+    def __repr__(self) -> str:
+        return f"RemoteModel({self.name!r}, {self._client.url!r})"
+
+    def decide(
+        self, arms: Any, *, ids: Any = None, explore: float | None = None, context: Any = None
+    ) -> Any:
+        """Choose among ``arms``, (n, dim) or dicts for a model with an encoder."""
+        body = _body(arms=_plain(arms), ids=_plain(ids), explore=explore, context=context)
+        ask = self._ask("decisions", body, parse=lambda told: RemoteDecision(**told))
+        return self._client._send(ask)
+
+    def decide_many(self, many: Any, *, explore: float | None = None) -> Any:
+        """A decision for each of many sets of arms, in one request."""
+        body = [_body(arms=_plain(arms), explore=explore) for arms in many]
+        ask = self._ask("decisions", body, parse=lambda told: [RemoteDecision(**o) for o in told])
+        return self._client._send(ask)
+
+    def learn(self, decision: Any, reward: Any, *, scale: Any = None) -> Any:
+        """Send the reward of a decision (or token), or those of many; how many are new."""
+        if isinstance(decision, RemoteDecision | str):
+            body: Any = _body(token=_token(decision), reward=_plain(reward), scale=_plain(scale))
+        else:
+            rewards = list(reward)
+            scales = [None] * len(rewards) if scale is None else list(scale)
+            body = [
+                _body(token=_token(one), reward=_plain(r), scale=_plain(s))
+                for one, r, s in zip(decision, rewards, scales, strict=True)
+            ]
+        ask = _Ask("POST", f"{self.path}/rewards", body, parse=lambda told: told["accepted"])
+        return self._client._send(ask)
+
+    def predict(self, arms: Any, *, context: Any = None, level: float = 0.95) -> Any:
+        """The mean rewards expected, with intervals: lists "mean", "low" and "high"."""
+        body = _body(arms=_plain(arms), context=context, level=level)
+        return self._client._send(_Ask("POST", f"{self.path}/predict", body))
+
+    def explain(self, arms: Any, *, context: Any = None) -> Any:
+        """Why an arm would be chosen: the parts of every arm's index."""
+        body = _body(arms=_plain(arms), context=context)
+        return self._client._send(_Ask("POST", f"{self.path}/explain", body))
+
+    def describe(self) -> Any:
+        """The model as it stands."""
+        return self._client._send(_Ask("GET", self.path))
+
+    def diagnostics(self) -> Any:
+        """How it is doing."""
+        ask = _Ask("GET", self.path, parse=lambda told: told["diagnostics"])
+        return self._client._send(ask)
+
+    def pause(self, paused: bool = True) -> Any:
+        """Let it decide no more, or again."""
+        return self._client._send(_Ask("PATCH", self.path, {"paused": paused}))
+
+    def snapshot(self) -> Any:
+        """Keep the state as it is; its number."""
+        ask = _Ask(
+            "POST", f"{self.path}/snapshots", parse=lambda told: told["snapshot"], safe=False
+        )
+        return self._client._send(ask)
+
+    def restore(self, snapshot: int) -> Any:
+        """Go on from a snapshot."""
+        ask = _Ask("POST", f"{self.path}/restore", {"snapshot": snapshot}, safe=False)
+        return self._client._send(ask)
+
+    def fork(self, name: str, **told: Any) -> Any:
+        """A new model from this one; ``policy``, ``options``, ``shadow=True``."""
+        twin, body = RemoteModel(self._client, name), {"name": name, **told}
+        ask = _Ask("POST", f"{self.path}/fork", body, parse=lambda answer: twin, safe=False)
+        return self._client._send(ask)
+
+    def delete(self) -> Any:
+        """The model and all that it has."""
+        return self._client._send(_Ask("DELETE", self.path, safe=False))
+
+    def _ask(self, verb: str, body: Any, parse: Callable[[Any], Any]) -> _Ask:
+        key = {"Idempotency-Key": secrets.token_hex(16)}
+        return _Ask("POST", f"{self.path}/{verb}", body, key, parse)
+
+
+def _body(**told: Any) -> dict[str, Any]:
+    return {key: value for key, value in told.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and NumPy's numbers as JSON has them."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _token(decision: Any) -> str:
+    return decision.token if isinstance(decision, RemoteDecision) else decision
