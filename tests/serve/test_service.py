@@ -291,6 +291,19 @@ def test_every_policy_that_can_wait_is_served(client, kind):
     assert twin.to_bytes() == model.policy.to_bytes()
 
 
+def test_a_reward_that_would_not_be_learned_is_refused_at_the_door(client):
+    spec = {"policy": "GLB-OMD", "dim": 3, "options": {"link": "logistic"}, "wait": 10.0}
+    bad = client.put(SHOP, json={**spec, "default_reward": 3.0})
+    assert (bad.status_code, bad.json()["field"]) == (422, "default_reward")
+    assert client.put(SHOP, json={**spec, "default_reward": 0.0}).status_code == 201
+    token = decide(client)["token"]
+    for value in (0.5, 2.0, -1.0, 1e300):
+        answer = reward(client, token, value)
+        assert (answer.status_code, answer.json()["code"]) == (422, "bad_reward")
+    assert reward(client, token, 1.0).status_code == 202
+    assert client.get(SHOP).json()["diagnostics"]["refused"] == 0
+
+
 @pytest.mark.parametrize(
     ("name", "spec"),
     [

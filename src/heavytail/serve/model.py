@@ -12,6 +12,7 @@ import numpy as np
 
 from heavytail._load import from_bytes
 from heavytail._typing import FloatArray
+from heavytail._validate import GREATEST
 from heavytail.encoding import Encoder
 from heavytail.policies.build import find, make_policy
 from heavytail.policies.core.decisions import Decision
@@ -146,6 +147,21 @@ class Model:
                         policy.update(X[i], rewards[i], scale=None if scale is None else scale[i])
                     except ValueError:
                         self.refused += policy is self.policy
+
+    def check_reward(self, reward: float, field: str = "reward") -> None:
+        """Refuse a reward that the policy would not learn."""
+        if abs(reward) > GREATEST:
+            raise Refusal(422, "bad_reward", f"At most {GREATEST:g} in size.", field)
+        link = getattr(self.policy, "link", None)
+        if link is None:
+            return
+        kind = "0 or 1" if reward in (0.0, 1.0) else "any"
+        if kind == "any" and reward >= 0.0:
+            kind = "from 0 to 1" if reward <= 1.0 else "at least 0"
+        fractions = bool(self.policy.constructor_arguments().get("fractions", False))
+        if not link.takes(kind, fractions=fractions):
+            message = f"With the {link.name} link a reward must be {link.rewards}."
+            raise Refusal(422, "bad_reward", message, field)
 
     def arms(self, told: Any, context: dict[str, Any], ids: Any) -> FloatArray:
         """The features (n, dim) of arms as they were sent."""

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from heavytail._typing import FloatArray
-from heavytail._validate import GREATEST
 from heavytail.policies.core.decisions import Decision
 from heavytail.serve.commits import Commits
 from heavytail.serve.details import Detail, pack, unpack
@@ -207,9 +206,12 @@ class Service:
         if name not in self.models:
             if len(self.models) >= self.limits.models:
                 raise Refusal(409, "too_many_models", f"At most {self.limits.models} models.")
-            policy = built(spec)
-            if policy.dim > self.limits.dim:
+            row = ModelRow(0, name, told, 0.0, False, 0, 0, 0, b"", None, 0)
+            fresh = Model(row)
+            if fresh.dim > self.limits.dim:
                 raise Refusal(422, "bad_dim", f"At most {self.limits.dim} features.", "dim")
+            if spec.default_reward is not None:
+                fresh.check_reward(spec.default_reward, "default_reward")
 
         def work(tx: Transaction) -> tuple[bool, ModelRow]:
             found = tx.model(name)
@@ -348,15 +350,13 @@ class Service:
         return accepted
 
     def _token(self, model: Model, one: Reward, at: str) -> Token:
-        token = Token.parse(one.token)
-        problem = None
-        if token is None or token.model != model.row.id:
-            problem = Refusal(409, "unknown_token", "No decision of this model has it.", "token")
-        elif abs(one.reward) > GREATEST:
-            problem = Refusal(422, "bad_reward", f"At most {GREATEST:g} in size.", "reward")
-        if problem is not None or token is None:
-            assert problem is not None
-            raise problem.at(at) if at else problem
+        try:
+            token = Token.parse(one.token)
+            if token is None or token.model != model.row.id:
+                raise Refusal(409, "unknown_token", "No decision of this model has it.", "token")
+            model.check_reward(one.reward)
+        except Refusal as refusal:
+            raise (refusal.at(at) if at else refusal) from None
         return token
 
     def _waiting(
