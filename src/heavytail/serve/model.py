@@ -18,8 +18,8 @@ from heavytail.policies.build import find, make_policy
 from heavytail.policies.core.decisions import Decision
 from heavytail.policies.core.policy import Policy
 from heavytail.serve.details import as_floats
+from heavytail.serve.layout import ModelRow, OutcomeRow
 from heavytail.serve.refusal import Refusal
-from heavytail.serve.store import ModelRow, OutcomeRow
 from heavytail.serve.wire import Explained, ModelSpec, Predicted
 from heavytail.tails import MomentBound
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import hashlib
 import logging
 import re
 import time
@@ -19,13 +18,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from heavytail._typing import FloatArray
-from heavytail.policies.core.decisions import Decision
 from heavytail.serve.commits import Commits
-from heavytail.serve.details import Detail, pack, unpack
+from heavytail.serve.entries import answered_again, logged
 from heavytail.serve.fast import Plain
+from heavytail.serve.layout import ModelRow
 from heavytail.serve.model import Model, built
 from heavytail.serve.refusal import Refusal
-from heavytail.serve.store import DecisionRow, ModelRow, Store, Transaction
+from heavytail.serve.rewards import owed
+from heavytail.serve.store import Store, Transaction
 from heavytail.serve.tokens import Token, first_key, time_of
 from heavytail.serve.wire import (
     DecideAmongNamed,
@@ -287,7 +287,7 @@ class Service:
         rows, answers = [], []
         for i, (one, arms, decision) in enumerate(zip(asked, sets, made, strict=True)):
             token = Token.new(model.row.id, version, when)
-            row, answer = _logged(model, token, one, arms, decision, (request, i))
+            row, answer = logged(model, token, one, arms, decision, (request, i))
             rows.append(row)
             answers.append(answer)
 
@@ -295,7 +295,7 @@ class Service:
             if request:
                 before = [tx.requested(model.row.id, row.request or b"") for row in rows]
                 if any(before):
-                    return _again(before, rows)
+                    return answered_again(before, rows)
             for row in rows:
                 tx.decide(row)
             return answers
@@ -334,7 +334,7 @@ class Service:
             seen: dict[bytes, Reward] = {}
             for (at, one), token in zip(_placed(told), tokens, strict=True):
                 try:
-                    row = self._waiting(tx, model, token, one, now, seen)
+                    row = owed(tx, model, token, one, now, seen)
                 except Refusal as refusal:
                     raise (refusal.at(at) if at else refusal) from None
                 if row is not None:
@@ -358,41 +358,6 @@ class Service:
         except Refusal as refusal:
             raise (refusal.at(at) if at else refusal) from None
         return token
-
-    def _waiting(
-        self,
-        tx: Transaction,
-        model: Model,
-        token: Token,
-        one: Reward,
-        now: float,
-        seen: dict[bytes, Reward],
-    ) -> DecisionRow | None:
-        """The decision that a reward is for; None where it has this very reward already."""
-        same = seen.get(token.key)
-        if same is not None:
-            if (same.reward, same.scale) == (one.reward, one.scale):
-                return None
-            raise Refusal(409, "rewarded", "The token is twice here, with two rewards.", "token")
-        seen[token.key] = one
-        row = tx.decision(model.row.id, token.key)
-        if row is None or row.version != token.version:
-            raise Refusal(409, "unknown_token", "No decision of this model has it.", "token")
-        outcome = tx.outcome(model.row.id, token.key)
-        if outcome is not None:
-            if outcome.by_default:
-                raise Refusal(409, "expired", "It has had its default reward.", "token")
-            if (outcome.reward, outcome.scale) == (one.reward, one.scale):
-                return None
-            raise Refusal(409, "rewarded", "It has had another reward.", "token")
-        wait = model.spec.wait
-        if wait is not None and time_of(token.key) + wait < now:
-            if model.spec.late == "refuse":
-                raise Refusal(409, "expired", f"It was given up after {wait:g} s.", "token")
-            current = tx.model(model.row.name)
-            if current is not None and token.key < current.swept:
-                tx.swept(model.row.id, current.swept, -1)  # it was counted as given up
-        return row
 
     # Snapshots
 
@@ -473,49 +438,3 @@ class Service:
 def _placed(many: Sequence[Any]) -> list[tuple[str, Any]]:
     """Each with its place in the body, "" where it is alone."""
     return [("" if len(many) == 1 else f"[{i}]", one) for i, one in enumerate(many)]
-
-
-def _logged(
-    model: Model,
-    token: Token,
-    one: Any,
-    arms: FloatArray,
-    decision: Decision,
-    request: tuple[str, int],
-) -> tuple[DecisionRow, Decided]:
-    """A decision as it is logged, and as it is answered."""
-    ids = one.ids
-    name = None if ids is None else ids[decision.arm]
-    asked = key = None
-    if request[0]:
-        key = hashlib.blake2b(f"{request[1]} {request[0]}".encode(), digest_size=16).digest()
-        said = (arms.tobytes(), ids, one.explore, getattr(one, "context", None))
-        asked = hashlib.blake2b(msgspec.msgpack.encode(said), digest_size=16).digest()
-    detail = Detail(
-        len(arms), decision.probability, decision.score, name, ids,
-        arms.astype("<f8", copy=False).tobytes() if model.spec.log_arms else None, asked,
-        getattr(one, "context", None),
-    )  # fmt: skip
-    row = DecisionRow(
-        token.model, token.key, token.version, decision.arm,
-        decision.x.astype("<f8", copy=False).tobytes(), key, pack(detail),
-    )  # fmt: skip
-    return row, _answer(row, detail)
-
-
-def _answer(row: DecisionRow, detail: Detail) -> Decided:
-    token = Token(row.model, row.version, bytes(row.key))
-    return Decided(str(token), row.arm, detail.probability, row.version, detail.id, detail.score)
-
-
-def _again(before: Sequence[DecisionRow | None], rows: Sequence[DecisionRow]) -> list[Decided]:
-    """The answers that a request had before, where it is the same."""
-    found = []
-    for old, new in zip(before, rows, strict=True):
-        detail = None if old is None else unpack(old.detail)
-        if old is None or detail is None or detail.asked != unpack(new.detail).asked:
-            raise Refusal(
-                409, "key_used", "The idempotency key was used for another request. Take a new one."
-            )
-        found.append(_answer(old, detail))
-    return found

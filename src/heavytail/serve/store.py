@@ -12,109 +12,18 @@ import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from heavytail.serve.layout import LAYOUT, TABLES, DecisionRow, ModelRow, OutcomeRow
 from heavytail.serve.refusal import Refusal
 
-__all__ = [
-    "DecisionRow",
-    "ModelRow",
-    "Operation",
-    "OutcomeRow",
-    "Store",
-    "StoreError",
-    "Transaction",
-]
+__all__ = ["Operation", "Store", "StoreError", "Transaction"]
 
-LAYOUT = 1  # version of the tables
 KEPT = 3  # automatic snapshots per model
-TABLES = (
-    "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL)",
-    """CREATE TABLE IF NOT EXISTS model (
-        id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, spec TEXT NOT NULL,
-        created REAL NOT NULL, paused INTEGER NOT NULL, epoch INTEGER NOT NULL,
-        last INTEGER NOT NULL, given_up INTEGER NOT NULL, swept BLOB NOT NULL,
-        follows INTEGER, since INTEGER NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS decision (
-        model INTEGER NOT NULL, key BLOB NOT NULL, version INTEGER NOT NULL,
-        arm INTEGER NOT NULL, x BLOB NOT NULL, request BLOB, detail BLOB NOT NULL)""",
-    "CREATE UNIQUE INDEX IF NOT EXISTS decision_key ON decision (model, key)",
-    """CREATE UNIQUE INDEX IF NOT EXISTS decision_request ON decision (model, request)
-        WHERE request IS NOT NULL""",
-    """CREATE TABLE IF NOT EXISTS outcome (
-        model INTEGER NOT NULL, seq INTEGER NOT NULL, key BLOB NOT NULL, version INTEGER NOT NULL,
-        by_default INTEGER NOT NULL, reward REAL NOT NULL, scale REAL, x BLOB NOT NULL,
-        time REAL NOT NULL, PRIMARY KEY (model, seq))""",
-    "CREATE UNIQUE INDEX IF NOT EXISTS outcome_key ON outcome (model, key)",
-    """CREATE TABLE IF NOT EXISTS snapshot (
-        number INTEGER PRIMARY KEY, model INTEGER NOT NULL, seq INTEGER NOT NULL,
-        time REAL NOT NULL, note TEXT NOT NULL, data BLOB NOT NULL)""",
-    "CREATE INDEX IF NOT EXISTS snapshot_model ON snapshot (model, seq)",
-    """CREATE TABLE IF NOT EXISTS tally (
-        model INTEGER NOT NULL, slot INTEGER NOT NULL, decisions INTEGER NOT NULL,
-        PRIMARY KEY (model, slot))""",
-    """CREATE TABLE IF NOT EXISTS api_key (
-        digest BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, scopes TEXT NOT NULL,
-        created REAL NOT NULL, revoked INTEGER NOT NULL)""",
-    "CREATE TABLE IF NOT EXISTS audit (time REAL NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL)",
-)
 
 
 class StoreError(Exception):
     """The store cannot be used: full, read-only, damaged, in use by another. Says what to do."""
-
-
-class ModelRow(NamedTuple):
-    """A model in the store.
-
-    Attributes:
-        id: its number, never used again.
-        name: as users call it.
-        spec: JSON of :class:`heavytail.serve.wire.ModelSpec`.
-        created: when.
-        paused: whether it decides no more.
-        epoch: how often its state was set back to a snapshot.
-        last: number of its last outcome.
-        given_up: decisions that expired without one.
-        swept: key up to which waiting decisions were given up.
-        follows: the model whose outcomes it learns, where it is a shadow.
-        since: the outcome of that model after which it began.
-    """
-
-    id: int
-    name: str
-    spec: str
-    created: float
-    paused: bool
-    epoch: int
-    last: int
-    given_up: int
-    swept: bytes
-    follows: int | None
-    since: int
-
-
-class DecisionRow(NamedTuple):
-    """A decision in the store; ``detail`` is :class:`heavytail.serve.details.Detail`, packed."""
-
-    model: int
-    key: bytes
-    version: int
-    arm: int
-    x: bytes
-    request: bytes | None
-    detail: bytes
-
-
-class OutcomeRow(NamedTuple):
-    """What a decision came to."""
-
-    seq: int
-    key: bytes
-    by_default: bool
-    reward: float
-    scale: float | None
-    x: bytes
 
 
 Operation = Callable[["Transaction"], Any]
