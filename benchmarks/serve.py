@@ -159,6 +159,38 @@ def started(kind: str, port: int, server: str, folder: str) -> subprocess.Popen:
     return process
 
 
+def restart(events: int) -> None:
+    """Print how long a service takes to begin whose log has so many rewards and no snapshot."""
+    from heavytail.serve.layout import DecisionRow
+    from heavytail.serve.service import Service
+    from heavytail.serve.sqlite import SQLiteStore
+    from heavytail.serve.tokens import Token
+
+    rng = np.random.default_rng(0)
+
+    def write(tx) -> None:
+        for _ in range(1000):
+            x = rng.normal(size=DIM) / 8.0
+            key = Token.new(1, 0, time.time()).key
+            row = DecisionRow(1, key, 0, 0, x.tobytes(), None, b"")
+            tx.decide(row)
+            tx.reward(row, float(rng.standard_t(1.5)), None)
+
+    with tempfile.TemporaryDirectory() as folder:
+        store = SQLiteStore(folder)
+        store.apply([lambda tx: tx.create("shop", json.dumps({"dim": DIM}))])
+        for _ in range(events // 2000):  # a decision and a reward are two events
+            store.apply([write])
+        store.close()
+        for _ in range(2):  # the first time kernels are compiled
+            service = Service(SQLiteStore(folder))
+            start = time.perf_counter()
+            asyncio.run(service.start())
+            taken, rounds = time.perf_counter() - start, service.models["shop"].policy.rounds
+            service.store.close()
+    print(f"{events:,} events, {rounds:,} rewards learned again: {taken:.1f} s to begin")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
@@ -170,8 +202,12 @@ def main() -> int:
     add("--port", type=int, default=8321)
     add("--conns", type=int, default=16)
     add("--seconds", type=float, default=5.0)
+    add("--restart", type=int, metavar="EVENTS", help="how long a start takes, and nothing else")
     add("--server", choices=("uvicorn", "granian"), default="uvicorn")
     args = parser.parse_args()
+    if args.restart:
+        restart(args.restart)
+        return 0
     if args.load:
         load(args)
         return 0
