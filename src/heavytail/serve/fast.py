@@ -54,7 +54,7 @@ def _one(read: Any, dim: int) -> Plain:
     if len(set(keys)) < len(keys) or not set(keys) <= KEYS:
         raise KeyError
     arms = read["arms"]
-    if len(arms) == 0 or any(len(row) != dim for row in arms):
+    if set(map(len, arms)) != {dim}:
         raise ValueError
     matrix = np.frombuffer(arms.as_buffer(of_type="d")).reshape(len(arms), dim)
     ids = read["ids"].as_list() if "ids" in keys else None
