@@ -9,13 +9,14 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from heavytail._validate import check_number, shown
+from heavytail.encoding import Encoder
 
 if TYPE_CHECKING:
     import httpx
@@ -133,7 +134,7 @@ class _Speaking:
 
     def create(self, name: str, policy: str = "TwinUCB", **spec: Any) -> Any:
         """Make a model, ``dim=3, options={...}`` and so on; the same again is the same model."""
-        body, model = {"policy": policy, **spec}, RemoteModel(self, name)
+        body, model = _plain({"policy": policy, **spec}), RemoteModel(self, name)
         return self._send(_Ask("PUT", model.path, body, parse=lambda answer: model))
 
     def models(self) -> Any:
@@ -160,7 +161,7 @@ class Client(_Speaking):
 
         client = ht.Client("http://127.0.0.1:8080", key=KEY)
         shop = client.create("shop", dim=3)
-        decision = shop.decide([[1.0, 0.0, 0.2], [0.0, 1.0, 0.5]], ids=["a", "b"])
+        decision = shop.decide([[0.9, 0.0, 0.2], [0.0, 0.8, 0.5]], ids=["a", "b"])
         shop.learn(decision, 3.5)
 
     Args:
@@ -238,13 +239,17 @@ class RemoteModel:
         self, arms: Any, *, ids: Any = None, explore: float | None = None, context: Any = None
     ) -> Any:
         """Choose among ``arms``, (n, dim) or dicts for a model with an encoder."""
-        body = _body(arms=_plain(arms), ids=_plain(ids), explore=explore, context=context)
+        body = _body(arms=_plain(arms), ids=_plain(ids), explore=explore, context=_plain(context))
         ask = self._ask("decisions", body, parse=lambda told: RemoteDecision(**told))
         return self._client._send(ask)
 
-    def decide_many(self, many: Any, *, explore: float | None = None) -> Any:
-        """A decision for each of many sets of arms, in one request."""
-        body = [_body(arms=_plain(arms), explore=explore) for arms in many]
+    def decide_many(self, many: Any, *, explore: float | None = None, contexts: Any = None) -> Any:
+        """A decision for each of many sets of arms, each with its context, in one request."""
+        told = [None] * len(many) if contexts is None else contexts
+        body = [
+            _body(arms=_plain(arms), explore=explore, context=_plain(context))
+            for arms, context in zip(many, told, strict=True)
+        ]
         ask = self._ask("decisions", body, parse=lambda told: [RemoteDecision(**o) for o in told])
         return self._client._send(ask)
 
@@ -264,12 +269,12 @@ class RemoteModel:
 
     def predict(self, arms: Any, *, context: Any = None, level: float = 0.95) -> Any:
         """The mean rewards expected, with intervals: lists "mean", "low" and "high"."""
-        body = _body(arms=_plain(arms), context=context, level=level)
+        body = _body(arms=_plain(arms), context=_plain(context), level=level)
         return self._client._send(_Ask("POST", f"{self.path}/predict", body))
 
     def explain(self, arms: Any, *, context: Any = None) -> Any:
         """Why an arm would be chosen: the parts of every arm's index."""
-        body = _body(arms=_plain(arms), context=context)
+        body = _body(arms=_plain(arms), context=_plain(context))
         return self._client._send(_Ask("POST", f"{self.path}/explain", body))
 
     def describe(self) -> Any:
@@ -317,11 +322,20 @@ def _body(**told: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays and NumPy's numbers as JSON has them."""
+    """Arrays, frames, encoders and NumPy's numbers as JSON has them; of named features what is NaN
+    is missing.
+    """
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
+    if isinstance(value, Encoder):
+        return value.schema()
+    if hasattr(value, "to_dicts") or hasattr(value, "to_dict"):  # of polars, of pandas
+        return _plain(value.to_dicts() if hasattr(value, "to_dicts") else value.to_dict("records"))
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
+    if isinstance(value, Mapping):
+        plain = {key: _plain(one) for key, one in value.items()}
+        return {k: None if isinstance(v, float) and v != v else v for k, v in plain.items()}
     return value
 
 

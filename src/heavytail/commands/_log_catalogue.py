@@ -8,7 +8,6 @@ from typing import Any
 
 from heavytail._validate import printable, shown
 from heavytail.encoding import Catalogue
-from heavytail.policies.core.policy import Policy
 
 __all__ = ["catalogue_of"]
 
@@ -16,10 +15,11 @@ OPTION = "--catalogue"
 
 
 def catalogue_of(
-    path: str, policies: Iterable[Policy], ids: str | None, offered: str | None
+    path: str, policies: Iterable[Any], ids: str | None, offered: str | None
 ) -> Catalogue:
     """The arms in the file ``path``, with the one encoder that all of the policies carry."""
-    encoders = [one.encoder for one in policies if one.encoder is not None]
+    carried = [getattr(one, "encoder", None) for one in policies]  # a LogPolicy has none
+    encoders = [one for one in carried if one is not None]
     if not encoders:
         raise ValueError(
             f"{OPTION} needs an encoder: that of a policy which was saved with policy.encoder set. "

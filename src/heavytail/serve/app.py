@@ -14,7 +14,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from heavytail.serve.handlers import ROUTES, Call, Road, answer
-from heavytail.serve.keys import Keys
 from heavytail.serve.metrics import Metrics
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.service import Limits, Service
@@ -51,7 +50,7 @@ class Door:
 
     def __init__(self, service: Service, open_to_all: bool) -> None:
         self.service, self.metrics = service, Metrics()
-        self.keys = None if open_to_all else Keys()
+        self.open_to_all = open_to_all
 
     def endpoint(self, road: Road) -> Any:
         """The handler of a route, behind its key, its refusals in words."""
@@ -67,9 +66,9 @@ class Door:
     async def _served(self, road: Road, request: Request) -> Response:
         try:
             who = "anybody"
-            if road.scope and self.keys is not None:
+            if road.scope and not self.open_to_all:
                 told = request.headers.get("authorization", "")
-                who = await self.keys.allow(self.service, told, road.scope)
+                who = await self.service.keys.allow(self.service, told, road.scope)
             return await road.handler(Call(self.service, request, who, self.metrics))
         except Refusal as refusal:
             return fault(refusal)

@@ -244,12 +244,14 @@ async def issue_key(call: Call) -> Response:
     """Make a key; it is told this once."""
     spec = read(KEY, await call.body())
     key = await call.service.commits.do(lambda tx: issue(tx, spec.name, spec.scopes, call.who))
+    call.service.keys.changed()
     return answer(KeyMade(spec.name, key), 201)
 
 
 async def revoke_key(call: Call) -> Response:
     """Make a key invalid, at once."""
     await call.service.commits.do(lambda tx: revoke(tx, call.name, call.who))
+    call.service.keys.changed()
     return Response(status_code=204)
 
 

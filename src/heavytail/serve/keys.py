@@ -66,6 +66,10 @@ class Keys:
         self._known: dict[bytes, tuple[str, frozenset[str]]] = {}
         self._read = -math.inf
 
+    def changed(self) -> None:
+        """Look again before the next answer."""
+        self._read = -math.inf
+
     async def allow(self, service: Service, header: str, scope: str) -> str:
         """Whose key a header has, where it allows ``scope``; a refusal otherwise."""
         kind, _, key = header.partition(" ")

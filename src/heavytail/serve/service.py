@@ -21,6 +21,7 @@ from heavytail._typing import FloatArray
 from heavytail.serve.commits import Commits
 from heavytail.serve.entries import answered_again, logged
 from heavytail.serve.fast import Plain
+from heavytail.serve.keys import Keys
 from heavytail.serve.layout import ModelRow
 from heavytail.serve.model import Model, built
 from heavytail.serve.refusal import Refusal
@@ -73,6 +74,7 @@ class Service:
         self.store = store
         self.models: dict[str, Model] = {}
         self.commits = Commits(store, self._after)
+        self.keys = Keys()
         self.started = time.time()
         self._latest = 0.0  # the clock, which does not go back
         self._tasks: list[asyncio.Task[None]] = []

@@ -137,14 +137,24 @@ class TailMonitor:
         size = np.sort(size)[::-1][:known]
         return np.asarray(size[size > 0.0])
 
+    def _spread(self) -> int:
+        """How many values there are but for those that are the centre itself, beyond chance: where
+        95 % are 0, a share of all would reach into the zeros. Twice those of the larger side.
+        """
+        assert self._centre is not None
+        sides = np.sum(self._high > self._centre), np.sum(self._low < self._centre)
+        apart = 2 * int(max(sides))
+        known = max(sides) < self.keep
+        return apart if known and apart < self.count - 1 else self.count
+
     def _skewed(self) -> bool:
         assert self._centre is not None
-        k = min(max(int(0.05 * self.count), 1), self.keep) - 1
+        k = min(max(int(0.05 * self._spread()), 1), self.keep) - 1
         up, down = self._high[k] - self._centre, self._centre - self._low[k]
         return bool(max(up, down) > SKEWED * min(up, down))
 
     def _index(self, top: FloatArray, skewed: bool) -> tuple[float, float, float]:
-        k = min(int(TAIL_SHARE * self.count), top.shape[0] - 1)
+        k = min(int(TAIL_SHARE * self._spread()), top.shape[0] - 1)
         if k < 2 or not top[0] > top[k]:
             return math.inf, math.inf, math.inf
         if not skewed:
@@ -152,7 +162,7 @@ class TailMonitor:
         assert self._centre is not None
         up = self._high[0] - self._centre >= self._centre - self._low[0]
         side = self._high if up else -self._low
-        return shifted_power_law(side, self.count)
+        return shifted_power_law(side, self._spread())
 
     def _hills(self, top: FloatArray) -> tuple[Hill, ...]:
         found = []
