@@ -289,3 +289,11 @@ def test_a_bad_table_of_arms_is_refused(encoder, arms, ids, words):
     with pytest.raises((ValueError, TypeError)) as caught:
         encoder.catalogue(arms, ids=ids)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(("feature", "ours"), [("banner", "action"), ("paid", "reward")])
+def test_a_feature_that_tells_the_answer_is_refused(raw, feature, ours):
+    """The log calls the arm "banner" and the table "sku": every arm would get the one played."""
+    told = ht.Encoder(hashed={feature: 8, "sku": 8})
+    with pytest.raises(ValueError, match=f"'{feature}'.*the log's {ours}: every arm"):
+        arms_of(raw, {**NAMES, "arms": told.catalogue(BANNERS, ids="sku")})

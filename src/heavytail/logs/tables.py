@@ -181,7 +181,19 @@ class Reading:
                         "which is meant. Rename or drop all but one."
                     )
             wanted[key] = name
+        if self.catalogue is not None and not self.decided:
+            self._refuse_answers(wanted, source)
         return wanted
+
+    def _refuse_answers(self, wanted: Mapping[str, str | Sequence[str]], source: str) -> None:
+        """An arm's features must not tell what was played, or what it paid."""
+        for key in ("action", "reward", "propensity", "probabilities", "target"):
+            if wanted.get(key) in wanted["arms"]:
+                raise ValueError(
+                    f"{source}, column {wanted[key]!r}: the encoder takes it for a feature, and it "
+                    f"is the log's {key}: every arm would be told the answer. Call the arms' own "
+                    "column otherwise, in the encoder and in the table."
+                )
 
     def table(self, source: str, first: int, wanted: Mapping[str, Any], take: Any) -> Table:
         """The table whose column ``name`` is ``take(name)``."""
