@@ -30,7 +30,9 @@ def test_mean_and_standard_error_are_those_of_the_last_minutes_rewards(clock):
     tracker, rng = Tracker(clock), np.random.default_rng(0)
     drawn = 1e6 + rng.standard_t(2.0, (20, 30))  # sums of squares would lose the spread
     for rewards in drawn:
-        tracker.rewarded(rewards.tolist())
+        tracker.rewarded(rewards[:10].tolist())
+        tracker.windows()  # a look changes nothing
+        tracker.rewarded(rewards[10:].tolist())
         clock.now += LENGTH
     clock.now -= LENGTH
     last = drawn[-RECENT:].ravel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -26,11 +27,11 @@ async def stats(service: Service) -> Stats:
 
     rows: Rows = await service.commits.do(look)
     names = {model.row.id: name for name, model in service.models.items()}
-    found = [
-        _one(name, model, *rows[model.row.id], names)
-        for name, model in sorted(service.models.items())
-        if model.row.id in rows
-    ]
+    found = []
+    for name, model in sorted(service.models.items()):
+        if model.row.id in rows:
+            found.append(_one(name, model, *rows[model.row.id], names))
+            await asyncio.sleep(0)  # others are served between two models
     return Stats(service.started, time.time(), LENGTH, found)
 
 
