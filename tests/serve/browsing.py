@@ -25,16 +25,26 @@ from heavytail.serve.sqlite import SQLiteStore
 FRAME = """<!doctype html><body style="margin:0">
 <iframe src="/" style="border:0;width:{width}px;height:1900px"></iframe><script>
 const frame = document.querySelector("iframe");
-let turns = 0;
+const key = new URL(location).searchParams.get("key");
+let turns = 0, first = null, sent = false;
 setInterval(() => {{
   const page = frame.contentDocument, root = page.documentElement;
+  const door = page.getElementById("door");
+  if (key && door && !door.hidden && !sent) {{
+    sent = true;
+    page.getElementById("key").value = key;
+    door.requestSubmit();
+  }}
+  first = first || page.querySelector("article");
   if (++turns < 40 && !({ready})) return;
   document.body.setAttribute("data-found", JSON.stringify({{
     names: [...page.querySelectorAll("h2")].map(e => e.textContent),
     arms: [...page.querySelectorAll("tbody th")].map(e => e.textContent),
     images: page.images.length, hacked: String(frame.contentWindow.hacked || window.hacked),
     summary: page.getElementById("summary").textContent,
-    door: !page.getElementById("door").hidden,
+    door: !door.hidden, same: first !== null && first === page.querySelector("article"),
+    held: frame.contentWindow.sessionStorage.getItem("heavytail-key"),
+    looks: frame.contentWindow.performance.getEntriesByType("resource").length,
     lines: page.querySelectorAll("polyline").length,
     wide: root.scrollWidth, window: frame.contentWindow.innerWidth,
     fetched: [...new Set(frame.contentWindow.performance.getEntriesByType("resource")
@@ -94,14 +104,14 @@ def open_service(folder: Path, *, open_to_all: bool = True) -> Iterator[str]:
         thread.join()
 
 
-def looked(address: str, width: int, folder: Path, *more: str) -> dict[str, Any]:
-    """What a browser finds in the page at a width."""
+def looked(address: str, width: int, folder: Path, key: str = "") -> dict[str, Any]:
+    """What a browser finds in the page at a width, where ``key`` is typed in if it is asked for."""
     browser = shutil.which("chromium")
     if browser is None:
         assert os.environ.get("CI") != "true", "CI installs Chromium; it is not there"
         pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
     profile, size = f"--user-data-dir={folder / 'profile'}", f"--window-size={max(width, 600)},1900"
-    command = [browser, *FLAGS, profile, size, *more, "--dump-dom", f"{address}/frame/{width}"]
+    command = [browser, *FLAGS, profile, size, "--dump-dom", f"{address}/frame/{width}?key={key}"]
     text = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     found = re.search(r'data-found="([^"]*)"', text)
     assert found, "the page did not load"

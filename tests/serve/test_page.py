@@ -81,14 +81,21 @@ def test_a_browser_shows_the_page_at_any_width(service, tmp_path):
         assert found["fetched"] == ["/v1/stats"]
         assert found["summary"].startswith("1 model")
         assert not found["door"]
+        assert found["looks"] > 1
+        assert found["same"]  # mended in place: a reader's place is not lost
 
 
 def test_a_browser_asks_for_the_key_where_one_is_needed(tmp_path):
     store = SQLiteStore(tmp_path / "store")
-    store.apply([lambda tx: issue(tx, "ops", ["read"], "test")])
+    (key,), _ = store.apply([lambda tx: issue(tx, "ops", ["read"], "test")])
     store.close()
     with open_service(tmp_path / "store", open_to_all=False) as address:
         found = looked(address, 400, tmp_path)
+        wrong = looked(address, 400, tmp_path, "ht_wrong")
+        right = looked(address, 400, tmp_path, key)
+    assert (wrong["door"], wrong["summary"], wrong["held"]) == (True, "The key is not valid.", "")
+    assert (right["door"], right["held"]) == (False, key)
+    assert right["summary"].startswith("0 models")
     assert found["door"]
     assert found["summary"] == "The service needs a key."
     assert found["names"] == []
