@@ -5,10 +5,18 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import ipaddress
+import os
+import signal
 import sys
+import tempfile
+import threading
+import time
+import webbrowser
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from heavytail.serve.store import Operation, Store
 
 __all__ = ["add_arguments", "run"]
@@ -20,7 +28,13 @@ NEEDED = ("starlette", "msgspec", "uvicorn", "prometheus_client")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the store is, and where to listen."""
     add = parser.add_argument
-    add("--store", required=True, metavar="STORE", help="a folder; made where it is not there")
+    add("--store", metavar="STORE", help="a folder; made where it is not there")
+    add(
+        "--demo",
+        action="store_true",
+        help="show a simulated shop in the browser; on a temporary store without --store",
+    )
+    add("--no-browser", action="store_true", help="with --demo: print the address alone")
     add("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     add("--port", type=int, default=8080, help="its port (8080)")
     add(
@@ -39,6 +53,25 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"{', '.join(missing)} is missing: pip install 'heavytail[serve]'.")
     if not 0 <= args.port <= 65535:
         raise ValueError(f"--port must lie from 0 to 65535; got {args.port}.")
+    if args.store is not None:
+        return _with(args)
+    if not args.demo or args.new_key is not None or args.revoke_key is not None:
+        raise ValueError("--store is missing: state the folder that models and log are kept in.")
+    before = signal.signal(signal.SIGTERM, _stop)  # so that the folder is removed then too
+    try:
+        with tempfile.TemporaryDirectory(prefix="heavytail-demo-") as folder:
+            args.store = folder
+            return _with(args)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _stop(number: int, frame: Any) -> None:
+    raise SystemExit(128 + number)
+
+
+def _with(args: argparse.Namespace) -> int:
+    """Do what is asked on the store."""
     from heavytail.serve.store import StoreError
 
     try:
@@ -76,14 +109,46 @@ def _on(store: Store, args: argparse.Namespace) -> int:
     import uvicorn
 
     from heavytail.serve.app import build
+    from heavytail.serve.demo import play, prepare
 
+    app = build(store, open_to_all=not keyed, beside=play if args.demo else None)
     config = uvicorn.Config(
-        build(store, open_to_all=not keyed), host=args.host, port=args.port, log_level="warning",
-        access_log=False, timeout_keep_alive=30, timeout_graceful_shutdown=10,
+        app, host=args.host, port=args.port, log_level="warning", access_log=False,
+        timeout_keep_alive=30, timeout_graceful_shutdown=10,
     )  # fmt: skip
-    print(f"heavytail serve: http://{args.host}:{args.port}, store {args.store}", file=sys.stderr)
-    uvicorn.Server(config).run()
+    server = uvicorn.Server(config)
+    if args.demo:
+        print("heavytail serve: getting ready", file=sys.stderr, flush=True)
+        prepare()
+        threading.Thread(target=_show, args=(server, args), daemon=True).start()
+    else:
+        where = f"http://{args.host}:{args.port}"
+        print(f"heavytail serve: {where}, store {args.store}", file=sys.stderr)
+    server.run()
     return 0
+
+
+def _show(server: uvicorn.Server, args: argparse.Namespace) -> None:
+    """Print the address of the page once it is there, and open it where there is a browser."""
+    while not server.started:
+        if server.should_exit:
+            return
+        time.sleep(0.05)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(args.host, args.host)
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    print(
+        f"heavytail serve: {address} shows the demo; Ctrl-C stops it", file=sys.stderr, flush=True
+    )
+    if not args.no_browser and _has_screen():
+        webbrowser.open(address)
+
+
+def _has_screen() -> bool:
+    """Whether a browser would have a window: one in the terminal would be in the way."""
+    if sys.platform in ("win32", "darwin"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _done(store: Store, operation: Operation) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from starlette.applications import Starlette
@@ -25,16 +26,32 @@ __all__ = ["build"]
 log = logging.getLogger("heavytail.serve")
 
 
-def build(store: Store, *, open_to_all: bool, limits: Limits | None = None) -> Starlette:
-    """The application on a store; ``open_to_all``: nobody needs a key."""
+def build(
+    store: Store,
+    *,
+    open_to_all: bool,
+    limits: Limits | None = None,
+    beside: Callable[[Service], Coroutine[Any, Any, None]] | None = None,
+) -> Starlette:
+    """The application on a store.
+
+    Args:
+        store: opened.
+        open_to_all: nobody needs a key.
+        limits: of requests.
+        beside: runs while the service does, in its loop.
+    """
     service = Service(store, limits)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await service.start()
+        task = None if beside is None else asyncio.create_task(beside(service))
         try:
             yield
         finally:
+            if task is not None:
+                await _ended(task)
             await service.stop()
 
     door = Door(service, open_to_all)
@@ -43,6 +60,17 @@ def build(store: Store, *, open_to_all: bool, limits: Limits | None = None) -> S
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     app.state.service = service
     return app
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """Cancel a task and wait for it; its own failure is told and stops nobody."""
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        pass
+    except Exception:
+        log.exception("what ran beside the service failed")
 
 
 class Door:

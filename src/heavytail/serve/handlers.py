@@ -17,8 +17,10 @@ from heavytail.serve.fast import plain
 from heavytail.serve.keys import issue, revoke, views
 from heavytail.serve.metrics import Metrics
 from heavytail.serve.openapi import document
+from heavytail.serve.page import HEADERS, PAGE
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.service import Service
+from heavytail.serve.stats import stats as all_stats
 from heavytail.serve.wire import (
     DecideAmongNamed,
     DecideAmongVectors,
@@ -260,6 +262,16 @@ async def metrics(call: Call) -> Response:
     return Response(call.metrics.text(call.service), media_type="text/plain")
 
 
+async def stats(call: Call) -> Response:
+    """What each model did since the service started."""
+    return answer(await all_stats(call.service))
+
+
+async def page(call: Call) -> Response:
+    """A page for people, which shows what ``/v1/stats`` tells."""
+    return Response(PAGE, media_type="text/html", headers=HEADERS)
+
+
 async def openapi(call: Call) -> Response:
     """This document."""
     return answer(document(ROUTES))
@@ -277,8 +289,10 @@ async def readyz(call: Call) -> Response:
 
 
 ROUTES = [
+    Road("GET", "/", "", page),
     Road("GET", "/openapi.json", "", openapi),
     Road("GET", "/metrics", "read", metrics),
+    Road("GET", "/v1/stats", "read", stats),
     Road("GET", "/v1/keys", "admin", keys),
     Road("POST", "/v1/keys", "admin", issue_key),
     Road("DELETE", "/v1/keys/{name}", "admin", revoke_key),

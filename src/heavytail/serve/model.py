@@ -20,6 +20,7 @@ from heavytail.policies.core.policy import Policy
 from heavytail.serve.details import as_floats
 from heavytail.serve.layout import ModelRow, OutcomeRow
 from heavytail.serve.refusal import Refusal
+from heavytail.serve.tracker import Tracker
 from heavytail.serve.wire import Explained, ModelSpec, Predicted
 from heavytail.tails import MomentBound
 
@@ -89,12 +90,14 @@ class Model:
         version: number of the last outcome learned.
         refused: outcomes that the policy would not learn.
         staleness: how many outcomes behind the last decisions were, on average.
+        tracker: what it did since the service started.
     """
 
     def __init__(self, row: ModelRow, snapshot: tuple[int, bytes] | None = None) -> None:
         self.row = row
         self.spec = msgspec.json.decode(row.spec, type=ModelSpec)
         self.refused, self.staleness = 0, 0.0
+        self.tracker = Tracker()
         self.snapshot_seq = row.since
         self._begin(snapshot)
 

@@ -46,12 +46,15 @@ ANSWERS: dict[str, dict[int, Any]] = {
     "healthz": {200: dict[str, Any]},
     "readyz": {200: dict[str, Any]},
     "metrics": {200: str},
+    "stats": {200: wire.Stats},
+    "page": {200: str},
     "openapi": {200: dict[str, Any]},
 }
 FILES = {  # answers that are no JSON
     "snapshot_file": "application/octet-stream",
     "log_file": "application/vnd.apache.parquet",
     "metrics": "text/plain",
+    "page": "text/html",
 }
 FAULTS = (400, 401, 403, 404, 409, 413, 422, 429, 503)
 PARAMETERS = {

@@ -154,13 +154,16 @@ class Service:
                 continue
             before = first_key(self.clock() - wait)
             sweep = functools.partial(self._sweep, model=model, before=before)
-            while await self.commits.do(sweep):
-                pass
+            full = True
+            while full:
+                defaults, full = await self.commits.do(sweep)
+                model.tracker.rewarded(defaults)
 
-    def _sweep(self, tx: Transaction, model: Model, before: bytes) -> bool:
+    def _sweep(self, tx: Transaction, model: Model, before: bytes) -> tuple[list[float], bool]:
+        """Give up the next decisions: the rewards that they got, and whether there may be more."""
         row = tx.model(model.row.name)
         if row is None or row.id != model.row.id or row.swept >= before:
-            return False
+            return [], False
         found = tx.waiting(row.id, row.swept, before, SWEPT)
         default = model.spec.default_reward
         if default is not None:
@@ -169,7 +172,7 @@ class Service:
         full = len(found) == SWEPT
         end = found[-1].key if full else before
         tx.swept(row.id, end, 0 if default is not None else len(found))
-        return full
+        return [] if default is None else [default] * len(found), full
 
     async def _snapshot_all(self, *, at_once: bool = False) -> None:
         for model in list(self.models.values()):
@@ -303,6 +306,8 @@ class Service:
             return answers
 
         found: list[Decided] = await self.commits.do(work)
+        if found is answers:  # not those of an earlier request
+            model.tracker.decided([(one.id, one.arm) for one in found])
         return found
 
     def _check_batch(self, asked: Sequence[Any]) -> None:
@@ -331,7 +336,7 @@ class Service:
         self._check_batch(told)
         tokens = [self._token(model, one, at) for at, one in _placed(told)]
 
-        def work(tx: Transaction) -> int:
+        def work(tx: Transaction) -> list[float]:
             now, new = self.clock(), []
             seen: dict[bytes, Reward] = {}
             for (at, one), token in zip(_placed(told), tokens, strict=True):
@@ -346,10 +351,11 @@ class Service:
                 stale += tx.reward(row, one.reward, one.scale) - 1 - row.version
             if new:
                 model.staleness += 0.05 * (stale / len(new) - model.staleness)
-            return len(new)
+            return [one.reward for _, one in new]
 
-        accepted: int = await self.commits.do(work)
-        return accepted
+        accepted: list[float] = await self.commits.do(work)
+        model.tracker.rewarded(accepted)
+        return len(accepted)
 
     def _token(self, model: Model, one: Reward, at: str) -> Token:
         try:
@@ -398,6 +404,7 @@ class Service:
             lambda tx: (tx.model(name), tx.store.snapshot(model.row.id))
         )
         self.models[name] = Model(row, found)
+        self.models[name].tracker = model.tracker
         await self._catch_up(self.models[name])
         return await self.describe(name)
 

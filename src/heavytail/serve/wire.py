@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 __all__ = [
+    "ArmCount",
     "DecideAmongNamed",
     "DecideAmongVectors",
     "Decided",
@@ -22,6 +23,7 @@ __all__ = [
     "KeyView",
     "ModelChange",
     "ModelSpec",
+    "ModelStats",
     "ModelView",
     "Moment",
     "Predict",
@@ -31,6 +33,8 @@ __all__ = [
     "Rewarded",
     "SnapshotMade",
     "SnapshotView",
+    "Stats",
+    "WindowStats",
     "encoded",
 ]
 
@@ -190,6 +194,84 @@ class ModelView(Struct, frozen=True):
     shadow_of: str | None
     created: float
     diagnostics: dict[str, Any]
+
+
+class WindowStats(Struct, frozen=True):
+    """Five seconds of a model.
+
+    Attributes:
+        ago: seconds from its beginning to that of the present one, which is not over.
+        decisions: made in it.
+        rewards: accepted in it.
+        mean: of all rewards of the minute that it ends.
+        error: the mean's standard error, s / sqrt(n). It is no bound: with heavy tails one reward
+            can move both.
+    """
+
+    ago: float
+    decisions: int
+    rewards: int
+    mean: float | None
+    error: float | None
+
+
+class ArmCount(Struct, frozen=True):
+    """How often an arm was chosen, by its id or, where it has none, its place in the list."""
+
+    decisions: int
+    id: str | int | None = None
+    place: int | None = None
+
+
+class ModelStats(Struct, frozen=True):
+    """What a model did since the service started.
+
+    Attributes:
+        decisions: since then.
+        rewards: since then; default rewards are among them.
+        decisions_per_second: of the last minute; ``rewards_per_second`` too.
+        mean: of the rewards of the last minute.
+        error: its standard error, which is no bound.
+        windows: of the last ten minutes, oldest first, where anything happened.
+        arms: the ten that were chosen most.
+        other_arms: decisions for all others.
+        pending: decisions that wait for their reward, of all times.
+        rounds: outcomes learned, of all times.
+        diagnostics: as of the model itself.
+    """
+
+    name: str
+    policy: str
+    paused: bool
+    shadow_of: str | None
+    decisions: int
+    rewards: int
+    decisions_per_second: float
+    rewards_per_second: float
+    mean: float | None
+    error: float | None
+    windows: list[WindowStats]
+    arms: list[ArmCount]
+    other_arms: int
+    pending: int
+    rounds: int
+    diagnostics: dict[str, Any]
+
+
+class Stats(Struct, frozen=True):
+    """What the models did since the service started.
+
+    Attributes:
+        started: seconds since 1970.
+        now: likewise.
+        window: seconds of one.
+        models: by name.
+    """
+
+    started: float
+    now: float
+    window: float
+    models: list[ModelStats]
 
 
 class SnapshotView(Struct, frozen=True):

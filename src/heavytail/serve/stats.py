@@ -1,0 +1,49 @@
+"""What all models did since the service started, as ``GET /v1/stats`` tells it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from heavytail.serve.store import ModelRow, Transaction
+from heavytail.serve.tracker import LENGTH
+from heavytail.serve.wire import ModelStats, Stats
+
+if TYPE_CHECKING:
+    from heavytail.serve.model import Model
+    from heavytail.serve.service import Service
+
+__all__ = ["stats"]
+
+Rows = dict[int, tuple[ModelRow, int]]
+
+
+async def stats(service: Service) -> Stats:
+    """All models, by name. One look at the store, whatever their number."""
+
+    def look(tx: Transaction) -> Rows:
+        return {row.id: (row, tx.store.decisions(row.id)) for row in tx.store.models()}
+
+    rows: Rows = await service.commits.do(look)
+    names = {model.row.id: name for name, model in service.models.items()}
+    found = []
+    for name, model in sorted(service.models.items()):
+        if model.row.id in rows:
+            found.append(_one(name, model, *rows[model.row.id], names))
+            await asyncio.sleep(0)  # others are served between two models
+    return Stats(service.started, time.time(), LENGTH, found)
+
+
+def _one(
+    name: str, model: Model, row: ModelRow, decisions: int, names: dict[int, str]
+) -> ModelStats:
+    tracker = model.tracker
+    arms, others = tracker.top()
+    pending = 0 if row.follows else decisions - (row.last - row.since) - row.given_up
+    return ModelStats(
+        name, type(model.policy).__name__, bool(row.paused),
+        None if row.follows is None else names.get(row.follows),
+        tracker.decisions, tracker.rewards, *tracker.recent(), tracker.windows(), arms, others,
+        pending, model.policy.rounds, model.diagnostics(),
+    )  # fmt: skip
