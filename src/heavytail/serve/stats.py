@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from heavytail.serve.store import ModelRow, Transaction
+from heavytail.serve.layout import ModelRow, Transaction
 from heavytail.serve.tracker import LENGTH
 from heavytail.serve.wire import ModelStats, Stats
 
