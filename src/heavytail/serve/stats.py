@@ -6,7 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from heavytail.serve.layout import ModelRow, Transaction
+from heavytail.serve.layout import ModelRow
+from heavytail.serve.store import Transaction
 from heavytail.serve.tracker import LENGTH
 from heavytail.serve.wire import ModelStats, Stats
 
