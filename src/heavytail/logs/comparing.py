@@ -49,7 +49,9 @@ def compare(
     """V_a - V_b, from the rows' own differences: narrower than the difference of two intervals.
 
     The estimate is a robust mean of (w_a - w_b)(r - c), c the mean of both values: weights have
-    mean 1, so that c changes nothing but the spread. The interval has both sides:
+    mean 1, so that c changes nothing but the spread. Each of the three means clips what is large
+    to itself, so that the difference need not be that of the two values, and may have another
+    sign where the interval holds 0. The interval has both sides:
 
     - with ``reward_range`` by betting, which needs nothing else: for rewards in [l, h],
       (w_a - w_b)+ (r - l) + (w_a - w_b)- (h - r) + (h - l)(1 - D) is never negative and has mean
