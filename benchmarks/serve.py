@@ -42,7 +42,7 @@ def serve_ours(port: int, server: str, folder: str) -> None:
     from heavytail.serve.app import build
     from heavytail.serve.sqlite import SQLiteStore
 
-    serve(build(SQLiteStore(folder), open_to_all=True), port, server)
+    serve(build(SQLiteStore(folder), local=True), port, server)
 
 
 def serve(app, port: int, server: str) -> None:

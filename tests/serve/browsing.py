@@ -68,9 +68,9 @@ FLAGS = [
 
 
 @contextlib.contextmanager
-def open_service(folder: Path, *, open_to_all: bool = True) -> Iterator[str]:
+def open_service(folder: Path, *, local: bool = True) -> Iterator[str]:
     """Its address, which also has ``/frame/WIDTH``."""
-    app = build(SQLiteStore(folder), open_to_all=open_to_all)
+    app = build(SQLiteStore(folder), local=local)
 
     async def framed(scope: Any, receive: Any, send: Any) -> None:
         path = scope.get("path", "")

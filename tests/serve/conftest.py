@@ -14,10 +14,8 @@ from heavytail.serve.sqlite import SQLiteStore
 
 
 @contextlib.contextmanager
-def serving(
-    folder, *, open_to_all: bool = True, limits: Limits | None = None
-) -> Iterator[TestClient]:
-    app = build(SQLiteStore(folder), open_to_all=open_to_all, limits=limits)
+def serving(folder, *, local: bool = True, limits: Limits | None = None) -> Iterator[TestClient]:
+    app = build(SQLiteStore(folder), local=local, limits=limits)
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
 

@@ -21,7 +21,7 @@ def keyed(tmp_path):
     store = SQLiteStore(tmp_path / "store")
     keys, _ = store.apply([lambda tx, s=scope: issue(tx, s, [s], "test") for scope in SCOPES])
     store.close()
-    with serving(tmp_path / "store", open_to_all=False) as client:
+    with serving(tmp_path / "store", local=False) as client:
         yield client, dict(zip(SCOPES, keys, strict=True))
 
 
@@ -124,3 +124,10 @@ def test_what_is_not_there_is_said_so(shop, path):
     answer = shop.post(path, json={})
     assert answer.status_code in (404, 405)
     assert answer.json()["message"]
+
+
+def test_a_local_service_is_open_until_there_is_a_key(client):
+    assert client.put(SHOP, json={"dim": 3}).status_code == 201
+    made = client.post("/v1/keys", json={"name": "first", "scopes": ["admin"]}).json()
+    assert client.get(SHOP).status_code == 401
+    assert client.get(SHOP, headers={"Authorization": f"Bearer {made['key']}"}).status_code == 200

@@ -89,7 +89,7 @@ def test_a_browser_asks_for_the_key_where_one_is_needed(tmp_path):
     store = SQLiteStore(tmp_path / "store")
     (key,), _ = store.apply([lambda tx: issue(tx, "ops", ["read"], "test")])
     store.close()
-    with open_service(tmp_path / "store", open_to_all=False) as address:
+    with open_service(tmp_path / "store", local=False) as address:
         found = looked(address, 400, tmp_path)
         wrong = looked(address, 400, tmp_path, "ht_wrong")
         right = looked(address, 400, tmp_path, key)

@@ -208,7 +208,6 @@ def test_a_snapshot_is_gone_back_to(shop, tmp_path):
     shop.__exit__(None, None, None)
     with serving(tmp_path / "store") as again:
         assert state(again) == after
-    assert shop.__enter__  # closed above
 
 
 def test_forks_and_shadows(shop):
@@ -324,3 +323,28 @@ def test_a_model_that_cannot_be_is_refused(client, name, spec):
     answer = client.put(f"/v1/models/{name}", json=spec)
     assert answer.status_code in (404, 405, 422), answer.text
     assert client.get("/v1/models").json() == []
+
+
+def test_a_late_reward_beside_a_bad_one_changes_nothing(client):
+    client.put(SHOP, json={"dim": 3, "wait": 0.001, "late": "learn"})
+    token = decide(client)["token"]
+    time.sleep(0.01)
+    client.portal.call(client.app.state.service._give_up)
+    bad = [{"token": token, "reward": 1.0}, {"token": "A" * 46, "reward": 1.0}]
+    waiting = decide(client)["token"]
+    twice = [bad[0], {"token": waiting, "reward": 1.0}, {"token": waiting, "reward": 2.0}]
+    for told in (bad, twice):
+        assert client.post(f"{SHOP}/rewards", json=told).status_code == 409
+    assert client.get(SHOP).json()["pending"] == 1
+    assert reward(client, token, 1.0).status_code == 202
+    assert client.get(SHOP).json()["pending"] == 1
+
+
+def test_a_first_snapshot_is_taken_after_a_minute(shop):
+    reward(shop, decide(shop)["token"], 1.0)
+    service = shop.app.state.service
+    shop.portal.call(service._snapshot_all)
+    assert shop.get(f"{SHOP}/snapshots").json() == []
+    service._begun -= 61.0
+    shop.portal.call(service._snapshot_all)
+    assert len(shop.get(f"{SHOP}/snapshots").json()) == 1

@@ -100,8 +100,8 @@ def _on(store: Store, args: argparse.Namespace) -> int:
     if args.revoke_key is not None:
         _done(store, lambda tx: revoke(tx, args.revoke_key, WHO))
         return 0
-    keyed = bool(store.keys())
-    if not keyed and not _is_local(args.host):
+    local = _is_local(args.host)
+    if not local and not store.keys():
         raise ValueError(
             f"--host {args.host} can be reached from elsewhere, and the store has no key. Make one "
             "with --new-key NAME --scopes read,decide,admin first."
@@ -111,7 +111,7 @@ def _on(store: Store, args: argparse.Namespace) -> int:
     from heavytail.serve.app import build
     from heavytail.serve.demo import play, prepare
 
-    app = build(store, open_to_all=not keyed, beside=play if args.demo else None)
+    app = build(store, local=local, beside=play if args.demo else None)
     config = uvicorn.Config(
         app, host=args.host, port=args.port, log_level="warning", access_log=False,
         timeout_keep_alive=30, timeout_graceful_shutdown=10,

@@ -29,7 +29,7 @@ log = logging.getLogger("heavytail.serve")
 def build(
     store: Store,
     *,
-    open_to_all: bool,
+    local: bool,
     limits: Limits | None = None,
     beside: Callable[[Service], Coroutine[Any, Any, None]] | None = None,
 ) -> Starlette:
@@ -37,7 +37,7 @@ def build(
 
     Args:
         store: opened.
-        open_to_all: nobody needs a key.
+        local: it is reached from this machine alone; nobody needs a key while there is none.
         limits: of requests.
         beside: runs while the service does, in its loop.
     """
@@ -54,7 +54,7 @@ def build(
                 await _ended(task)
             await service.stop()
 
-    door = Door(service, open_to_all)
+    door = Door(service, local)
     routes = [Route(road.path, door.endpoint(road), methods=[road.method]) for road in ROUTES]
     handlers: dict[Any, Any] = {404: _missing, 405: _missing, Exception: _broken}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
@@ -76,9 +76,9 @@ async def _ended(task: asyncio.Task[None]) -> None:
 class Door:
     """Who may come in, and what they are told."""
 
-    def __init__(self, service: Service, open_to_all: bool) -> None:
+    def __init__(self, service: Service, local: bool) -> None:
         self.service, self.metrics = service, Metrics()
-        self.open_to_all = open_to_all
+        self.local = local
 
     def endpoint(self, road: Road) -> Any:
         """The handler of a route, behind its key, its refusals in words."""
@@ -94,9 +94,9 @@ class Door:
     async def _served(self, road: Road, request: Request) -> Response:
         try:
             who = "anybody"
-            if road.scope and not self.open_to_all:
+            if road.scope:
                 told = request.headers.get("authorization", "")
-                who = await self.service.keys.allow(self.service, told, road.scope)
+                who = await self.service.keys.allow(self.service, told, road.scope, self.local)
             return await road.handler(Call(self.service, request, who, self.metrics))
         except Refusal as refusal:
             return fault(refusal)

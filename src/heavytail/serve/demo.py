@@ -59,7 +59,7 @@ class Shop:
 
 
 def prepare() -> None:
-    """Compile what the demo's model needs: 20 s the first time, which no visitor should wait."""
+    """Compile what the demo's model needs, for which no visitor should wait."""
     policy, arms = built(SPEC), Shop().arms(True)
     policy.update_many(arms[[policy.select(arms)]], np.ones(1))
     policy.diagnostics()

@@ -1,7 +1,7 @@
 """Arms that are vectors, read from JSON straight into arrays: most of a decision's time is here.
 
-simdjson reads a thousand numbers in the time in which a list of them is made. What is not plain,
-and all that is refused, is read again by ``wire``'s classes, which say why.
+simdjson fills an array without a list of Python's numbers in between. What is not plain, and all
+that is refused, is read again by ``wire``'s classes, which say why.
 """
 
 from __future__ import annotations

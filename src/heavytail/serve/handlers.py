@@ -224,6 +224,12 @@ async def log_file(call: Call) -> Response:
 
     try:
         await asyncio.to_thread(work)
+    except OSError:
+        os.close(handle)
+        raise Refusal(503, "no_room", "There is no room for the file. Try again later.") from None
+    except BaseException:
+        os.close(handle)
+        raise
     finally:
         os.unlink(path)  # its handle still reads it
 

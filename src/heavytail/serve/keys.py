@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.store import Store, Transaction
-from heavytail.serve.wire import KeyView
+from heavytail.serve.wire import NAME, KeyView
 
 if TYPE_CHECKING:
     from heavytail.serve.service import Service
@@ -25,12 +25,11 @@ __all__ = ["SCOPES", "Keys", "digest", "issue", "revoke", "views"]
 AGE = 1.0  # seconds that a look at the store's keys is good for
 
 SCOPES = ("read", "decide", "admin")
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def issue(tx: Transaction, name: str, scopes: Sequence[str], who: str) -> str:
     """A new key, which is told this once."""
-    if not NAME.fullmatch(name):
+    if not re.fullmatch(NAME, name):
         message = "A key's name is of letters, digits, dots, underscores and hyphens."
         raise Refusal(422, "bad_name", message, "name")
     if not scopes or not set(scopes) <= set(SCOPES):
@@ -70,15 +69,19 @@ class Keys:
         """Look again before the next answer."""
         self._read = -math.inf
 
-    async def allow(self, service: Service, header: str, scope: str) -> str:
-        """Whose key a header has, where it allows ``scope``; a refusal otherwise."""
-        kind, _, key = header.partition(" ")
-        if kind.lower() != "bearer" or not key:
-            raise Refusal(401, "no_key", "Send your key: Authorization: Bearer KEY.")
+    async def allow(self, service: Service, header: str, scope: str, local: bool) -> str:
+        """Whose key a header has, where it allows ``scope``; a refusal otherwise. A ``local``
+        service asks nobody while there is no key.
+        """
         now = time.monotonic()
         if now - self._read > AGE:
             self._known = await service.commits.do(lambda tx: tx.store.keys())
             self._read = now
+        if local and not self._known:
+            return "anybody"
+        kind, _, key = header.partition(" ")
+        if kind.lower() != "bearer" or not key:
+            raise Refusal(401, "no_key", "Send your key: Authorization: Bearer KEY.")
         found = self._known.get(digest(key.strip()))
         if found is None:
             raise Refusal(401, "bad_key", "The key is not valid.")

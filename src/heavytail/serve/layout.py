@@ -68,6 +68,10 @@ class ModelRow(NamedTuple):
     follows: int | None
     since: int
 
+    def pending(self, decisions: int) -> int:
+        """How many of so many decisions wait for their reward."""
+        return 0 if self.follows else decisions - (self.last - self.since) - self.given_up
+
 
 class DecisionRow(NamedTuple):
     """A decision in the store; ``detail`` is :class:`heavytail.serve.details.Detail`, packed."""

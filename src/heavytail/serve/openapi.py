@@ -58,7 +58,7 @@ FILES = {  # answers that are no JSON
 }
 FAULTS = (400, 401, 403, 404, 409, 413, 422, 429, 503)
 PARAMETERS = {
-    "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"},
+    "name": {"type": "string", "pattern": wire.NAME},
     "number": {"type": "integer", "minimum": 1, "maximum": 2**53},
 }
 

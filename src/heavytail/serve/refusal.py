@@ -20,7 +20,9 @@ class Refusal(Exception):
         self.status, self.code, self.message, self.field = status, code, message, field
 
     def at(self, place: str) -> Refusal:
-        """The same, one level deeper in the body."""
+        """The same, one level deeper in the body; "" is no level."""
+        if not place:
+            return self
         inner = self.field
         joined = place if not inner else f"{place}{'' if inner.startswith('[') else '.'}{inner}"
         return Refusal(self.status, self.code, self.message, joined)

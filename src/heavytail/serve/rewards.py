@@ -41,7 +41,4 @@ def owed(
     if wait is not None and time_of(token.key) + wait < now:
         if model.spec.late == "refuse":
             raise Refusal(409, "expired", f"It was given up after {wait:g} s.", "token")
-        current = tx.model(model.row.name)
-        if current is not None and token.key < current.swept:
-            tx.swept(model.row.id, current.swept, -1)  # it was counted as given up
     return row

@@ -23,12 +23,13 @@ from heavytail.serve.entries import answered_again, logged
 from heavytail.serve.fast import Plain
 from heavytail.serve.keys import Keys
 from heavytail.serve.layout import ModelRow
-from heavytail.serve.model import Model, built
+from heavytail.serve.model import Model
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.rewards import owed
 from heavytail.serve.store import Store, Transaction
 from heavytail.serve.tokens import Token, first_key, time_of
 from heavytail.serve.wire import (
+    NAME,
     DecideAmongNamed,
     DecideAmongVectors,
     Decided,
@@ -42,7 +43,6 @@ __all__ = ["Limits", "Service"]
 
 log = logging.getLogger("heavytail.serve")
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 BATCH = 2048  # outcomes that are learned between two requests
 SWEPT = 1000  # decisions that are given up in one commit
 SNAPSHOT_EVERY = 10_000  # outcomes
@@ -78,8 +78,8 @@ class Service:
         self.started = time.time()
         self._latest = 0.0  # the clock, which does not go back
         self._tasks: list[asyncio.Task[None]] = []
-        self._snapped: dict[int, float] = {}
-        self._failed = ""
+        self._begun = time.monotonic()
+        self._snapped: dict[int, float] = {}  # model -> when
 
     # Beginning and end
 
@@ -177,7 +177,7 @@ class Service:
     async def _snapshot_all(self, *, at_once: bool = False) -> None:
         for model in list(self.models.values()):
             new = model.version - model.snapshot_seq
-            age = time.monotonic() - self._snapped.get(model.row.id, self.started)
+            age = time.monotonic() - self._snapped.get(model.row.id, self._begun)
             due = at_once or new >= SNAPSHOT_EVERY or age > SNAPSHOT_AFTER
             if new and due and self.store.lead(model.row.id):
                 await self.snapshot(model.row.name, "")
@@ -193,7 +193,7 @@ class Service:
 
     async def create(self, name: str, spec: ModelSpec, who: str) -> tuple[bool, ModelView]:
         """A new model, or the one that is there where it is the same; whether it is new."""
-        if not NAME.fullmatch(name):
+        if not re.fullmatch(NAME, name):
             raise Refusal(
                 422,
                 "bad_name",
@@ -209,8 +209,7 @@ class Service:
             )
         told = msgspec.json.encode(spec, order="sorted").decode()
         if name not in self.models:
-            if len(self.models) >= self.limits.models:
-                raise Refusal(409, "too_many_models", f"At most {self.limits.models} models.")
+            self._check_room()
             row = ModelRow(0, name, told, 0.0, False, 0, 0, 0, b"", None, 0)
             fresh = Model(row)
             if fresh.dim > self.limits.dim:
@@ -232,6 +231,10 @@ class Service:
             self.models[name] = Model(row)
         return new, await self.describe(name)
 
+    def _check_room(self) -> None:
+        if len(self.models) >= self.limits.models:
+            raise Refusal(409, "too_many_models", f"At most {self.limits.models} models.")
+
     async def describe(self, name: str) -> ModelView:
         """A model as it stands."""
         model = self.model(name)
@@ -242,10 +245,9 @@ class Service:
             raise Refusal(404, "no_model", "There is no model of this name.")
         model.row = row
         shadowed = next((m for m in self.models.values() if m.row.id == row.follows), None)
-        pending = 0 if row.follows else decisions - (row.last - row.since) - row.given_up
         return ModelView(
             name, type(model.policy).__name__, model.dim, model.spec, model.policy.rounds,
-            decisions, pending, model.version, bool(row.paused),
+            decisions, row.pending(decisions), model.version, bool(row.paused),
             shadowed.row.name if shadowed else None, row.created, model.diagnostics(),
         )  # fmt: skip
 
@@ -326,7 +328,7 @@ class Service:
                 raise Refusal(422, "bad_ids", message, "ids")
             return model.arms(one.arms, getattr(one, "context", {}), ids)
         except Refusal as refusal:
-            raise (refusal.at(at) if at else refusal) from None
+            raise refusal.at(at) from None
 
     # Rewards
 
@@ -336,24 +338,27 @@ class Service:
         self._check_batch(told)
         tokens = [self._token(model, one, at) for at, one in _placed(told)]
 
-        def work(tx: Transaction) -> list[float]:
+        def work(tx: Transaction) -> tuple[list[float], int]:
             now, new = self.clock(), []
             seen: dict[bytes, Reward] = {}
             for (at, one), token in zip(_placed(told), tokens, strict=True):
                 try:
                     row = owed(tx, model, token, one, now, seen)
                 except Refusal as refusal:
-                    raise (refusal.at(at) if at else refusal) from None
+                    raise refusal.at(at) from None
                 if row is not None:
                     new.append((row, one))
-            stale = 0.0
+            stale = 0  # all is checked; from here on it is written
+            swept = tx.sweeping(model.row.id)
             for row, one in new:
+                if row.key < swept:  # it was counted as given up
+                    tx.swept(model.row.id, swept, -1)
                 stale += tx.reward(row, one.reward, one.scale) - 1 - row.version
-            if new:
-                model.staleness += 0.05 * (stale / len(new) - model.staleness)
-            return [one.reward for _, one in new]
+            return [one.reward for _, one in new], stale
 
-        accepted: list[float] = await self.commits.do(work)
+        accepted, stale = await self.commits.do(work)
+        if accepted:
+            model.staleness += 0.05 * (stale / len(accepted) - model.staleness)
         model.tracker.rewarded(accepted)
         return len(accepted)
 
@@ -364,7 +369,7 @@ class Service:
                 raise Refusal(409, "unknown_token", "No decision of this model has it.", "token")
             model.check_reward(one.reward)
         except Refusal as refusal:
-            raise (refusal.at(at) if at else refusal) from None
+            raise refusal.at(at) from None
         return token
 
     # Snapshots
@@ -417,17 +422,15 @@ class Service:
         elif fork.options is not None:
             changes = {"options": fork.options}
         spec = msgspec.structs.replace(model.spec, **changes)
-        fresh = bool(changes)
-        policy = built(spec)
         if fork.name in self.models:
             raise Refusal(409, "another_model", "Another model has this name.", "name")
+        self._check_room()
         told = msgspec.json.encode(spec, order="sorted").decode()
-        source, version = model.source, model.version
-        if fresh:
+        source, twin = model.source, model
+        if changes:
             twin = Model(model.row._replace(spec=told, since=0, follows=source))
             await self._catch_up(twin)
-            policy, version = twin.policy, twin.version
-        data = (policy if fresh else model.policy).to_bytes()
+        version, data = twin.version, twin.policy.to_bytes()
 
         def work(tx: Transaction) -> ModelRow:
             if tx.model(fork.name) is not None:

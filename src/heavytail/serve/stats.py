@@ -41,10 +41,9 @@ def _one(
 ) -> ModelStats:
     tracker = model.tracker
     arms, others = tracker.top()
-    pending = 0 if row.follows else decisions - (row.last - row.since) - row.given_up
     return ModelStats(
         name, type(model.policy).__name__, bool(row.paused),
         None if row.follows is None else names.get(row.follows),
         tracker.decisions, tracker.rewards, *tracker.recent(), tracker.windows(), arms, others,
-        pending, model.policy.rounds, model.diagnostics(),
+        row.pending(decisions), model.policy.rounds, model.diagnostics(),
     )  # fmt: skip

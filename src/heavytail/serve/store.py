@@ -298,6 +298,11 @@ class Transaction:
         )  # fmt: skip
         return [DecisionRow(*row) for row in found]
 
+    def sweeping(self, model: int) -> bytes:
+        """The key up to which all that waited was given up."""
+        found = self.rows("SELECT swept FROM model WHERE id = ?", model)
+        return bytes(found[0][0]) if found else b""
+
     def swept(self, model: int, key: bytes, given_up: int) -> None:
         """All that waited up to ``key`` was given up, ``given_up`` of them without an outcome."""
         sql = "UPDATE model SET swept = ?, given_up = given_up + ? WHERE id = ?"

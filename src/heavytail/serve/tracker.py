@@ -42,8 +42,7 @@ class _Window:
 
 
 class Tracker:
-    """Counts of one model. A decision costs a microsecond or two, and memory is bounded: 120
-    windows and 1,000 ids.
+    """Counts of one model, in bounded memory: 120 windows and 1,000 ids.
 
     Args:
         clock: seconds that do not go back.
@@ -95,8 +94,7 @@ class Tracker:
 
     def windows(self) -> list[WindowStats]:
         """The windows in which anything was counted, oldest first. Mean and standard error of each
-        are those of all rewards of the minute that it ends. A window that is over is pooled once:
-        pooling all of them takes 1.3 ms, which a service of many models has not.
+        are those of all rewards of the minute that it ends. A window that is over is pooled once.
         """
         last = self._now().number
         kept = {one.number: one for one in self._ring if last - WINDOWS < one.number}

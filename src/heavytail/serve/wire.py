@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 __all__ = [
+    "NAME",
     "ArmCount",
     "DecideAmongNamed",
     "DecideAmongVectors",
@@ -39,7 +40,8 @@ __all__ = [
 ]
 
 Scalar = float | int | str | bool | None
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"  # of models and keys
+Name = Annotated[str, Meta(pattern=NAME)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Id = Annotated[str, Meta(max_length=200)] | int
 Seconds = Annotated[float, Meta(gt=0.0, le=3.2e9)]
