@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import chromium
 
 from heavytail import cli
 from heavytail.reproduction.reproduce import asked_claims
@@ -35,14 +36,7 @@ FRAME = """<!doctype html><body style="margin:0"><script>
 addEventListener("message", e => document.body.setAttribute("data-found", e.data));
 </script><iframe src="probe.html" style="border:0;width:{width}px;height:900px"></iframe></body>"""
 FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    *chromium.FLAGS,
     "--allow-file-access-from-files",
     "--virtual-time-budget=8000",
 ]

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from tests import chromium
 
 from heavytail.serve.app import build
 from heavytail.serve.sqlite import SQLiteStore
@@ -54,14 +55,7 @@ setInterval(() => {{
 </script></body>"""
 SOME = "page.querySelector('article') || !page.getElementById('door').hidden"
 FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    *chromium.FLAGS,
     "--hide-scrollbars",
     "--virtual-time-budget=6000",
 ]
