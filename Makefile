@@ -66,7 +66,7 @@ bench: setup .bench/.ready  ## a round of heavytail, NumPy and the peers, as rat
 
 lock: setup  ## resolve the versions in pyproject.toml anew
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --extra experiments --extra learn --extra mdp --extra dask --extra serve --group dev \
+	$(BIN)/uv pip compile pyproject.toml --extra experiments --extra learn --extra mdp --extra dask --extra serve --extra postgres --group dev \
 	  --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-annotate --no-header --no-emit-index-url \
 	  --quiet --output-file requirements.lock
 

@@ -3,26 +3,52 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 
 import pytest
 from starlette.testclient import TestClient
+from tests.serve.postgres import database
 
 from heavytail.serve.app import build
+from heavytail.serve.opening import opened
 from heavytail.serve.service import Limits
-from heavytail.serve.sqlite import SQLiteStore
 
 
 @contextlib.contextmanager
-def serving(folder, *, local: bool = True, limits: Limits | None = None) -> Iterator[TestClient]:
-    app = build(SQLiteStore(folder), local=local, limits=limits)
+def serving(
+    where: str | os.PathLike[str], *, local: bool = True, limits: Limits | None = None
+) -> Iterator[TestClient]:
+    app = build(opened(where), local=local, limits=limits)
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
 
 
+@pytest.fixture(scope="session")
+def server():
+    """A PostgreSQL server."""
+    with database() as one:
+        yield one
+
+
 @pytest.fixture
-def client(tmp_path):
-    with serving(tmp_path / "store") as one:
+def address(server):
+    """A database that is empty."""
+    server.clear()
+    return server.address
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def where(request, tmp_path):
+    """A store, of each kind."""
+    if request.param == "sqlite":
+        return tmp_path / "store"
+    return request.getfixturevalue("address")
+
+
+@pytest.fixture
+def client(where):
+    with serving(where) as one:
         yield one
 
 

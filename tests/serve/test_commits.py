@@ -30,7 +30,7 @@ def refuse(tx):
 def test_one_that_fails_takes_nobody_with_it(tmp_path, quick):
     async def main():
         store = SQLiteStore(tmp_path)
-        commits = Commits(store, lambda touched: None)
+        commits = Commits(store, lambda touched: None, lambda news: None)
         await commits.do(lambda tx: None)
         store.quick, before = quick, commits.count
         work = [create("a"), create("b", ValueError("a fault")), refuse, create("c")]
@@ -51,7 +51,7 @@ def test_one_that_fails_takes_nobody_with_it(tmp_path, quick):
 def test_requests_that_come_together_share_a_commit(tmp_path, quick):
     async def main():
         store = SQLiteStore(tmp_path)
-        commits = Commits(store, lambda touched: None)
+        commits = Commits(store, lambda touched: None, lambda news: None)
         store.quick = quick
         await asyncio.gather(*(commits.do(create(f"m{i}")) for i in range(100)))
         count, rows = commits.count, len(store.models())

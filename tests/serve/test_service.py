@@ -77,18 +77,18 @@ def test_the_state_is_that_of_the_log_to_the_bit(shop):
     assert state(shop) == replayed(shop, {"policy": "TwinUCB", "dim": 3})
 
 
-def test_a_service_that_stopped_goes_on_to_the_bit(tmp_path):
+def test_a_service_that_stopped_goes_on_to_the_bit(where):
     def play(client, seed, rounds=40):
         rng = np.random.default_rng(seed)
         for _ in range(rounds):
             reward(client, decide(client)["token"], float(rng.standard_t(1.5)))
 
-    with serving(tmp_path / "store") as client:
+    with serving(where) as client:
         client.put(SHOP, json={"policy": "TwinUCB", "dim": 3})
         play(client, 0)
         token = decide(client)["token"]
         before = state(client)
-    with serving(tmp_path / "store") as client:
+    with serving(where) as client:
         assert state(client) == before
         assert reward(client, token, 2.0).status_code == 202
         play(client, 1)
@@ -192,7 +192,7 @@ def test_a_paused_model_learns_and_does_not_decide(shop):
     decide(shop)
 
 
-def test_a_snapshot_is_gone_back_to(shop, tmp_path):
+def test_a_snapshot_is_gone_back_to(shop, where, tmp_path):
     for value in (1.0, 5.0):
         reward(shop, decide(shop)["token"], value)
     kept, number = state(shop), shop.post(f"{SHOP}/snapshots").json()["snapshot"]
@@ -206,7 +206,7 @@ def test_a_snapshot_is_gone_back_to(shop, tmp_path):
     reward(shop, decide(shop)["token"], 2.0)
     after = state(shop)
     shop.__exit__(None, None, None)
-    with serving(tmp_path / "store") as again:
+    with serving(where) as again:
         assert state(again) == after
 
 
@@ -241,7 +241,7 @@ def test_default_rewards_come_after_waiting(client):
     service = client.app.state.service
     client.portal.call(service.commits.do, lambda tx: None)
     time.sleep(0.01)
-    client.portal.call(service._give_up)
+    client.portal.call(service.chores.give_up)
     seen = client.get(SHOP).json()
     assert (seen["rounds"], seen["pending"]) == (1, 0)
     assert reward(client, token, 3.0).json()["code"] == "expired"
@@ -252,7 +252,7 @@ def test_late_rewards_are_by_policy(client, late):
     client.put(SHOP, json={"dim": 3, "wait": 0.001, "late": late})
     token = decide(client)["token"]
     time.sleep(0.01)
-    client.portal.call(client.app.state.service._give_up)
+    client.portal.call(client.app.state.service.chores.give_up)
     assert client.get(SHOP).json()["pending"] == 0
     answer = reward(client, token, 3.0)
     assert answer.status_code == (202 if late == "learn" else 409)
@@ -329,7 +329,7 @@ def test_a_late_reward_beside_a_bad_one_changes_nothing(client):
     client.put(SHOP, json={"dim": 3, "wait": 0.001, "late": "learn"})
     token = decide(client)["token"]
     time.sleep(0.01)
-    client.portal.call(client.app.state.service._give_up)
+    client.portal.call(client.app.state.service.chores.give_up)
     bad = [{"token": token, "reward": 1.0}, {"token": "A" * 46, "reward": 1.0}]
     waiting = decide(client)["token"]
     twice = [bad[0], {"token": waiting, "reward": 1.0}, {"token": waiting, "reward": 2.0}]
@@ -343,8 +343,8 @@ def test_a_late_reward_beside_a_bad_one_changes_nothing(client):
 def test_a_first_snapshot_is_taken_after_a_minute(shop):
     reward(shop, decide(shop)["token"], 1.0)
     service = shop.app.state.service
-    shop.portal.call(service._snapshot_all)
+    shop.portal.call(service.chores.snapshots)
     assert shop.get(f"{SHOP}/snapshots").json() == []
-    service._begun -= 61.0
-    shop.portal.call(service._snapshot_all)
+    service.chores.begun -= 61.0
+    shop.portal.call(service.chores.snapshots)
     assert len(shop.get(f"{SHOP}/snapshots").json()) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import ipaddress
 import os
@@ -28,7 +29,18 @@ NEEDED = ("starlette", "msgspec", "uvicorn", "prometheus_client")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the store is, and where to listen."""
     add = parser.add_argument
-    add("--store", metavar="STORE", help="a folder; made where it is not there")
+    add(
+        "--store",
+        metavar="STORE",
+        help="a folder, made where it is not there; or postgresql://USER@HOST/DATABASE, which "
+        "several workers share",
+    )
+    add(
+        "--workers",
+        type=int,
+        default=1,
+        help="processes that serve; several need a PostgreSQL store (1)",
+    )
     add(
         "--demo",
         action="store_true",
@@ -53,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"{', '.join(missing)} is missing: pip install 'heavytail[serve]'.")
     if not 0 <= args.port <= 65535:
         raise ValueError(f"--port must lie from 0 to 65535; got {args.port}.")
+    _check_workers(args)
     if args.store is not None:
         return _with(args)
     if not args.demo or args.new_key is not None or args.revoke_key is not None:
@@ -66,28 +79,35 @@ def run(args: argparse.Namespace) -> int:
         signal.signal(signal.SIGTERM, before)
 
 
+def _check_workers(args: argparse.Namespace) -> None:
+    from heavytail.serve.opening import is_database
+
+    if args.workers < 1:
+        raise ValueError(f"--workers must be at least 1; got {args.workers}.")
+    if args.workers > 1 and (args.demo or args.store is None or not is_database(args.store)):
+        raise ValueError(
+            "--workers: a folder and the demo have one worker. Let several share a database: "
+            "--store postgresql://USER@HOST/DATABASE."
+        )
+
+
 def _stop(number: int, frame: Any) -> None:
     raise SystemExit(128 + number)
 
 
 def _with(args: argparse.Namespace) -> int:
     """Do what is asked on the store."""
+    from heavytail.serve.opening import opened
     from heavytail.serve.store import StoreError
 
     try:
-        store = _opened(args.store)
+        store = opened(args.store)
         try:
             return _on(store, args)
         finally:
             store.close()
     except StoreError as error:
         raise ValueError(str(error)) from None
-
-
-def _opened(told: str) -> Store:
-    from heavytail.serve.sqlite import SQLiteStore
-
-    return SQLiteStore(told)
 
 
 def _on(store: Store, args: argparse.Namespace) -> int:
@@ -106,26 +126,58 @@ def _on(store: Store, args: argparse.Namespace) -> int:
             f"--host {args.host} can be reached from elsewhere, and the store has no key. Make one "
             "with --new-key NAME --scopes read,decide,admin first."
         )
+    if args.workers > 1:
+        store.close()  # each worker opens its own
+        return _several(args, local)
+    return _one(store, args, local)
+
+
+def _config(app: Any, args: argparse.Namespace, **more: Any) -> uvicorn.Config:
+    import uvicorn
+
+    return uvicorn.Config(
+        app, host=args.host, port=args.port, log_level="warning", access_log=False,
+        timeout_keep_alive=30, timeout_graceful_shutdown=10, **more,
+    )  # fmt: skip
+
+
+def _one(store: Store, args: argparse.Namespace, local: bool) -> int:
     import uvicorn
 
     from heavytail.serve.app import build
     from heavytail.serve.demo import play, prepare
 
     app = build(store, local=local, beside=play if args.demo else None)
-    config = uvicorn.Config(
-        app, host=args.host, port=args.port, log_level="warning", access_log=False,
-        timeout_keep_alive=30, timeout_graceful_shutdown=10,
-    )  # fmt: skip
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(_config(app, args))
     if args.demo:
         print("heavytail serve: getting ready", file=sys.stderr, flush=True)
         prepare()
         threading.Thread(target=_show, args=(server, args), daemon=True).start()
     else:
-        where = f"http://{args.host}:{args.port}"
-        print(f"heavytail serve: {where}, store {args.store}", file=sys.stderr)
+        _announce(args)
     server.run()
     return 0
+
+
+def _several(args: argparse.Namespace, local: bool) -> int:
+    """Workers that share one socket; one that dies is started again."""
+    from uvicorn.supervisors import Multiprocess
+
+    from heavytail.serve.app import worker
+
+    app = functools.partial(worker, args.store, local=local)
+    config = _config(app, args, factory=True, workers=args.workers)
+    _announce(args)
+    Multiprocess(config, sockets=[config.bind_socket()]).run()
+    return 0
+
+
+def _announce(args: argparse.Namespace) -> None:
+    from heavytail.serve.opening import shown
+
+    where = f"http://{args.host}:{args.port}"
+    workers = f", {args.workers} workers" if args.workers > 1 else ""
+    print(f"heavytail serve: {where}, store {shown(args.store)}{workers}", file=sys.stderr)
 
 
 def _show(server: uvicorn.Server, args: argparse.Namespace) -> None:

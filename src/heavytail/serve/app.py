@@ -16,12 +16,13 @@ from starlette.routing import Route
 
 from heavytail.serve.handlers import ROUTES, Call, Road, answer
 from heavytail.serve.metrics import Metrics
+from heavytail.serve.opening import opened
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.service import Limits, Service
 from heavytail.serve.store import Store, StoreError
 from heavytail.serve.wire import Fault
 
-__all__ = ["build"]
+__all__ = ["build", "worker"]
 
 log = logging.getLogger("heavytail.serve")
 
@@ -60,6 +61,11 @@ def build(
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     app.state.service = service
     return app
+
+
+def worker(where: str, *, local: bool) -> Starlette:
+    """The application on the store at an address, in a process that opens it by itself."""
+    return build(opened(where), local=local)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

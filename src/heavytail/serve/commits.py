@@ -21,7 +21,7 @@ log = logging.getLogger("heavytail.serve")
 
 MOST = 1024  # operations of one commit
 
-Waiting = tuple[Operation, "asyncio.Future[Any]"]
+Waiting = tuple[int, Operation, "asyncio.Future[Any]"]
 
 
 class Commits:
@@ -29,22 +29,31 @@ class Commits:
 
     Args:
         store: which nobody else may touch from now on, but by ``do``.
-        after: called behind every commit, in the loop, with the numbers of the models that have
-            new outcomes.
+        read: called behind every commit that has new outcomes, with the numbers of their models;
+            it may read the store.
+        after: called then in the loop, with what ``read`` gave, before anybody is answered.
     """
 
-    def __init__(self, store: Store, after: Callable[[set[int]], None]) -> None:
-        self.store, self._after = store, after
+    def __init__(
+        self, store: Store, read: Callable[[set[int]], Any], after: Callable[[Any], None]
+    ) -> None:
+        self.store, self._read, self._after = store, read, after
         self._queue: list[Waiting] = []
         self._busy = False
         self._thread = ThreadPoolExecutor(1, "heavytail-commit")
         self.count = self.operations = 0
 
-    async def do(self, operation: Operation) -> Any:
-        """What it returns, once that is on disk; its Refusal, or the store's failure."""
+    async def do(self, operation: Operation, *, model: int = 0) -> Any:
+        """What it returns, once that is on disk; its Refusal, or the store's failure.
+
+        Args:
+            operation: may be run several times; the last time counts.
+            model: which it locks. Locks are taken in the order of their numbers, so that no two
+                processes wait for each other.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._queue.append((operation, future))
+        self._queue.append((model, operation, future))
         if not self._busy:
             self._busy = True
             loop.call_soon(self._next, loop)  # behind all requests that can be read now
@@ -55,19 +64,31 @@ class Commits:
         if not taken:
             self._busy = False
             return
-        operations = [operation for operation, _ in taken]
+        taken.sort(key=lambda one: one[0])
+        operations = [operation for _, operation, _ in taken]
         if self.store.quick:
-            self._settle(taken, self._apply(operations))
+            self._settle(taken, *self._done(operations))
             loop.call_soon(self._next, loop)
         else:
-            later = loop.run_in_executor(self._thread, self._apply, operations)
+            later = loop.run_in_executor(self._thread, self._done, operations)
             later.add_done_callback(lambda done: self._settled(loop, taken, done))
 
     def _settled(
         self, loop: asyncio.AbstractEventLoop, taken: list[Waiting], done: asyncio.Future[Any]
     ) -> None:
-        self._settle(taken, done.result())
+        self._settle(taken, *done.result())
         self._next(loop)
+
+    def _done(self, operations: list[Operation]) -> tuple[Any, Any]:
+        """What became of them, and what was read behind the commit."""
+        found = self._apply(operations)
+        if isinstance(found, StoreError) or not found[1]:
+            return found, None
+        try:
+            return found, self._read(found[1])
+        except StoreError as error:  # it is committed all the same; others will read it
+            log.error("%s", error)
+            return found, None
 
     def _apply(self, operations: list[Operation]) -> Any:
         """Results and models touched; where one operation fails by a fault of its own, the others
@@ -85,18 +106,21 @@ class Commits:
         results = [one if isinstance(one, StoreError) else one[0][0] for one in each]
         return results, set().union(*(one[1] for one in each if not isinstance(one, StoreError)))
 
-    def _settle(self, taken: list[Waiting], found: Any) -> None:
+    def _settle(self, taken: list[Waiting], found: Any, news: Any) -> None:
         """Answer all that waited for one commit."""
         self.count += 1
         self.operations += len(taken)
         if isinstance(found, StoreError):
-            for _, future in taken:
+            for _, _, future in taken:
                 if not future.done():
                     future.set_exception(found)
             return
-        results, touched = found
-        self._after(touched)
-        for (_, future), result in zip(taken, results, strict=True):
+        if news is not None:
+            try:
+                self._after(news)
+            except Exception:  # what is on disk is answered as such
+                log.exception("what came of a commit failed")
+        for (_, _, future), result in zip(taken, found[0], strict=True):
             if future.done():  # its client has gone
                 continue
             if isinstance(result, Refusal | StoreError):

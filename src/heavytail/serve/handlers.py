@@ -119,11 +119,13 @@ async def create(call: Call) -> Response:
 
 async def models(call: Call) -> Response:
     """All models."""
+    await call.service.live.look()
     return answer([await call.service.describe(name) for name in sorted(call.service.models)])
 
 
 async def model(call: Call) -> Response:
     """A model as it stands."""
+    await call.service.live.look()
     return answer(await call.service.describe(call.name))
 
 
@@ -142,7 +144,7 @@ async def delete(call: Call) -> Response:
 async def decide(call: Call) -> Response:
     """Decide, for one or many."""
     body = await call.body()
-    model = call.service.model(call.name)
+    model = await call.service.live.find(call.name)
     asked: Any = None if model.encoder is not None else plain(body, model.dim)
     if asked is None:
         asked = read(VECTORS if model.encoder is None else NAMED, body)
@@ -166,20 +168,20 @@ async def reward(call: Call) -> Response:
 async def predict(call: Call) -> Response:
     """The mean rewards expected of arms."""
     asked = read(PREDICT, await call.body())
-    found = call.service.model(call.name)
+    found = await call.service.live.find(call.name)
     return answer(found.predict(call.service._arms(found, asked, ""), asked.level))
 
 
 async def explain(call: Call) -> Response:
     """Why an arm would be chosen."""
     asked = read(PREDICT, await call.body())
-    found = call.service.model(call.name)
+    found = await call.service.live.find(call.name)
     return answer(found.explain(call.service._arms(found, asked, "")))
 
 
 async def snapshots(call: Call) -> Response:
     """The snapshots of a model, newest first."""
-    row = call.service.model(call.name).row
+    row = (await call.service.live.find(call.name)).row
     found = await call.service.commits.do(lambda tx: tx.store.snapshots(row.id))
     return answer([SnapshotView(*one) for one in found])
 
@@ -192,7 +194,10 @@ async def snapshot(call: Call) -> Response:
 
 async def snapshot_file(call: Call) -> Response:
     """A snapshot as the file that ``ht.load`` reads."""
-    row, number = call.service.model(call.name).row, int(call.request.path_params["number"])
+    row, number = (
+        (await call.service.live.find(call.name)).row,
+        int(call.request.path_params["number"]),
+    )
     data = None
     if number <= MOST:
         data = await call.service.commits.do(lambda tx: tx.store.snapshot_data(row.id, number))
@@ -215,7 +220,7 @@ async def fork(call: Call) -> Response:
 
 async def log_file(call: Call) -> Response:
     """The log as Parquet, for ``ht.evaluate``: every decision that has its reward."""
-    found = call.service.model(call.name)
+    found = await call.service.live.find(call.name)
     handle, path = tempfile.mkstemp(suffix=".parquet")
 
     def work() -> None:
@@ -290,7 +295,7 @@ async def healthz(call: Call) -> Response:
 
 async def readyz(call: Call) -> Response:
     """The store can be written to."""
-    await call.service.commits.do(lambda tx: None)
+    await call.service.commits.do(lambda tx: tx.probe())
     return answer({"status": "ready", "models": len(call.service.models)})
 
 

@@ -8,34 +8,34 @@ __all__ = ["LAYOUT", "TABLES", "DecisionRow", "ModelRow", "OutcomeRow"]
 
 LAYOUT = 1  # version of the tables
 TABLES = (
-    "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL)",
-    """CREATE TABLE IF NOT EXISTS model (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL)",
+    """CREATE TABLE model (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, spec TEXT NOT NULL,
         created REAL NOT NULL, paused INTEGER NOT NULL, epoch INTEGER NOT NULL,
         last INTEGER NOT NULL, given_up INTEGER NOT NULL, swept BLOB NOT NULL,
         follows INTEGER, since INTEGER NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS decision (
+    """CREATE TABLE decision (
         model INTEGER NOT NULL, key BLOB NOT NULL, version INTEGER NOT NULL,
         arm INTEGER NOT NULL, x BLOB NOT NULL, request BLOB, detail BLOB NOT NULL)""",
-    "CREATE UNIQUE INDEX IF NOT EXISTS decision_key ON decision (model, key)",
-    """CREATE UNIQUE INDEX IF NOT EXISTS decision_request ON decision (model, request)
+    "CREATE UNIQUE INDEX decision_key ON decision (model, key)",
+    """CREATE UNIQUE INDEX decision_request ON decision (model, request)
         WHERE request IS NOT NULL""",
-    """CREATE TABLE IF NOT EXISTS outcome (
+    """CREATE TABLE outcome (
         model INTEGER NOT NULL, seq INTEGER NOT NULL, key BLOB NOT NULL, version INTEGER NOT NULL,
         by_default INTEGER NOT NULL, reward REAL NOT NULL, scale REAL, x BLOB NOT NULL,
         time REAL NOT NULL, PRIMARY KEY (model, seq))""",
-    "CREATE UNIQUE INDEX IF NOT EXISTS outcome_key ON outcome (model, key)",
-    """CREATE TABLE IF NOT EXISTS snapshot (
+    "CREATE UNIQUE INDEX outcome_key ON outcome (model, key)",
+    """CREATE TABLE snapshot (
         number INTEGER PRIMARY KEY, model INTEGER NOT NULL, seq INTEGER NOT NULL,
         time REAL NOT NULL, note TEXT NOT NULL, data BLOB NOT NULL)""",
-    "CREATE INDEX IF NOT EXISTS snapshot_model ON snapshot (model, seq)",
-    """CREATE TABLE IF NOT EXISTS tally (
+    "CREATE INDEX snapshot_model ON snapshot (model, seq)",
+    """CREATE TABLE tally (
         model INTEGER NOT NULL, slot INTEGER NOT NULL, decisions INTEGER NOT NULL,
         PRIMARY KEY (model, slot))""",
-    """CREATE TABLE IF NOT EXISTS api_key (
+    """CREATE TABLE api_key (
         digest BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, scopes TEXT NOT NULL,
         created REAL NOT NULL, revoked INTEGER NOT NULL)""",
-    "CREATE TABLE IF NOT EXISTS audit (time REAL NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL)",
+    "CREATE TABLE audit (time REAL NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL)",
 )
 
 

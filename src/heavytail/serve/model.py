@@ -91,6 +91,8 @@ class Model:
         refused: outcomes that the policy would not learn.
         staleness: how many outcomes behind the last decisions were, on average.
         tracker: what it did since the service started.
+        snapshot_seq: the outcome that the newest snapshot known is after.
+        snapshot_time: when this process took one, by the monotonic clock; 0 where it has not.
     """
 
     def __init__(self, row: ModelRow, snapshot: tuple[int, bytes] | None = None) -> None:
@@ -98,7 +100,7 @@ class Model:
         self.spec = msgspec.json.decode(row.spec, type=ModelSpec)
         self.refused, self.staleness = 0, 0.0
         self.tracker = Tracker()
-        self.snapshot_seq = row.since
+        self.snapshot_time = 0.0
         self._begin(snapshot)
 
     def _begin(self, snapshot: tuple[int, bytes] | None) -> None:

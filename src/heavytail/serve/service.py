@@ -6,28 +6,25 @@ Every verb is a coroutine that returns when what it did is on disk. What it refu
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import functools
-import logging
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from heavytail._typing import FloatArray
-from heavytail.serve.commits import Commits
+from heavytail.serve.chores import Chores
 from heavytail.serve.entries import answered_again, logged
 from heavytail.serve.fast import Plain
 from heavytail.serve.keys import Keys
 from heavytail.serve.layout import ModelRow
+from heavytail.serve.live import Live
 from heavytail.serve.model import Model
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.rewards import owed
 from heavytail.serve.store import Store, Transaction
-from heavytail.serve.tokens import Token, first_key, time_of
+from heavytail.serve.tokens import Token
 from heavytail.serve.wire import (
     NAME,
     DecideAmongNamed,
@@ -40,13 +37,6 @@ from heavytail.serve.wire import (
 )
 
 __all__ = ["Limits", "Service"]
-
-log = logging.getLogger("heavytail.serve")
-
-BATCH = 2048  # outcomes that are learned between two requests
-SWEPT = 1000  # decisions that are given up in one commit
-SNAPSHOT_EVERY = 10_000  # outcomes
-SNAPSHOT_AFTER = 60.0  # seconds, where there is anything new
 
 Asked = DecideAmongVectors | DecideAmongNamed | Plain
 
@@ -71,125 +61,26 @@ class Service:
 
     def __init__(self, store: Store, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
-        self.store = store
-        self.models: dict[str, Model] = {}
-        self.commits = Commits(store, self._after)
+        self.store, self.live = store, Live(store)
+        self.models, self.commits = self.live.models, self.live.commits
+        self.chores = Chores(self)
         self.keys = Keys()
         self.started = time.time()
-        self._latest = 0.0  # the clock, which does not go back
-        self._tasks: list[asyncio.Task[None]] = []
-        self._begun = time.monotonic()
-        self._snapped: dict[int, float] = {}  # model -> when
 
     # Beginning and end
 
     async def start(self) -> None:
         """Bring every model to where its log ends."""
-        for row in self.store.models():
-            model = Model(row, self.store.snapshot(row.id))
-            self.models[row.name] = model
-            while self._follow(model):
-                await asyncio.sleep(0)
-        latest = self.store.rows("SELECT MAX(key) FROM decision")[0][0]
-        self._latest = time_of(bytes(latest)) if latest else 0.0
-        self._tasks = [
-            asyncio.create_task(self._every(1.0, self._give_up)),
-            asyncio.create_task(self._every(5.0, self._snapshot_all)),
-        ]
+        await self.live.start()
+        self.chores.start()
 
     async def stop(self) -> None:
         """Take last snapshots, and leave the store."""
-        for task in self._tasks:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-        with contextlib.suppress(Exception):
-            await self._snapshot_all(at_once=True)
+        await self.chores.stop()
         self.commits.close()
         self.store.close()
 
-    async def _every(self, seconds: float, work: Callable[[], Any]) -> None:
-        while True:
-            await asyncio.sleep(seconds)
-            try:
-                await work()
-            except Exception:  # a full disk: next time there may be room
-                log.exception("what is done every %g seconds failed", seconds)
-
-    def clock(self) -> float:
-        """Seconds since 1970; where the machine's clock is set back, this one waits."""
-        self._latest = max(time.time(), self._latest)
-        return self._latest
-
-    # Learning
-
-    def _after(self, touched: set[int]) -> None:
-        """Behind a commit: learn what is new."""
-        for model in self.models.values():
-            if model.source in touched or model.row.id in touched:
-                while self._follow(model):
-                    pass
-
-    def _follow(self, model: Model) -> bool:
-        """Learn the next outcomes of a model; whether there may be more."""
-        rows = self.store.outcomes(model.source, model.version, BATCH)
-        model.learn(rows)
-        return len(rows) == BATCH
-
-    async def _catch_up(self, model: Model) -> None:
-        """Learn all that there is, while others are served."""
-        more = True
-        while more:
-            rows = await self.commits.do(
-                lambda tx: tx.store.outcomes(model.source, model.version, BATCH)
-            )
-            model.learn(rows)
-            more = len(rows) == BATCH
-
-    async def _give_up(self) -> None:
-        """Decisions that waited too long get their default reward, or none."""
-        for model in list(self.models.values()):
-            wait = model.spec.wait
-            if wait is None or model.row.follows is not None or not self.store.lead(model.row.id):
-                continue
-            before = first_key(self.clock() - wait)
-            sweep = functools.partial(self._sweep, model=model, before=before)
-            full = True
-            while full:
-                defaults, full = await self.commits.do(sweep)
-                model.tracker.rewarded(defaults)
-
-    def _sweep(self, tx: Transaction, model: Model, before: bytes) -> tuple[list[float], bool]:
-        """Give up the next decisions: the rewards that they got, and whether there may be more."""
-        row = tx.model(model.row.name)
-        if row is None or row.id != model.row.id or row.swept >= before:
-            return [], False
-        found = tx.waiting(row.id, row.swept, before, SWEPT)
-        default = model.spec.default_reward
-        if default is not None:
-            for decision in found:
-                tx.reward(decision, default, None, by_default=True)
-        full = len(found) == SWEPT
-        end = found[-1].key if full else before
-        tx.swept(row.id, end, 0 if default is not None else len(found))
-        return [] if default is None else [default] * len(found), full
-
-    async def _snapshot_all(self, *, at_once: bool = False) -> None:
-        for model in list(self.models.values()):
-            new = model.version - model.snapshot_seq
-            age = time.monotonic() - self._snapped.get(model.row.id, self._begun)
-            due = at_once or new >= SNAPSHOT_EVERY or age > SNAPSHOT_AFTER
-            if new and due and self.store.lead(model.row.id):
-                await self.snapshot(model.row.name, "")
-
     # Models
-
-    def model(self, name: str) -> Model:
-        """The model called ``name``, or a refusal."""
-        found = self.models.get(name)
-        if found is None:
-            raise Refusal(404, "no_model", "There is no model of this name.")
-        return found
 
     async def create(self, name: str, spec: ModelSpec, who: str) -> tuple[bool, ModelView]:
         """A new model, or the one that is there where it is the same; whether it is new."""
@@ -227,8 +118,8 @@ class Service:
             return True, tx.create(name, told)
 
         new, row = await self.commits.do(work)
-        if new:
-            self.models[name] = Model(row)
+        if new or name not in self.models:
+            await self.live.open(row)
         return new, await self.describe(name)
 
     def _check_room(self) -> None:
@@ -237,7 +128,7 @@ class Service:
 
     async def describe(self, name: str) -> ModelView:
         """A model as it stands."""
-        model = self.model(name)
+        model = self.live[name]
         row, decisions = await self.commits.do(
             lambda tx: (tx.model(name), tx.store.decisions(model.row.id))
         )
@@ -253,7 +144,7 @@ class Service:
 
     async def pause(self, name: str, paused: bool, who: str) -> ModelView:
         """Let it decide, or not; rewards are learned all the same."""
-        model = self.model(name)
+        model = await self.live.find(name)
 
         def work(tx: Transaction) -> None:
             tx.pause(model.row.id, paused)
@@ -264,9 +155,7 @@ class Service:
 
     async def delete(self, name: str, who: str) -> None:
         """A model, its decisions, outcomes and snapshots."""
-        model = self.model(name)
-        if any(other.row.follows == model.row.id for other in self.models.values()):
-            raise Refusal(409, "has_shadow", "Delete the shadows of this model first.")
+        model = await self.live.find(name)
 
         def work(tx: Transaction) -> None:
             tx.delete(model.row.id)
@@ -281,15 +170,13 @@ class Service:
         """A decision for each; ``request`` is the client's own key, so that a request that is sent
         again has the same answer.
         """
-        model = self.model(name)
-        if model.row.paused:
-            raise Refusal(409, "paused", "The model is paused. Resume it first.")
+        model = await self.live.find(name)
         if model.row.follows is not None:
             raise Refusal(409, "shadow", "A shadow learns and does not decide.")
         self._check_batch(asked)
         sets = [self._arms(model, one, at) for at, one in _placed(asked)]
         explore = [model.spec.explore if one.explore is None else one.explore for one in asked]
-        version, when = model.version, self.clock()
+        version, when = model.version, self.live.clock()
         made = model.choose(sets, explore)
         rows, answers = [], []
         for i, (one, arms, decision) in enumerate(zip(asked, sets, made, strict=True)):
@@ -303,6 +190,7 @@ class Service:
                 before = [tx.requested(model.row.id, row.request or b"") for row in rows]
                 if any(before):
                     return answered_again(before, rows)
+            tx.check_decides(model.row.id)
             for row in rows:
                 tx.decide(row)
             return answers
@@ -334,12 +222,13 @@ class Service:
 
     async def reward(self, name: str, told: Sequence[Reward]) -> int:
         """Log rewards, all or none; how many are new. They are learned at once after that."""
-        model = self.model(name)
+        model = await self.live.find(name)
         self._check_batch(told)
         tokens = [self._token(model, one, at) for at, one in _placed(told)]
 
         def work(tx: Transaction) -> tuple[list[float], int]:
-            now, new = self.clock(), []
+            tx.last(model.row.id)  # nobody else rewards until the commit
+            now, new = self.live.clock(), []
             seen: dict[bytes, Reward] = {}
             for (at, one), token in zip(_placed(told), tokens, strict=True):
                 try:
@@ -356,7 +245,7 @@ class Service:
                 stale += tx.reward(row, one.reward, one.scale) - 1 - row.version
             return [one.reward for _, one in new], stale
 
-        accepted, stale = await self.commits.do(work)
+        accepted, stale = await self.commits.do(work, model=model.row.id)
         if accepted:
             model.staleness += 0.05 * (stale / len(accepted) - model.staleness)
         model.tracker.rewarded(accepted)
@@ -376,10 +265,11 @@ class Service:
 
     async def snapshot(self, name: str, note: str, who: str = "") -> int:
         """Keep the state as it is; its number."""
-        model = self.model(name)
+        model = await self.live.find(name)
         seq, data, epoch = model.version, model.policy.to_bytes(), model.row.epoch
 
         def work(tx: Transaction) -> int:
+            tx.last(model.row.id)  # nobody sets it back until the commit
             row = tx.model(name)
             if row is None or (row.id, row.epoch) != (model.row.id, epoch):
                 raise Refusal(409, "changed", "The model was set back meanwhile. Try again.")
@@ -387,35 +277,29 @@ class Service:
                 tx.audit(who, f"snapshot {name}")
             return tx.snapshot(model.row.id, seq, data, note)
 
-        number: int = await self.commits.do(work)
+        number: int = await self.commits.do(work, model=model.row.id)
         model.snapshot_seq = max(model.snapshot_seq, seq)
-        self._snapped[model.row.id] = time.monotonic()
+        model.snapshot_time = time.monotonic()
         return number
 
     async def restore(self, name: str, number: int, who: str) -> ModelView:
         """Go on from a snapshot: what came after it is forgotten, and stays in the log."""
-        model = self.model(name)
+        model = await self.live.find(name)
 
-        def work(tx: Transaction) -> bytes:
+        def work(tx: Transaction) -> None:
             data = tx.store.snapshot_data(model.row.id, number)
             if data is None:
                 raise Refusal(404, "no_snapshot", "The model has none of this number.", "snapshot")
             tx.restore(model.row.id, data, f"restored from {number}")
             tx.audit(who, f"restore {name} {number}")
-            return data
 
-        await self.commits.do(work)
-        row, found = await self.commits.do(
-            lambda tx: (tx.model(name), tx.store.snapshot(model.row.id))
-        )
-        self.models[name] = Model(row, found)
-        self.models[name].tracker = model.tracker
-        await self._catch_up(self.models[name])
+        await self.commits.do(work, model=model.row.id)
+        await self.live.open(model.row)
         return await self.describe(name)
 
     async def fork(self, name: str, fork: Fork, who: str) -> ModelView:
         """A new model from an old one: its twin, another policy on its log, or a shadow."""
-        model = self.model(name)
+        model = await self.live.find(name)
         changes: dict[str, Any] = {}
         if fork.policy is not None:
             changes = {"policy": fork.policy, "options": fork.options or {}}
@@ -429,7 +313,7 @@ class Service:
         source, twin = model.source, model
         if changes:
             twin = Model(model.row._replace(spec=told, since=0, follows=source))
-            await self._catch_up(twin)
+            await self.live.catch_up(twin)
         version, data = twin.version, twin.policy.to_bytes()
 
         def work(tx: Transaction) -> ModelRow:
@@ -441,9 +325,7 @@ class Service:
             tx.audit(who, f"fork {name} {fork.name}")
             return row
 
-        row = await self.commits.do(work)
-        self.models[fork.name] = Model(row, (row.since, data))
-        await self._catch_up(self.models[fork.name])
+        await self.live.open(await self.commits.do(work))
         return await self.describe(fork.name)
 
 

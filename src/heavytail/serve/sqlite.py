@@ -44,6 +44,7 @@ class SQLiteStore(Store):
         self._open: list[Callable[[], object]] = []  # what has to be closed, last first
         self._typical = 0.0  # seconds of a commit
         self._commits = -1  # not counted yet
+        self._changes = 0  # rows changed before this transaction
         try:
             self._begin()
         except sqlite3.Error as error:
@@ -117,11 +118,18 @@ class SQLiteStore(Store):
         except sqlite3.Error as error:
             raise self._failure(error) from None
 
+    def empty(self) -> bool:
+        return not self.rows("SELECT 1 FROM sqlite_master WHERE name = 'meta'")
+
     def begin(self) -> None:
         self.rows("BEGIN IMMEDIATE")
+        self._changes = self._db.total_changes
 
     def commit(self) -> None:
         start = time.perf_counter()
+        if self._db.total_changes == self._changes:  # nothing to write to the disk
+            self.rows("COMMIT")
+            return
         if self._commits >= 0:
             self.rows("UPDATE meta SET value = ? WHERE name = 'commits'", self._commits + 1)
         self.rows("COMMIT")

@@ -17,13 +17,18 @@ from typing import Any
 from heavytail.serve.layout import LAYOUT, TABLES, DecisionRow, ModelRow, OutcomeRow
 from heavytail.serve.refusal import Refusal
 
-__all__ = ["Operation", "Store", "StoreError", "Transaction"]
+__all__ = ["Conflict", "Operation", "Store", "StoreError", "Transaction"]
 
 KEPT = 3  # automatic snapshots per model
+TRIES = 5  # of a commit that another process was in the way of
 
 
 class StoreError(Exception):
     """The store cannot be used: full, read-only, damaged, in use by another. Says what to do."""
+
+
+class Conflict(StoreError):
+    """Another process was quicker. The same again sees what that one did."""
 
 
 Operation = Callable[["Transaction"], Any]
@@ -33,10 +38,14 @@ OUTCOME = f"SELECT {', '.join(OutcomeRow._fields)} FROM outcome"
 
 
 class Store(ABC):
-    """Tables under one connection, used by one thread at a time. A database brings four methods."""
+    """Tables under one connection, used by one thread at a time. A database brings the methods
+    that are abstract here.
+    """
 
     slot = 0  # of the tallies that this process counts in
     quick = True  # whether a commit is so fast that nobody needs to wait elsewhere for it
+    shared = False  # whether other processes write to it
+    share = ""  # ends a SELECT of rows that nobody may delete before the commit
 
     @abstractmethod
     def rows(self, sql: str, *values: Any) -> list[Any]:
@@ -61,8 +70,12 @@ class Store(ABC):
     @abstractmethod
     def lead(self, model: int) -> bool:
         """Whether this process, and no other, takes the snapshots of a model and gives up what
-        waits too long.
+        waits too long. Another takes it over when this process dies.
         """
+
+    def clock(self) -> float:
+        """Seconds since 1970, the same for all processes."""
+        return time.time()
 
     def close(self) -> None:
         """Leave the store to others."""
@@ -70,23 +83,37 @@ class Store(ABC):
     def prepare(self) -> None:
         """Make the tables where there are none; refuse those of another version."""
         self.begin()
-        for statement in TABLES:
-            self.rows(statement)
-        for name, value in {"layout": LAYOUT, "models": 0, "snapshots": 0}.items():
-            self.rows("INSERT INTO meta VALUES (?, ?) ON CONFLICT DO NOTHING", name, value)
-        (found,) = self.rows("SELECT value FROM meta WHERE name = 'layout'")[0]
+        if self.empty():
+            for statement in TABLES:
+                self.rows(statement)
+            for name, value in {"layout": LAYOUT, "models": 0, "snapshots": 0}.items():
+                self.rows("INSERT INTO meta VALUES (?, ?)", name, value)
+        found = self.rows("SELECT value FROM meta WHERE name = 'layout'")
         self.commit()
-        if found != LAYOUT:
+        if not found or found[0][0] != LAYOUT:
+            told = found[0][0] if found else "none"
             raise StoreError(
-                f"the store is of version {found}, and this heavytail has {LAYOUT}. Use the "
+                f"the store is of version {told}, and this heavytail has {LAYOUT}. Use the "
                 "heavytail that wrote it."
             )
+
+    @abstractmethod
+    def empty(self) -> bool:
+        """Whether there are no tables yet."""
 
     def apply(self, operations: Sequence[Operation]) -> tuple[list[Any], set[int]]:
         """Do all of them in one commit: what each returned, or the Refusal it raised, which has
         written nothing then; and the models that have new outcomes. Raises StoreError where the
         store fails: nothing of any is done.
         """
+        for _ in range(TRIES - 1):
+            try:
+                return self._apply(operations)
+            except Conflict:
+                continue
+        return self._apply(operations)
+
+    def _apply(self, operations: Sequence[Operation]) -> tuple[list[Any], set[int]]:
         self.begin()
         try:
             transaction, results = Transaction(self), []
@@ -105,6 +132,12 @@ class Store(ABC):
     def models(self) -> list[ModelRow]:
         """All of them, by number."""
         return [ModelRow(*row) for row in self.rows(f"{MODEL} ORDER BY id")]
+
+    def latest(self, model: int) -> bytes:
+        """The greatest key of a model's decisions; empty where there is none."""
+        sql = "SELECT key FROM decision WHERE model = ? ORDER BY key DESC LIMIT 1"
+        found = self.rows(sql, model)
+        return bytes(found[0][0]) if found else b""
 
     def outcomes(self, model: int, after: int, limit: int) -> list[OutcomeRow]:
         """Those after number ``after``, in order."""
@@ -167,8 +200,9 @@ class Transaction:
     """Reading and writing on the way to one commit. Check first, then write: nothing is undone."""
 
     def __init__(self, store: Store) -> None:
-        self.store, self.now = store, time.time()
+        self.store, self.now = store, store.clock()
         self._last: dict[int, int] = {}  # of models that may have new outcomes
+        self._decides: set[int] = set()  # models that may decide
         self.touched: set[int] = set()  # those that have, or were changed otherwise
         self._made: dict[int, int] = {}
         self._decisions: list[DecisionRow] = []
@@ -205,6 +239,10 @@ class Transaction:
         self._flush()
         return self.store.rows(sql, *values)
 
+    def probe(self) -> None:
+        """Write something that changes nothing."""
+        self.rows("UPDATE meta SET value = value WHERE name = 'layout'")
+
     # Models
 
     def model(self, name: str) -> ModelRow | None:
@@ -228,13 +266,30 @@ class Transaction:
 
     def delete(self, model: int) -> None:
         """A model and all that it has."""
+        if self.rows("SELECT 1 FROM model WHERE follows = ?", model):
+            raise Refusal(409, "has_shadow", "Delete the shadows of this model first.")
+        self.rows("DELETE FROM model WHERE id = ?", model)  # first: waits for who decides with it
         for table in ("decision", "outcome", "snapshot", "tally"):
             self.rows(f"DELETE FROM {table} WHERE model = ?", model)
-        self.rows("DELETE FROM model WHERE id = ?", model)
+        self._decides.discard(model)
+        for counts in (self._last, self._made):
+            counts.pop(model, None)
 
     def pause(self, model: int, paused: bool) -> None:
         """Whether it decides."""
         self.rows("UPDATE model SET paused = ? WHERE id = ?", int(paused), model)
+        self._decides.discard(model)
+
+    def check_decides(self, model: int) -> None:
+        """Refuse where the model is gone or paused; nobody deletes it before the commit."""
+        if model in self._decides:
+            return
+        found = self.rows(f"SELECT paused FROM model WHERE id = ?{self.store.share}", model)
+        if not found:
+            raise Refusal(404, "no_model", "The model was deleted.")
+        if found[0][0]:
+            raise Refusal(409, "paused", "The model is paused. Resume it first.")
+        self._decides.add(model)
 
     # Decisions and outcomes
 

@@ -1,0 +1,118 @@
+"""What is done every now and then: decisions that waited too long are given up, snapshots are
+taken, and where other processes write to the store, their work is seen.
+
+Each model has one process that does the first two, which the store decides; that a second one did
+them too would harm nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from heavytail.serve.layout import ModelRow
+from heavytail.serve.model import Model
+from heavytail.serve.refusal import Refusal
+from heavytail.serve.store import StoreError, Transaction
+from heavytail.serve.tokens import first_key
+
+if TYPE_CHECKING:
+    from heavytail.serve.service import Service
+
+__all__ = ["Chores"]
+
+log = logging.getLogger("heavytail.serve")
+
+SWEPT = 1000  # decisions that are given up in one commit
+SNAPSHOT_EVERY = 10_000  # outcomes
+SNAPSHOT_AFTER = 60.0  # seconds, where there is anything new
+LOOK = 0.1  # seconds between two looks at what others did
+
+
+class Chores:
+    """Tasks beside a service."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.begun = time.monotonic()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin, in the running loop."""
+        works: list[tuple[float, Callable[[], Awaitable[None]]]] = [
+            (1.0, self.give_up),
+            (5.0, self.snapshots),
+        ]
+        if self.service.store.shared:
+            works.append((LOOK, self.service.live.look))
+        self._tasks = [asyncio.create_task(_every(*one)) for one in works]
+
+    async def stop(self) -> None:
+        """End, with last snapshots."""
+        for task in self._tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        with contextlib.suppress(Refusal, StoreError):
+            await self.snapshots(at_once=True)
+
+    async def _leads(self, model: Model) -> bool:
+        if not self.service.store.shared:
+            return True
+        leads: bool = await self.service.commits.do(lambda tx: tx.store.lead(model.row.id))
+        return leads
+
+    async def give_up(self) -> None:
+        """Decisions that waited too long get their default reward, or none."""
+        for model in list(self.service.models.values()):
+            wait = model.spec.wait
+            if wait is None or model.row.follows is not None or not await self._leads(model):
+                continue
+            before = first_key(self.service.live.clock() - wait)
+            sweep = functools.partial(_sweep, model=model, before=before)
+            full = True
+            while full:
+                defaults, full = await self.service.commits.do(sweep, model=model.row.id)
+                model.tracker.rewarded(defaults)
+
+    async def snapshots(self, *, at_once: bool = False) -> None:
+        """Keep the state of models that have learned enough since the last time."""
+        for model in list(self.service.models.values()):
+            new = model.version - model.snapshot_seq
+            age = time.monotonic() - (model.snapshot_time or self.begun)
+            due = at_once or new >= SNAPSHOT_EVERY or age > SNAPSHOT_AFTER
+            if new and due and await self._leads(model):
+                await self.service.snapshot(model.row.name, "")
+
+
+async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await work()
+        except Refusal as refusal:  # the model was deleted or set back meanwhile
+            log.debug("left for the next time: %s", refusal.message)
+        except Exception:  # a full disk: next time there may be room
+            log.exception("what is done every %g seconds failed", seconds)
+
+
+def _sweep(tx: Transaction, model: Model, before: bytes) -> tuple[list[float], bool]:
+    """Give up the next decisions: the rewards that they got, and whether there may be more."""
+    tx.last(model.row.id)  # nobody else sweeps or rewards until the commit
+    row: ModelRow | None = tx.model(model.row.name)
+    if row is None or row.id != model.row.id or row.swept >= before:
+        return [], False
+    found = tx.waiting(row.id, row.swept, before, SWEPT)
+    default = model.spec.default_reward
+    if default is not None:
+        for decision in found:
+            tx.reward(decision, default, None, by_default=True)
+    full = len(found) == SWEPT
+    end = found[-1].key if full else before
+    tx.swept(row.id, end, 0 if default is not None else len(found))
+    return [] if default is None else [default] * len(found), full

@@ -1,0 +1,126 @@
+"""The models that are alive, in step with their store, whoever writes to it.
+
+Every process learns the outcomes of all, in the order of their numbers, so that each has the same
+state after the same outcome, to the bit. What others did is seen at once where a request hangs on
+it, and otherwise by a look every tenth of a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from heavytail.serve.commits import Commits
+from heavytail.serve.layout import ModelRow, OutcomeRow
+from heavytail.serve.model import Model
+from heavytail.serve.refusal import Refusal
+from heavytail.serve.store import Store, Transaction
+from heavytail.serve.tokens import time_of
+
+__all__ = ["Live"]
+
+BATCH = 2048  # outcomes that are learned between two requests
+
+News = list[tuple[Model, list[OutcomeRow]]]
+
+
+class Live:
+    """Models by name, and the one writer of their store.
+
+    Args:
+        store: opened.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.models: dict[str, Model] = {}
+        self.commits = Commits(store, self._news, self._learn)
+        self._latest = 0.0
+
+    async def start(self) -> None:
+        """Bring every model to where its log ends. The store is nobody else's yet."""
+        for row in self.store.models():
+            model = self.models[row.name] = Model(row, self.store.snapshot(row.id))
+            while rows := self.store.outcomes(model.source, model.version, BATCH):
+                model.learn(rows)
+                await asyncio.sleep(0)
+            latest = self.store.latest(row.id)
+            self._latest = max(self._latest, time_of(latest) if latest else 0.0)
+
+    def clock(self) -> float:
+        """Seconds since 1970; where the store's clock is set back, this one waits."""
+        self._latest = max(self.store.clock(), self._latest)
+        return self._latest
+
+    def __getitem__(self, name: str) -> Model:
+        """The model called ``name``, or a refusal."""
+        found = self.models.get(name)
+        if found is None:
+            raise Refusal(404, "no_model", "There is no model of this name.")
+        return found
+
+    async def find(self, name: str) -> Model:
+        """The same, also of a model that another process has just made."""
+        if name not in self.models:
+            await self.look()
+        return self[name]
+
+    async def look(self) -> None:
+        """See what other processes did: models that came, went or were set back, and outcomes."""
+        if not self.store.shared:
+            return
+        rows: list[ModelRow] = await self.commits.do(lambda tx: tx.store.models())
+        there = {row.name for row in rows}
+        for name in [name for name in self.models if name not in there]:
+            del self.models[name]
+        last = {row.id: row.last for row in rows}
+        for row in rows:
+            model = self.models.get(row.name)
+            if model is None or (model.row.id, model.row.epoch) != (row.id, row.epoch):
+                await self.open(row)
+                continue
+            model.row = row
+            if model.version < last.get(model.source, 0):
+                await self.catch_up(model)
+
+    async def open(self, row: ModelRow) -> Model:
+        """A model from its newest snapshot, in place of the one that has its name."""
+
+        def newest(tx: Transaction) -> tuple[ModelRow | None, tuple[int, bytes] | None]:
+            return tx.model(row.name), tx.store.snapshot(row.id)
+
+        found, snapshot = await self.commits.do(newest)
+        if found is None or found.id != row.id:
+            raise Refusal(404, "no_model", "There is no model of this name.")
+        model, old = Model(found, snapshot), self.models.get(row.name)
+        if old is not None and old.row.id == row.id:
+            model.tracker = old.tracker
+        self.models[row.name] = model
+        await self.catch_up(model)
+        return model
+
+    async def catch_up(self, model: Model) -> None:
+        """Learn all that there is, while others are served."""
+        full = True
+        while full:
+            rows = await self.commits.do(
+                lambda tx: tx.store.outcomes(model.source, model.version, BATCH)
+            )
+            model.learn(rows)
+            full = len(rows) == BATCH
+
+    def _news(self, touched: set[int]) -> News:
+        """Behind a commit: the next outcomes of models that have new ones."""
+        found = []
+        for model in list(self.models.values()):
+            after = model.version
+            while model.source in touched:
+                rows = self.store.outcomes(model.source, after, BATCH)
+                found.append((model, rows))
+                if len(rows) < BATCH:
+                    break
+                after = rows[-1].seq
+        return found
+
+    def _learn(self, news: News) -> None:
+        for model, rows in news:
+            model.learn(rows)

@@ -1,0 +1,40 @@
+"""A store by its address: a folder, or a database."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+from heavytail.serve.store import Store, StoreError
+
+__all__ = ["is_database", "opened", "shown"]
+
+KINDS = ("postgresql://", "postgres://")
+
+
+def is_database(where: str | os.PathLike[str]) -> bool:
+    """Whether an address is that of a database, which several workers may share."""
+    return os.fspath(where).startswith(KINDS)
+
+
+def opened(where: str | os.PathLike[str]) -> Store:
+    """The store at an address."""
+    if not is_database(where):
+        from heavytail.serve.sqlite import SQLiteStore
+
+        return SQLiteStore(where)
+    if importlib.util.find_spec("psycopg") is None:
+        raise StoreError("psycopg is missing: pip install 'heavytail[serve,postgres]'.")
+    from heavytail.serve.postgres import PostgresStore
+
+    return PostgresStore(os.fspath(where))
+
+
+def shown(where: str | os.PathLike[str]) -> str:
+    """An address as it may be printed: without a password."""
+    if not is_database(where):
+        return os.fspath(where)
+    from psycopg import conninfo
+
+    told = conninfo.conninfo_to_dict(os.fspath(where))
+    return f"PostgreSQL {told.get('host', 'localhost')}, database {told.get('dbname', 'default')}"

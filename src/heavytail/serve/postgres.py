@@ -1,0 +1,198 @@
+"""A store in PostgreSQL, for several workers on several machines.
+
+The database does what has to be done once: numbers of outcomes come under the lock of their
+model's row, the lease of a model is an advisory lock that ends with its session, and a worker that
+was in the way of another begins its commit again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import conninfo, errors
+
+from heavytail.serve.store import Conflict, Store, StoreError
+
+__all__ = ["PostgresStore"]
+
+SCHEMA = "heavytail"
+TYPES = {"BLOB": "BYTEA", "REAL": "DOUBLE PRECISION", "INTEGER": "BIGINT"}
+LEASE, SLOT, TABLES = 0x6876_7401, 0x6876_7402, 0x6876_7403  # classes of advisory locks
+SLOTS = 4096  # workers that are counted apart
+DEFAULTS = {  # where the address does not say otherwise
+    "connect_timeout": "5",
+    "tcp_user_timeout": "15000",  # a database that is cut off is given up after 15 s
+    "keepalives_idle": "5",
+    "keepalives_interval": "5",
+    "keepalives_count": "2",
+    "application_name": "heavytail",
+}
+SETTINGS = {  # of every session
+    "synchronous_commit": "on",
+    "statement_timeout": "30s",
+    "idle_in_transaction_session_timeout": "30s",
+    "tcp_keepalives_idle": "5",  # the database lets go of a machine that died
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "2",
+}
+
+
+class PostgresStore(Store):
+    """A schema of a database, made where it is not there.
+
+    Args:
+        address: ``postgresql://...``, as libpq reads it.
+    """
+
+    quick = False
+    shared = True
+    share = " FOR KEY SHARE"
+
+    def __init__(self, address: str) -> None:
+        try:
+            told: dict[str, Any] = conninfo.conninfo_to_dict(address)
+            self._address = conninfo.make_conninfo(**{**DEFAULTS, **told})
+        except psycopg.Error as error:
+            raise StoreError(f"the address of the store cannot be read: {error}") from None
+        self.name = f"{told.get('host', 'localhost')}/{told.get('dbname', '')}"
+        self._db: psycopg.Connection[Any] | None = None
+        self._leads: set[int] = set()
+        self._ahead = 0.0  # seconds that the database's clock is ahead of this machine's
+        self._within = False  # a transaction
+        self._connected()
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        """The session; a new one where the last was lost, with what hung on it taken anew."""
+        if self._db is not None and not self._db.closed:
+            return self._db
+        if self._within:
+            raise StoreError(f"{self.name}: the database was lost on the way.")
+        self._leads.clear()
+        try:
+            self._db = psycopg.connect(self._address, autocommit=True)
+            self._begin_session()
+        except psycopg.Error as error:
+            self._drop()
+            raise self._failure(error) from None
+        except BaseException:
+            self._drop()
+            raise
+        return self._db
+
+    def _begin_session(self) -> None:
+        for name, value in SETTINGS.items():
+            self.rows("SELECT set_config(?, ?, false)", name, value)
+        self.rows("SELECT set_config('search_path', ?, false)", SCHEMA)
+        self.rows("SELECT pg_advisory_lock(?, 0)", TABLES)  # one makes the tables
+        self.prepare()
+        self.rows("SELECT pg_advisory_unlock(?, 0)", TABLES)
+        for slot in range(SLOTS):
+            if self.rows("SELECT pg_try_advisory_lock(?, ?)", SLOT, slot)[0][0]:
+                self.slot = slot
+                break
+        before = time.time()
+        (now,) = self.rows("SELECT EXTRACT(EPOCH FROM clock_timestamp())::float8")[0]
+        self._ahead = now - (before + time.time()) / 2.0
+
+    def clock(self) -> float:
+        return time.time() + self._ahead
+
+    def rows(self, sql: str, *values: Any) -> list[Any]:
+        try:
+            cursor = self._connected().execute(_translated(sql), values)
+            return cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            raise self._failure(error) from None
+
+    def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        try:
+            with self._connected().cursor() as cursor:
+                cursor.executemany(_translated(sql), rows)
+        except psycopg.Error as error:
+            raise self._failure(error) from None
+
+    def empty(self) -> bool:
+        if self.rows("SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'meta'", SCHEMA):
+            return False
+        self.rows(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        return True
+
+    def begin(self) -> None:
+        self.rows("BEGIN")
+        self._within = True
+
+    def commit(self) -> None:
+        try:
+            done = self._connected().execute("COMMIT").statusmessage
+        except psycopg.Error as error:
+            raise self._failure(error) from None
+        self._within = False
+        if done != "COMMIT":
+            raise StoreError(f"{self.name}: the commit became a {done}.")
+
+    def rollback(self) -> None:
+        self._within = False
+        if self._db is None or self._db.closed:
+            return
+        try:
+            self._db.execute("ROLLBACK")
+        except psycopg.Error:
+            self._drop()
+
+    @contextlib.contextmanager
+    def reader(self) -> Iterator[Store]:
+        other = PostgresStore(self._address)
+        try:
+            yield other
+        finally:
+            other.close()
+
+    def lead(self, model: int) -> bool:
+        if model in self._leads:
+            return True
+        if not self.rows("SELECT pg_try_advisory_lock(?, ?)", LEASE, model)[0][0]:
+            return False
+        self._leads.add(model)
+        return True
+
+    def close(self) -> None:
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._db is not None:
+            with contextlib.suppress(psycopg.Error):
+                self._db.close()
+        self._db = None
+
+    def _failure(self, error: psycopg.Error) -> Exception:
+        """What an error of the database is to the service."""
+        if isinstance(
+            error, errors.UniqueViolation | errors.DeadlockDetected | errors.SerializationFailure
+        ):
+            return Conflict(f"{self.name}: another worker was quicker. Try again.")
+        if isinstance(error, errors.DiskFull):
+            return StoreError(f"{self.name}: its disk is full. Make room; nothing was written.")
+        if isinstance(error, errors.ReadOnlySqlTransaction):
+            return StoreError(f"{self.name}: it cannot be written to. Give the primary server.")
+        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            if self._db is not None and self._db.broken:
+                self._drop()
+            words = " ".join(str(error).split()) or type(error).__name__
+            return StoreError(f"{self.name}: the database does not answer: {words}")
+        if isinstance(error, errors.InsufficientPrivilege):
+            return StoreError(f"{self.name}: {error.diag.message_primary}. Grant it.")
+        return error
+
+
+@functools.cache
+def _translated(sql: str) -> bytes:
+    """A statement with PostgreSQL's marks and types."""
+    if sql.startswith("CREATE TABLE"):
+        for ours, theirs in TYPES.items():
+            sql = sql.replace(ours, theirs)
+    return sql.replace("?", "%s").encode()

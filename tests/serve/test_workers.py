@@ -1,0 +1,238 @@
+"""Several workers on one PostgreSQL store: each sees what others did, and nothing is doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+import numpy as np
+import pytest
+from tests.serve.conftest import serving
+from tests.serve.test_service import ARMS, SHOP, decide, reward, state
+
+from heavytail.serve import live
+from heavytail.serve.model import built
+from heavytail.serve.postgres import PostgresStore
+from heavytail.serve.store import Conflict, StoreError
+from heavytail.serve.wire import DecideAmongVectors, Reward
+
+
+@pytest.fixture
+def pair(address):
+    with serving(address) as one, serving(address) as other:
+        assert one.put(SHOP, json={"dim": 3}).status_code == 201
+        yield one, other
+
+
+def look(client):
+    client.portal.call(client.app.state.service.live.look)
+
+
+def test_a_model_is_known_to_all_at_once(pair):
+    one, other = pair
+    assert other.put(SHOP, json={"dim": 3}).status_code == 200
+    assert other.put(SHOP, json={"dim": 4}).json()["code"] == "another_model"
+    token = decide(other)["token"]
+    assert reward(one, token, 2.0).status_code == 202
+    assert reward(other, token, 2.0).status_code == 200
+    assert reward(other, token, 3.0).json()["code"] == "rewarded"
+    assert [client.get(SHOP).json()["rounds"] for client in pair] == [1, 1]
+    assert [client.get(SHOP).json()["pending"] for client in pair] == [0, 0]
+    assert one.delete(SHOP).status_code == 204
+    answer = other.post(f"{SHOP}/decisions", json={"arms": ARMS})
+    assert (answer.status_code, answer.json()["code"]) == (404, "no_model")
+
+
+def test_a_pause_holds_everywhere(pair):
+    one, other = pair
+    decide(other)
+    one.patch(SHOP, json={"paused": True})
+    assert other.post(f"{SHOP}/decisions", json={"arms": ARMS}).json()["code"] == "paused"
+
+
+def test_states_are_equal_to_the_bit_and_to_the_log(pair):
+    rng = np.random.default_rng(0)
+    waiting = []
+    for k in range(60):
+        waiting.append(decide(pair[k % 2])["token"])
+        if k % 3:
+            reward(pair[(k // 2) % 2], waiting.pop(rng.integers(len(waiting))), rng.standard_t(1.5))
+    for client in pair:
+        look(client)
+    assert state(pair[0]) == state(pair[1])
+    service = pair[0].app.state.service
+    twin = built(service.models["shop"].spec)
+    with service.store.reader() as store:
+        rows = store.outcomes(1, 0, 1000)
+    assert [row.seq for row in rows] == list(range(1, 41))
+    for row in rows:
+        twin.update(np.frombuffer(row.x), row.reward)
+    assert twin.to_bytes() == state(pair[0])
+    assert service.models["shop"].staleness >= 0.0
+
+
+def test_a_model_that_is_set_back_is_so_everywhere(pair):
+    one, other = pair
+    for value in (1.0, 5.0):
+        reward(one, decide(one)["token"], value)
+    kept, number = state(one), one.post(f"{SHOP}/snapshots").json()["snapshot"]
+    reward(one, decide(one)["token"], -9.0)
+    look(other)
+    behind = other.app.state.service
+    with_old = behind.models["shop"]
+    assert one.post(f"{SHOP}/restore", json={"snapshot": number}).status_code == 200
+    # who has not seen it takes no snapshot of the old state
+    behind.models["shop"] = with_old
+    with_old.row = with_old.row._replace(epoch=0)
+    assert other.post(f"{SHOP}/snapshots").json()["code"] in ("changed", "no_model")
+    look(other)
+    assert state(other) == state(one) == kept
+
+
+def test_one_worker_leads_and_another_takes_over(address):
+    first, second = PostgresStore(address), PostgresStore(address)
+    assert first.slot != second.slot
+    assert (first.lead(1), second.lead(1), first.lead(1)) == (True, False, True)
+    first.close()
+    for _ in range(1000):  # the database needs a moment to see it
+        if second.lead(1):
+            break
+        time.sleep(0.01)
+    assert second.lead(1)
+    second.close()
+
+
+def test_a_request_that_is_sent_to_two_workers_is_done_once(pair):
+    head, tokens = {"Idempotency-Key": "k"}, set()
+    for client in pair:
+        made = client.post(f"{SHOP}/decisions", json={"arms": ARMS}, headers=head)
+        tokens.add(made.json()["token"])
+    assert len(tokens) == 1
+
+
+def test_a_request_that_two_workers_get_at_once_is_done_once(pair):
+    """The second insert of a key meets the first one's: it begins again and answers the same."""
+
+    async def ask(service):
+        asked = [DecideAmongVectors(ARMS)]
+        return [(await service.decide("shop", asked, f"key {k}"))[0].token for k in range(50)]
+
+    for client in pair:
+        look(client)
+    both = [client.portal.start_task_soon(ask, client.app.state.service) for client in pair]
+    one, other = (future.result(timeout=60.0) for future in both)
+    assert one == other
+
+
+def test_a_conflict_begins_again(address):
+    store, other = PostgresStore(address), PostgresStore(address)
+    tries = []
+
+    def late(tx):
+        tries.append(tx.model("a"))
+        if len(tries) == 1:  # another is quicker, between our look and our write
+            other.apply([lambda tx: tx.create("a", "{}")])
+        return tx.model("a") if tries[-1] else tx.create("a", "{}")
+
+    (found,), _ = store.apply([late])
+    assert (len(tries), found.name) == (2, "a")
+    assert len(store.models()) == 1
+    for one in (store, other):
+        one.close()
+
+
+def test_conflicts_end(address):
+    store = PostgresStore(address)
+
+    def never(tx):
+        raise Conflict("always")
+
+    with pytest.raises(Conflict):
+        store.apply([never])
+    store.close()
+
+
+def test_a_database_that_was_lost_is_found_again(server, address):
+    with serving(address) as client:
+        client.put(SHOP, json={"dim": 3})
+        token = decide(client)["token"]
+        server.kill()
+        assert client.get("/readyz").status_code == 503
+        assert client.get("/healthz").status_code == 200
+        assert reward(client, token, 1.0).status_code == 503
+        server.start()
+        assert client.get("/readyz").status_code == 200
+        assert reward(client, token, 1.0).status_code == 202
+        assert client.get(SHOP).json()["rounds"] == 1
+
+
+def test_nothing_is_done_outside_of_a_transaction_that_was_lost(server, address):
+    store = PostgresStore(address)
+
+    def work(tx):
+        tx.create("a", "{}")
+        server.kill()
+        server.start()
+        with contextlib.suppress(StoreError):
+            tx.create("b", "{}")
+        tx.create("c", "{}")
+
+    with pytest.raises(StoreError):
+        store.apply([work])
+    assert store.models() == []
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "postgresql://nobody@/no?host=/nowhere",
+        "postgresql://x:secret@127.0.0.1:1/x",
+        "postgres://%",
+    ],
+)
+def test_a_database_that_is_not_there_is_said_without_its_password(told):
+    with pytest.raises(StoreError) as error:
+        PostgresStore(told)
+    assert "secret" not in str(error.value)
+
+
+def test_many_batches_are_learned_whole(pair, monkeypatch):
+    monkeypatch.setattr(live, "BATCH", 2)
+    one, other = pair
+    made = one.post(f"{SHOP}/decisions", json=[{"arms": ARMS}] * 7).json()
+    told = [{"token": each["token"], "reward": float(i)} for i, each in enumerate(made)]
+    assert other.post(f"{SHOP}/rewards", json=told).json() == {"accepted": 7}
+    look(one)
+    assert [client.app.state.service.models["shop"].version for client in pair] == [7, 7]
+    assert state(one) == state(other)
+
+
+def test_locks_are_taken_in_the_order_of_models(address):
+    """Two workers reward the same two models, in opposite orders, at once: nobody waits long."""
+    with serving(address) as one, serving(address) as other:
+        names = ["/v1/models/a", "/v1/models/b"]
+        for name in names:
+            one.put(name, json={"dim": 3})
+        services = [client.app.state.service for client in (one, other)]
+        for client in (one, other):
+            look(client)
+
+        async def rewards(service, order):
+            for _ in range(20):
+                tokens = {
+                    name: (await service.decide(name, [DecideAmongVectors(ARMS)]))[0].token
+                    for name in order
+                }
+                await asyncio.gather(
+                    *(service.reward(name, [Reward(tokens[name], 1.0)]) for name in order)
+                )
+
+        futures = [
+            client.portal.start_task_soon(rewards, service, order)
+            for client, service, order in zip((one, other), services, ("ab", "ba"), strict=True)
+        ]
+        for future in futures:
+            future.result(timeout=60.0)
+        assert [one.get(name).json()["rounds"] for name in names] == [40, 40]
