@@ -1,6 +1,7 @@
 """A service that is killed at random moments, and clients that do not give up.
 
-``python -m tests.serve.killing --kills 50`` counts what was lost or doubled.
+``python -m tests.serve.killing --kills 50`` counts what was lost or doubled. With ``--workers 3``
+they share a PostgreSQL store, and a worker, the one that leads, or the database is killed.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+from tests.serve.postgres import Database, database
 
 from heavytail.serve.model import built
-from heavytail.serve.sqlite import SQLiteStore
+from heavytail.serve.opening import opened
 from heavytail.serve.store import Store
 from heavytail.serve.tokens import Token
 
-SPEC = {"policy": "TwinUCB", "dim": 3}
+SPEC = {"policy": "TwinUCB", "dim": 3, "wait": 3600.0}
 ARMS = np.eye(3).tolist()
 
 
@@ -62,11 +64,13 @@ def start(store: str, port: int) -> subprocess.Popen:
     raise RuntimeError("the service does not answer")
 
 
-def retry(client: httpx.Client, stop: threading.Event, *args, **kwargs) -> httpx.Response | None:
-    """The answer, however often it must be asked; None at the end."""
+def retry(
+    client: httpx.Client, urls: list[str], stop: threading.Event, path: str, **kwargs
+) -> httpx.Response | None:
+    """The answer, however often it must be asked, of whichever worker; None at the end."""
     while not stop.is_set():
         try:
-            answer = client.request(*args, **kwargs)
+            answer = client.post(random.choice(urls) + path, **kwargs)
         except httpx.TransportError:
             time.sleep(0.02)
             continue
@@ -75,14 +79,14 @@ def retry(client: httpx.Client, stop: threading.Event, *args, **kwargs) -> httpx
     return None
 
 
-def play(url: str, seen: Seen, stop: threading.Event, seed: int) -> None:
+def play(urls: list[str], seen: Seen, stop: threading.Event, seed: int) -> None:
     """Decide and reward, out of order, in ones and in batches, again and again until answered."""
     rng, waiting = random.Random(seed), []
-    with httpx.Client(base_url=url, timeout=10.0) as client:
+    with httpx.Client(timeout=60.0) as client:
         while not stop.is_set():
             head = {"Idempotency-Key": secrets.token_hex(8)}
             many = [{"arms": ARMS}] * rng.choice([1, 1, 5])
-            answer = retry(client, stop, "POST", "/decisions", json=many, headers=head)
+            answer = retry(client, urls, stop, "/decisions", json=many, headers=head)
             if answer is None:
                 break
             if answer.status_code != 201:
@@ -100,7 +104,7 @@ def play(url: str, seen: Seen, stop: threading.Event, seed: int) -> None:
             if not rewards:
                 continue
             body = [{"token": token, "reward": value} for token, value in rewards.items()]
-            answer = retry(client, stop, "POST", "/rewards", json=body)
+            answer = retry(client, urls, stop, "/rewards", json=body)
             if answer is None:
                 break
             if answer.status_code not in (200, 202):
@@ -126,6 +130,7 @@ def check(store: Store, seen: Seen) -> dict[str, int]:
         "tokens doubled": count - len(decided),
         "gaps": int(seqs != list(range(1, len(seqs) + 1)) or row.last != len(seqs)),
         "refused": len(seen.bad),
+        "snapshots": len(store.snapshots(row.id)),
     }
 
 
@@ -142,32 +147,74 @@ def differs(store: Store) -> int:
     return int(alone.to_bytes() != model.policy.to_bytes())
 
 
-def run(kills: int, seed: int, folder: str, clients: int = 4) -> dict[str, int]:
+class Workers:
+    """Processes that share a store, and the database, where there is one."""
+
+    def __init__(self, where: str, count: int, database: Database | None = None) -> None:
+        self.where, self.database = where, database
+        self.ports = [free_port() for _ in range(count)]
+        self.processes = [start(where, port) for port in self.ports]
+
+    def kill(self, victim: str, rng: random.Random) -> str:
+        """Kill one and start it again; what was killed."""
+        if victim == "database":
+            self.database.kill()
+            time.sleep(rng.uniform(0.0, 0.5))
+            self.database.start()
+            return victim
+        k = rng.randrange(len(self.processes))
+        if victim == "leader":
+            k = self.leader(k)
+        os.kill(self.processes[k].pid, signal.SIGKILL)
+        self.processes[k].wait()
+        self.processes[k] = start(self.where, self.ports[k])
+        return victim
+
+    def leader(self, otherwise: int) -> int:
+        store = opened(self.where)
+        name = str(store.leader(1)).split()[-1]
+        store.close()
+        pids = [str(process.pid) for process in self.processes]
+        return pids.index(name) if name in pids else otherwise
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+def run(
+    kills: int,
+    seed: int,
+    where: str,
+    *,
+    workers: int = 1,
+    database: Database | None = None,
+    clients: int = 4,
+) -> dict[str, int]:
     """So many kills under load; what was found then."""
-    rng, port, seen, stop = random.Random(seed), free_port(), Seen(), threading.Event()
-    url = f"http://127.0.0.1:{port}"
-    service = start(folder, port)
-    httpx.put(f"{url}/v1/models/shop", json=SPEC).raise_for_status()
+    rng, seen, stop = random.Random(seed), Seen(), threading.Event()
+    several = Workers(where, workers, database)
+    urls = [f"http://127.0.0.1:{port}/v1/models/shop" for port in several.ports]
+    httpx.put(urls[0], json=SPEC).raise_for_status()
     threads = [
-        threading.Thread(target=play, args=(f"{url}/v1/models/shop", seen, stop, seed * 100 + k))
+        threading.Thread(target=play, args=(urls, seen, stop, seed * 100 + k))
         for k in range(clients)
     ]
     for thread in threads:
         thread.start()
+    victims = ["worker"] if database is None else ["worker", "leader", "database"]
     try:
-        for _ in range(kills):
+        for k in range(kills):
             time.sleep(rng.uniform(0.05, 1.0))
-            os.kill(service.pid, signal.SIGKILL)
-            service.wait()
-            service = start(folder, port)
+            several.kill(victims[k % len(victims)], rng)
         time.sleep(0.5)
     finally:
         stop.set()
         for thread in threads:
             thread.join()
-        service.kill()
-        service.wait()
-    store = SQLiteStore(folder)
+        several.stop()
+    store = opened(where)
     try:
         return {**check(store, seen), "states that differ": differs(store)}
     finally:
@@ -178,11 +225,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        found = run(args.kills, args.seed, str(Path(folder) / "store"))
+    if args.workers > 1:
+        with database() as one:
+            found = run(args.kills, args.seed, one.address, workers=args.workers, database=one)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            found = run(args.kills, args.seed, str(Path(folder) / "store"))
     print(f"{args.kills} kills: " + ", ".join(f"{n:,} {what}" for what, n in found.items()))
-    return int(any(n for what, n in found.items() if what not in ("decisions", "rewards")))
+    return int(
+        any(n for what, n in found.items() if what not in ("decisions", "rewards", "snapshots"))
+    )
 
 
 if __name__ == "__main__":

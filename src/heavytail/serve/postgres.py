@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -30,7 +32,6 @@ DEFAULTS = {  # where the address does not say otherwise
     "keepalives_idle": "5",
     "keepalives_interval": "5",
     "keepalives_count": "2",
-    "application_name": "heavytail",
 }
 SETTINGS = {  # of every session
     "synchronous_commit": "on",
@@ -56,7 +57,10 @@ class PostgresStore(Store):
     def __init__(self, address: str) -> None:
         try:
             told: dict[str, Any] = conninfo.conninfo_to_dict(address)
-            self._address = conninfo.make_conninfo(**{**DEFAULTS, **told})
+            name = f"heavytail {socket.gethostname()} {os.getpid()}"
+            self._address = conninfo.make_conninfo(
+                **{**DEFAULTS, "application_name": name[:63], **told}
+            )
         except psycopg.Error as error:
             raise StoreError(f"the address of the store cannot be read: {error}") from None
         self.name = f"{told.get('host', 'localhost')}/{told.get('dbname', '')}"
@@ -151,6 +155,16 @@ class PostgresStore(Store):
             yield other
         finally:
             other.close()
+
+    def leader(self, model: int) -> str | None:
+        """The name of the session that leads a model: heavytail, its machine and its process."""
+        found = self.rows(
+            "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid "
+            "WHERE l.locktype = 'advisory' AND l.classid = ? AND l.objid = ? AND l.granted",
+            LEASE,
+            model,
+        )
+        return str(found[0][0]) if found else None
 
     def lead(self, model: int) -> bool:
         if model in self._leads:
