@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
 import numpy as np
 import pytest
 from tests.serve.conftest import serving
@@ -10,6 +13,8 @@ from tests.serve.test_service import ARMS, SHOP, decide, reward
 import heavytail as ht
 from heavytail.serve.handlers import ROUTES
 from heavytail.serve.keys import issue
+from heavytail.serve.rates import Rates
+from heavytail.serve.refusal import Refusal
 from heavytail.serve.service import Limits
 from heavytail.serve.sqlite import SQLiteStore
 
@@ -131,3 +136,58 @@ def test_a_local_service_is_open_until_there_is_a_key(client):
     made = client.post("/v1/keys", json={"name": "first", "scopes": ["admin"]}).json()
     assert client.get(SHOP).status_code == 401
     assert client.get(SHOP, headers={"Authorization": f"Bearer {made['key']}"}).status_code == 200
+
+
+def test_who_asks_too_often_has_to_wait(tmp_path):
+    with serving(tmp_path / "store", limits=Limits(rate=2.0)) as client:
+        answers = [client.get("/v1/models") for _ in range(4)]
+        assert [one.status_code for one in answers] == [200, 200, 429, 429]
+        assert answers[2].json()["code"] == "too_fast"
+        assert answers[2].headers["retry-after"] == "1"
+        assert client.get("/healthz").status_code == 200
+
+
+def test_rates_are_per_caller_and_come_back():
+    now = [0.0]
+    rates = Rates(4.0, lambda: now[0])
+
+    def allowed(caller, times):
+        found = 0
+        for _ in range(times):
+            with contextlib.suppress(Refusal):
+                rates.count(caller)
+                found += 1
+        return found
+
+    assert (allowed("a", 10), allowed("b", 3)) == (4, 3)
+    now[0] = 0.5
+    assert (allowed("a", 10), allowed("b", 10)) == (2, 3)
+    now[0] = 100.0
+    assert allowed("a", 10) == 4
+    for k in range(20_000):
+        allowed(str(k), 1)
+    assert len(rates._left) <= 10_000
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(tmp_path):
+    with serving(tmp_path / "store", limits=Limits(patience=0.05)) as client:
+
+        async def call():
+            sent = []
+
+            async def never():
+                await asyncio.sleep(60.0)
+
+            async def send(message):
+                sent.append(message)
+
+            scope = {
+                "type": "http", "method": "PUT", "path": "/v1/models/shop", "query_string": b"",
+                "headers": [], "client": ("127.0.0.1", 1), "server": ("x", 1), "scheme": "http",
+                "root_path": "", "http_version": "1.1",
+            }  # fmt: skip
+            await client.app(scope, never, send)
+            return sent[0]["status"], sent[1]["body"]
+
+        status, body = client.portal.call(call)
+        assert (status, b"too_slow" in body) == (408, True)

@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--no-browser", action="store_true", help="with --demo: print the address alone")
     add("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     add("--port", type=int, default=8080, help="its port (8080)")
+    add("--rate", type=float, default=0.0, help="requests per second that each key may send (any)")
     add(
         "--new-key",
         metavar="NAME",
@@ -66,6 +67,8 @@ def run(args: argparse.Namespace) -> int:
     if not 0 <= args.port <= 65535:
         raise ValueError(f"--port must lie from 0 to 65535; got {args.port}.")
     _check_workers(args)
+    if not 0.0 <= args.rate < 1e9:
+        raise ValueError(f"--rate must be at least 0, and finite; got {args.rate:g}.")
     if args.store is not None:
         return _with(args)
     if not args.demo or args.new_key is not None or args.revoke_key is not None:
@@ -146,8 +149,10 @@ def _one(store: Store, args: argparse.Namespace, local: bool) -> int:
 
     from heavytail.serve.app import build
     from heavytail.serve.demo import play, prepare
+    from heavytail.serve.service import Limits
 
-    app = build(store, local=local, beside=play if args.demo else None)
+    limits = Limits(rate=args.rate)
+    app = build(store, local=local, limits=limits, beside=play if args.demo else None)
     server = uvicorn.Server(_config(app, args))
     if args.demo:
         print("heavytail serve: getting ready", file=sys.stderr, flush=True)
@@ -164,8 +169,9 @@ def _several(args: argparse.Namespace, local: bool) -> int:
     from uvicorn.supervisors import Multiprocess
 
     from heavytail.serve.app import worker
+    from heavytail.serve.service import Limits
 
-    app = functools.partial(worker, args.store, local=local)
+    app = functools.partial(worker, args.store, local=local, limits=Limits(rate=args.rate))
     config = _config(app, args, factory=True, workers=args.workers)
     _announce(args)
     Multiprocess(config, sockets=[config.bind_socket()]).run()

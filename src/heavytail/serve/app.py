@@ -13,10 +13,12 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from heavytail.serve.handlers import ROUTES, Call, Road, answer
 from heavytail.serve.metrics import Metrics
 from heavytail.serve.opening import opened
+from heavytail.serve.rates import Rates
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.service import Limits, Service
 from heavytail.serve.store import Store, StoreError
@@ -63,9 +65,9 @@ def build(
     return app
 
 
-def worker(where: str, *, local: bool) -> Starlette:
+def worker(where: str, *, local: bool, limits: Limits) -> Starlette:
     """The application on the store at an address, in a process that opens it by itself."""
-    return build(opened(where), local=local)
+    return build(opened(where), local=local, limits=limits)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
@@ -85,24 +87,19 @@ class Door:
     def __init__(self, service: Service, local: bool) -> None:
         self.service, self.metrics = service, Metrics()
         self.local = local
+        self.rates = Rates(service.limits.rate)
 
     def endpoint(self, road: Road) -> Any:
         """The handler of a route, behind its key, its refusals in words."""
+        return Endpoint(self, road)
 
-        async def endpoint(request: Request) -> Response:
-            start = time.perf_counter()
-            response = await self._served(road, request)
-            self.metrics.served(road, response.status_code, time.perf_counter() - start)
-            return response
-
-        return endpoint
-
-    async def _served(self, road: Road, request: Request) -> Response:
+    async def served(self, road: Road, request: Request) -> Response:
         try:
             who = "anybody"
             if road.scope:
                 told = request.headers.get("authorization", "")
                 who = await self.service.keys.allow(self.service, told, road.scope, self.local)
+                self.rates.count(who if told else _address(request))
             return await road.handler(Call(self.service, request, who, self.metrics))
         except Refusal as refusal:
             return fault(refusal)
@@ -113,9 +110,28 @@ class Door:
             return Response(status_code=499)
 
 
+class Endpoint:
+    """A route as ASGI has it, without what Starlette would wrap around a function."""
+
+    def __init__(self, door: Door, road: Road) -> None:
+        self.door, self.road = door, road
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = time.perf_counter()
+        response = await self.door.served(self.road, Request(scope, receive, send))
+        self.door.metrics.served(self.road, response.status_code, time.perf_counter() - start)
+        await response(scope, receive, send)
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
 def fault(refusal: Refusal) -> Response:
     """A refusal as an answer."""
     body = answer(Fault(refusal.code, refusal.message, refusal.field), refusal.status)
+    if refusal.status == 429:
+        body.headers["retry-after"] = "1"
     if refusal.status == 401:
         body.headers["www-authenticate"] = "Bearer"
     return body

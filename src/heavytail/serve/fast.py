@@ -16,6 +16,7 @@ from heavytail._typing import FloatArray
 __all__ = ["Plain", "plain"]
 
 KEYS = {"arms", "ids", "explore"}
+BRACKET = ord("[")
 SHORT = 2000  # bytes of a body below which nothing is gained
 
 _parser: Any = None
@@ -42,7 +43,8 @@ def plain(body: bytes, dim: int) -> list[Plain] | Plain | None:
         many = isinstance(read, simdjson.Array)
         found = [_one(each, dim) for each in read] if many else [_one(read, dim)]
         rows = sum(1 + len(one.arms) + (one.ids is not None) for one in found)
-        if body.count(b"[") != rows + many:  # lists in lists, which a buffer does not show
+        brackets = np.count_nonzero(np.frombuffer(body, dtype=np.uint8) == BRACKET)
+        if brackets != rows + many:  # lists in lists, which a buffer does not show
             return None
         return found if many else found[0]
     except (ValueError, TypeError, KeyError, AttributeError, RuntimeError):

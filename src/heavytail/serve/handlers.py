@@ -65,12 +65,17 @@ class Call(NamedTuple):
         told = self.request.headers.get("content-length", "")
         if told.isdigit() and int(told) > most:
             raise Refusal(413, "too_large", f"A body has at most {most} bytes.")
-        parts, size = [], 0
-        async for part in self.request.stream():
-            size += len(part)
-            if size > most:
-                raise Refusal(413, "too_large", f"A body has at most {most} bytes.")
-            parts.append(part)
+        parts, size, patience = [], 0, self.service.limits.patience
+        try:
+            async with asyncio.timeout(patience):
+                async for part in self.request.stream():
+                    size += len(part)
+                    if size > most:
+                        raise Refusal(413, "too_large", f"A body has at most {most} bytes.")
+                    parts.append(part)
+        except TimeoutError:
+            message = f"The body did not come within {patience:g} s."
+            raise Refusal(408, "too_slow", message) from None
         return b"".join(parts)
 
 
@@ -299,7 +304,9 @@ async def readyz(call: Call) -> Response:
     return answer({"status": "ready", "models": len(call.service.models)})
 
 
-ROUTES = [
+ROUTES = [  # are tried in this order: what is asked most comes first
+    Road("POST", "/v1/models/{name}/decisions", "decide", decide),
+    Road("POST", "/v1/models/{name}/rewards", "decide", reward),
     Road("GET", "/", "", page),
     Road("GET", "/openapi.json", "", openapi),
     Road("GET", "/metrics", "read", metrics),
@@ -315,8 +322,6 @@ ROUTES = [
     Road("GET", "/v1/models/{name}", "read", model),
     Road("PATCH", "/v1/models/{name}", "admin", change),
     Road("DELETE", "/v1/models/{name}", "admin", delete),
-    Road("POST", "/v1/models/{name}/decisions", "decide", decide),
-    Road("POST", "/v1/models/{name}/rewards", "decide", reward),
     Road("POST", "/v1/models/{name}/predict", "read", predict),
     Road("POST", "/v1/models/{name}/explain", "read", explain),
     Road("GET", "/v1/models/{name}/snapshots", "read", snapshots),

@@ -207,7 +207,7 @@ class Model:
             else:
                 choices = [view.select(each) for each in sets]
             return [
-                view.decision(arms, choice, explore=share, token=secrets.randbelow(NUMBERS))
+                view.decision(arms, choice, explore=share, token=_chance(share))
                 for arms, choice, share in zip(sets, choices, explore, strict=True)
             ]
         except ValueError as error:
@@ -244,6 +244,11 @@ class Model:
             "refused": self.refused,
             "staleness": self.staleness,
         }  # fmt: skip
+
+
+def _chance(explore: float) -> int:
+    """The number that a decision draws by, where it draws."""
+    return secrets.randbelow(NUMBERS) if explore else 0
 
 
 def _finite(values: Any) -> list[float]:

@@ -56,7 +56,7 @@ FILES = {  # answers that are no JSON
     "metrics": "text/plain",
     "page": "text/html",
 }
-FAULTS = (400, 401, 403, 404, 409, 413, 422, 429, 503)
+FAULTS = (400, 401, 403, 404, 408, 409, 413, 422, 429, 503)
 PARAMETERS = {
     "name": {"type": "string", "pattern": wire.NAME},
     "number": {"type": "integer", "minimum": 1, "maximum": 2**53},

@@ -49,6 +49,8 @@ class Limits(NamedTuple):
     batch: int = 1_000  # decisions or rewards of one request
     dim: int = 4096
     models: int = 1_000
+    rate: float = 0.0  # requests per second of one key, or of one address without keys; 0: any
+    patience: float = 30.0  # seconds for a body to come
 
 
 class Service:
