@@ -1,60 +1,30 @@
 """Decisions over HTTP per second, durable, beside an empty endpoint of the same server.
 
 ``python -m benchmarks.serve``: 50 arms of 16 features; single decisions, batches of 100, rewards,
-and the time to an answer at half of the highest rate. Clients run in a process of their own. The
-empty endpoint reads the same bodies and answers ``{}``; ``--server granian`` takes that server.
+and the time to an answer at half of the highest rate; Vowpal Wabbit behind the same server, where
+it is installed. Clients run in a process of their own. ``--server granian`` takes that server.
+``--workers 4`` compares so many workers on PostgreSQL with one; ``--memory 1000000`` watches the
+memory over so many decisions, and counts their tokens; ``--restart 1000000`` times a start.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import importlib.util
 import json
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Iterator
 
 import numpy as np
 
 ARMS, DIM, SETS = 50, 16, 32
 PATH = "/v1/models/shop"
-
-
-def serve_empty(port: int, server: str) -> None:
-    """Read the body, answer {}."""
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
-
-    async def empty(request: Request) -> Response:
-        await request.body()
-        return Response(b"{}", media_type="application/json")
-
-    route = Route("/{path:path}", empty, methods=["GET", "PUT", "POST"])
-    serve(Starlette(routes=[route]), port, server)
-
-
-def serve_ours(port: int, server: str, folder: str) -> None:
-    """The service, on a store of its own."""
-    from heavytail.serve.app import build
-    from heavytail.serve.sqlite import SQLiteStore
-
-    serve(build(SQLiteStore(folder), local=True), port, server)
-
-
-def serve(app, port: int, server: str) -> None:
-    if server == "granian":
-        from granian.constants import Interfaces
-        from granian.server.embed import Server
-
-        asyncio.run(Server(app, port=port, interface=Interfaces.ASGI).serve())
-    else:
-        import uvicorn
-
-        uvicorn.run(app, port=port, log_level="warning", access_log=False)
 
 
 def bodies(batch: int) -> list[bytes]:
@@ -83,9 +53,11 @@ async def answered(reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(length)
 
 
-async def client(port: int, sent: list[bytes], stop: float, rate: float, seen: list[float]) -> None:
-    """One connection, as fast as it goes, or at ``rate`` per second."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def client(
+    ports: list[int], sent: list[bytes], stop: float, rate: float, seen: list[float]
+) -> None:
+    """One connection to each port, as fast as it goes, or at ``rate`` per second."""
+    streams = [await asyncio.open_connection("127.0.0.1", port) for port in ports]
     due = time.perf_counter()
     for k in range(10**9):
         if rate:
@@ -94,10 +66,12 @@ async def client(port: int, sent: list[bytes], stop: float, rate: float, seen: l
         start = due if rate else time.perf_counter()
         if start > stop:
             break
+        reader, writer = streams[k % len(streams)]
         writer.write(sent[k % len(sent)])
         await answered(reader)
         seen.append(time.perf_counter() - start)
-    writer.close()
+    for _, writer in streams:
+        writer.close()
 
 
 async def rewarding(port: int, stop: float, seen: list[float]) -> None:
@@ -121,10 +95,10 @@ def load(args: argparse.Namespace) -> None:
     async def main() -> None:
         stop = time.perf_counter() + args.seconds
         if args.batch == 0:
-            await asyncio.gather(*(rewarding(args.port, stop, seen) for _ in range(args.conns)))
+            await asyncio.gather(*(rewarding(args.ports[0], stop, seen) for _ in range(args.conns)))
         else:
             sent, rate = bodies(args.batch), args.rate / args.conns
-            some = (client(args.port, sent, stop, rate, seen) for _ in range(args.conns))
+            some = (client(args.ports, sent, stop, rate, seen) for _ in range(args.conns))
             await asyncio.gather(*some)
 
     start = time.perf_counter()
@@ -134,8 +108,12 @@ def load(args: argparse.Namespace) -> None:
     print(json.dumps({"rate": len(seen) / taken, "p50": p50, "p99": p99}))
 
 
-def measured(port: int, batch: int, conns: int, seconds: float, rate: float = 0.0) -> dict:
-    command = [sys.executable, "-m", "benchmarks.serve", "--load", "--port", str(port)]
+def measured(
+    ports: int | list[int], batch: int, conns: int, seconds: float, rate: float = 0.0
+) -> dict:
+    """What clients in a process of their own saw."""
+    several = [str(port) for port in (ports if isinstance(ports, list) else [ports])]
+    command = [sys.executable, "-m", "benchmarks.serve", "--load", "--ports", *several]
     command += ["--batch", str(batch), "--conns", str(conns), "--seconds", str(seconds)]
     done = subprocess.run([*command, "--rate", str(rate)], capture_output=True, text=True)
     if done.returncode:
@@ -143,20 +121,61 @@ def measured(port: int, batch: int, conns: int, seconds: float, rate: float = 0.
     return json.loads(done.stdout)
 
 
-def started(kind: str, port: int, server: str, folder: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "benchmarks.serve", "--serve", kind, "--port", str(port)]
-    process = subprocess.Popen([*command, "--server", server, "--store", folder])
-    for _ in range(600):
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz").read()
-            break
-        except OSError:
-            time.sleep(0.1)
-    if kind == "ours":
-        spec = json.dumps({"policy": "TwinUCB", "dim": DIM}).encode()
-        made = urllib.request.Request(f"http://127.0.0.1:{port}{PATH}", spec, method="PUT")
-        urllib.request.urlopen(made).read()
-    return process
+@contextlib.contextmanager
+def started(kind: str, port: int, server: str = "uvicorn", store: str = "") -> Iterator[int]:
+    """A server while it runs; its process."""
+    command = [sys.executable, "-m", "benchmarks.servers", kind, "--port", str(port)]
+    process = subprocess.Popen([*command, "--server", server, "--store", store])
+    try:
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz").read()
+                break
+            except OSError:
+                time.sleep(0.1)
+        if kind == "ours":
+            spec = json.dumps({"policy": "TwinUCB", "dim": DIM}).encode()
+            made = urllib.request.Request(f"http://127.0.0.1:{port}{PATH}", spec, method="PUT")
+            urllib.request.urlopen(made).read()
+            measured(port, 1, 4, 1.0)  # kernels are compiled
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def workers(args: argparse.Namespace) -> None:
+    """One worker on PostgreSQL, and several; each worker has as many connections."""
+    from tests.serve.postgres import database
+
+    with database() as one, contextlib.ExitStack() as stack:
+        ports = [args.port + k for k in range(args.workers)]
+        for port in ports:
+            stack.enter_context(started("ours", port, store=one.address))
+        print(f"PostgreSQL, {args.conns} connections per worker")
+        for some in (ports[:1], ports):
+            told = [measured(some, 1, args.conns * len(some), args.seconds) for _ in range(3)]
+            best = max(told, key=lambda each: each["rate"])
+            times = f"p50 {best['p50']:.2f} ms  p99 {best['p99']:.2f} ms"
+            print(f"{len(some)} workers: {best['rate']:8,.0f} decisions per s  {times}")
+
+
+def memory(args: argparse.Namespace) -> None:
+    """The resident memory of a service over so many decisions, and whether a token came twice."""
+    import resource
+
+    page, tokens = resource.getpagesize(), set()
+    with tempfile.TemporaryDirectory() as folder, started("ours", args.port, store=folder) as pid:
+        arms = np.eye(DIM)[:3].tolist()
+        asked = json.dumps([{"arms": arms}] * 1000).encode()
+        url = f"http://127.0.0.1:{args.port}{PATH}/decisions"
+        for k in range(1, args.memory // 1000 + 1):
+            made = urllib.request.urlopen(urllib.request.Request(url, asked)).read()
+            tokens.update(one["token"] for one in json.loads(made))
+            if k % max(args.memory // 10_000, 1) == 0:
+                with open(f"/proc/{pid}/statm") as told:
+                    size = int(told.read().split()[1]) * page / 2**20
+                print(f"{1000 * k:12,} decisions  {len(tokens):12,} tokens  {size:8.1f} MiB")
 
 
 def restart(events: int) -> None:
@@ -195,51 +214,48 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add("--load", action="store_true", help=argparse.SUPPRESS)
-    add("--serve", choices=("empty", "ours"), help=argparse.SUPPRESS)
-    add("--store", default="", help=argparse.SUPPRESS)
     add("--batch", type=int, default=1, help=argparse.SUPPRESS)
     add("--rate", type=float, default=0.0, help=argparse.SUPPRESS)
+    add("--ports", type=int, nargs="+", help=argparse.SUPPRESS)
     add("--port", type=int, default=8321)
     add("--conns", type=int, default=16)
     add("--seconds", type=float, default=5.0)
     add("--restart", type=int, metavar="EVENTS", help="how long a start takes, and nothing else")
+    add("--workers", type=int, help="so many workers on PostgreSQL beside one, and nothing else")
+    add("--memory", type=int, metavar="DECISIONS", help="memory over these, and nothing else")
     add("--server", choices=("uvicorn", "granian"), default="uvicorn")
     args = parser.parse_args()
-    if args.restart:
-        restart(args.restart)
-        return 0
     if args.load:
         load(args)
-        return 0
-    if args.serve == "empty":
-        serve_empty(args.port, args.server)
-        return 0
-    if args.serve == "ours":
-        serve_ours(args.port, args.server, args.store)
-        return 0
-    with tempfile.TemporaryDirectory() as folder:
-        empty = started("empty", args.port, args.server, "")
-        ours = started("ours", args.port + 1, args.server, folder)
-        try:
-            report(args)
-        finally:
-            empty.kill()
-            ours.kill()
-            ours.wait()
+    elif args.restart:
+        restart(args.restart)
+    elif args.workers:
+        workers(args)
+    elif args.memory:
+        memory(args)
+    else:
+        report(args)
     return 0
 
 
 def report(args: argparse.Namespace) -> None:
     """Everything in one run; ratios are what counts."""
-    port, seconds = args.port, args.seconds
-    measured(port + 1, 1, args.conns, 1.0)  # kernels are compiled
-    base = measured(port, 1, args.conns, seconds)
-    single = measured(port + 1, 1, args.conns, seconds)
-    half = measured(port + 1, 1, args.conns, seconds, single["rate"] / 2)
-    batch = measured(port + 1, 100, 4, seconds)
-    rewards = measured(port + 1, 0, args.conns, seconds)
-    print(f"{args.server}, {args.conns} connections, {ARMS} arms of {DIM} features")
-    for name, told in {"empty endpoint": base, "decision": single, "reward": rewards}.items():
+    port, seconds, conns = args.port, args.seconds, args.conns
+    found = {}
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        stack.enter_context(started("empty", port, args.server))
+        stack.enter_context(started("ours", port + 1, args.server, folder))
+        found["empty endpoint"] = base = measured(port, 1, conns, seconds)
+        found["decision"] = single = measured(port + 1, 1, conns, seconds)
+        half = measured(port + 1, 1, conns, seconds, single["rate"] / 2)
+        batch = measured(port + 1, 100, 4, seconds)
+        found["reward"] = measured(port + 1, 0, conns, seconds)
+        if importlib.util.find_spec("vowpalwabbit"):
+            stack.enter_context(started("vw", port + 2, args.server))
+            found["Vowpal Wabbit"] = measured(port + 2, 1, conns, seconds)
+    print(f"{args.server}, {conns} connections, {ARMS} arms of {DIM} features")
+    for name, told in found.items():
         times = f"p50 {told['p50']:.2f} ms  p99 {told['p99']:.2f} ms"
         print(f"{name:16} {told['rate']:8,.0f} per s  {times}")
     print(f"batches of 100   {100 * batch['rate']:8,.0f} decisions per s")
