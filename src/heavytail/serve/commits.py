@@ -1,12 +1,13 @@
 """Group commit: requests that come together share one write to the disk.
 
 Operations queue up; one commit takes all that have come meanwhile, and nobody is answered before
-it is on disk. Where a commit takes long, it runs in a thread and requests are read on.
+it is on disk. Where a commit takes long, a thread waits for the disk and requests are read on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -69,9 +70,15 @@ class Commits:
         if self.store.quick:
             self._settle(taken, *self._done(operations))
             loop.call_soon(self._next, loop)
-        else:
-            later = loop.run_in_executor(self._thread, self._done, operations)
-            later.add_done_callback(lambda done: self._settled(loop, taken, done))
+            return
+        work: Callable[[], tuple[Any, Any]] = functools.partial(self._done, operations)
+        if not self.store.shared:  # what needs no disk is done here: threads would wait in turns
+            try:
+                work = functools.partial(self._ended, self.store.stage(operations))
+            except Exception:
+                log.debug("done one by one in the thread", exc_info=True)
+        later = loop.run_in_executor(self._thread, work)
+        later.add_done_callback(lambda done: self._settled(loop, taken, done))
 
     def _settled(
         self, loop: asyncio.AbstractEventLoop, taken: list[Waiting], done: asyncio.Future[Any]
@@ -81,7 +88,18 @@ class Commits:
 
     def _done(self, operations: list[Operation]) -> tuple[Any, Any]:
         """What became of them, and what was read behind the commit."""
-        found = self._apply(operations)
+        return self._behind(self._apply(operations))
+
+    def _ended(self, staged: Any) -> tuple[Any, Any]:
+        """The same of what is staged."""
+        try:
+            self.store.end()
+        except StoreError as error:
+            staged = error
+        return self._behind(staged)
+
+    def _behind(self, found: Any) -> tuple[Any, Any]:
+        """Read what is new behind a commit."""
         if isinstance(found, StoreError) or not found[1]:
             return found, None
         try:

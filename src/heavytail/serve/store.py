@@ -44,7 +44,7 @@ class Store(ABC):
 
     slot = 0  # of the tallies that this process counts in
     quick = True  # whether a commit is so fast that nobody needs to wait elsewhere for it
-    shared = False  # whether other processes write to it
+    shared = False  # whether other processes write to it, from elsewhere
     share = ""  # ends a SELECT of rows that nobody may delete before the commit
 
     @abstractmethod
@@ -77,6 +77,9 @@ class Store(ABC):
         """Seconds since 1970, the same for all processes."""
         return time.time()
 
+    def tidy(self) -> None:
+        """What can be done beside the one who writes, every second, in a thread."""
+
     def close(self) -> None:
         """Leave the store to others."""
 
@@ -106,14 +109,20 @@ class Store(ABC):
         written nothing then; and the models that have new outcomes. Raises StoreError where the
         store fails: nothing of any is done.
         """
+        found = self.stage(operations)
+        self.end()
+        return found
+
+    def stage(self, operations: Sequence[Operation]) -> tuple[list[Any], set[int]]:
+        """The same, up to the commit, which ``end`` makes."""
         for _ in range(TRIES - 1):
             try:
-                return self._apply(operations)
+                return self._stage(operations)
             except Conflict:
                 continue
-        return self._apply(operations)
+        return self._stage(operations)
 
-    def _apply(self, operations: Sequence[Operation]) -> tuple[list[Any], set[int]]:
+    def _stage(self, operations: Sequence[Operation]) -> tuple[list[Any], set[int]]:
         self.begin()
         try:
             transaction, results = Transaction(self), []
@@ -123,11 +132,18 @@ class Store(ABC):
                 except Refusal as refusal:
                     results.append(refusal)
             transaction.finish()
-            self.commit()
         except BaseException:
             self.rollback()
             raise
         return results, set(transaction.touched)
+
+    def end(self) -> None:
+        """Commit what is staged; where that fails nothing of it is done."""
+        try:
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
 
     def models(self) -> list[ModelRow]:
         """All of them, by number."""
