@@ -41,6 +41,7 @@ from .policies import HurdleUCB as HurdleUCB
 from .policies import HvtUCB as HvtUCB
 from .policies import Policy as Policy
 from .policies import Pool as Pool
+from .policies import Shared as Shared
 from .policies import TwinUCB as TwinUCB
 from .policies import make_policy as make_policy
 from .policies import pairs as pairs

@@ -8,6 +8,7 @@ replaced.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import glob
 import hashlib
@@ -17,12 +18,23 @@ import math
 import os
 import stat
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-__all__ = ["FACTOR", "PART", "contents", "is_sealed", "members", "replace", "sealed", "unsealed"]
+__all__ = [
+    "FACTOR",
+    "PART",
+    "contents",
+    "is_sealed",
+    "members",
+    "replace",
+    "replacing",
+    "sealed",
+    "unsealed",
+]
 
 SEAL = b"heavytail "  # and the hash
 NO_COMMENT = b"\0\0"  # the last two bytes of an archive without one
@@ -56,7 +68,15 @@ def _seal(body: bytes) -> bytes:
 
 
 def replace(path: str | os.PathLike[str], content: bytes) -> None:
-    """Put ``content`` in the place of a file, or of the one that a link leads to, at one stroke.
+    """Put ``content`` in the place of a file, or of the one that a link leads to, at one stroke."""
+    with replacing(path) as stream:
+        stream.write(content)
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """What is written in the ``with`` takes the file's place at its end; nothing does where it
+    fails.
 
     A file that is there keeps its mode, a new one has what the umask leaves. What was written
     beside it by a process that was killed is swept away. What is there and is no file stays.
@@ -77,7 +97,7 @@ def replace(path: str | os.PathLike[str], content: bytes) -> None:
         with open(temporary, "xb") as stream:
             if target.exists():
                 os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
-            stream.write(content)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, target)

@@ -28,7 +28,7 @@ from heavytail._archive import FACTOR, contents, is_sealed, members, replace, se
 from heavytail._lazy import nearest
 from heavytail._memory import check_memory
 from heavytail._signals import raised_by_handler
-from heavytail._turns import Shared
+from heavytail._turns import TakingTurns
 from heavytail._validate import plain, printable, shown
 from heavytail._version import __version__
 from heavytail.tails import MomentBound
@@ -117,7 +117,7 @@ class Saved:
         return sealed(archive.getvalue())
 
 
-class Stored(Shared, Saved):
+class Stored(TakingTurns, Saved):
     """What is known by its constructor's arguments and the arrays it remembers.
 
     The arguments are remembered as given, NumPy's numbers as Python's, arrays and others of this

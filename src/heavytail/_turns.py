@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from heavytail._signals import is_handler
 
-__all__ = ["Shared", "alone"]
+__all__ = ["TakingTurns", "alone"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,7 +33,7 @@ MOMENT = 2e-5  # seconds between two looks at what another thread works on
 _ALONE: set[int] = set()  # the code, which lives for ever, of methods that may call others
 
 
-class Shared:
+class TakingTurns:
     """What threads may share. A method that every round calls takes its turn by itself::
 
         while self._inside is not None and not self._ours():
@@ -79,7 +79,7 @@ def alone(method: F) -> F:
     return in_turn  # type: ignore[return-value]
 
 
-def _holder(entrant: FrameType, subject: Shared) -> FrameType | None:
+def _holder(entrant: FrameType, subject: TakingTurns) -> FrameType | None:
     """The call further out in this thread that is at work on the object; None if there is none."""
     frame = entrant.f_back
     while frame is not None:
@@ -91,7 +91,7 @@ def _holder(entrant: FrameType, subject: Shared) -> FrameType | None:
     return None
 
 
-def _interrupts(entrant: FrameType, subject: Shared) -> bool:
+def _interrupts(entrant: FrameType, subject: TakingTurns) -> bool:
     """Whether between the call that is at work on the object and this one a handler stands."""
     holder, frame = _holder(entrant, subject), entrant.f_back
     while frame is not None and frame is not holder:
@@ -101,7 +101,7 @@ def _interrupts(entrant: FrameType, subject: Shared) -> bool:
     return False
 
 
-def _refusal(subject: Shared) -> RuntimeError:
+def _refusal(subject: TakingTurns) -> RuntimeError:
     return RuntimeError(
         f"{type(subject).__name__}: a signal handler, or whatever else came in between, called it "
         "in the middle of one of its own calls. Nothing was done; let the handler set a flag, and "

@@ -6,25 +6,28 @@ A request that is sent again counts once: decisions carry a key of their own, re
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from heavytail._validate import check_number, shown
+from heavytail._archive import replacing
+from heavytail._validate import check_count, check_number, shown
 from heavytail.encoding import Encoder
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["AsyncClient", "Client", "Refused", "RemoteDecision", "RemoteModel"]
+__all__ = ["AsyncClient", "Client", "NoAnswer", "Refused", "RemoteDecision", "RemoteModel"]
 
 AGAIN = (429, 502, 503, 504)  # statuses that pass
 FIRST, LONGEST = 0.05, 2.0  # seconds between two tries
+PIECE = 2**18  # bytes of a file that are written at a time
 
 
 class Refused(ValueError):
@@ -40,6 +43,25 @@ class Refused(ValueError):
         where = f" ({field})" if field else ""
         super().__init__(f"{message}{where}")
         self.status, self.code, self.field = status, code, field
+
+
+class NoAnswer(ConnectionError):
+    """Nobody answered, for as long as patience lasted.
+
+    Attributes:
+        url: who was asked.
+        done: False where nothing was done; None where nobody knows.
+    """
+
+    def __init__(self, url: str, error: Exception, patience: float, done: bool | None) -> None:
+        what = str(error) or type(error).__name__
+        if done is None:
+            told = f"{url}: the answer was lost ({what}), and the request may have been done."
+            super().__init__(f"{told} Look before you send it again.")
+        else:
+            told = f"{url}: nobody answered for {patience:g} s ({what})."
+            super().__init__(f"{told} Start `heavytail serve` there, or check the url.")
+        self.url, self.done = url, done
 
 
 @dataclass(frozen=True)
@@ -77,8 +99,10 @@ class _Ask(NamedTuple):
 class _Effort:
     """How long to wait before a request is sent again."""
 
-    def __init__(self, ask: _Ask, patience: float) -> None:
-        self._ask, self._end, self._wait = ask, time.monotonic() + patience, FIRST
+    def __init__(self, ask: _Ask, url: str, patience: float) -> None:
+        self._ask, self._url, self._patience = ask, url, patience
+        self._end, self._wait = time.monotonic() + patience, FIRST
+        self._unsure = False  # whether any try may have been done
 
     def after(self, error: Exception) -> float:
         """Seconds to wait; raises the error where waiting does not help, or patience is at its
@@ -86,16 +110,19 @@ class _Effort:
         """
         import httpx
 
-        if isinstance(error, Refused):
-            passes = error.status in AGAIN
-        else:  # of what was sent nobody may know whether it was done
-            passes = isinstance(error, httpx.ConnectError)
-            passes = passes or (self._ask.safe and isinstance(error, httpx.TransportError))
+        lost = isinstance(error, httpx.TransportError)
+        unheard = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+        self._unsure |= lost and not unheard and self._ask.method != "GET"
+        passes = unheard or (lost and self._ask.safe)
+        passes = passes or (isinstance(error, Refused) and error.status in AGAIN)
         left = self._end - time.monotonic()
-        if not passes or left <= 0.0:
+        if passes and left > 0.0:
+            wait, self._wait = self._wait * random.uniform(0.5, 1.5), min(2.0 * self._wait, LONGEST)
+            return min(wait, left)
+        if not lost:
             raise error
-        wait, self._wait = self._wait * random.uniform(0.5, 1.5), min(2.0 * self._wait, LONGEST)
-        return min(wait, left)
+        done = None if self._unsure else False
+        raise NoAnswer(self._url, error, self._patience, done) from error
 
 
 class _Speaking:
@@ -109,6 +136,8 @@ class _Speaking:
         patience: float = 10.0,
         http: Any = None,
     ) -> None:
+        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+            raise ValueError(f"Client: url must begin with http:// or https://; got {shown(url)}.")
         self.url = url.rstrip("/")
         self.patience = check_number("Client: patience", patience, least=0.0)
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -120,6 +149,12 @@ class _Speaking:
 
     def _send(self, ask: _Ask) -> Any:
         raise NotImplementedError
+
+    def _save(self, ask: _Ask, path: str | os.PathLike[str]) -> Any:
+        raise NotImplementedError
+
+    def _effort(self, ask: _Ask) -> _Effort:
+        return _Effort(ask, self.url, self.patience)
 
     def _request(self, ask: _Ask) -> dict[str, Any]:
         headers = {**self._headers, **(ask.headers or {})}
@@ -140,6 +175,21 @@ class _Speaking:
     def models(self) -> Any:
         """All models as they stand."""
         return self._send(_Ask("GET", "/v1/models"))
+
+    def keys(self) -> Any:
+        """The keys that are valid: names, scopes and when each was made."""
+        return self._send(_Ask("GET", "/v1/keys"))
+
+    def new_key(self, name: str, scopes: Sequence[str]) -> Any:
+        """Make a key for some of "read", "decide" and "admin"; it is told this once."""
+        body = {"name": name, "scopes": list(scopes)}
+        return self._send(
+            _Ask("POST", "/v1/keys", body, parse=lambda told: told["key"], safe=False)
+        )
+
+    def revoke_key(self, name: str) -> Any:
+        """Make a key invalid, for ever."""
+        return self._send(_Ask("DELETE", f"/v1/keys/{_named('key', name)}", safe=False))
 
 
 def _checked(response: httpx.Response) -> Any:
@@ -177,10 +227,24 @@ class Client(_Speaking):
         return httpx.Client(timeout=30.0)
 
     def _send(self, ask: _Ask) -> Any:
-        effort = _Effort(ask, self.patience)
+        effort = self._effort(ask)
         while True:
             try:
                 return ask.parse(_checked(self._http.request(**self._request(ask))))
+            except Exception as error:
+                time.sleep(effort.after(error))
+
+    def _save(self, ask: _Ask, path: str | os.PathLike[str]) -> None:
+        effort = self._effort(ask)
+        while True:
+            try:
+                with replacing(path) as file, self._http.stream(**self._request(ask)) as response:
+                    if response.status_code >= 300:
+                        response.read()
+                        _checked(response)
+                    for piece in response.iter_bytes(PIECE):
+                        file.write(piece)
+                return
             except Exception as error:
                 time.sleep(effort.after(error))
 
@@ -205,10 +269,25 @@ class AsyncClient(_Speaking):
         return httpx.AsyncClient(timeout=30.0)
 
     async def _send(self, ask: _Ask) -> Any:
-        effort = _Effort(ask, self.patience)
+        effort = self._effort(ask)
         while True:
             try:
                 return ask.parse(_checked(await self._http.request(**self._request(ask))))
+            except Exception as error:
+                await asyncio.sleep(effort.after(error))
+
+    async def _save(self, ask: _Ask, path: str | os.PathLike[str]) -> None:
+        effort = self._effort(ask)
+        while True:
+            try:
+                with replacing(path) as file:
+                    async with self._http.stream(**self._request(ask)) as response:
+                        if response.status_code >= 300:
+                            await response.aread()
+                            _checked(response)
+                        async for piece in response.aiter_bytes(PIECE):
+                            await asyncio.to_thread(file.write, piece)
+                return
             except Exception as error:
                 await asyncio.sleep(effort.after(error))
 
@@ -228,9 +307,8 @@ class RemoteModel:
     """A model of a service, with the verbs of a policy; an :class:`AsyncClient`'s are awaited."""
 
     def __init__(self, client: _Speaking, name: str) -> None:
-        if not isinstance(name, str) or not name or "/" in name or name in (".", ".."):
-            raise ValueError(f"a model's name is of letters, digits, . _ and -; got {shown(name)}.")
-        self._client, self.name, self.path = client, name, f"/v1/models/{name}"
+        self._client, self.name = client, _named("model", name)
+        self.path = f"/v1/models/{name}"
 
     def __repr__(self) -> str:
         return f"RemoteModel({self.name!r}, {self._client.url!r})"
@@ -267,14 +345,16 @@ class RemoteModel:
         ask = _Ask("POST", f"{self.path}/rewards", body, parse=lambda told: told["accepted"])
         return self._client._send(ask)
 
-    def predict(self, arms: Any, *, context: Any = None, level: float = 0.95) -> Any:
+    def predict(
+        self, arms: Any, *, ids: Any = None, context: Any = None, level: float = 0.95
+    ) -> Any:
         """The mean rewards expected, with intervals: lists "mean", "low" and "high"."""
-        body = _body(arms=_plain(arms), context=_plain(context), level=level)
+        body = _body(arms=_plain(arms), ids=_plain(ids), context=_plain(context), level=level)
         return self._client._send(_Ask("POST", f"{self.path}/predict", body))
 
-    def explain(self, arms: Any, *, context: Any = None) -> Any:
-        """Why an arm would be chosen: the parts of every arm's index."""
-        body = _body(arms=_plain(arms), context=_plain(context))
+    def explain(self, arms: Any, *, ids: Any = None, context: Any = None) -> Any:
+        """Why an arm would be chosen: "arm", its "id", and the "parts" of every arm's index."""
+        body = _body(arms=_plain(arms), ids=_plain(ids), context=_plain(context))
         return self._client._send(_Ask("POST", f"{self.path}/explain", body))
 
     def describe(self) -> Any:
@@ -296,6 +376,22 @@ class RemoteModel:
             "POST", f"{self.path}/snapshots", parse=lambda told: told["snapshot"], safe=False
         )
         return self._client._send(ask)
+
+    def snapshots(self) -> Any:
+        """The snapshots, newest first."""
+        return self._client._send(_Ask("GET", f"{self.path}/snapshots"))
+
+    def save(self, path: str | os.PathLike[str], snapshot: int) -> Any:
+        """Write a snapshot to ``path``, which ``ht.load`` reads: its policy, with its encoder."""
+        number = check_count("RemoteModel.save: snapshot", snapshot)
+        return self._client._save(_Ask("GET", f"{self.path}/snapshots/{number}"), path)
+
+    def save_log(self, path: str | os.PathLike[str]) -> Any:
+        """Write all decisions that have their reward to ``path``, Parquet for ``ht.evaluate``.
+
+        A file that is there is replaced when all has come, and stays where anything fails.
+        """
+        return self._client._save(_Ask("GET", f"{self.path}/log"), path)
 
     def restore(self, snapshot: int) -> Any:
         """Go on from a snapshot."""
@@ -337,6 +433,13 @@ def _plain(value: Any) -> Any:
         plain = {key: _plain(one) for key, one in value.items()}
         return {k: None if isinstance(v, float) and v != v else v for k, v in plain.items()}
     return value
+
+
+def _named(what: str, name: Any) -> str:
+    """A name that is one part of a path."""
+    if not isinstance(name, str) or not name or set(name) & set("/?#%") or name in (".", ".."):
+        raise ValueError(f"a {what}'s name is of letters, digits, . _ and -; got {shown(name)}.")
+    return name
 
 
 def _token(decision: Any) -> str:

@@ -145,7 +145,7 @@ class Beside(RuleBasedStateMachine):
     @precondition(lambda self: not (self.policy.info.repeats and self.policy.pending))
     @rule()
     def decide(self) -> None:
-        mine, theirs = self.policy.decide(ARMS), self.shadow.decide(ARMS)
+        mine, theirs = self.policy.decide(ARMS, now=0.0), self.shadow.decide(ARMS, now=0.0)
         assert (mine.token, mine.arm) == (theirs.token, theirs.arm)
         assert mine.arm == self.choose()
         self.waiting.append(mine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -122,17 +123,100 @@ def test_decisions_expire():
     p.learn(decisions[9], 1.0)
 
 
+def through(p, way, tmp_path):
+    if way == "save":
+        p.save(tmp_path / "p.npz")
+        return ht.load(tmp_path / "p.npz")
+    return p.clone() if way == "clone" else pickle.loads(pickle.dumps(p))
+
+
+@pytest.mark.parametrize("way", ["save", "clone", "pickle"])
+def test_decisions_expire_by_time_also_after_they_travelled(way, tmp_path):
+    p = policy()
+    for hour in range(10):
+        assert p.decide(np.eye(3), now=3600.0 * hour).time == 3600.0 * hour
+    p.learn(1, 1.0)
+    for _ in range(2):
+        p = through(p, way, tmp_path)
+        assert p.overdue(3 * 3600.0, now=6 * 3600.0) == (0, 2)  # exactly three hours is not longer
+    assert p.expire(older_than=3 * 3600.0, now=6 * 3600.0) == 2
+    assert p.expire(older_than=3 * 3600.0, now=6 * 3600.0) == 0
+    assert p.pending == (3, 4, 5, 6, 7, 8, 9)
+    p = through(p, way, tmp_path)
+    before = state(p)
+    with pytest.raises(ValueError, match=r"token 0 has expired\. Nothing was learned"):
+        p.learn(0, 1.0)
+    with pytest.raises(ValueError, match="token 1 was already rewarded"):
+        p.learn(1, 1.0)
+    with pytest.raises(ValueError, match="token 2 has expired"):
+        p.learn([3, 2], [1.0, 1.0])
+    assert state(p) == before
+
+
+def test_the_clock_is_the_machines_unless_told():
+    p = policy()
+    p.decide(np.eye(3))
+    assert p.overdue(3600.0) == ()
+    assert p.expire(older_than=3600.0, now=time.time() + 7200.0) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "kind", "words"),
+    [
+        ({}, TypeError, "pass age, or older_than"),
+        ({"age": 3, "older_than": 3.0}, TypeError, "pass age, or older_than"),
+        ({"age": 3, "now": 3.0}, TypeError, "pass age, or older_than"),
+        ({"older_than": -1.0}, ValueError, r"HvtUCB\.expire: older_than must be"),
+        ({"older_than": 1.0, "now": math.nan}, ValueError, r"HvtUCB\.expire: now must be"),
+    ],
+)
+def test_what_says_no_age_expires_nothing(told, kind, words):
+    p = policy()
+    p.decide(np.eye(3), now=0.0)
+    before = state(p)
+    with pytest.raises(kind, match=words):
+        p.expire(**told)
+    with pytest.raises(ValueError, match="decide: now must be"):
+        p.decide(np.eye(3), now=math.inf)
+    assert state(p) == before
+
+
+def test_pending_decisions_of_a_file_without_times_wait_on():
+    p = policy()
+    decisions = [p.decide(np.eye(3), now=0.0) for _ in range(3)]
+    arrays = p.saved_arrays()
+    del arrays["pending.times"]
+    old = policy()
+    old.resume(arrays)
+    assert old.expire(older_than=0.0, now=1e9) == 0
+    old.decide(np.eye(3), now=0.0)
+    twin = old.clone()  # which says of each whether its time is known
+    assert twin.expire(older_than=0.0, now=1e9) == 1
+    twin.learn(decisions[0], 1.0)
+    assert twin.expire(1) == 2
+
+
+def test_the_last_that_expired_are_told_from_those_rewarded(monkeypatch):
+    monkeypatch.setattr("heavytail.policies.core.decisions.TOLD", 3)
+    p = policy()
+    for _ in range(5):
+        p.decide(np.eye(3))
+    assert p.expire(0) == 5
+    with pytest.raises(ValueError, match="token 1 was already rewarded, or expired long ago"):
+        p.learn(1, 1.0)
+    with pytest.raises(ValueError, match="token 2 has expired"):
+        p.learn(2, 1.0)
+    twin = p.clone()
+    assert state(twin) == state(p)
+
+
 @pytest.mark.parametrize("way", ["save", "clone", "pickle"])
 def test_what_is_pending_travels_with_the_policy(way, tmp_path):
     rng = np.random.default_rng(3)
     p = policy()
     decisions = [p.decide(arms(rng)) for _ in range(6)]
     p.learn(decisions[2], 1.0)
-    if way == "save":
-        p.save(tmp_path / "p.npz")
-        twin = ht.load(tmp_path / "p.npz")
-    else:
-        twin = p.clone() if way == "clone" else pickle.loads(pickle.dumps(p))
+    twin = through(p, way, tmp_path)
     assert twin.pending == p.pending == (0, 1, 3, 4, 5)
     for q in (p, twin):
         q.learn(decisions[4], 2.0)
@@ -140,11 +224,27 @@ def test_what_is_pending_travels_with_the_policy(way, tmp_path):
     assert twin.decide(np.eye(3)).token == 6
 
 
-def test_damaged_pending_decisions_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("key", "numbers"),
+    [
+        ("tokens", [5.0]),
+        ("times", [math.nan]),
+        ("times", [-math.inf]),
+        ("times", [1.0, 2.0]),
+        ("expired", [1.0]),  # which waits
+        ("expired", [0.5]),
+        ("expired", [2.0]),  # of a decision that was never made
+        ("expired", list(range(10_001))),
+    ],
+)
+def test_damaged_pending_decisions_are_refused(key, numbers):
     p = policy()
     p.decide(np.eye(3))
+    p.decide(np.eye(3))
+    p.expire(1)
     arrays = p.saved_arrays()
-    arrays["pending.tokens"] = np.array([5.0])
+    policy().resume(arrays)
+    arrays[f"pending.{key}"] = np.array(numbers, dtype=np.float64)
     with pytest.raises(ValueError, match="pending decisions are damaged"):
         policy().resume(arrays)
 

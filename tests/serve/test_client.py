@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import httpx
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from tests.serve.test_service import ARMS
 
 import heavytail as ht
-from heavytail.client import Refused
+from heavytail.client import NoAnswer, Refused
 
 
 class Flaky:
@@ -27,6 +28,24 @@ class Flaky:
         if fault == "lost":  # it was done, and nobody heard
             raise httpx.ReadError("gone")
         return httpx.Response(503, json={"code": "store"}) if fault == "busy" else answer
+
+    @contextlib.contextmanager
+    def stream(self, **told):
+        fault = self.faults.pop(0) if self.faults else ""
+        with self.client.stream(**told) as answer:
+            if fault == "torn":
+                answer.iter_bytes = torn(answer.iter_bytes)
+            yield answer
+
+
+def torn(pieces):
+    """The first bytes, and then nothing."""
+
+    def some(size):
+        yield next(pieces(size))[:10]
+        raise httpx.ReadError("gone")
+
+    return some
 
 
 def remote(client, *faults, patience=10.0):
@@ -69,27 +88,105 @@ def test_what_is_sent_again_counts_once(client):
 
 
 def test_patience_ends(client):
-    with pytest.raises(httpx.ConnectError):
+    words = (
+        r"^http://testserver: nobody answered for 0.2 s \(nobody there\)\. Start `heavytail serve`"
+    )
+    with pytest.raises(NoAnswer, match=words) as caught:
         remote(client, *["down"] * 100, patience=0.2).models()
+    assert (caught.value.url, caught.value.done) == ("http://testserver", False)
     with pytest.raises(Refused):
         remote(client, *["busy"] * 100, patience=0.2).models()
 
 
 def test_what_must_not_be_done_twice_is_not_sent_again(client):
     shop = remote(client).create("shop", dim=3)
-    with pytest.raises(httpx.ReadError):
+    with pytest.raises(NoAnswer, match=r"may have been done\. Look before you") as caught:
         remote(client, "lost").model("shop").snapshot()
+    assert caught.value.done is None
+    with pytest.raises(NoAnswer) as caught:  # the first try may have been done
+        remote(client, "lost", *["down"] * 100, patience=0.2).model("shop").decide(ARMS)
+    assert caught.value.done is None
     assert remote(client, "down").model("shop").snapshot() == 2
     shop.delete()
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "..", 3])
+@pytest.mark.parametrize("name", ["", "a/b", "..", 3, "a?b", "a%2Fb"])
 def test_names_never_become_paths(client, name):
-    with pytest.raises(ValueError, match="name"):
+    with pytest.raises(ValueError, match="a model's name is"):
         remote(client).model(name)
+    with pytest.raises(ValueError, match="a key's name is"):
+        remote(client).revoke_key(name)
 
 
-def test_the_same_verbs_are_awaited(client):
+@pytest.mark.parametrize("url", ["127.0.0.1:8080", "", None, "ftp://here"])
+def test_what_is_no_address_is_refused_at_once(url):
+    with pytest.raises(ValueError, match="Client: url must begin with http"):
+        ht.Client(url)
+
+
+def test_the_log_and_a_snapshot_become_files(client, tmp_path):
+    shop = remote(client, *[""] * 42, "torn").create("shop", dim=3)
+    for i in range(20):
+        shop.learn(shop.decide(ARMS, explore=0.5), float(i))
+    log, kept = tmp_path / "log.parquet", tmp_path / "policy.npz"
+    log.write_text("older")
+    number = shop.snapshot()
+    shop.save_log(log)  # torn at first, and asked for again
+    assert ht.evaluate(log, ht.Uniform(3)).rows == 20
+    assert [one["snapshot"] for one in shop.snapshots()] == [number]
+    shop.save(kept, number)
+    assert ht.load(kept).rounds == 20
+    assert sorted(path.name for path in tmp_path.glob("*.*")) == ["log.parquet", "policy.npz"]
+
+
+def test_a_file_stays_where_a_new_one_does_not_come(client, tmp_path):
+    shop = remote(client).create("shop", dim=3)
+    path = tmp_path / "log.parquet"
+    path.write_text("older")
+    torn = remote(client, *["torn"] * 100, patience=0.2).model("shop")
+    with pytest.raises(NoAnswer, match="nobody answered"):
+        torn.save_log(path)
+    with pytest.raises(Refused, match="none of this number"):
+        shop.save(path, 7)
+    with pytest.raises(TypeError, match=r"RemoteModel\.save: snapshot must be a whole number"):
+        shop.save(path, "../log")
+    with pytest.raises(FileNotFoundError, match="Make it first"):
+        shop.save_log(tmp_path / "nowhere" / "log.parquet")
+    assert path.read_text() == "older"
+    assert [one.name for one in tmp_path.glob("*.*")] == ["log.parquet"]
+
+
+def test_keys_are_made_listed_and_revoked(client):
+    one = remote(client)
+    key = one.new_key("ops", ["admin"])
+    with pytest.raises(Refused, match="Send your key"):
+        one.models()
+    two = ht.Client("http://testserver", key=key, http=client)
+    two.new_key("web", ("read", "decide"))
+    ops, web = two.keys()
+    assert (ops["name"], web["name"]) == ("ops", "web")
+    assert web["scopes"] == ["decide", "read"]
+    two.revoke_key("web")
+    (ops,) = two.keys()
+    assert ops["name"] == "ops"
+    with pytest.raises(Refused, match="no valid key of this name"):
+        two.revoke_key("web")
+
+
+def test_what_is_asked_about_has_ids_as_what_is_decided(client):
+    encoder = ht.Encoder(numbers={"age": (40.0, 10.0), "price": (7.0, 2.0)})
+    shop = remote(client).create("shop", encoder=encoder)
+    arms, ids = [{"price": 5.0}, {"price": 9.0}], ["a", "b"]
+    told = shop.explain(arms, ids=ids, context={"age": 30})
+    assert told["id"] == ids[told["arm"]]
+    assert "id" not in shop.explain(arms, context={"age": 30})
+    assert len(shop.predict(arms, ids=ids, context={"age": 30})["mean"]) == 2
+    for ask in (shop.predict, shop.explain):
+        with pytest.raises(Refused, match="2 arms need as many ids; got 1"):
+            ask(arms, ids=["a"], context={"age": 30})
+
+
+def test_the_same_verbs_are_awaited(client, tmp_path):
     async def main():
         transport = httpx.ASGITransport(client.app)
         async with (
@@ -98,7 +195,14 @@ def test_the_same_verbs_are_awaited(client):
         ):
             shop = await one.create("shop", dim=3)
             made = await shop.decide(ARMS)
-            return await shop.learn(made, 1.0), (await shop.describe())["rounds"]
+            learned = await shop.learn(made, 1.0)
+            await shop.save_log(tmp_path / "log.parquet")
+            await shop.save(tmp_path / "policy.npz", await shop.snapshot())
+            with pytest.raises(Refused, match="none of this number"):
+                await shop.save(tmp_path / "policy.npz", 7)
+            return learned, (await shop.describe())["rounds"], await one.keys()
 
-    assert client.portal.call(main) == (1, 1)
+    assert client.portal.call(main) == (1, 1, [])
+    assert ht.load(tmp_path / "policy.npz").rounds == 1
+    assert (tmp_path / "log.parquet").read_bytes() == client.get("/v1/models/shop/log").content
     assert asyncio.iscoroutinefunction(ht.AsyncClient.close)

@@ -60,7 +60,7 @@ def calls(subject: Any) -> dict[str, Any]:
             "select_many": lambda p, a, n: p.select_many(a(np.stack([ARMS, ARMS]))),
         }
         if not subject.info.repeats:
-            found["decide"] = lambda p, a, n: p.decide(a(ARMS))
+            found["decide"] = lambda p, a, n: p.decide(a(ARMS), now=1e9)
             found["learn"] = lambda p, a, n: p.learn(p.pending[0], n(y[1]))
         return found
     if isinstance(subject, ht.Encoder):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 
 from heavytail._storage import Saved, read
-from heavytail._turns import Shared, alone
+from heavytail._turns import TakingTurns, alone
 from heavytail._typing import FloatArray
 from heavytail._validate import shown
 from heavytail.encoding.arms import Arms, check_ids
@@ -24,7 +24,7 @@ __all__ = ["Encoder"]
 
 
 @final
-class Encoder(Shared, Saved):
+class Encoder(TakingTurns, Saved):
     """Rows of named values as vectors x with |x| <= ``bound``, for policies and regressions.
 
     Each column is a block of x. A number v becomes (v - c) / (clip s), cut to [-1, 1], with c its

@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from heavytail._storage import afford, check_fit
-from heavytail._turns import Shared, alone
+from heavytail._turns import TakingTurns, alone
 from heavytail._typing import FloatArray
 from heavytail.estimators.base import (
     Model,
@@ -24,7 +24,7 @@ __all__ = ["AdaptiveHuberRegressor"]
 PILOT_CLIP = 1.345  # of the fit that measures the scale: 95 % efficient for normal noise
 
 
-class History(Shared):
+class History(TakingTurns):
     """All rows, and the exact fit on them: made when asked for, not when a row arrives."""
 
     def __init__(

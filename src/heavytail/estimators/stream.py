@@ -15,7 +15,7 @@ import numpy as np
 
 from heavytail._invariants import check_gram, check_size, check_slots, damaged
 from heavytail._storage import afford, check_fit, of_length
-from heavytail._turns import Shared, alone
+from heavytail._turns import TakingTurns, alone
 from heavytail._typing import FloatArray
 from heavytail.estimators.base import is_plain
 from heavytail.estimators.rows import (
@@ -83,7 +83,7 @@ class Reading:
     level_error: float
 
 
-class Stream(Shared):
+class Stream(TakingTurns):
     """A streaming regression: a start of a few rows fitted together, then one step per row."""
 
     def __init__(

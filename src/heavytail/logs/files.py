@@ -15,12 +15,23 @@ from typing import Any, NamedTuple
 from heavytail._validate import printable, shown
 from heavytail.logs.tables import Reading, Table
 
-__all__ = ["Count", "Unit", "counted", "is_path", "need_arrow", "paths", "steps", "units"]
+__all__ = [
+    "DECISIONS",
+    "Count",
+    "Unit",
+    "counted",
+    "is_path",
+    "need_arrow",
+    "paths",
+    "steps",
+    "units",
+]
 
 MAGIC = b"PAR1"  # a Parquet file begins and ends with it
 ZIPPED = b"\x1f\x8b"
 JOURNAL = "journal"  # in the folder of a DecisionLog
 PARTS = "part-*.parquet"  # likewise
+DECISIONS = {b"heavytail": b"decisions"}  # of a Parquet file in a DecisionLog's columns
 
 
 def is_path(log: Any) -> bool:
@@ -81,7 +92,8 @@ def steps(log: Any, reading: Reading) -> Iterator[tuple[Reading, Unit | Table]]:
         return
     for path in paths(log):
         if kind(path) == "parquet":
-            yield from ((reading, unit) for unit in units(path, reading))
+            mode = reading.of_decisions() if _holds_decisions(path) else reading
+            yield from ((mode, unit) for unit in units(path, mode))
         else:
             from heavytail.logs.vw_dsjson import tables as lines
 
@@ -207,6 +219,12 @@ def units(path: str, reading: Reading) -> list[Unit]:
     if groups:
         found.append(Unit(path, tuple(groups), first, rows))
     return found
+
+
+def _holds_decisions(path: str) -> bool:
+    """Whether a Parquet file says that it is in a DecisionLog's columns, as a service writes it."""
+    told = _parquet(path).schema_arrow.metadata or {}
+    return DECISIONS.items() <= told.items()
 
 
 def _parquet(path: str) -> Any:

@@ -38,6 +38,7 @@ from .core.info import Info as Info
 from .core.low_rank import pairs as pairs
 from .core.policy import Policy as Policy
 from .core.pool import Pool as Pool
+from .core.sharing import Shared as Shared
 
 NAMES: tuple[str, ...]
 ALL: tuple[type[Policy], ...]

@@ -1,4 +1,4 @@
-"""The log of a model as Parquet, in the columns that ``ht.evaluate`` reads."""
+"""The log of a model as Parquet, in the columns of a DecisionLog, which ``ht.evaluate`` reads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from heavytail.logs.encoded import CONTEXT, IDS
+from heavytail.logs.files import DECISIONS
 from heavytail.serve.details import as_floats, unpack
 from heavytail.serve.store import Store
 from heavytail.serve.tokens import time_of
@@ -19,7 +21,9 @@ ROWS = 4096  # of a group
 def write_log(store: Store, model: int, dim: int, path: str | os.PathLike[str]) -> int:
     """Write every decision of a model that has an outcome, in order; how many there are.
 
-    Decisions that wait are left out: what they pay is not known yet.
+    Decisions that wait are left out: what they pay is not known yet. With the ids and the context
+    the log can be encoded anew, by another encoder's catalogue. ``by_default`` tells what nobody
+    rewarded.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -34,9 +38,10 @@ def write_log(store: Store, model: int, dim: int, path: str | os.PathLike[str]) 
             "by_default": pa.bool_(),
             "score": pa.float64(),
             "arms": pa.list_(pa.list_(pa.float64(), dim)),
-            "ids": pa.list_(pa.string()),
-            "context_json": pa.string(),
-        }
+            IDS: pa.list_(pa.string()),
+            CONTEXT: pa.string(),
+        },
+        metadata=DECISIONS,
     )
     count = 0
     with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as writer:
@@ -62,6 +67,6 @@ def _rows(rows: list[tuple[Any, ...]], dim: int) -> Iterator[dict[str, Any]]:
             "by_default": None if by_default is None else bool(by_default),
             "score": detail.score,
             "arms": arms,
-            "ids": ids,
-            "context_json": None if detail.context is None else json.dumps(detail.context),
+            IDS: ids,
+            CONTEXT: None if detail.context is None else json.dumps(detail.context),
         }

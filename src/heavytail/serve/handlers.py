@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -181,7 +182,8 @@ async def explain(call: Call) -> Response:
     """Why an arm would be chosen."""
     asked = read(PREDICT, await call.body())
     found = await call.service.live.find(call.name)
-    return answer(found.explain(call.service._arms(found, asked, "")))
+    told = found.explain(call.service._arms(found, asked, ""))
+    return answer(told if asked.ids is None else replace(told, id=asked.ids[told.arm]))
 
 
 async def snapshots(call: Call) -> Response:

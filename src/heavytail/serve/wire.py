@@ -158,10 +158,11 @@ class Rewarded(Struct, frozen=True):
 
 
 class Predict(Struct, forbid_unknown_fields=True, frozen=True):
-    """Arms that are asked about; ``context`` for a model with an encoder."""
+    """Arms that are asked about, as decisions are; ``context`` for a model with an encoder."""
 
     arms: Annotated[list[Any], Meta(min_length=1)]
     context: dict[str, Scalar] = {}
+    ids: list[Id] | None = None
     level: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.95
 
 
@@ -173,12 +174,13 @@ class Predicted(Struct, frozen=True):
     high: list[float]
 
 
-class Explained(Struct, frozen=True):
-    """Why an arm would be chosen: the parts of every arm's index."""
+class Explained(Struct, frozen=True, omit_defaults=True):
+    """Why an arm would be chosen: the parts of every arm's index; ``id`` is its own name."""
 
     arm: int
     rule: str
     parts: dict[str, list[float]]
+    id: Id | None = None
 
 
 class ModelView(Struct, frozen=True):

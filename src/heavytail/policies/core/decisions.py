@@ -1,8 +1,8 @@
 """Rewards that come late, out of order or in batches: decide now, learn whenever.
 
-A decision is remembered under its token until its reward is learned or it expires. What is pending
-is saved, copied and resumed with the policy. A share of the decisions may explore, so that what is
-logged of them says with which probability each arm was chosen.
+A decision is remembered under its token until its reward is learned or it expires, by count or by
+time. What is pending is saved, copied and resumed with the policy. A share of the decisions may
+explore, so that what is logged of them says with which probability each arm was chosen.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,7 @@ __all__ = ["Deciding", "Decision"]
 
 PREFIX = "pending."  # of the names of saved arrays
 MOST = 2.0**53  # decisions: from here on a double does not count
+TOLD = 10_000  # expired tokens that are told from rewarded ones
 EXPLORING = 2**40  # the stream of draws that explore: no policy draws so many numbers for a choice
 
 
@@ -80,11 +81,19 @@ class Decision:
         return cls(token, check_count(f"{where}: arm", told["arm"], least=0), x, **rest)
 
 
+class Waiting(NamedTuple):
+    """What is remembered of a decision; its time is infinite where a file does not say it."""
+
+    x: FloatArray
+    time: float
+
+
 class Deciding:
     """decide and learn, for any policy that selects and updates."""
 
     _made: int = 0  # decisions so far, and the next one's token
-    _waiting: dict[int, FloatArray] | None = None  # token -> features
+    _waiting: dict[int, Waiting] | None = None  # by token
+    _expired: tuple[int, ...] = ()  # the last tokens that did, in order
     _key: int = 0  # of the draws that explore, where the policy draws nothing itself
 
     if TYPE_CHECKING:  # what a policy brings
@@ -100,14 +109,15 @@ class Deciding:
         def restore(self, arrays: dict[str, FloatArray]) -> None: ...
 
     @alone
-    def decide(self, arms: Any, *, explore: float = 0.0) -> Decision:
+    def decide(self, arms: Any, *, explore: float = 0.0, now: float | None = None) -> Decision:
         """Choose among ``arms`` as ``select`` does, and remember the choice until its reward comes.
 
         With ``explore`` = e in [0, 1] the choice is, with probability e, any of the n arms instead,
         so that each arm has a probability of at least e/n and a log of the decisions can tell what
         other policies would have earned (:class:`heavytail.DecisionLog`). The draw is fixed by the
         token and the policy's seed (``reseed``): a resumed run draws what an uninterrupted one
-        would. What was explored is learned like any other reward.
+        would. What was explored is learned like any other reward. ``now`` is the decision's time,
+        where it is not the machine's.
 
         >>> import heavytail as ht
         >>> policy = ht.HvtUCB(2, tail=ht.MomentBound(order=1.5, scale=1.0))
@@ -123,14 +133,17 @@ class Deciding:
             )
         if explore or type(explore) is not float:
             explore = self._check_explore(explore)
-        made = self.decision(arms, self.select(arms), explore=explore, token=self._made)
+        when = self._clock("decide", now)
+        made = self.decision(arms, self.select(arms), explore=explore, token=self._made, when=when)
         if self._waiting is None:
             self._waiting = {}
         self._made += 1
-        self._waiting[made.token] = made.x
+        self._waiting[made.token] = Waiting(made.x, when)
         return made
 
-    def decision(self, arms: Any, choice: int, *, explore: float, token: int) -> Decision:
+    def decision(
+        self, arms: Any, choice: int, *, explore: float, token: int, when: float | None = None
+    ) -> Decision:
         """The decision ``token``, where ``select`` chose ``choice``; it is not remembered."""
         rows = arms if isinstance(arms, np.ndarray | list | Pool) else np.asarray(arms)
         arm = self._drawn(explore, choice, len(rows), token) if explore else choice
@@ -140,7 +153,14 @@ class Deciding:
                 f"{type(self).__name__}.decide: arms changed while they were read. Pass a copy."
             )
         chance = _mixed(self._chance(rows, arm, choice), explore, len(rows))
-        return Decision(token, arm, x, chance, self._score(x), time.time())
+        when = time.time() if when is None else when
+        return Decision(token, arm, x, chance, self._score(x), when)
+
+    def _clock(self, verb: str, now: float | None) -> float:
+        """Seconds since 1970, unless another clock says ``now``."""
+        if now is None:
+            return time.time()
+        return check_number(f"{type(self).__name__}.{verb}: now", now)
 
     def _check_explore(self, explore: Any) -> float:
         where = f"{type(self).__name__}.decide"
@@ -194,7 +214,8 @@ class Deciding:
                 f"them; got {type(decision).__name__}."
             )
         decisions = list(decision) if many else [decision]
-        features = [_pending(self, each) for each in decisions]
+        found = [_pending(self, each) for each in decisions]
+        features = [one.x for one in found]
         tokens = [_token(each) for each in decisions]
         if len(set(tokens)) < len(tokens):
             twice = next(t for i, t in enumerate(tokens) if t in tokens[:i])
@@ -218,7 +239,7 @@ class Deciding:
                 self._learn_rows(features, reward, scale)
         except BaseException:
             if self.rounds == rounds:  # else it was learned before something spoke up
-                waiting.update(zip(tokens, features, strict=True))
+                waiting.update(zip(tokens, found, strict=True))
             raise
 
     def _learn_rows(self, features: Sequence[FloatArray], rewards: ArrayLike, scale: Any) -> None:
@@ -231,12 +252,49 @@ class Deciding:
         self.update_many(np.array(features), values, scale=scale)
 
     @alone
-    def expire(self, age: int) -> int:
-        """Forget pending decisions but the last ``age`` made; returns how many."""
-        age = check_count(f"{type(self).__name__}.expire: age", age, least=0)
-        waiting, first = self._waiting or {}, self._made - age
-        old = [token for token in self.pending if token < first]
-        return sum(waiting.pop(token, None) is not None for token in old)
+    def expire(
+        self, age: int | None = None, *, older_than: float | None = None, now: float | None = None
+    ) -> int:
+        """Forget pending decisions but the last ``age`` made, or those that have waited longer
+        than ``older_than`` seconds; returns how many.
+
+        >>> import heavytail as ht
+        >>> policy = ht.TwinUCB(2)
+        >>> decision = policy.decide([[1.0, 0.0]])
+        >>> policy.expire(older_than=3600.0)
+        0
+        """
+        where = f"{type(self).__name__}.expire"
+        if (age is None) == (older_than is None) or (older_than is None and now is not None):
+            raise TypeError(f"{where}: pass age, or older_than and with it now where you keep it.")
+        if age is not None:
+            age = check_count(f"{where}: age", age, least=0)
+            first = self._made - age
+            old = [token for token in self.pending if token < first]
+        else:
+            old = list(self._overdue("expire", older_than, now))
+        gone = set(old)
+        kept = {token: one for token, one in (self._waiting or {}).items() if token not in gone}
+        told = tuple(sorted({*self._expired, *old})[-TOLD:])
+        self._waiting, self._expired = kept, told
+        return len(old)
+
+    @alone
+    def overdue(self, seconds: float, *, now: float | None = None) -> tuple[int, ...]:
+        """Tokens of the decisions that have waited longer than so many seconds, oldest first.
+
+        Where silence means no, learn 0 for them. Those of a file from before times were saved are
+        not among them, whatever their age. ``now`` is the present, where it is not the machine's.
+        """
+        return self._overdue("overdue", seconds, now)
+
+    def _overdue(self, verb: str, seconds: Any, now: float | None) -> tuple[int, ...]:
+        name = "older_than" if verb == "expire" else "seconds"
+        least = check_number(f"{type(self).__name__}.{verb}: {name}", seconds, least=0.0)
+        last = self._clock(verb, now) - least
+        return tuple(
+            sorted(token for token, one in (self._waiting or {}).items() if one.time < last)
+        )
 
     @property
     def pending(self) -> tuple[int, ...]:
@@ -250,36 +308,45 @@ class Deciding:
         key = {PREFIX + "key": np.array([float(self._key)])} if self._key else {}
         if not self._made:
             return key
-        waiting = dict(self._waiting or {})
-        tokens = sorted(waiting)
-        rows = [waiting[token] for token in tokens]
+        waiting = sorted((self._waiting or {}).items())
+        rows = [one.x for _, one in waiting]
+        gone = {PREFIX + "expired": np.array(self._expired, dtype=np.float64)}
         return {
             **key,
             PREFIX + "made": np.array([float(self._made)]),
-            PREFIX + "tokens": np.array(tokens, dtype=np.float64),
+            PREFIX + "tokens": np.array([token for token, _ in waiting], dtype=np.float64),
             PREFIX + "features": np.array(rows).reshape(len(rows), self.dim),
+            PREFIX + "times": np.array([one.time for _, one in waiting], dtype=np.float64),
+            **(gone if self._expired else {}),
         }
 
     def _check_pending(
         self, arrays: dict[str, FloatArray]
-    ) -> tuple[int, dict[int, FloatArray], int]:
-        """What is pending in ``arrays``: how many decisions were made, those that wait, the key."""
+    ) -> tuple[int, dict[int, Waiting], int, tuple[int, ...]]:
+        """What is pending in ``arrays``: how many decisions were made, those that wait, the key,
+        and the tokens that expired. Files did not always say times, and what expired.
+        """
         mine = {key[len(PREFIX) :]: a for key, a in arrays.items() if key.startswith(PREFIX)}
         key = self._check_key(mine.pop("key", None))
         if not mine:
-            return 0, {}, key
+            return 0, {}, key, ()
         try:
             tokens, rows, made = mine["tokens"], mine["features"], float(mine["made"][0])
+            times = mine.get("times", np.full(tokens.shape, np.inf))
+            gone = mine.get("expired", np.zeros(0))
             sound = (
-                set(mine) == {"made", "tokens", "features"}
+                set(mine) - {"times", "expired"} == {"made", "tokens", "features"}
                 and mine["made"].shape == (1,)
                 and 0.0 < made == np.floor(made) <= MOST
-                and tokens.ndim == 1
+                and _are_tokens(tokens, made)
                 and rows.shape == (tokens.shape[0], self.dim)
-                and tokens.dtype == rows.dtype == np.float64
+                and rows.dtype == times.dtype == np.float64
                 and bool(np.isfinite(rows).all())
-                and bool(np.all((tokens >= 0) & (tokens < made) & (tokens == np.floor(tokens))))
-                and bool(np.all(np.diff(tokens) > 0))
+                and times.shape == tokens.shape
+                and bool((times > -np.inf).all())
+                and _are_tokens(gone, made)
+                and len(gone) <= TOLD
+                and not np.isin(gone, tokens).any()
             )
         except Exception as error:  # whatever odd arrays make NumPy say
             if raised_by_handler(error):
@@ -287,7 +354,11 @@ class Deciding:
             sound = False
         if not sound:
             raise ValueError(f"{type(self).__name__}: the saved pending decisions are damaged.")
-        return int(made), {int(t): _frozen(x) for t, x in zip(tokens, rows, strict=True)}, key
+        waiting = {
+            int(token): Waiting(_frozen(x), float(when))
+            for token, x, when in zip(tokens, rows, times, strict=True)
+        }
+        return int(made), waiting, key, tuple(map(int, gone))
 
     def _check_key(self, key: Any) -> int:
         if key is None:
@@ -305,6 +376,16 @@ def _frozen(x: FloatArray) -> FloatArray:
     return twin
 
 
+def _are_tokens(numbers: FloatArray, made: float) -> bool:
+    """Whether they are tokens of so many decisions, in order."""
+    return (
+        numbers.ndim == 1
+        and numbers.dtype == np.float64
+        and bool(np.all((numbers >= 0) & (numbers < made) & (numbers == np.floor(numbers))))
+        and bool(np.all(np.diff(numbers) > 0))
+    )
+
+
 def _mixed(chance: float | None, explore: float, count: int) -> float | None:
     """(1 - e) chance + e / n: the probability of an arm among n where a share e explores."""
     if explore == 1.0:
@@ -316,19 +397,23 @@ def _token(decision: Any) -> int:
     return int(decision.token) if isinstance(decision, Decision) else int(decision)
 
 
-def _pending(policy: Deciding, decision: Any) -> FloatArray:
-    """The features of a pending decision, or the reason why it cannot be learned."""
+def _pending(policy: Deciding, decision: Any) -> Waiting:
+    """A pending decision, or the reason why it cannot be learned."""
     where = f"{type(policy).__name__}.learn"
     if isinstance(decision, bool) or not isinstance(decision, Decision | int | np.integer):
         raise TypeError(f"{where}: pass a Decision or its token; got {shown(decision)}.")
     token = _token(decision)
-    x = (policy._waiting or {}).get(token)
-    if x is None:
-        why = "was already rewarded, or has expired" if 0 <= token < policy._made else "is unknown"
+    found = (policy._waiting or {}).get(token)
+    if found is None:
+        why = "is unknown"
+        if token in policy._expired:
+            why = "has expired"
+        elif 0 <= token < policy._made:
+            why = "was already rewarded, or expired long ago"
         raise ValueError(f"{where}: token {shown(token)} {why}. Nothing was learned.")
-    if isinstance(decision, Decision) and not np.array_equal(decision.x, x):
+    if isinstance(decision, Decision) and not np.array_equal(decision.x, found.x):
         raise ValueError(
             f"{where}: the decision with token {shown(token)} is another policy's: its features "
             "differ. Nothing was learned."
         )
-    return x
+    return found

@@ -108,9 +108,9 @@ class Policy(Deciding, Stored, ABC):
 
     def resume(self, arrays: dict[str, FloatArray]) -> None:
         """Take over what ``saved_arrays`` gave; refuse what does not fit, unchanged."""
-        made, waiting, key = self._check_pending(arrays)
+        made, waiting, key, expired = self._check_pending(arrays)
         self.restore({k: a for k, a in arrays.items() if not k.startswith(PENDING)})
-        self._made, self._waiting, self._key = made, waiting, key
+        self._made, self._waiting, self._key, self._expired = made, waiting, key, expired
 
     @property
     def encoder(self) -> Encoder | None:

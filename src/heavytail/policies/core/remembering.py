@@ -18,7 +18,7 @@ from heavytail._invariants import (
     rounding,
 )
 from heavytail._storage import check_fit
-from heavytail._turns import Shared, alone
+from heavytail._turns import TakingTurns, alone
 from heavytail._typing import FloatArray
 from heavytail.kernels.layout import LOG_DET, ROUNDS, THETA_BOUND, behind, slot_kinds, slot_names
 from heavytail.kernels.m_estimate import TAU
@@ -35,7 +35,7 @@ LATER: Final = {"CRTM": ("link", "fractions")} | dict.fromkeys(
 )
 
 
-class Remembering(Shared):
+class Remembering(TakingTurns):
     """state_arrays and restore, for a policy whose state is packed.
 
     A state from outside must hold what its slots say; a policy whose counts and places must also

@@ -1,0 +1,54 @@
+"""The page on the service: its Python runs, against a service in this process."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+from tests.serve.conftest import serving
+
+import heavytail as ht
+
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "serve.md"
+ARMS = 0.9 * np.eye(3)
+PAYS = [1.0, 2.0, 4.0]
+
+
+def blocks(heading: str) -> list[str]:
+    """The Python under a heading, block by block."""
+    part = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(r"```python\n(.*?)```", part, re.DOTALL)
+
+
+def traffic(shop, rng, count=150):
+    made = [shop.decide(ARMS) for _ in range(count)]
+    shop.learn(made, [PAYS[one.arm] * rng.pareto(2.5) for one in made])
+
+
+def test_a_shadow_is_compared_by_what_came_after(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plain = ht.Client
+    rng = np.random.default_rng(0)
+    with serving(tmp_path / "store") as http:
+        monkeypatch.setattr(ht, "Client", lambda url: plain("http://testserver", http=http))
+        names: dict = {}
+        (first,) = blocks("From Python")
+        exec(first, names)
+        assert ht.load("policy.npz").rounds == ht.evaluate("log.parquet", ht.Uniform(3)).rows == 1
+        shop = names["shop"]
+        fork, keep, compare = blocks("Compare a shadow")
+        traffic(shop, rng)
+        exec(fork, names)
+        traffic(shop, rng)
+        assert names["shadow"].describe()["rounds"] == shop.describe()["rounds"] == 301
+        exec(keep, names)
+        traffic(shop, rng)
+        exec(compare, names)
+        heir = names["shadow"].fork("shop-c")  # it takes over
+        traffic(heir, rng, 3)
+        assert heir.describe()["rounds"] == 454
+    found = names["found"]
+    assert names["later"].height == 150  # of 451, those that neither has learned
+    assert found.a.rows == found.b.rows == 150
+    assert np.isfinite(found.value)
