@@ -28,7 +28,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(source, copy / name, ignore=skip)
         else:
             shutil.copy(source, copy / name)
-    guide = (ROOT / "docs" / "developer" / "new_policy.md").read_text()
+    guide = (ROOT / "docs" / "developers" / "new_policy.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
     (line,) = re.findall(r"^ *(from \.winsor import Winsor as Winsor)$", guide, re.MULTILINE)
     folder = copy / "src" / "heavytail" / "policies"

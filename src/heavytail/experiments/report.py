@@ -236,7 +236,7 @@ def markdown(
             ]
         for table in section.tables:
             lines += ["", f"| {' | '.join(table.columns)} |", "| --- " * len(table.columns) + "|"]
-            lines += [f"| {' | '.join(row)} |" for row in table.rows]
+            lines += [f"| {' | '.join(row)} |".replace("*", r"\*") for row in table.rows]
             lines += ["", table.note] if table.note else []
     return "\n".join(lines) + "\n"
 
