@@ -50,14 +50,10 @@ def public_modules() -> list[ModuleType]:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """What ``module`` offers: its ``__all__``, or what it shows where that is put together."""
+    """What ``module`` offers; of ``heavytail`` without the policies, which have a table of theirs."""
     shown = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
-    return [name for name in shown if not (module is heavytail and is_policy(name))]
-
-
-def is_policy(name: str) -> bool:
-    """Whether a name of ``heavytail`` is one of the many policies, which have a table of theirs."""
-    return name in heavytail.policies.NAMES
+    kept = heavytail.policies.NAMES if module is heavytail else ()
+    return [name for name in shown if name not in kept]
 
 
 def table(module: ModuleType) -> str:

@@ -101,7 +101,7 @@ def faults(page: Page) -> list[str]:
         for match in re.finditer(pattern, page.words, re.MULTILINE):
             around = page.words[max(match.start() - 30, 0) : match.end() + 30]
             shown.append(f"{name}: {' '.join(around.split())}")
-    for match in re.finditer(r"\\[A-Za-z{}]+", page.formulas):
+    for match in re.finditer(r"\\[A-Za-z{}\\]+|&", page.formulas):
         shown.append(f"a macro that the formula leaves raw: {match[0]}")
     for asset in page.assets:
         if urlsplit(asset).scheme not in ("", "data") or asset.startswith("//"):
