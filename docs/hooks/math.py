@@ -18,6 +18,8 @@ MATHML = {
     r">\}<": ">}<",
     '<mo stretchy="false">&#x0007C;': '<mo stretchy="false" lspace="0" rspace="0">&#x0007C;',
 }
+# A prime is raised by itself; as an exponent it would be too small to see.
+PRIME = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>(&#x02032;)</mi></msup>")
 
 
 def on_page_content(html: str, **_: Any) -> str:
@@ -36,7 +38,7 @@ def _inline(match: re.Match[str]) -> str:
 
 def _mathml(tex: str, display: str) -> str:
     shown = convert(_with(TEX, unescape(tex).strip()), display=display)
-    return _with(MATHML, shown)
+    return PRIME.sub(r'<mrow>\1<mo lspace="0" rspace="0">\2</mo></mrow>', _with(MATHML, shown))
 
 
 def _with(words: dict[str, str], text: str) -> str:

@@ -50,7 +50,7 @@ def public_modules() -> list[ModuleType]:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """What ``module`` offers; of ``heavytail`` without the policies, which have a table of theirs."""
+    """What ``module`` offers; of ``heavytail`` without the policies, which have their own table."""
     shown = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
     kept = heavytail.policies.NAMES if module is heavytail else ()
     return [name for name in shown if name not in kept]

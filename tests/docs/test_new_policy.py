@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("src", "tests", "docs", "benchmarks", "examples", "README.md", "pyproject.toml")
+COPIED = (
+    *("src", "tests", "docs", "benchmarks", "examples"),
+    *("README.md", "Makefile", "mkdocs.yml", "pyproject.toml"),
+)
 # The tests that go over every policy. With the compiler off: a copy has no compiled kernels.
 QUICK = ("tests/checks/test_conformance.py", "tests/docs/test_policy_table.py", "tests/test_cli.py")
 

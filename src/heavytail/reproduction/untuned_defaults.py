@@ -10,8 +10,8 @@ nowhere bad; within 2 % of it the largest radius wins, then the largest threshol
 the theory. Environments that break a need of the policy are left out (heavy tails excepted for the
 policies that assume light ones, which would have no heavy environment left).
 
-``--write`` puts the rows into a page, in a source tree docs/evidence/untuned_defaults.md unless named;
-a test compares them with the code.
+``--write`` puts the rows into a page, in a source tree docs/evidence/untuned_defaults.md unless
+named; a test compares them with the code.
 """
 
 from __future__ import annotations
