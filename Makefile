@@ -53,7 +53,7 @@ bench-gpu: setup  ## the GPU engine: time of 10^6 trials, and the CPU's regret b
 	$(BIN)/python -m benchmarks.gpu
 
 bench: setup .bench/.ready  ## a round of heavytail, NumPy and the peers, as ratios; growth, threads, cold start; writes the page
-	$(BIN)/python -m benchmarks --page docs/guide/benchmarks.md
+	$(BIN)/python -m benchmarks --page docs/evidence/benchmarks.md
 
 # Each peer alone: where one cannot be installed the table says so.
 .bench/.ready:

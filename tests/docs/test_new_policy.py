@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("src", "tests", "docs", "benchmarks", "examples", "README.md", "pyproject.toml")
+COPIED = (
+    *("src", "tests", "docs", "benchmarks", "examples"),
+    *("README.md", "Makefile", "mkdocs.yml", "pyproject.toml"),
+)
 # The tests that go over every policy. With the compiler off: a copy has no compiled kernels.
 QUICK = ("tests/checks/test_conformance.py", "tests/docs/test_policy_table.py", "tests/test_cli.py")
 
@@ -28,7 +31,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(source, copy / name, ignore=skip)
         else:
             shutil.copy(source, copy / name)
-    guide = (ROOT / "docs" / "developer" / "new_policy.md").read_text()
+    guide = (ROOT / "docs" / "developers" / "new_policy.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
     (line,) = re.findall(r"^ *(from \.winsor import Winsor as Winsor)$", guide, re.MULTILINE)
     folder = copy / "src" / "heavytail" / "policies"

@@ -12,21 +12,20 @@ from docs.hooks.policies import on_page_markdown
 from heavytail.policies import ALL, Policy
 
 DOCS = Path(__file__).parents[2] / "docs"
-GUIDE = DOCS / "guide"
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
 def test_every_policy_stands_in_the_pages_that_are_built_from_the_list(kind: type[Policy]) -> None:
-    guide = on_page_markdown((DOCS / "guide" / "policies.md").read_text())
-    assert f"| {kind.name} | {kind.info.method} |" in guide
-    assert f"\n### {kind.name}\n\n{kind.info.sources}" in guide
+    page = on_page_markdown((DOCS / "algorithms" / "policies.md").read_text())
+    assert f"| {kind.name} | {kind.info.method} |" in page
+    assert f"\n### {kind.name}\n\n{kind.info.sources}" in page
     assert kind.info.sources, "say what is certain of it and what was decided, in info.sources"
     reference = on_page_markdown((DOCS / "reference" / "policies.md").read_text())
     assert f"::: {kind.__module__}.{kind.__name__}" in reference
 
 
 def untuned() -> dict[str, tuple[str, str]]:
-    text = (GUIDE / "untuned_defaults.md").read_text()
+    text = (DOCS / "evidence" / "untuned_defaults.md").read_text()
     rows = re.findall(r"^\| ([A-Z][\w-]*) \| (\S+) \| (\S+) \|", text, flags=re.MULTILINE)
     return {name: (radius, threshold) for name, radius, threshold in rows}
 

@@ -109,7 +109,7 @@ def test_the_documented_file_is_accepted(tmp_path: Path) -> None:
 def test_the_documented_policy_passes_the_checks_and_gets_into_the_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "winsor.py").write_text(documented("developer/new_policy.md", "python"))
+    (tmp_path / "winsor.py").write_text(documented("developers/new_policy.md", "python"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     policy = ht.make_policy("winsor:Winsor", dim=3, tail=ht.MomentBound(1.5, 1.0))

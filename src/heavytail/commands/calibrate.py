@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the tables of docs/guide/calibration.md."""
+    """Print the tables of docs/evidence/calibration.md."""
     from heavytail.experiments.limits import check_jobs, check_work
     from heavytail.experiments.machine import made_by
     from heavytail.reproduction.calibration import DIMS, calibrate

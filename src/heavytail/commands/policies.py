@@ -26,7 +26,7 @@ COLUMNS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""
     parser.add_argument(
-        "--markdown", action="store_true", help="as the table of docs/guide/policies.md"
+        "--markdown", action="store_true", help="as the table of docs/algorithms/policies.md"
     )
 
 

@@ -217,12 +217,14 @@ def markdown(
         f"{made['machine']}, seed {made['seed']}. {made['trials']}",
         "",
         *([intro, ""] if intro else []),
-        "| claim | the paper | verdict | measured |",
-        "| --- | --- | --- | --- |",
+        "| claim | the paper | verdict |",
+        "| --- | --- | --- |",
+        *(f"| {one.claim.name} | {one.claim.says} | **{one.word}** |" for one in verdicts),
+        *("", "## What was measured", ""),
     ]
     for one in verdicts:
         parts = "; ".join(f"{p.mark} {p.measured}" for p in one.parts) or _instead(one)
-        lines.append(f"| {one.claim.name} | {one.claim.says} | **{one.word}** | {parts} |")
+        lines.append(f"- **{one.claim.name}**: {parts}")
     lines += ["", "## Rules", ""]
     lines += [f"- **{one.claim.name}**: {one.claim.rule}" for one in verdicts]
     for section in sections:
@@ -236,7 +238,7 @@ def markdown(
             ]
         for table in section.tables:
             lines += ["", f"| {' | '.join(table.columns)} |", "| --- " * len(table.columns) + "|"]
-            lines += [f"| {' | '.join(row)} |" for row in table.rows]
+            lines += [f"| {' | '.join(row)} |".replace("*", r"\*") for row in table.rows]
             lines += ["", table.note] if table.note else []
     return "\n".join(lines) + "\n"
 

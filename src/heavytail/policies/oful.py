@@ -75,7 +75,7 @@ class OFUL(PackedPolicy):
         ridge: lambda.
         delta: failure probability.
         radius_scale: multiplies the radius; 1 is the theory, and below it the guarantee is gone.
-            0.3 explores enough in practice (docs/guide/untuned_defaults.md).
+            0.3 explores enough in practice (docs/evidence/untuned_defaults.md).
     """
 
     name = "OFUL"

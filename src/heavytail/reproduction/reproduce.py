@@ -197,7 +197,7 @@ def _write_docs(
     docs: Path, verdicts: list[Verdict], sections: list[Section], made: dict[str, Any]
 ) -> None:
     """The documentation's page, and its figures in a folder beside it."""
-    command = "heavytail reproduce --docs docs/reproduction.md"
+    command = "heavytail reproduce --docs docs/evidence/reproduction.md"
     for section in sections:
         plots.save_small(section.figures, docs.parent / IMAGES)
     page = report.markdown(verdicts, sections, made, command, intro=INTRO, images=IMAGES)

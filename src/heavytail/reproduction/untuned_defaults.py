@@ -10,8 +10,8 @@ nowhere bad; within 2 % of it the largest radius wins, then the largest threshol
 the theory. Environments that break a need of the policy are left out (heavy tails excepted for the
 policies that assume light ones, which would have no heavy environment left).
 
-``--write`` puts the rows into a page, in a source tree docs/guide/untuned_defaults.md unless named;
-a test compares them with the code.
+``--write`` puts the rows into a page, in a source tree docs/evidence/untuned_defaults.md unless
+named; a test compares them with the code.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from heavytail.policies import ALL, Policy, Uniform, make_policy
 
 __all__ = ["grid", "main", "measure"]
 
-PAGE = "docs/guide/untuned_defaults.md"
+PAGE = "docs/evidence/untuned_defaults.md"
 RADIUS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
 THRESHOLD = (0.01, 0.1, 1.0)
 SEED = 31_415
