@@ -47,6 +47,7 @@ setInterval(() => {{
     held: frame.contentWindow.sessionStorage.getItem("heavytail-key"),
     looks: frame.contentWindow.performance.getEntriesByType("resource").length,
     lines: page.querySelectorAll("polyline").length,
+    dots: page.querySelectorAll("circle").length,
     wide: root.scrollWidth, window: frame.contentWindow.innerWidth,
     fetched: [...new Set(frame.contentWindow.performance.getEntriesByType("resource")
       .map(e => new URL(e.name).pathname))],

@@ -74,9 +74,9 @@ def test_an_exported_log_says_when_and_whether_anybody_rewarded(tmp_path, monkey
         assert frame.height == 59
         assert not frame["by_default"].any()
         service = client.app.state.service
-        later = service.clock() + 7200.0
-        monkeypatch.setattr(service, "clock", lambda: later)
-        client.portal.call(service._give_up)
+        later = service.live.clock() + 7200.0
+        monkeypatch.setattr(service.live, "clock", lambda: later)
+        client.portal.call(service.chores.give_up)
         log.write_bytes(client.get(f"{NAMED}/log").content)
     frame = pl.read_parquet(log)
     assert frame["by_default"].to_list() == [False] * 59 + [True]

@@ -82,6 +82,7 @@ def test_a_browser_shows_the_page_at_any_width(service, tmp_path):
         assert found["summary"].startswith("1 model")
         assert not found["door"]
         assert found["looks"] > 1
+        assert found["dots"] > 5  # of the tail
         assert found["same"]  # mended in place: a reader's place is not lost
 
 

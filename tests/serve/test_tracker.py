@@ -10,7 +10,7 @@ from tests.serve.conftest import serving
 from tests.serve.test_service import ARMS, SHOP, decide, reward
 
 from heavytail.serve.tracker import ARMS as MOST
-from heavytail.serve.tracker import LENGTH, RECENT, WINDOWS, Tracker
+from heavytail.serve.tracker import LENGTH, RECENT, RESIDUALS, WINDOWS, Tracker
 
 
 class Clock:
@@ -142,3 +142,22 @@ def test_a_service_that_starts_again_counts_from_zero_and_remembers_what_is_pend
     with serving(tmp_path) as client:
         found = stats(client)
     assert (found["decisions"], found["pending"], found["windows"]) == (0, 1, [])
+
+
+def test_the_tail_is_shares_of_the_newest_residuals():
+    tracker = Tracker()
+    assert tracker.tail() == []
+    tracker.missed([float("nan"), float("inf"), 0.0])
+    assert tracker.tail() == []
+    rng = np.random.default_rng(0)
+    tracker.missed([1e9] * 5)  # old, and soon forgotten
+    sizes = rng.pareto(1.5, RESIDUALS) + 1.0
+    tracker.missed(sizes)
+    points = tracker.tail()
+    assert points[-1].size == sizes.max()
+    assert points[-1].share == 1.0 / RESIDUALS
+    assert points[0].share == 0.5
+    for one in points:
+        assert np.mean(sizes >= one.size) == one.share
+    slope = np.polyfit(np.log([p.size for p in points]), np.log([p.share for p in points]), 1)[0]
+    assert -2.0 < slope < -1.1

@@ -78,8 +78,7 @@ class Chores:
             sweep = functools.partial(_sweep, model=model, before=before)
             full = True
             while full:
-                defaults, full = await self.service.commits.do(sweep, model=model.row.id)
-                model.tracker.rewarded(defaults)
+                full = await self.service.commits.do(sweep, model=model.row.id)
 
     async def snapshots(self, *, at_once: bool = False) -> None:
         """Keep the state of models that have learned enough since the last time."""
@@ -102,12 +101,12 @@ async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
             log.exception("what is done every %g seconds failed", seconds)
 
 
-def _sweep(tx: Transaction, model: Model, before: bytes) -> tuple[list[float], bool]:
-    """Give up the next decisions: the rewards that they got, and whether there may be more."""
+def _sweep(tx: Transaction, model: Model, before: bytes) -> bool:
+    """Give up the next decisions; whether there may be more."""
     tx.last(model.row.id)  # nobody else sweeps or rewards until the commit
     row: ModelRow | None = tx.model(model.row.name)
     if row is None or row.id != model.row.id or row.swept >= before:
-        return [], False
+        return False
     found = tx.waiting(row.id, row.swept, before, SWEPT)
     default = model.spec.default_reward
     if default is not None:
@@ -116,4 +115,4 @@ def _sweep(tx: Transaction, model: Model, before: bytes) -> tuple[list[float], b
     full = len(found) == SWEPT
     end = found[-1].key if full else before
     tx.swept(row.id, end, 0 if default is not None else len(found))
-    return [] if default is None else [default] * len(found), full
+    return full

@@ -80,7 +80,7 @@ class Live:
                 continue
             model.row = row
             if model.version < last.get(model.source, 0):
-                await self.catch_up(model)
+                await self.catch_up(model, new=True)
 
     async def open(self, row: ModelRow) -> Model:
         """A model from its newest snapshot, in place of the one that has its name."""
@@ -98,13 +98,15 @@ class Live:
         await self.catch_up(model)
         return model
 
-    async def catch_up(self, model: Model) -> None:
-        """Learn all that there is, while others are served."""
+    async def catch_up(self, model: Model, *, new: bool = False) -> None:
+        """Learn all that there is, while others are served; what is ``new`` is tracked."""
         full = True
         while full:
             rows = await self.commits.do(
                 lambda tx: tx.store.outcomes(model.source, model.version, BATCH)
             )
+            if new:
+                model.track(rows)
             model.learn(rows)
             full = len(rows) == BATCH
 
@@ -123,4 +125,5 @@ class Live:
 
     def _learn(self, news: News) -> None:
         for model, rows in news:
+            model.track(rows)
             model.learn(rows)

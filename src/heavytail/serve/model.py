@@ -27,6 +27,7 @@ from heavytail.tails import MomentBound
 __all__ = ["Model", "built"]
 
 NUMBERS = 2**53  # that draws are made from
+SEEN = 64  # of outcomes learned at once, whose residuals are tracked
 
 
 def built(spec: ModelSpec) -> Policy:
@@ -126,6 +127,10 @@ class Model:
         """The model whose outcomes it learns."""
         return self.row.id if self.row.follows is None else self.row.follows
 
+    def track(self, outcomes: Sequence[OutcomeRow]) -> None:
+        """Count the outcomes that ``learn`` would learn, for people who look."""
+        self.tracker.rewarded([row.reward for row in outcomes if row.seq > self.version])
+
     def learn(self, outcomes: Sequence[OutcomeRow]) -> None:
         """Learn the next outcomes; what the policy refuses is counted and passed over."""
         outcomes = [row for row in outcomes if row.seq > self.version]  # others may be quicker
@@ -136,11 +141,22 @@ class Model:
         X = as_floats(b"".join(row.x for row in outcomes), self.dim)
         rewards = np.array([row.reward for row in outcomes])
         scaled = np.array([row.scale is not None for row in outcomes])
+        self._compare(X[-SEEN:], rewards[-SEEN:])
         cuts = [0, *(np.flatnonzero(np.diff(scaled)) + 1).tolist(), len(outcomes)]
         for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
             scale = [row.scale for row in outcomes[start:stop]] if scaled[start] else None
             self._learn(X[start:stop], rewards[start:stop], scale)
         self.version = outcomes[-1].seq
+
+    def _compare(self, X: FloatArray, rewards: FloatArray) -> None:
+        """Track how far rewards are from what is expected, where anything is."""
+        policy: Any = self.policy
+        try:
+            expected = policy.predict(X).mean
+        except (ValueError, AttributeError):
+            return
+        with np.errstate(over="ignore"):
+            self.tracker.missed(np.abs(rewards - expected).tolist())
 
     def _learn(self, X: FloatArray, rewards: FloatArray, scale: list[Any] | None) -> None:
         for policy in {id(p): p for p in (self.policy, self.view)}.values():

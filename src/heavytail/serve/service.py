@@ -231,7 +231,7 @@ class Service:
         self._check_batch(told)
         tokens = [self._token(model, one, at) for at, one in _placed(told)]
 
-        def work(tx: Transaction) -> tuple[list[float], int]:
+        def work(tx: Transaction) -> tuple[int, int]:
             tx.last(model.row.id)  # nobody else rewards until the commit
             now, new = self.live.clock(), []
             seen: dict[bytes, Reward] = {}
@@ -248,13 +248,12 @@ class Service:
                 if row.key < swept:  # it was counted as given up
                     tx.swept(model.row.id, swept, -1)
                 stale += tx.reward(row, one.reward, one.scale) - 1 - row.version
-            return [one.reward for _, one in new], stale
+            return len(new), stale
 
         accepted, stale = await self.commits.do(work, model=model.row.id)
         if accepted:
-            model.staleness += 0.05 * (stale / len(accepted) - model.staleness)
-        model.tracker.rewarded(accepted)
-        return len(accepted)
+            model.staleness += 0.05 * (stale / accepted - model.staleness)
+        return accepted
 
     def _token(self, model: Model, one: Reward, at: str) -> Token:
         try:

@@ -45,5 +45,5 @@ def _one(
         name, type(model.policy).__name__, bool(row.paused),
         None if row.follows is None else names.get(row.follows),
         tracker.decisions, tracker.rewards, *tracker.recent(), tracker.windows(), arms, others,
-        row.pending(decisions), model.policy.rounds, model.diagnostics(),
+        row.pending(decisions), model.policy.rounds, model.diagnostics(), tracker.tail(),
     )  # fmt: skip

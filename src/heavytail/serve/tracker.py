@@ -8,9 +8,10 @@ from __future__ import annotations
 import heapq
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from heavytail.serve.wire import ArmCount, WindowStats
+from heavytail.serve.wire import ArmCount, TailPoint, WindowStats
 
 __all__ = ["ARMS", "LENGTH", "RECENT", "WINDOWS", "Tracker"]
 
@@ -19,6 +20,8 @@ LENGTH = 5.0  # seconds of one
 RECENT = 12  # windows that rates and means are of: a minute
 ARMS = 1000  # ids that are counted; what comes after them is counted together
 TOP = 10  # of them that are listed
+RESIDUALS = 2000  # newest that the tail is drawn of
+POINTS = 24  # of it
 
 Arm = str | int | None
 Pooled = tuple[float | None, float | None]
@@ -42,7 +45,7 @@ class _Window:
 
 
 class Tracker:
-    """Counts of one model, in bounded memory: 120 windows and 1,000 ids.
+    """Counts of one model, in bounded memory: 120 windows, 1,000 ids and 2,000 residuals.
 
     Args:
         clock: seconds that do not go back.
@@ -58,6 +61,7 @@ class Tracker:
         self._begun = clock()
         self._ring = [_Window() for _ in range(WINDOWS)]
         self._arms: dict[tuple[Arm, int], int] = {}
+        self._residuals: deque[float] = deque(maxlen=RESIDUALS)
         self.decisions = self.rewards = self.others = 0
 
     def _now(self) -> _Window:
@@ -91,6 +95,21 @@ class Tracker:
             window.mean += off / window.rewards
             window.spread += off * (reward - window.mean)
         self.rewards += len(rewards)
+
+    def missed(self, sizes: Iterable[float]) -> None:
+        """Keep by how much rewards were off what was expected of them."""
+        self._residuals.extend(size for size in sizes if 0.0 < size < math.inf)
+
+    def tail(self) -> list[TailPoint]:
+        """The larger half of the newest residuals, as shares that are at least so large; few
+        points, evenly apart on the scale of logarithms, the largest last.
+        """
+        sizes = sorted(self._residuals, reverse=True)
+        half = len(sizes) // 2
+        ranks = {round(half ** (k / (POINTS - 1))) for k in range(POINTS)} if half else set()
+        return [
+            TailPoint(sizes[rank - 1], rank / len(sizes)) for rank in sorted(ranks, reverse=True)
+        ]
 
     def windows(self) -> list[WindowStats]:
         """The windows in which anything was counted, oldest first. Mean and standard error of each

@@ -227,6 +227,13 @@ class ArmCount(Struct, frozen=True):
     place: int | None = None
 
 
+class TailPoint(Struct, frozen=True):
+    """A share of the newest rewards that were at least ``size`` away from what was expected."""
+
+    size: float
+    share: float
+
+
 class ModelStats(Struct, frozen=True):
     """What a model did since the service started.
 
@@ -242,6 +249,7 @@ class ModelStats(Struct, frozen=True):
         pending: decisions that wait for their reward, of all times.
         rounds: outcomes learned, of all times.
         diagnostics: as of the model itself.
+        tail: of the newest residuals; empty where the policy expects nothing.
     """
 
     name: str
@@ -260,6 +268,7 @@ class ModelStats(Struct, frozen=True):
     pending: int
     rounds: int
     diagnostics: dict[str, Any]
+    tail: list[TailPoint]
 
 
 class Stats(Struct, frozen=True):
