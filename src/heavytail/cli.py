@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from heavytail import __version__
+from heavytail._extras import MissingExtra
 
 __all__ = ["main"]
 
@@ -50,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _refuse_nul(arguments)
         return int(module.run(args))
-    except (ValueError, TypeError, KeyError, OSError, MemoryError) as error:
+    except (ValueError, TypeError, KeyError, OSError, MemoryError, MissingExtra) as error:
         from heavytail._validate import on_one_line
 
         print(f"heavytail {args.command}: {on_one_line(_said(error))}", file=sys.stderr)

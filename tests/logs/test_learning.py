@@ -225,7 +225,7 @@ def test_progress_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[s
     ht.LogPolicy().fit(drawn(0, 20), progress=True)
     shown = capsys.readouterr().err
     assert "learning" in shown
-    assert "17/17" in shown
+    assert "17 of 17" in shown
 
 
 def test_a_unit_and_a_floor_change_what_they_must() -> None:

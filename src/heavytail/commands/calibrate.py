@@ -36,11 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the tables of docs/guide/calibration.md."""
-    from heavytail.experiments.limits import check_jobs, check_work
+    from heavytail.experiments.limits import check_engine, check_jobs, check_work
     from heavytail.experiments.machine import made_by
     from heavytail.reproduction.calibration import DIMS, calibrate
 
     jobs = check_jobs(args.jobs)
+    check_engine(args.engine)
     check_work("--trials and --rounds", args.trials, args.rounds, MOST_TRIALS)
     start = time.perf_counter()
     outcome = calibrate(
@@ -49,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
         dims=args.dims or DIMS,
         engine=args.engine,
         jobs=jobs,
+        progress=True,
     )
     count = args.trials * len(outcome.labels) * len(outcome.worlds)
     made = (

@@ -42,14 +42,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print, and draw or keep where asked to."""
+    from heavytail._extras import need_to_draw
     from heavytail._validate import on_one_line
     from heavytail.experiments import plots
-    from heavytail.experiments.limits import check_jobs, check_work
+    from heavytail.experiments.limits import check_engine, check_jobs, check_work
     from heavytail.experiments.machine import record_at
     from heavytail.reproduction import spread
     from heavytail.reproduction.catalogue import SEED
 
+    if args.out is not None:
+        need_to_draw("--out")
     jobs = check_jobs(args.jobs)
+    check_engine(args.engine)
     check_work("--trials and --rounds", args.trials, args.rounds, MOST_TRIALS)
     record = None
     if args.record is not None:
@@ -62,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
         seed=SEED if args.seed is None else args.seed,
         engine=args.engine,
         jobs=jobs,
+        progress=True,
     )
     if record is not None:
         spread.write_record(found, record)  # before anything that could fail

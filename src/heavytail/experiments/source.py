@@ -43,7 +43,7 @@ def code_digest(modules: frozenset[str]) -> str:
         path = _file(name)
         if path is not None:
             digest.update(name.encode())
-            digest.update(_code(path.read_text("utf-8")).encode())
+            digest.update(_code_of(path))
     return digest.hexdigest()
 
 
@@ -63,6 +63,11 @@ def kernel_modules(kernels: Iterable[Callable[..., Any]]) -> set[str]:
                 seen.add(id(value))
                 todo.append(value)
     return found
+
+
+@functools.cache
+def _code_of(path: Path) -> bytes:
+    return _code(path.read_text("utf-8")).encode()
 
 
 def _code(text: str) -> str:
@@ -151,6 +156,8 @@ def _reached(name: str, path: Path) -> frozenset[str]:
 def _imports(tree: ast.AST, package: str) -> Iterator[str]:
     """The module of every import that can run."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue  # an import is a statement
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue  # never run
         if isinstance(node, ast.Import):

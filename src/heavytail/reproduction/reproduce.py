@@ -14,7 +14,7 @@ from heavytail.experiments.claim import Claim, Verdict, results_of
 from heavytail.experiments.experiment import Experiment, Request, Section, carry_out
 from heavytail.experiments.limits import check_memory, check_work
 from heavytail.experiments.machine import provenance, record_at
-from heavytail.experiments.setting import regret_text, write_parquet
+from heavytail.experiments.setting import Setting, regret_text, write_parquet
 from heavytail.experiments.tune import Tuned
 from heavytail.reproduction import cost, mdp, protocol, spread, tuning
 from heavytail.reproduction.catalogue import OURS, SETTINGS, setting
@@ -106,13 +106,20 @@ def reproduce(
         request = _retuned([one.name for one in experiments], request, path)
     elif any(one not in UNTUNED for one in experiments):
         where = "" if tuned is None else " --tuned FILE"
-        tuning.check_fresh(request.tuned, (*SETTINGS, *OURS), request.policies, where)
+        tuning.check_fresh(request.tuned, _used(experiments), request.policies, where)
     request.out.mkdir(parents=True, exist_ok=True)
     sections = carry_out(experiments, request)
     for section in sections:
         if section.name == cost.SPEEDUP.name:
             cost.record_speedup(section, request)
     return _report(names, sections, request, start, docs)
+
+
+def _used(experiments: Sequence[Experiment]) -> list[Setting]:
+    """The settings whose multipliers are used: of other experiments than settings, maybe all."""
+    names = [one.name for one in experiments if one not in UNTUNED]
+    chosen_in = {setting(name).tuned_as if name in _SETTINGS else None for name in names}
+    return [one for one in (*SETTINGS, *OURS) if None in chosen_in or one.name in chosen_in]
 
 
 def _check_size(request: Request) -> None:

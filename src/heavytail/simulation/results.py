@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytail._extras import need
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import check_count, printable, shown
 
@@ -91,6 +92,7 @@ class Results(Mapping[str, Run]):
         A row's regret is a list. The recorded rounds and the settings are JSON in the schema's
         metadata.
         """
+        need("Results.save", "pyarrow", extra="experiments")
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -122,6 +124,7 @@ class Results(Mapping[str, Run]):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Results:
         """Read what :meth:`save` wrote."""
+        need("Results.load", "pyarrow", extra="experiments")
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytail._extras import need_to_draw
 from heavytail._typing import FloatArray
 from heavytail.tails.bound import MomentBound
 
@@ -112,6 +113,7 @@ class TailReport:
         Returns the matplotlib axes (made where none are given).
         """
         if ax is None:
+            need_to_draw("TailReport.plot")
             from matplotlib.figure import Figure
 
             ax = Figure(figsize=(6.0, 4.0), layout="constrained").subplots()
