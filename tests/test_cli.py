@@ -82,7 +82,7 @@ def test_a_users_mistake_is_one_sentence_and_exit_code_2(capsys):
         ("x" * 2**24 + "\n1\n", "a line of"),
         ("\x1b[2J,b\n1,2\n", "no column 'a'"),
         ("\x1b]0;title\x07\n1\n", "no column 'a'"),
-        ("a\n\udcff\n", "not UTF-8"),
+        ("a\n\udcff\n", "row 2, column 'a': 'ÿ' is not a finite number"),
     ],
 )
 def test_diagnose_says_in_one_line_what_is_wrong_with_a_file(content, words, tmp_path, capsys):

@@ -24,7 +24,17 @@ import numpy as np
 
 from heavytail._validate import shown
 
-__all__ = ["FACTOR", "PART", "check_target", "contents", "is_sealed", "members", "replace", "sealed", "unsealed"]
+__all__ = [
+    "FACTOR",
+    "PART",
+    "check_target",
+    "contents",
+    "is_sealed",
+    "members",
+    "replace",
+    "sealed",
+    "unsealed",
+]
 
 SEAL = b"heavytail "  # and the hash
 NO_COMMENT = b"\0\0"  # the last two bytes of an archive without one

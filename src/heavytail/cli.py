@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from heavytail import __version__
 from heavytail._extras import MissingExtra
+from heavytail._terminal import speak_plainly
 
 __all__ = ["main"]
 
@@ -41,6 +42,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; a mistake of the user's is one sentence and exit code 2."""
+    speak_plainly(sys.stdout, sys.stderr)
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = build_parser(arguments)
     args = parser.parse_args(arguments)

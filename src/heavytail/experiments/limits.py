@@ -9,7 +9,15 @@ from heavytail._extras import need
 from heavytail._memory import check_memory
 from heavytail._validate import check_count
 
-__all__ = ["MOST_JOBS", "MOST_TRIALS", "check_engine", "check_extras", "check_jobs", "check_memory", "check_work"]
+__all__ = [
+    "MOST_JOBS",
+    "MOST_TRIALS",
+    "check_engine",
+    "check_extras",
+    "check_jobs",
+    "check_memory",
+    "check_work",
+]
 
 MOST_TRIALS: Final = 10**6  # in all: each has its place in a plan, and five have a file
 MOST_ROUNDS: Final = 10**13  # in all: months of one core

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from heavytail._terminal import as_table, width
 from heavytail._validate import printable
 from heavytail.environments import Environment, LinearBandit, LinkBandit, SkewedBandit
 from heavytail.environments.noise import Noise, Scaled
@@ -249,19 +250,19 @@ def regret_text(found: Mapping[str, Mapping[Key, Trials]]) -> str:
     if not found:
         return ""
     policies = {key[0]: printable(key[0]) for one in found.values() for key in one}
-    widths = {policy: max(len(shown), 9) + 2 for policy, shown in policies.items()}
-    heads = "".join(f"{shown:>{widths[policy]}}" for policy, shown in policies.items())
-    lines = ["mean regret at the end", f"{'setting':<16} {'variant':<8}{heads}"]
-    for name, one in found.items():
-        for variant in dict.fromkeys(key[1] for key in one):
-            cells = [
-                f"{one[p, variant].final.mean():>{widths[p]}.1f}"
-                if (p, variant) in one
-                else " " * widths[p]
+    rows = [
+        (
+            f"{printable(name)}, {variant}",
+            *(
+                f"{one[p, variant].final.mean():.1f}" if (p, variant) in one else ""
                 for p in policies
-            ]
-            lines.append(f"{printable(name):<16} {variant:<8}" + "".join(cells))
-    return "\n".join(lines)
+            ),
+        )
+        for name, one in found.items()
+        for variant in dict.fromkeys(key[1] for key in one)
+    ]
+    columns = ("setting, variant", *policies.values())
+    return f"mean regret at the end\n{as_table(columns, rows, most=width(), right=True)}"
 
 
 def write_parquet(
