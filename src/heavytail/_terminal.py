@@ -1,6 +1,4 @@
-"""What a command prints, for whatever it is printed on: tables as wide as the terminal, letters that
-it has.
-"""
+"""What a command prints, on whatever it is printed: tables as wide as that, letters it has."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A user's table, whatever it lies in: columns of numbers from CSV, Parquet or standard input.
 
-Text may be gzipped, in UTF-8, UTF-16 or Latin-1, separated by commas, semicolons, tabs or bars, with
-a decimal comma, with or without a row of names; what can be told from the text is not asked for.
-What cannot be read is refused by row and column. Rows are counted as a spreadsheet does, from 1, the
-names being a row.
+Text may be gzipped, in UTF-8, UTF-16 or Latin-1, separated by commas, semicolons, tabs or bars,
+with a decimal comma, with or without a row of names; what can be told from the text is not asked
+for. What cannot be read is refused by row and column. Rows are counted as a spreadsheet does, from
+1, the names being a row.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def opened(path: str, *, decimal_comma: bool = False, header: str | None = None)
             yield _parquet(stream, name, path)
             return
         if first.startswith(ZIPPED):
-            stream = io.BufferedReader(gzip.GzipFile(fileobj=stream))  # type: ignore[arg-type]
+            stream = io.BufferedReader(gzip.GzipFile(fileobj=stream))
         try:
             first = stream.peek(4)[:4]
         except (OSError, EOFError, zlib.error) as error:
@@ -101,7 +101,7 @@ def listed(table: Table) -> str:
 
 def _stream(path: str, name: str, stack: contextlib.ExitStack) -> io.BufferedReader:
     if path == STDIN:
-        return io.BufferedReader(_Kept(sys.stdin.buffer))  # type: ignore[arg-type]
+        return io.BufferedReader(_Kept(sys.stdin.buffer))
     if stat.S_ISDIR(os.stat(path).st_mode):
         raise ValueError(f"{name} is a folder. Name a file in it.")
     return stack.enter_context(open(path, "rb"))
@@ -166,9 +166,7 @@ class _Text:
         self.path, self.skipped = path, 0
         head = list(itertools.islice(lines, LOOKED_AT))
         if not any(line.strip() for line in head):
-            raise ValueError(
-                f"{path} is empty. Pass a table with a row of names and rows of cells."
-            )
+            raise ValueError(f"{path} is empty. Pass a table with some rows.")
         separator = _separator(head, decimal_comma)
         self._rows = _parsed(path, itertools.chain(head, lines), separator)
         self._decimal_comma = decimal_comma or separator == ";"

@@ -19,7 +19,7 @@ import numpy as np
 
 from heavytail._archive import check_target, replace
 from heavytail._extras import need_to_draw
-from heavytail._validate import printable, shown
+from heavytail._validate import printable
 from heavytail.experiments.unit import Key, Trials
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ def check_image(path: str | os.PathLike[str], option: str = "--plot") -> str:
     if kind not in known:
         raise ValueError(
             f"{option} must name a file that ends with .{', .'.join(FORMATS)} or so; "
-            f"got {shown(os.fspath(path))}."
+            f"got {printable(os.fspath(path))}."
         )
     check_target(path, option)
     return kind
