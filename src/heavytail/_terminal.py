@@ -10,14 +10,15 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TextIO
 
-__all__ = ["as_table", "speak_plainly", "width"]
+__all__ = ["as_table", "paragraph", "speak_plainly", "width"]
 
 PLAIN = "heavytail.plain"  # the error handler that writes letters as ASCII
+LINE = 100  # characters of a line of prose
 IN_ASCII = {
     "✓": "yes", "✗": "no", "◐": "part", "·": ".", "…": "...", "±": "+-", "‖": "||", "≠": "!=",
     "≤": "<=", "≥": ">=", "×": "x", "–": "-", "—": "-", "µ": "u", "μ": "u", "²": "^2", "³": "^3",
     "⁴": "^4", "λ": "lambda", "δ": "delta", "θ": "theta", "ν": "nu", "σ": "sigma", "†": "*",
-    "⚠": "!", "“": '"', "”": '"', "’": "'", "•": "*",
+    "⚠": "!", "“": '"', "”": '"', "’": "'", "•": "*", "ß": "ss",
 }  # fmt: skip
 
 
@@ -62,6 +63,11 @@ def as_table(
             for row in table
         )
     return "\n".join(_block(columns, row, most) for row in rows)
+
+
+def paragraph(words: str) -> str:
+    """A text in lines that are read with ease."""
+    return textwrap.fill(words, min(width() or LINE, LINE), break_long_words=False)
 
 
 def _block(columns: Sequence[str], row: Sequence[str], most: int) -> str:

@@ -26,7 +26,8 @@ COMMANDS: dict[str, str] = {
     "coverage": "count how often the truth was covered, and how regret is distributed",
     "evaluate": "say what other policies would have earned, from the log of one",
     "serve": "decide and learn over HTTP, and lose nothing",
-    "diagnose": "say how heavy the tail of a column of a CSV file is",
+    "diagnose": "say how heavy the tail of a column of a table is",
+    "fit": "fit a linear regression to a table with outliers, and list those",
 }
 RESUMED = ("reproduce", "run")  # those that keep every unit as soon as it is done
 

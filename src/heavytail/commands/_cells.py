@@ -31,10 +31,12 @@ class Cells:
         path: what errors call the file.
         column: what they call the column.
         decimal_comma: whether a comma can be nothing but a decimal one.
+        hint: what to do where it holds text.
     """
 
-    def __init__(self, path: str, column: str, decimal_comma: bool) -> None:
+    def __init__(self, path: str, column: str, decimal_comma: bool, hint: str = "") -> None:
         self._path, self._column, self._decimal_comma = path, column, decimal_comma
+        self._hint = hint
         self._comma = self._point = 0  # the first row with a decimal comma, and with a point
 
     def number(self, row: int, cell: str, *, skip_missing: bool) -> float | None:
@@ -52,7 +54,7 @@ class Cells:
             what = f"{shown(cell)} is no number, but a missing one" if cell else "the cell is empty"
             raise self._problem(row, f"{what}. Fill it, or pass --skip-missing.")
         else:
-            raise self._problem(row, f"{shown(cell)} is not a finite number.")
+            raise self._problem(row, f"{shown(cell)} is not a finite number.{self._hint}")
         if self._comma and self._point:
             raise self._problem(
                 row,

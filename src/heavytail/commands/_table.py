@@ -56,8 +56,10 @@ class Table(Protocol):
     named: bool  # whether the names are the file's own
     skipped: int  # rows left out so far
 
-    def numbers(self, columns: Sequence[str], *, skip_missing: bool) -> Iterator[Rows]:
-        """The columns as numbers, some rows at a time."""
+    def numbers(
+        self, columns: Sequence[str], *, skip_missing: bool, hint: str = ""
+    ) -> Iterator[Rows]:
+        """The columns as numbers, some rows at a time; ``hint`` is what to do about text."""
 
 
 @contextlib.contextmanager
@@ -78,7 +80,8 @@ def opened(path: str, *, decimal_comma: bool = False, header: str | None = None)
             raise _damaged(name, error) from None
         if first.startswith(ARCHIVE):
             raise ValueError(f"{name} is an archive, a workbook perhaps. Save the sheet as CSV.")
-        yield _Text(_lines(stream, name), name, decimal_comma, header)
+        text = stack.enter_context(_decoded(stream))
+        yield _Text(_lines(text, name), name, decimal_comma, header)
 
 
 def check_columns(table: Table, columns: Sequence[str], option: str) -> None:
@@ -127,12 +130,15 @@ def _damaged(name: str, error: Exception) -> ValueError:
     return ValueError(f"{name} is damaged or cut off ({why}). Fetch or write it again.")
 
 
-def _lines(stream: io.BufferedReader, name: str) -> Iterator[str]:
-    """Lines of text, none of them so long that it must be something else."""
-    encoding = "utf-16" if stream.peek(2)[:2] in UTF16 else "utf-8-sig"
+def _decoded(stream: io.BufferedReader) -> io.TextIOWrapper:
+    if stream.peek(2)[:2] in UTF16:
+        return io.TextIOWrapper(stream, encoding="utf-16", newline="")
     codecs.register_error(LATIN, _as_latin)
-    errors = LATIN if encoding == "utf-8-sig" else "strict"
-    text = io.TextIOWrapper(stream, encoding=encoding, errors=errors, newline="")
+    return io.TextIOWrapper(stream, encoding="utf-8-sig", errors=LATIN, newline="")
+
+
+def _lines(text: io.TextIOWrapper, name: str) -> Iterator[str]:
+    """Lines of text, none of them so long that it must be something else."""
     try:
         while line := text.readline(LONGEST):
             if "\0" in line:
@@ -144,8 +150,6 @@ def _lines(stream: io.BufferedReader, name: str) -> Iterator[str]:
         raise _damaged(name, error) from None
     except (OSError, EOFError, zlib.error) as error:
         raise _damaged(name, error) from None
-    finally:
-        text.detach()
 
 
 LATIN = "heavytail.latin"  # bytes that are no UTF-8 are Latin-1, as old spreadsheets write it
@@ -179,9 +183,11 @@ class _Text:
         self.names = cells if self.named else [str(k + 1) for k in range(len(cells))]
         self._first = None if self.named else first
 
-    def numbers(self, columns: Sequence[str], *, skip_missing: bool) -> Iterator[Rows]:
+    def numbers(
+        self, columns: Sequence[str], *, skip_missing: bool, hint: str = ""
+    ) -> Iterator[Rows]:
         places = [self.names.index(column) for column in columns]
-        cells = [Cells(self.path, column, self._decimal_comma) for column in columns]
+        cells = [Cells(self.path, column, self._decimal_comma, hint) for column in columns]
         at: list[int] = []
         found: list[list[float]] = []
         for row, texts in self._all():
@@ -250,7 +256,9 @@ class _Parquet:
         self.path, self.skipped, self._file = path, 0, file
         self.names = list(file.schema_arrow.names)
 
-    def numbers(self, columns: Sequence[str], *, skip_missing: bool) -> Iterator[Rows]:
+    def numbers(
+        self, columns: Sequence[str], *, skip_missing: bool, hint: str = ""
+    ) -> Iterator[Rows]:
         import pyarrow as pa
 
         for column in columns:
@@ -258,6 +266,7 @@ class _Parquet:
             if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or _decimal(kind)):
                 raise ValueError(
                     f"{self.path}, column {shown(column)} holds no numbers: {printable(str(kind))}."
+                    f"{hint}"
                 )
         start = 1
         try:
