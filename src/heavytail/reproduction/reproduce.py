@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -95,6 +97,8 @@ def reproduce(
     start = time.perf_counter()
     experiments = wanted(names)
     _check_size(request)
+    if tuned is not None and not retune and not tuned.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(tuned))
     request = dataclasses.replace(request, tuned=Tuned.read(tuned or protocol.TUNED))
     if retune:
         path = record_at(tuned, TUNED, "--tuned FILE")
