@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -29,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "diagnose": "say how heavy the tail of a column of a table is",
     "fit": "fit a linear regression to a table with outliers, and list those",
 }
+UNREAD = 141  # the exit code of what nobody reads to its end, as shells have it
 RESUMED = ("reproduce", "run")  # those that keep every unit as soon as it is done
 
 
@@ -53,7 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     module = importlib.import_module(f"heavytail.commands.{args.command}")
     try:
         _refuse_nul(arguments)
-        return int(module.run(args))
+        code = int(module.run(args))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever read it, `head` for one, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
     except (ValueError, TypeError, KeyError, OSError, MemoryError, MissingExtra) as error:
         from heavytail._validate import on_one_line
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from heavytail._extras import need
 from heavytail._validate import check_number, shown
 from heavytail.encoding import Encoder
 
@@ -172,6 +173,7 @@ class Client(_Speaking):
     """
 
     def _made(self) -> Any:
+        need("a client", "httpx", extra="serve")
         import httpx
 
         return httpx.Client(timeout=30.0)
@@ -200,6 +202,7 @@ class AsyncClient(_Speaking):
     """The same for ``asyncio``: every verb is awaited."""
 
     def _made(self) -> Any:
+        need("a client", "httpx", extra="serve")
         import httpx
 
         return httpx.AsyncClient(timeout=30.0)
