@@ -18,6 +18,7 @@ from heavytail.experiments.limits import check_memory, check_work
 from heavytail.experiments.machine import provenance, record_at
 from heavytail.experiments.setting import Setting, regret_text, write_parquet
 from heavytail.experiments.tune import Tuned
+from heavytail.policies.build import find
 from heavytail.reproduction import cost, mdp, protocol, spread, tuning
 from heavytail.reproduction.catalogue import OURS, SETTINGS, setting
 from heavytail.reproduction.claims import CLAIMS
@@ -181,6 +182,7 @@ def _report(
         ours_section(found),
         untuned_section(found, HVT),
         untuned_section(found, TWIN),
+        *(untuned_section(found, find(name).name) for name in protocol.own_names(request)),
         variants_section(found),
         chosen_section(found, request.tuned),
     ]
