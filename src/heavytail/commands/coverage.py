@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print, and draw or keep where asked to."""
+    from heavytail._archive import check_target
     from heavytail._extras import need_to_draw
     from heavytail._validate import on_one_line
     from heavytail.experiments import plots
@@ -59,6 +60,9 @@ def run(args: argparse.Namespace) -> int:
     if args.record is not None:
         named = Path(args.record) if args.record else None
         record = record_at(named, RECORD, "--record FILE")
+        check_target(record, "--record")
+    if args.out is not None and args.out.exists() and not args.out.is_dir():
+        raise ValueError(f"--out {args.out}: is there and is no folder. Name another.")
     found = spread.measure(
         args.worlds or spread.SETTINGS,
         trials=args.trials,

@@ -20,6 +20,7 @@ import numpy as np
 from heavytail._archive import check_target, replace
 from heavytail._extras import need_to_draw
 from heavytail._validate import printable
+from heavytail._version import __version__
 from heavytail.experiments.unit import Key, Trials
 
 if TYPE_CHECKING:
@@ -251,14 +252,13 @@ def save(figures: Mapping[str, Figure], folder: Path, *, formats: Sequence[str] 
         paths = {kind: folder / f"{file_name(name)}.{kind}" for kind in formats}
         images = {}
         if "svg" in formats:
-            images["svg"] = _image(figure, "svg", metadata={"Date": None})
+            images["svg"] = _image(figure, "svg")
             if all(path.is_file() for path in paths.values()):
                 if paths["svg"].read_bytes() == images["svg"]:
                     continue
         for kind in formats:
             if kind not in images:
-                meta = {"CreationDate": None} if kind == "pdf" else None
-                images[kind] = _image(figure, kind, metadata=meta)
+                images[kind] = _image(figure, kind)
         for kind in sorted(formats, key="svg".__eq__):  # last: it vouches for the others
             replace(paths[kind], images[kind])
 
@@ -288,10 +288,18 @@ def check_image(path: str | os.PathLike[str], option: str = "--plot") -> str:
 
 
 def _image(figure: Figure, kind: str, **told: Any) -> bytes:
-    """The bytes of a figure, in the one style."""
+    """The bytes of a figure, in the one style; the same of the same figure, by whom it was made
+    inside.
+    """
     import matplotlib as mpl
 
     stream = io.BytesIO()
+    by = f"heavytail {__version__}, Matplotlib {mpl.__version__}"
+    made = {
+        "png": {"Software": by},
+        "svg": {"Creator": by, "Date": None},
+        "pdf": {"Creator": by, "CreationDate": None},
+    }
     with mpl.rc_context(style()), any_letters():
-        figure.savefig(stream, format=kind, **told)
+        figure.savefig(stream, format=kind, **{"metadata": made.get(kind), **told})
     return stream.getvalue()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +12,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from heavytail._archive import replace
 from heavytail._terminal import as_table, width
 from heavytail._validate import printable
+from heavytail._version import __version__
 from heavytail.environments import Environment, LinearBandit, LinkBandit, SkewedBandit
 from heavytail.environments.noise import Noise, Scaled
 from heavytail.experiments import plots
@@ -26,7 +28,16 @@ from heavytail.simulation.results import checkpoints
 from heavytail.simulation.trials import releases_gil
 from heavytail.tails import MomentBound
 
-__all__ = ["Setting", "build", "page", "regret_text", "told", "trial_units", "write_parquet"]
+__all__ = [
+    "Setting",
+    "build",
+    "page",
+    "regret_text",
+    "told",
+    "trial_units",
+    "write_parquet",
+    "write_table",
+]
 
 RECORD = 200  # rounds at which regret is kept
 
@@ -288,13 +299,15 @@ def write_parquet(
                 regret.append(trials["regret"][trial])
                 seconds.append(trials["seconds"][trial])
     whole = pa.table({**keys, "options": options, "rounds": rounds, "regret": regret})
-    _write(folder / "regret.parquet", whole, header)
-    _write(folder / "seconds.parquet", pa.table({**keys, "seconds": seconds}), header)
+    write_table(folder / "regret.parquet", whole, header)
+    write_table(folder / "seconds.parquet", pa.table({**keys, "seconds": seconds}), header)
 
 
-def _write(path: Path, table: Any, header: dict[str, Any]) -> None:
+def write_table(path: Path, table: Any, header: dict[str, Any]) -> None:
+    """An Arrow table as Parquet, whole or not at all, with the library's version in its header."""
     import pyarrow.parquet as pq
 
-    part = path.with_name(path.name + ".part")
-    pq.write_table(table.replace_schema_metadata({"heavytail": json.dumps(header)}), part)
-    os.replace(part, path)
+    told = json.dumps({"library": __version__, **header})
+    stream = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata({"heavytail": told}), stream)
+    replace(path, stream.getvalue())
