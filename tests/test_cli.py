@@ -67,6 +67,18 @@ def test_an_unknown_command_exits_with_2(capsys):
     assert stop.value.code == 2
 
 
+def test_an_unknown_option_is_refused_beside_the_commands_own_usage(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["calibrate", "--round", "5", "--trails=3", "x"])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: heavytail calibrate ")
+    assert said.endswith("unrecognized arguments: --trails=3 x. Did you mean --trials?\n")
+    with pytest.raises(SystemExit):
+        main(["--nonsense"])
+    assert capsys.readouterr().err.endswith("unrecognized arguments: --nonsense\n")
+
+
 def test_a_users_mistake_is_one_sentence_and_exit_code_2(capsys):
     assert main(["calibrate", "--trials", "0", "--rounds", "5"]) == 2
     error = capsys.readouterr().err.strip()

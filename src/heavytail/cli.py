@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -42,13 +43,25 @@ class _Parser(argparse.ArgumentParser):
 
         super().error(on_one_line(message))
 
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Say which arguments there are none of, and which options may have been meant."""
+        import difflib
+
+        options = [option for action in self._actions for option in action.option_strings]
+        meant = (difflib.get_close_matches(one.partition("=")[0], options, 1) for one in unknown)
+        found = list(dict.fromkeys(itertools.chain.from_iterable(meant)))
+        hint = f". Did you mean {' '.join(found)}?" if found else ""
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; a mistake of the user's is one sentence and exit code 2."""
     speak_plainly(sys.stdout, sys.stderr)
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = build_parser(arguments)
-    args = parser.parse_args(arguments)
+    args, unknown = parser.parse_known_args(arguments)
+    if unknown:  # said by the command's own parser, beside its own usage
+        (args.parser if args.command else parser).refuse(unknown)
     if args.command is None:
         parser.print_help()
         return 0
@@ -108,6 +121,7 @@ def build_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         sub = commands.add_parser(
             name, help=summary, description=summary[0].upper() + summary[1:] + "."
         )
+        sub.set_defaults(parser=sub)
         if name in arguments:
             importlib.import_module(f"heavytail.commands.{name}").add_arguments(sub)
     return parser
