@@ -84,7 +84,7 @@ def test_features_can_be_chosen_and_another_response_asked_for(data, capsys):
     text = said(capsys, "d.csv", "--target", "y", "--features", "b", "--response", "typical")
     model = ht.OnePassHuberRegressor(target="typical", standardize=True).fit(X[:, 1:], y)
     assert numbers(text, "b")[0] == pytest.approx(model.coef_[0], rel=1e-5)
-    assert "the typical of y by 1 features" in text
+    assert "the typical of y by b;" in text
     both = said(capsys, "d.csv", "--target", "y", "--features", "b,a")
     apart = said(capsys, "d.csv", "--target", "y", "--features", "b", "--features", "a")
     assert both == apart

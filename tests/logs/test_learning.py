@@ -219,7 +219,10 @@ def test_parts_of_a_log_make_what_the_whole_makes() -> None:
     assert parts.rows == 90
 
 
-def test_progress_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown_where_it_is_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("heavytail.simulation.progress.FIRST", 0.0)  # seconds until a line
     ht.LogPolicy().fit(drawn(0, 20))
     assert capsys.readouterr().err == ""
     ht.LogPolicy().fit(drawn(0, 20), progress=True)

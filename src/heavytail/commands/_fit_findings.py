@@ -100,10 +100,11 @@ class Findings:
         return "\n".join([*self._head(), "", self._slopes(), *self._notes(), "", *self._far()])
 
     def _head(self) -> list[str]:
-        count = len(self.y)
+        count, names = len(self.y), self.features
+        by = f"{len(names)} features" if len(names) > 1 else names[0]
         head = [
-            f"{self.path}: the {self.model.target} of {printable(self.target)} by "
-            f"{len(self.features)} features; {count:,} rows"
+            f"{self.path}: the {self.model.target} of {printable(self.target)} by {by}; "
+            f"{count:,} rows"
         ]
         if self.skipped:
             head.append(f"{self.skipped:,} rows without all values were left out.")

@@ -65,5 +65,6 @@ def _column(table: Table, asked: str | None) -> str:
         check_columns(table, [asked], "--column")
         return asked
     if len(table.names) != 1:
-        raise ValueError(f"{table.path} has {listed(table)}. Say which one: --column NAME.")
+        one = "" if table.named else " If 1,5 is one number there, pass --decimal-comma."
+        raise ValueError(f"{table.path} has {listed(table)}. Say which one: --column NAME.{one}")
     return table.names[0]

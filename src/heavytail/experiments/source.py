@@ -43,7 +43,7 @@ def code_digest(modules: frozenset[str]) -> str:
         path = _file(name)
         if path is not None:
             digest.update(name.encode())
-            digest.update(_code_of(path))
+            digest.update(_code(path.read_text("utf-8")).encode())
     return digest.hexdigest()
 
 
@@ -65,11 +65,7 @@ def kernel_modules(kernels: Iterable[Callable[..., Any]]) -> set[str]:
     return found
 
 
-@functools.cache
-def _code_of(path: Path) -> bytes:
-    return _code(path.read_text("utf-8")).encode()
-
-
+@functools.cache  # most policies share most of their kernels
 def _code(text: str) -> str:
     """The text without comments, docstrings and blank lines; its own letters, so no version's."""
     lines = text.splitlines()

@@ -84,7 +84,7 @@ def _lines(title: str, total: int | None) -> Iterator[Progress]:
     finally:
         lines.done.set()
         thread.join()
-    lines.say()  # the last one, unless it failed
+    lines.end()  # unless it failed
 
 
 class _Lines:
@@ -102,6 +102,11 @@ class _Lines:
         while not self.done.wait(wait):
             self.say()
             wait = NEXT
+
+    def end(self) -> None:
+        """A last line, where there was time for one."""
+        if time.monotonic() - self._start >= FIRST:
+            self.say()
 
     def say(self) -> None:
         spent = time.monotonic() - self._start
