@@ -108,7 +108,7 @@ def _said(error: Exception) -> str:
     return str(error)
 
 
-def build_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+def build_parser(arguments: Sequence[str]) -> _Parser:
     """The parser; a command's own arguments are loaded only when that command is asked for."""
     parser = _Parser(
         prog="heavytail",

@@ -96,5 +96,4 @@ def test_it_is_in_what_the_settings_say_together(tmp_path):
 def test_a_name_that_another_has_is_refused():
     with pytest.raises(ValueError, match="calls itself 'OFUL', as another does"):
         policy_names(own=["tests.reproduction.own:Double"])
-    with pytest.raises(ValueError, match="calls itself 'Mine', as another does"):
-        policy_names(own=[PATH, PATH])
+    assert policy_names(own=[PATH, PATH, "OFUL"]) == policy_names(own=[PATH])

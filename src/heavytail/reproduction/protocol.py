@@ -63,19 +63,18 @@ def policy_names(everyone: bool = False, own: Sequence[str] = ()) -> tuple[str, 
     """The paper's five and ours, or all that learn from any reward, as classes; and a user's own
     paths. The worlds are linear: who takes rewards of 0 and 1 alone has no part in them.
     """
-    taken: list[str] = [kind.name for kind in ALL]
+    taken = {kind.name: kind for kind in ALL}
     for path in own:
-        name = find(path).name
-        if name in taken:
+        kind = find(path)
+        if taken.setdefault(kind.name, kind) is not kind:
             raise ValueError(
-                f"--policy {path} calls itself {shown(name)}, as another does. Give it another "
-                "name, so that figures tell them apart."
+                f"--policy {path} calls itself {shown(kind.name)}, as another does. Give it another"
+                " name, so that figures tell them apart."
             )
-        taken.append(name)
     known = [kind.__name__ for kind in ALL if kind.info.rewards == "any"]
     paper = [name for name in (*PAPER, *OWN) if name in known]
     rest = [name for name in known if name not in paper] if everyone else []
-    return (*paper, *rest, *own)
+    return tuple(dict.fromkeys((*paper, *rest, *own)))
 
 
 def own_names(request: Request) -> list[str]:
