@@ -7,14 +7,18 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from heavytail._extras import need
+from heavytail._extras import MissingExtra
 from heavytail._storage import Saved
 from heavytail._typing import FloatArray
 from heavytail._validate import Check, as_array, as_rows, refuse_disguised, shown
 
-need("a regression", "sklearn", extra="learn")
-from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402
-from sklearn.utils.validation import check_is_fitted, validate_data  # noqa: E402
+try:
+    from sklearn.base import BaseEstimator, RegressorMixin
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as error:  # pragma: no cover - depends on what is installed
+    raise MissingExtra(
+        "a regression needs scikit-learn, which is not installed: pip install 'heavytail[learn]'"
+    ) from error
 
 __all__ = ["Model", "Regression", "check_scale", "is_plain"]
 
