@@ -67,6 +67,18 @@ def test_an_unknown_command_exits_with_2(capsys):
     assert stop.value.code == 2
 
 
+def test_an_unknown_option_is_refused_beside_the_commands_own_usage(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["calibrate", "--round", "5", "--trails=3", "x"])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: heavytail calibrate ")
+    assert said.endswith("unrecognized arguments: --trails=3 x. Did you mean --trials?\n")
+    with pytest.raises(SystemExit):
+        main(["--nonsense"])
+    assert capsys.readouterr().err.endswith("unrecognized arguments: --nonsense\n")
+
+
 def test_a_users_mistake_is_one_sentence_and_exit_code_2(capsys):
     assert main(["calibrate", "--trials", "0", "--rounds", "5"]) == 2
     error = capsys.readouterr().err.strip()
@@ -82,7 +94,7 @@ def test_a_users_mistake_is_one_sentence_and_exit_code_2(capsys):
         ("x" * 2**24 + "\n1\n", "a line of"),
         ("\x1b[2J,b\n1,2\n", "no column 'a'"),
         ("\x1b]0;title\x07\n1\n", "no column 'a'"),
-        ("a\n\udcff\n", "not UTF-8"),
+        ("a\n\udcff\n", "row 2, column 'a': 'ÿ' is not a finite number"),
     ],
 )
 def test_diagnose_says_in_one_line_what_is_wrong_with_a_file(content, words, tmp_path, capsys):

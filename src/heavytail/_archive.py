@@ -24,9 +24,12 @@ from typing import IO, Any
 
 import numpy as np
 
+from heavytail._validate import shown
+
 __all__ = [
     "FACTOR",
     "PART",
+    "check_target",
     "contents",
     "is_sealed",
     "members",
@@ -81,14 +84,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     A file that is there keeps its mode, a new one has what the umask leaves. What was written
     beside it by a process that was killed is swept away. What is there and is no file stays.
     """
-    target = Path(os.path.realpath(path))
-    if target.is_symlink():  # after all were followed: they lead in a circle
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
-    if target.exists() and not target.is_file():
-        raise ValueError(f"{path} is there and is no file: a device, a pipe, a socket or a folder.")
-    if not target.parent.is_dir():
-        folder = os.path.dirname(os.fspath(path))
-        raise FileNotFoundError(f"{path}: there is no folder {folder} to write to. Make it first.")
+    target = _target(path)
     for stale in target.parent.glob(f"{glob.escape(target.name)}.*{PART}"):
         if not _at_work(stale.name.removesuffix(PART).rpartition(".")[2]):
             stale.unlink(missing_ok=True)
@@ -106,6 +102,33 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         if isinstance(error, OSError) and str(error.filename) == str(temporary):
             raise OSError(error.errno, error.strerror, os.fspath(path)) from None  # as was asked
         raise
+
+
+def check_target(path: str | os.PathLike[str], option: str) -> None:
+    """Refuse, before the work, what :func:`replace` could not write after it; ``option`` is where
+    the path was named.
+    """
+    if not os.path.basename(path):
+        raise ValueError(f"{option} must name a file; got {shown(os.fspath(path))}.")
+    try:
+        target = _target(path)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{option} {error}") from None
+    if not os.access(target.parent, os.W_OK):
+        raise ValueError(f"{option} {path}: its folder cannot be written to. Name another.")
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    """The file that ``path`` names or leads to; refused where it can be none."""
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():  # after all were followed: they lead in a circle
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+    if target.exists() and not target.is_file():
+        raise ValueError(f"{path} is there and is no file: a device, a pipe, a socket or a folder.")
+    if not target.parent.is_dir():
+        folder = os.path.dirname(os.fspath(path))
+        raise FileNotFoundError(f"{path}: there is no folder {folder} to write to. Make it first.")
+    return target
 
 
 def _at_work(process: str) -> bool:

@@ -428,9 +428,9 @@ def _open(
     except Exception as error:  # whatever a damaged archive makes zipfile, json or NumPy say
         if raised_by_handler(error):
             raise
-        why = printable(str(error))
+        why, what = printable(str(error)), nouns[0] if len(nouns) == 1 else "model"
         raise ValueError(
-            f"{path} is not a {' or '.join(nouns)} saved by heavytail, or is damaged ({why}). "
+            f"{path} is no {what} saved by heavytail, or is damaged ({why}). "
             "Pass a file that its save(path) wrote."
         ) from None
     if header.get("version") != 1 and not is_sealed(content):

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from heavytail import __version__
+from heavytail._extras import MissingExtra
+from heavytail._terminal import speak_plainly
 
 __all__ = ["main"]
 
@@ -24,8 +28,10 @@ COMMANDS: dict[str, str] = {
     "coverage": "count how often the truth was covered, and how regret is distributed",
     "evaluate": "say what other policies would have earned, from the log of one",
     "serve": "decide and learn over HTTP, and lose nothing",
-    "diagnose": "say how heavy the tail of a column of a CSV file is",
+    "diagnose": "say how heavy the tail of a column of a table is",
+    "fit": "fit a linear regression to a table with outliers, and list those",
 }
+UNREAD = 141  # the exit code of what nobody reads to its end, as shells have it
 RESUMED = ("reproduce", "run")  # those that keep every unit as soon as it is done
 
 
@@ -37,20 +43,38 @@ class _Parser(argparse.ArgumentParser):
 
         super().error(on_one_line(message))
 
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Say which arguments there are none of, and which options may have been meant."""
+        import difflib
+
+        options = [option for action in self._actions for option in action.option_strings]
+        meant = (difflib.get_close_matches(one.partition("=")[0], options, 1) for one in unknown)
+        found = list(dict.fromkeys(itertools.chain.from_iterable(meant)))
+        hint = f". Did you mean {' '.join(found)}?" if found else ""
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; a mistake of the user's is one sentence and exit code 2."""
+    speak_plainly(sys.stdout, sys.stderr)
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = build_parser(arguments)
-    args = parser.parse_args(arguments)
+    args, unknown = parser.parse_known_args(arguments)
+    if unknown:  # said by the command's own parser, beside its own usage
+        (args.parser if args.command else parser).refuse(unknown)
     if args.command is None:
         parser.print_help()
         return 0
     module = importlib.import_module(f"heavytail.commands.{args.command}")
     try:
         _refuse_nul(arguments)
-        return int(module.run(args))
-    except (ValueError, TypeError, KeyError, OSError, MemoryError) as error:
+        code = int(module.run(args))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever read it, `head` for one, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
+    except (ValueError, TypeError, KeyError, OSError, MemoryError, MissingExtra) as error:
         from heavytail._validate import on_one_line
 
         print(f"heavytail {args.command}: {on_one_line(_said(error))}", file=sys.stderr)
@@ -84,7 +108,7 @@ def _said(error: Exception) -> str:
     return str(error)
 
 
-def build_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+def build_parser(arguments: Sequence[str]) -> _Parser:
     """The parser; a command's own arguments are loaded only when that command is asked for."""
     parser = _Parser(
         prog="heavytail",
@@ -97,6 +121,7 @@ def build_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         sub = commands.add_parser(
             name, help=summary, description=summary[0].upper() + summary[1:] + "."
         )
+        sub.set_defaults(parser=sub)
         if name in arguments:
             importlib.import_module(f"heavytail.commands.{name}").add_arguments(sub)
     return parser

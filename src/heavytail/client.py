@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from heavytail._archive import replacing
+from heavytail._extras import need
 from heavytail._validate import check_count, check_number, shown
 from heavytail.encoding import Encoder
 
@@ -222,6 +223,7 @@ class Client(_Speaking):
     """
 
     def _made(self) -> Any:
+        need("a client", "httpx", extra="serve")
         import httpx
 
         return httpx.Client(timeout=30.0)
@@ -264,6 +266,7 @@ class AsyncClient(_Speaking):
     """The same for ``asyncio``: every verb is awaited."""
 
     def _made(self) -> Any:
+        need("a client", "httpx", extra="serve")
         import httpx
 
         return httpx.AsyncClient(timeout=30.0)

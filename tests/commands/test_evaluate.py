@@ -22,6 +22,7 @@ import heavytail as ht
 from heavytail.cli import main
 from heavytail.commands import _log_progress
 from heavytail.commands._log_targets import Weights
+from heavytail.simulation import progress
 
 ROWS = 800
 ODD = '<script>"&\x1b[2J\u202e中$x$'  # a column's name
@@ -431,17 +432,17 @@ def test_quiet_prints_nothing_where_there_is_a_page(log, tmp_path, capsys):
 
 
 def test_a_log_that_takes_long_is_spoken_of_where_nobody_looks(capsys, monkeypatch):
-    monkeypatch.setattr(_log_progress, "FIRST", 0.0)
-    monkeypatch.setattr(_log_progress, "NEXT", 0.01)
+    monkeypatch.setattr(progress, "FIRST", 0.0)
+    monkeypatch.setattr(progress, "NEXT", 0.01)
     words = ""
     with _log_progress.progress(False, 500, 3) as tick:
         tick(200)
         for _ in range(2000):
             words += capsys.readouterr().err
-            if "200 of 1,500 rows of 3 readings" in words:
+            if "rows of 3 readings: 200 of 1,500" in words:
                 break
             time.sleep(0.01)
-    assert "heavytail evaluate: 200 of 1,500 rows of 3 readings, 0 s\n" in words
+    assert "rows of 3 readings: 200 of 1,500, 0 s, about 0 s left\n" in words
 
 
 def test_weights_are_counted_in_quarters_of_an_octave():

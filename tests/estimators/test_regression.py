@@ -428,3 +428,35 @@ def test_without_scikit_learn_the_error_says_what_to_install():
         "else: raise SystemExit(1)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows", [30, 300])
+def test_without_a_constant_a_slope_is_the_response_at_a_unit_vector(kind, rows):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(rows, 3)) * [1.0, 10.0, 0.1]
+    y = X @ [1.0, -0.2, 3.0] + rng.standard_t(1.7, rows)
+    model = kind(fit_intercept=False, level=0.8).fit(X, y)
+    mean, low, high = model.predict(np.eye(3), return_interval=True)
+    np.testing.assert_allclose(model.coef_, mean, rtol=1e-12)
+    np.testing.assert_allclose(model.coef_interval(), [low, high], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_intervals_of_slopes_hold_about_as_often_as_they_say(kind):
+    slopes, held = np.array([1.0, -0.2, 3.0]), []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(300, 3)) * [1.0, 10.0, 0.1] + [0.0, 5.0, 1.0]
+        model = kind().fit(X, X @ slopes + 7.0 + rng.standard_t(2.1, 300))
+        low, high = model.coef_interval()
+        held.append((low <= slopes) & (slopes <= high))
+    assert np.mean(held) >= 0.9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_as_many_rows_as_coefficients_say_nothing_of_a_slope(kind):
+    model = kind().fit([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]], [1.0, 2.0, 3.0])
+    low, high = model.coef_interval()
+    assert np.all(np.isinf(low))
+    assert np.all(np.isinf(high))

@@ -219,13 +219,16 @@ def test_parts_of_a_log_make_what_the_whole_makes() -> None:
     assert parts.rows == 90
 
 
-def test_progress_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown_where_it_is_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("heavytail.simulation.progress.FIRST", 0.0)  # seconds until a line
     ht.LogPolicy().fit(drawn(0, 20))
     assert capsys.readouterr().err == ""
     ht.LogPolicy().fit(drawn(0, 20), progress=True)
     shown = capsys.readouterr().err
     assert "learning" in shown
-    assert "17/17" in shown
+    assert "17 of 17" in shown
 
 
 def test_a_unit_and_a_floor_change_what_they_must() -> None:

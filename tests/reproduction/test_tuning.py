@@ -16,6 +16,7 @@ from heavytail.experiments.tune import APART, Tuned
 from heavytail.reproduction import tuning
 from heavytail.reproduction.catalogue import OURS, SEED, SETTINGS, setting
 from heavytail.reproduction.protocol import PAPER, TUNED, options_of, trials_of
+from heavytail.reproduction.reproduce import EXPERIMENTS, _used
 from heavytail.reproduction.tuning import check_fresh, retune, stale, stamp, tuning_units
 
 STUDENT, GAUSSIAN, ARMS_50 = setting("student"), setting("gaussian"), setting("arms-50")
@@ -140,7 +141,7 @@ def test_a_stale_record_is_refused_by_the_command_with_what_to_run(tmp_path, cap
     tuned.settings["pareto"]["CRTM"]["source"] = "of before"
     tuned.write(tmp_path / "old.json")
     asked = ["--tuned", str(tmp_path / "old.json"), "--out", str(tmp_path / "out")]
-    assert cli.main(["reproduce", "student", *asked]) == 2
+    assert cli.main(["reproduce", "pareto", *asked]) == 2
     assert "multipliers of CRTM were chosen with other code" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -152,3 +153,15 @@ def test_a_stamp_is_of_the_policy_its_kernels_and_the_world() -> None:
         for one in (STUDENT, setting("jackpot"))
     }
     assert len(stamps) == 10
+
+
+def test_multipliers_are_checked_in_the_settings_that_use_them() -> None:
+    def used(*names: str) -> list[str]:
+        return [one.name for one in _used([EXPERIMENTS[name] for name in names])]
+
+    assert used("pareto") == ["pareto"]
+    assert used("student", "glb") == ["student"]
+    assert used("mdp", "lowrank") == []
+    assert set(used("horizon")) == {one.name for one in (*SETTINGS, *OURS)}
+    (repeat,) = [one for one in SETTINGS if one.repeats][:1]
+    assert used(repeat.name) == [repeat.tuned_as]

@@ -153,3 +153,21 @@ def test_the_command_can_leave_empty_cells_out(table, capsys):
     cells = [*np.random.default_rng(0).standard_normal(200), "", ""]
     assert main(["diagnose", table(cells), "--column", "revenue", "--skip-missing"]) == 0
     assert "200 values" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("draw", "least", "most"),
+    [
+        (lambda rng: rng.pareto(1.6, 2000), 0, 1),
+        (lambda rng: rng.standard_t(1.7, 2000), 0, 2),
+        (lambda rng: rng.lognormal(0.0, 1.0, 2000), 0, 0),
+        (lambda rng: rng.normal(size=2000), 0, 0),
+        (lambda rng: rng.standard_cauchy(2000), 14, 20),
+        (lambda rng: rng.pareto(0.8, 2000), 18, 20),
+    ],
+)
+def test_the_mean_is_called_into_question_where_it_is_in_question(draw, least, most):
+    found = [ht.tails.diagnose(draw(np.random.default_rng(seed))) for seed in range(20)]
+    said = ["even the mean may not exist" in one.advice for one in found]
+    assert least <= sum(said) <= most
+    assert said == [one.heavy and one.suggested is None for one in found]

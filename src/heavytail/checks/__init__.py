@@ -1,7 +1,7 @@
 """Conformance checks for whatever learns here, and for environments; for ours and for your own.
 
 ``check_policy(policy)``, ``check_controller(controller)`` and so on run a battery and raise
-:class:`CheckFailed` at the first thing that is not as users may expect. Each check is a function of
+:class:`CheckFailed`, which names all that is not as users may expect. Each check is a function of
 its own, listed in ``POLICY_CHECKS``, ``CONTROLLER_CHECKS`` and so on; ``skip`` names those to leave
 out.
 

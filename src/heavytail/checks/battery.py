@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from heavytail._storage import Stored
@@ -11,28 +12,41 @@ __all__ = ["CheckFailed", "refused", "refused_as", "require", "run", "snapshot"]
 
 
 class CheckFailed(AssertionError):
-    """Something is not as users may expect; the message says which check failed and why."""
+    """Something is not as users may expect; the message says which checks failed and why.
+
+    ``failures`` are the reasons by the names of the checks.
+    """
+
+    failures: Mapping[str, str] = MappingProxyType({})
 
 
 def run(checks: dict[str, Callable[[Any], None]], subject: Any, skip: Iterable[str]) -> None:
-    """Run every check on ``subject`` but those named in ``skip``."""
+    """Run every check on ``subject`` but those named in ``skip``; all that fail are named."""
     left_out = set(skip)
     unknown = left_out - set(checks)
     if unknown:
         raise ValueError(
             f"no check is called {', '.join(sorted(unknown))}; see {', '.join(checks)}."
         )
+    failures: dict[str, str] = {}
+    cause: Exception | None = None  # of the first that was none of ours
     for name, check in checks.items():
         if name in left_out:
             continue
         try:
             check(subject)
         except CheckFailed as failure:
-            raise CheckFailed(f"{name}: {subject!r} {failure}") from None
+            failures[name] = str(failure)
         except Exception as error:
-            raise CheckFailed(
-                f"{name}: {subject!r} raises {type(error).__name__}: {error}"
-            ) from error
+            failures[name] = f"raises {type(error).__name__}: {error}"
+            cause = cause or error
+    if failures:
+        lines = [f"{name}: {subject!r} {why}" for name, why in failures.items()]
+        if len(lines) > 1:
+            lines = [f"{len(lines)} checks failed.", *lines]
+        found = CheckFailed("\n".join(lines))
+        found.failures = failures
+        raise found from cause
 
 
 def require(condition: bool, problem: str) -> None:

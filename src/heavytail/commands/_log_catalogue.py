@@ -12,6 +12,7 @@ from heavytail.encoding import Catalogue
 __all__ = ["catalogue_of"]
 
 OPTION = "--catalogue"
+DO = "Pass Parquet, or JSON with a list of objects, one per arm."
 
 
 def catalogue_of(
@@ -47,12 +48,12 @@ def _table(path: str) -> Any:
         try:
             return pq.read_table(path)
         except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"is damaged ({printable(str(error))}).") from None
+            raise ValueError(f"is damaged ({printable(str(error))}). {DO}") from None
     try:
         with open(path, encoding="utf-8") as text:
             told = json.load(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"is neither Parquet nor JSON ({printable(str(error))}).") from None
+        raise ValueError(f"is neither Parquet nor JSON ({printable(str(error))}). {DO}") from None
     if not isinstance(told, list):
         raise ValueError(f"must be a list of objects, one per arm; got {shown(told)}.")
     return told

@@ -36,12 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the tables of docs/evidence/calibration.md."""
-    from heavytail.experiments.limits import check_jobs, check_work
+    from heavytail._archive import replace
+    from heavytail.experiments.limits import check_engine, check_jobs, check_work
     from heavytail.experiments.machine import made_by
     from heavytail.reproduction.calibration import DIMS, calibrate
 
     jobs = check_jobs(args.jobs)
+    check_engine(args.engine)
     check_work("--trials and --rounds", args.trials, args.rounds, MOST_TRIALS)
+    head = "" if args.write is None else _head(args.write)
     start = time.perf_counter()
     outcome = calibrate(
         rounds=args.rounds,
@@ -49,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
         dims=args.dims or DIMS,
         engine=args.engine,
         jobs=jobs,
+        progress=True,
     )
     count = args.trials * len(outcome.labels) * len(outcome.worlds)
     made = (
@@ -57,10 +61,20 @@ def run(args: argparse.Namespace) -> int:
     )
     tables = f"{made}\n\n{outcome.markdown()}"
     print(tables)
-    if args.write:
-        page = Path(args.write)
-        head, mark, _ = page.read_text().partition(MARK)
-        if not mark:
-            raise ValueError(f"{page} has no line {MARK!r} after which the tables could stand.")
-        page.write_text(f"{head}{MARK}\n\n{tables}\n")
+    if args.write is not None:
+        replace(args.write, f"{head}{MARK}\n\n{tables}\n".encode())
     return 0
+
+
+def _head(page: str) -> str:
+    """What stands on a page before the tables; refused where these have no place."""
+    from heavytail._archive import check_target
+
+    check_target(page, "--write")
+    try:
+        head, mark, _ = Path(page).read_bytes().decode("utf-8").partition(MARK)
+    except UnicodeDecodeError:
+        mark = ""
+    if not mark:
+        raise ValueError(f"{page} has no line {MARK} after which the tables could stand. Add it.")
+    return head

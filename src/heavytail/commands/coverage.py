@@ -42,19 +42,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print, and draw or keep where asked to."""
+    from heavytail._archive import check_target
+    from heavytail._extras import need_to_draw
     from heavytail._validate import on_one_line
     from heavytail.experiments import plots
-    from heavytail.experiments.limits import check_jobs, check_work
+    from heavytail.experiments.limits import check_engine, check_jobs, check_work
     from heavytail.experiments.machine import record_at
     from heavytail.reproduction import spread
     from heavytail.reproduction.catalogue import SEED
 
+    if args.out is not None:
+        need_to_draw("--out")
     jobs = check_jobs(args.jobs)
+    check_engine(args.engine)
     check_work("--trials and --rounds", args.trials, args.rounds, MOST_TRIALS)
     record = None
     if args.record is not None:
         named = Path(args.record) if args.record else None
         record = record_at(named, RECORD, "--record FILE")
+        check_target(record, "--record")
+    if args.out is not None and args.out.exists() and not args.out.is_dir():
+        raise ValueError(f"--out {args.out}: is there and is no folder. Name another.")
     found = spread.measure(
         args.worlds or spread.SETTINGS,
         trials=args.trials,
@@ -62,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
         seed=SEED if args.seed is None else args.seed,
         engine=args.engine,
         jobs=jobs,
+        progress=True,
     )
     if record is not None:
         spread.write_record(found, record)  # before anything that could fail

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -161,34 +160,28 @@ def _asked(args: argparse.Namespace) -> list[str]:
 
 def _check_files(args: argparse.Namespace) -> None:
     """What must be there is there, is of a kind that is read, and would not be written over."""
+    from heavytail._extras import need, need_to_draw
     from heavytail._validate import on_one_line
     from heavytail.commands._log_targets import is_saved
     from heavytail.logs.files import is_decision_log, kind, paths
 
     if args.html is not None:
-        _need("matplotlib", "experiments", "--html")
+        need_to_draw("--html")
     inputs = [words for words in _asked(args) if is_saved(words)]
     inputs += [] if args.catalogue is None else [args.catalogue]
     if args.catalogue is not None and not os.path.isfile(args.catalogue):
         raise ValueError(f"--catalogue {on_one_line(args.catalogue)}: there is no such file.")
     for log in args.logs:
         if os.path.isdir(log) or is_decision_log(log):
-            _need("pyarrow", "logs", f"{on_one_line(log)}, a folder of Parquet,")
+            need(f"{on_one_line(log)}, a folder of Parquet,", "pyarrow", extra="logs")
         for path in [] if is_decision_log(log) else paths(log):
             if not os.path.isfile(path):
                 raise ValueError(f"{path} is no file: a device, a pipe or a socket. Pass a file.")
             if kind(path) == "parquet":
-                _need("pyarrow", "logs", f"{on_one_line(path)}, Parquet,")
+                need(f"{on_one_line(path)}, Parquet,", "pyarrow", extra="logs")
             inputs.append(path)
     if args.html is not None:
         _check_page(args.html, inputs)
-
-
-def _need(package: str, extra: str, who: str) -> None:
-    if importlib.util.find_spec(package) is None:
-        raise ValueError(
-            f"{who} needs {package}, which is not installed: pip install 'heavytail[{extra}]'"
-        )
 
 
 def _check_page(page: str, inputs: list[str]) -> None:

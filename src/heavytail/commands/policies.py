@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "links_of", "markdown", "run"]
 
+NARROW = 80  # columns of a pipe: all of a policy on one line would be three times as wide
 COLUMNS = (
     "policy",
     "method",
@@ -35,17 +36,9 @@ def run(args: argparse.Namespace) -> int:
     if args.markdown:
         print(markdown())
         return 0
-    from rich.console import Console
-    from rich.table import Table
+    from heavytail._terminal import as_table, width
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in COLUMNS:
-        table.add_column(column)
-    for row in rows():
-        table.add_row(*row)
-    console = Console()
-    console = console if console.is_terminal else Console(width=200)
-    console.print(table)
+    print(as_table(COLUMNS, rows(), most=width() or NARROW))
     return 0
 
 

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """Run, write and print the table."""
     from heavytail._validate import on_one_line
     from heavytail.experiments.experiment import Request
-    from heavytail.experiments.limits import check_jobs
+    from heavytail.experiments.limits import check_extras, check_jobs
     from heavytail.reproduction.catalogue import SEED
     from heavytail.reproduction.protocol import policy_names
     from heavytail.reproduction.reproduce import EXPERIMENTS, reproduce
@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         print("\n".join(f"{one.name:16}  {one.title}" for one in EXPERIMENTS.values()))
         return 0
+    check_extras("heavytail reproduce", args.dask)
     request = Request(
         out=args.out,
         trials=(4 if args.quick else 20) if args.trials is None else args.trials,
@@ -67,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
         jobs=check_jobs(args.jobs),
         dask=args.dask,
         quick=args.quick,
+        progress=True,
         policies=policy_names(args.all_policies, args.policy),
     )
     print(reproduce(args.names, request, retune=args.retune, tuned=args.tuned, docs=args.docs))

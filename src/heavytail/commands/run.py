@@ -19,14 +19,20 @@ def run(args: argparse.Namespace) -> int:
     """Read, run, write and print the table."""
     from heavytail._validate import on_one_line
     from heavytail.experiments.experiment import Request
-    from heavytail.experiments.limits import check_jobs
+    from heavytail.experiments.limits import check_extras, check_jobs
     from heavytail.experiments.run import run as run_file
     from heavytail.experiments.userfile import read
 
+    check_extras("heavytail run", args.dask)
     jobs = check_jobs(args.jobs)
     asked = read(args.file, jobs=1 if args.dask else jobs)
     request = Request(
-        out=asked.out, trials=asked.trials, seed=asked.seed, jobs=jobs, dask=args.dask
+        out=asked.out,
+        trials=asked.trials,
+        seed=asked.seed,
+        jobs=jobs,
+        dask=args.dask,
+        progress=True,
     )
     print(run_file(asked, request))
     print(f"\nThe report: {on_one_line(str(asked.out / 'report.html'))}")

@@ -148,6 +148,15 @@ class History(TakingTurns):
         """None: the threshold grows with the number of rows."""
         return np.zeros(X.shape[0])
 
+    def slope_errors(self) -> tuple[FloatArray, FloatArray]:
+        """The sandwich formula."""
+        if self.seen <= self.size:
+            return np.full(self.dim, math.inf), np.zeros(self.dim)
+        fit = self.fitted
+        width = np.sqrt(np.maximum(np.diag(fit.inverse)[: self.dim], 0.0))
+        error = math.sqrt(fit.energy) / max(fit.inside, LEAST_INSIDE)
+        return np.asarray(error * width), np.zeros(self.dim)
+
 
 @final
 class AdaptiveHuberRegressor(Regression):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
+from heavytail._extras import MissingExtra
 from heavytail._storage import Saved
 from heavytail._typing import FloatArray
 from heavytail._validate import Check, as_array, as_rows, refuse_disguised, shown
@@ -15,8 +16,8 @@ try:
     from sklearn.base import BaseEstimator, RegressorMixin
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:  # pragma: no cover - depends on what is installed
-    raise ImportError(
-        "heavytail's regressions need scikit-learn: pip install 'heavytail[learn]'."
+    raise MissingExtra(
+        "a regression needs scikit-learn, which is not installed: pip install 'heavytail[learn]'"
     ) from error
 
 __all__ = ["Model", "Regression", "check_scale", "is_plain"]
@@ -54,6 +55,9 @@ class Model(Protocol):
 
     def doubt(self, X: FloatArray) -> FloatArray:
         """How far beyond, signed, the mean may lie where the fitted value may be biased."""
+
+    def slope_errors(self) -> tuple[FloatArray, FloatArray]:
+        """Standard error and doubt of each slope."""
 
     def arrays(self) -> dict[str, Any]:
         """All that is remembered; ``kept`` has rows of x, y and nu."""
@@ -130,13 +134,28 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         mean = X @ slopes + intercept
         if not return_interval:
             return mean
+        return mean, *self._interval(mean, self.model_.standard_error(X), self.model_.doubt(X))
+
+    def coef_interval(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper end of each slope's interval, (d,) each: of what the mean response rises
+        by where one feature does by 1 and the others stay, at the level given to the constructor.
+
+        As approximate as the intervals of ``predict``, and each by itself. That of the intercept
+        is ``predict`` at 0.
+        """
+        check_is_fitted(self, "model_")
+        return self._interval(self.coef_, *self.model_.slope_errors())
+
+    def _interval(
+        self, centre: FloatArray, error: FloatArray, doubt: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Student's, wider by ``doubt`` on its side."""
         from scipy import stats
 
         level = Check(type(self)).number("level", self.level, above=0.0, below=1.0)
         freedom = max(self.model_.seen - self.model_.size, 1)
-        half = self.model_.standard_error(X) * float(stats.t.ppf(0.5 + level / 2.0, freedom))
-        doubt = self.model_.doubt(X)
-        return mean, mean - half + np.minimum(doubt, 0.0), mean + half + np.maximum(doubt, 0.0)
+        half = error * float(stats.t.ppf(0.5 + level / 2.0, freedom))
+        return centre - half + np.minimum(doubt, 0.0), centre + half + np.maximum(doubt, 0.0)
 
     def constructor_arguments(self) -> dict[str, Any]:
         return dict(self.get_params(deep=False))

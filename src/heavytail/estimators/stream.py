@@ -417,6 +417,16 @@ class Stream(TakingTurns):
         """
         return np.asarray(self._standardised(X) @ self.reading.beyond)
 
+    @alone
+    def slope_errors(self) -> tuple[FloatArray, FloatArray]:
+        """The same of each slope, in the features' own units."""
+        reading, d = self.reading, self.dim
+        doubt = reading.beyond[:d] * self.F[1]
+        if self.seen <= self.size:
+            return np.full(d, math.inf), doubt
+        width = np.sqrt(np.maximum(np.diag(self.inverse)[:d], 0.0))
+        return ONE_PASS * reading.slopes_error * width * self.F[1], doubt
+
 
 def _critical(dim: int) -> float:
     from scipy import stats

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from heavytail._terminal import as_table, width
 from heavytail._validate import printable
 from heavytail.experiments.store import Store, complete
 from heavytail.experiments.tune import Tuned
@@ -51,13 +52,9 @@ class Table:
     values: Sequence[Sequence[float]] | None = None
 
     def text(self) -> str:
-        """As aligned text."""
-        rows = [tuple(map(printable, row)) for row in (self.columns, *self.rows)]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(self.columns))]
-        lines = [
-            "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
-        ]
-        return "\n".join([printable(self.title), *lines])
+        """As aligned text, no wider than the terminal."""
+        columns, *rows = [tuple(map(printable, row)) for row in (self.columns, *self.rows)]
+        return f"{printable(self.title)}\n{as_table(columns, rows, most=width())}"
 
 
 @dataclass

@@ -6,7 +6,8 @@ Colours are Okabe and Ito's, told apart by the colour-blind and, with the line s
 from __future__ import annotations
 
 import hashlib
-import itertools
+import io
+import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytail._archive import check_target, replace
+from heavytail._extras import need_to_draw
 from heavytail._validate import printable
+from heavytail._version import __version__
 from heavytail.experiments.unit import Key, Trials
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "any_letters",
+    "check_image",
     "colour",
     "drawn",
     "file_name",
@@ -34,6 +39,7 @@ __all__ = [
     "regret_figure",
     "regret_panels",
     "save",
+    "save_one",
     "save_small",
     "style",
     "time_figure",
@@ -229,20 +235,71 @@ def time_figure(title: str, found: Mapping[Key, Trials], shown: list[Key]) -> Fi
 
 def save_small(figures: Mapping[str, Figure], folder: Path) -> None:
     """Every figure as a small PNG, for a page of the documentation."""
-    import matplotlib as mpl
-
     folder.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context(style()), any_letters():
-        for name, figure in figures.items():
-            figure.savefig(folder / f"{file_name(name)}.png", dpi=100, metadata={"Software": None})
+    for name, figure in figures.items():
+        image = _image(figure, "png", dpi=100, metadata={"Software": None})
+        replace(folder / f"{file_name(name)}.png", image)
 
 
 def save(figures: Mapping[str, Figure], folder: Path, *, formats: Sequence[str] = FORMATS) -> None:
-    """Every figure as PNG, SVG and PDF, or in other ``formats``, by its name."""
+    """Every figure as PNG, SVG and PDF, or in other ``formats``, by its name.
+
+    An SVG holds all that a figure shows: where it is there already, to the letter, the other
+    formats are too, and are not drawn again.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, figure in figures.items():
+        paths = {kind: folder / f"{file_name(name)}.{kind}" for kind in formats}
+        images = {}
+        if "svg" in formats:
+            images["svg"] = _image(figure, "svg")
+            if all(path.is_file() for path in paths.values()):
+                if paths["svg"].read_bytes() == images["svg"]:
+                    continue
+        for kind in formats:
+            if kind not in images:
+                images[kind] = _image(figure, kind)
+        for kind in sorted(formats, key="svg".__eq__):  # last: it vouches for the others
+            replace(paths[kind], images[kind])
+
+
+def save_one(figure: Figure, path: str | os.PathLike[str], **told: Any) -> None:
+    """A figure to a file of the user's, in the format that its name ends with, at one stroke."""
+    kind = check_image(path)
+    replace(path, _image(figure, kind, **told))
+
+
+def check_image(path: str | os.PathLike[str], option: str = "--plot") -> str:
+    """The format that a file's name ends with; refused where none is known, or none can be put
+    there.
+    """
+    need_to_draw(option)
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = FigureCanvasBase.get_supported_filetypes()
+    kind = os.path.splitext(os.fspath(path))[1].removeprefix(".").lower()
+    if kind not in known:
+        raise ValueError(
+            f"{option} must name a file that ends with .{', .'.join(FORMATS)} or so; "
+            f"got {printable(os.fspath(path))}."
+        )
+    check_target(path, option)
+    return kind
+
+
+def _image(figure: Figure, kind: str, **told: Any) -> bytes:
+    """The bytes of a figure, in the one style; the same of the same figure, by whom it was made
+    inside.
+    """
     import matplotlib as mpl
 
-    folder.mkdir(parents=True, exist_ok=True)
+    stream = io.BytesIO()
+    by = f"heavytail {__version__}, Matplotlib {mpl.__version__}"
+    made = {
+        "png": {"Software": by},
+        "svg": {"Creator": by, "Date": None},
+        "pdf": {"Creator": by, "CreationDate": None},
+    }
     with mpl.rc_context(style()), any_letters():
-        for (name, figure), kind in itertools.product(figures.items(), formats):
-            meta = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
-            figure.savefig(folder / f"{file_name(name)}.{kind}", metadata=meta)
+        figure.savefig(stream, format=kind, **{"metadata": made.get(kind), **told})
+    return stream.getvalue()

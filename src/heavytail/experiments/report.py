@@ -12,6 +12,7 @@ from typing import Any
 from heavytail.experiments import plots
 from heavytail.experiments.claim import HOLDS, NOT, OPEN, PART, Verdict
 from heavytail.experiments.experiment import Section, Table
+from heavytail.experiments.store import write_text
 
 __all__ = ["markdown", "page", "write"]
 
@@ -256,4 +257,4 @@ def write(
     for section in sections:
         plots.save(section.figures, out / "figures")
     text = page(verdicts, sections, made, title=title, intro=intro, figures=out / "figures")
-    (out / "report.html").write_text(text, encoding="utf-8")
+    write_text(out / "report.html", text)

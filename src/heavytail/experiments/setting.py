@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from heavytail._archive import replace
+from heavytail._terminal import as_table, width
 from heavytail._validate import printable
+from heavytail._version import __version__
 from heavytail.environments import Environment, LinearBandit, LinkBandit, SkewedBandit
 from heavytail.environments.noise import Noise, Scaled
 from heavytail.experiments import plots
@@ -25,7 +28,16 @@ from heavytail.simulation.results import checkpoints
 from heavytail.simulation.trials import releases_gil
 from heavytail.tails import MomentBound
 
-__all__ = ["Setting", "build", "page", "regret_text", "told", "trial_units", "write_parquet"]
+__all__ = [
+    "Setting",
+    "build",
+    "page",
+    "regret_text",
+    "told",
+    "trial_units",
+    "write_parquet",
+    "write_table",
+]
 
 RECORD = 200  # rounds at which regret is kept
 
@@ -249,19 +261,19 @@ def regret_text(found: Mapping[str, Mapping[Key, Trials]]) -> str:
     if not found:
         return ""
     policies = {key[0]: printable(key[0]) for one in found.values() for key in one}
-    widths = {policy: max(len(shown), 9) + 2 for policy, shown in policies.items()}
-    heads = "".join(f"{shown:>{widths[policy]}}" for policy, shown in policies.items())
-    lines = ["mean regret at the end", f"{'setting':<16} {'variant':<8}{heads}"]
-    for name, one in found.items():
-        for variant in dict.fromkeys(key[1] for key in one):
-            cells = [
-                f"{one[p, variant].final.mean():>{widths[p]}.1f}"
-                if (p, variant) in one
-                else " " * widths[p]
+    rows = [
+        (
+            f"{printable(name)}, {variant}",
+            *(
+                f"{one[p, variant].final.mean():.1f}" if (p, variant) in one else ""
                 for p in policies
-            ]
-            lines.append(f"{printable(name):<16} {variant:<8}" + "".join(cells))
-    return "\n".join(lines)
+            ),
+        )
+        for name, one in found.items()
+        for variant in dict.fromkeys(key[1] for key in one)
+    ]
+    columns = ("setting, variant", *policies.values())
+    return f"mean regret at the end\n{as_table(columns, rows, most=width(), right=True)}"
 
 
 def write_parquet(
@@ -287,13 +299,15 @@ def write_parquet(
                 regret.append(trials["regret"][trial])
                 seconds.append(trials["seconds"][trial])
     whole = pa.table({**keys, "options": options, "rounds": rounds, "regret": regret})
-    _write(folder / "regret.parquet", whole, header)
-    _write(folder / "seconds.parquet", pa.table({**keys, "seconds": seconds}), header)
+    write_table(folder / "regret.parquet", whole, header)
+    write_table(folder / "seconds.parquet", pa.table({**keys, "seconds": seconds}), header)
 
 
-def _write(path: Path, table: Any, header: dict[str, Any]) -> None:
+def write_table(path: Path, table: Any, header: dict[str, Any]) -> None:
+    """An Arrow table as Parquet, whole or not at all, with the library's version in its header."""
     import pyarrow.parquet as pq
 
-    part = path.with_name(path.name + ".part")
-    pq.write_table(table.replace_schema_metadata({"heavytail": json.dumps(header)}), part)
-    os.replace(part, path)
+    told = json.dumps({"library": __version__, **header})
+    stream = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata({"heavytail": told}), stream)
+    replace(path, stream.getvalue())

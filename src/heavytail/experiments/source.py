@@ -65,6 +65,7 @@ def kernel_modules(kernels: Iterable[Callable[..., Any]]) -> set[str]:
     return found
 
 
+@functools.cache  # most policies share most of their kernels
 def _code(text: str) -> str:
     """The text without comments, docstrings and blank lines; its own letters, so no version's."""
     lines = text.splitlines()
@@ -151,6 +152,8 @@ def _reached(name: str, path: Path) -> frozenset[str]:
 def _imports(tree: ast.AST, package: str) -> Iterator[str]:
     """The module of every import that can run."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue  # an import is a statement
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue  # never run
         if isinstance(node, ast.Import):

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from heavytail._typing import FloatArray
+from heavytail._validate import printable
 from heavytail.experiments.store import write_text
 from heavytail.experiments.unit import Outcome, Unit, join
 
@@ -88,11 +89,19 @@ class Tuned:
         """The file, or nothing chosen where there is none."""
         if not path.exists():
             return cls()
-        raw = json.loads(path.read_text(encoding="utf-8"))
-        made = raw.get("provenance", {})
-        if "date" in made:  # a file of before, with one provenance for all
-            made = dict.fromkeys(raw["settings"], made)
-        return cls(raw["settings"], made)
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+            settings, made = raw["settings"], raw.get("provenance", {})
+            whole = {name: [dict(one["options"]) for one in chosen.values()]
+                     for name, chosen in settings.items()}  # fmt: skip
+            if "date" in made:  # a file of before, with one provenance for all
+                made = dict.fromkeys(whole, made)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise ValueError(
+                f"{path} holds no multipliers ({printable(str(error))}). Pass a file that "
+                "`heavytail reproduce --retune --tuned FILE` wrote."
+            ) from None
+        return cls(settings, made)
 
     def options(self, setting: str, name: str) -> Point | None:
         """The options chosen for an algorithm in a setting; None where it was not tuned there."""

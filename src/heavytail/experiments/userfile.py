@@ -135,7 +135,9 @@ def _parsed(path: Path) -> dict[str, Any]:
             raise RecursionError  # the parser takes the square of a key's dots in memory
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not TOML: {error}.") from None
+        raise ValueError(
+            f"{path}: not TOML: {error}. Pass a file with [[policies]] and [[worlds]]."
+        ) from None
     except ValueError:  # of int()
         most = sys.get_int_max_str_digits()
         raise ValueError(

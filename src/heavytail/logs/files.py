@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from heavytail._extras import need
 from heavytail._validate import printable, shown
 from heavytail.logs.tables import Reading, Table
 
@@ -41,13 +42,7 @@ def is_path(log: Any) -> bool:
 
 def need_arrow() -> bool:
     """True where Arrow is there; otherwise say what to install."""
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            "Parquet and columns of lists need the package's 'logs' extra: "
-            "pip install heavytail[logs]."
-        ) from None
+    need("whoever reads Parquet, columns of lists or a DecisionLog", "pyarrow", extra="logs")
     return True
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytail._extras import need_to_draw
 from heavytail._typing import FloatArray
 from heavytail.tails import TailReport
 
@@ -218,6 +219,7 @@ def _number(value: float | None, reason: str) -> str:
 def _axes(ax: Any) -> Any:
     if ax is not None:
         return ax
+    need_to_draw("plot")
     from matplotlib.figure import Figure
 
     return Figure(figsize=(6.0, 4.0), layout="constrained").subplots()

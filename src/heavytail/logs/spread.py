@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from heavytail._extras import need
 from heavytail._validate import shown
 from heavytail.logs.files import Unit
 from heavytail.logs.reading import chunks, steps
@@ -104,12 +105,9 @@ def _result(task: tuple[Any, Place], order: Order) -> list[Any]:
 
 @contextlib.contextmanager
 def _client(dask: Any) -> Iterator[Any]:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ImportError(
-            "dask= needs the package's 'dask' extra: pip install heavytail[dask]."
-        ) from None
+    need("dask=", "distributed", extra="dask")
+    from distributed import Client
+
     if isinstance(dask, Client):
         yield dask
     elif isinstance(dask, str) or dask is True:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import gymnasium
 import numpy as np
 
+from heavytail._extras import need
 from heavytail._typing import IntArray
 from heavytail._validate import shown
 from heavytail.mdp.world import LinearMDP
+
+need("heavytail.mdp.gym", "gymnasium", extra="mdp")
+import gymnasium  # noqa: E402
 
 __all__ = ["LinearMDPEnv"]
 

@@ -18,6 +18,7 @@ from heavytail.experiments.setting import block_units
 from heavytail.experiments.stats import ratio
 from heavytail.experiments.unit import Key, Trials, Unit
 from heavytail.policies import GLBOMD, GLMUCB, GLOC, OL2M, ECOLog, HvtGLB, Policy, TwinUCB
+from heavytail.reproduction.protocol import own_policies
 from heavytail.simulation.results import checkpoints
 
 __all__ = ["GLB"]
@@ -45,10 +46,12 @@ def _worlds() -> dict[str, LinkBandit]:
     return {**found, "counts, S = 1, 1 % times 1,000": spoilt}
 
 
-def _policies(world: LinkBandit) -> dict[tuple[str, str], Policy]:
-    """By (policy, variant): all that fit the link, told its true S where they ask for it."""
+def _policies(world: LinkBandit, request: Request) -> dict[Key, Policy]:
+    """By (policy, variant): all that fit the link, told its true S where they ask for it, and the
+    user's own, told of rewards as of any others.
+    """
     d, link, S = world.dim, world.link.name, world.theta_bound
-    found: dict[tuple[str, str], Policy] = {
+    found: dict[Key, Policy] = {
         ("GLB-OMD", "untuned"): GLBOMD(d, link=link),
         ("Twin-UCB", "untuned"): TwinUCB(d),
         ("GLOC", "untuned"): GLOC(d, link=link, theta_bound=S),
@@ -62,7 +65,8 @@ def _policies(world: LinkBandit) -> dict[tuple[str, str], Policy]:
     else:
         found["Hvt-GLB", "untuned"] = HvtGLB(d, link=link)
         found["Hvt-GLB", "typical"] = HvtGLB(d, link=link, target="typical")
-    return found
+    rounds = _rounds(request)
+    return found | own_policies(request, dim=d, horizon=rounds, arms=ARMS, tail=world.tail(2.0))
 
 
 def _rounds(request: Request) -> int:
@@ -78,7 +82,7 @@ def _plan(request: Request) -> Plan:
     marks = tuple(int(t) for t in checkpoints(rounds, RECORD))
     plan: Plan = {}
     for place, (name, world) in enumerate(_worlds().items()):
-        for key, policy in _policies(world).items():
+        for key, policy in _policies(world, request).items():
             weight = 40 if key[0] == "GLM-UCB" else 1  # it goes over its history in every round
             seed = request.seed + APART + place
             plan[name, *key] = block_units(

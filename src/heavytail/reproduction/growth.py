@@ -18,8 +18,9 @@ from heavytail.experiments.experiment import Experiment, Plan, Request, Section,
 from heavytail.experiments.setting import block_units, build
 from heavytail.experiments.stats import Interval, slope
 from heavytail.experiments.unit import Key, Trials
+from heavytail.policies.build import find
 from heavytail.reproduction.catalogue import setting
-from heavytail.reproduction.protocol import options_of
+from heavytail.reproduction.protocol import options_of, own_names
 
 __all__ = ["ENVIRONMENTS", "HORIZON", "NOISE_LEVEL", "OURS", "PAPERS"]
 
@@ -34,7 +35,7 @@ ENVIRONMENTS: dict[str, tuple[float, LinearBandit]] = {
 # (policy, variant): the paper's algorithm, and what is ours.
 PAPERS: tuple[Key, ...] = (("Hvt-UCB", "tuned"), ("Hvt-UCB", "theory"))
 OURS: tuple[Key, ...] = (("Hvt-UCB", "untuned"), ("Twin-UCB", "untuned"))
-_CLASSES = {"Hvt-UCB": "HvtUCB", "Twin-UCB": "TwinUCB"}
+_CLASSES = {"Hvt-UCB": "HvtUCB", "Twin-UCB": "TwinUCB"}  # of them, by name
 _BASE = setting("student")
 
 
@@ -47,33 +48,35 @@ def _marks(request: Request) -> tuple[int, ...]:
     return (*(m for m in MARKS if m < most), most) if most > MARKS[0] else (most // 2, most)
 
 
-def _options(run: Key, tuned_in: str, request: Request) -> dict[str, Any] | None:
-    """What makes a policy (policy, variant), as tuned in a setting; None where it is not."""
-    policy, variant = run
-    options = options_of(_CLASSES[policy], variant)
-    if variant != "tuned":
-        return options
-    found = request.tuned.options(tuned_in, _CLASSES[policy])
-    return None if found is None else {**options, **found}
+def _runs(tuned_in: str, request: Request) -> dict[Key, tuple[str, dict[str, Any]]]:
+    """Class and options by (policy, variant), as tuned in a setting; those that are not tuned there
+    are left out. A user's own come last, untuned and tuned.
+    """
+    known = {run: _CLASSES[run[0]] for run in (*PAPERS, *OURS)}
+    for variant, path in itertools.product(("untuned", "tuned"), own_names(request)):
+        known[find(path).name, variant] = path
+    runs = {}
+    for run, name in known.items():
+        chosen = request.tuned.options(tuned_in, name) if run[1] == "tuned" else {}
+        if chosen is not None:
+            runs[run] = name, {**options_of(name, run[1]), **chosen}
+    return runs
 
 
 def _horizon_plan(request: Request) -> Plan:
-    """(environment, policy, variant, T): the untuned once, for all T; the paper's for each T."""
+    """(environment, policy, variant, T): ours once, for all T; others for each T."""
     marks = _marks(request)
     plan: Plan = {}
-    for (name, (order, environment)), run in itertools.product(
-        ENVIRONMENTS.items(), (*PAPERS, *OURS)
-    ):
+    runs = _runs("student", request)
+    for (name, (order, environment)), run in itertools.product(ENVIRONMENTS.items(), runs):
         seed = replace(_BASE, worlds=f"horizon {name}").seed(request.seed)
         told = replace(_BASE, noise=environment.noise, order=order, scale=None)
-        options = _options(run, "student", request)
-        if options is None:
-            continue
+        kind, options = runs[run]
         some = marks if len(marks) < 3 else marks[::-2][::-1]
-        lengths = [(T, (T,)) for T in some] if run in PAPERS else [(marks[-1], marks)]
+        lengths = [(marks[-1], marks)] if run in OURS else [(T, (T,)) for T in some]
         for T, kept in lengths:
             plan[name, *run, str(T)] = block_units(
-                build(_CLASSES[run[0]], told, T, **options),
+                build(kind, told, T, **options),
                 environment,
                 T,
                 seed,
@@ -90,7 +93,7 @@ def _horizon(request: Request, found: Mapping[Key, Trials]) -> Section:
     rows = []
     figure, axes = plots.new_figure(len(ENVIRONMENTS), 3.2, 3.3, share=True)
     for axis, (name, (order, _)) in zip(axes, ENVIRONMENTS.items(), strict=True):
-        for run in (*PAPERS, *OURS):
+        for run in dict.fromkeys(key[1:3] for key in found):
             points = [one for key, one in found.items() if key[:3] == (name, *run)]
             if not points:
                 continue
@@ -130,12 +133,11 @@ def _noise_plan(request: Request) -> Plan:
     """(policy, variant, level)."""
     T = request.rounds or (6_000 if request.quick else 18_000)
     plan: Plan = {}
-    for run, level in itertools.product((*PAPERS, *OURS), LEVELS):
-        options = _options(run, "gaussian", request)
-        if options is None:
-            continue
+    for (run, (kind, options)), level in itertools.product(
+        _runs("gaussian", request).items(), LEVELS
+    ):
         told = replace(_BASE, noise=Gaussian(level), order=2.0, scale=None, worlds="noise level")
-        policy = build(_CLASSES[run[0]], told, T, **options)
+        policy = build(kind, told, T, **options)
         seed, marks = told.seed(request.seed), (T // 2, T)
         plan[*run, str(level)] = block_units(
             policy, told.environment, T, seed, request.trials, marks

@@ -19,6 +19,8 @@ from heavytail.experiments.setting import block_units
 from heavytail.experiments.stats import ratio
 from heavytail.experiments.unit import Key, Trials
 from heavytail.policies import LOTUS, OFUL, HvtLowRank, HvtUCB, LowESTR, Policy
+from heavytail.policies.build import find
+from heavytail.reproduction.protocol import own_names, own_policies
 from heavytail.simulation.results import checkpoints
 from heavytail.tails import MomentBound
 
@@ -67,11 +69,13 @@ def _world(name: str, form: str) -> LowRankBandit:
     return LowRankBandit(d, d, rank, ARMS, _noise(law)[0], form=form)
 
 
-def _policies(name: str, rounds: int) -> dict[tuple[str, str], Policy]:
-    """By (policy, variant), told the truth where they ask for it."""
+def _policies(name: str, rounds: int, request: Request) -> dict[Key, Policy]:
+    """By (policy, variant), told the truth where they ask for it; the user's own learn all
+    entries.
+    """
     d, rank, law = _worlds()[name]
     tail, S = _noise(law)[1], float(d)
-    found: dict[tuple[str, str], Policy] = {
+    found: dict[Key, Policy] = {
         ("Hvt-LowRank", "untuned"): HvtLowRank(d, d, rank=rank, form="pairs"),
         ("Hvt-UCB", "untuned"): HvtUCB(d * d),
         ("OFUL", "untuned"): OFUL(d * d, noise_scale=tail.scale, theta_bound=S),
@@ -81,7 +85,7 @@ def _policies(name: str, rounds: int) -> dict[tuple[str, str], Policy]:
         found["LowESTR", "untuned"] = LowESTR(d, d, horizon=rounds, noise_scale=tail.scale, **told)
         found["LOTUS", "untuned"] = LOTUS(d, d, tail=tail, **told)
         found["LOTUS", "rank found"] = LOTUS(d, d, tail=tail, **{**told, "rank": None})
-    return found
+    return found | own_policies(request, dim=d * d, horizon=rounds, arms=ARMS, tail=tail)
 
 
 def _size(request: Request, name: str) -> tuple[int, int]:
@@ -98,8 +102,9 @@ def _plan(request: Request) -> Plan:
     for place, name in enumerate(_worlds()):
         rounds, trials = _size(request, name)
         marks = tuple(int(t) for t in checkpoints(rounds, RECORD))
-        for key, policy in _policies(name, rounds).items():
-            world = _world(name, "matrices" if key[0] in PLAIN else "pairs")
+        own = [find(path).name for path in own_names(request)]
+        for key, policy in _policies(name, rounds, request).items():
+            world = _world(name, "matrices" if key[0] in (*PLAIN, *own) else "pairs")
             plan[name, *key] = block_units(
                 policy, world, rounds, request.seed + APART + place, trials, marks, weight=4, size=2
             )
@@ -160,7 +165,7 @@ def _sweep_table(found: Found) -> Table:
             low, plain = mine["Hvt-LowRank", "untuned"], mine["Hvt-UCB", "untuned"]
             cells = (_cell(one) for one in mine.values())
             rows.append((name, *cells, f"{ratio(low.sample, plain.sample):.2f}"))
-    columns = ("world", "Hvt-LowRank", "Hvt-UCB", "OFUL", "Hvt-LowRank over Hvt-UCB")
+    columns = ("world", *(key[0] for key in mine), "Hvt-LowRank over Hvt-UCB")
     note = "d = 10 and rank 2 where only the noise is named, t(1.7) where it is not."
     return Table("Regret: mean (median, worst)", columns, rows, note=note)
 
@@ -181,7 +186,7 @@ def _sweeps(found: Found) -> Figure:
         if title.startswith("features"):
             ticks = [name.split()[2].rstrip(",") for name in names]
         worlds = ["d = 10, rank 2" if name == "t(1.7)" else name for name in names]
-        for shift, policy in enumerate(("Hvt-LowRank", *PLAIN)):
+        for shift, (policy, _) in enumerate(_runs(found, worlds[0])):
             trials = [_runs(found, name)[policy, "untuned"].final for name in worlds]
             means = np.array([one.mean() for one in trials])
             reach = [means - [one.min() for one in trials], [one.max() for one in trials] - means]

@@ -19,11 +19,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from heavytail._validate import shown
 from heavytail.experiments.experiment import Request
 from heavytail.experiments.setting import Setting, build
 from heavytail.experiments.tune import Point, Tuned
 from heavytail.experiments.unit import Key
-from heavytail.policies import ALL, Policy
+from heavytail.policies import ALL, Policy, make_policy
 from heavytail.policies.build import find
 
 __all__ = [
@@ -39,6 +40,8 @@ __all__ = [
     "grid_of",
     "one_pass",
     "options_of",
+    "own_names",
+    "own_policies",
     "policy_names",
     "rounds_of",
     "trials_of",
@@ -60,12 +63,32 @@ def policy_names(everyone: bool = False, own: Sequence[str] = ()) -> tuple[str, 
     """The paper's five and ours, or all that learn from any reward, as classes; and a user's own
     paths. The worlds are linear: who takes rewards of 0 and 1 alone has no part in them.
     """
+    taken = {kind.name: kind for kind in ALL}
     for path in own:
-        find(path)
+        kind = find(path)
+        if taken.setdefault(kind.name, kind) is not kind:
+            raise ValueError(
+                f"--policy {path} calls itself {shown(kind.name)}, as another does. Give it another"
+                " name, so that figures tell them apart."
+            )
     known = [kind.__name__ for kind in ALL if kind.info.rewards == "any"]
     paper = [name for name in (*PAPER, *OWN) if name in known]
     rest = [name for name in known if name not in paper] if everyone else []
-    return (*paper, *rest, *own)
+    return tuple(dict.fromkeys((*paper, *rest, *own)))
+
+
+def own_names(request: Request) -> list[str]:
+    """The paths of the user's own policies."""
+    return [name for name in request.policies if ":" in name]
+
+
+def own_policies(request: Request, **problem: Any) -> dict[Key, Policy]:
+    """The user's own, untuned, for a problem that is not a setting, by (policy, variant)."""
+    options = {name: options_of(name, "untuned") for name in own_names(request)}
+    return {
+        (find(name).name, "untuned"): make_policy(name, **problem, **options[name])
+        for name in options
+    }
 
 
 def options_of(name: str, variant: str) -> dict[str, Any]:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from heavytail._archive import check_target
 from heavytail._validate import check_count
 from heavytail.experiments import plots, report
 from heavytail.experiments.claim import Claim, Verdict, results_of
 from heavytail.experiments.experiment import Experiment, Request, Section, carry_out
 from heavytail.experiments.limits import check_memory, check_work
 from heavytail.experiments.machine import provenance, record_at
-from heavytail.experiments.setting import regret_text, write_parquet
+from heavytail.experiments.setting import Setting, regret_text, write_parquet, write_table
+from heavytail.experiments.store import write_text
 from heavytail.experiments.tune import Tuned
+from heavytail.policies.build import find
 from heavytail.reproduction import cost, mdp, protocol, spread, tuning
 from heavytail.reproduction.catalogue import OURS, SETTINGS, setting
 from heavytail.reproduction.claims import CLAIMS
@@ -95,9 +100,14 @@ def reproduce(
     start = time.perf_counter()
     experiments = wanted(names)
     _check_size(request)
+    if docs is not None:
+        check_target(docs, "--docs")
+    if tuned is not None and not retune and not tuned.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(tuned))
     request = dataclasses.replace(request, tuned=Tuned.read(tuned or protocol.TUNED))
     if retune:
         path = record_at(tuned, TUNED, "--tuned FILE")
+        check_target(path, "--tuned")
         if request.quick and tuned is None:
             raise ValueError(
                 "--retune with --quick would put a quick look in the place of our records. Leave "
@@ -106,13 +116,20 @@ def reproduce(
         request = _retuned([one.name for one in experiments], request, path)
     elif any(one not in UNTUNED for one in experiments):
         where = "" if tuned is None else " --tuned FILE"
-        tuning.check_fresh(request.tuned, (*SETTINGS, *OURS), request.policies, where)
+        tuning.check_fresh(request.tuned, _used(experiments), request.policies, where)
     request.out.mkdir(parents=True, exist_ok=True)
     sections = carry_out(experiments, request)
     for section in sections:
         if section.name == cost.SPEEDUP.name:
             cost.record_speedup(section, request)
     return _report(names, sections, request, start, docs)
+
+
+def _used(experiments: Sequence[Experiment]) -> list[Setting]:
+    """The settings whose multipliers are used: of other experiments than settings, maybe all."""
+    names = [one.name for one in experiments if one not in UNTUNED]
+    chosen_in = {setting(name).tuned_as if name in _SETTINGS else None for name in names}
+    return [one for one in (*SETTINGS, *OURS) if None in chosen_in or one.name in chosen_in]
 
 
 def _check_size(request: Request) -> None:
@@ -170,6 +187,7 @@ def _report(
         ours_section(found),
         untuned_section(found, HVT),
         untuned_section(found, TWIN),
+        *(untuned_section(found, find(name).name) for name in protocol.own_names(request)),
         variants_section(found),
         chosen_section(found, request.tuned),
     ]
@@ -201,7 +219,7 @@ def _write_docs(
     for section in sections:
         plots.save_small(section.figures, docs.parent / IMAGES)
     page = report.markdown(verdicts, sections, made, command, intro=INTRO, images=IMAGES)
-    docs.write_text(page, encoding="utf-8")
+    write_text(docs, page)
 
 
 def _recorded(sections: Sequence[Section]) -> list[Section]:
@@ -217,7 +235,6 @@ def _recorded(sections: Sequence[Section]) -> list[Section]:
 
 def _write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     rows = [
         {
@@ -231,7 +248,7 @@ def _write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
         }
         for one in verdicts
     ]
-    pq.write_table(pa.Table.from_pylist(rows), path)
+    write_table(path, pa.Table.from_pylist(rows), {})
 
 
 def _made(request: Request, seconds: float) -> dict[str, Any]:

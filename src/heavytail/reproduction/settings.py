@@ -110,12 +110,19 @@ def _with_others(
 
 
 def _shown(found: Mapping[Key, Trials]) -> list[Key]:
-    """What a figure draws: everyone tuned, and untuned Hvt-UCB, Twin-UCB and a user's own."""
+    """What a figure draws: everyone tuned, and untuned Hvt-UCB, Twin-UCB and a user's own, which
+    may be tuned as well.
+    """
     tuned = [key for key in found if key[1] == "tuned"]
     if not tuned:
         return [key for key in found if key[1] != "theory"]
-    names = {key[0] for key in tuned} - {HVT}
+    names = {key[0] for key in tuned if not is_own(found[key])} - {HVT}
     return [*tuned, *(key for key in found if key[1] == "untuned" and key[0] not in names)]
+
+
+def is_own(trials: Trials) -> bool:
+    """Whether these are of a policy that is not the library's."""
+    return not type(trials.arguments["policy"]).__module__.startswith("heavytail.")
 
 
 def _known(name: str) -> bool:

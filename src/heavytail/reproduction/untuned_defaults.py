@@ -31,7 +31,7 @@ from heavytail.environments import LinearBandit
 from heavytail.environments.noise import Gaussian, Pareto, StudentT
 from heavytail.experiments.machine import record_at
 from heavytail.experiments.setting import block_units
-from heavytail.experiments.store import Store, complete
+from heavytail.experiments.store import Store, complete, write_text
 from heavytail.experiments.tune import Point, scores, search
 from heavytail.experiments.unit import Unit
 from heavytail.policies import ALL, Policy, Uniform, make_policy
@@ -117,7 +117,7 @@ def write(page: Path, lines: dict[str, str]) -> None:
     divider, _, after = rest.partition("\n")
     tail = after[after.index("\n\n") :] if "\n\n" in after else "\n"
     body = "\n".join(rows[name] for name in order)
-    page.write_text(f"{head}| --- |{divider}\n{body}{tail}", encoding="utf-8")
+    write_text(page, f"{head}| --- |{divider}\n{body}{tail}")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -42,7 +42,7 @@ def explain() -> str:
     except ImportError as error:
         return (
             f'engine="cuda" needs numba-cuda, which cannot be imported ({error}). '
-            "Install heavytail[cuda]."
+            "pip install 'heavytail[cuda]'."
         )
     if not cuda.is_available():
         return (

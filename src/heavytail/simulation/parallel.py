@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from heavytail._extras import need
 from heavytail.simulation.progress import progress_bar
 
 __all__ = ["finished", "play_trials"]
@@ -58,12 +59,9 @@ def _numbered(place: int, function: Callable[..., Found], task: tuple[Any, ...])
 
 
 def _client(address: str) -> Any:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ValueError(
-            "--dask needs the package's 'dask' extra: pip install heavytail[dask]."
-        ) from None
+    need("--dask", "distributed", extra="dask")
+    from distributed import Client
+
     return Client(address)
 
 

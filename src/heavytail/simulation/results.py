@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from heavytail._archive import replace
+from heavytail._extras import need
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import check_count, printable, shown
+from heavytail._version import __version__
 
 __all__ = ["Results", "Run", "checkpoints"]
 
@@ -88,9 +91,10 @@ class Results(Mapping[str, Run]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write Parquet: one row per (policy, trial); columns policy, trial, seconds, regret.
 
-        A row's regret is a list. The recorded rounds and the settings are JSON in the schema's
-        metadata.
+        A row's regret is a list. The recorded rounds, the settings and the library's version are
+        JSON in the schema's metadata.
         """
+        need("Results.save", "pyarrow", extra="experiments")
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -110,18 +114,19 @@ class Results(Mapping[str, Run]):
         header = {
             "format": FORMAT,
             "version": VERSION,
+            "library": __version__,
             "rounds": self.rounds.tolist(),
             "settings": self.settings,
         }
         table = table.replace_schema_metadata({"heavytail": json.dumps(header)})
-        target = Path(path)
-        part = target.with_name(target.name + ".part")
-        pq.write_table(table, part)
-        os.replace(part, target)
+        stream = io.BytesIO()
+        pq.write_table(table, stream)
+        replace(path, stream.getvalue())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Results:
         """Read what :meth:`save` wrote."""
+        need("Results.load", "pyarrow", extra="experiments")
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 
-__all__ = ["hill", "shifted_power_law", "symmetric_tail"]
+__all__ = ["hill", "likely_low", "shifted_power_law", "symmetric_tail"]
 
 Z95 = 1.96
 BIAS_POWER = 0.9  # the tail's second term is taken as (share of the sample)^this
@@ -85,6 +85,13 @@ def _excess_shape(excess: FloatArray) -> float:
     middle = -math.log(size)
     best = minimize_scalar(loss, bounds=(middle - reach, middle + reach), method="bounded").x
     return float(np.mean(np.log1p(math.exp(best) * excess)))
+
+
+def likely_low(index: float, low: float) -> float:
+    """One standard error below the index, where ``low`` is 1.96 of them below: tells a mean that is
+    in doubt from one that is just not proved to be finite.
+    """
+    return index - (index - low) / Z95
 
 
 def _invert(gamma: float, error: float) -> tuple[float, float, float]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from heavytail._typing import FloatArray
 from heavytail._validate import as_numbers, check_count
 from heavytail.tails.bound import MomentBound
-from heavytail.tails.index import hill, shifted_power_law, symmetric_tail
+from heavytail.tails.index import hill, likely_low, shifted_power_law, symmetric_tail
 from heavytail.tails.report import Hill, TailReport
 
 __all__ = ["TailMonitor", "diagnose"]
@@ -107,7 +107,7 @@ class TailMonitor:
             hills=self._hills(top),
             top_share=self._share(top),
             skewed=skewed,
-            suggested=self._suggest(low),
+            suggested=self._suggest(low if low > 1.0 else likely_low(index, low)),
             _top=top,
         )
 

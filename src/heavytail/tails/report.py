@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytail._extras import need_to_draw
 from heavytail._typing import FloatArray
 from heavytail.tails.bound import MomentBound
 
@@ -40,7 +41,8 @@ class TailReport:
         hills: Hill's estimates from the top 0.1 % to the top 10 %.
         top_share: part of the sum of |v - centre| that the largest 0.1 % hold.
         skewed: whether one side reaches more than twice as far as the other.
-        suggested: a bound to hand to a policy; None where even the mean may be infinite.
+        suggested: a bound to hand to a policy; None where even the mean may be infinite, which is
+            said where an index of 1 is less than one standard error away.
     """
 
     count: int
@@ -78,15 +80,21 @@ class TailReport:
                 f"The tail index is about {self.index:.2f}, so even the mean may not exist. {share}"
                 " Learn the median or a transformed value instead of the mean."
             )
+        doubt = ""
+        if self.low <= 1.0:
+            doubt = f" {self.count:,} values do not prove that the mean exists: look at more."
         if self.index <= 2.0:
+            infinite = "is infinite" if self.high <= 2.0 else "looks infinite"
             return (
-                f"The tail index is about {self.index:.2f}: the variance is infinite and averages "
+                f"The tail index is about {self.index:.2f}: the variance {infinite} and averages "
                 f"jump with every outlier. {share} Use robust methods (Hvt-UCB, "
-                f"OnePassHuberRegressor) with a moment of order {self.suggested.order:.2f}."
+                f"OnePassHuberRegressor) with a moment of order {self.suggested.order:.2f}.{doubt}"
             )
+        finite = "is finite" if self.low > 2.0 else "looks finite"
         return (
-            f"The tail index is about {self.index:.2f}: the variance is finite, but a few outliers "
+            f"The tail index is about {self.index:.2f}: the variance {finite}, but a few outliers "
             f"dominate it. {share} Robust methods gain something, least squares still converges."
+            f"{doubt}"
         )
 
     def __str__(self) -> str:
@@ -112,6 +120,7 @@ class TailReport:
         Returns the matplotlib axes (made where none are given).
         """
         if ax is None:
+            need_to_draw("TailReport.plot")
             from matplotlib.figure import Figure
 
             ax = Figure(figsize=(6.0, 4.0), layout="constrained").subplots()

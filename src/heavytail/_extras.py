@@ -1,0 +1,37 @@
+"""Packages that some calls need and that do not come with the library: named before any work."""
+
+from __future__ import annotations
+
+import importlib.util
+
+__all__ = ["MissingExtra", "need", "need_to_draw"]
+
+
+CALLED = {"sklearn": "scikit-learn", "numba_cuda": "numba-cuda"}  # where pip has another name
+
+
+class MissingExtra(ImportError):
+    """A package that is needed is not installed; the message says what installs it."""
+
+
+def need(who: str, *packages: str, extra: str) -> None:
+    """Refuse, on behalf of ``who``, where one of ``packages`` is missing: ``extra`` brings it."""
+    missing = [CALLED.get(name, name) for name in packages if not _is_there(name)]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        raise MissingExtra(
+            f"{who} needs {' and '.join(missing)}, which {are} not installed: "
+            f"pip install 'heavytail[{extra}]'"
+        )
+
+
+def need_to_draw(who: str) -> None:
+    """Refuse, on behalf of ``who``, where nothing can be drawn."""
+    need(who, "matplotlib", extra="experiments")
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):  # hidden, or half imported
+        return False

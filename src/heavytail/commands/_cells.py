@@ -1,0 +1,86 @@
+"""The cells of a table of text as numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from heavytail._validate import shown
+
+__all__ = ["Cells", "is_missing", "looks_like_number"]
+
+MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "?", "."}
+COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")  # one, of a decimal fraction
+THOUSANDS = re.compile(r"[+-]?\d{1,3},\d{3}")  # or of a thousand
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell says that there is no value."""
+    return cell.lower() in MISSING
+
+
+def looks_like_number(cell: str) -> bool:
+    """Whether a cell is a finite number, with a point or a comma."""
+    return COMMA.fullmatch(cell) is not None or _float(cell) is not None
+
+
+class Cells:
+    """The cells of one column, row by row; a cell that is no number is refused by its row.
+
+    Args:
+        path: what errors call the file.
+        column: what they call the column.
+        decimal_comma: whether a comma can be nothing but a decimal one.
+        hint: what to do where it holds text.
+    """
+
+    def __init__(self, path: str, column: str, decimal_comma: bool, hint: str = "") -> None:
+        self._path, self._column, self._decimal_comma = path, column, decimal_comma
+        self._hint = hint
+        self._comma = self._point = 0  # the first row with a decimal comma, and with a point
+
+    def number(self, row: int, cell: str, *, skip_missing: bool) -> float | None:
+        """The number in a cell; None where it is missing and may be."""
+        value = _float(cell)
+        if value is not None and "." not in cell:
+            return value
+        if value is not None:
+            self._point = self._point or row
+        elif COMMA.fullmatch(cell):
+            value = self._with_comma(row, cell)
+        elif is_missing(cell):
+            if skip_missing:
+                return None
+            what = f"{shown(cell)} is no number, but a missing one" if cell else "the cell is empty"
+            raise self._problem(row, f"{what}. Fill it, or pass --skip-missing.")
+        else:
+            raise self._problem(row, f"{shown(cell)} is not a finite number.{self._hint}")
+        if self._comma and self._point:
+            raise self._problem(
+                row,
+                f"{shown(cell)}, and row {min(self._comma, self._point)} has the other of a decimal"
+                " comma and a point. Write all numbers in one way, and without marks of thousands.",
+            )
+        return value
+
+    def _with_comma(self, row: int, cell: str) -> float:
+        if not self._decimal_comma and THOUSANDS.fullmatch(cell):
+            raise self._problem(
+                row,
+                f"{shown(cell)} may be a decimal fraction or thousands. Pass --decimal-comma, or "
+                "leave out the comma.",
+            )
+        self._comma = self._comma or row
+        return float(cell.replace(",", "."))
+
+    def _problem(self, row: int, what: str) -> ValueError:
+        return ValueError(f"{self._path}, row {row}, column {shown(self._column)}: {what}")
+
+
+def _float(cell: str) -> float | None:
+    """A finite number as Python writes it, without its underscores."""
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and "_" not in cell else None

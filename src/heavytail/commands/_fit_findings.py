@@ -1,0 +1,156 @@
+"""What ``heavytail fit`` found: coefficients with intervals, and the rows that do not fit."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heavytail._terminal import as_table, paragraph, width
+from heavytail._typing import FloatArray, IntArray
+from heavytail._validate import printable
+from heavytail.tails import diagnose
+
+if TYPE_CHECKING:
+    from heavytail.estimators.one_pass_huber import OnePassHuberRegressor
+
+__all__ = ["Findings"]
+
+ENOUGH = 50  # residuals whose tail can be looked at
+EXACT = 1e-9  # of the largest value: a residual below is rounding
+WHAT = {
+    "mean": "what the mean rises by where one feature does by 1 and the others stay",
+    "typical": "the same of the typical value, in which outliers have no say",
+}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """A fitted model and the rows it was fitted to.
+
+    Attributes:
+        model: the regression.
+        path: what the table is called.
+        target: the column explained.
+        at: the rows' numbers in the table.
+        X: their features.
+        y: their targets.
+        skipped: rows left out since a value was missing.
+        beyond: from how many scales of the noise on a row is an outlier.
+        listed: how many of those are shown.
+    """
+
+    model: OnePassHuberRegressor
+    path: str
+    target: str
+    at: IntArray
+    X: FloatArray
+    y: FloatArray
+    skipped: int
+    beyond: float
+    listed: int
+
+    @property
+    def features(self) -> list[str]:
+        """Their names, fit to be printed."""
+        return [printable(str(name)) for name in self.model.feature_names_in_]
+
+    @functools.cached_property
+    def expected(self) -> FloatArray:
+        """The fitted value of each row."""
+        return np.asarray(self.X @ self.model.coef_ + self.model.intercept_)
+
+    @functools.cached_property
+    def residuals(self) -> FloatArray:
+        """What is left of each row."""
+        return np.asarray(self.y - self.expected)
+
+    @functools.cached_property
+    def limit(self) -> float:
+        """The residual from which on a row is an outlier."""
+        rounding = EXACT * float(np.max(np.abs(self.y), initial=0.0))
+        return max(self.beyond * self.model.scale_, rounding)
+
+    @functools.cached_property
+    def outliers(self) -> IntArray:
+        """Places of the rows further away than that, the furthest first."""
+        size = np.abs(self.residuals)
+        order = np.argsort(-size, kind="stable")
+        return np.asarray(order[size[order] > self.limit])
+
+    def coefficients(self) -> list[tuple[str, float, float, float]]:
+        """Name, value, and both ends of the interval: of the intercept, then of every slope."""
+        zero = np.zeros((1, len(self.features)))
+        model = self.model
+        names = {"feature_names_in_": model.__dict__.pop("feature_names_in_")}
+        try:  # without which scikit-learn warns of an array that names nothing
+            constant = [float(one[0]) for one in model.predict(zero, return_interval=True)]
+        finally:
+            model.__dict__.update(names)
+        low, high = model.coef_interval()
+        slopes = zip(
+            self.features, *(one.tolist() for one in (model.coef_, low, high)), strict=True
+        )
+        return [("(constant)", constant[0], constant[1], constant[2]), *slopes]
+
+    def text(self) -> str:
+        """For the terminal."""
+        return "\n".join([*self._head(), "", self._slopes(), *self._notes(), "", *self._far()])
+
+    def _head(self) -> list[str]:
+        count, names = len(self.y), self.features
+        by = f"{len(names)} features" if len(names) > 1 else names[0]
+        head = [
+            f"{self.path}: the {self.model.target} of {printable(self.target)} by {by}; "
+            f"{count:,} rows"
+        ]
+        if self.skipped:
+            head.append(f"{self.skipped:,} rows without all values were left out.")
+        return head
+
+    def _slopes(self) -> str:
+        level = f"{100.0 * self.model.level:g} %"
+        columns = ("", "coefficient", f"{level} from", "to")
+        rows = [
+            (name, *(f"{one:.6g}" for one in numbers)) for name, *numbers in self.coefficients()
+        ]
+        return as_table(columns, rows, most=width(), right=True)
+
+    def _notes(self) -> list[str]:
+        notes = [
+            f"A coefficient is {WHAT[self.model.target]}. Its interval is approximate (sandwich "
+            "formula, each by itself): it supposes independent rows and a linear relation, and "
+            "holds less often than it says where noise is skewed and of infinite variance. "
+            "Outliers among the features are not held back."
+        ]
+        noise = f"The noise has scale {self.model.scale_:.6g}"
+        if len(self.y) >= ENOUGH and self.model.scale_ > 0.0:
+            tail = diagnose(self.residuals)
+            heavy = f" and a tail of index {tail.index:.2f}" if tail.heavy else " and no heavy tail"
+            noise += heavy
+        return [paragraph(one) for one in (*notes, f"{noise}.")]
+
+    def _far(self) -> list[str]:
+        count, found = len(self.y), self.outliers
+        far = f"further than {self.beyond:g} scales ({self.limit:.6g}) from the fit"
+        if not len(found):
+            return [f"No outliers: no row lies {far}."]
+        are = "row lies" if len(found) == 1 else "rows lie"
+        lines = [f"Outliers: {len(found):,} of {count:,} {are} {far}."]
+        if self.listed:
+            if len(found) > self.listed:
+                lines.append(f"The {self.listed} furthest:")
+            lines.append(self._rows(found[: self.listed]))
+        return lines
+
+    def _rows(self, places: IntArray) -> str:
+        scale = self.model.scale_
+        columns = ("row", printable(self.target), "fitted", "scales away", *self.features)
+        rows = []
+        for i in places:
+            away = f"{self.residuals[i] / scale:+.1f}" if scale > 0.0 else "-"
+            numbers = [f"{one:.6g}" for one in (self.y[i], self.expected[i])]
+            rows.append((str(self.at[i]), *numbers, away, *(f"{one:.6g}" for one in self.X[i])))
+        return as_table(columns, rows, most=width(), right=True)

@@ -1,0 +1,153 @@
+"""``heavytail fit``: a regression on a table with outliers."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from heavytail.commands._fit_findings import Findings
+    from heavytail.commands._table import Table
+
+__all__ = ["add_arguments", "run"]
+
+HINT = " Name columns of numbers by --features, or make numbers of it first (heavytail.Encoder)."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The table, what of it is fitted and to what, and where model and picture go."""
+    from heavytail.commands._table_arguments import add_table_arguments
+
+    add_table_arguments(parser)
+    add = parser.add_argument
+    add("--target", required=True, metavar="COLUMN", help="the column to explain")
+    add(
+        "--features",
+        action="append",
+        metavar="COLUMNS",
+        help="the columns to explain it by, A,B,C or one at a time (all others); numbers alone",
+    )
+    add(
+        "--response",
+        choices=("mean", "typical"),
+        default="mean",
+        help="mean where outliers are real and count, typical where they are mistakes (mean)",
+    )
+    add("--level", type=float, default=0.95, help="of the intervals (0.95)")
+    add(
+        "--beyond",
+        type=float,
+        default=5.0,
+        metavar="SCALES",
+        help="a row further from the fit than so many scales of the noise is an outlier (5)",
+    )
+    add("--show", type=int, default=10, metavar="N", help="outliers to list (10)")
+    add("--save", metavar="FILE", help="keep the model (.npz); heavytail.load reads it")
+    add("--plot", metavar="FILE", help="draw slopes and residuals (.png, .svg, ...)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check, read, fit, keep and draw where asked to, and print."""
+    from heavytail._extras import need
+    from heavytail._validate import on_one_line
+
+    need("heavytail fit", "sklearn", extra="learn")
+    _check(args)
+    found = _fitted(args)
+    said = [found.text()]
+    if args.save is not None:
+        found.model.save(args.save)
+        said.append(f"The model: {on_one_line(args.save)}")
+    if args.plot is not None:
+        from heavytail.commands._fit_picture import draw
+        from heavytail.experiments.plots import save_one
+
+        save_one(draw(found), args.plot, dpi=150)
+        said.append(f"The picture: {on_one_line(args.plot)}")
+    print("\n".join([said[0], *([""] * (len(said) > 1)), *said[1:]]))
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse now what could not be done after the work."""
+    from heavytail._archive import check_target
+    from heavytail._validate import check_count, check_number
+
+    check_number("--level", args.level, above=0.0, below=1.0)
+    check_number("--beyond", args.beyond, above=0.0)
+    check_count("--show", args.show, least=0)
+    if args.save is not None:
+        check_target(args.save, "--save")
+    if args.plot is not None:
+        from heavytail.experiments.plots import check_image
+
+        check_image(args.plot)
+    for option, path in (("--save", args.save), ("--plot", args.plot)):
+        there = path is not None and os.path.exists(path) and os.path.exists(args.file)
+        if there and os.path.samefile(path, args.file):
+            raise ValueError(f"{option} {path}: is what is read here. Name another file.")
+
+
+def _fitted(args: argparse.Namespace) -> Findings:
+    """The model of the table, and how the rows lie to it."""
+    import numpy as np
+
+    import heavytail as ht
+    from heavytail.commands._fit_findings import Findings
+    from heavytail.commands._table import opened
+
+    at, values = [np.empty(0, dtype=np.int64)], []
+    with opened(args.file, decimal_comma=args.decimal_comma, header=args.header) as table:
+        features = _features(table, args.target, args.features)
+        values.append(np.empty((0, len(features) + 1)))
+        columns = [*features, args.target]
+        for rows in table.numbers(columns, skip_missing=args.skip_missing, hint=HINT):
+            at.append(rows.at)
+            values.append(rows.values)
+    data = np.concatenate(values)
+    X, y = np.ascontiguousarray(data[:, :-1]), data[:, -1].copy()
+    if len(y) < len(features) + 2:
+        raise ValueError(
+            f"{table.path} has {len(y)} rows, too few for {len(features) + 1} coefficients and "
+            "their errors. Name fewer columns by --features."
+        )
+    model = ht.OnePassHuberRegressor(target=args.response, standardize=True, level=args.level)
+    try:
+        model.fit(X, y)
+    except ValueError as error:
+        raise ValueError(f"{table.path}: {error}") from None
+    model.feature_names_in_ = np.array(features, dtype=object)
+    return Findings(
+        model=model,
+        path=table.path,
+        target=args.target,
+        at=np.concatenate(at),
+        X=X,
+        y=y,
+        skipped=table.skipped,
+        beyond=args.beyond,
+        listed=args.show,
+    )
+
+
+def _features(table: Table, target: str, asked: list[str] | None) -> list[str]:
+    """The columns to explain the target by."""
+    from heavytail._validate import shown
+    from heavytail.commands._table import check_columns
+
+    check_columns(table, [target], "--target")
+    if asked is None:
+        features = [name for name in table.names if name != target]
+    else:
+        split = [[words] if words in table.names else words.split(",") for words in asked]
+        features = list(dict.fromkeys(itertools.chain.from_iterable(split)))
+    check_columns(table, features, "--features")
+    if target in features:
+        raise ValueError(
+            f"--features has the target {shown(target)}, which would explain itself. Leave it out."
+        )
+    if not features:
+        raise ValueError(f"{table.path} has no column beside {shown(target)} to explain it by.")
+    return features

@@ -1,0 +1,170 @@
+"""``heavytail fit``: the estimator's own numbers, the rows that do not fit, the model kept."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import heavytail as ht
+from heavytail.cli import main
+
+pytest.importorskip("sklearn", reason="needs the extra: pip install 'heavytail[learn]'")
+
+ROWS = 400
+SLOPES = np.array([1.0, -0.2])
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """A table in the current folder whose rows 9 and 31 do not fit; its features and targets."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(ROWS, 2)) * [1.0, 10.0]
+    y = X @ SLOPES + 4.0 + rng.normal(size=ROWS)
+    y[7], y[29] = 500.0, -3000.0
+    lines = [f"{a!r},{b!r},{c!r}\n" for (a, b), c in zip(X.tolist(), y.tolist(), strict=True)]
+    (tmp_path / "d.csv").write_text("a,b,y\n" + "".join(lines))
+    return X, y
+
+
+def said(capsys, *words):
+    assert main(["fit", *words]) == 0
+    return capsys.readouterr().out
+
+
+def refused(capsys, *words):
+    before = sorted(os.listdir())
+    assert main(["fit", *words]) == 2
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error[:-1].isprintable()
+    assert sorted(os.listdir()) == before
+    return error
+
+
+def numbers(text, name):
+    """The numbers of a line that begins with ``name``."""
+    line = next(line for line in text.splitlines() if line.split()[:1] == [name])
+    return [float(word) for word in line.split()[1:]]
+
+
+def test_coefficients_and_intervals_are_the_estimators(data, capsys):
+    X, y = data
+    text = said(capsys, "d.csv", "--target", "y", "--level", "0.9")
+    model = ht.OnePassHuberRegressor(standardize=True, level=0.9).fit(X, y)
+    low, high = model.coef_interval()
+    assert numbers(text, "a") == pytest.approx([model.coef_[0], low[0], high[0]], rel=1e-5)
+    assert numbers(text, "b") == pytest.approx([model.coef_[1], low[1], high[1]], rel=1e-5)
+    constant = [one[0] for one in model.predict([[0.0, 0.0]], return_interval=True)]
+    assert numbers(text, "(constant)") == pytest.approx(constant, rel=1e-5)
+    assert "90 % from" in text
+    assert f"scale {model.scale_:.6g}" in text
+
+
+def test_outliers_are_listed_by_row_the_furthest_first(data, capsys):
+    X, _ = data
+    text = said(capsys, "d.csv", "--target", "y")
+    assert f"Outliers: 2 of {ROWS} rows lie further than 5 scales" in text
+    assert text.index("\n31 ") < text.index("\n9 ")
+    first = numbers(text, "31")
+    assert first[0] == -3000.0
+    assert first[3:] == pytest.approx(X[29], rel=1e-5)
+    text = said(capsys, "d.csv", "--target", "y", "--show", "1")
+    assert "The 1 furthest:" in text
+    assert "\n9 " not in text
+    assert "No outliers" in said(capsys, "d.csv", "--target", "y", "--beyond", "1e6")
+
+
+def test_features_can_be_chosen_and_another_response_asked_for(data, capsys):
+    X, y = data
+    text = said(capsys, "d.csv", "--target", "y", "--features", "b", "--response", "typical")
+    model = ht.OnePassHuberRegressor(target="typical", standardize=True).fit(X[:, 1:], y)
+    assert numbers(text, "b")[0] == pytest.approx(model.coef_[0], rel=1e-5)
+    assert "the typical of y by b;" in text
+    both = said(capsys, "d.csv", "--target", "y", "--features", "b,a")
+    apart = said(capsys, "d.csv", "--target", "y", "--features", "b", "--features", "a")
+    assert both == apart
+    assert both.index("\nb ") < both.index("\na ")
+
+
+def test_the_model_is_kept_with_its_names(data, capsys):
+    X, y = data
+    text = said(capsys, "d.csv", "--target", "y", "--save", "m.npz")
+    assert text.endswith("The model: m.npz\n")
+    model = ht.load("m.npz")
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    assert model.n_samples_seen_ == ROWS
+    plain = ht.OnePassHuberRegressor(standardize=True).fit(X, y)
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+
+
+@pytest.mark.parametrize("name", ["p.png", "p.svg", "p.pdf"])
+def test_a_picture_is_drawn(name, data, capsys):
+    assert said(capsys, "d.csv", "--target", "y", "--plot", name).endswith(f"picture: {name}\n")
+    assert os.path.getsize(name) > 5000
+
+
+def test_parquet_gives_the_same(data, capsys):
+    X, y = data
+    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "y": y}), "d.parquet")
+    first, second = (said(capsys, name, "--target", "y") for name in ("d.csv", "d.parquet"))
+    assert first.splitlines()[1:8] == second.splitlines()[1:8]
+    assert "\n30 " in second  # Parquet has no row of names
+
+
+def test_a_perfect_fit_has_no_outliers(data, capsys, tmp_path):
+    (tmp_path / "e.csv").write_text("x,y\n" + "".join(f"{k},{2 * k + 1}\n" for k in range(100)))
+    text = said(capsys, "e.csv", "--target", "y", "--plot", "p.png")
+    assert numbers(text, "x")[0] == pytest.approx(2.0, rel=1e-4)
+    assert "No outliers" in text
+
+
+def test_missing_rows_are_left_out_where_they_may_be(data, capsys, tmp_path):
+    with open("d.csv", "a") as stream:
+        stream.write("1,,3\nNA,2,3\n")
+    assert f"row {ROWS + 2}, column 'b'" in refused(capsys, "d.csv", "--target", "y")
+    text = said(capsys, "d.csv", "--target", "y", "--skip-missing")
+    assert "2 rows without all values were left out." in text
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--target", "z"], "has no column 'z'; it has a, b, y. Name one of them by --target."),
+        (["--target", "y", "--features", "a,z"], "has no column 'z'"),
+        (["--target", "y", "--features", "y"], "would explain itself"),
+        (["--target", "y", "--level", "1"], "--level must be a number in (0, 1)"),
+        (["--target", "y", "--beyond", "0"], "--beyond must be a number in (0, inf)"),
+        (["--target", "y", "--show", "-1"], "--show must be a whole number of at least 0"),
+        (["--target", "y", "--save", "none/m.npz"], "there is no folder none"),
+        (["--target", "y", "--save", "."], "--save . is there and is no file"),
+        (["--target", "y", "--save", "d.csv"], "is what is read here"),
+        (["--target", "y", "--plot", "p.odd"], "--plot must name a file that ends with .png"),
+    ],
+)
+def test_what_cannot_be_done_is_not_begun(words, problem, data, capsys, monkeypatch):
+    assert problem in refused(capsys, "d.csv", *words)
+
+
+def test_text_is_refused_by_its_column(data, capsys, tmp_path):
+    (tmp_path / "t.csv").write_text("city,x,y\n" + "Rome,1,2\n" * 9)
+    line = refused(capsys, "t.csv", "--target", "y")
+    assert "row 2, column 'city': 'Rome' is not a finite number" in line
+    assert "--features" in line
+    assert numbers(said(capsys, "t.csv", "--target", "y", "--features", "x"), "x")
+    pq.write_table(pa.table({"city": ["Rome"] * 9, "y": [1.0] * 9}), "t.parquet")
+    line = refused(capsys, "t.parquet", "--target", "y")
+    assert "column 'city' holds no numbers: string. Name columns of numbers by --features" in line
+
+
+def test_rows_that_are_too_few_are_refused(data, capsys, tmp_path):
+    (tmp_path / "s.csv").write_text("x,y\n1,2\n3,4\n")
+    assert "has 2 rows, too few for 2 coefficients" in refused(capsys, "s.csv", "--target", "y")
+    (tmp_path / "n.csv").write_text("x,y\n")
+    assert "has 0 rows" in refused(capsys, "n.csv", "--target", "y")
+    (tmp_path / "o.csv").write_text("y\n1\n")
+    assert "has no column beside 'y'" in refused(capsys, "o.csv", "--target", "y")

@@ -1,0 +1,174 @@
+"""A table is read whatever it lies in, and refused by row and column where it cannot be."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from heavytail.cli import main
+from heavytail.commands import _table
+from heavytail.commands._table import opened
+
+VALUES = [1.5, -2.25, 1000.0, 0.125]
+
+
+def read(path, *columns, skip_missing=False, **told):
+    """All rows and values of the columns, or of all of them."""
+    with opened(str(path), **told) as table:
+        rows = list(table.numbers(columns or table.names, skip_missing=skip_missing))
+    return np.concatenate([one.at for one in rows]), np.concatenate([one.values for one in rows])
+
+
+def refused(path, *columns, **told):
+    with pytest.raises(ValueError) as error:
+        read(path, *columns, **told)
+    return str(error.value)
+
+
+def written(path, text, encoding="utf-8"):
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("x,y\n1.5,0\n-2.25,0\n1e3,0\n.125,0\n", "utf-8"),
+        ("x,y\r\n1.5,0\r\n-2.25,0\r\n1000,0\r\n0.125,0", "utf-8-sig"),
+        ('"x";"y"\n1,5;0\n-2,25;0\n1000;0\n,125;0\n', "utf-8"),
+        ("x\ty\n1.5\t0\n-2.25\t0\n1000\t0\n0.125\t0\n", "utf-16"),
+        ("x\ty\n1,5\t0\n-2,25\t0\n1e3\t0\n0,1250\t0\n", "utf-8"),
+        ("x|y|größe\n1.5|0|ä\n-2.25|0|é\n1000|0|ß\n0.125|0|ü\n", "latin-1"),
+        ('x,y,said\n1.5,0,"a; b"\n-2.25,0,"two\nlines"\n\n1000,0,\n0.125,0\n', "utf-8"),
+        ("x,y\n1.5,0,\n-2.25,0\n1000,0\n0.125,0\n", "utf-8"),
+        ("x\n1,5\n-2,25\n1000\n0,125\n", "decimal comma"),
+    ],
+)
+def test_text_is_read_however_it_is_written(text, encoding, tmp_path):
+    alone = encoding == "decimal comma"
+    path = written(tmp_path / "t.csv", text, "utf-8" if alone else encoding)
+    _, values = read(path, "x", decimal_comma=alone)
+    assert values[:, 0].tolist() == VALUES
+
+
+def test_rows_are_counted_as_a_spreadsheet_does(tmp_path):
+    at, _ = read(written(tmp_path / "t.csv", "x\n1\n\n2\n"))
+    assert at.tolist() == [2, 4]
+    at, _ = read(written(tmp_path / "t.csv", "1\n2\n"))
+    assert at.tolist() == [1, 2]
+
+
+def test_a_file_without_names_has_numbered_columns(tmp_path):
+    path = written(tmp_path / "t.csv", "1,NA\n2,20\n")
+    with opened(str(path)) as table:
+        assert (table.names, table.named) == (["1", "2"], False)
+    assert read(path, "2", skip_missing=True)[1].tolist() == [[20.0]]
+    with opened(str(path), header="yes") as table:
+        assert table.names == ["1", "NA"]
+    named = written(tmp_path / "n.csv", "x,y\n")
+    with opened(str(named), header="no") as table:
+        assert table.names == ["1", "2"]
+
+
+def test_gzip_and_parquet_and_standard_input_hold_the_same(tmp_path, monkeypatch):
+    text = "x,word\n" + "".join(f"{v},a\n" for v in VALUES)
+    zipped = tmp_path / "t.csv.gz"
+    zipped.write_bytes(gzip.compress(text.encode()))
+    table = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": VALUES, "word": ["a"] * 4}), table)
+    for path in (zipped, table):
+        assert read(path, "x")[1][:, 0].tolist() == VALUES
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+        assert read("-", "x")[1][:, 0].tolist() == VALUES
+        assert not sys.stdin.closed
+    assert "column 'word' holds no numbers: string" in refused(table, "word")
+
+
+def test_long_tables_come_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(_table, "CHUNK", 3)
+    path = written(tmp_path / "t.csv", "x\n" + "\n".join(map(str, range(8))))
+    with opened(str(path)) as table:
+        parts = [one.values[:, 0].tolist() for one in table.numbers(["x"], skip_missing=False)]
+    assert parts == [[0, 1, 2], [3, 4, 5], [6, 7]]
+    pq.write_table(pa.table({"x": list(range(8))}), tmp_path / "t.parquet")
+    with opened(str(tmp_path / "t.parquet")) as table:
+        parts = [one.at.tolist() for one in table.numbers(["x"], skip_missing=False)]
+    assert parts == [[1, 2, 3], [4, 5, 6], [7, 8]]
+
+
+@pytest.mark.parametrize("missing", ["", "NA", "n/a", "NaN", "null", "-", "?"])
+def test_a_missing_value_is_refused_by_its_row_unless_it_may_be_skipped(missing, tmp_path):
+    path = written(tmp_path / "t.csv", f"x,y\n1,2\n{missing},4\n5,6\n")
+    words = refused(path)
+    assert f"{path}, row 3, column 'x': " in words
+    assert words.endswith("Fill it, or pass --skip-missing.")
+    at, values = read(path, skip_missing=True)
+    assert (at.tolist(), values.tolist()) == ([2, 4], [[1, 2], [5, 6]])
+
+
+def test_a_missing_value_of_parquet_likewise(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": [1.0, None, 3.0], "y": [1, 2, 3]}), path)
+    assert f"{path}, row 2, column 'x': the value is missing." in refused(path)
+    assert read(path, skip_missing=True)[0].tolist() == [1, 3]
+    pq.write_table(pa.table({"x": [1.0, float("inf")]}), path)
+    assert "row 2, column 'x': inf is not a finite number" in refused(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x\n1\nabc\n", "row 3, column 'x': 'abc' is not a finite number"),
+        ("x\n1\ninf\n", "'inf' is not a finite number"),
+        ("x\n1\n1_000\n", "'1_000' is not a finite number"),
+        ("x;y\n1,5;1\n2.5;1\n", "row 3, column 'x': '2.5', and row 2 has the other"),
+        ("x;y\n1.234,5;1\n", "'1.234,5' is not a finite number"),
+        ("x\ty\n1,234\t1\n", "'1,234' may be a decimal fraction or thousands. Pass --decimal"),
+    ],
+)
+def test_what_is_no_number_or_could_be_two_is_refused(text, words, tmp_path):
+    assert words in refused(written(tmp_path / "t.csv", text), "x")
+
+
+def test_a_decimal_comma_that_is_asked_for_is_one(tmp_path):
+    path = written(tmp_path / "t.csv", "1,234\n2,5\n")
+    assert read(path, decimal_comma=True)[1][:, 0].tolist() == [1.234, 2.5]
+
+
+@pytest.mark.parametrize("words", [[], ["--column", "z"]])
+def test_a_column_that_is_not_said_or_not_there_is_asked_for(words, tmp_path, capsys):
+    path = written(tmp_path / "t.csv", "x,y\n1,2\n")
+    assert main(["diagnose", str(path), *words]) == 2
+    said = capsys.readouterr().err
+    assert "x, y" in said
+    assert "--column" in said
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path, capsys):
+    path = written(tmp_path / "t.csv", "x,x\n1,2\n")
+    assert main(["diagnose", str(path), "--column", "x"]) == 2
+    assert "has two columns 'x'" in capsys.readouterr().err
+
+
+def test_diagnose_takes_the_only_column_and_says_what_it_left_out(tmp_path, capsys):
+    path = written(tmp_path / "t.csv", "x\nNA\n" + "\n".join(str(k * k) for k in range(1, 200)))
+    assert main(["diagnose", str(path), "--skip-missing"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("1 rows without a value were left out.\n199 values")
+
+
+def test_diagnose_does_not_begin_what_it_could_not_draw(tmp_path, capsys):
+    path = written(tmp_path / "t.csv", "x\n" + "\n".join(str(k * k) for k in range(1, 200)))
+    for plot in (tmp_path / "a.xyz", tmp_path / "none" / "a.png", tmp_path):
+        assert main(["diagnose", str(path), "--plot", str(plot)]) == 2
+        out, error = capsys.readouterr()
+        assert out == ""
+        assert str(plot) in error
+    assert os.listdir(tmp_path) == ["t.csv"]
