@@ -13,3 +13,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("compiled"):
                 item.add_marker(pytest.mark.skip(reason="the compiler is off (NUMBA_DISABLE_JIT)"))
+
+
+@pytest.fixture(autouse=True)
+def _any_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are as wide as they are: who runs tests in parallel states a width of 80 columns."""
+    monkeypatch.delenv("COLUMNS", raising=False)
