@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
 import io
 import os
 import stat
@@ -14,6 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from heavytail._locking import BUSY, hold, opened
 from heavytail._typing import IntArray
 from heavytail._validate import printable, shown
 from heavytail.logs.encoded import CONTEXT, IDS
@@ -157,18 +157,12 @@ def parquet(entries: list[Entry]) -> bytes:
 
 def locked(path: str) -> int:
     """The lock of a folder, held until it is closed or the process ends."""
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    handle = os.open(os.path.join(path, LOCK), flags, 0o666)
+    handle = opened(os.path.join(path, LOCK), 0o666)
     try:
-        if os.name == "posix":
-            fcntl: Any = importlib.import_module("fcntl")
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
-            msvcrt: Any = importlib.import_module("msvcrt")
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        hold(handle)
     except OSError as error:
         os.close(handle)
-        if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+        if error.errno in BUSY:
             raise BlockingIOError(
                 error.errno,
                 f"{path}: another DecisionLog writes here. Close that one, or pass another folder",

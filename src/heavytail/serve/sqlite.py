@@ -9,7 +9,6 @@ that is behind that file has lost something.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sqlite3
 import stat
@@ -18,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from heavytail._locking import BUSY, hold, opened
 from heavytail.serve.store import Store, StoreError
 
 __all__ = ["SQLiteStore"]
@@ -79,26 +79,28 @@ class SQLiteStore(Store):
 
     def _opened(self, name: str) -> int:
         path = self.folder / name
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        opened = os.open(path, flags, 0o600)
-        self._open.append(lambda: os.close(opened))
-        if not stat.S_ISREG(os.fstat(opened).st_mode):
+        handle = opened(path, 0o600)
+        self._open.append(lambda: os.close(handle))
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise StoreError(f"{path} is no file. Move it elsewhere.")
-        return opened
+        return handle
 
     def _lock(self) -> None:
         """One service at a time; the lock of a process that died is gone with it."""
-        opened = self._opened(LOCK)
+        handle = self._opened(LOCK)
         try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            hold(handle)
+        except OSError as error:
+            if error.errno not in BUSY:
+                raise
             raise StoreError(
                 f"{self.folder} is used by another service. Stop that one, give each its own "
                 "folder, or let several share a PostgreSQL store."
             ) from None
 
     def _check_witness(self, commits: int) -> None:
-        told = os.pread(self._witness, 32, 0).split(b"\n")[0]
+        os.lseek(self._witness, 0, os.SEEK_SET)
+        told = os.read(self._witness, 32).split(b"\n")[0]
         seen = int(told) if told.isdigit() else 0
         if seen > commits:
             raise StoreError(
@@ -138,7 +140,8 @@ class SQLiteStore(Store):
         if self._commits >= 0:
             self._commits += 1
             with contextlib.suppress(OSError):  # a witness that is behind accuses nobody
-                os.pwrite(self._witness, b"%d\n" % self._commits, 0)
+                os.lseek(self._witness, 0, os.SEEK_SET)
+                os.write(self._witness, b"%d\n" % self._commits)
         taken = time.perf_counter() - start
         self._typical += 0.05 * (taken - self._typical)
         self.quick = self._typical < SLOW

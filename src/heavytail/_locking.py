@@ -1,0 +1,32 @@
+"""A file that one process holds, whatever the system; the lock of one that died is gone with it."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+from typing import Any
+
+__all__ = ["BUSY", "hold", "opened"]
+
+BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)  # another holds it
+FLAGS = os.O_RDWR | os.O_CREAT
+CAREFUL = ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOINHERIT", "O_BINARY")  # where they are
+
+
+def opened(path: str | os.PathLike[str], mode: int) -> int:
+    """A handle of the file ``path``, made where it is not there; no link is followed."""
+    flags = FLAGS
+    for name in CAREFUL:
+        flags |= getattr(os, name, 0)
+    return os.open(path, flags, mode)
+
+
+def hold(handle: int) -> None:
+    """Lock it until it is closed; an OSError with a number of BUSY where another process has."""
+    if os.name == "posix":
+        fcntl: Any = importlib.import_module("fcntl")
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    else:
+        msvcrt: Any = importlib.import_module("msvcrt")
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
