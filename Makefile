@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup reproduce test test-slow mutation fuzz check format docs coverage bench bench-gpu lock clean
+.PHONY: help setup reproduce test test-slow mutation fuzz check release format docs coverage bench bench-gpu lock clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -34,6 +34,11 @@ check: setup  ## formatting, lint, types in strict mode, import order
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+release: setup  ## build wheel and sdist into dist/, and try both
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+	$(BIN)/python -m tests.release dist
 
 format: setup  ## let ruff rewrite the code
 	$(BIN)/ruff check --fix .
