@@ -29,8 +29,8 @@ NORMAL = math.sqrt(math.pi / 2.0)  # the deviation of normal noise with E|eta| =
 
 NOISES = {
     "normal": "Normal: no outliers",
-    "student": "Student's t(1.7): outliers on both sides, no variance",
-    "pareto": "Pareto(1.5): rare prizes, no variance",
+    "student": "Student's t(1.7): outliers both ways",
+    "pareto": "Pareto(1.5): rare prizes",
     "zeros": "A shop: 9 of 10 rewards are 0",
 }
 ARMS = {
