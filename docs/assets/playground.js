@@ -151,5 +151,6 @@
   at("log").addEventListener("change", draw);
   at("made").textContent = `Recorded by ${data.command} at ${data.commit}, stamp ${data.stamp}.`;
   at("box").hidden = false;
-  new ResizeObserver(draw).observe(at("regret").parentNode);
+  addEventListener("resize", draw);
+  draw();
 })();
