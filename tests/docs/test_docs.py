@@ -49,6 +49,9 @@ def test_every_example_runs(script, tmp_path):
     run = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip()
+    gallery = (ROOT / "docs" / "start" / "gallery.md").read_text()
+    if f"`python examples/{script.name}` prints" in gallery:
+        assert f"```text\n{run.stdout.strip()}\n```" in gallery
 
 
 @pytest.mark.parametrize("package", ["heavytail", "heavytail.policies", "heavytail.estimators"])

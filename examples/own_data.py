@@ -1,0 +1,59 @@
+"""A CSV file of yours: how heavy is the tail of one column, and what do the others say of its mean?
+
+python examples/own_data.py [data.csv COLUMN [own_data.png]]
+
+Without arguments it writes a file to try, visits.csv, and looks at its column revenue.
+"""
+
+import csv
+import sys
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import heavytail as ht
+
+if len(sys.argv) < 3:
+    rng = np.random.default_rng(2)
+    visits = rng.uniform(0.0, 10.0, (5_000, 2)).round(1)
+    spent = (visits @ [6.0, -1.0] + 20.0) * 0.7 * rng.pareto(1.7, size=5_000)
+    with open("visits.csv", "w", newline="") as file:
+        rows = np.column_stack([visits, spent.round(2)]).tolist()
+        csv.writer(file).writerows([["pages", "minutes", "revenue"], *rows])
+path, column = sys.argv[1:3] if len(sys.argv) > 2 else ("visits.csv", "revenue")
+
+with open(path, newline="", encoding="utf-8-sig") as file:
+    table = list(csv.DictReader(file))
+values = {}
+for name in table[0]:
+    try:
+        values[name] = np.array([float(row[name]) for row in table])
+    except ValueError:  # words, or an empty cell
+        print(f"left out: {name}, which is not all numbers")
+if column not in values or len(values) < 2:
+    sys.exit(f"{path}: {column} must be a column of numbers, and not the only one.")
+y = values.pop(column)
+X = np.column_stack(list(values.values()))
+
+report = ht.tails.diagnose(y)
+print(f"{path}: {column}\n{report}\n")
+models = {
+    "least squares": ht.OnlineRidge(standardize=True),
+    "one-pass Huber": ht.OnePassHuberRegressor(standardize=True),
+}
+slopes = {name: model.fit(X, y).coef_ for name, model in models.items()}
+for name, found in slopes.items():
+    said = ", ".join(f"{one} {slope:.4g}" for one, slope in zip(values, found, strict=True))
+    print(f"{name:<15} {column} per unit of {said}")
+
+left, right = (figure := Figure(figsize=(6.4, 3.6), layout="constrained")).subplots(1, 2)
+report.plot(left)
+left.set_title(f"The tail of {column}", fontsize=10)
+looks = [("#d55e00", "//", -0.2), ("#0072b2", "", 0.2)]  # Okabe and Ito, and a hatch
+for (name, found), (colour, hatch, by) in zip(slopes.items(), looks, strict=True):
+    at, look = np.arange(len(values)) + by, {"color": colour, "hatch": hatch, "edgecolor": "white"}
+    right.barh(at, found * X.std(axis=0), 0.36, label=name, **look)
+right.set(yticks=range(len(values)), yticklabels=list(values), xlabel="per deviation of the column")
+right.set_title("What moves its mean", fontsize=10)
+right.legend()
+figure.savefig(sys.argv[3] if len(sys.argv) > 3 else "own_data.png", dpi=120)
