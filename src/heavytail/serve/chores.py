@@ -97,7 +97,9 @@ async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
             await work()
         except Refusal as refusal:  # the model was deleted or set back meanwhile
             log.debug("left for the next time: %s", refusal.message)
-        except Exception:  # a full disk: next time there may be room
+        except StoreError as error:  # a full disk: next time there may be room
+            log.error("%s", error)
+        except Exception:
             log.exception("what is done every %g seconds failed", seconds)
 
 

@@ -26,15 +26,17 @@ def logged(
     one: Any,
     arms: FloatArray,
     decision: Decision,
-    request: tuple[str, int],
+    request: tuple[str, int, int],
 ) -> tuple[DecisionRow, Decided]:
-    """A decision as it is logged, and as it is answered."""
+    """A decision as it is logged, and as it is answered; ``request`` is the client's own key, the
+    place in its batch, and how many are in that.
+    """
     ids = one.ids
     name = None if ids is None else ids[decision.arm]
     asked = key = None
     if request[0]:
         key = hashlib.blake2b(f"{request[1]} {request[0]}".encode(), digest_size=16).digest()
-        said = (arms.tobytes(), ids, one.explore, getattr(one, "context", None))
+        said = (request[2], arms.tobytes(), ids, one.explore, getattr(one, "context", None))
         asked = hashlib.blake2b(msgspec.msgpack.encode(said), digest_size=16).digest()
     detail = Detail(
         len(arms), decision.probability, decision.score, name, ids,

@@ -15,8 +15,6 @@ from heavytail.serve.tokens import time_of
 
 __all__ = ["write_log"]
 
-ROWS = 4096  # of a group
-
 
 def write_log(store: Store, model: int, dim: int, path: str | os.PathLike[str]) -> int:
     """Write every decision of a model that has an outcome, in order; how many there are.
@@ -45,7 +43,7 @@ def write_log(store: Store, model: int, dim: int, path: str | os.PathLike[str]) 
     )
     count = 0
     with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as writer:
-        for rows in store.logged(model, ROWS):
+        for rows in store.logged(model):
             told = [row for row in _rows(rows, dim) if row["reward"] is not None]
             if told:
                 writer.write_table(pa.Table.from_pylist(told, schema=schema))

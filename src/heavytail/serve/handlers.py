@@ -41,7 +41,7 @@ from heavytail.serve.wire import (
 
 __all__ = ["ROUTES", "Call", "Road", "answer"]
 
-MOST = 2**53  # of what is numbered
+DIGITS = 17  # that no number has
 PIECE = 2**18  # bytes of a file that are sent at a time
 
 Handler = Callable[["Call"], Awaitable[Response]]
@@ -201,12 +201,10 @@ async def snapshot(call: Call) -> Response:
 
 async def snapshot_file(call: Call) -> Response:
     """A snapshot as the file that ``ht.load`` reads."""
-    row, number = (
-        (await call.service.live.find(call.name)).row,
-        int(call.request.path_params["number"]),
-    )
+    row, told = (await call.service.live.find(call.name)).row, call.request.path_params["number"]
     data = None
-    if number <= MOST:
+    if told.isdecimal() and told.isascii() and len(told) < DIGITS:
+        number = int(told)
         data = await call.service.commits.do(lambda tx: tx.store.snapshot_data(row.id, number))
     if data is None:
         raise Refusal(404, "no_snapshot", "The model has none of this number.")
@@ -228,7 +226,10 @@ async def fork(call: Call) -> Response:
 async def log_file(call: Call) -> Response:
     """The log as Parquet, for ``ht.evaluate``: every decision that has its reward."""
     found = await call.service.live.find(call.name)
-    handle, path = tempfile.mkstemp(suffix=".parquet")
+    try:
+        handle, path = tempfile.mkstemp(suffix=".parquet")
+    except OSError:
+        raise Refusal(503, "no_room", "There is no room for the file. Try again later.") from None
 
     def work() -> None:
         with call.service.store.reader() as store:
@@ -328,7 +329,7 @@ ROUTES = [  # are tried in this order: what is asked most comes first
     Road("POST", "/v1/models/{name}/explain", "read", explain),
     Road("GET", "/v1/models/{name}/snapshots", "read", snapshots),
     Road("POST", "/v1/models/{name}/snapshots", "admin", snapshot),
-    Road("GET", "/v1/models/{name}/snapshots/{number:int}", "admin", snapshot_file),
+    Road("GET", "/v1/models/{name}/snapshots/{number}", "admin", snapshot_file),
     Road("POST", "/v1/models/{name}/restore", "admin", restore),
     Road("POST", "/v1/models/{name}/fork", "admin", fork),
 ]

@@ -46,7 +46,9 @@ def issue(tx: Transaction, name: str, scopes: Sequence[str], who: str) -> str:
 
 def revoke(tx: Transaction, name: str, who: str) -> None:
     """Make a key invalid."""
-    if not tx.rows("SELECT 1 FROM api_key WHERE name = ? AND revoked = 0", name):
+    if not re.fullmatch(NAME, name) or not tx.rows(
+        "SELECT 1 FROM api_key WHERE name = ? AND revoked = 0", name
+    ):
         raise Refusal(404, "no_key", "There is no valid key of this name.", "name")
     tx.rows("UPDATE api_key SET revoked = 1 WHERE name = ?", name)
     tx.audit(who, f"revoke key {name}")

@@ -8,6 +8,8 @@ it, and otherwise by a look every tenth of a second.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 
 from heavytail.serve.commits import Commits
 from heavytail.serve.layout import ModelRow, OutcomeRow
@@ -17,6 +19,8 @@ from heavytail.serve.store import Store, Transaction
 from heavytail.serve.tokens import time_of
 
 __all__ = ["Live"]
+
+log = logging.getLogger("heavytail.serve")
 
 BATCH = 2048  # outcomes that are learned between two requests
 
@@ -33,18 +37,38 @@ class Live:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.models: dict[str, Model] = {}
+        self.broken: set[str] = set()  # models that cannot be opened
         self.commits = Commits(store, self._news, self._learn)
         self._latest = 0.0
 
     async def start(self) -> None:
         """Bring every model to where its log ends. The store is nobody else's yet."""
         for row in self.store.models():
-            model = self.models[row.name] = Model(row, self.store.snapshot(row.id))
+            model = self._made(row, self.store.snapshot(row.id))
+            if model is None:
+                continue
             while rows := self.store.outcomes(model.source, model.version, BATCH):
                 model.learn(rows)
                 await asyncio.sleep(0)
             latest = self.store.latest(row.id)
             self._latest = max(self._latest, time_of(latest) if latest else 0.0)
+
+    def _made(self, row: ModelRow, snapshot: tuple[int, bytes] | None) -> Model | None:
+        """A model, in its place; where that cannot be, it is said, and nobody else suffers."""
+        old = self.models.get(row.name)
+        try:
+            model = Model(row, snapshot)
+        except Exception:
+            if row.name not in self.broken:
+                log.exception("the model %s cannot be opened", row.name)
+            self.broken.add(row.name)
+            self.models.pop(row.name, None)
+            return None
+        if old is not None and old.row.id == row.id:
+            model.tracker = old.tracker
+        self.broken.discard(row.name)
+        self.models[row.name] = model
+        return model
 
     def clock(self) -> float:
         """Seconds since 1970; where the store's clock is set back, this one waits."""
@@ -54,6 +78,9 @@ class Live:
     def __getitem__(self, name: str) -> Model:
         """The model called ``name``, or a refusal."""
         found = self.models.get(name)
+        if found is None and name in self.broken:
+            message = "The model cannot be opened; the service's log says why. Delete or repair it."
+            raise Refusal(503, "broken_model", message)
         if found is None:
             raise Refusal(404, "no_model", "There is no model of this name.")
         return found
@@ -71,12 +98,14 @@ class Live:
         rows: list[ModelRow] = await self.commits.do(lambda tx: tx.store.models())
         there = {row.name for row in rows}
         for name in [name for name in self.models if name not in there]:
-            del self.models[name]
+            self.models.pop(name, None)
+        self.broken &= there
         last = {row.id: row.last for row in rows}
         for row in rows:
             model = self.models.get(row.name)
             if model is None or (model.row.id, model.row.epoch) != (row.id, row.epoch):
-                await self.open(row)
+                with contextlib.suppress(Refusal):  # it is gone again, or cannot be opened
+                    await self.open(row)
                 continue
             model.row = row
             if model.version < last.get(model.source, 0):
@@ -91,10 +120,9 @@ class Live:
         found, snapshot = await self.commits.do(newest)
         if found is None or found.id != row.id:
             raise Refusal(404, "no_model", "There is no model of this name.")
-        model, old = Model(found, snapshot), self.models.get(row.name)
-        if old is not None and old.row.id == row.id:
-            model.tracker = old.tracker
-        self.models[row.name] = model
+        model = self._made(found, snapshot)
+        if model is None:
+            return self[row.name]
         await self.catch_up(model)
         return model
 

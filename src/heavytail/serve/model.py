@@ -30,8 +30,10 @@ NUMBERS = 2**53  # that draws are made from
 SEEN = 64  # of outcomes learned at once, whose residuals are tracked
 
 
-def built(spec: ModelSpec) -> Policy:
-    """The policy of a specification, fresh, with its encoder; refuses what cannot be."""
+def built(spec: ModelSpec, most: int | None = None) -> Policy:
+    """The policy of a specification, fresh, with its encoder; refuses what cannot be, and more
+    than ``most`` features.
+    """
     if ":" in spec.policy:
         raise Refusal(422, "bad_policy", "A service plays the library's own policies.", "policy")
     try:
@@ -52,6 +54,8 @@ def built(spec: ModelSpec) -> Policy:
         raise Refusal(422, "bad_dim", "State dim, the length of a feature vector.", "dim")
     if spec.dim not in (None, dim):
         raise Refusal(422, "bad_dim", f"The encoder makes {dim} features; got {spec.dim}.", "dim")
+    if most is not None and dim > most:
+        raise Refusal(422, "bad_dim", f"At most {most} features; got {dim}.", "dim")
     tail = None
     try:
         if spec.tail is not None:
@@ -192,7 +196,7 @@ class Model:
             if self.encoder is not None:
                 return np.asarray(self.encoder.arms(context, told, ids))
             found = np.array(told, dtype=np.float64)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             if self.encoder is None:
                 raise self._ragged(told) from None
             raise Refusal(422, "bad_arms", str(error), "arms") from None

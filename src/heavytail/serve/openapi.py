@@ -73,7 +73,7 @@ def document(roads: Sequence[Any]) -> dict[str, Any]:
     schema = dict(zip(map(repr, [*kinds, wire.Fault]), schemas, strict=True))
     paths: dict[str, Any] = {}
     for road in roads:
-        path = road.path.replace(":int}", "}")
+        path = road.path
         paths.setdefault(path, {})[road.method.lower()] = _operation(road, path, schema)
     return {
         "openapi": "3.1.0",

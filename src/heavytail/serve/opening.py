@@ -20,6 +20,8 @@ def is_database(where: str | os.PathLike[str]) -> bool:
 def opened(where: str | os.PathLike[str]) -> Store:
     """The store at an address."""
     if not is_database(where):
+        if "://" in os.fspath(where) or not os.fspath(where):
+            raise StoreError("the store must be a folder, or postgresql://USER@HOST/DATABASE.")
         from heavytail.serve.sqlite import SQLiteStore
 
         return SQLiteStore(where)

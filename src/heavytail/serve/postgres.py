@@ -43,6 +43,12 @@ SETTINGS = {  # of every session
 }
 
 
+UNREADABLE = (
+    "the address of the store cannot be read. Write postgresql://USER@HOST/DATABASE, and signs of a "
+    "password that are no letters or digits as %XX; or give the password in PGPASSWORD."
+)
+
+
 class PostgresStore(Store):
     """A schema of a database, made where it is not there.
 
@@ -55,14 +61,16 @@ class PostgresStore(Store):
     share = " FOR KEY SHARE"
 
     def __init__(self, address: str) -> None:
+        if address.count("@") > 1 or "@" in address.partition("?")[0].rpartition("/")[2]:
+            raise StoreError(UNREADABLE)
         try:
             told: dict[str, Any] = conninfo.conninfo_to_dict(address)
             name = f"heavytail {socket.gethostname()} {os.getpid()}"
             self._address = conninfo.make_conninfo(
                 **{**DEFAULTS, "application_name": name[:63], **told}
             )
-        except psycopg.Error as error:
-            raise StoreError(f"the address of the store cannot be read: {error}") from None
+        except psycopg.Error:  # whose words may hold a part of the password
+            raise StoreError(UNREADABLE) from None
         self.name = f"{told.get('host', 'localhost')}/{told.get('dbname', '')}"
         self._db: psycopg.Connection[Any] | None = None
         self._leads: set[int] = set()
@@ -80,9 +88,14 @@ class PostgresStore(Store):
         try:
             self._db = psycopg.connect(self._address, autocommit=True)
             self._begin_session()
-        except psycopg.Error as error:
+        except (psycopg.Error, StoreError) as error:
             self._drop()
-            raise self._failure(error) from None
+            known = self._failure(error) if isinstance(error, psycopg.Error) else error
+            if isinstance(known, StoreError):
+                raise known from None
+            words = " ".join(str(error).split())
+            problem = f"{self.name}: the tables of the schema {SCHEMA} are not heavytail's: {words}"
+            raise StoreError(problem) from None
         except BaseException:
             self._drop()
             raise
@@ -178,6 +191,7 @@ class PostgresStore(Store):
         self._drop()
 
     def _drop(self) -> None:
+        self._within = False
         if self._db is not None:
             with contextlib.suppress(psycopg.Error):
                 self._db.close()

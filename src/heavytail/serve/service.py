@@ -21,7 +21,7 @@ from heavytail.serve.fast import Plain
 from heavytail.serve.keys import Keys
 from heavytail.serve.layout import ModelRow
 from heavytail.serve.live import Live
-from heavytail.serve.model import Model
+from heavytail.serve.model import Model, built
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.rewards import owed
 from heavytail.serve.store import Store, Transaction
@@ -89,14 +89,7 @@ class Service:
 
     async def create(self, name: str, spec: ModelSpec, who: str) -> tuple[bool, ModelView]:
         """A new model, or the one that is there where it is the same; whether it is new."""
-        if not re.fullmatch(NAME, name):
-            raise Refusal(
-                422,
-                "bad_name",
-                "A name is a letter or digit and up to 63 letters, digits, dots, underscores and "
-                "hyphens.",
-                "name",
-            )
+        _check_name(name)
         if (spec.default_reward is not None or spec.late == "learn") and spec.wait is None:
             raise Refusal(422, "bad_wait", "State wait, in seconds, with these.", "wait")
         if spec.default_reward is not None and spec.late == "learn":
@@ -104,14 +97,14 @@ class Service:
                 422, "bad_late", "A decision that learned its default cannot learn again.", "late"
             )
         told = msgspec.json.encode(spec, order="sorted").decode()
-        if name not in self.models:
+        known = self.models.get(name)
+        if known is None:
             self._check_room()
+        if known is None or known.row.spec != told:
+            built(spec, self.limits.dim)
             row = ModelRow(0, name, told, 0.0, False, 0, 0, 0, b"", None, 0)
-            fresh = Model(row)
-            if fresh.dim > self.limits.dim:
-                raise Refusal(422, "bad_dim", f"At most {self.limits.dim} features.", "dim")
             if spec.default_reward is not None:
-                fresh.check_reward(spec.default_reward, "default_reward")
+                Model(row).check_reward(spec.default_reward, "default_reward")
 
         def work(tx: Transaction) -> tuple[bool, ModelRow]:
             found = tx.model(name)
@@ -159,15 +152,18 @@ class Service:
         return await self.describe(name)
 
     async def delete(self, name: str, who: str) -> None:
-        """A model, its decisions, outcomes and snapshots."""
-        model = await self.live.find(name)
+        """A model, its decisions, outcomes and snapshots; also one that cannot be opened."""
 
         def work(tx: Transaction) -> None:
-            tx.delete(model.row.id)
+            row = tx.model(name)
+            if row is None:
+                raise Refusal(404, "no_model", "There is no model of this name.")
+            tx.delete(row.id)
             tx.audit(who, f"delete {name}")
 
         await self.commits.do(work)
         self.models.pop(name, None)
+        self.live.broken.discard(name)
 
     # Decisions
 
@@ -186,7 +182,7 @@ class Service:
         rows, answers = [], []
         for i, (one, arms, decision) in enumerate(zip(asked, sets, made, strict=True)):
             token = Token.new(model.row.id, version, when)
-            row, answer = logged(model, token, one, arms, decision, (request, i))
+            row, answer = logged(model, token, one, arms, decision, (request, i, len(asked)))
             rows.append(row)
             answers.append(answer)
 
@@ -310,6 +306,7 @@ class Service:
         elif fork.options is not None:
             changes = {"options": fork.options}
         spec = msgspec.structs.replace(model.spec, **changes)
+        _check_name(fork.name)
         if fork.name in self.models:
             raise Refusal(409, "another_model", "Another model has this name.", "name")
         self._check_room()
@@ -331,6 +328,17 @@ class Service:
 
         await self.live.open(await self.commits.do(work))
         return await self.describe(fork.name)
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(NAME, name) or name.endswith("\n"):
+        raise Refusal(
+            422,
+            "bad_name",
+            "A name is a letter or digit and up to 63 letters, digits, dots, underscores and "
+            "hyphens.",
+            "name",
+        )
 
 
 def _placed(many: Sequence[Any]) -> list[tuple[str, Any]]:

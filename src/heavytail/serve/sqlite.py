@@ -47,6 +47,7 @@ class SQLiteStore(Store):
         self._typical = 0.0  # seconds of a commit
         self._commits = -1  # not counted yet
         self._changes = 0  # rows changed before this transaction
+        self._inode = 0  # of the database, once it is open
         try:
             self._begin()
         except sqlite3.Error as error:
@@ -54,7 +55,9 @@ class SQLiteStore(Store):
             raise self._failure(error) from None
         except OSError as error:
             self.close()
-            problem = f"{self.folder}: {error.strerror}. Give a folder to write to."
+            problem = (
+                f"{error.filename or self.folder}: {error.strerror}. Give a folder to write to."
+            )
             raise StoreError(problem) from None
         except BaseException:
             self.close()
@@ -74,8 +77,10 @@ class SQLiteStore(Store):
         self.prepare()
         self._db.execute("INSERT INTO meta VALUES ('commits', 0) ON CONFLICT DO NOTHING")
         (found,) = self._db.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()
+        if not isinstance(found, int):
+            raise StoreError(f"{self.folder / FILE}: it is damaged. Take it from a backup.")
         self._check_witness(found)
-        self._commits = found
+        self._commits, self._inode = found, _inode(self.folder / FILE)
 
     def _opened(self, name: str) -> int:
         path = self.folder / name
@@ -126,6 +131,10 @@ class SQLiteStore(Store):
         return not self.rows("SELECT 1 FROM sqlite_master WHERE name = 'meta'")
 
     def begin(self) -> None:
+        if self._inode and _inode(self.folder / FILE) != self._inode:
+            raise StoreError(
+                f"{self.folder / FILE} was removed or replaced. Stop, and put it back."
+            )
         self.rows("BEGIN IMMEDIATE")
         self._changes = self._db.total_changes
 
@@ -164,8 +173,11 @@ class SQLiteStore(Store):
     @contextlib.contextmanager
     def reader(self) -> Iterator[Store]:
         other = object.__new__(SQLiteStore)
-        other.folder = self.folder
-        other._db = sqlite3.connect((self.folder / FILE).resolve().as_uri() + "?mode=ro", uri=True)
+        other.folder, where = self.folder, (self.folder / FILE).resolve().as_uri()
+        try:
+            other._db = sqlite3.connect(where + "?mode=ro", uri=True)
+        except sqlite3.Error as error:
+            raise self._failure(error) from None
         try:
             yield other
         finally:
@@ -193,3 +205,11 @@ class SQLiteStore(Store):
             if code.startswith(name):
                 return StoreError(f"{self.folder / FILE}: {words}")
         return StoreError(f"{self.folder / FILE}: {error}.")
+
+
+def _inode(path: Path) -> int:
+    """The number of a file; 0 where there is none."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0

@@ -20,6 +20,7 @@ from heavytail.serve.refusal import Refusal
 __all__ = ["Conflict", "Operation", "Store", "StoreError", "Transaction"]
 
 KEPT = 3  # automatic snapshots per model
+PIECE = 8 * 2**20  # bytes of a log that are read at a time
 TRIES = 5  # of a commit that another process was in the way of
 
 
@@ -86,13 +87,17 @@ class Store(ABC):
     def prepare(self) -> None:
         """Make the tables where there are none; refuse those of another version."""
         self.begin()
-        if self.empty():
-            for statement in TABLES:
-                self.rows(statement)
-            for name, value in {"layout": LAYOUT, "models": 0, "snapshots": 0}.items():
-                self.rows("INSERT INTO meta VALUES (?, ?)", name, value)
-        found = self.rows("SELECT value FROM meta WHERE name = 'layout'")
-        self.commit()
+        try:
+            if self.empty():
+                for statement in TABLES:
+                    self.rows(statement)
+                for name, value in {"layout": LAYOUT, "models": 0, "snapshots": 0}.items():
+                    self.rows("INSERT INTO meta VALUES (?, ?)", name, value)
+            found = self.rows("SELECT value FROM meta WHERE name = 'layout'")
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
         if not found or found[0][0] != LAYOUT:
             told = found[0][0] if found else "none"
             raise StoreError(
@@ -185,9 +190,11 @@ class Store(ABC):
         sql = "SELECT COALESCE(SUM(decisions), 0) FROM tally WHERE model = ?"
         return int(self.rows(sql, model)[0][0])
 
-    def logged(self, model: int, size: int = 4096) -> Iterator[list[tuple[Any, ...]]]:
-        """(key, arm, detail, reward, time of it, by default) of all decisions, in order."""
-        last = b""
+    def logged(self, model: int) -> Iterator[list[tuple[Any, ...]]]:
+        """(key, arm, detail, reward, time of it, by default) of all decisions, in order; about
+        ``PIECE`` bytes at a time.
+        """
+        last, size = b"", 16
         while True:
             found = self.rows(
                 "SELECT d.key, d.arm, d.detail, o.reward, o.time, o.by_default FROM decision d "
@@ -201,6 +208,7 @@ class Store(ABC):
                 return
             yield found
             last = bytes(found[-1][0])
+            size = min(max(PIECE // max(len(row[2]) for row in found), 1), 4096)
 
     @abstractmethod
     def reader(self) -> contextlib.AbstractContextManager[Store]:

@@ -43,7 +43,7 @@ Scalar = float | int | str | bool | None
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"  # of models and keys
 Name = Annotated[str, Meta(pattern=NAME)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
-Id = Annotated[str, Meta(max_length=200)] | int
+Id = Annotated[str, Meta(max_length=200)] | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Seconds = Annotated[float, Meta(gt=0.0, le=3.2e9)]
 
 
