@@ -115,7 +115,8 @@ class _Effort:
         unheard = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
         self._unsure |= lost and not unheard and self._ask.method != "GET"
         passes = unheard or (lost and self._ask.safe)
-        passes = passes or (isinstance(error, Refused) and error.status in AGAIN)
+        if isinstance(error, Refused):
+            passes = error.status in AGAIN and (self._ask.safe or error.status == 429)
         left = self._end - time.monotonic()
         if passes and left > 0.0:
             wait, self._wait = self._wait * random.uniform(0.5, 1.5), min(2.0 * self._wait, LONGEST)
@@ -141,6 +142,8 @@ class _Speaking:
             raise ValueError(f"Client: url must begin with http:// or https://; got {shown(url)}.")
         self.url = url.rstrip("/")
         self.patience = check_number("Client: patience", patience, least=0.0)
+        if key is not None and not (isinstance(key, str) and key.isascii() and key.isprintable()):
+            raise ValueError("Client: key must be of printable ASCII, as it was told.")
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._own = http is None
         self._http = self._made() if http is None else http
@@ -193,10 +196,20 @@ class _Speaking:
         return self._send(_Ask("DELETE", f"/v1/keys/{_named('key', name)}", safe=False))
 
 
+def _decision(told: dict[str, Any]) -> RemoteDecision:
+    """An answer's decision; newer services may tell more."""
+    known = RemoteDecision.__dataclass_fields__
+    return RemoteDecision(**{name: value for name, value in told.items() if name in known})
+
+
 def _checked(response: httpx.Response) -> Any:
     """The answer's content, or what was refused."""
     if response.status_code < 300:
-        return response.json() if response.content else None
+        try:
+            return response.json() if response.content else None
+        except ValueError:
+            message = f"{response.url} answers, and is no heavytail serve. Check the url."
+            raise Refused(response.status_code, "odd", message, "") from None
     try:
         told = response.json()
         code, message, field = told["code"], told["message"], told.get("field", "")
@@ -321,7 +334,7 @@ class RemoteModel:
     ) -> Any:
         """Choose among ``arms``, (n, dim) or dicts for a model with an encoder."""
         body = _body(arms=_plain(arms), ids=_plain(ids), explore=explore, context=_plain(context))
-        ask = self._ask("decisions", body, parse=lambda told: RemoteDecision(**told))
+        ask = self._ask("decisions", body, parse=_decision)
         return self._client._send(ask)
 
     def decide_many(self, many: Any, *, explore: float | None = None, contexts: Any = None) -> Any:
@@ -331,7 +344,7 @@ class RemoteModel:
             _body(arms=_plain(arms), explore=explore, context=_plain(context))
             for arms, context in zip(many, told, strict=True)
         ]
-        ask = self._ask("decisions", body, parse=lambda told: [RemoteDecision(**o) for o in told])
+        ask = self._ask("decisions", body, parse=lambda told: list(map(_decision, told)))
         return self._client._send(ask)
 
     def learn(self, decision: Any, reward: Any, *, scale: Any = None) -> Any:

@@ -31,7 +31,7 @@ def test_a_shadow_is_compared_by_what_came_after(tmp_path, monkeypatch):
     plain = ht.Client
     rng = np.random.default_rng(0)
     with serving(tmp_path / "store") as http:
-        monkeypatch.setattr(ht, "Client", lambda url: plain("http://testserver", http=http))
+        monkeypatch.setattr(ht, "Client", lambda url: plain("http://127.0.0.1:8080", http=http))
         names: dict = {}
         (first,) = blocks("From Python")
         exec(first, names)

@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.serve.postgres import database
 
+from heavytail.serve import chores
 from heavytail.serve.app import build
 from heavytail.serve.opening import opened
 from heavytail.serve.service import Limits
@@ -20,7 +21,8 @@ def serving(
     where: str | os.PathLike[str], *, local: bool = True, limits: Limits | None = None
 ) -> Iterator[TestClient]:
     app = build(opened(where), local=local, limits=limits)
-    with TestClient(app, raise_server_exceptions=False) as client:
+    here = "http://127.0.0.1:8080"
+    with TestClient(app, base_url=here, raise_server_exceptions=False) as client:
         yield client
 
 
@@ -47,7 +49,8 @@ def where(request, tmp_path):
 
 
 @pytest.fixture
-def client(where):
+def client(where, monkeypatch):
+    monkeypatch.setattr(chores, "GRACE", 0.0)  # nobody else writes here
     with serving(where) as one:
         yield one
 

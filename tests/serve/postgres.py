@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import psycopg
 
 with warnings.catch_warnings(action="ignore"):  # of a machine without a folder for running programs
@@ -33,7 +34,9 @@ class Database:
         return f"postgresql://postgres@/postgres?host={self.folder}"
 
     def clear(self) -> None:
-        """Drop what a store has left."""
+        """Drop what a store has left; of a server that somebody killed too."""
+        if self._process.poll() is not None:
+            self.start()
         with psycopg.connect(self.address) as one:
             one.execute("DROP SCHEMA IF EXISTS heavytail CASCADE")
 
@@ -56,7 +59,11 @@ class Database:
         raise RuntimeError("PostgreSQL does not start")
 
     def kill(self) -> None:
-        """SIGKILL to the server; what it has begun ends with it."""
+        """SIGKILL to the server and to all that it has begun."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self._process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.kill()
         self._process.kill()
         self._process.wait()
 

@@ -49,7 +49,7 @@ def torn(pieces):
 
 
 def remote(client, *faults, patience=10.0):
-    return ht.Client("http://testserver", http=Flaky(client, faults), patience=patience)
+    return ht.Client("http://127.0.0.1:8080", http=Flaky(client, faults), patience=patience)
 
 
 def test_the_verbs_of_the_library(client):
@@ -88,12 +88,10 @@ def test_what_is_sent_again_counts_once(client):
 
 
 def test_patience_ends(client):
-    words = (
-        r"^http://testserver: nobody answered for 0.2 s \(nobody there\)\. Start `heavytail serve`"
-    )
+    words = r"^http://127.0.0.1:8080: nobody answered for 0.2 s \(nobody there\)\. Start `heavyt"
     with pytest.raises(NoAnswer, match=words) as caught:
         remote(client, *["down"] * 100, patience=0.2).models()
-    assert (caught.value.url, caught.value.done) == ("http://testserver", False)
+    assert (caught.value.url, caught.value.done) == ("http://127.0.0.1:8080", False)
     with pytest.raises(Refused):
         remote(client, *["busy"] * 100, patience=0.2).models()
 
@@ -161,7 +159,7 @@ def test_keys_are_made_listed_and_revoked(client):
     key = one.new_key("ops", ["admin"])
     with pytest.raises(Refused, match="Send your key"):
         one.models()
-    two = ht.Client("http://testserver", key=key, http=client)
+    two = ht.Client("http://127.0.0.1:8080", key=key, http=client)
     two.new_key("web", ("read", "decide"))
     ops, web = two.keys()
     assert (ops["name"], web["name"]) == ("ops", "web")
@@ -191,7 +189,7 @@ def test_the_same_verbs_are_awaited(client, tmp_path):
         transport = httpx.ASGITransport(client.app)
         async with (
             httpx.AsyncClient(transport=transport) as http,
-            ht.AsyncClient("http://testserver", http=http) as one,
+            ht.AsyncClient("http://127.0.0.1:8080", http=http) as one,
         ):
             shop = await one.create("shop", dim=3)
             made = await shop.decide(ARMS)

@@ -62,3 +62,38 @@ def test_requests_that_come_together_share_a_commit(tmp_path, quick):
     count, rows = asyncio.run(main())
     assert rows == 100
     assert count <= 3
+
+
+def test_operations_come_in_the_order_of_the_models_that_they_lock(tmp_path):
+    async def main():
+        store = SQLiteStore(tmp_path)
+        commits, seen = Commits(store, lambda touched: None, lambda news: None), []
+        models = [3, 1, 2, 0, 1]
+        await asyncio.gather(*(commits.do(lambda tx, m=m: seen.append(m), model=m) for m in models))
+        commits.close()
+        store.close()
+        return seen
+
+    assert asyncio.run(main()) == [0, 1, 1, 2, 3]
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_what_cannot_be_read_behind_a_commit_hangs_nobody(tmp_path, quick):
+    def broken(touched):
+        raise ValueError("a fault")
+
+    async def main():
+        store = SQLiteStore(tmp_path)
+        commits = Commits(store, broken, lambda news: None)
+        store.quick = quick
+
+        def touch(tx):
+            tx.touched.add(1)
+            return 7
+
+        found = [await asyncio.wait_for(commits.do(touch), 10.0) for _ in range(2)]
+        commits.close()
+        store.close()
+        return found
+
+    assert asyncio.run(main()) == [7, 7]

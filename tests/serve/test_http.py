@@ -183,11 +183,29 @@ def test_a_body_that_does_not_come_is_not_waited_for(tmp_path):
 
             scope = {
                 "type": "http", "method": "PUT", "path": "/v1/models/shop", "query_string": b"",
-                "headers": [], "client": ("127.0.0.1", 1), "server": ("x", 1), "scheme": "http",
-                "root_path": "", "http_version": "1.1",
+                "headers": [(b"host", b"127.0.0.1")], "client": ("127.0.0.1", 1),
+                "server": ("x", 1), "scheme": "http", "root_path": "", "http_version": "1.1",
             }  # fmt: skip
             await client.app(scope, never, send)
             return sent[0]["status"], sent[1]["body"]
 
         status, body = client.portal.call(call)
         assert (status, b"too_slow" in body) == (408, True)
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "http://127.0.0.1:8080"}, 200),
+        ({"Host": "localhost:8080"}, 200),
+        ({"Host": "[::1]:8080"}, 200),
+        ({"Origin": "https://evil.example"}, 401),
+        ({"Origin": "null"}, 401),
+        ({"Host": "evil.example:8080"}, 401),
+        ({"Host": "127.0.0.1.evil.example"}, 401),
+        ({"Host": "[::1"}, 401),
+    ],
+)
+def test_a_page_of_another_site_has_no_say_in_a_service_without_keys(client, head, status):
+    assert client.get("/v1/models", headers=head).status_code == status

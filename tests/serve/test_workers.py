@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
+import sys
+import threading
 import time
 
+import httpx
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 from tests.serve.conftest import serving
+from tests.serve.killing import free_port
 from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 
 from heavytail.serve import live
+from heavytail.serve.app import build
 from heavytail.serve.model import built
 from heavytail.serve.postgres import PostgresStore
 from heavytail.serve.store import Conflict, StoreError
@@ -236,3 +243,61 @@ def test_locks_are_taken_in_the_order_of_models(address):
         for future in futures:
             future.result(timeout=60.0)
         assert [one.get(name).json()["rounds"] for name in names] == [40, 40]
+
+
+def test_a_commit_that_the_database_undoes_is_a_failure(address):
+    store = PostgresStore(address)
+
+    def work(tx):
+        tx.create("a", "{}")
+        with contextlib.suppress(Exception):
+            tx.rows("SELECT no_such_column FROM model")  # the database gives the transaction up
+
+    with pytest.raises(StoreError, match="ROLLBACK"):
+        store.apply([work])
+    assert store.models() == []
+    store.close()
+
+
+def test_the_clock_is_the_databases(address):
+    store = PostgresStore(address)
+    assert abs(store._ahead) < 5.0
+    store._ahead = 3600.0
+    assert store.clock() - time.time() == pytest.approx(3600.0, abs=5.0)
+    store.close()
+
+
+def test_a_service_waits_for_a_database_that_is_away_when_it_starts(server, address):
+    store = PostgresStore(address)
+    server.kill()
+    threading.Timer(1.0, server.start).start()
+    with TestClient(build(store, local=True), base_url="http://127.0.0.1") as client:
+        assert client.get("/readyz").status_code == 200
+
+
+def test_workers_end_with_the_process_that_started_them(address):
+    port = free_port()
+    command = [sys.executable, "-m", "heavytail", "serve", "--store", address, "--workers", "2"]
+    parent = subprocess.Popen(
+        [*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_for(lambda: answers(port))
+    finally:
+        parent.kill()
+        parent.wait()
+    wait_for(lambda: not answers(port))
+
+
+def answers(port):
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=5.0).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def wait_for(true):
+    end = time.monotonic() + 120.0
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.util
-import ipaddress
 import os
 import signal
 import sys
@@ -115,6 +114,7 @@ def _with(args: argparse.Namespace) -> int:
 
 def _on(store: Store, args: argparse.Namespace) -> int:
     from heavytail.serve.keys import issue, revoke
+    from heavytail.serve.opening import is_local
 
     if args.new_key is not None:
         scopes = args.scopes.replace(",", " ").split()
@@ -123,7 +123,7 @@ def _on(store: Store, args: argparse.Namespace) -> int:
     if args.revoke_key is not None:
         _done(store, lambda tx: revoke(tx, args.revoke_key, WHO))
         return 0
-    local = _is_local(args.host)
+    local = is_local(args.host)
     if not local and not store.keys():
         raise ValueError(
             f"--host {args.host} can be reached from elsewhere, and the store has no key. Make one "
@@ -217,13 +217,3 @@ def _done(store: Store, operation: Operation) -> Any:
     if isinstance(found, Refusal):
         raise ValueError(found.message)
     return found
-
-
-def _is_local(host: str) -> bool:
-    """Whether an address is that of this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import multiprocessing
+import signal
 import time
+import urllib.parse
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
@@ -17,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from heavytail.serve.handlers import ROUTES, Call, Road, answer
 from heavytail.serve.metrics import Metrics
-from heavytail.serve.opening import opened
+from heavytail.serve.opening import is_local, opened
 from heavytail.serve.rates import Rates
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.service import Limits, Service
@@ -48,7 +51,7 @@ def build(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        await service.start()
+        await _started(service)
         task = None if beside is None else asyncio.create_task(beside(service))
         try:
             yield
@@ -66,8 +69,30 @@ def build(
 
 
 def worker(where: str, *, local: bool, limits: Limits) -> Starlette:
-    """The application on the store at an address, in a process that opens it by itself."""
-    return build(opened(where), local=local, limits=limits)
+    """The application on the store at an address, in a process that opens it by itself and ends
+    with the one that started it.
+    """
+    return build(opened(where), local=local, limits=limits, beside=_while_watched)
+
+
+async def _while_watched(service: Service) -> None:
+    parent = multiprocessing.parent_process()
+    while parent is None or parent.is_alive():
+        await asyncio.sleep(0.5)
+    log.error("the process that started this worker is gone")
+    signal.raise_signal(signal.SIGTERM)
+
+
+async def _started(service: Service) -> None:
+    """Start; where a database is away just then, wait for it."""
+    while True:
+        try:
+            return await service.start()
+        except StoreError as error:
+            if not service.store.shared:
+                raise
+            log.error("%s", error)
+            await asyncio.sleep(0.5)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
@@ -98,7 +123,8 @@ class Door:
             who = "anybody"
             if road.scope:
                 told = request.headers.get("authorization", "")
-                who = await self.service.keys.allow(self.service, told, road.scope, self.local)
+                open_to_all = self.local and _from_here(request)
+                who = await self.service.keys.allow(self.service, told, road.scope, open_to_all)
                 self.rates.count(who if told else _address(request))
             return await road.handler(Call(self.service, request, who, self.metrics))
         except Refusal as refusal:
@@ -121,6 +147,19 @@ class Endpoint:
         response = await self.door.served(self.road, Request(scope, receive, send))
         self.door.metrics.served(self.road, response.status_code, time.perf_counter() - start)
         await response(scope, receive, send)
+
+
+def _from_here(request: Request) -> bool:
+    """Whether a request without a key is of a program on this machine: a page of another site that
+    is open in a browser here would name that site.
+    """
+    told = [f"//{request.headers.get('host', '')}"]
+    if "origin" in request.headers:
+        told.append(request.headers["origin"])
+    try:
+        return all(is_local(urllib.parse.urlsplit(one).hostname or "") for one in told)
+    except ValueError:
+        return False
 
 
 def _address(request: Request) -> str:

@@ -31,6 +31,7 @@ log = logging.getLogger("heavytail.serve")
 SWEPT = 1000  # decisions that are given up in one commit
 SNAPSHOT_EVERY = 10_000  # outcomes
 SNAPSHOT_AFTER = 60.0  # seconds, where there is anything new
+GRACE = 2.0  # seconds that another worker may take to write down a decision
 LOOK = 0.1  # seconds between two looks at what others did
 
 
@@ -74,7 +75,8 @@ class Chores:
             wait = model.spec.wait
             if wait is None or model.row.follows is not None or not await self._leads(model):
                 continue
-            before = first_key(self.service.live.clock() - wait)
+            late = GRACE if self.service.store.shared else 0.0
+            before = first_key(self.service.live.clock() - wait - late)
             sweep = functools.partial(_sweep, model=model, before=before)
             full = True
             while full:

@@ -104,8 +104,8 @@ class Commits:
             return found, None
         try:
             return found, self._read(found[1])
-        except StoreError as error:  # it is committed all the same; others will read it
-            log.error("%s", error)
+        except Exception:  # it is committed all the same, and will be read with the next
+            log.exception("what is new could not be read")
             return found, None
 
     def _apply(self, operations: list[Operation]) -> Any:

@@ -19,6 +19,8 @@ from heavytail.serve.wire import Decided
 
 __all__ = ["answered_again", "logged"]
 
+SORTED = msgspec.msgpack.Encoder(order="sorted")
+
 
 def logged(
     model: Model,
@@ -37,7 +39,7 @@ def logged(
     if request[0]:
         key = hashlib.blake2b(f"{request[1]} {request[0]}".encode(), digest_size=16).digest()
         said = (request[2], arms.tobytes(), ids, one.explore, getattr(one, "context", None))
-        asked = hashlib.blake2b(msgspec.msgpack.encode(said), digest_size=16).digest()
+        asked = hashlib.blake2b(SORTED.encode(said), digest_size=16).digest()
     detail = Detail(
         len(arms), decision.probability, decision.score, name, ids,
         arms.astype("<f8", copy=False).tobytes() if model.spec.log_arms else None, asked,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,7 +31,8 @@ from heavytail.serve.wire import (
     KeySpec,
     ModelChange,
     ModelSpec,
-    Predict,
+    PredictNamed,
+    PredictVectors,
     Restore,
     Reward,
     Rewarded,
@@ -113,7 +115,7 @@ VECTORS = _decoder(DecideAmongVectors | list[DecideAmongVectors])
 NAMED = _decoder(DecideAmongNamed | list[DecideAmongNamed])
 REWARDS = _decoder(Reward | list[Reward])
 SPEC, CHANGE, FORK, RESTORE = map(_decoder, (ModelSpec, ModelChange, Fork, Restore))
-PREDICT, KEY = _decoder(Predict), _decoder(KeySpec)
+PREDICT_VECTORS, PREDICT_NAMED, KEY = map(_decoder, (PredictVectors, PredictNamed, KeySpec))
 
 
 async def create(call: Call) -> Response:
@@ -126,7 +128,11 @@ async def create(call: Call) -> Response:
 async def models(call: Call) -> Response:
     """All models."""
     await call.service.live.look()
-    return answer([await call.service.describe(name) for name in sorted(call.service.models)])
+    found = []
+    for name in sorted(call.service.models):
+        with contextlib.suppress(Refusal):  # it was deleted meanwhile
+            found.append(await call.service.describe(name))
+    return answer(found)
 
 
 async def model(call: Call) -> Response:
@@ -173,15 +179,15 @@ async def reward(call: Call) -> Response:
 
 async def predict(call: Call) -> Response:
     """The mean rewards expected of arms."""
-    asked = read(PREDICT, await call.body())
     found = await call.service.live.find(call.name)
+    asked = read(PREDICT_VECTORS if found.encoder is None else PREDICT_NAMED, await call.body())
     return answer(found.predict(call.service._arms(found, asked, ""), asked.level))
 
 
 async def explain(call: Call) -> Response:
     """Why an arm would be chosen."""
-    asked = read(PREDICT, await call.body())
     found = await call.service.live.find(call.name)
+    asked = read(PREDICT_VECTORS if found.encoder is None else PREDICT_NAMED, await call.body())
     told = found.explain(call.service._arms(found, asked, ""))
     return answer(told if asked.ids is None else replace(told, id=asked.ids[told.arm]))
 

@@ -91,6 +91,11 @@ class Live:
             await self.look()
         return self[name]
 
+    async def renewed(self, model: Model) -> Model:
+        """The model that has the name of ``model`` now, which may be another."""
+        await self.look()
+        return self[model.row.name]
+
     async def look(self) -> None:
         """See what other processes did: models that came, went or were set back, and outcomes."""
         if not self.store.shared:

@@ -17,13 +17,17 @@ BODIES: dict[str, Any] = {  # of requests, by the name of the handler
     "change": wire.ModelChange,
     "decide": wire.DecideAmongVectors | list[wire.DecideAmongVectors],
     "reward": wire.Reward | list[wire.Reward],
-    "predict": wire.Predict,
-    "explain": wire.Predict,
+    "predict": wire.PredictVectors,
+    "explain": wire.PredictVectors,
     "restore": wire.Restore,
     "fork": wire.Fork,
     "issue_key": wire.KeySpec,
 }
-NAMED = wire.DecideAmongNamed | list[wire.DecideAmongNamed]  # decisions of a model with an encoder
+NAMED: dict[str, Any] = {  # the same for a model with an encoder
+    "decide": wire.DecideAmongNamed | list[wire.DecideAmongNamed],
+    "predict": wire.PredictNamed,
+    "explain": wire.PredictNamed,
+}
 ANSWERS: dict[str, dict[int, Any]] = {
     "create": {200: wire.ModelView, 201: wire.ModelView},
     "models": {200: list[wire.ModelView]},
@@ -65,7 +69,7 @@ PARAMETERS = {
 
 def document(roads: Sequence[Any]) -> dict[str, Any]:
     """The document of these routes."""
-    kinds = [*BODIES.values(), NAMED]
+    kinds = [*BODIES.values(), *NAMED.values()]
     kinds += [kind for answers in ANSWERS.values() for kind in answers.values() if _json(kind)]
     schemas, components = msgspec.json.schema_components(
         [*kinds, wire.Fault], ref_template="#/components/schemas/{name}"
@@ -110,7 +114,7 @@ def _operation(road: Any, path: str, schema: dict[str, Any]) -> dict[str, Any]:
         found["parameters"].append({"name": "Idempotency-Key", "in": "header", "schema": told})
     if name in BODIES:
         told = schema[repr(BODIES[name])]
-        told = {"anyOf": [told, schema[repr(NAMED)]]} if name == "decide" else told
+        told = {"anyOf": [told, schema[repr(NAMED[name])]]} if name in NAMED else told
         content = {"application/json": {"schema": told}}
         found["requestBody"] = {"required": True, "content": content}
     for status, kind in ANSWERS[name].items():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import ipaddress
 import os
 
 from heavytail.serve.store import Store, StoreError
 
-__all__ = ["is_database", "opened", "shown"]
+__all__ = ["is_database", "is_local", "opened", "shown"]
 
 KINDS = ("postgresql://", "postgres://")
 
@@ -15,6 +16,16 @@ KINDS = ("postgresql://", "postgres://")
 def is_database(where: str | os.PathLike[str]) -> bool:
     """Whether an address is that of a database, which several workers may share."""
     return os.fspath(where).startswith(KINDS)
+
+
+def is_local(host: str) -> bool:
+    """Whether an address is that of this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def opened(where: str | os.PathLike[str]) -> Store:

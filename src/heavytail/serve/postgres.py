@@ -44,8 +44,8 @@ SETTINGS = {  # of every session
 
 
 UNREADABLE = (
-    "the address of the store cannot be read. Write postgresql://USER@HOST/DATABASE, and signs of a "
-    "password that are no letters or digits as %XX; or give the password in PGPASSWORD."
+    "the address of the store cannot be read. Write postgresql://USER@HOST/DATABASE, and signs "
+    "of a password that are no letters or digits as %XX; or give the password in PGPASSWORD."
 )
 
 
@@ -191,7 +191,6 @@ class PostgresStore(Store):
         self._drop()
 
     def _drop(self) -> None:
-        self._within = False
         if self._db is not None:
             with contextlib.suppress(psycopg.Error):
                 self._db.close()

@@ -132,6 +132,8 @@ class Service:
         )
         if row is None:
             raise Refusal(404, "no_model", "There is no model of this name.")
+        if (row.id, row.epoch) != (model.row.id, model.row.epoch):  # another has its name, or state
+            model = await self.live.open(row)
         model.row = row
         shadowed = next((m for m in self.models.values() if m.row.id == row.follows), None)
         return ModelView(
@@ -172,6 +174,14 @@ class Service:
         again has the same answer.
         """
         model = await self.live.find(name)
+        try:
+            return await self._decide(model, asked, request)
+        except Refusal as refusal:
+            if refusal.code != "no_model":
+                raise
+        return await self._decide(await self.live.renewed(model), asked, request)
+
+    async def _decide(self, model: Model, asked: Sequence[Asked], request: str) -> list[Decided]:
         if model.row.follows is not None:
             raise Refusal(409, "shadow", "A shadow learns and does not decide.")
         self._check_batch(asked)
@@ -179,7 +189,7 @@ class Service:
         explore = [model.spec.explore if one.explore is None else one.explore for one in asked]
         version, when = model.version, self.live.clock()
         made = model.choose(sets, explore)
-        rows, answers = [], []
+        rows, answers, behind = [], [], [0]
         for i, (one, arms, decision) in enumerate(zip(asked, sets, made, strict=True)):
             token = Token.new(model.row.id, version, when)
             row, answer = logged(model, token, one, arms, decision, (request, i, len(asked)))
@@ -191,13 +201,18 @@ class Service:
                 before = [tx.requested(model.row.id, row.request or b"") for row in rows]
                 if any(before):
                     return answered_again(before, rows)
-            tx.check_decides(model.row.id)
+            last, swept = tx.check_decides(model.row.id)
+            if rows[0].key <= swept:
+                message = "The decision took longer than the model waits for rewards. Try again."
+                raise Refusal(503, "too_slow", message)
             for row in rows:
                 tx.decide(row)
+            behind.append(max(last - version, 0))
             return answers
 
         found: list[Decided] = await self.commits.do(work)
         if found is answers:  # not those of an earlier request
+            model.staleness += 0.05 * (behind[-1] - model.staleness)
             model.tracker.decided([(one.id, one.arm) for one in found])
         return found
 
@@ -225,9 +240,20 @@ class Service:
         """Log rewards, all or none; how many are new. They are learned at once after that."""
         model = await self.live.find(name)
         self._check_batch(told)
+        try:
+            return await self._reward(model, told)
+        except Refusal as refusal:
+            if refusal.code not in ("no_model", "unknown_token") or not self.store.shared:
+                raise
+            renewed = await self.live.renewed(model)
+            if renewed is model:
+                raise
+        return await self._reward(renewed, told)
+
+    async def _reward(self, model: Model, told: Sequence[Reward]) -> int:
         tokens = [self._token(model, one, at) for at, one in _placed(told)]
 
-        def work(tx: Transaction) -> tuple[int, int]:
+        def work(tx: Transaction) -> int:
             tx.last(model.row.id)  # nobody else rewards until the commit
             now, new = self.live.clock(), []
             seen: dict[bytes, Reward] = {}
@@ -238,17 +264,15 @@ class Service:
                     raise refusal.at(at) from None
                 if row is not None:
                     new.append((row, one))
-            stale = 0  # all is checked; from here on it is written
+            # all is checked; from here on it is written
             swept = tx.sweeping(model.row.id)
             for row, one in new:
-                if row.key < swept:  # it was counted as given up
+                if row.key <= swept:  # it was counted as given up
                     tx.swept(model.row.id, swept, -1)
-                stale += tx.reward(row, one.reward, one.scale) - 1 - row.version
-            return len(new), stale
+                tx.reward(row, one.reward, one.scale)
+            return len(new)
 
-        accepted, stale = await self.commits.do(work, model=model.row.id)
-        if accepted:
-            model.staleness += 0.05 * (stale / accepted - model.staleness)
+        accepted: int = await self.commits.do(work, model=model.row.id)
         return accepted
 
     def _token(self, model: Model, one: Reward, at: str) -> Token:
@@ -320,6 +344,7 @@ class Service:
         def work(tx: Transaction) -> ModelRow:
             if tx.model(fork.name) is not None:
                 raise Refusal(409, "another_model", "Another model has this name.", "name")
+            tx.check_there(source)
             follows = source if fork.shadow else None
             row = tx.create(fork.name, told, follows=follows, since=version if fork.shadow else 0)
             tx.snapshot(row.id, version if fork.shadow else 0, data, f"forked from {name}")

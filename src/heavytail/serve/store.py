@@ -226,7 +226,7 @@ class Transaction:
     def __init__(self, store: Store) -> None:
         self.store, self.now = store, store.clock()
         self._last: dict[int, int] = {}  # of models that may have new outcomes
-        self._decides: set[int] = set()  # models that may decide
+        self._decides: dict[int, tuple[int, bytes]] = {}  # of models that may decide
         self.touched: set[int] = set()  # those that have, or were changed otherwise
         self._made: dict[int, int] = {}
         self._decisions: list[DecisionRow] = []
@@ -295,25 +295,34 @@ class Transaction:
         self.rows("DELETE FROM model WHERE id = ?", model)  # first: waits for who decides with it
         for table in ("decision", "outcome", "snapshot", "tally"):
             self.rows(f"DELETE FROM {table} WHERE model = ?", model)
-        self._decides.discard(model)
+        self._decides.pop(model, None)
         for counts in (self._last, self._made):
             counts.pop(model, None)
 
     def pause(self, model: int, paused: bool) -> None:
         """Whether it decides."""
         self.rows("UPDATE model SET paused = ? WHERE id = ?", int(paused), model)
-        self._decides.discard(model)
+        self._decides.pop(model, None)
 
-    def check_decides(self, model: int) -> None:
-        """Refuse where the model is gone or paused; nobody deletes it before the commit."""
-        if model in self._decides:
-            return
-        found = self.rows(f"SELECT paused FROM model WHERE id = ?{self.store.share}", model)
+    def check_there(self, model: int) -> tuple[bool, int, bytes]:
+        """Refuse where the model is gone, which nobody deletes before the commit; whether it is
+        paused, its last outcome, and the key up to which all that waited was given up.
+        """
+        sql = f"SELECT paused, last, swept FROM model WHERE id = ?{self.store.share}"
+        found = self.rows(sql, model)
         if not found:
             raise Refusal(404, "no_model", "The model was deleted.")
-        if found[0][0]:
-            raise Refusal(409, "paused", "The model is paused. Resume it first.")
-        self._decides.add(model)
+        paused, last, swept = found[0]
+        return bool(paused), int(last), bytes(swept)
+
+    def check_decides(self, model: int) -> tuple[int, bytes]:
+        """The same for a model that must not be paused, which is found out once per commit."""
+        if model not in self._decides:
+            paused, last, swept = self.check_there(model)
+            if paused:
+                raise Refusal(409, "paused", "The model is paused. Resume it first.")
+            self._decides[model] = last, swept
+        return self._decides[model]
 
     # Decisions and outcomes
 
@@ -406,8 +415,10 @@ class Transaction:
         return number
 
     def restore(self, model: int, data: bytes, note: str) -> int:
-        """Set the state to ``data`` from the last outcome on."""
-        number = self.snapshot(model, self.last(model), data, note)
+        """Set the state to ``data`` from the last outcome on, that of its source for a shadow."""
+        found = self.rows("SELECT follows FROM model WHERE id = ?", model)
+        source = found[0][0] if found and found[0][0] else model
+        number = self.snapshot(model, self.last(source), data, note)
         self.rows("UPDATE model SET epoch = epoch + 1 WHERE id = ?", model)
         self.touched.add(model)
         return number

@@ -98,14 +98,14 @@ class Tracker:
 
     def missed(self, sizes: Iterable[float]) -> None:
         """Keep by how much rewards were off what was expected of them."""
-        self._residuals.extend(size for size in sizes if 0.0 < size < math.inf)
+        self._residuals.extend(size for size in sizes if 0.0 <= size < math.inf)
 
     def tail(self) -> list[TailPoint]:
         """The larger half of the newest residuals, as shares that are at least so large; few
         points, evenly apart on the scale of logarithms, the largest last.
         """
         sizes = sorted(self._residuals, reverse=True)
-        half = len(sizes) // 2
+        half = min(len(sizes) // 2, sum(size > 0.0 for size in sizes))
         ranks = {round(half ** (k / (POINTS - 1))) for k in range(POINTS)} if half else set()
         return [
             TailPoint(sizes[rank - 1], rank / len(sizes)) for rank in sorted(ranks, reverse=True)

@@ -27,7 +27,8 @@ __all__ = [
     "ModelStats",
     "ModelView",
     "Moment",
-    "Predict",
+    "PredictNamed",
+    "PredictVectors",
     "Predicted",
     "Restore",
     "Reward",
@@ -157,10 +158,18 @@ class Rewarded(Struct, frozen=True):
     accepted: int
 
 
-class Predict(Struct, forbid_unknown_fields=True, frozen=True):
-    """Arms that are asked about, as decisions are; ``context`` for a model with an encoder."""
+class PredictVectors(Struct, forbid_unknown_fields=True, frozen=True):
+    """Arms that are asked about, which are vectors."""
 
-    arms: Annotated[list[Any], Meta(min_length=1)]
+    arms: Annotated[list[list[float]], Meta(min_length=1)]
+    ids: list[Id] | None = None
+    level: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.95
+
+
+class PredictNamed(Struct, forbid_unknown_fields=True, frozen=True):
+    """Arms that are asked about, with named features, for a model with an encoder."""
+
+    arms: Annotated[list[dict[str, Scalar]], Meta(min_length=1)]
     context: dict[str, Scalar] = {}
     ids: list[Id] | None = None
     level: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.95
