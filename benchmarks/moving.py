@@ -166,7 +166,8 @@ def main() -> None:
     if args.alarms:
         print(
             f"| policy | d | noise | nothing forgotten | forget={FORGET[0]} | forget=auto | "
-            f"its restarts in {args.trials} times {LONG:,} rounds | median delay of a jump | not noticed, of {args.trials} |"
+            f"its restarts in {args.trials} times {LONG:,} rounds | "
+            f"median delay of a jump | not noticed, of {args.trials} |"
         )
         for case in cases:
             print(alarms(*case, args.trials), flush=True)
