@@ -251,6 +251,7 @@ class ForgettingPolicy(PracticalPolicy):
 
     @property
     def _memory(self) -> FloatArray | None:
+        """Where it lies; None where ``forget`` was not given."""
         return self._s[self._runs["memory"]] if "memory" in self._runs else None
 
     def _widest(self, s: FloatArray) -> float:
@@ -263,9 +264,9 @@ class ForgettingPolicy(PracticalPolicy):
         return widest * self._M.shape[1] * float(1.0 + memory[K.RENEWAL])
 
     def _hangs_together(self, arrays: Arrays) -> bool:
-        own = self._memory
-        if own is None or not super()._hangs_together(arrays):
-            return own is None and super()._hangs_together(arrays)
+        own, sound = self._memory, super()._hangs_together(arrays)
+        if own is None or not sound:
+            return sound
         s, memory, fixed = arrays["scalars"], arrays["memory"], [K.FORGET, K.RENEWAL, K.RESTARTS]
         seen = learned(s) if s[P.UNIT] > 0.0 else 0.0
         sums = memory[[K.ABOVE, K.BELOW, K.CLIPPED]]
@@ -289,5 +290,7 @@ class ForgettingPolicy(PracticalPolicy):
                 "theta seems to have changed: rewards keep differing from what is expected of "
                 'them. reset(), or build it with forget="auto" or forget=0.999.',
             )
-        share = float(self._s[CLIPPED] / max(learned(self._s), 1.0))
-        return replace(found, clipped_share=share, drift=drift, advice=advice)
+        if self.forgets:  # of the rounds remembered
+            share = float(self._s[CLIPPED] / max(learned(self._s), 1.0))
+            found = replace(found, clipped_share=share)
+        return replace(found, drift=drift, advice=advice)
