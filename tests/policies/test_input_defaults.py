@@ -72,6 +72,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "clip": None,
         "intercept": None,
         "radius_scale": 1.0,
+        "forget": None,
     },
     "LinTS": {**BASELINE, **SUB_GAUSSIAN, "seed": 0, "radius_scale": 0.03},
     "MENU": {**RIDGE, "copies": None, "radius_scale": 0.1},
@@ -86,6 +87,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "TOFU": {**RIDGE, "delta": None, "radius_scale": 0.03, "threshold_scale": 1.0},
     "TwinUCB": {
         "target": "mean",
+        "forget": None,
         "tail": None,
         "horizon": None,
         "arm_bound": 1.0,

@@ -77,6 +77,18 @@ def test_the_state_is_that_of_the_log_to_the_bit(shop):
     assert state(shop) == replayed(shop, {"policy": "TwinUCB", "dim": 3})
 
 
+def test_a_model_forgets_where_its_options_say_so(client):
+    spec = {"policy": "TwinUCB", "dim": 3, "options": {"forget": 0.9}}
+    assert client.put(SHOP, json=spec).status_code == 201
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        reward(client, decide(client)["token"], float(rng.standard_t(1.5)))
+    assert state(client) == replayed(client, spec)
+    assert client.get(SHOP).json()["diagnostics"]["drift"] == 0.0
+    bad = client.put("/v1/models/odd", json={**spec, "options": {"forget": 2.0}})
+    assert (bad.status_code, bad.json()["code"]) == (422, "bad_options")
+
+
 def test_a_service_that_stopped_goes_on_to_the_bit(where):
     def play(client, seed, rounds=40):
         rng = np.random.default_rng(seed)

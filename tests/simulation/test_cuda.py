@@ -30,6 +30,8 @@ CASES: dict[str, dict[str, Any]] = (
         "Hvt-UCB, theory": {"name": "Hvt-UCB", "radius": "theory", "radius_scale": 1e-4},
         "Twin-UCB, theory": {"name": "Twin-UCB", "radius": "theory", "radius_scale": 1e-4},
         "Hvt-UCB, auto": {"name": "Hvt-UCB", "tail": "auto"},
+        "Hvt-UCB, forgetting": {"name": "Hvt-UCB", "forget": 0.9},
+        "Twin-UCB, forgetting": {"name": "Twin-UCB", "forget": 0.9},
         "Hurdle-UCB in a shop": {"name": "Hurdle-UCB", "skew": "dear"},
         "SupBMM": {"name": "BMM", "sup": True, "copies": 3},
         "RobustUCB, medians": {"name": "RobustUCB", "estimator": "median of means"},

@@ -19,8 +19,8 @@ TAIL = ht.MomentBound(order=2.0, scale=0.5)
 SYSTEM = control.laplacian(T21)
 ARMS = np.random.default_rng(0).uniform(-0.5, 0.5, (6, 3))
 MODES: dict[str, list[dict[str, Any]]] = {
-    "HvtUCB": [{}, {"radius": "theory"}],
-    "TwinUCB": [{}, {"radius": "theory"}],
+    "HvtUCB": [{}, {"radius": "theory"}, {"forget": 0.95}],
+    "TwinUCB": [{}, {"radius": "theory"}, {"forget": 0.95}, {"forget": "auto"}],
     "BTC": [{}, {"sup": True}],
     "BMM": [{}, {"sup": True}],
     "HuberBandit": [{}, {"shared": True}],

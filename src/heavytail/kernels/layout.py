@@ -97,7 +97,7 @@ COMMON: Final = numbered(Common)
 
 # --- what PROJECTED says
 MOVED: Final = 1.0  # theta was projected, or solved anew
-SET_ANEW: Final = 2.0  # theta and P begin afresh, P a multiple of the identity
+SET_ANEW: Final = 2.0  # both begin afresh, P a multiple of the identity; or old rounds faded
 
 # --- rows of M
 THETA: Final = 0  # the estimate

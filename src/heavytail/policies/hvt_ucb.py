@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Final, final
 
 from heavytail._typing import FloatArray, Matrix, Vector
@@ -12,8 +11,7 @@ from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import COMMON, CONSTANT
 from heavytail.kernels.one_pass import measure
-from heavytail.policies.core import practice, theory
-from heavytail.policies.core.diagnostics import Diagnostics
+from heavytail.policies.core import forgetting, practice, theory
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.practice import CLIP, PRACTICE, SIZES
 from heavytail.policies.core.theory import THEORY, step
@@ -33,7 +31,7 @@ def update_theory(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> 
 
 
 @final
-class HvtUCB(practice.PracticalPolicy):
+class HvtUCB(forgetting.ForgettingPolicy):
     r"""Optimism with the one-pass Huber estimator; a round costs O(n d² + d²), whatever t is.
 
     $$\hat\theta_{t+1} = \operatorname*{argmin}_{\|\theta\|\le S}\
@@ -84,6 +82,9 @@ class HvtUCB(practice.PracticalPolicy):
         radius_scale: multiplies the radius; below 1 the theory's guarantee is gone.
         threshold_scale: multiplies tau_0 or the threshold; other than 1 the theory's guarantee is
             gone.
+        forget: weight of a round one step older, practice only: 0.999 remembers about 1,000 rounds,
+            1 all of them, and the diagnostics say when theta seems to have changed; "auto" then
+            begins anew by itself. Nothing is forgotten nor watched unless given.
 
     Note: sigma_t has the floor 2 sqrt(2) ‖x‖_{V^-1} that Lemmas 5 and 6 use and Algorithm 1 omits.
     """
@@ -127,6 +128,7 @@ class HvtUCB(practice.PracticalPolicy):
         intercept: bool | None = None,
         radius_scale: float = 1.0,
         threshold_scale: float = 1.0,
+        forget: float | str | None = None,
     ) -> None:
         check = Check(type(self))
         known = practice.stated(check, tail)
@@ -145,13 +147,15 @@ class HvtUCB(practice.PracticalPolicy):
             theta_bound = 1.0 if is_theory else math.inf
         if ridge is None:
             ridge = float(self.dim) if is_theory else practice.own_ridge(self.dim, arm_bound)
-        self.update_kernel = update_theory if is_theory else practice.update
+        forget = self._asked_to_forget(check, forget, self.dim + has_intercept, is_theory)
+        in_practice = practice.update if forget is None else forgetting.update
+        self.update_kernel = update_theory if is_theory else in_practice
         self._allocate(
             ridge=ridge,
             arm_bound=arm_bound,
             theta_bound=theta_bound,
             size=self.dim + has_intercept,
-            runs={} if is_theory else {"sizes": SIZES},
+            runs={} if is_theory else self._remembers(forget, {"sizes": SIZES}),
         )
         self._s[CONSTANT] = arm_bound  # the constant feature is as long as an arm may be
         threshold_scale = check.number("threshold_scale", threshold_scale, above=0.0)
@@ -168,6 +172,7 @@ class HvtUCB(practice.PracticalPolicy):
             radius_scale=radius_scale,
             arm_bound=arm_bound,
         )
+        self._forget(forget)
         if told is not None:
             theory.start(
                 self,
@@ -210,6 +215,3 @@ class HvtUCB(practice.PracticalPolicy):
         if self.update_kernel is update_theory:
             return super()._half_widths(X, level)
         return practice.half_widths(self._s, self._widths(X), level)
-
-    def diagnostics(self) -> Diagnostics:
-        return replace(super().diagnostics(), **practice.told(self))

@@ -23,6 +23,7 @@ from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
     ARM_LIMIT,
     BAD_X,
+    CLIPPED,
     COMMON,
     CONSTANT,
     DIRECTION,
@@ -42,10 +43,12 @@ from heavytail.kernels.layout import (
     numbered,
 )
 from heavytail.kernels.one_pass import measure
+from heavytail.kernels.scale import NORMAL_CONSISTENCY
 from heavytail.kernels.scores import PRODUCT, multiply
-from heavytail.policies.core import practice, theory
+from heavytail.policies.core import forgetting, practice, theory
 from heavytail.policies.core.answers import Explanation
 from heavytail.policies.core.diagnostics import Diagnostics
+from heavytail.policies.core.forgetting import drop_log_det, foresee, remember
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.practice import (
     PRACTICE,
@@ -170,6 +173,32 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     tune(s, M, z)
     watch(s, reward, abs(reward - expected) / nu)
     prepare(s, M, x.shape[0])
+    return OK
+
+
+@jit
+def update_forgetting(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """A round and what it lets fade; OVERFLOW with the state untouched."""
+    begun = s[P.UNIT] > 0.0
+    bulk = bulk_row(M)
+    off = (reward - foresee(s, M, bulk, x)) / nu
+    typical = NORMAL_CONSISTENCY * s[P.TYPICAL]
+    clipped, began = s[CLIPPED], s[P.BEGAN]
+    code = update(s, M, x, reward, nu)
+    if code != OK:
+        return code
+    drop_log_det(s)
+    if not begun:
+        return OK
+    factor = remember(s, M, off / typical, s[CLIPPED] - clipped)
+    if factor < 1.0:
+        s[S.BULK_STABILITY] *= factor
+        s[S.BULK_ENERGY] *= factor
+        s[S.APART] *= factor
+        for i in range(M.shape[1]):
+            M[bulk + 1, i] *= factor
+        s[S.TURN] = max(s[S.TURN] - (s[P.BEGAN] - began), 0.0)
+        prepare(s, M, x.shape[0])
     return OK
 
 
@@ -376,7 +405,7 @@ def select_theory(s: Vector, M: Matrix, arms: Matrix) -> int:
 
 
 @final
-class TwinUCB(practice.PracticalPolicy):
+class TwinUCB(forgetting.ForgettingPolicy):
     r"""The best mean reward, with the help of the typical one. One pass, nothing tuned.
 
     Two estimates share the weights, and with them the Gram matrix $V_t$: the *mean* $m$, clipped
@@ -417,6 +446,9 @@ class TwinUCB(practice.PracticalPolicy):
         radius: "empirical" (no guarantee) or "theory".
         theta_bound: S >= ‖theta*‖, theory only; 1 unless given.
         radius_scale: multiplies Lemma 1's radius, theory only; below 1 the guarantee is gone.
+        forget: weight of a round one step older, not in theory: 0.999 remembers about 1,000 rounds,
+            1 all of them, and the diagnostics say when theta seems to have changed; "auto" then
+            begins anew by itself. Nothing is forgotten nor watched unless given.
     """
 
     name = "Twin-UCB"
@@ -450,11 +482,14 @@ class TwinUCB(practice.PracticalPolicy):
         radius: str = "empirical",
         theta_bound: float | None = None,
         radius_scale: float | None = None,
+        forget: float | str | None = None,
     ) -> None:
         check = Check(type(self))
         self._start(dim, practice.stated(check, tail), horizon, scale_known=False)
         twin = check.choice("target", target, ("mean", "typical")) == "mean"
-        if check.choice("radius", radius, ("empirical", "theory")) == "theory":
+        is_theory = check.choice("radius", radius, ("empirical", "theory")) == "theory"
+        forget = self._asked_to_forget(check, forget, self.dim + 1, is_theory)
+        if is_theory:
             told = theory.check_told(check, tail, horizon)
             if not twin:
                 raise ValueError('TwinUCB.target must be "mean" for radius="theory".')
@@ -471,7 +506,10 @@ class TwinUCB(practice.PracticalPolicy):
                 raise ValueError(f'TwinUCB.{name} is for radius="theory" only; got {value!r}.')
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         ridge = practice.own_ridge(self.dim, arm_bound)
-        self.update_kernel = update if twin else practice.update
+        if forget is None:
+            self.update_kernel = update if twin else practice.update
+        else:
+            self.update_kernel = update_forgetting if twin else forgetting.update
         if twin:
             self.select_kernel, self.scoring = select, TWIN
         self._allocate(
@@ -480,7 +518,7 @@ class TwinUCB(practice.PracticalPolicy):
             theta_bound=math.inf,
             size=self.dim + 1,
             rows={"bulk": None, "centre": None} if twin else None,
-            runs={"sizes": SIZES} if twin else None,
+            runs=self._remembers(forget, {"sizes": SIZES} if twin else {}),
         )
         self._s[CONSTANT] = arm_bound
         practice.start(
@@ -492,6 +530,7 @@ class TwinUCB(practice.PracticalPolicy):
             arm_bound=arm_bound,
             tunes=twin,
         )
+        self._forget(forget)
         if twin:
             prepare(self._s, self._M, self.dim)
 
@@ -523,6 +562,11 @@ class TwinUCB(practice.PracticalPolicy):
         self._s[S.BULK_RADIUS] = bulk_radius_theory(self._s)
 
     @property
+    def _is_twin(self) -> bool:
+        """Whether it has two estimates and no theory."""
+        return self.select_kernel is select
+
+    @property
     def bulk(self) -> FloatArray:
         """The fast estimate, of a typical reward, a copy; theta itself with target="typical"."""
         row = bulk_row(self._M) if self._s[P.TUNES] != 0.0 else THETA
@@ -534,14 +578,14 @@ class TwinUCB(practice.PracticalPolicy):
             s[S.BULK_RADIUS] = bulk_radius_theory(s)
             return
         super()._derive(s)
-        if self.update_kernel is update and s[P.UNIT] > 0.0 and learned(s) > 0.0:
+        if self._is_twin and s[P.UNIT] > 0.0 and learned(s) > 0.0:
             s[S.TRUSTED] = TRUST * radius(s, 1.0, s[P.STABILITY], s[P.ENERGY])
             s[S.BULK_RADIUS] = radius(s, BULK_EXPLORATION, s[S.BULK_STABILITY], s[S.BULK_ENERGY])
 
     def _begun(self) -> None:
         if self.update_kernel is not update_theory:
             practice.settle_prior(self._s, self._M, self.dim)
-        if self.update_kernel is not practice.update:
+        if self.update_kernel is update_theory or self._is_twin:
             self._M[bulk_row(self._M), : self.dim] = self._M[THETA, : self.dim]
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
@@ -557,7 +601,7 @@ class TwinUCB(practice.PracticalPolicy):
             rule = "the bulk's favourite of the arms that the mean has not ruled out, unless the "
             rule += f"largest mean + radius * width is {WIDER:g} times less known"
             return replace(found, rule=rule)
-        if self.update_kernel is practice.update or s[S.AUDIT] != 0.0:
+        if not self._is_twin or s[S.AUDIT] != 0.0:
             return found
         X = self._offered(arms, ".explain")
         mean, widths = found.parts["mean"], self._widths(X)
@@ -586,8 +630,8 @@ class TwinUCB(practice.PracticalPolicy):
         return float(D @ np.linalg.solve(C, D)), most
 
     def diagnostics(self) -> Diagnostics:
-        found = replace(super().diagnostics(), **practice.told(self))
-        if self.update_kernel is not update or learned(self._s) < practice.ENOUGH:
+        found = super().diagnostics()
+        if not self._is_twin or learned(self._s) < practice.ENOUGH:
             return found
         H, most = self.hausman()
         words = found.advice

@@ -329,10 +329,11 @@ def start_state(policy: PackedPolicy, cover: bool) -> tuple[FloatArray, FloatArr
     s, M = policy.packed
     if not cover:
         return s.copy(), M.copy()
-    if not policy.rank_one or not s[RADIUS] > 0.0:
+    if not policy.rank_one or policy.forgets or not s[RADIUS] > 0.0:
         raise ValueError(
             f"{policy.name} has no confidence set that a kernel could watch round by round; "
-            "coverage is for one-pass policies with a radius, such as HvtUCB and OFUL."
+            "coverage is for one-pass policies with a radius that forget nothing, such as HvtUCB "
+            "and OFUL."
         )
     size = M.shape[1]
     return s.copy(), np.vstack([M, np.linalg.inv(M[INVERSE : INVERSE + size])])

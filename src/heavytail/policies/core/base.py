@@ -74,7 +74,7 @@ class PackedPolicy(Answering, Remembering, Policy):
     scoring: index.Scoring = index.LINEAR
     rank_one: ClassVar[bool] = False
     takes_prior: ClassVar[bool] = False
-    follows_log_det: ClassVar[bool] = True  # whether LOG_DET is that of P; 0 for ever otherwise
+    follows_log_det: bool = True  # whether LOG_DET is that of P; 0 for ever otherwise
     key_slot: ClassVar[int] = -1
     any_ridge: ClassVar[bool] = False  # whether sigma_t keeps x x' / sigma_t² small beside V
     grows: ClassVar[bool] = False  # whether a round needs room, or leaves something to `_settle`
@@ -165,6 +165,11 @@ class PackedPolicy(Answering, Remembering, Policy):
     def has_kernels(self) -> bool:
         """Whether the kernels do the whole round, so that the compiled engine may run them."""
         return True
+
+    @property
+    def forgets(self) -> bool:
+        """Whether old rounds may come to count for less than new ones: V does not only grow."""
+        return False
 
     @property
     def packed(self) -> State:

@@ -32,6 +32,8 @@ class Diagnostics:
             the two: a few values all far beyond 16 make it small and say nothing of the tail.
         mean_differs: Hausman's H over what it may be by chance: above 1, the mean and the typical
             reward do not rise and fall alike over the arms. Exact for noise of one size.
+        drift: how far rewards keep lying from what is expected of them, as a share of what is taken
+            for a theta that changed; None where ``forget`` was not given.
         advice: what deserves a look, in words; empty where nothing does.
     """
 
@@ -44,6 +46,7 @@ class Diagnostics:
     effective_samples: float | None = None
     tail_index: float | None = None
     mean_differs: float | None = None
+    drift: float | None = None
     advice: tuple[str, ...] = ()
 
 

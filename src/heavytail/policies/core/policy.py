@@ -153,6 +153,13 @@ class Policy(Deciding, Stored, ABC):
         """Start anew the policy's own randomness, and the draws of ``decide`` that explore."""
         self._key = Check(type(self)).seed(seed)
 
+    @alone
+    def reset(self) -> None:
+        """Forget all that was learned, a start from an earlier estimate too: the policy is as it
+        was built. Decisions that wait for their reward still do, and the encoder stays.
+        """
+        self.restore(type(self)(**self._arguments).state_arrays())
+
     def diagnostics(self) -> Diagnostics:
         """How the policy is doing, in numbers for a dashboard."""
         return Diagnostics(rounds=self.rounds, pending=len(self.pending), radius=self.radius)

@@ -50,7 +50,7 @@ class Remembering(TakingTurns):
         _rows: dict[str, slice | int]
         _runs: dict[str, slice]
         takes_prior: ClassVar[bool]
-        follows_log_det: ClassVar[bool]
+        follows_log_det: bool
         _first_entry: float
         _first_bound: float
         _last: Any

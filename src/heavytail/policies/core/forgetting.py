@@ -1,0 +1,296 @@
+"""A practical policy whose theta may move: old rounds fade, and a change is noticed.
+
+- *Forgetting.* After each round all that was learned counts ``forget`` times as much: V, the sums
+  that the radius reads, the sizes that tau is tuned by. The number of rounds that theta is made of
+  fades alike, to at most 1 / (1 - forget), and BEGAN moves on with it, so that all that asks how
+  much is known is answered.
+- *The start stays.* A direction that is not seen would be forgotten for ever and P leave the
+  floating-point range. So each round the start of one coordinate, in turn, is added to V anew, as
+  much as it lost since its last turn: V is never below its start, to a factor forget^size.
+  It is added around the theta of now: what is not seen stays where it was, and becomes unsure.
+- *Noticing.* Rewards that keep falling short of what is expected of them, or exceeding it, say that
+  theta changed: a cumulative sum of the residuals, clipped, less their mean so far and a slack,
+  in each direction. No reward counts for more than CLIP, however far it lies.
+
+What is remembered lies in s behind the sizes, in a run of its own: without it a policy is as it
+was, to the bit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from heavytail._invariants import are_counts
+from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._validate import Check
+from heavytail.kernels.gram import shrink
+from heavytail.kernels.huber import score
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import (
+    CLIPPED,
+    CONSTANT,
+    DIRECTION,
+    INVERSE,
+    LOG_DET,
+    OK,
+    PROJECTED,
+    RADIUS,
+    ROUNDS,
+    SET_ANEW,
+    THETA,
+    numbered,
+)
+from heavytail.kernels.scale import NORMAL_CONSISTENCY
+from heavytail.kernels.self_tuning import EVERY
+from heavytail.kernels.self_tuning import ROOM as SIZES
+from heavytail.kernels.self_tuning import fade as fade_sizes
+from heavytail.policies.core.diagnostics import Diagnostics
+from heavytail.policies.core.practice import PRACTICE, PracticalPolicy, learned, radius, told
+from heavytail.policies.core.practice import update as update_practice
+from heavytail.policies.core.remembering import Arrays
+
+__all__ = ["ROOM", "ForgettingPolicy", "drop_log_det", "foresee", "remember", "update"]
+
+
+class Memory(NamedTuple):
+    """Numbers of the run, by their place in it."""
+
+    FORGET: int  # weight of a round one step older; 1 remembers all alike
+    RENEWAL: int  # what a coordinate's start loses in as many rounds as there are: forget^-size - 1
+    RESTARTS: int  # 1 if a change that is noticed lets it begin anew
+    SEEN: int  # rounds remembered
+    TURN: int  # the coordinate whose start is renewed next
+    CLIPPED: int  # of the rounds remembered
+    LEVEL: int  # mean of the clipped residuals
+    ABOVE: int  # their cumulative sum beyond it ...
+    BELOW: int  # ... and below it
+    CHANGES: int  # how often it began anew
+
+
+MEMORY: Final = numbered(Memory)
+ROOM: Final = len(MEMORY)
+P: Final = PRACTICE
+K: Final = MEMORY
+
+CLIP: Final = 1.345  # of a residual, in typical ones
+# Chosen beside 0.25 and 30, 0.15 and 45, 0.1 and 40: no false alarm of Twin-UCB in 12 million
+# rounds (benchmarks/moving.py --alarms), and a theta that turns slowly is still noticed.
+SLACK: Final = 0.1  # by which the mean of clipped residuals may differ, in typical residuals
+ALARM: Final = 60.0  # of the cumulative sum
+GRACE: Final = 30.0  # rounds a coordinate before anything is noticed
+LEAST_WINDOW: Final = 2.0  # rounds a coordinate: fewer teach nothing
+
+
+@jit
+def place(s: Vector) -> int:
+    """Where the memory begins in s."""
+    return int(s[P.SIZES]) + SIZES
+
+
+@jit
+def foresee(s: Vector, M: Matrix, row: int, x: Vector) -> float:
+    """What the estimate in a row of M expects of x. O(d)."""
+    expected = 0.0
+    for i in range(x.shape[0]):
+        expected += M[row, i] * x[i]
+    for i in range(x.shape[0], M.shape[1]):
+        expected += M[row, i] * s[CONSTANT]
+    return expected
+
+
+@jit
+def watch(s: Vector, at: int, coordinates: int, z: float) -> bool:
+    """Whether the residuals say that theta changed; z is the newest, in typical ones."""
+    n = s[at + K.SEEN]
+    off = score(z, CLIP) - s[at + K.LEVEL]
+    if n >= GRACE * coordinates:
+        s[at + K.ABOVE] = max(s[at + K.ABOVE] + off - SLACK, 0.0)
+        s[at + K.BELOW] = max(s[at + K.BELOW] - off - SLACK, 0.0)
+    s[at + K.LEVEL] += off / (n + 1.0)
+    return max(s[at + K.ABOVE], s[at + K.BELOW]) > ALARM
+
+
+@jit
+def first_weight(s: Vector) -> float:
+    """Each entry of the diagonal of V when the unit became known."""
+    root = s[P.UNIT] * s[P.NU]
+    return s[P.RIDGE] / (root * root)
+
+
+@jit
+def fade(s: Vector, M: Matrix, at: int) -> None:
+    """V <- forget (V + the start of one coordinate). O(d²)."""
+    forget = s[at + K.FORGET]
+    size = M.shape[1]
+    i = int(s[at + K.TURN])
+    s[at + K.TURN] = (i + 1.0) % size
+    for j in range(size):
+        M[DIRECTION, j] = M[INVERSE + i, j]
+    weight = first_weight(s) * s[at + K.RENEWAL]
+    shrink(M, weight / (1.0 + weight * M[INVERSE + i, i]))
+    for i in range(size):
+        for j in range(size):
+            M[INVERSE + i, j] /= forget
+
+
+@jit
+def begin_anew(s: Vector, M: Matrix, at: int) -> None:
+    """P as it was at first, around the theta of now; the scale of the noise stays known."""
+    for i in range(M.shape[1]):
+        for j in range(M.shape[1]):
+            M[INVERSE + i, j] = 1.0 / first_weight(s) if i == j else 0.0
+    s[P.PRESSED] = 0.0
+    if s[P.TUNES] != 0.0:
+        s[P.TAU] = s[P.CLIP]
+    fade_sizes(s, int(s[P.SIZES]), 0.0)
+    s[P.BEGAN] = s[ROUNDS]
+    s[at + K.LEVEL] = s[at + K.ABOVE] = s[at + K.BELOW] = 0.0
+    s[at + K.CHANGES] += 1.0
+
+
+@jit
+def remember(s: Vector, M: Matrix, z: float, clipped: float) -> float:
+    """Forget a little after a round, or all where that is asked for and theta changed; return the
+    factor of every sum. ``clipped`` is 1 if the reward was.
+    """
+    at = place(s)
+    changed = watch(s, at, M.shape[1], z)
+    s[at + K.SEEN] += 1.0
+    s[at + K.CLIPPED] += clipped
+    factor = s[at + K.FORGET]
+    if changed and s[at + K.RESTARTS] != 0.0:
+        factor = 0.0
+        begin_anew(s, M, at)
+    elif factor < 1.0:
+        fade(s, M, at)
+        if int(s[ROUNDS]) % EVERY == 0:
+            fade_sizes(s, int(s[P.SIZES]), factor**EVERY)
+    else:
+        return 1.0
+    s[PROJECTED] = SET_ANEW
+    s[P.STABILITY] *= factor
+    s[P.ENERGY] *= factor
+    s[P.LOST] *= factor
+    s[P.WEIGHT] *= factor
+    s[P.WEIGHT_SQUARES] *= factor
+    s[at + K.SEEN] *= factor
+    s[at + K.CLIPPED] *= factor
+    s[CLIPPED] = math.floor(s[at + K.CLIPPED] + 0.5)
+    if learned(s) > s[at + K.SEEN] + 0.5:
+        s[P.BEGAN] += 1.0
+    return factor
+
+
+@jit
+def drop_log_det(s: Vector) -> None:
+    """LOG_DET stays 0 where V does not only grow."""
+    at = place(s)
+    if s[at + K.FORGET] < 1.0 or s[at + K.RESTARTS] != 0.0:
+        s[LOG_DET] = 0.0
+
+
+@jit
+def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """A round of the practical mode and what it lets fade; OVERFLOW with the state untouched."""
+    begun = s[P.UNIT] > 0.0
+    off = (reward - foresee(s, M, THETA, x)) / nu
+    typical = NORMAL_CONSISTENCY * s[P.TYPICAL]
+    clipped = s[CLIPPED]
+    code = update_practice(s, M, x, reward, nu)
+    if code != OK:
+        return code
+    drop_log_det(s)
+    if begun and remember(s, M, off / typical, s[CLIPPED] - clipped) < 1.0:
+        s[RADIUS] = radius(s, s[P.EXPLORATION], s[P.STABILITY], s[P.ENERGY])
+    return OK
+
+
+class ForgettingPolicy(PracticalPolicy):
+    """A practical policy that may forget. Its constructor asks ``_asked_to_forget``, allocates the
+    runs that ``_remembers`` names, and calls ``_forget`` once its state has been started.
+    """
+
+    @property
+    def forgets(self) -> bool:
+        """Whether old rounds may come to count for less than new ones."""
+        return self._memory is not None and not self.follows_log_det
+
+    def _asked_to_forget(
+        self, check: Check, forget: float | str | None, size: int, is_theory: bool
+    ) -> float | str | None:
+        """The checked argument of a policy of ``size`` coordinates."""
+        if forget is None:
+            return None
+        if is_theory:
+            raise ValueError(
+                f'{check.owner}.forget must not be given for radius="theory", which is of a theta '
+                f"that stays; got {forget!r}."
+            )
+        if isinstance(forget, str):
+            return check.choice("forget", forget, ("auto",))
+        return check.number("forget", forget, least=1.0 - 1.0 / (LEAST_WINDOW * size), most=1.0)
+
+    def _remembers(self, forget: float | str | None, runs: dict[str, int]) -> dict[str, int]:
+        """The runs of s, with those of the memory where something may be forgotten."""
+        return runs if forget is None else {"sizes": SIZES, "memory": ROOM}
+
+    def _forget(self, forget: float | str | None) -> None:
+        """Write the constants of the memory into a fresh state."""
+        if forget is None:
+            return
+        s, at, size = self._s, place(self._s), self._M.shape[1]
+        factor = 1.0 if isinstance(forget, str) else forget
+        s[at + K.FORGET] = factor
+        s[at + K.RENEWAL] = factor**-size - 1.0
+        s[at + K.RESTARTS] = isinstance(forget, str)
+        self.follows_log_det = factor == 1.0 and not isinstance(forget, str)
+
+    @property
+    def _memory(self) -> FloatArray | None:
+        """Where it lies; None where ``forget`` was not given."""
+        return self._s[self._runs["memory"]] if "memory" in self._runs else None
+
+    def _widest(self, s: FloatArray) -> float:
+        """As at first; where rounds fade, a direction may be wider before its turn, and one of an
+        earlier estimate as wide as all coordinates together.
+        """
+        widest, memory = super()._widest(s), self._memory
+        if memory is None or memory[K.FORGET] == 1.0:
+            return widest
+        return widest * self._M.shape[1] * float(1.0 + memory[K.RENEWAL])
+
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        own, sound = self._memory, super()._hangs_together(arrays)
+        if own is None or not sound:
+            return sound
+        s, memory, fixed = arrays["scalars"], arrays["memory"], [K.FORGET, K.RENEWAL, K.RESTARTS]
+        seen = learned(s) if s[P.UNIT] > 0.0 else 0.0
+        sums = memory[[K.ABOVE, K.BELOW, K.CLIPPED]]
+        return bool(
+            np.allclose(memory[fixed], own[fixed], rtol=1e-9, atol=0.0)
+            and abs(memory[K.SEEN] - seen) <= 0.5 + 1e-9 * seen
+            and are_counts(memory[[K.TURN]], self._M.shape[1])
+            and are_counts(memory[[K.CHANGES]])
+            and (sums >= 0.0).all()
+            and abs(memory[K.LEVEL]) <= CLIP
+        )
+
+    def diagnostics(self) -> Diagnostics:
+        found = replace(super().diagnostics(), **told(self))
+        memory = self._memory
+        if memory is None:
+            return found
+        drift, advice = float(max(memory[K.ABOVE], memory[K.BELOW]) / ALARM), found.advice
+        if drift > 1.0 and not self.forgets:
+            advice += (
+                "theta seems to have changed: rewards keep differing from what is expected of "
+                'them. reset(), or build it with forget="auto" or forget=0.999.',
+            )
+        if self.forgets:  # of the rounds remembered
+            share = float(self._s[CLIPPED] / max(learned(self._s), 1.0))
+            found = replace(found, clipped_share=share)
+        return replace(found, drift=drift, advice=advice)
