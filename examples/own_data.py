@@ -22,16 +22,24 @@ if len(sys.argv) < 3:
         csv.writer(file).writerows([["pages", "minutes", "revenue"], *rows])
 path, column = sys.argv[1:3] if len(sys.argv) > 2 else ("visits.csv", "revenue")
 
-with open(path, newline="", encoding="utf-8-sig") as file:
-    table = list(csv.DictReader(file))
+try:
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        first = file.readline()
+        mark = max(",;\t", key=first.count)  # between columns; a ; goes with decimal commas
+        file.seek(0)
+        table = list(csv.DictReader(file, delimiter=mark))
+except (OSError, UnicodeError, csv.Error) as error:
+    sys.exit(f"{path}: {error}. Give a CSV file.")
 values = {}
-for name in table[0]:
+for name in table[0] if table else []:
     try:
-        values[name] = np.array([float(row[name]) for row in table])
-    except ValueError:  # words, or an empty cell
+        cells = [row[name].replace(",", "." if mark == ";" else ",") for row in table]
+        values[name] = np.array([float(cell) for cell in cells])
+    except (ValueError, AttributeError):  # words, or an empty cell
         print(f"left out: {name}, which is not all numbers")
 if column not in values or len(values) < 2:
-    sys.exit(f"{path}: {column} must be a column of numbers, and not the only one.")
+    there = ", ".join(values) or "none"
+    sys.exit(f"{path}: {column} must be a column of numbers beside others. There are: {there}.")
 y = values.pop(column)
 X = np.column_stack(list(values.values()))
 

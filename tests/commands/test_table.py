@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from heavytail.cli import main
-from heavytail.commands import _table
+from heavytail.commands import _table, diagnose
 from heavytail.commands._table import opened
 
 VALUES = [1.5, -2.25, 1000.0, 0.125]
@@ -172,3 +172,23 @@ def test_diagnose_does_not_begin_what_it_could_not_draw(tmp_path, capsys):
         assert out == ""
         assert str(plot) in error
     assert os.listdir(tmp_path) == ["t.csv"]
+
+
+def test_diagnose_does_not_hang_on_the_order_of_the_rows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    values = np.random.default_rng(0).standard_t(1.7, size=3000)
+    said = []
+    for name, rows in {"as_is": values, "up": np.sort(values), "down": -np.sort(-values)}.items():
+        (tmp_path / f"{name}.csv").write_text("y\n" + "\n".join(map(repr, rows.tolist())) + "\n")
+        assert main(["diagnose", f"{name}.csv"]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] == said[2]
+
+
+def test_diagnose_says_when_the_order_counts(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(diagnose, "WHOLE", 1000)
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).pareto(1.5, size=3000).tolist()
+    (tmp_path / "y.csv").write_text("y\n" + "\n".join(map(repr, rows)) + "\n")
+    assert main(["diagnose", "y.csv"]) == 0
+    assert "must not be sorted" in capsys.readouterr().out

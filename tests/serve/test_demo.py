@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from heavytail import cli
+from heavytail.cli import main
 from heavytail.serve.demo import OFFERS, SPEC, Shop
 
 
@@ -67,3 +69,13 @@ def test_a_store_is_needed_but_for_the_demo(capsys):
     assert "--store is missing" in capsys.readouterr().err
     assert cli.main(["serve", "--demo", "--new-key", "ops"]) == 2
     assert "--store is missing" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_made(tmp_path, capsys):
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        one.listen()
+        port = str(one.getsockname()[1])
+        assert main(["serve", "--store", str(tmp_path / "store"), "--port", port]) == 2
+    assert f"--port {port}" in capsys.readouterr().err
+    assert not (tmp_path / "store").exists()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Findings"]
 
 ENOUGH = 50  # residuals whose tail can be looked at
+NORMAL = 1.482602218505602  # standard deviations of a normal law per median size
 EXACT = 1e-9  # of the largest value: a residual below is rounding
 WHAT = {
     "mean": "what the mean rises by where one feature does by 1 and the others stay",
@@ -68,10 +69,18 @@ class Findings:
         return np.asarray(self.y - self.expected)
 
     @functools.cached_property
+    def scale(self) -> float:
+        """The scale of the noise: the median size of all residuals, as of a standard normal one,
+        whatever the order of the rows; that of the model where more than half fit exactly.
+        """
+        off = np.abs(self.residuals - np.median(self.residuals))
+        return NORMAL * float(np.median(off)) or float(self.model.scale_)
+
+    @functools.cached_property
     def limit(self) -> float:
         """The residual from which on a row is an outlier."""
         rounding = EXACT * float(np.max(np.abs(self.y), initial=0.0))
-        return max(self.beyond * self.model.scale_, rounding)
+        return max(self.beyond * self.scale, rounding)
 
     @functools.cached_property
     def outliers(self) -> IntArray:
@@ -125,8 +134,8 @@ class Findings:
             "holds less often than it says where noise is skewed and of infinite variance. "
             "Outliers among the features are not held back."
         ]
-        noise = f"The noise has scale {self.model.scale_:.6g}"
-        if len(self.y) >= ENOUGH and self.model.scale_ > 0.0:
+        noise = f"The noise has scale {self.scale:.6g}"
+        if len(self.y) >= ENOUGH and self.scale > 0.0:
             tail = diagnose(self.residuals)
             heavy = f" and a tail of index {tail.index:.2f}" if tail.heavy else " and no heavy tail"
             noise += heavy
@@ -146,7 +155,7 @@ class Findings:
         return lines
 
     def _rows(self, places: IntArray) -> str:
-        scale = self.model.scale_
+        scale = self.scale
         columns = ("row", printable(self.target), "fitted", "scales away", *self.features)
         rows = []
         for i in places:

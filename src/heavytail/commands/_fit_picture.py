@@ -46,7 +46,7 @@ def _slopes(axis: Any, found: Findings) -> None:
 def _residuals(axis: Any, found: Findings) -> None:
     from matplotlib.ticker import SymmetricalLogLocator
 
-    scale = found.model.scale_ or 1.0
+    scale = found.scale or 1.0
     far = found.outliers
     near = np.setdiff1d(np.arange(len(found.y)), far)
     near = near[:: max(len(near) // POINTS, 1)]

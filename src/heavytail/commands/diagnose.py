@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import functools
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from heavytail._typing import FloatArray
     from heavytail.commands._table import Table
+    from heavytail.tails import TailReport
 
 __all__ = ["add_arguments", "run"]
 
-KEPT = 65_536  # of the largest values, and of the smallest
+WHOLE = 5_000_000  # values that are looked at together
+KEPT = 65_536  # of the largest values, and of the smallest, where there are more
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,19 +34,17 @@ def run(args: argparse.Namespace) -> int:
     """Print the report; draw the plot where one was asked for."""
     from heavytail._validate import on_one_line, printable
     from heavytail.commands._table import opened
-    from heavytail.tails import TailMonitor
 
     if args.plot is not None:
         from heavytail.experiments.plots import check_image
 
         check_image(args.plot)
-    monitor = TailMonitor(keep=KEPT)
     with opened(args.file, decimal_comma=args.decimal_comma, header=args.header) as table:
         column = _column(table, args.column)
-        for rows in table.numbers([column], skip_missing=args.skip_missing):
-            monitor.update(rows.values[:, 0])
+        parts = table.numbers([column], skip_missing=args.skip_missing)
+        found = _gathered(rows.values[:, 0] for rows in parts)
     try:
-        report = monitor.report()
+        report = found()
     except ValueError as error:
         raise ValueError(f"{table.path}, column {printable(column)}: {error}") from None
     if table.skipped:
@@ -55,6 +58,31 @@ def run(args: argparse.Namespace) -> int:
         save_one(ax.figure, args.plot, dpi=150)
         print(f"plot: {on_one_line(args.plot)}")
     return 0
+
+
+def _gathered(parts: Iterable[FloatArray]) -> Callable[[], TailReport]:
+    """What makes the report: of all values together, whatever their order, as long as they are few
+    enough to be held; of the stream where they are more.
+    """
+    import numpy as np
+
+    from heavytail.tails import TailMonitor, diagnose
+
+    held, monitor, count = [np.empty(0)], None, 0
+    for part in parts:
+        count += len(part)
+        held.append(part)
+        if count > WHOLE:
+            if monitor is None:
+                monitor = TailMonitor(keep=KEPT)
+                first = "the centre is taken from the first 1,000, so they must not be sorted"
+                print(f"More than {WHOLE:,} rows: {first}.")
+            for one in held:
+                monitor.update(one)
+            held = []
+    if monitor is not None:
+        return monitor.report
+    return functools.partial(diagnose, np.concatenate(held))
 
 
 def _column(table: Table, asked: str | None) -> str:

@@ -7,6 +7,7 @@ import functools
 import importlib.util
 import os
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -68,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
     _check_workers(args)
     if not 0.0 <= args.rate < 1e9:
         raise ValueError(f"--rate must be at least 0, and finite; got {args.rate:g}.")
+    if args.new_key is None and args.revoke_key is None:
+        _check_port(args)
     if args.store is not None:
         return _with(args)
     if not args.demo or args.new_key is not None or args.revoke_key is not None:
@@ -91,6 +94,20 @@ def _check_workers(args: argparse.Namespace) -> None:
             "--workers: a folder and the demo have one worker. Let several share a database: "
             "--store postgresql://USER@HOST/DATABASE."
         )
+
+
+def _check_port(args: argparse.Namespace) -> None:
+    """Refuse an address that cannot be listened on, before anything is made."""
+    try:
+        kind, _, _, _, where = socket.getaddrinfo(args.host, args.port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(kind) as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            one.bind(where)
+    except OSError as error:
+        raise ValueError(
+            f"--host {args.host} --port {args.port}: {error.strerror}. Pass another --port, or "
+            "stop who listens there."
+        ) from None
 
 
 def _stop(number: int, frame: Any) -> None:

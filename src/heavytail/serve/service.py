@@ -110,7 +110,8 @@ class Service:
             found = tx.model(name)
             if found is not None:
                 if found.spec != told or found.follows is not None:
-                    raise Refusal(409, "another_model", "Another model has this name.", "name")
+                    message = "A model of this name is there, with other settings."
+                    raise Refusal(409, "another_model", message, "name")
                 return False, found
             tx.audit(who, f"create {name}")
             return True, tx.create(name, told)
