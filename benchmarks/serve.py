@@ -41,7 +41,7 @@ def bodies(batch: int) -> list[bytes]:
 
 def request(path: str, body) -> bytes:
     raw = json.dumps(body).encode()
-    head = f"POST {PATH}{path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(raw)}\r\n\r\n"
+    head = f"POST {PATH}{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(raw)}\r\n\r\n"
     return head.encode() + raw
 
 

@@ -123,8 +123,8 @@ class Door:
             who = "anybody"
             if road.scope:
                 told = request.headers.get("authorization", "")
-                open_to_all = self.local and _from_here(request)
-                who = await self.service.keys.allow(self.service, told, road.scope, open_to_all)
+                here = self.local and _from_here(request)
+                who = await self.service.keys.allow(self.service, told, road.scope, here)
                 self.rates.count(who if told else _address(request))
             return await road.handler(Call(self.service, request, who, self.metrics))
         except Refusal as refusal:

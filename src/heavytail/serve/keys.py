@@ -71,16 +71,19 @@ class Keys:
         """Look again before the next answer."""
         self._read = -math.inf
 
-    async def allow(self, service: Service, header: str, scope: str, local: bool) -> str:
-        """Whose key a header has, where it allows ``scope``; a refusal otherwise. A ``local``
-        service asks nobody while there is no key.
+    async def allow(self, service: Service, header: str, scope: str, here: bool) -> str:
+        """Whose key a header has, where it allows ``scope``; a refusal otherwise. Who speaks from
+        ``here`` is asked for none while there is none.
         """
         now = time.monotonic()
         if now - self._read > AGE:
             self._known = await service.commits.do(lambda tx: tx.store.keys())
             self._read = now
-        if local and not self._known:
-            return "anybody"
+        if not self._known:
+            if here:
+                return "anybody"
+            message = "There is no key yet. Speak to it as localhost or 127.0.0.1, or make one."
+            raise Refusal(401, "no_key", message)
         kind, _, key = header.partition(" ")
         if kind.lower() != "bearer" or not key:
             raise Refusal(401, "no_key", "Send your key: Authorization: Bearer KEY.")
