@@ -1,5 +1,5 @@
 """What is done every now and then: decisions that waited too long are given up, snapshots are
-taken, the store is tidied, and where other processes write to it, their work is seen.
+taken, and where other processes write to the store, their work is seen.
 
 Each model has one process that does the first two, which the store decides; that a second one did
 them too would harm nothing.
@@ -48,7 +48,6 @@ class Chores:
         works: list[tuple[float, Callable[[], Awaitable[None]]]] = [
             (1.0, self.give_up),
             (5.0, self.snapshots),
-            (1.0, functools.partial(asyncio.to_thread, self.service.store.tidy)),
         ]
         if self.service.store.shared:
             works.append((LOOK, self.service.live.look))

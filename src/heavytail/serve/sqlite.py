@@ -25,14 +25,12 @@ __all__ = ["SQLiteStore"]
 FILE = "heavytail.db"
 LOCK = "lock"
 WITNESS = "commits"
-TIDY = 4 * 2**20  # bytes of the log from which on it is moved into the database
 SLOW = 0.0003  # seconds of a commit from which on requests are served meanwhile
 PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA cache_size = -65536",
-    "PRAGMA wal_autocheckpoint = 16384",  # 64 MiB of the log; ``tidy`` is before it
     "PRAGMA trusted_schema = OFF",
     "PRAGMA cell_size_check = ON",
 )
@@ -158,17 +156,6 @@ class SQLiteStore(Store):
     def rollback(self) -> None:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
-
-    def tidy(self) -> None:
-        try:
-            if (self.folder / f"{FILE}-wal").stat().st_size < TIDY:
-                return
-            with contextlib.closing(sqlite3.connect(self.folder / FILE)) as other:
-                other.execute("PRAGMA wal_checkpoint(PASSIVE)")
-        except FileNotFoundError:
-            return
-        except sqlite3.Error as error:
-            raise self._failure(error) from None
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[Store]:

@@ -78,9 +78,6 @@ class Store(ABC):
         """Seconds since 1970, the same for all processes."""
         return time.time()
 
-    def tidy(self) -> None:
-        """What can be done beside the one who writes, every second, in a thread."""
-
     def close(self) -> None:
         """Leave the store to others."""
 
