@@ -51,6 +51,7 @@ __all__ = ["NAMES", "Stream"]
 
 LEVEL: Final = 0.99  # of Hausman's test that the clip does not bias the slopes
 CLEARLY: Final = 0.95  # of the mean's error must the fixed clip's not exceed to be worth a bias
+ROUNDING = 1e-12  # of an estimate: two that differ by less are one
 UNSEEN: Final = 2.0  # times what was cut off: as much again in values larger than any seen
 ONE_PASS: Final = 1.05  # error of one pass against that of the exact minimiser, as measured
 WARM: Final = 50  # rows fitted together at the start: WARM, or ROWS_PER_COORDINATE each if more
@@ -393,6 +394,8 @@ class Stream(TakingTurns):
         with np.errstate(over="ignore", invalid="ignore"):
             C = P @ (half + np.tril(half, -1).T) @ P.T
             gap = (self.mean_theta - self.theta)[: self.dim]
+            if np.max(np.abs(gap), initial=0.0) <= ROUNDING * np.max(np.abs(self.theta)):
+                return 0.0  # the same estimate twice: both parts of the quotient are rounding
             return float(gap @ _solve(C, gap)) if np.all(np.isfinite(C)) else 0.0
 
     @alone

@@ -11,9 +11,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from heavytail._version import __version__
+
 __all__ = ["commit", "machine", "made_by", "provenance", "record_at", "source_tree", "versions"]
 
-_PACKAGES = ("heavytail", "numpy", "numba", "scipy", "joblib", "matplotlib", "pyarrow")
+_PACKAGES = ("numpy", "numba", "scipy", "joblib", "matplotlib", "pyarrow")
 
 _PLACES = ("--out", "--tuned", "--write", "--plot")  # where things lie is nobody's business
 
@@ -69,7 +71,7 @@ def _processor() -> str:
 
 def versions() -> dict[str, str]:
     """Python and the packages that matter."""
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "heavytail": __version__}
     for name in _PACKAGES:
         try:
             found[name] = metadata.version(name)
