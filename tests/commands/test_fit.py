@@ -63,7 +63,7 @@ def test_coefficients_and_intervals_are_the_estimators(data, capsys):
     assert numbers(text, "(constant)") == pytest.approx(constant, rel=1e-5)
     assert "90 % from" in text
     off = y - X @ model.coef_ - model.intercept_
-    scale = 1.482602218505602 * np.median(np.abs(off - np.median(off)))
+    scale = 1.4826 * np.median(np.abs(off - np.median(off)))
     assert f"scale {scale:.6g}" in text
 
 

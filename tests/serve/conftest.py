@@ -60,3 +60,17 @@ def shop(client):
     made = client.put("/v1/models/shop", json={"policy": "TwinUCB", "dim": 3})
     assert made.status_code == 201
     return client
+
+
+@pytest.fixture
+def pair(address, monkeypatch):
+    """Two workers that look at what the other did when they are told to, or a request asks."""
+    monkeypatch.setattr(chores, "LOOK", 3600.0)
+    with serving(address) as one, serving(address) as other:
+        assert one.put("/v1/models/shop", json={"dim": 3}).status_code == 201
+        yield one, other
+
+
+def look(client: TestClient) -> None:
+    """Let a worker see what others did."""
+    client.portal.call(client.app.state.service.live.look)

@@ -26,9 +26,14 @@ from tests.serve.postgres import Database, database
 
 from heavytail.serve.model import built
 from heavytail.serve.opening import opened
+from heavytail.serve.postgres import LEASE
 from heavytail.serve.store import Store
 from heavytail.serve.tokens import Token
 
+LEADER = (  # sessions are named heavytail, their machine and their process
+    "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid "
+    "WHERE l.locktype = 'advisory' AND l.classid = ? AND l.objid = 1 AND l.granted"
+)
 SPEC = {"policy": "TwinUCB", "dim": 3, "wait": 3600.0}
 ARMS = np.eye(3).tolist()
 
@@ -172,8 +177,9 @@ class Workers:
 
     def leader(self, otherwise: int) -> int:
         store = opened(self.where)
-        name = str(store.leader(1)).split()[-1]
+        names = store.rows(LEADER, LEASE)
         store.close()
+        name = names[0][0].split()[-1] if names else ""
         pids = [str(process.pid) for process in self.processes]
         return pids.index(name) if name in pids else otherwise
 

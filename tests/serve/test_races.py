@@ -1,7 +1,4 @@
-"""What several requests, or several workers, do to one model at once.
-
-Each test that is marked shows a fault that is still there; the mark goes with the fault.
-"""
+"""What several requests, or several workers, do to one model at once."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import functools
 import time
 
 import pytest
-from tests.serve.conftest import serving
+from tests.serve.conftest import look, serving
 from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 
 from heavytail.serve import chores
@@ -20,19 +17,6 @@ from heavytail.serve.store import StoreError, Transaction
 from heavytail.serve.tokens import first_key
 from heavytail.serve.tracker import Tracker
 from heavytail.serve.wire import Fork, ModelSpec
-
-
-@pytest.fixture
-def pair(address, monkeypatch):
-    """Two workers that look at what the other did when they are told to."""
-    monkeypatch.setattr(chores, "LOOK", 1e6)
-    with serving(address) as one, serving(address) as other:
-        assert one.put(SHOP, json={"dim": 3}).status_code == 201
-        yield one, other
-
-
-def look(client):
-    client.portal.call(client.app.state.service.live.look)
 
 
 def at_once(client, *works):

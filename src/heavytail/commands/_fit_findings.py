@@ -11,6 +11,7 @@ import numpy as np
 from heavytail._terminal import as_table, paragraph, width
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import printable
+from heavytail.kernels.scale import NORMAL_CONSISTENCY
 from heavytail.tails import diagnose
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["Findings"]
 
 ENOUGH = 50  # residuals whose tail can be looked at
-NORMAL = 1.482602218505602  # standard deviations of a normal law per median size
 EXACT = 1e-9  # of the largest value: a residual below is rounding
 WHAT = {
     "mean": "what the mean rises by where one feature does by 1 and the others stay",
@@ -74,7 +74,7 @@ class Findings:
         whatever the order of the rows; that of the model where more than half fit exactly.
         """
         off = np.abs(self.residuals - np.median(self.residuals))
-        return NORMAL * float(np.median(off)) or float(self.model.scale_)
+        return NORMAL_CONSISTENCY * float(np.median(off)) or float(self.model.scale_)
 
     @functools.cached_property
     def limit(self) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib.util
 import os
 import signal
 import socket
@@ -14,6 +13,8 @@ import threading
 import time
 import webbrowser
 from typing import TYPE_CHECKING, Any
+
+from heavytail._extras import need
 
 if TYPE_CHECKING:
     import uvicorn
@@ -61,9 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until it is told to stop."""
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ValueError(f"{', '.join(missing)} is missing: pip install 'heavytail[serve]'.")
+    need("heavytail serve", *NEEDED, extra="serve")
     if not 0 <= args.port <= 65535:
         raise ValueError(f"--port must lie from 0 to 65535; got {args.port}.")
     _check_workers(args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import multiprocessing
 import signal
@@ -61,7 +62,7 @@ def build(
             await service.stop()
 
     door = Door(service, local)
-    routes = [Route(road.path, door.endpoint(road), methods=[road.method]) for road in ROUTES]
+    routes = [Route(road.path, Endpoint(door, road), methods=[road.method]) for road in ROUTES]
     handlers: dict[Any, Any] = {404: _missing, 405: _missing, Exception: _broken}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     app.state.service = service
@@ -114,16 +115,15 @@ class Door:
         self.local = local
         self.rates = Rates(service.limits.rate)
 
-    def endpoint(self, road: Road) -> Any:
-        """The handler of a route, behind its key, its refusals in words."""
-        return Endpoint(self, road)
-
     async def served(self, road: Road, request: Request) -> Response:
+        """What the handler of a route answers, behind its key, refusals in words."""
         try:
             who = "anybody"
             if road.scope:
                 told = request.headers.get("authorization", "")
-                here = self.local and _from_here(request)
+                here = self.local and _from_here(
+                    request.headers.get("host", ""), request.headers.get("origin")
+                )
                 who = await self.service.keys.allow(self.service, told, road.scope, here)
                 self.rates.count(who if told else _address(request))
             return await road.handler(Call(self.service, request, who, self.metrics))
@@ -149,13 +149,12 @@ class Endpoint:
         await response(scope, receive, send)
 
 
-def _from_here(request: Request) -> bool:
+@functools.lru_cache(64)
+def _from_here(host: str, origin: str | None) -> bool:
     """Whether a request without a key is of a program on this machine: a page of another site that
     is open in a browser here would name that site.
     """
-    told = [f"//{request.headers.get('host', '')}"]
-    if "origin" in request.headers:
-        told.append(request.headers["origin"])
+    told = [f"//{host}"] if origin is None else [f"//{host}", origin]
     try:
         return all(is_local(urllib.parse.urlsplit(one).hostname or "") for one in told)
     except ValueError:

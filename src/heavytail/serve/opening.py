@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import ipaddress
 import os
 
+from heavytail._extras import need
 from heavytail.serve.store import Store, StoreError
 
 __all__ = ["is_database", "is_local", "opened", "shown"]
@@ -36,8 +36,7 @@ def opened(where: str | os.PathLike[str]) -> Store:
         from heavytail.serve.sqlite import SQLiteStore
 
         return SQLiteStore(where)
-    if importlib.util.find_spec("psycopg") is None:
-        raise StoreError("psycopg is missing: pip install 'heavytail[serve,postgres]'.")
+    need("a PostgreSQL store", "psycopg", extra="serve,postgres")
     from heavytail.serve.postgres import PostgresStore
 
     return PostgresStore(os.fspath(where))

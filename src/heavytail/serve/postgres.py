@@ -169,16 +169,6 @@ class PostgresStore(Store):
         finally:
             other.close()
 
-    def leader(self, model: int) -> str | None:
-        """The name of the session that leads a model: heavytail, its machine and its process."""
-        found = self.rows(
-            "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid "
-            "WHERE l.locktype = 'advisory' AND l.classid = ? AND l.objid = ? AND l.granted",
-            LEASE,
-            model,
-        )
-        return str(found[0][0]) if found else None
-
     def lead(self, model: int) -> bool:
         if model in self._leads:
             return True

@@ -357,7 +357,7 @@ class Service:
 
 
 def _check_name(name: str) -> None:
-    if not re.fullmatch(NAME, name) or name.endswith("\n"):
+    if not re.fullmatch(NAME, name):
         raise Refusal(
             422,
             "bad_name",
