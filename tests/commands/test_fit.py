@@ -160,7 +160,7 @@ def test_text_is_refused_by_its_column(data, capsys, tmp_path):
     assert numbers(said(capsys, "t.csv", "--target", "y", "--features", "x"), "x")
     pq.write_table(pa.table({"city": ["Rome"] * 9, "y": [1.0] * 9}), "t.parquet")
     line = refused(capsys, "t.parquet", "--target", "y")
-    assert "column 'city' holds no numbers: string. Name columns of numbers by --features" in line
+    assert "column 'city' holds no numbers: string. Name columns of words by --categories" in line
 
 
 def test_rows_that_are_too_few_are_refused(data, capsys, tmp_path):
@@ -170,3 +170,70 @@ def test_rows_that_are_too_few_are_refused(data, capsys, tmp_path):
     assert "has 0 rows" in refused(capsys, "n.csv", "--target", "y")
     (tmp_path / "o.csv").write_text("y\n1\n")
     assert "has no column beside 'y'" in refused(capsys, "o.csv", "--target", "y")
+
+
+@pytest.fixture
+def cities(tmp_path, monkeypatch):
+    """A table with a column of words; its lines, without the names."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    city = rng.choice(["Oslo", "Rome", "Bonn"], size=ROWS, p=[0.5, 0.3, 0.2]).tolist()
+    x = rng.normal(size=ROWS)
+    worth = {"Oslo": 4.0, "Rome": 7.0, "Bonn": 1.0}
+    y = 2.0 * x + [worth[one] for one in city] + 0.1 * rng.standard_t(3, size=ROWS)
+    y[5] = 900.0
+    rows = zip(x.tolist(), city, y.tolist(), strict=True)
+    lines = [f"{a!r},{one},{b!r}\n" for a, one, b in rows]
+    (tmp_path / "c.csv").write_text("x,city,y\n" + "".join(lines))
+    table = pa.table({"x": x, "city": pa.array(city).dictionary_encode(), "y": y})
+    pq.write_table(table, tmp_path / "c.parquet")
+    return lines
+
+
+@pytest.mark.parametrize("name", ["c.csv", "c.parquet"])
+def test_words_are_compared_to_the_most_frequent(name, cities, capsys):
+    asked = ["--target", "y", "--response", "typical", "--categories", "city"]
+    text = said(capsys, name, *asked, "--save", "m.npz", "--plot", "p.png")
+    assert numbers(text, "city=Bonn")[0] == pytest.approx(-3.0, abs=0.1)
+    assert numbers(text, "city=Rome")[0] == pytest.approx(3.0, abs=0.1)
+    assert numbers(text, "(constant)")[0] == pytest.approx(4.0, abs=0.1)
+    assert "Words are compared to the most frequent: city Oslo." in text
+    line = next(line for line in text.splitlines() if " 900 " in line)  # with its own word
+    assert line.split()[-1] == cities[5].split(",")[1]
+    names = ht.load("m.npz").feature_names_in_.tolist()
+    assert names == ["x", "city=Bonn", "city=Rome"]
+
+
+def test_words_do_not_hang_on_the_order_of_rows(cities, capsys, tmp_path):
+    (tmp_path / "r.csv").write_text("x,city,y\n" + "".join(reversed(cities)))
+    asked = ["--target", "y", "--categories", "city"]
+    names = [
+        [line.split()[0] for line in said(capsys, name, *asked).splitlines() if "city=" in line]
+        for name in ("c.csv", "r.csv")
+    ]
+    assert names[0] == names[1] == ["city=Bonn", "city=Rome"]
+    (tmp_path / "tie.csv").write_text("w,y\n" + "b,1\na,2\n" * 3)
+    assert "frequent: w a." in said(capsys, "tie.csv", "--target", "y", "--categories", "w")
+
+
+def test_words_that_make_no_groups_are_refused(cities, capsys, tmp_path):
+    asked = ["c.csv", "--target", "y"]
+    assert "--categories" in refused(capsys, *asked)
+    assert "no column 'town'" in refused(capsys, *asked, "--categories", "town")
+    assert "none of the features" in refused(
+        capsys, *asked, "--features", "x", "--categories", "city"
+    )
+    (tmp_path / "ids.csv").write_text("id,y\n" + "".join(f"r{k},{k}\n" for k in range(200)))
+    error = refused(capsys, "ids.csv", "--target", "y", "--categories", "id")
+    assert "row 102" in error
+    assert "more than 100 different words" in error
+    (tmp_path / "one.csv").write_text("w,y\n" + "a,1\na,2\n" * 3)
+    assert "all words" in refused(capsys, "one.csv", "--target", "y", "--categories", "w")
+    (tmp_path / "both.csv").write_text("w,w=b,y\n" + "a,1,1\nb,2,2\na,4,3\n" * 3)
+    assert "Rename" in refused(capsys, "both.csv", "--target", "y", "--categories", "w")
+    (tmp_path / "gap.csv").write_text("w,y\n" + "a,1\n,2\nb,3\n" * 4)
+    gap = ["gap.csv", "--target", "y", "--categories", "w"]
+    assert "row 3, column 'w': the cell is empty" in refused(capsys, *gap)
+    assert "4 rows without all values were left out" in said(capsys, *gap, "--skip-missing")
+    pq.write_table(pa.table({"w": [[1], [2]], "y": [1.0, 2.0]}), tmp_path / "l.parquet")
+    assert "holds no words" in refused(capsys, "l.parquet", "--target", "y", "--categories", "w")

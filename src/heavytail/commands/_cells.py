@@ -1,4 +1,4 @@
-"""The cells of a table of text as numbers."""
+"""The cells of a table of text as numbers, or as words that stand for a group."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 from heavytail._validate import shown
 
-__all__ = ["Cells", "is_missing", "looks_like_number"]
+__all__ = ["Cells", "Words", "is_missing", "looks_like_number"]
 
 MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "?", "."}
 COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")  # one, of a decimal fraction
@@ -51,8 +51,7 @@ class Cells:
         elif is_missing(cell):
             if skip_missing:
                 return None
-            what = f"{shown(cell)} is no number, but a missing one" if cell else "the cell is empty"
-            raise self._problem(row, f"{what}. Fill it, or pass --skip-missing.")
+            raise self._problem(row, _missing(cell))
         else:
             raise self._problem(row, f"{shown(cell)} is not a finite number.{self._hint}")
         if self._comma and self._point:
@@ -74,7 +73,47 @@ class Cells:
         return float(cell.replace(",", "."))
 
     def _problem(self, row: int, what: str) -> ValueError:
-        return ValueError(f"{self._path}, row {row}, column {shown(self._column)}: {what}")
+        return _problem(self._path, row, self._column, what)
+
+
+class Words:
+    """The cells of one column of words: each word has a number, by the order of their coming.
+
+    Args:
+        path: what errors call the file.
+        column: what they call the column.
+        most: different words there may be.
+    """
+
+    def __init__(self, path: str, column: str, most: int) -> None:
+        self._path, self._column, self._most = path, column, most
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def words(self) -> list[str]:
+        """The words so far, each at the place of its number."""
+        return list(self._numbers)
+
+    def number(self, row: int, cell: str, *, skip_missing: bool) -> float | None:
+        """The number of the word in a cell; None where it is missing and may be."""
+        if is_missing(cell):
+            if skip_missing:
+                return None
+            raise _problem(self._path, row, self._column, _missing(cell))
+        number = self._numbers.setdefault(cell, len(self._numbers))
+        if number == self._most:
+            what = f"more than {self._most} different words. Is it no number, and no name of a row?"
+            raise _problem(self._path, row, self._column, what)
+        return float(number)
+
+
+def _missing(cell: str) -> str:
+    what = f"{shown(cell)} is no value, but a missing one" if cell else "the cell is empty"
+    return f"{what}. Fill it, or pass --skip-missing."
+
+
+def _problem(path: str, row: int, column: str, what: str) -> ValueError:
+    return ValueError(f"{path}, row {row}, column {shown(column)}: {what}")
 
 
 def _float(cell: str) -> float | None:

@@ -15,6 +15,7 @@ from heavytail.kernels.scale import NORMAL_CONSISTENCY
 from heavytail.tails import diagnose
 
 if TYPE_CHECKING:
+    from heavytail.commands._fit_design import Design
     from heavytail.estimators.one_pass_huber import OnePassHuberRegressor
 
 __all__ = ["Findings"]
@@ -36,7 +37,7 @@ class Findings:
         path: what the table is called.
         target: the column explained.
         at: the rows' numbers in the table.
-        X: their features.
+        design: their features.
         y: their targets.
         skipped: rows left out since a value was missing.
         beyond: from how many scales of the noise on a row is an outlier.
@@ -47,7 +48,7 @@ class Findings:
     path: str
     target: str
     at: IntArray
-    X: FloatArray
+    design: Design
     y: FloatArray
     skipped: int
     beyond: float
@@ -56,12 +57,12 @@ class Findings:
     @property
     def features(self) -> list[str]:
         """Their names, fit to be printed."""
-        return [printable(str(name)) for name in self.model.feature_names_in_]
+        return [printable(name) for name in self.design.features]
 
     @functools.cached_property
     def expected(self) -> FloatArray:
         """The fitted value of each row."""
-        return np.asarray(self.X @ self.model.coef_ + self.model.intercept_)
+        return np.asarray(self.design.X @ self.model.coef_ + self.model.intercept_)
 
     @functools.cached_property
     def residuals(self) -> FloatArray:
@@ -134,6 +135,11 @@ class Findings:
             "holds less often than it says where noise is skewed and of infinite variance. "
             "Outliers among the features are not held back."
         ]
+        compared = [f"{name} {word}" for name, word in self.design.most_frequent.items()]
+        if compared:
+            notes.append(
+                f"Words are compared to the most frequent: {printable(', '.join(compared))}."
+            )
         noise = f"The noise has scale {self.scale:.6g}"
         if len(self.y) >= ENOUGH and self.scale > 0.0:
             tail = diagnose(self.residuals)
@@ -156,10 +162,11 @@ class Findings:
 
     def _rows(self, places: IntArray) -> str:
         scale = self.scale
-        columns = ("row", printable(self.target), "fitted", "scales away", *self.features)
+        names = [printable(name) for name in self.design.columns]
+        columns = ("row", printable(self.target), "fitted", "scales away", *names)
         rows = []
         for i in places:
             away = f"{self.residuals[i] / scale:+.1f}" if scale > 0.0 else "-"
             numbers = [f"{one:.6g}" for one in (self.y[i], self.expected[i])]
-            rows.append((str(self.at[i]), *numbers, away, *(f"{one:.6g}" for one in self.X[i])))
+            rows.append((str(self.at[i]), *numbers, away, *self.design.row(i)))
         return as_table(columns, rows, most=width(), right=True)

@@ -30,7 +30,7 @@ def draw(found: Findings) -> Figure:
 
 
 def _slopes(axis: Any, found: Findings) -> None:
-    spread = found.X.std(axis=0)
+    spread = found.design.X.std(axis=0)
     slopes = np.array([one[1:] for one in found.coefficients()[1:]]) * spread[:, None]
     order = np.argsort(-np.abs(slopes[:, 0]), kind="stable")[:MOST][::-1]
     for place, i in enumerate(order):

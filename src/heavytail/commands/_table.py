@@ -18,7 +18,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
@@ -26,7 +26,7 @@ import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import on_one_line, printable, shown
-from heavytail.commands._cells import Cells, is_missing, looks_like_number
+from heavytail.commands._cells import Cells, Words, is_missing, looks_like_number
 
 __all__ = ["Rows", "Table", "check_columns", "listed", "opened"]
 
@@ -57,9 +57,16 @@ class Table(Protocol):
     skipped: int  # rows left out so far
 
     def numbers(
-        self, columns: Sequence[str], *, skip_missing: bool, hint: str = ""
+        self,
+        columns: Sequence[str],
+        *,
+        skip_missing: bool,
+        hint: str = "",
+        words: Mapping[str, Words] | None = None,
     ) -> Iterator[Rows]:
-        """The columns as numbers, some rows at a time; ``hint`` is what to do about text."""
+        """The columns as numbers, some rows at a time; ``hint`` is what to do about text, except
+        in the columns of ``words``, where words are numbered.
+        """
 
 
 @contextlib.contextmanager
@@ -184,10 +191,18 @@ class _Text:
         self._first = None if self.named else first
 
     def numbers(
-        self, columns: Sequence[str], *, skip_missing: bool, hint: str = ""
+        self,
+        columns: Sequence[str],
+        *,
+        skip_missing: bool,
+        hint: str = "",
+        words: Mapping[str, Words] | None = None,
     ) -> Iterator[Rows]:
         places = [self.names.index(column) for column in columns]
-        cells = [Cells(self.path, column, self._decimal_comma, hint) for column in columns]
+        cells: list[Cells | Words] = [
+            (words or {}).get(column) or Cells(self.path, column, self._decimal_comma, hint)
+            for column in columns
+        ]
         at: list[int] = []
         found: list[list[float]] = []
         for row, texts in self._all():
@@ -257,34 +272,48 @@ class _Parquet:
         self.names = list(file.schema_arrow.names)
 
     def numbers(
-        self, columns: Sequence[str], *, skip_missing: bool, hint: str = ""
+        self,
+        columns: Sequence[str],
+        *,
+        skip_missing: bool,
+        hint: str = "",
+        words: Mapping[str, Words] | None = None,
     ) -> Iterator[Rows]:
         import pyarrow as pa
 
+        words = words or {}
         for column in columns:
             kind = self._file.schema_arrow.field(column).type
-            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or _decimal(kind)):
+            if column in words:
+                what, fits = "words", not pa.types.is_nested(kind) and not pa.types.is_binary(kind)
+            else:
+                what, fits = "numbers", _number(kind)
+            if not fits:
                 raise ValueError(
-                    f"{self.path}, column {shown(column)} holds no numbers: {printable(str(kind))}."
+                    f"{self.path}, column {shown(column)} holds no {what}: {printable(str(kind))}."
                     f"{hint}"
                 )
         start = 1
         try:
             for batch in self._file.iter_batches(CHUNK, columns=list(columns)):
-                yield self._checked(batch, columns, start, skip_missing)
+                values = np.column_stack(
+                    [
+                        _numbered(batch.column(column), words[column], start, skip_missing)
+                        if column in words
+                        else batch.column(column)
+                        .cast(pa.float64(), safe=False)
+                        .to_numpy(zero_copy_only=False)
+                        for column in columns
+                    ]
+                )
+                yield self._checked(values, columns, start, skip_missing)
                 start += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise _damaged(self.path, error) from None
 
-    def _checked(self, batch: Any, columns: Sequence[str], start: int, skip_missing: bool) -> Rows:
-        import pyarrow as pa
-
-        values = np.column_stack(
-            [
-                batch.column(column).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-                for column in columns
-            ]
-        )
+    def _checked(
+        self, values: FloatArray, columns: Sequence[str], start: int, skip_missing: bool
+    ) -> Rows:
         at = np.arange(start, start + len(values))
         missing = np.isnan(values)
         if missing.any() and not skip_missing:
@@ -305,10 +334,23 @@ class _Parquet:
         return Rows(at[kept], values[kept])
 
 
-def _decimal(kind: Any) -> bool:
+def _number(kind: Any) -> bool:
     import pyarrow as pa
 
-    return bool(pa.types.is_decimal(kind))
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _numbered(column: Any, words: Words, start: int, skip_missing: bool) -> FloatArray:
+    """A column of words as their numbers, NaN where one is missing."""
+    import pyarrow as pa
+
+    texts = column.cast(pa.string()).to_pylist()
+    numbers = [
+        words.number(row, (text or "").strip(), skip_missing=skip_missing)
+        for row, text in enumerate(texts, start)
+    ]
+    return np.array([np.nan if one is None else one for one in numbers])
 
 
 def _parquet(stream: io.BufferedReader, name: str, path: str) -> _Parquet:

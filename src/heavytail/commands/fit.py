@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-HINT = " Name columns of numbers by --features, or make numbers of it first (heavytail.Encoder)."
+HINT = " Name columns of words by --categories, or leave it out by naming the others by --features."
+MOST_WORDS = 100  # of one column, each a feature
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--features",
         action="append",
         metavar="COLUMNS",
-        help="the columns to explain it by, A,B,C or one at a time (all others); numbers alone",
+        help="the columns to explain it by, A,B,C or one at a time (all others)",
+    )
+    add(
+        "--categories",
+        action="append",
+        metavar="COLUMNS",
+        help="those of them that hold words, such as a city; each word is compared to the most "
+        "frequent one",
     )
     add(
         "--response",
@@ -95,36 +103,43 @@ def _fitted(args: argparse.Namespace) -> Findings:
     import numpy as np
 
     import heavytail as ht
+    from heavytail.commands._cells import Words
+    from heavytail.commands._fit_design import Design
     from heavytail.commands._fit_findings import Findings
     from heavytail.commands._table import opened
 
     at, values = [np.empty(0, dtype=np.int64)], []
     with opened(args.file, decimal_comma=args.decimal_comma, header=args.header) as table:
-        features = _features(table, args.target, args.features)
-        values.append(np.empty((0, len(features) + 1)))
-        columns = [*features, args.target]
-        for rows in table.numbers(columns, skip_missing=args.skip_missing, hint=HINT):
+        columns = _features(table, args.target, args.features)
+        groups = _categories(table, columns, args.categories)
+        words = {column: Words(table.path, column, MOST_WORDS) for column in groups}
+        values.append(np.empty((0, len(columns) + 1)))
+        for rows in table.numbers(
+            [*columns, args.target], skip_missing=args.skip_missing, hint=HINT, words=words
+        ):
             at.append(rows.at)
             values.append(rows.values)
     data = np.concatenate(values)
-    X, y = np.ascontiguousarray(data[:, :-1]), data[:, -1].copy()
-    if len(y) < len(features) + 2:
+    y = data[:, -1].copy()
+    design = Design(columns, data[:, :-1], {name: one.words for name, one in words.items()})
+    design.check(table.path)
+    if len(y) < len(design.features) + 2:
         raise ValueError(
-            f"{table.path} has {len(y)} rows, too few for {len(features) + 1} coefficients and "
-            "their errors. Name fewer columns by --features."
+            f"{table.path} has {len(y)} rows, too few for {len(design.features) + 1} coefficients "
+            "and their errors. Name fewer columns by --features."
         )
     model = ht.OnePassHuberRegressor(target=args.response, standardize=True, level=args.level)
     try:
-        model.fit(X, y)
+        model.fit(design.X, y)
     except ValueError as error:
         raise ValueError(f"{table.path}: {error}") from None
-    model.feature_names_in_ = np.array(features, dtype=object)
+    model.feature_names_in_ = np.array(design.features, dtype=object)
     return Findings(
         model=model,
         path=table.path,
         target=args.target,
         at=np.concatenate(at),
-        X=X,
+        design=design,
         y=y,
         skipped=table.skipped,
         beyond=args.beyond,
@@ -141,8 +156,7 @@ def _features(table: Table, target: str, asked: list[str] | None) -> list[str]:
     if asked is None:
         features = [name for name in table.names if name != target]
     else:
-        split = [[words] if words in table.names else words.split(",") for words in asked]
-        features = list(dict.fromkeys(itertools.chain.from_iterable(split)))
+        features = _split(table, asked)
     check_columns(table, features, "--features")
     if target in features:
         raise ValueError(
@@ -151,3 +165,25 @@ def _features(table: Table, target: str, asked: list[str] | None) -> list[str]:
     if not features:
         raise ValueError(f"{table.path} has no column beside {shown(target)} to explain it by.")
     return features
+
+
+def _categories(table: Table, columns: list[str], asked: list[str] | None) -> list[str]:
+    """Those of the columns that hold words."""
+    from heavytail._validate import shown
+    from heavytail.commands._table import check_columns
+
+    groups = _split(table, asked or [])
+    check_columns(table, groups, "--categories")
+    for column in groups:
+        if column not in columns:
+            raise ValueError(
+                f"--categories has {shown(column)}, which is none of the features. Name it by "
+                "--features too, or leave it out."
+            )
+    return groups
+
+
+def _split(table: Table, asked: list[str]) -> list[str]:
+    """Columns from options A,B,C, each once; a column may have a comma in its name."""
+    split = [[words] if words in table.names else words.split(",") for words in asked]
+    return list(dict.fromkeys(itertools.chain.from_iterable(split)))

@@ -1,0 +1,91 @@
+"""Columns of a table as the features of ``heavytail fit``: numbers as they are, words as groups."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heavytail._validate import printable, shown
+
+if TYPE_CHECKING:
+    from heavytail._typing import FloatArray
+
+__all__ = ["Design"]
+
+
+@dataclass(frozen=True)
+class Design:
+    """Some columns of some rows.
+
+    A column of words gives a feature for each word but the most frequent one: 1 in the rows that
+    have it, 0 in the others. Its coefficient is the difference to that most frequent word.
+
+    Attributes:
+        columns: their names.
+        values: (n, columns); of a column of words, the words' numbers.
+        words: the words of each such column, at the places of their numbers.
+    """
+
+    columns: list[str]
+    values: FloatArray
+    words: dict[str, list[str]]
+
+    @functools.cached_property
+    def most_frequent(self) -> dict[str, str]:
+        """The word of each column of words to which the others are compared."""
+        found = {}
+        for column, words in self.words.items():
+            numbers = self.values[:, self.columns.index(column)].astype(int)
+            counts = np.bincount(numbers, minlength=len(words)).tolist()
+            _, found[column] = min(
+                (-count, word) for count, word in zip(counts, words, strict=True)
+            )
+        return found
+
+    @functools.cached_property
+    def _features(self) -> list[tuple[str, FloatArray]]:
+        found: list[tuple[str, FloatArray]] = []
+        for column, values in zip(self.columns, self.values.T, strict=True):
+            if column not in self.words:
+                found.append((column, values))
+                continue
+            words = self.words[column]
+            for word in sorted(set(words) - {self.most_frequent[column]}):
+                found.append(
+                    (f"{column}={word}", np.equal(values, words.index(word)).astype(float))
+                )
+        return found
+
+    @property
+    def features(self) -> list[str]:
+        """The names of the features; of a word, ``column=word``."""
+        return [name for name, _ in self._features]
+
+    @functools.cached_property
+    def X(self) -> FloatArray:
+        """The features, (n, features)."""
+        blank = np.empty((len(self.values), 0))
+        return np.column_stack([blank, *(values for _, values in self._features)])
+
+    def check(self, path: str) -> None:
+        """Refuse a table whose features have no names of their own, or that has none."""
+        twice = [name for name, count in Counter(self.features).items() if count > 1]
+        if twice:
+            raise ValueError(
+                f"{path} has a column {shown(twice[0])}, also the name of a word's feature. "
+                "Rename the column."
+            )
+        if not self.features:
+            raise ValueError(f"{path}: all words of --categories are the same. Name other columns.")
+
+    def row(self, i: int) -> list[str]:
+        """The cells of a row, fit to be printed."""
+        cells = []
+        for column, value in zip(self.columns, self.values[i], strict=True):
+            words = self.words.get(column)
+            cells.append(f"{value:.6g}" if words is None else printable(words[int(value)]))
+        return cells
