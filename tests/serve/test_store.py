@@ -74,6 +74,15 @@ def test_a_store_of_another_version_is_refused(tmp_path):
         SQLiteStore(tmp_path)
 
 
+@pytest.mark.parametrize("table", ["model", "decision", "outcome", "snapshot", "tally", "api_key"])
+def test_a_store_that_lacks_a_table_is_refused(tmp_path, table):
+    store = SQLiteStore(tmp_path)
+    store.rows(f"DROP TABLE {table}")
+    store.close()
+    with pytest.raises(StoreError, match=f"no such table: {table}. Take it from a backup"):
+        SQLiteStore(tmp_path)
+
+
 def test_a_full_disk_is_said_so_and_goes_on_when_there_is_room(tmp_path):
     old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -191,6 +191,8 @@ class SQLiteStore(Store):
         for name, words in what.items():
             if code.startswith(name):
                 return StoreError(f"{self.folder / FILE}: {words}")
+        if str(error).startswith("no such table"):
+            return StoreError(f"{self.folder / FILE}: {error}. Take it from a backup.")
         return StoreError(f"{self.folder / FILE}: {error}.")
 
 

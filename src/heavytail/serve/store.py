@@ -82,7 +82,7 @@ class Store(ABC):
         """Leave the store to others."""
 
     def prepare(self) -> None:
-        """Make the tables where there are none; refuse those of another version."""
+        """Make the tables where there are none; refuse those of another version, or too few."""
         self.begin()
         try:
             if self.empty():
@@ -91,6 +91,9 @@ class Store(ABC):
                 for name, value in {"layout": LAYOUT, "models": 0, "snapshots": 0}.items():
                     self.rows("INSERT INTO meta VALUES (?, ?)", name, value)
             found = self.rows("SELECT value FROM meta WHERE name = 'layout'")
+            for statement in TABLES:
+                if statement.startswith("CREATE TABLE"):
+                    self.rows(f"SELECT 1 FROM {statement.split()[2]} LIMIT 0")
             self.commit()
         except BaseException:
             self.rollback()
