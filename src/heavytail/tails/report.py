@@ -128,9 +128,12 @@ class TailReport:
         share = np.arange(1, x.shape[0] + 1) / self.count
         ax.loglog(x, share, ".", markersize=3, label="data")
         if math.isfinite(self.index) and x.shape[0] > 10:
-            at = x.shape[0] // 10
-            line = share[at] * (x[: at + 1] / x[at]) ** -self.index
-            ax.loglog(x[: at + 1], line, label=f"x^-{self.index:.2f}")
+            far = x[: x.shape[0] // 10 + 1]
+            far = far[far > 0.0]
+            level = np.mean(np.log(share[: len(far)]) + self.index * np.log(far))  # through them
+            ax.loglog(
+                far, np.exp(level - self.index * np.log(far)), label=f"index {self.index:.2f}"
+            )
         ax.set_xlabel("|value - centre|")
         ax.set_ylabel("share of values beyond")
         ax.legend()
