@@ -126,6 +126,7 @@ def test_the_documented_policy_passes_the_checks_and_gets_into_the_figures(
         ("rounds = 300", 'rounds = "many"', "my.toml: rounds must be a whole number"),
         ("rounds = 300", "round = 300", "my.toml: round must be one of"),
         ('policy = "Hvt-UCB"', 'policy = "Hvt"', "policies[0].policy: no policy is called 'Hvt'"),
+        ('policy = "Hvt-UCB"', 'policy = "TwinUBC"', "did you mean TwinUCB? There are Twin-UCB,"),
         ('policy = "Hvt-UCB"', 'nam = "x"', "policies[0].nam must be one of"),
         ("greedy_policy:Greedy", "greedy_policy:Gredy", "policies[2].policy: no policy is found"),
         ("radius_scale = [0.03, 0.3]", "radius = [1]", "grid.radius must be an option of OFUL"),

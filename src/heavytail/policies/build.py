@@ -6,6 +6,7 @@ import importlib
 import re
 from typing import Any
 
+from heavytail._lazy import nearest
 from heavytail._validate import printable, shown
 from heavytail.policies import _table
 from heavytail.policies.core.policy import Policy
@@ -56,8 +57,10 @@ def find(name: str) -> type[Policy]:
     for kind in _table.load_all():
         if wanted == _plain(kind.name):
             return kind
-    known = ", ".join(kind.name for kind in _table.load_all())
-    raise ValueError(f"no policy is called {shown(name)}; there are {known}.")
+    known = [kind.name for kind in _table.load_all()]
+    near = nearest(name, [*_table.NAMES, *known])
+    meant = f"did you mean {near}? There" if near else "there"
+    raise ValueError(f"no policy is called {shown(name)}; {meant} are {', '.join(known)}.")
 
 
 def _imported(path: str) -> type[Policy]:

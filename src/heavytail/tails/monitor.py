@@ -73,7 +73,7 @@ class TailMonitor:
         self._powers = np.zeros(ORDERS.shape[0])
 
     def update(self, values: ArrayLike) -> None:
-        """Take in some values; a value that is not finite is named and none is taken."""
+        """Take in one value or some; one that is not finite is named and none is taken."""
         array = _checked(values, "TailMonitor.update")
         if self._centre is not None:
             self._take(array)
@@ -194,11 +194,10 @@ def _largest(array: FloatArray, keep: int) -> FloatArray:
 
 
 def _checked(values: Any, where: str) -> FloatArray:
-    array = as_numbers(values, f"{where}: values", "a one-dimensional array of numbers")
+    wanted = "a number or a one-dimensional array of them"
+    array = np.atleast_1d(as_numbers(values, f"{where}: values", wanted))
     if array.ndim != 1:
-        raise TypeError(
-            f"{where}: values must be a one-dimensional array of numbers; got shape {array.shape}."
-        )
+        raise TypeError(f"{where}: values must be {wanted}; got shape {array.shape}.")
     bad = np.flatnonzero(~np.isfinite(array))
     if bad.size:
         raise ValueError(f"{where}: values[{bad[0]}] must be finite; got {array[bad[0]]}.")
