@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from heavytail.kernels.jit import compiled
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # commands that tests start compile once, not each
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

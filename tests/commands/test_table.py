@@ -129,7 +129,10 @@ def test_a_missing_value_of_parquet_likewise(tmp_path):
         ("x\n1\ninf\n", "'inf' is not a finite number"),
         ("x\n1\n1_000\n", "'1_000' is not a finite number"),
         ("x;y\n1,5;1\n2.5;1\n", "row 3, column 'x': '2.5', and row 2 has the other"),
-        ("x;y\n1.234,5;1\n", "'1.234,5' is not a finite number"),
+        ("x;y\n1.234,5;1\n", "'1.234,5' has marks of thousands"),
+        ("x\ty\n1.234,5\t1\n", "row 2, column 'x': '1.234,5' has marks of thousands. Write all"),
+        ("x\ty\n1,234,567.8\t1\n", "'1,234,567.8' has marks of thousands"),
+        ("x\ty\n12 345\t1\n", "'12 345' has marks of thousands"),
         ("x\ty\n1,234\t1\n", "'1,234' may be a decimal fraction or thousands. Pass --decimal"),
     ],
 )

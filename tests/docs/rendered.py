@@ -116,8 +116,8 @@ def link_faults(pages: dict[str, Page], files: set[str]) -> list[str]:
         for link in [*page.links, *page.assets]:
             if urlsplit(link).scheme:
                 continue
-            there = urlsplit(urljoin(f"/{path}", link))
-            target = unquote(there.path).lstrip("/")
+            there = urlsplit(urljoin(f"/site/{path}", link))  # not the root, which has no parent
+            target = unquote(there.path).removeprefix("/site/")
             target += "index.html" * (target == "" or target.endswith("/"))
             if target not in files:
                 shown.append(f"{path}: {link} leads nowhere")

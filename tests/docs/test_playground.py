@@ -113,7 +113,7 @@ def page(tmp_path_factory) -> Path:
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(build, cwd=folder, env=quiet, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    return folder / "site" / "start" / "playground" / "index.html"
+    return folder / "site" / "start" / "playground.html"
 
 
 DRIVE = """<script>

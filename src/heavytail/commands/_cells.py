@@ -12,6 +12,7 @@ __all__ = ["Cells", "Words", "is_missing", "looks_like_number"]
 MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "?", "."}
 COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")  # one, of a decimal fraction
 THOUSANDS = re.compile(r"[+-]?\d{1,3},\d{3}")  # or of a thousand
+GROUPED = re.compile(r"[+-]?\d{1,3}([., '\u00a0\u202f]\d{3})+([.,]\d*)?")  # 1.234,5 or 1,234.5
 
 
 def is_missing(cell: str) -> bool:
@@ -52,6 +53,9 @@ class Cells:
             if skip_missing:
                 return None
             raise self._problem(row, _missing(cell))
+        elif GROUPED.fullmatch(cell):
+            what = f"{shown(cell)} has marks of thousands. Write all numbers without them."
+            raise self._problem(row, what)
         else:
             raise self._problem(row, f"{shown(cell)} is not a finite number.{self._hint}")
         if self._comma and self._point:
