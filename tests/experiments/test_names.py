@@ -81,7 +81,7 @@ def test_names_do_not_steer_a_terminal_and_no_letter_is_warned_of(tmp_path, caps
     said = capsys.readouterr()
     assert all(line.isprintable() for line in said.out.split("\n"))
     assert r"\x1b[2J\u202e 中" in said.out
-    assert said.err == ""
+    assert all(line.isprintable() for line in said.err.split("\n"))  # progress, where it is slow
     assert not [one for one in recwarn if "Glyph" in str(one.message)]
 
 

@@ -179,7 +179,7 @@ def test_a_raw_log_is_read_by_the_workers_of_a_cluster_too(encoder, raw, policy,
     told = columns(encoder)
     path = in_file(raw, tmp_path / "raw.parquet", row_group_size=100)
     with distributed.Client(processes=False, n_workers=1, threads_per_worker=1,
-                            dashboard_address=None) as client:  # fmt: skip
+                            dashboard_address=":0") as client:  # fmt: skip
         for log in (path, pd.DataFrame(raw)):
             here = ht.evaluate(log, policy, columns=told)
             assert ht.evaluate(log, policy, columns=told, dask=client) == here

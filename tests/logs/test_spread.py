@@ -21,7 +21,7 @@ def client():
             n_workers=2,
             threads_per_worker=1,
             processes=False,
-            dashboard_address=None,
+            dashboard_address=":0",
             memory_limit=0,  # workers are threads: they would pause for what other tests hold
         ) as cluster,
         distributed.Client(cluster) as client,

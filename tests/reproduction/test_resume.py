@@ -64,7 +64,7 @@ def test_a_dask_cluster_gives_the_same_numbers(tmp_path: Path) -> None:
     units = trial_units(world, policy, 300, 12, 5)
     here = complete(units, Store(tmp_path / "here"), jobs=1)
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
     ) as cluster:
         there = complete(units, Store(tmp_path / "there"), dask=cluster.scheduler_address)
     assert len(units) == 3

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 import heavytail as ht
 from heavytail.policies import ALL
 from heavytail.policies.core.history import HistoryPolicy
+from heavytail.simulation import cuda
 from heavytail.simulation.counter import describe
 from heavytail.simulation.distribution import distribution
 
@@ -87,7 +89,7 @@ print(json.dumps(found))
 @pytest.fixture(scope="module")
 def played() -> dict[str, list[list[float]]]:
     """Regret of every case on the CPU and on the GPU, or numba's simulator where there is none."""
-    simulator = {} if os.path.exists("/dev/nvidia0") else {"NUMBA_ENABLE_CUDASIM": "1"}
+    simulator = {} if cuda.available() else {"NUMBA_ENABLE_CUDASIM": "1"}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PLAYED, json.dumps(CASES)],
         env={**os.environ, **simulator},
@@ -108,11 +110,21 @@ def test_the_gpu_plays_the_trials_of_the_cpu(
     np.testing.assert_allclose(gpu, cpu, rtol=1e-9)
 
 
-@pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="there is a GPU")
+@pytest.mark.skipif(cuda.available(), reason="there is a GPU")
 def test_without_a_gpu_the_engine_says_what_is_missing() -> None:
     world = ht.LinearBandit(2, arms=5, noise=ht.noise.Gaussian())
     with pytest.raises(RuntimeError, match=r'engine="cuda" needs'):
         ht.simulate([ht.Uniform(2)], world, rounds=5, trials=2, seed=0, engine="cuda")
+
+
+def test_a_gpu_without_numba_cuda_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = types.SimpleNamespace(is_available=lambda: True)
+    monkeypatch.setattr(cuda, "_numba_cuda", lambda: there)
+    monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install 'heavytail[cuda]'" in cuda.explain()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: there)
+    assert cuda.available()
 
 
 def test_a_trial_is_the_same_whatever_the_batch() -> None:

@@ -53,7 +53,7 @@ BAD = {
     "beyond all floats": 10**400,
     "complex": 1j,
     "ragged": [[1.0], [1.0, 2.0]],
-    "a span of time": np.timedelta64(3),
+    "a span of time": np.timedelta64(3, "s"),
 }
 
 

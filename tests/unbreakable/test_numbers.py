@@ -90,7 +90,7 @@ def test_a_long_double_beyond_all_floats_is_not_infinite():
     assert ht.HvtUCB(2, clip=np.longdouble("inf"))._arguments["clip"] == np.inf
 
 
-@pytest.mark.parametrize("value", [np.timedelta64(3), np.datetime64("2020"), np.complex64(1)])
+@pytest.mark.parametrize("value", [np.timedelta64(3, "s"), np.datetime64("2020"), np.complex64(1)])
 def test_what_is_no_number_stays_what_it_is_and_is_refused(value):
     with pytest.raises((ValueError, TypeError)):
         ht.HvtUCB(2, arm_bound=value)

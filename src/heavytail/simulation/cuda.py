@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import os
 import types
 import warnings
@@ -48,6 +49,11 @@ def explain() -> str:
         return (
             'engine="cuda" needs an NVIDIA GPU with its driver, and numba finds none here. '
             'Use engine="compiled", or set NUMBA_ENABLE_CUDASIM=1 to try it on a simulator.'
+        )
+    if not _simulated() and importlib.util.find_spec("numba_cuda") is None:
+        return (  # numba's own part for GPUs is older, and does not compile these kernels
+            'engine="cuda" needs numba-cuda, and only numba is here. '
+            "pip install 'heavytail[cuda]'."
         )
     return ""
 
@@ -115,12 +121,16 @@ def _numba_cuda() -> Any:
     try:
         from numba import cuda
 
-        if gone and os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
+        if gone and not _simulated():
             importlib.import_module("numba.cuda.cudaimpl")
     finally:
         if gone:
             delattr(np, "row_stack")
     return cuda
+
+
+def _simulated() -> bool:
+    return os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 
 
 def _device(kernel: Any, known: dict[int, Any]) -> Any:

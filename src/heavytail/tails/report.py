@@ -129,11 +129,11 @@ class TailReport:
         ax.loglog(x, share, ".", markersize=3, label="data")
         if math.isfinite(self.index) and x.shape[0] > 10:
             far = x[: x.shape[0] // 10 + 1]
-            far = far[far > 0.0]
-            level = np.mean(np.log(share[: len(far)]) + self.index * np.log(far))  # through them
-            ax.loglog(
-                far, np.exp(level - self.index * np.log(far)), label=f"index {self.index:.2f}"
-            )
+            far = np.log(far[far > 0.0])
+            line = -self.index * far
+            line += np.mean(np.log(share[: len(far)]) - line)  # through the middle of the values
+            there = line <= 0.0  # a share
+            ax.loglog(np.exp(far[there]), np.exp(line[there]), label=f"index {self.index:.2f}")
         ax.set_xlabel("|value - centre|")
         ax.set_ylabel("share of values beyond")
         ax.legend()
