@@ -2,10 +2,11 @@
 
 python examples/own_data.py [data.csv COLUMN [own_data.png]]
 
-Without arguments it writes a file to try, visits.csv, and looks at its column revenue.
+Without arguments it looks at the column revenue of visits.csv, which it writes where there is none.
 """
 
 import csv
+import os
 import sys
 
 import numpy as np
@@ -13,7 +14,15 @@ from matplotlib.figure import Figure
 
 import heavytail as ht
 
-if len(sys.argv) < 3:
+
+def refuse(words):
+    print(words, file=sys.stderr)
+    sys.exit(2)
+
+
+if len(sys.argv) == 2:
+    refuse(f"Which column? python examples/own_data.py {sys.argv[1]} COLUMN")
+if len(sys.argv) == 1 and not os.path.exists("visits.csv"):
     rng = np.random.default_rng(2)
     visits = rng.uniform(0.0, 10.0, (5_000, 2)).round(1)
     spent = (visits @ [6.0, -1.0] + 20.0) * 0.7 * rng.pareto(1.7, size=5_000)
@@ -29,21 +38,27 @@ try:
         file.seek(0)
         table = list(csv.DictReader(file, delimiter=mark))
 except (OSError, UnicodeError, csv.Error) as error:
-    sys.exit(f"{path}: {error}. Give a CSV file.")
+    refuse(f"{path}: {error}. Give a CSV file.")
 values = {}
 for name in table[0] if table else []:
     try:
         cells = [row[name].replace(",", "." if mark == ";" else ",") for row in table]
-        values[name] = np.array([float(cell) for cell in cells])
+        numbers = np.array([float(cell) for cell in cells])
+        if not np.all(np.abs(numbers) < 1e100):  # nan, or without end
+            raise ValueError
+        values[name] = numbers
     except (ValueError, AttributeError):  # words, or an empty cell
         print(f"left out: {name}, which is not all numbers")
 if column not in values or len(values) < 2:
     there = ", ".join(values) or "none"
-    sys.exit(f"{path}: {column} must be a column of numbers beside others. There are: {there}.")
+    refuse(f"{path}: {column} must be a column of numbers beside others. There are: {there}.")
 y = values.pop(column)
 X = np.column_stack(list(values.values()))
 
-report = ht.tails.diagnose(y)
+try:
+    report = ht.tails.diagnose(y)
+except ValueError as error:  # too few rows
+    refuse(f"{path}: {error}")
 print(f"{path}: {column}\n{report}\n")
 models = {
     "least squares": ht.OnlineRidge(standardize=True),

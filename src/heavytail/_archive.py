@@ -31,6 +31,7 @@ __all__ = [
     "PART",
     "check_target",
     "contents",
+    "folder",
     "is_sealed",
     "members",
     "replace",
@@ -99,8 +100,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         os.replace(temporary, target)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and str(error.filename) == str(temporary):
-            raise OSError(error.errno, error.strerror, os.fspath(path)) from None  # as was asked
+        if isinstance(error, OSError) and error.errno is not None:
+            if error.filename is None or str(error.filename) == str(temporary):  # as was asked
+                raise OSError(error.errno, error.strerror, os.fspath(path)) from None
         raise
 
 
@@ -112,7 +114,10 @@ def check_target(path: str | os.PathLike[str], option: str) -> None:
         raise ValueError(f"{option} must name a file; got {shown(os.fspath(path))}.")
     try:
         target = _target(path)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        words = f"{path}: {error.strerror}" if error.filename is not None else str(error)
+        raise ValueError(f"{option} {words}") from None
+    except ValueError as error:
         raise ValueError(f"{option} {error}") from None
     if not os.access(target.parent, os.W_OK):
         raise ValueError(f"{option} {path}: its folder cannot be written to. Name another.")
@@ -125,10 +130,26 @@ def _target(path: str | os.PathLike[str]) -> Path:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
     if target.exists() and not target.is_file():
         raise ValueError(f"{path} is there and is no file: a device, a pipe, a socket or a folder.")
+    if target.exists() and not os.access(target, os.W_OK):  # though its folder would let us
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
     if not target.parent.is_dir():
         folder = os.path.dirname(os.fspath(path))
         raise FileNotFoundError(f"{path}: there is no folder {folder} to write to. Make it first.")
     return target
+
+
+@contextlib.contextmanager
+def folder(path: str | os.PathLike[str]) -> Iterator[None]:
+    """A folder to write into; one that was made for this and is still empty goes where it fails."""
+    made = [one for one in (Path(path), *Path(path).parents) if not one.exists()]
+    os.makedirs(path, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # no longer empty
+            for one in made:
+                one.rmdir()
+        raise
 
 
 def _at_work(process: str) -> bool:

@@ -7,6 +7,8 @@ A command's module gives ``add_arguments(parser)``, which must import nothing he
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import importlib
 import itertools
 import os
@@ -56,6 +58,15 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; a mistake of the user's is one sentence and exit code 2."""
+    with contextlib.ExitStack() as opened:  # a stream that is closed is one nobody reads
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:
+                setattr(sys, name, opened.enter_context(open(os.devnull, "w")))
+                opened.callback(setattr, sys, name, None)
+        return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     speak_plainly(sys.stdout, sys.stderr)
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = build_parser(arguments)
@@ -77,7 +88,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, KeyError, OSError, MemoryError, MissingExtra) as error:
         from heavytail._validate import on_one_line
 
-        print(f"heavytail {args.command}: {on_one_line(_said(error))}", file=sys.stderr)
+        said = on_one_line(_said(error)).removeprefix(f"heavytail {args.command} ")
+        with contextlib.suppress(OSError):  # nobody listens
+            print(f"heavytail {args.command}: {said}", file=sys.stderr, flush=True)
         return 2
     except KeyboardInterrupt:
         on = " The same command goes on from what is done." if args.command in RESUMED else ""
@@ -101,7 +114,11 @@ def _said(error: Exception) -> str:
     if isinstance(error, KeyError) and error.args:
         return str(error.args[0])
     if isinstance(error, OSError) and error.filename is not None:  # and not its number
-        return f"{printable(str(error.filename))}: {error.strerror or error}. Check the path."
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        do = "Make room, and run it again." if full else "Check the path."
+        return f"{printable(str(error.filename))}: {error.strerror or error}. {do}"
+    if isinstance(error, OSError) and error.strerror:  # of standard output, for one
+        return f"{error.strerror}. Nobody may have read this."
     if isinstance(error, MemoryError):
         words = printable(str(error)) or "it is used up"
         return f"there is not enough memory: {words}. Ask for less."

@@ -81,6 +81,25 @@ def test_outliers_are_listed_by_row_the_furthest_first(data, capsys):
     assert "No outliers" in said(capsys, "d.csv", "--target", "y", "--beyond", "1e6")
 
 
+def test_clean_rows_are_no_outliers_where_the_mean_is_drawn_away(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    x, noise = rng.normal(size=(2, 1000))
+    noise[::10] += 50.0  # a tenth: the mean is 5 above nine rows of ten
+    lines = [f"{a!r},{a + b!r}\n" for a, b in zip(x.tolist(), noise.tolist(), strict=True)]
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(lines))
+    text = said(capsys, "t.csv", "--target", "y", "--show", "0")
+    assert "Outliers: 100 of 1,000 rows lie further than 5 scales" in text
+
+
+def test_a_feature_that_never_moves_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("x,c,y\n" + "".join(f"{k},7,{2 * k % 5}\n" for k in range(30)))
+    assert "The same in every row, so that nothing is known of it: c." in said(
+        capsys, "t.csv", "--target", "y"
+    )
+
+
 def test_features_can_be_chosen_and_another_response_asked_for(data, capsys):
     X, y = data
     text = said(capsys, "d.csv", "--target", "y", "--features", "b", "--response", "typical")

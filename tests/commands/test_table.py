@@ -130,6 +130,8 @@ def test_a_missing_value_of_parquet_likewise(tmp_path):
         ("x\n1\n1_000\n", "'1_000' is not a finite number"),
         ("x;y\n1,5;1\n2.5;1\n", "row 3, column 'x': '2.5', and row 2 has the other"),
         ("x;y\n1.234,5;1\n", "'1.234,5' has marks of thousands"),
+        ("x,y\n1,2\n0.04,1,905\n", "row 3: 3 cells in 2 columns. Put quotes"),
+        ("x;y\n1.234;0,5\n", "'1.234' has a point, and other numbers have a decimal comma"),
         ("x\ty\n1.234,5\t1\n", "row 2, column 'x': '1.234,5' has marks of thousands. Write all"),
         ("x\ty\n1,234,567.8\t1\n", "'1,234,567.8' has marks of thousands"),
         ("x\ty\n12 345\t1\n", "'12 345' has marks of thousands"),
@@ -138,6 +140,14 @@ def test_a_missing_value_of_parquet_likewise(tmp_path):
 )
 def test_what_is_no_number_or_could_be_two_is_refused(text, words, tmp_path):
     assert words in refused(written(tmp_path / "t.csv", text), "x")
+
+
+def test_points_where_commas_are_decimal(tmp_path):
+    path = written(tmp_path / "t.csv", "x;y\n1.5;1\n7.936;2\n")
+    assert "row 2, column 'x': '1.5' has a point" in refused(path, "x", decimal_comma=True)
+    for text in ("x;y\n0.123;0,5\n", "x;y\n7.936;2\n", "x,y\n7.936,2,\n"):  # not in doubt
+        path = written(tmp_path / "t.csv", text)
+        assert read(path, "x")[1][0, 0] == float(text.split("\n")[1][:5])
 
 
 def test_a_decimal_comma_that_is_asked_for_is_one(tmp_path):

@@ -12,6 +12,9 @@ __all__ = ["Cells", "Words", "is_missing", "looks_like_number"]
 MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "?", "."}
 COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")  # one, of a decimal fraction
 THOUSANDS = re.compile(r"[+-]?\d{1,3},\d{3}")  # or of a thousand
+POINTS = re.compile(
+    r"[+-]?[1-9]\d{0,2}(\.\d{3})+"
+)  # of thousands, where a comma is the decimal mark
 GROUPED = re.compile(r"[+-]?\d{1,3}([., '\u00a0\u202f]\d{3})+([.,]\d*)?")  # 1.234,5 or 1,234.5
 
 
@@ -32,12 +35,16 @@ class Cells:
         path: what errors call the file.
         column: what they call the column.
         decimal_comma: whether a comma can be nothing but a decimal one.
+        points: whether a point may be a decimal one: "all", "none", or "doubted" where other
+            columns have decimal commas, so that 1.234 may be a thousand.
         hint: what to do where it holds text.
     """
 
-    def __init__(self, path: str, column: str, decimal_comma: bool, hint: str = "") -> None:
+    def __init__(
+        self, path: str, column: str, decimal_comma: bool, points: str = "all", hint: str = ""
+    ) -> None:
         self._path, self._column, self._decimal_comma = path, column, decimal_comma
-        self._hint = hint
+        self._points, self._hint = points, hint
         self._comma = self._point = 0  # the first row with a decimal comma, and with a point
 
     def number(self, row: int, cell: str, *, skip_missing: bool) -> float | None:
@@ -46,6 +53,9 @@ class Cells:
         if value is not None and "." not in cell:
             return value
         if value is not None:
+            if self._points == "none" or (self._points == "doubted" and POINTS.fullmatch(cell)):
+                what = f"{shown(cell)} has a point, and other numbers have a decimal comma"
+                raise self._problem(row, f"{what}. Write all in one way, thousands without marks.")
             self._point = self._point or row
         elif COMMA.fullmatch(cell):
             value = self._with_comma(row, cell)

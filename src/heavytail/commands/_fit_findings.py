@@ -70,23 +70,30 @@ class Findings:
         return np.asarray(self.y - self.expected)
 
     @functools.cached_property
-    def scale(self) -> float:
-        """The scale of the noise: the median size of all residuals, as of a standard normal one,
-        whatever the order of the rows; that of the model where more than half fit exactly.
+    def away(self) -> FloatArray:
+        """How far each row lies from the typical one: its residual less their median. The mean
+        itself may be drawn away from nearly all rows by a few.
         """
-        off = np.abs(self.residuals - np.median(self.residuals))
-        return NORMAL_CONSISTENCY * float(np.median(off)) or float(self.model.scale_)
+        return np.asarray(self.residuals - np.median(self.residuals))
+
+    @functools.cached_property
+    def scale(self) -> float:
+        """The scale of the noise: the median of those sizes, as of a standard normal one, whatever
+        the order of the rows; that of the model where more than half fit exactly.
+        """
+        middle = float(np.median(np.abs(self.away)))
+        return NORMAL_CONSISTENCY * middle or float(self.model.scale_)
 
     @functools.cached_property
     def limit(self) -> float:
-        """The residual from which on a row is an outlier."""
+        """How far away a row is an outlier."""
         rounding = EXACT * float(np.max(np.abs(self.y), initial=0.0))
         return max(self.beyond * self.scale, rounding)
 
     @functools.cached_property
     def outliers(self) -> IntArray:
         """Places of the rows further away than that, the furthest first."""
-        size = np.abs(self.residuals)
+        size = np.abs(self.away)
         order = np.argsort(-size, kind="stable")
         return np.asarray(order[size[order] > self.limit])
 
@@ -130,11 +137,18 @@ class Findings:
 
     def _notes(self) -> list[str]:
         notes = [
-            f"A coefficient is {WHAT[self.model.target]}. Its interval is approximate (sandwich "
-            "formula, each by itself): it supposes independent rows and a linear relation, and "
-            "holds less often than it says where noise is skewed and of infinite variance. "
-            "Outliers among the features are not held back."
+            f"A coefficient is {WHAT[self.model.target]}. Its interval is approximate, each by "
+            "itself: it supposes independent rows, a linear relation and noise whose size does not "
+            "hang on the features, and holds less often than it says where noise is skewed and of "
+            "infinite variance. Outliers among the features are not held back."
         ]
+        still = [
+            name for name, x in zip(self.features, self.design.X.T, strict=True) if not np.ptp(x)
+        ]
+        if still:
+            notes.append(
+                f"The same in every row, so that nothing is known of it: {', '.join(still)}."
+            )
         compared = [f"{name} {word}" for name, word in self.design.most_frequent.items()]
         if compared:
             notes.append(
@@ -149,7 +163,7 @@ class Findings:
 
     def _far(self) -> list[str]:
         count, found = len(self.y), self.outliers
-        far = f"further than {self.beyond:g} scales ({self.limit:.6g}) from the fit"
+        far = f"further than {self.beyond:g} scales ({self.limit:.6g}) from the typical row"
         if not len(found):
             return [f"No outliers: no row lies {far}."]
         are = "row lies" if len(found) == 1 else "rows lie"
@@ -166,7 +180,7 @@ class Findings:
         columns = ("row", printable(self.target), "fitted", "scales away", *names)
         rows = []
         for i in places:
-            away = f"{self.residuals[i] / scale:+.1f}" if scale > 0.0 else "-"
+            away = f"{self.away[i] / scale:+.1f}" if scale > 0.0 else "-"
             numbers = [f"{one:.6g}" for one in (self.y[i], self.expected[i])]
             rows.append((str(self.at[i]), *numbers, away, *self.design.row(i)))
         return as_table(columns, rows, most=width(), right=True)

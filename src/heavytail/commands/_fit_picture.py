@@ -54,7 +54,7 @@ def _residuals(axis: Any, found: Findings) -> None:
     near = np.setdiff1d(np.arange(len(found.y)), far)
     near = near[:: max(len(near) // POINTS, 1)]
     for rows, colour, size in ((near, INK, 2), (far, FAR, 4)):
-        axis.plot(found.expected[rows], found.residuals[rows] / scale, ".", color=colour, ms=size)
+        axis.plot(found.expected[rows], found.away[rows] / scale, ".", color=colour, ms=size)
     if len(far):
         axis.set_yscale("symlog", linthresh=found.beyond)
         axis.yaxis.set_major_locator(SymmetricalLogLocator(base=10.0, linthresh=10.0))
@@ -62,7 +62,7 @@ def _residuals(axis: Any, found: Findings) -> None:
         axis.axhline(side, color="#999999", lw=0.8, ls="--")
     axis.margins(x=0.12)  # room for the last name
     _name(axis, found, far[:NAMED], scale)
-    axis.set(xlabel="fitted", ylabel="residual, in scales of the noise")
+    axis.set(xlabel="fitted", ylabel="from the typical row, in scales")
     axis.set_title(f"{len(far):,} of {len(found.y):,} rows are outliers", fontsize=9)
 
 
@@ -70,7 +70,7 @@ def _name(axis: Any, found: Findings, rows: IntArray, scale: float) -> None:
     """The numbers of rows beside their points, except where another's is in the way."""
     taken: list[tuple[float, float]] = []
     for i in rows:
-        where = found.expected[i], found.residuals[i] / scale
+        where = found.expected[i], found.away[i] / scale
         x, y = axis.transAxes.inverted().transform(axis.transData.transform(where))
         if all(abs(x - a) > ROOM[0] or abs(y - b) > ROOM[1] for a, b in taken):
             axis.annotate(f" row {found.at[i]}", where, fontsize=7, va="center")

@@ -26,7 +26,7 @@ import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import on_one_line, printable, shown
-from heavytail.commands._cells import Cells, Words, is_missing, looks_like_number
+from heavytail.commands._cells import COMMA, Cells, Words, is_missing, looks_like_number
 
 __all__ = ["Rows", "Table", "check_columns", "listed", "opened"]
 
@@ -111,6 +111,8 @@ def listed(table: Table) -> str:
 
 def _stream(path: str, name: str, stack: contextlib.ExitStack) -> io.BufferedReader:
     if path == STDIN:
+        if sys.stdin is None:
+            raise ValueError("standard input is closed. Name a file.")
         return io.BufferedReader(_Kept(sys.stdin.buffer))
     if stat.S_ISDIR(os.stat(path).st_mode):
         raise ValueError(f"{name} is a folder. Name a file in it.")
@@ -181,6 +183,9 @@ class _Text:
         separator = _separator(head, decimal_comma)
         self._rows = _parsed(path, itertools.chain(head, lines), separator)
         self._decimal_comma = decimal_comma or separator == ";"
+        self._points = (
+            "none" if decimal_comma else "doubted" if _has_commas(head, separator) else "all"
+        )
         first = next(self._rows)
         cells = [cell.strip() for cell in first[1]]
         alone = any(map(looks_like_number, cells)) and all(
@@ -200,12 +205,18 @@ class _Text:
     ) -> Iterator[Rows]:
         places = [self.names.index(column) for column in columns]
         cells: list[Cells | Words] = [
-            (words or {}).get(column) or Cells(self.path, column, self._decimal_comma, hint)
+            (words or {}).get(column)
+            or Cells(self.path, column, self._decimal_comma, self._points, hint)
             for column in columns
         ]
         at: list[int] = []
         found: list[list[float]] = []
         for row, texts in self._all():
+            if any(map(str.strip, texts[len(self.names) :])):
+                raise ValueError(
+                    f"{self.path}, row {row}: {len(texts)} cells in {len(self.names)} columns. Put "
+                    "quotes around a cell that has a separator in it."
+                )
             values: list[float] = []
             for place, one in zip(places, cells, strict=True):
                 text = texts[place].strip() if place < len(texts) else ""
@@ -245,6 +256,15 @@ def _separator(head: list[str], decimal_comma: bool) -> str:
     first = next(line for line in head if line.strip())
     found = max(known, key=first.count)
     return found if found in first else NONE
+
+
+def _has_commas(head: list[str], separator: str) -> bool:
+    """Whether a cell of these lines is a number with a decimal comma."""
+    try:
+        rows = list(csv.reader(head, delimiter=separator))
+    except csv.Error:
+        return False
+    return any(COMMA.fullmatch(cell.strip()) for row in rows for cell in row)
 
 
 def _parsed(path: str, lines: Iterator[str], separator: str) -> Iterator[tuple[int, list[str]]]:

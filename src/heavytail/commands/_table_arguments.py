@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 
-__all__ = ["add_table_arguments"]
+__all__ = ["add_table_arguments", "check_apart"]
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,3 +31,19 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         help="whether the first row names the columns (unless it is all numbers); without names "
         "columns are called 1, 2, ...",
     )
+
+
+def check_apart(read: str, **written: str | None) -> None:
+    """Refuse options that would write over what is read, or over each other."""
+    taken = {os.path.realpath(read): "what is read here"}
+    for option, path in written.items():
+        if path is None:
+            continue
+        there = os.path.realpath(path)
+        for other, what in taken.items():
+            same = there == other
+            if os.path.exists(there) and os.path.exists(other):
+                same = os.path.samefile(there, other)
+            if same:
+                raise ValueError(f"--{option} {path}: is {what}. Name another file.")
+        taken[there] = f"what --{option} writes"

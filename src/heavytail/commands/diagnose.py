@@ -34,11 +34,13 @@ def run(args: argparse.Namespace) -> int:
     """Print the report; draw the plot where one was asked for."""
     from heavytail._validate import on_one_line, printable
     from heavytail.commands._table import opened
+    from heavytail.commands._table_arguments import check_apart
 
     if args.plot is not None:
         from heavytail.experiments.plots import check_image
 
         check_image(args.plot)
+        check_apart(args.file, plot=args.plot)
     with opened(args.file, decimal_comma=args.decimal_comma, header=args.header) as table:
         column = _column(table, args.column)
         parts = table.numbers([column], skip_missing=args.skip_missing)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=5.0,
         metavar="SCALES",
-        help="a row further from the fit than so many scales of the noise is an outlier (5)",
+        help="a row further from the typical one than so many scales of noise is an outlier (5)",
     )
     add("--show", type=int, default=10, metavar="N", help="outliers to list (10)")
     add("--save", metavar="FILE", help="keep the model (.npz); heavytail.load reads it")
@@ -82,6 +81,7 @@ def _check(args: argparse.Namespace) -> None:
     """Refuse now what could not be done after the work."""
     from heavytail._archive import check_target
     from heavytail._validate import check_count, check_number
+    from heavytail.commands._table_arguments import check_apart
 
     check_number("--level", args.level, above=0.0, below=1.0)
     check_number("--beyond", args.beyond, above=0.0)
@@ -92,10 +92,7 @@ def _check(args: argparse.Namespace) -> None:
         from heavytail.experiments.plots import check_image
 
         check_image(args.plot)
-    for option, path in (("--save", args.save), ("--plot", args.plot)):
-        there = path is not None and os.path.exists(path) and os.path.exists(args.file)
-        if there and os.path.samefile(path, args.file):
-            raise ValueError(f"{option} {path}: is what is read here. Name another file.")
+    check_apart(args.file, save=args.save, plot=args.plot)
 
 
 def _fitted(args: argparse.Namespace) -> Findings:

@@ -15,6 +15,7 @@ import webbrowser
 from typing import TYPE_CHECKING, Any
 
 from heavytail._extras import need
+from heavytail._validate import on_one_line
 
 if TYPE_CHECKING:
     import uvicorn
@@ -71,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
     if args.new_key is None and args.revoke_key is None:
         _check_port(args)
     if args.store is not None:
+        _check_keys(args)
         return _with(args)
     if not args.demo or args.new_key is not None or args.revoke_key is not None:
         raise ValueError("--store is missing: state the folder that models and log are kept in.")
@@ -93,6 +95,28 @@ def _check_workers(args: argparse.Namespace) -> None:
             "--workers: a folder and the demo have one worker. Let several share a database: "
             "--store postgresql://USER@HOST/DATABASE."
         )
+
+
+def _check_keys(args: argparse.Namespace) -> None:
+    """Refuse before a store is made what could not be done with it."""
+    from heavytail.serve.keys import check
+    from heavytail.serve.opening import is_database
+    from heavytail.serve.refusal import Refusal
+
+    if args.new_key is not None:
+        try:
+            check(args.new_key, _scopes(args))
+        except Refusal as refusal:
+            raise ValueError(refusal.message) from None
+    new = not is_database(args.store) and not os.path.exists(args.store)
+    if args.revoke_key is not None and new:
+        raise ValueError(
+            f"--store {on_one_line(args.store)}: there is no store to revoke a key of."
+        )
+
+
+def _scopes(args: argparse.Namespace) -> list[str]:
+    return list(args.scopes.replace(",", " ").split())
 
 
 def _check_port(args: argparse.Namespace) -> None:
@@ -133,8 +157,9 @@ def _on(store: Store, args: argparse.Namespace) -> int:
     from heavytail.serve.opening import is_local
 
     if args.new_key is not None:
-        scopes = args.scopes.replace(",", " ").split()
-        print(_done(store, lambda tx: issue(tx, args.new_key, scopes, WHO)))
+        # Printed before the commit: a key that nobody read is none.
+        tell = functools.partial(print, flush=True)
+        _done(store, lambda tx: tell(issue(tx, args.new_key, _scopes(args), WHO)))
         return 0
     if args.revoke_key is not None:
         _done(store, lambda tx: revoke(tx, args.revoke_key, WHO))

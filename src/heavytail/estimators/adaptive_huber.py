@@ -136,7 +136,7 @@ class History(TakingTurns):
         return self.fitted.spread
 
     def standard_error(self, X: FloatArray) -> FloatArray:
-        """The sandwich formula."""
+        """sqrt(mean psi²) / (share not clipped) times ‖x‖_{V^-1}."""
         if self.seen <= self.size:
             return np.full(X.shape[0], math.inf)
         Z = np.column_stack([X, np.ones(X.shape[0])]) if self.size > self.dim else X
@@ -149,7 +149,7 @@ class History(TakingTurns):
         return np.zeros(X.shape[0])
 
     def slope_errors(self) -> tuple[FloatArray, FloatArray]:
-        """The sandwich formula."""
+        """sqrt(mean psi²) / (share not clipped) times ‖x‖_{V^-1}."""
         if self.seen <= self.size:
             return np.full(self.dim, math.inf), np.zeros(self.dim)
         fit = self.fitted

@@ -43,11 +43,12 @@ class OnePassHuberRegressor(Regression):
     the more precise by the residuals, as under normal noise. With clip = infinity all of it is
     ridge regression, exactly.
 
-    **Interval.** Sandwich: sqrt(mean psi²) ‖x‖_{V^-1} of what was answered, times Student's
-    quantile; for the mean it reaches on to a, where f's slopes were taken, and by twice what a's
-    own threshold cut off, on that side. In practice it covers the mean at about its level (tables
-    in the docs); there is no finite-sample theorem, and skewed noise of infinite variance is
-    covered less often than stated.
+    **Interval.** sqrt(mean psi²) ‖x‖_{V^-1} of what was answered, times Student's quantile, as if
+    noise, divided by its stated scale, had one size at every x; for the mean it reaches on to a,
+    where f's slopes were taken, and by twice what a's own threshold cut off, on that side. In
+    practice it covers the mean at about its level (tables in the docs); there is no finite-sample
+    theorem. It covers less often than stated where noise is skewed and of infinite variance, and
+    where its size hangs on x and no ``sample_scale`` says so.
 
     Cost: O(d²) per row, O(d²) memory whatever the number of rows. Not robust to outliers in X.
 

@@ -400,8 +400,8 @@ class Stream(TakingTurns):
 
     @alone
     def standard_error(self, X: FloatArray) -> FloatArray:
-        """Of the fitted value at each row of X: the sandwich formula, of the slopes away from the
-        middle of the features and of the level there.
+        """Of the fitted value at each row of X: sqrt(mean psi²) ‖x‖_{V^-1}, of the slopes away from
+        the middle of the features and of the level there.
         """
         reading, d, P = self.reading, self.dim, self.inverse
         if self.seen <= self.size:

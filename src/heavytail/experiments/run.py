@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heavytail._archive import folder
 from heavytail.experiments import report
 from heavytail.experiments.experiment import Experiment, Plan, Request, Table, carry_out, run_units
 from heavytail.experiments.machine import provenance
@@ -17,9 +18,9 @@ Case = tuple[str, str]  # setting, policy
 
 def run(asked: Asked, request: Request) -> str:
     """Tune where a grid is given, run, write results and report, and return a table."""
-    asked.out.mkdir(parents=True, exist_ok=True)
-    chosen, grids = tune(asked, request)
-    sections = carry_out([_experiment(asked, one, chosen) for one in asked.worlds], request)
+    with folder(asked.out):
+        chosen, grids = tune(asked, request)
+        sections = carry_out([_experiment(asked, one, chosen) for one in asked.worlds], request)
     for section in sections:
         section.tables += [grid for name, grid in grids if name == section.name]
     found = {section.name: section.data for section in sections}

@@ -61,11 +61,9 @@ class Store:
         if target is None:
             return
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_suffix(f".{os.getpid()}.part")
         archive = io.BytesIO()
         np.savez(archive, **{KEY: np.array(unit.key)}, **outcome)  # type: ignore[arg-type]
-        part.write_bytes(sealed(archive.getvalue()))
-        os.replace(part, target)
+        replace(target, sealed(archive.getvalue()))
 
 
 def complete(

@@ -9,6 +9,7 @@ from typing import Any
 from heavytail._lazy import nearest
 from heavytail._validate import printable, shown
 from heavytail.policies import _table
+from heavytail.policies.core.own import failure, is_own
 from heavytail.policies.core.policy import Policy
 from heavytail.tails import MomentBound
 
@@ -43,7 +44,15 @@ def make_policy(
     kind = find(name)
     problem = {"dim": dim, "horizon": horizon, "tail": tail, "arms": arms}
     known = {key: value for key, value in problem.items() if value is not None}
-    return kind(**{**kind.taken(known, options), **options})
+    told = {**kind.taken(known, options), **options}
+    if not is_own(kind):
+        return kind(**told)
+    try:
+        return kind(**told)
+    except (ValueError, TypeError):  # a refusal, in words of its own
+        raise
+    except (Exception, SystemExit) as error:
+        raise failure(f"{kind.__name__}(...)", error) from error
 
 
 def find(name: str) -> type[Policy]:
@@ -72,6 +81,8 @@ def _imported(path: str) -> type[Policy]:
             f"no policy is found at {shown(path)} ({printable(str(error))}); it must be "
             "module:Class, importable from the current folder or installed."
         ) from None
+    except (Exception, SystemExit) as error:
+        raise failure(f"the import of {shown(path)}", error) from error
     if not (isinstance(kind, type) and issubclass(kind, Policy)):
         raise ValueError(f"{shown(path)} is {shown(kind)}, not a subclass of heavytail.Policy.")
     return kind

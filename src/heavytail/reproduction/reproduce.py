@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from heavytail._archive import check_target
+from heavytail._archive import check_target, folder
 from heavytail._validate import check_count
 from heavytail.experiments import plots, report
 from heavytail.experiments.claim import Claim, Verdict, results_of
@@ -117,8 +117,8 @@ def reproduce(
     elif any(one not in UNTUNED for one in experiments):
         where = "" if tuned is None else " --tuned FILE"
         tuning.check_fresh(request.tuned, _used(experiments), request.policies, where)
-    request.out.mkdir(parents=True, exist_ok=True)
-    sections = carry_out(experiments, request)
+    with folder(request.out):
+        sections = carry_out(experiments, request)
     for section in sections:
         if section.name == cost.SPEEDUP.name:
             cost.record_speedup(section, request)

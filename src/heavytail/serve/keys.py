@@ -27,13 +27,18 @@ AGE = 1.0  # seconds that a look at the store's keys is good for
 SCOPES = ("read", "decide", "admin")
 
 
-def issue(tx: Transaction, name: str, scopes: Sequence[str], who: str) -> str:
-    """A new key, which is told this once."""
+def check(name: str, scopes: Sequence[str]) -> None:
+    """Refuse what no key can be called, or allow."""
     if not re.fullmatch(NAME, name):
         message = "A key's name is of letters, digits, dots, underscores and hyphens."
         raise Refusal(422, "bad_name", message, "name")
     if not scopes or not set(scopes) <= set(SCOPES):
         raise Refusal(422, "bad_scopes", f"Scopes are some of {', '.join(SCOPES)}.", "scopes")
+
+
+def issue(tx: Transaction, name: str, scopes: Sequence[str], who: str) -> str:
+    """A new key, which is told this once."""
+    check(name, scopes)
     if tx.rows("SELECT 1 FROM api_key WHERE name = ?", name):
         message = "There is or was a key of this name. Take another."
         raise Refusal(409, "another_key", message, "name")

@@ -99,10 +99,15 @@ class CounterWorld:
 
 def describe(policy: Policy, environment: Environment) -> CounterWorld:
     """The setting, or why these trials cannot be drawn by counters."""
-    if not isinstance(policy, PackedPolicy) or len(policy.packed) != 2:
+    if (
+        not isinstance(policy, PackedPolicy)
+        or len(policy.packed) != 2
+        or not policy.plays_by_kernels
+    ):
         raise ValueError(
             f"{policy.name} cannot run in worlds drawn by counters: that takes a policy whose "
-            'state is packed and does not grow. Use engine="compiled".'
+            "state is packed and does not grow, and whose round is kernels alone. Use "
+            'engine="compiled".'
         )
     if (
         not isinstance(environment, LinearBandit | SkewedBandit | LinkBandit)

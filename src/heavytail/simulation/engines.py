@@ -21,6 +21,7 @@ from heavytail.kernels.layout import OK
 from heavytail.kernels.one_pass import admit
 from heavytail.policies import PackedPolicy, Policy
 from heavytail.policies.core.loops import around
+from heavytail.policies.core.own import failure, is_own
 
 __all__ = ["episode"]
 
@@ -59,13 +60,30 @@ def episode(
 
 
 def _reference(policy: Policy, block: Block, regret: FloatArray) -> None:
+    try:
+        _play(policy, block, regret)
+    except (Exception, SystemExit) as error:
+        if is_own(type(policy)):
+            raise failure(policy.name, error) from error
+        raise
+
+
+def _play(policy: Policy, block: Block, regret: FloatArray) -> None:
     nu = 1.0 if policy.tail is None else policy.tail.scale
     for t in range(block.length):
         arms, means = block.round(t)
-        choice = policy.select(arms)
+        choice = _place(policy.select(arms), len(arms))
         regret[t] = means.max() - means[choice]
         scale = None if block.factor is None else float(block.factor[t] * nu)
         policy.update(arms[choice], _reward(block, t, choice), scale=scale)
+
+
+def _place(choice: object, arms: int) -> int:
+    """What a policy chose, where it is the place of an arm."""
+    if isinstance(choice, int | np.integer) and not isinstance(choice, bool):
+        if 0 <= choice < arms:
+            return int(choice)
+    raise ValueError(f"select must return the place of an arm, 0 to {arms - 1}; got {choice!r}")
 
 
 def _reward(block: Block, t: int, choice: int) -> float:
@@ -79,7 +97,7 @@ def _reward(block: Block, t: int, choice: int) -> float:
 
 def _compiled(policy: Policy, rounds: int) -> Callable[[Block, FloatArray], None] | None:
     """The policy's compiled block runner, or None where it has no kernels."""
-    if not isinstance(policy, PackedPolicy) or not policy.has_kernels:
+    if not isinstance(policy, PackedPolicy) or not policy.plays_by_kernels:
         return None
     policy.reserve(rounds)
 

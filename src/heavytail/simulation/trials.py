@@ -109,7 +109,7 @@ def simulate(
 
 def releases_gil(policy: Policy) -> bool:
     """Whether the policy's time is spent in kernels, which run beside each other in one process."""
-    return isinstance(policy, PackedPolicy) and policy.has_kernels
+    return isinstance(policy, PackedPolicy) and policy.plays_by_kernels
 
 
 def _on_gpu(

@@ -45,6 +45,7 @@ from heavytail.kernels.layout import rows as common_rows
 from heavytail.policies.core.answers import Answering
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.loops import around, enter, select_rows, update_rows
+from heavytail.policies.core.own import replaces
 from heavytail.policies.core.policy import Policy
 from heavytail.policies.core.pool import Kept, Pool
 from heavytail.policies.core.remembering import Remembering
@@ -163,8 +164,16 @@ class PackedPolicy(Answering, Remembering, Policy):
 
     @property
     def has_kernels(self) -> bool:
-        """Whether the kernels do the whole round, so that the compiled engine may run them."""
+        """Whether the kernels do the whole round."""
         return True
+
+    @property
+    def plays_by_kernels(self) -> bool:
+        """Whether engines may run the kernels in place of ``select`` and ``update``: a subclass
+        that has one of these of its own is played by that.
+        """
+        kind = type(self)
+        return self.has_kernels and not (replaces(kind, "select") or replaces(kind, "update"))
 
     @property
     def forgets(self) -> bool:
@@ -264,6 +273,8 @@ class PackedPolicy(Answering, Remembering, Policy):
         """One choice for each of many sets of arms, (b, n, dim), all from what is known now."""
         where = f"{type(self).__name__}.select_many"
         sets = as_rows(arms, (None, None, self.dim), f"{where}: arms")
+        if replaces(type(self), "select"):
+            return np.array([self.select(one) for one in sets], dtype=np.int64)
         choices = np.empty(sets.shape[0], dtype=np.int64)
         before = self._s.copy()  # a policy that draws counts its draws there
         if self._wide:
@@ -280,6 +291,8 @@ class PackedPolicy(Answering, Remembering, Policy):
     def update_many(
         self, X: ArrayLike, rewards: ArrayLike, *, scale: ArrayLike | None = None
     ) -> None:
+        if replaces(type(self), "update"):
+            return super().update_many(X, rewards, scale=scale)
         features, paid = self._rows_and_rewards(X, rewards)
         count = len(paid)
         where = f"{type(self).__name__}.update_many"
