@@ -7,6 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import heavytail as ht
+from heavytail.experiments.source import code_digest, kernel_modules
+from heavytail.policies import PackedPolicy
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 PLACE = BENCHMARKS / "recorded_playground.json"
 HERE = "<!-- playground: runs -->"
@@ -25,13 +29,26 @@ def recorded(place: Path = PLACE) -> dict[str, Any]:
     record: dict[str, Any] = json.loads(place.read_text())
     if record["stamp"] != stamp(record["runs"]):
         raise ValueError(
-            f"{place.name} does not fit benchmarks/playground.py: one was changed after the other. "
-            "Record the runs again, by python -m benchmarks.playground."
+            f"{place.name} does not fit benchmarks/playground.py and the policies that it plays: "
+            "one was changed after the other. Record the runs again, by "
+            "python -m benchmarks.playground."
         )
     return record
 
 
 def stamp(runs: dict[str, Any]) -> str:
-    """Of the source that makes runs, and of the runs made by it."""
+    """Of the source that makes runs, the policies' and their kernels' among it, and of the runs."""
     text = (BENCHMARKS / "playground.py").read_text() + json.dumps(runs, sort_keys=True)
+    modules = set()
+    for policy in played():
+        kernels = kernel_modules([policy.update_kernel, policy.select_kernel])
+        modules |= {type(policy).__module__, *kernels}
+    text += code_digest(frozenset(modules))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def played() -> list[PackedPolicy]:
+    """One of each policy that is played."""
+    told = {"noise_scale": 1.0}
+    own = [ht.TwinUCB(2), ht.HvtUCB(2), ht.HurdleUCB(2), ht.Uniform(2)]
+    return [*own, ht.OFUL(2, **told), ht.LinTS(2, **told)]

@@ -205,3 +205,17 @@ def test_diagnose_says_when_the_order_counts(tmp_path, monkeypatch, capsys):
     (tmp_path / "y.csv").write_text("y\n" + "\n".join(map(repr, rows)) + "\n")
     assert main(["diagnose", "y.csv"]) == 0
     assert "must not be sorted" in capsys.readouterr().out
+
+
+def test_a_large_table_says_how_far_it_is(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("heavytail.simulation.progress.FIRST", 0.0)
+    path = written(tmp_path / "t.csv", "x\n" + "1\n2\n" * 40)
+    assert main(["diagnose", str(path)]) == 0
+    assert "rows read: 80," in capsys.readouterr().err
+
+
+def test_what_has_no_name_is_said_so(tmp_path, capsys):
+    assert main(["diagnose", ""]) == 2
+    assert "the file's name is empty" in capsys.readouterr().err
+    assert main(["diagnose", str(written(tmp_path / "t.csv", ",b\n1,2\n"))]) == 2
+    assert "has (no name), b." in capsys.readouterr().err

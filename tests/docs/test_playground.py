@@ -68,11 +68,19 @@ def test_runs_that_were_edited_or_made_by_another_source_are_refused(tmp_path, m
     edited.write_text(json.dumps(record))
     with pytest.raises(ValueError, match=r"edited\.json does not fit.*benchmarks\.playground"):
         hook.recorded(edited)
+    with monkeypatch.context() as patch:
+        patch.setattr(hook, "code_digest", lambda modules: "of other policies")
+        with pytest.raises(ValueError, match="one was changed after the other"):
+            hook.recorded()
     source = (hook.BENCHMARKS / "playground.py").read_text()
     (tmp_path / "playground.py").write_text(source.replace("SEED = 3_000, 40, 60, 17", "x"))
     monkeypatch.setattr(hook, "BENCHMARKS", tmp_path)
     with pytest.raises(ValueError, match="one was changed after the other"):
         hook.recorded()
+
+
+def test_the_stamp_is_of_the_policies_that_are_played():
+    assert {one.name for one in hook.played()} == set(playground.POLICIES)
 
 
 def test_what_the_page_says_was_lost_was_lost():
@@ -82,6 +90,9 @@ def test_what_the_page_says_was_lost_was_lost():
         ("student/apart", "OFUL", [median, mean, worst]),
         ("student/apart", "Twin-UCB", [median, mean, worst]),
         ("normal/apart", "OFUL", [mean]),
+        ("pareto/apart", "OFUL", [mean]),
+        ("pareto/close", "OFUL", [mean, worst]),
+        ("pareto/close", "Twin-UCB", [mean, worst]),
         ("normal/apart", "Twin-UCB", [mean]),
         *(("zeros/apart", policy, [worst]) for policy in ("Hurdle-UCB", "OFUL", "Twin-UCB")),
     ]

@@ -105,7 +105,7 @@ def check_columns(table: Table, columns: Sequence[str], option: str) -> None:
 
 def listed(table: Table) -> str:
     """The names of its columns, as far as they fit on a line."""
-    names = printable(", ".join(table.names))
+    names = printable(", ".join(name or "(no name)" for name in table.names))
     return names if table.named else f"no names: its columns are called {names}"
 
 
@@ -114,6 +114,8 @@ def _stream(path: str, name: str, stack: contextlib.ExitStack) -> io.BufferedRea
         if sys.stdin is None:
             raise ValueError("standard input is closed. Name a file.")
         return io.BufferedReader(_Kept(sys.stdin.buffer))
+    if not path:
+        raise ValueError("the file's name is empty. Name a file, or - for standard input.")
     if stat.S_ISDIR(os.stat(path).st_mode):
         raise ValueError(f"{name} is a folder. Name a file in it.")
     return stack.enter_context(open(path, "rb"))

@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from heavytail._validate import on_one_line, printable
     from heavytail.commands._table import opened
     from heavytail.commands._table_arguments import check_apart
+    from heavytail.simulation.progress import progress_lines
 
     if args.plot is not None:
         from heavytail.experiments.plots import check_image
@@ -44,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
     with opened(args.file, decimal_comma=args.decimal_comma, header=args.header) as table:
         column = _column(table, args.column)
         parts = table.numbers([column], skip_missing=args.skip_missing)
-        found = _gathered(rows.values[:, 0] for rows in parts)
+        with progress_lines("rows read", None) as bar:
+            found = _gathered((rows.values[:, 0] for rows in parts), bar.advance)
     try:
         report = found()
     except ValueError as error:
@@ -62,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _gathered(parts: Iterable[FloatArray]) -> Callable[[], TailReport]:
+def _gathered(parts: Iterable[FloatArray], read: Callable[[int], None]) -> Callable[[], TailReport]:
     """What makes the report: of all values together, whatever their order, as long as they are few
     enough to be held; of the stream where they are more.
     """
@@ -72,6 +74,7 @@ def _gathered(parts: Iterable[FloatArray]) -> Callable[[], TailReport]:
 
     held, monitor, count = [np.empty(0)], None, 0
     for part in parts:
+        read(len(part))
         count += len(part)
         held.append(part)
         if count > WHOLE:

@@ -104,6 +104,7 @@ def _fitted(args: argparse.Namespace) -> Findings:
     from heavytail.commands._fit_design import Design
     from heavytail.commands._fit_findings import Findings
     from heavytail.commands._table import opened
+    from heavytail.simulation.progress import progress_lines
 
     at, values = [np.empty(0, dtype=np.int64)], []
     with opened(args.file, decimal_comma=args.decimal_comma, header=args.header) as table:
@@ -111,11 +112,13 @@ def _fitted(args: argparse.Namespace) -> Findings:
         groups = _categories(table, columns, args.categories)
         words = {column: Words(table.path, column, MOST_WORDS) for column in groups}
         values.append(np.empty((0, len(columns) + 1)))
-        for rows in table.numbers(
-            [*columns, args.target], skip_missing=args.skip_missing, hint=HINT, words=words
-        ):
-            at.append(rows.at)
-            values.append(rows.values)
+        with progress_lines("rows read", None) as bar:
+            for rows in table.numbers(
+                [*columns, args.target], skip_missing=args.skip_missing, hint=HINT, words=words
+            ):
+                at.append(rows.at)
+                values.append(rows.values)
+                bar.advance(len(rows.at))
     data = np.concatenate(values)
     y = data[:, -1].copy()
     design = Design(columns, data[:, :-1], {name: one.words for name, one in words.items()})

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run, write and print the table."""
-    from heavytail._validate import on_one_line
+    from heavytail._validate import check_count, on_one_line
     from heavytail.experiments.experiment import Request
     from heavytail.experiments.limits import check_extras, check_jobs
     from heavytail.reproduction.catalogue import SEED
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         out=args.out,
         trials=(4 if args.quick else 20) if args.trials is None else args.trials,
         rounds=args.rounds,
-        seed=SEED if args.seed is None else args.seed,
+        seed=SEED if args.seed is None else check_count("--seed", args.seed, least=0),
         jobs=check_jobs(args.jobs),
         dask=args.dask,
         quick=args.quick,

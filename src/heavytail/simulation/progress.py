@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-__all__ = ["Progress", "progress_bar"]
+__all__ = ["Progress", "progress_bar", "progress_lines"]
 
 FIRST, NEXT = 2.0, 5.0  # seconds until a line
 
@@ -37,7 +37,7 @@ def progress_bar(show: bool | None, title: str, total: int | None) -> Iterator[P
     if show is False or (show is None and not terminal):
         yield _Silent()
     elif not terminal:
-        with _lines(title, total) as lines:
+        with progress_lines(title, total) as lines:
             yield lines
     else:
         with _bar(title, total) as bar:
@@ -75,7 +75,8 @@ def _bar(title: str, total: int | None) -> Iterator[Progress]:
 
 
 @contextmanager
-def _lines(title: str, total: int | None) -> Iterator[Progress]:
+def progress_lines(title: str, total: int | None) -> Iterator[Progress]:
+    """Lines, a terminal or not: for what is mostly done before the first."""
     lines = _Lines(title, total)
     thread = threading.Thread(target=lines.write, daemon=True)
     thread.start()
