@@ -226,8 +226,14 @@ ENVIRONMENTS = {
 }
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
-@pytest.mark.parametrize("kind", ["hvt", "plain", "theory", "oful", "lints"])
+KINDS = ["hvt", "plain", "theory", "oful", "lints"]
+PAIRS = [  # one policy in every world, the others in two: each pair is compiled twice
+    *(("hvt", name) for name in ENVIRONMENTS),
+    *((kind, name) for kind in KINDS[1:] for name in ("varying", "skewed")),
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), PAIRS)
 def test_a_trial_is_the_policy_played_on_the_draws_of_its_number(kind: str, name: str) -> None:
     environment = ENVIRONMENTS[name]
     d = environment.dim

@@ -88,8 +88,12 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def played() -> dict[str, list[list[float]]]:
-    """Regret of every case on the CPU and on the GPU, or numba's simulator where there is none."""
-    simulator = {} if cuda.available() else {"NUMBA_ENABLE_CUDASIM": "1"}
+    """Regret of every case on the CPU and on the GPU, or numba's simulator where there is none.
+    That is plain Python, and so is the CPU's part then: to compile 37 engines takes minutes.
+    """
+    simulator = {"NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
+    if cuda.available():
+        simulator = {}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PLAYED, json.dumps(CASES)],
         env={**os.environ, **simulator},
