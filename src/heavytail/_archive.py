@@ -88,7 +88,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     for stale in target.parent.glob(f"{glob.escape(target.name)}.*{PART}"):
         if not _at_work(stale.name.removesuffix(PART).rpartition(".")[2]):
             stale.unlink(missing_ok=True)
-    temporary = target.with_name(f"{target.name}.{next(_NUMBER)}.{os.getpid()}{PART}")
+    names = (f"{target.name}.{number}.{os.getpid()}{PART}" for number in _NUMBER)
+    free = (one for one in map(target.with_name, names) if not one.exists())
+    temporary = next(free)  # one of this number may be left: in a container all have the same few
     try:
         with open(temporary, "xb") as stream:
             if target.exists():
