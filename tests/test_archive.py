@@ -119,13 +119,16 @@ def test_all_bytes_are_on_the_disk_before_they_take_the_files_place(tmp_path, mo
     assert path.read_bytes() == b"the new one"
 
 
-def test_two_who_write_at_once_do_not_meet(tmp_path):
-    path = tmp_path / "it"
+def test_two_who_write_at_once_do_not_meet(tmp_path, monkeypatch):
+    path, written, move = tmp_path / "it", set(), os.replace
+    monkeypatch.setattr(os, "replace", lambda *names: (written.add(names[0]), move(*names)))
     with replacing(path) as outer:
         outer.write(b"the last to end")
         replace(path, b"the first")
         assert path.read_bytes() == b"the first"
     assert path.read_bytes() == b"the last to end"
+    replace(path, b"one more")
+    assert len(written) == 3  # no name comes again in a process, whatever its threads do
     assert os.listdir(tmp_path) == ["it"]
 
 
