@@ -14,7 +14,7 @@ from heavytail import _archive
 from heavytail._archive import PART, check_target, is_sealed, members, replace, replacing, sealed
 
 DEAD = 2**22 + 1  # more than any process is numbered
-POSIX = pytest.mark.skipif(os.name != "posix", reason="processes as POSIX numbers them")
+POSIX = pytest.mark.skipif(os.name != "posix", reason="processes and names as POSIX has them")
 
 
 def archive(write=np.savez, **arrays):
@@ -159,10 +159,15 @@ def test_only_what_the_dead_left_is_swept_away(tmp_path, monkeypatch):
     assert (tmp_path / dead[0]).exists()
 
 
-def test_an_error_about_another_file_names_that_one(tmp_path):
+@POSIX
+def test_an_error_names_what_was_asked_for_or_the_other_file_it_is_about(tmp_path):
     with pytest.raises(OSError, match="broken") as error, replacing(tmp_path / "it"):
         raise OSError(5, "broken", "another")
     assert error.value.filename == "another"
+    long = str(tmp_path / ("n" * 250))  # too long with what is added while it is written
+    with pytest.raises(OSError, match="too long") as error:
+        replace(long, b"")
+    assert error.value.filename == long
     assert os.listdir(tmp_path) == []
 
 

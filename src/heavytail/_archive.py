@@ -89,7 +89,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         if not _at_work(stale.name.removesuffix(PART).rpartition(".")[2]):
             stale.unlink(missing_ok=True)
     names = (f"{target.name}.{number}.{os.getpid()}{PART}" for number in _NUMBER)
-    free = (one for one in map(target.with_name, names) if not one.exists())
+    free = (one for one in map(target.with_name, names) if not os.path.lexists(one))
     temporary = next(free)  # one of this number may be left: in a container all have the same few
     try:
         with open(temporary, "xb") as stream:
@@ -100,7 +100,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
         os.replace(temporary, target)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the first error is the one to tell
+            temporary.unlink()
         if isinstance(error, OSError) and str(error.filename) == str(temporary):
             raise OSError(error.errno, error.strerror, os.fspath(path)) from None  # as was asked
         raise
