@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests import release
 
 import heavytail
 
@@ -82,3 +84,79 @@ def test_there_is_one_version():
 def test_ci_runs_what_the_readme_says():
     assert "make test" in (ROOT / ".ci" / "run").read_text()
     assert ".ci/run" in (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+
+
+# --- what make release does
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """What would be run: commands without Python's own name, and what else is said of them."""
+    found = []
+    monkeypatch.setattr(release, "run", lambda *words, **more: found.append((words[1:], more)))
+    monkeypatch.setattr(release.venv, "create", lambda folder, with_pip: None)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [(">>> 1 + 1\n2\n", 0), (">>> 1 + 1\n3\n", 1), ("no examples\n", 1)]
+)
+def test_examples_must_be_there_and_hold(text, code, tmp_path):
+    (tmp_path / "README.md").write_text(text)
+    command = [sys.executable, "-I", "-c", release.README, str(tmp_path / "README.md")]
+    assert subprocess.run(command, capture_output=True).returncode == code
+
+
+def test_a_command_that_fails_ends_it():
+    with pytest.raises(subprocess.CalledProcessError):
+        release.run(sys.executable, "-I", "-c", "raise SystemExit(3)")
+
+
+def test_the_wheel_is_tried_far_from_the_source(calls, tmp_path):
+    release.check_wheel(Path("it.whl"), Path("README.md"), tmp_path)
+    (install, _), *others = calls
+    assert install[:3] == ("-m", "pip", "install")
+    assert install[-1] == Path("it.whl")
+    there = {"cwd": tmp_path}
+    assert others == [
+        (("-I", "-c", release.README, Path("README.md")), there),
+        (("-I", "-m", "heavytail", "--version"), there),
+    ]
+
+
+def source_archive(path, name):
+    with tarfile.open(path, "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+    return path
+
+
+def test_the_source_archive_is_tested_by_itself_and_in_itself(calls, tmp_path):
+    sdist = source_archive(tmp_path / "it.tar.gz", "heavytail-9/a.py")
+    release.check_sdist(sdist, tmp_path, ["tests/some.py"])
+    ((words, more),) = calls
+    assert words[:2] == ("-m", "pytest")
+    assert words[-1] == "tests/some.py"
+    assert more["cwd"] == tmp_path / "heavytail-9"
+    assert more["env"]["PYTHONPATH"] == str(tmp_path / "heavytail-9" / "src")
+    with pytest.raises(tarfile.FilterError):
+        release.check_sdist(source_archive(sdist, "../a.py"), tmp_path, [])
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(("words", "tests"), [([], []), (["--some"], release.SOME)])
+def test_one_wheel_and_one_source_archive_are_looked_at(words, tests, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(release, "check_wheel", lambda wheel, *_: asked.append(wheel.name))
+    monkeypatch.setattr(release, "check_sdist", lambda one, _, told: asked.append((one.name, told)))
+    monkeypatch.setattr(sys, "argv", ["release", str(tmp_path), *words])
+    for name in ("a.whl", "a.tar.gz"):
+        (tmp_path / name).touch()
+    assert release.main() == 0
+    assert asked == ["a.whl", ("a.tar.gz", tests)]
+    (tmp_path / "b.whl").touch()
+    with pytest.raises(ValueError, match="too many values"):
+        release.main()
+
+
+def test_some_of_the_tests_are_there():
+    assert all((ROOT / name).exists() for name in release.SOME)

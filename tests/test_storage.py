@@ -329,6 +329,16 @@ def test_an_argument_that_is_no_plain_data_is_refused_by_name(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_an_array_of_objects_is_refused_by_name_and_nothing_is_written(tmp_path):
+    class Mine(mdp.UniformAgent):
+        def saved_arrays(self):
+            return {**super().saved_arrays(), "odd": np.array([object()])}
+
+    with pytest.raises(TypeError, match=r"Mine\.save: 'odd' is an array of objects"):
+        Mine(WORLD.features, 3).save(tmp_path / "it.npz")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_class_of_ones_own_is_loaded_when_it_is_named(tmp_path):
     class Mine(mdp.UniformAgent):
         pass

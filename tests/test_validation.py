@@ -104,6 +104,8 @@ def test_arms_and_observations_are_refused_by_the_policys_name():
     assert (kept.tolist(), reward, scale) == ([0.5, 0.5], 1.0, None)
     with pytest.raises(ValueError, match=r"Plain.select: arms\[0\] has norm 5, above the bound 2"):
         check_arms(policy, [[3.0, 4.0]], longest=2.0)
+    assert check_arms(policy, [[3.0, 4.0]], longest=5.0).tolist() == [[3.0, 4.0]]
+    assert check_observation(policy, [3.0, 4.0], 1.0, longest=5.0)[0].tolist() == [3.0, 4.0]
     with pytest.raises(ValueError, match=r"Plain.select: arms\[0\] must be finite"):
         check_arms(policy, [[np.nan, 0.0]])
     with pytest.raises(ValueError, match=r"Plain.update: x has norm 5, above the bound 2"):

@@ -89,7 +89,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     for stale in target.parent.glob(f"{glob.escape(target.name)}.*{PART}"):
         if not _at_work(stale.name.removesuffix(PART).rpartition(".")[2]):
             stale.unlink(missing_ok=True)
-    temporary = target.with_name(f"{target.name}.{next(_NUMBER)}.{os.getpid()}{PART}")
+    names = (f"{target.name}.{number}.{os.getpid()}{PART}" for number in _NUMBER)
+    free = (one for one in map(target.with_name, names) if not os.path.lexists(one))
+    temporary = next(free)  # one of this number may be left: in a container all have the same few
     try:
         with open(temporary, "xb") as stream:
             if target.exists():
@@ -99,7 +101,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
         os.replace(temporary, target)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the first error is the one to tell
+            temporary.unlink()
         if isinstance(error, OSError) and error.errno is not None:
             if error.filename is None or str(error.filename) == str(temporary):  # as was asked
                 raise OSError(error.errno, error.strerror, os.fspath(path)) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
@@ -102,6 +103,12 @@ def test_several_that_are_missing_are_named_at_once(hide):
     )
     with pytest.raises(MissingExtra, match=words):
         need("a", "matplotlib", "pyarrow", "numpy", extra="b")
+
+
+def test_a_package_that_is_half_imported_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", ModuleType("matplotlib"))  # has no spec
+    with pytest.raises(MissingExtra, match="a needs matplotlib, which is not installed"):
+        need("a", "matplotlib", extra="b")
 
 
 @pytest.mark.parametrize("command", ["coverage", "calibrate"])

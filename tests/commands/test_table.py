@@ -48,6 +48,7 @@ def written(path, text, encoding="utf-8"):
         ("x|y|größe\n1.5|0|ä\n-2.25|0|é\n1000|0|ß\n0.125|0|ü\n", "latin-1"),
         ('x,y,said\n1.5,0,"a; b"\n-2.25,0,"two\nlines"\n\n1000,0,\n0.125,0\n', "utf-8"),
         ("x,y\n1.5,0,\n-2.25,0\n1000,0\n0.125,0\n", "utf-8"),
+        ("x,a;b\n1.5,c;d;e\n-2.25,f\n1000,g\n0.125,h\n", "utf-8"),
         ("x\n1,5\n-2,25\n1000\n0,125\n", "decimal comma"),
     ],
 )
@@ -75,6 +76,8 @@ def test_a_file_without_names_has_numbered_columns(tmp_path):
     named = written(tmp_path / "n.csv", "x,y\n")
     with opened(str(named), header="no") as table:
         assert table.names == ["1", "2"]
+    with opened(str(written(tmp_path / "m.csv", "na,-\n1,2\n"))) as table:  # no number among them
+        assert (table.names, table.named) == (["na", "-"], True)
 
 
 def test_gzip_and_parquet_and_standard_input_hold_the_same(tmp_path, monkeypatch):
@@ -103,7 +106,10 @@ def test_long_tables_come_in_parts(tmp_path, monkeypatch):
     assert parts == [[1, 2, 3], [4, 5, 6], [7, 8]]
 
 
-@pytest.mark.parametrize("missing", ["", "NA", "n/a", "NaN", "null", "-", "?"])
+MISSING = ["", "NA", "n/a", "#N/A", "NaN", "null", "None", "nil", "-", "?", "."]
+
+
+@pytest.mark.parametrize("missing", MISSING)
 def test_a_missing_value_is_refused_by_its_row_unless_it_may_be_skipped(missing, tmp_path):
     path = written(tmp_path / "t.csv", f"x,y\n1,2\n{missing},4\n5,6\n")
     words = refused(path)
@@ -113,11 +119,20 @@ def test_a_missing_value_is_refused_by_its_row_unless_it_may_be_skipped(missing,
     assert (at.tolist(), values.tolist()) == ([2, 4], [[1, 2], [5, 6]])
 
 
+def test_a_row_that_ends_early_lacks_its_last_values(tmp_path):
+    path = written(tmp_path / "t.csv", "x,y\n1,2\n3\n5,6\n")
+    assert f"{path}, row 3, column 'y': the cell is empty." in refused(path)
+    assert read(path, skip_missing=True)[1].tolist() == [[1, 2], [5, 6]]
+
+
 def test_a_missing_value_of_parquet_likewise(tmp_path):
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"x": [1.0, None, 3.0], "y": [1, 2, 3]}), path)
     assert f"{path}, row 2, column 'x': the value is missing." in refused(path)
     assert read(path, skip_missing=True)[0].tolist() == [1, 3]
+    with opened(str(path)) as table:
+        list(table.numbers(["x"], skip_missing=True))
+        assert table.skipped == 1
     pq.write_table(pa.table({"x": [1.0, float("inf")]}), path)
     assert "row 2, column 'x': inf is not a finite number" in refused(path)
 
@@ -153,6 +168,20 @@ def test_points_where_commas_are_decimal(tmp_path):
 def test_a_decimal_comma_that_is_asked_for_is_one(tmp_path):
     path = written(tmp_path / "t.csv", "1,234\n2,5\n")
     assert read(path, decimal_comma=True)[1][:, 0].tolist() == [1.234, 2.5]
+
+
+def test_a_comma_between_semicolons_is_a_decimal_one(tmp_path):
+    path = written(tmp_path / "t.csv", "1,234;2,5\n3,5;4,125\n")
+    assert read(path)[1].tolist() == [[1.234, 2.5], [3.5, 4.125]]
+
+
+def test_bytes_of_0_and_a_line_without_end_are_no_text(tmp_path, monkeypatch):
+    path = written(tmp_path / "t.csv", "x,y\n1,a\0b\n")
+    assert f"{path} is no text: it has bytes of 0." in refused(path, "x")
+    monkeypatch.setattr(_table, "LONGEST", 10)
+    assert read(written(path, "x\n12345678\n"))[1].tolist() == [[12345678]]
+    words = f"{path} has a line of 10 characters. Is it a CSV file?"
+    assert words in refused(written(path, "x\n123456789\n"))
 
 
 @pytest.mark.parametrize("words", [[], ["--column", "z"]])
@@ -203,8 +232,19 @@ def test_diagnose_says_when_the_order_counts(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rows = np.random.default_rng(0).pareto(1.5, size=3000).tolist()
     (tmp_path / "y.csv").write_text("y\n" + "\n".join(map(repr, rows)) + "\n")
+    said = []
+    for chunk in (400, 5000):  # in parts, and at once
+        monkeypatch.setattr(_table, "CHUNK", chunk)
+        assert main(["diagnose", "y.csv"]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    first, second, *_ = said[0].splitlines()
+    assert first.startswith("More than 1,000 rows: ")
+    assert "must not be sorted" in first
+    assert second.startswith("3,000 values")  # each once
+    monkeypatch.setattr(diagnose, "WHOLE", 3000)
     assert main(["diagnose", "y.csv"]) == 0
-    assert "must not be sorted" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith("3,000 values")  # as many as are held
 
 
 def test_a_large_table_says_how_far_it_is(tmp_path, capsys, monkeypatch):

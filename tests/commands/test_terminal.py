@@ -103,6 +103,21 @@ def test_the_c_locale_is_ascii_and_a_broken_pipe_is_nobodys_mistake(folder):
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize("told", ["PYTHONIOENCODING", "PYTHONUTF8"])
+@pytest.mark.parametrize("locale", ["C", "POSIX"])
+def test_whoever_asks_for_an_encoding_gets_it_in_the_c_locale_too(locale, told, monkeypatch):
+    for name in ("LC_CTYPE", "LANG", "PYTHONIOENCODING", "PYTHONUTF8"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LC_ALL", locale)
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    monkeypatch.setenv(told, "1")
+    speak_plainly(stream)
+    assert stream.encoding == "utf-8"
+    monkeypatch.delenv(told)
+    speak_plainly(stream)
+    assert stream.encoding == "ascii"
+
+
 def test_what_an_encoding_lacks_is_written_out(monkeypatch):
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="latin-1")
@@ -155,3 +170,6 @@ def test_a_table_becomes_blocks_where_it_is_too_wide():
 def test_prose_is_wrapped(monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     assert paragraph("some words " * 5) == "some words some words some\nwords some words some words"
+    for told in ("0", "300"):  # in a pipe, and where there is room for longer lines
+        monkeypatch.setenv("COLUMNS", told)
+        assert list(map(len, paragraph("ab" + " c" * 60).split("\n"))) == [100, 21]

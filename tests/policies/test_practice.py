@@ -10,6 +10,8 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import norm
+from tests.naive.common import game, near, together
+from tests.naive.forgetting import TwinFading
 from tests.naive.practice import TwinUCB as NaiveTwin
 
 import heavytail as ht
@@ -17,6 +19,7 @@ from heavytail.kernels.layout import CLIPPED, INVERSE, LOG_DET, ROUNDS, THETA, T
 from heavytail.kernels.scores import MEAN, SQUARED
 from heavytail.policies import twin_ucb
 from heavytail.policies.core import practice
+from heavytail.policies.core.forgetting import MEMORY
 from heavytail.policies.core.practice import PRACTICE as P
 from heavytail.policies.twin_ucb import S
 
@@ -316,8 +319,9 @@ def test_the_turns_of_the_mean_are_those_of_its_share():
         assert (turn == t + 1) is twin.is_audit(), t
 
 
-def test_what_sets_the_two_estimates_apart_is_summed():
-    policy, total = ht.TwinUCB(2), 0.0
+@pytest.mark.parametrize("forget", [1.0, 0.95])
+def test_what_sets_the_two_estimates_apart_is_summed_and_fades(forget):
+    policy, total = ht.TwinUCB(2, forget=forget), 0.0
     s, M = policy.packed
     for x, reward in rounds(150):
         feature = np.array([*x, 1.0])
@@ -328,8 +332,15 @@ def test_what_sets_the_two_estimates_apart_is_summed():
         if known:
             z, y = mean / s[P.SIGMA], bulk / s[P.SIGMA]
             total += (np.clip(z, -tau, tau) - np.clip(y, -1.345, 1.345)) ** 2
-    assert total > 1.0
+            total *= forget
+    assert total > 0.01
     assert s[S.APART] == pytest.approx(total, rel=1e-9)
+
+
+def test_the_level_of_residuals_is_in_units_of_the_stated_scale():
+    policy, twin = ht.TwinUCB(2, forget=0.95), TwinFading(2, forget=0.95)
+    together(policy, twin, game(2, 100, noise=0.4, scales=True))
+    near(policy.state_arrays()["memory"][MEMORY.LEVEL], twin.level, "level")
 
 
 def test_hausmans_statistic_is_its_formula():

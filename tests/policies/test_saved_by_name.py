@@ -165,8 +165,9 @@ def test_a_file_with_two_slots_exchanged_is_refused(file: Path) -> None:
 )
 def test_what_is_missing_or_foreign_is_refused_by_name(file: Path, change, says: str) -> None:
     rewrite(file, change)
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=says) as error:
         ht.load(file)
+    assert str(error.value).count(str(file)) == 1
 
 
 def before_links(header: dict, arrays: dict) -> None:
@@ -225,6 +226,9 @@ def test_the_header_says_who_wrote_it(file: Path) -> None:
 def test_a_file_that_says_it_is_older_than_it_is_is_refused(file: Path) -> None:
     rewrite(file, lambda header, _: header.update(version=1))
     with pytest.raises(ValueError, match="had no names"):
+        ht.load(file)
+    rewrite(file, lambda header, _: header.update(version=True))  # which equals 1
+    with pytest.raises(ValueError, match="is of format version True, written by heavytail"):
         ht.load(file)
 
 
