@@ -95,9 +95,10 @@ def test_what_fades_is_the_formulas(kind, twin, forget, d):
 @TWINS
 def test_what_fades_is_the_formulas_whatever_the_scales_and_the_length_of_arms(kind, twin):
     """Where every scale and every arm is 1, a factor that is forgotten shows nowhere."""
-    knobs = {"forget": 0.95, "arm_bound": 3.0} | ({"alpha": 2.0} if kind is ht.HvtUCB else {})
-    policy, other = kind(2, **knobs), twin(2, **knobs)
-    rounds = game(2, 400, length=3.0, noise=0.4, scales=True)
+    own = {"alpha": 2.0, "theta_bound": 0.4} if kind is ht.HvtUCB else {}
+    knobs = {"forget": 0.95, "arm_bound": 3.0} | own
+    policy, other = kind(3, **knobs), twin(3, **knobs)
+    rounds = game(3, 400, length=3.0, noise=0.4, scales=True)
     together(policy, other, rounds, ("theta", "radius", "inverse_gram"))
     near(memory(policy)[K.LEVEL], other.level, "level")
 
