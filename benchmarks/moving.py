@@ -2,17 +2,20 @@
 
     python -m benchmarks.moving [--trials 20]
     python -m benchmarks.moving --alarms [--trials 20]
+    python -m benchmarks.moving --sizes [--trials 20]
 
 Arms are 20 on the sphere, for the whole of a trial; theta is of length 1. It turns once in 20,000
 rounds, at one pace, or jumps to another direction half way. By hand: the plain policy, restarted at
 the best of INTERVALS in hindsight, one for all trials of a world. ``--alarms``: how often
 ``forget="auto"`` begins anew in 100,000 rounds in which nothing changes, what forgetting costs in
-them, and after how many rounds a jump is noticed. Regrets are medians, the worst in brackets.
+them, and after how many rounds a jump is noticed. ``--sizes``: theta stays, and the size of the
+noise moves. Regrets are medians, the worst in brackets.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +36,16 @@ NOISES: dict[str, Draw] = {
     "normal": lambda rng, n: rng.standard_normal(n),
     "t(1.7)": lambda rng, n: rng.standard_t(1.7, n),
     "Pareto(1.5)": lambda rng, n: rng.pareto(1.5, n) - 2.0,
+    "t(1.2)": lambda rng, n: rng.standard_t(1.2, n),
+}
+COMMON = ("normal", "t(1.7)", "Pareto(1.5)")  # t(1.2): where nothing changes
+# The size of the noise, by the share of the rounds that is over.
+SIZES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "10 times half way": lambda share: np.where(share < 0.5, 0.3, 3.0),
+    "a tenth half way": lambda share: np.where(share < 0.5, 3.0, 0.3),
+    "100 times half way": lambda share: np.where(share < 0.5, 0.3, 30.0),
+    "30 times either way, every 5,000": lambda share: 0.3 * 30.0 ** np.sin(8.0 * np.pi * share),
+    "twice either way, every 700": lambda share: 2.0 ** np.sin(2.0 * np.pi * ROUNDS / 700 * share),
 }
 ARMS = 20
 DIMS = (2, 5)
@@ -102,6 +115,12 @@ def world(dim: int, motion: str, noise: str, trial: int, rounds: int) -> tuple[A
     return arms, thetas, NOISES[noise](rng, rounds)
 
 
+def resized(dim: int, size: str, noise: str, trial: int) -> tuple[Any, ...]:
+    """As :func:`world` where theta stays, with noise whose size moves."""
+    arms, thetas, drawn = world(dim, "still", noise, trial, ROUNDS)
+    return arms, thetas, SIZES[size](np.arange(ROUNDS) / ROUNDS) * drawn
+
+
 def regrets(
     policy: PackedPolicy, worlds: list[tuple[Any, ...]], every: int, last: int = 0
 ) -> tuple[FloatArray, FloatArray]:
@@ -157,12 +176,33 @@ def alarms(name: str, dim: int, noise: str, trials: int) -> str:
     return " | ".join(["", *cells, ""]).strip()
 
 
+def sizes(name: str, size: str, noise: str, trials: int, dim: int = 3) -> str:
+    """One line: regret and restarts where the size of the noise moves and theta does not."""
+    kind = POLICIES[name]
+    worlds = [resized(dim, size, noise, trial) for trial in range(trials)]
+    policy = kind(dim, forget="auto")
+    cost, changed = regrets(policy, worlds, ROUNDS, place(policy.packed[0]) + MEMORY.CHANGES)
+    costs = [totals(kind(dim, forget=forget), worlds) for forget in (None, FORGET[0])]
+    cells = [name, size, noise, *map(_cell, [*costs, cost.sum(axis=1)])]
+    return " | ".join(["", *cells, f"{changed[:, -1].sum() / trials:.1f}", ""]).strip()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--alarms", action="store_true")
+    parser.add_argument("--sizes", action="store_true")
     args = parser.parse_args()
-    cases = [(name, dim, noise) for name in POLICIES for dim in DIMS for noise in NOISES]
+    noises = tuple(NOISES) if args.alarms else COMMON
+    cases = [(name, dim, noise) for name in POLICIES for dim in DIMS for noise in noises]
+    if args.sizes:
+        print(
+            f"| policy | size of the noise | noise | nothing forgotten | forget={FORGET[0]} | "
+            "forget=auto | its restarts a trial |"
+        )
+        for name, size, noise in itertools.product(POLICIES, SIZES, COMMON):
+            print(sizes(name, size, noise, args.trials), flush=True)
+        return
     if args.alarms:
         print(
             f"| policy | d | noise | nothing forgotten | forget={FORGET[0]} | forget=auto | "

@@ -108,7 +108,21 @@ class Fading(HvtPractice):
 
 
 class HvtFading(Fading):
-    """Hvt-UCB that forgets."""
+    """Hvt-UCB that forgets: it watches a bulk that decides nothing."""
+
+    def __init__(self, dim: int, **knobs: Any) -> None:
+        super().__init__(dim, **knobs)
+        self.bulk_all = np.zeros(len(self.V))
+
+    @property
+    def watched(self) -> Array:
+        return self.theta_all if self.fixed else self.bulk_all
+
+    def step(self, feature: Array, residual: float, nu: float) -> None:
+        y = residual + float(feature @ (self.theta_all - self.bulk_all))
+        super().step(feature, residual, nu)
+        psi = min(max(y / self.sigma, -1.345), 1.345)
+        self.bulk_all = self.bulk_all + np.linalg.solve(self.V, psi / self.sigma * feature)
 
 
 class TwinFading(Fading, TwinUCB):

@@ -93,19 +93,77 @@ def test_what_fades_is_the_formulas(kind, twin, forget, d):
 
 
 @TWINS
-def test_what_is_noticed_is_the_formulas(kind, twin):
+def test_what_fades_is_the_formulas_whatever_the_scales_and_the_length_of_arms(kind, twin):
+    """Where every scale and every arm is 1, a factor that is forgotten shows nowhere."""
+    own = {"alpha": 2.0, "theta_bound": 0.4} if kind is ht.HvtUCB else {}
+    knobs = {"forget": 0.95, "arm_bound": 3.0} | own
+    policy, other = kind(3, **knobs), twin(3, **knobs)
+    rounds = game(3, 400, length=3.0, noise=0.4, scales=True)
+    together(policy, other, rounds, ("theta", "radius", "inverse_gram"))
+    near(memory(policy)[K.LEVEL], other.level, "level")
+
+
+@TWINS
+@pytest.mark.parametrize("after", [-1.0, 4.0], ids=["falls", "rises"])
+def test_what_is_noticed_is_the_formulas(kind, twin, after):
     policy, other = kind(2, forget="auto"), twin(2, restarts=True)
     t = 0
 
     def reward(x, noise):
         nonlocal t
         t += 1
-        return float(x[0]) * (1.0 if t <= 400 else -1.0) + noise
+        return float(x[0]) * (1.0 if t <= 400 else after) + noise
 
     look = ("theta", "radius", "inverse_gram")
     together(policy, other, game(2, 800, noise=0.3), look, reward=reward)
     assert memory(policy)[K.CHANGES] == other.changes >= 1
     near(policy.diagnostics().drift, other.drift, "drift")
+    near(memory(policy)[K.LEVEL], other.level, "level")
+
+
+def test_a_restart_leaves_nothing_behind_but_theta_and_the_scale():
+    policy, rng = ht.HvtUCB(1, forget="auto"), np.random.default_rng(0)
+    for t in range(2000):
+        before = policy.tau, memory(policy)[K.LEVEL], policy.theta.copy()
+        policy.update([1.0], (0.0 if t < 1000 else 3.0) + float(rng.pareto(1.5)))
+        if memory(policy)[K.CHANGES] == 1.0:
+            break
+    assert before[0] > 2.0
+    assert abs(before[1]) > 0.01
+    assert policy.tau == 1.345
+    gone = [K.SEEN, K.CLIPPED, K.LEVEL, K.ABOVE, K.BELOW]
+    assert (memory(policy)[gone] == 0.0).all()
+    s = policy.state["scalars"]
+    sums = ("stability", "energy", "lost", "weight", "weight_squares", "pressed", "clipped")
+    assert [s[name] for name in sums] == [0.0] * len(sums)
+    first = (s["unit"] * s["nu"]) ** 2 / s["ridge"]
+    np.testing.assert_allclose(policy.inverse_gram, first * np.eye(2), rtol=1e-12)
+    np.testing.assert_allclose(policy.theta, before[2], atol=0.5)
+
+
+def test_sums_and_counts_that_nothing_is_chosen_by_fade_too():
+    """They are told by diagnostics and intervals: what the clip took, and how often."""
+    policy, rng = ht.HvtUCB(1, forget=0.9), np.random.default_rng(3)
+    lost = clipped = weight = squares = 0.0
+    some = 0
+    for t in range(300):
+        tau, expected = policy.tau, float(policy.theta[0]) * 0.5 + policy.intercept
+        reward = float(rng.standard_t(1.2))
+        policy.update([0.5], reward)
+        if t < 5:  # these set the unit
+            continue
+        z = (reward - expected) / policy.sigma
+        lost = 0.9 * (lost + policy.sigma * max(abs(z) - tau, 0.0))
+        clipped = 0.9 * (clipped + (abs(z) > tau))
+        weight = 0.9 * (weight + policy.sigma**-2.0)
+        squares = 0.9 * (squares + policy.sigma**-4.0)
+        s = policy.state["scalars"]
+        near([s["lost"], memory(policy)[K.CLIPPED]], [lost, clipped], "lost, clipped")
+        near([s["weight"], s["weight_squares"]], [weight, squares], "weights")
+        assert s["clipped"] == math.floor(clipped + 0.5)
+        assert policy.diagnostics().clipped_share == s["clipped"] / (s["rounds"] - s["began"])
+        some += s["clipped"] > 0.0
+    assert some > 50
 
 
 def test_nothing_is_noticed_before_30_rounds_a_coordinate():
@@ -116,6 +174,22 @@ def test_nothing_is_noticed_before_30_rounds_a_coordinate():
         assert (policy.diagnostics().drift > 0.0) <= (i >= 95)
     policy.update([1.0, 0.0], 1e9)
     assert memory(policy)[K.ABOVE] > 1.0
+
+
+def test_hvt_ucb_watches_a_bulk_and_a_stated_estimate_is_where_it_starts():
+    """One enormous reward moves theta, and with it all that is expected; the bulk hardly moves."""
+    policy = ht.HvtUCB(2, forget=1.0)
+    policy.start_from([0.5, -0.5], 0.1 * np.eye(2))
+    np.testing.assert_array_equal(policy.state_arrays()["bulk"], [0.5, -0.5, 0.0])
+    assert "bulk" not in ht.HvtUCB(2).state_arrays()
+    assert "bulk" not in ht.HvtUCB(2, forget=1.0, clip=2.0).state_arrays()
+    policy, rng = ht.HvtUCB(2, forget=1.0), np.random.default_rng(0)
+    for _ in range(200):
+        policy.update([1.0, 0.0], float(rng.standard_normal()))
+    before, bulk = policy.theta, policy.state_arrays()["bulk"]
+    policy.update([1.0, 0.0], 1e9)
+    moved = abs(policy.theta - before)[0]
+    assert 0.0 < 3.0 * abs(policy.state_arrays()["bulk"] - bulk)[0] < moved
 
 
 # --- what forgetting does
@@ -181,6 +255,30 @@ def test_a_theta_that_stays_is_left_alone(kind, noise):
     assert policy.diagnostics().drift < 0.7
 
 
+@pytest.mark.parametrize("d", [2, 5])
+def test_a_tail_of_1_2_is_not_taken_for_a_change(d):
+    """Where the estimate of the mean itself was watched, these began anew twice each."""
+    policy, rng = ht.HvtUCB(d, forget="auto"), np.random.default_rng(1)
+    arms = rng.standard_normal((20, d))
+    arms /= np.linalg.norm(arms, axis=1, keepdims=True)
+    for _ in range(20_000):
+        x = arms[policy.select_kernel(*policy.packed, arms)]
+        policy.update_kernel(*policy.packed, x, float(x[0] + rng.standard_t(1.2)), 1.0)
+    assert memory(policy)[K.CHANGES] == 0.0
+
+
+@pytest.mark.parametrize("forget", [0.99, "auto"])
+def test_what_forgets_is_not_advised_to(forget):
+    policy = ht.TwinUCB(3, forget=forget)
+    play(policy, 200)
+    arrays = policy.state_arrays()
+    arrays["memory"][K.ABOVE] = ALARM + 1.0
+    policy.restore(arrays)
+    found = policy.diagnostics()
+    assert found.drift > 1.0
+    assert not any("theta seems" in words for words in found.advice)
+
+
 @EVERY_KIND
 def test_advice_comes_with_a_change_and_goes_with_a_reset(kind):
     policy = build(kind, forget=1.0)
@@ -212,6 +310,20 @@ def test_saved_and_loaded_it_goes_on_to_the_bit(kind, prior, forget, tmp_path):
         again = ht.load(tmp_path / "it.npz")
         assert repr(again) == repr(policy)
         assert play(again, 100) == play(policy.clone(), 100)
+
+
+@pytest.mark.parametrize("kind", ["Hvt-UCB", "Twin-UCB"])
+def test_an_estimate_whose_coordinates_hang_together_may_be_wide_and_is_loaded(kind):
+    """Along (1, ..., 1) it is as wide as all coordinates together until their start is renewed."""
+    policy = build(kind, 12, forget=0.97)
+    policy.start_from(np.zeros(12), 0.001 * np.eye(12) + 1.0)
+    for _ in range(7):
+        policy.update(np.zeros(12), 1.0)
+        assert policy.clone().rounds == policy.rounds
+    s = policy.state["scalars"]
+    first = (s["unit"] * s["nu"]) ** 2 / s["ridge"]
+    assert s["began"] > 0.0  # nothing says any more that it had a start
+    assert np.linalg.eigvalsh(policy.inverse_gram)[-1] > 1.5 * 0.97**-13 * first
 
 
 @pytest.mark.parametrize(

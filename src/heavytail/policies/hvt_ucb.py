@@ -9,7 +9,7 @@ from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import COMMON, CONSTANT
+from heavytail.kernels.layout import COMMON, CONSTANT, THETA
 from heavytail.kernels.one_pass import measure
 from heavytail.policies.core import forgetting, practice, theory
 from heavytail.policies.core.info import Info
@@ -155,6 +155,7 @@ class HvtUCB(forgetting.ForgettingPolicy):
             arm_bound=arm_bound,
             theta_bound=theta_bound,
             size=self.dim + has_intercept,
+            rows={} if forget is None or clip is not None else {"bulk": None},  # to watch
             runs={} if is_theory else self._remembers(forget, {"sizes": SIZES}),
         )
         self._s[CONSTANT] = arm_bound  # the constant feature is as long as an arm may be
@@ -210,6 +211,8 @@ class HvtUCB(forgetting.ForgettingPolicy):
     def _begun(self) -> None:
         if self.update_kernel is not update_theory:
             practice.settle_prior(self._s, self._M, self.dim)
+        if "bulk" in self._rows:
+            self._M[self._rows["bulk"]] = self._M[THETA]
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         if self.update_kernel is update_theory:
