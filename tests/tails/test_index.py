@@ -133,6 +133,14 @@ def test_the_first_fit_has_60_values_where_an_eighth_of_the_sample_has_them():
     assert counts(2000, 90) == [89]
 
 
+def test_which_shares_of_a_sample_are_fitted(monkeypatch):
+    monkeypatch.setattr(index, "followed", lambda fit, counts: counts)
+    assert index.symmetric(DRAWS, 20_000) == [400, 1000, 2000]
+    assert index.symmetric(DRAWS[:200], 200) == [40]
+    assert index.one_sided(DRAWS, 20_000) == [1000, 2000, 4000, 6000]
+    assert index.one_sided(DRAWS[:200], 200) == [25, 40, 60]
+
+
 def fits(*given):
     """What follows from fits with these numbers, of two values, of three and so on."""
     table = dict(enumerate((index.Fit(*one) for one in given), start=2))

@@ -29,9 +29,9 @@ def diagnose(values: ArrayLike) -> TailReport:
     """What the tail of ``values`` looks like, and what to do about it.
 
     The index is measured about the median. On 10^5 draws it is within 0.2 of the truth for Pareto
-    and Student tails of index 1.1 to 3 and for stable ones to 1.6; for stable tails nearer 2
-    every estimate of this kind is far too high, because their power law begins further out than
-    the sample reaches.
+    and Student tails of index 1.1 to 3 and for stable ones to 1.6; for stable tails nearer 2 the
+    error is larger, because their power law begins further out than most of the sample reaches.
+    Equal values are spread over their cell first (see ``tails/index.py`` for the mathematics).
 
     >>> import heavytail as ht, numpy as np
     >>> report = ht.tails.diagnose(np.random.default_rng(0).pareto(1.5, 20_000))
