@@ -26,7 +26,7 @@ FEW = 60  # values that the first fit has at least, where the sample is large en
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The index, its 95 % interval, and what it is one standard error (of 1/index) below."""
+    """The index, its 95 % interval, and what lies one standard error (of 1/index) below it."""
 
     index: float
     low: float

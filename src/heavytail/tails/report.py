@@ -39,8 +39,9 @@ class TailReport:
         index: the tail index, infinity where none was found.
         low: lower end of its 95 % interval; moments of every order below it look finite.
         high: upper end.
-        likely: what the index is a standard error below, on the scale of 1/index, in which the
-            estimates are near normal. The mean is called into question where this is 1 or less.
+        likely: what lies a standard error below the index, on the scale of 1/index, in which the
+            estimates are near normal. The mean is called into question where this is 1 or less:
+            where the index is not more than a standard error of 1/index above 1.
         hills: Hill's estimates from the top 0.1 % to the top 10 %.
         top_share: part of the sum of |v - centre| that the largest 0.1 % hold.
         skewed: whether one side reaches more than twice as far as the other.
