@@ -110,6 +110,25 @@ def test_a_sorted_file_gives_the_same_line(data, capsys, tmp_path):
     assert first.splitlines()[1:11] == second.splitlines()[1:11]
 
 
+@pytest.mark.parametrize(
+    ("rows", "noise", "words"),
+    [
+        (60, lambda rng, n: rng.exponential(size=n), "too few to tell its tail (index "),
+        (400, lambda rng, n: rng.normal(size=n), "and no heavy tail."),
+        (400, lambda rng, n: rng.standard_t(1.2, n), "and a tail of index 1."),
+    ],
+)
+def test_the_noise_has_a_tail_or_none_or_too_few_rows_to_tell(
+    rows, noise, words, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=rows)
+    y = x + noise(rng, rows)
+    np.savetxt("n.csv", np.stack([x, y], axis=1), delimiter=",", header="x,y", comments="")
+    assert words in " ".join(said(capsys, "n.csv", "--target", "y").split())
+
+
 def test_features_can_be_chosen_and_another_response_asked_for(data, capsys):
     X, y = data
     text = said(capsys, "d.csv", "--target", "y", "--features", "b", "--response", "typical")

@@ -25,35 +25,28 @@ def test_where_all_are_equal_hill_sees_no_tail():
     assert index.hill(np.ones(20), 10)[0] == math.inf
 
 
-def corrected(top):
+def corrected(top, k):
     """The regression of Feuerverger and Hall by least squares, at exponent 0.9."""
-    k = len(top) - 1
     i = np.arange(1, k + 1)
-    spacing = i * np.log(top[:-1] / top[1:])
+    spacing = i * np.log(top[:k] / top[1 : k + 1])
     design = np.stack([np.ones(k), (i / k) ** 0.9], axis=1)
     gamma = np.linalg.lstsq(design, spacing, rcond=None)[0][0]
-    error = spacing.mean() * 1.9 / 0.9 / math.sqrt(k)
-    return gamma, error
+    return gamma, spacing.mean() * 1.9 / 0.9 / math.sqrt(k)
 
 
-@pytest.mark.parametrize("k", [60, 99])
-def test_few_values_have_the_interval_of_the_regression(k):
-    gamma, error = corrected(DRAWS[: k + 1])
-    high = gamma - 1.96 * error
-    expected = (1 / gamma, 1 / (gamma + 1.96 * error), 1 / high if high > 0 else math.inf)
-    assert index.symmetric_tail(DRAWS[: k + 1]) == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("k", [100, 105, 2000])
-@pytest.mark.parametrize("power", [1.0, 4.0])
-def test_many_values_have_one_that_holds_hills_further_out_too(k, power):
-    top = np.where(np.arange(k + 1) < k // 20, DRAWS[: k + 1] ** power, DRAWS[: k + 1])
-    gamma, error = corrected(top)
-    low, high = 1 / (gamma + 1.96 * error), gamma - 1.96 * error
-    high = 1 / high if high > 0 else math.inf
-    _, hill_low, hill_high = index.hill(top, k // 10)
-    expected = (1 / gamma if gamma > 0 else math.inf, min(low, hill_low), max(high, hill_high))
-    assert index.symmetric_tail(top) == pytest.approx(expected, rel=1e-9)
+@pytest.mark.parametrize(
+    ("n", "first", "last"), [(20_000, 400, 2000), (2000, 60, 200), (100, 20, 20)]
+)
+def test_a_symmetric_tail_has_the_index_of_a_tenth_and_the_interval_of_a_fiftieth(n, first, last):
+    top = np.sort(np.random.default_rng(3).pareto(1.5, n) + 1.0)[::-1]
+    gamma, error = corrected(top, first)
+    chosen, its = corrected(top, last)
+    found = index.symmetric(top, n)
+    assert found.index == pytest.approx(1 / chosen, rel=1e-9)
+    assert found.likely == pytest.approx(1 / (chosen + its), rel=1e-9)
+    assert found.low == pytest.approx(1 / (gamma + 1.96 * error), rel=1e-9)
+    high = 1 / (gamma - 1.96 * error) if gamma > 1.96 * error else math.inf
+    assert found.high == pytest.approx(high, rel=1e-9)
 
 
 @pytest.mark.parametrize("shape", [0.3, 0.8, 1.6])
@@ -112,42 +105,96 @@ def bent(n, share, power):
     ],
 )
 def test_a_power_law_is_fitted_to_as_much_as_it_holds_for(top, share):
-    gamma, at, first, error = followed(top, 20_000)
+    gamma, at, first, _ = followed(top, 20_000)
     assert at == share
-    found = index.shifted_power_law(top, 20_000)
-    assert found == pytest.approx(
-        (1 / gamma, 1 / (first + 1.96 * error), 1 / (first - 1.96 * error)), rel=1e-9
-    )
+    found = index.one_sided(top, 20_000)
+    assert found.index == pytest.approx(1 / gamma, rel=1e-9)
+    step = 1.96 / math.sqrt(1000)
+    ends = (1 + first) / (1 - step) - 1, (1 + first) / (1 + step) - 1
+    assert found.low == pytest.approx(1 / max(*ends, gamma), rel=1e-9)
+    assert found.high == pytest.approx(1 / min(*ends, gamma), rel=1e-9)
+    assert found.likely == pytest.approx(1 / (gamma + (1 + gamma) / math.sqrt(int(at * 20_000))))
 
 
 def test_no_shift_of_the_data_changes_the_fit():
-    expected = index.shifted_power_law(DRAWS, 20_000)
-    assert index.shifted_power_law(DRAWS + 50.0, 20_000) == pytest.approx(expected, rel=1e-4)
+    plain, moved = (index.one_sided(DRAWS + shift, 20_000) for shift in (0.0, 50.0))
+    assert moved.index == pytest.approx(plain.index, rel=1e-4)
+    assert moved.low == pytest.approx(plain.low, rel=1e-4)
 
 
-def test_a_sample_whose_top_is_less_than_a_twentieth_is_fitted_to_what_there_is():
-    for n in (30, 50, 60):  # two excesses at least
-        top = DRAWS[:n]
-        k = max(int(0.05 * n), 2)
-        first = index._excess_shape(top[:k] - top[k])
-        low = 1 / (first + 1.96 * (1 + first) / math.sqrt(k))
-        assert index.shifted_power_law(top, n)[1] == pytest.approx(low, rel=1e-9)
-    k = 399
-    gamma = index._excess_shape(DRAWS[:k] - DRAWS[k])
-    found = index.shifted_power_law(DRAWS[: k + 1], 20_000)
-    assert found[0] == pytest.approx(1 / gamma, rel=1e-9)
-    assert found[1] == pytest.approx(1 / (gamma + 1.96 * (1 + gamma) / math.sqrt(k)), rel=1e-9)
+def test_the_first_fit_has_60_values_where_an_eighth_of_the_sample_has_them():
+    shares = (0.05, 0.1, 0.3)
+    counts = lambda n, known: index.sizes(shares, n, most=0.125, known=known)  # noqa: E731
+    assert counts(200, 200) == [25, 60]
+    assert counts(480, 480) == [60, 144]
+    assert counts(1000, 1000) == [60, 100, 300]
+    assert counts(2000, 2000) == [100, 200, 600]
+    assert counts(2000, 600) == [100, 200]
+    assert counts(2000, 90) == [89]
+
+
+def test_which_shares_of_a_sample_are_fitted(monkeypatch):
+    monkeypatch.setattr(index, "followed", lambda fit, counts: counts)
+    assert index.symmetric(DRAWS, 20_000) == [400, 1000, 2000]
+    assert index.symmetric(DRAWS[:200], 200) == [40]
+    assert index.one_sided(DRAWS, 20_000) == [1000, 2000, 4000, 6000]
+    assert index.one_sided(DRAWS[:200], 200) == [25, 40, 60]
+
+
+def fits(*given):
+    """What follows from fits with these numbers, of two values, of three and so on."""
+    table = dict(enumerate((index.Fit(*one) for one in given), start=2))
+    return index.followed(table.__getitem__, list(table))
 
 
 @pytest.mark.parametrize(
-    ("gamma", "error", "expected"),
+    ("second", "index_found"),
+    [(0.5 + 0.29, 1 / 0.79), (0.5 - 0.29, 1 / 0.21), (0.5 + 0.31, 2.0), (0.5 - 0.31, 2.0)],
+)
+def test_a_fit_that_is_three_deviations_away_is_not_followed(second, index_found):
+    """Errors whose squares are 0.25 and 0.24: their difference has deviation 0.1."""
+    found = fits((0.5, 0.5, 0.1, 0.9), (second, math.sqrt(0.24), 0.0, 0.0))
+    assert found.index == pytest.approx(index_found)
+    assert (found.low, found.high) == pytest.approx((1 / 0.9, 10.0))
+
+
+def test_two_deviations_are_chance():
+    found = fits((0.5, 0.5, 0.1, 0.9), (0.75, math.sqrt(0.24), 0.0, 0.0))  # 2.5 of them
+    assert found.index == pytest.approx(1 / 0.75)
+
+
+def test_the_interval_is_drawn_out_to_an_estimate_beyond_it():
+    above = fits((0.5, 0.2, 0.4, 0.6), (0.7, 0.1, 0.0, 0.0))
+    assert (above.low, above.high) == pytest.approx((1 / 0.7, 2.5))
+    below = fits((0.5, 0.2, 0.4, 0.6), (0.3, 0.1, 0.0, 0.0))
+    assert (below.low, below.high) == pytest.approx((1 / 0.6, 1 / 0.3))
+    assert below.likely == pytest.approx(1 / 0.4)
+
+
+def test_where_gamma_may_be_0_there_is_no_upper_end():
+    found = fits((0.2, 0.2, -0.2, 0.6))
+    assert (found.index, found.high) == (pytest.approx(5.0), math.inf)
+    light = fits((-0.5, 0.1, -0.7, -0.3))
+    assert (light.index, light.low, light.high, light.likely) == (math.inf,) * 4
+
+
+def test_of_fewer_than_two_values_nothing_is_known():
+    assert index.followed(None, [1]) is index.NOTHING
+    assert index.one_sided(DRAWS[:24], 24).low == 0.0  # of three excesses no lower end either
+    assert index.one_sided(DRAWS[:32], 32).low > 0.0
+
+
+@pytest.mark.parametrize(
+    ("values", "spread"),
     [
-        (0.5, 0.1, (2.0, 1 / 0.696, 1 / 0.304)),
-        (0.5, 0.3, (2.0, 1 / 1.088, math.inf)),
-        (-0.1, 0.1, (math.inf, 1 / 0.096, math.inf)),
-        (-0.5, 0.1, (math.inf, math.inf, math.inf)),
-        (0.0, 0.0, (math.inf, math.inf, math.inf)),
+        ([3.0, 1.0, 2.5], [3.0, 2.5, 1.0]),  # none are equal
+        ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]),  # all are
+        ([0, 0, 0, 1, 2, 2, 4], [4, 2.25, 1.75, 1, 0, 0, 0]),  # those at the centre stay
+        ([0, 1, 1, 3, 3, 3, 3], [3.75, 3.25, 2.75, 2.25, 1.25, 0.75, 0]),
+        ([0, -3, -3, 5, 5], [6.25, 3.75, 0, -2.25, -3.75]),
     ],
 )
-def test_an_interval_for_gamma_is_one_for_its_inverse(gamma, error, expected):
-    assert index._invert(gamma, error) == pytest.approx(expected, rel=1e-12)
+def test_equal_values_are_spread_over_half_the_way_to_the_nearest_other(values, spread):
+    found = index.spread_ties(np.array(values, dtype=float), 0.0)
+    assert found.tolist() == spread
+    assert index.spread_ties(np.array(values[::-1], dtype=float), 0.0).tolist() == spread

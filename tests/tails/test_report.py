@@ -12,10 +12,19 @@ from heavytail.tails import Hill, MomentBound, TailReport
 BOUND = MomentBound(1.5, 2.0)
 
 
-def report(index, *, suggested=BOUND, skewed=False, hills=(), top=None, count=1000):
-    top = np.empty(0) if top is None else top
-    low, high = 0.9 * index, 1.1 * index
-    return TailReport(count, 0.5, index, low, high, hills, 0.25, skewed, suggested, top)
+def report(index, *, suggested=BOUND, skewed=False, hills=(), top=None, count=1000, **ends):
+    ends = {"low": 0.9 * index, "high": 1.1 * index, "likely": 0.95 * index} | ends
+    return TailReport(
+        count=count,
+        centre=0.5,
+        index=index,
+        hills=hills,
+        top_share=0.25,
+        skewed=skewed,
+        suggested=suggested,
+        _top=np.empty(0) if top is None else top,
+        **ends,
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,9 +54,40 @@ def test_a_mean_that_is_likely_but_not_proved_is_called_so():
     assert words not in report(1.2).advice
 
 
-def test_a_tail_without_a_bound_may_have_no_mean():
-    assert "even the mean may not exist" in report(1.5, suggested=None).advice
+@pytest.mark.parametrize(("likely", "said"), [(1.0, True), (1.001, False)])
+def test_the_mean_is_in_question_where_a_standard_error_reaches_1(likely, said):
+    for suggested in (None, BOUND):
+        words = report(1.5, suggested=suggested, likely=likely).advice
+        assert ("even the mean may not exist" in words) == said
     assert "No heavy tail seen" in report(5.0, suggested=None).advice
+
+
+@pytest.mark.parametrize(
+    ("index", "low", "high", "clear"),
+    [
+        (math.inf, 2.0, math.inf, True),
+        (math.inf, 1.99, math.inf, False),
+        (math.inf, 0.0, math.inf, False),
+        (1.5, 0.9, 99.0, True),
+        (1.5, 0.9, 100.0, False),
+        (3.9, 1.9, 99.0, True),
+        (4.0, 1.9, 99.0, False),  # neither heavy nor surely of finite variance
+    ],
+)
+def test_too_few_values_are_called_so(index, low, high, clear):
+    found = report(index, low=low, high=high, likely=low)
+    assert found.clear == clear
+    assert ("Too few values to tell" in found.advice) != clear
+    assert ("fine" in found.advice) == (clear and index == math.inf)
+    if not clear:
+        assert f"as low as {low:.2f}," in found.advice
+        assert "Use robust methods with a moment of order 1.50 until" in found.advice
+        without = report(index, low=low, high=high, likely=low, suggested=None).advice
+        assert "Use robust methods until there are more." in without
+
+
+def test_without_a_bound_no_order_is_named():
+    assert "OnePassHuberRegressor)." in report(1.5, suggested=None).advice
 
 
 def test_it_is_printed_line_by_line():
@@ -89,7 +129,7 @@ def test_the_values_drawn_are_no_part_of_what_a_report_says():
     few, many = (report(1.5, top=np.ones(size)) for size in (3, 40))
     assert few == many
     assert "_top" not in repr(few)
-    assert TailReport(100, 0.5, 1.5, 1.4, 1.6, (), 0.25, False, None)._top.size == 0
+    assert TailReport(100, 0.5, 1.5, 1.4, 1.6, 1.45, (), 0.25, False, None)._top.size == 0
 
 
 def test_a_tail_without_an_index_is_drawn_without_a_slope_on_the_axes_given():

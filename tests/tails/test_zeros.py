@@ -25,3 +25,21 @@ def test_zeros_do_not_hide_the_tail(law, share):
         found.append(diagnose(x).index)
     assert low < np.median(found) <= high
     assert np.max(found) < 5.0 or law == "exponential"
+
+
+@pytest.mark.parametrize(("zeros", "n"), [(0.9, 200), (0.95, 300), (0.99, 200), (0.99, 2000)])
+def test_averages_are_not_called_fine_where_hardly_anything_was_sold(zeros, n):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        report = diagnose(np.where(rng.random(n) < zeros, 0.0, 1.0 + rng.pareto(0.7, n)))
+        assert "fine" not in report.advice
+        assert report.suggested is None or report.suggested.order < 2.0
+
+
+@pytest.mark.parametrize("index", [0.7, 1.6])
+def test_the_interval_holds_the_index_of_few_values(index):
+    held = 0
+    for seed in range(100):
+        report = diagnose(np.random.default_rng(seed).pareto(index, 200))
+        held += report.low <= index <= report.high
+    assert held >= 88

@@ -157,8 +157,14 @@ class Findings:
         noise = f"The noise has scale {self.scale:.6g}"
         if len(self.y) >= ENOUGH and self.scale > 0.0:
             tail = diagnose(self.residuals)
-            heavy = f" and a tail of index {tail.index:.2f}" if tail.heavy else " and no heavy tail"
-            noise += heavy
+            if not tail.clear:
+                noise += (
+                    f", and the rows are too few to tell its tail (index {tail.low:.2f} or more)"
+                )
+            else:
+                noise += (
+                    f" and a tail of index {tail.index:.2f}" if tail.heavy else " and no heavy tail"
+                )
         return [paragraph(one) for one in (*notes, f"{noise}.")]
 
     def _far(self) -> list[str]:

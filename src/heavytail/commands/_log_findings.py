@@ -220,7 +220,7 @@ def _in_words(label: str, found: Evaluation) -> str:
             f" The {found.rows:,} rows of the log say as much of it as {found.effective_size:,.0f} "
             "of its own would."
         )
-    if found.tail is not None and found.tail.heavy:
+    if found.tail is not None and found.tail.heavy and found.tail.clear:
         words += f" Its weighted rewards have a tail of index {found.tail.index:.2f}."
     return words
 

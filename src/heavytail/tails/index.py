@@ -1,20 +1,49 @@
-"""The tail index alpha, P(|v| > x) ~ x^-alpha, from the largest values alone."""
+"""The tail index alpha, P(|v| > x) ~ x^-alpha, from the largest values alone.
+
+Everything is estimated as gamma = 1/alpha, whose estimates are near normal. Where the power law
+begins is not known: it is fitted to a small share of the sample and then to larger ones, while the
+answer does not change by more than chance explains (:func:`followed`).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from heavytail._typing import FloatArray
 
-__all__ = ["hill", "likely_low", "shifted_power_law", "symmetric_tail"]
+__all__ = ["NOTHING", "Estimate", "hill", "one_sided", "spread_ties", "symmetric"]
 
 Z95 = 1.96
 BIAS_POWER = 0.9  # the tail's second term is taken as (share of the sample)^this
-FIRST_SHARE = 0.05  # shares of the sample that the power law is fitted to: this, then larger ...
-SHARES = (0.1, 0.2, 0.3)  # ... while the answer does not change by more than chance explains
 CHANGE = 3.0  # standard errors
+FEW = 60  # values that the first fit has at least, where the sample is large enough
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The index, its 95 % interval, and what lies one standard error (of 1/index) below it."""
+
+    index: float
+    low: float
+    high: float
+    likely: float
+
+
+NOTHING = Estimate(math.inf, 0.0, math.inf, 0.0)  # too few values: it may be anything
+
+
+class Fit(NamedTuple):
+    """gamma from so many of the largest values, its standard error and its 95 % interval."""
+
+    gamma: float
+    error: float
+    least: float
+    most: float
 
 
 def hill(top: FloatArray, k: int) -> tuple[float, float, float]:
@@ -24,47 +53,94 @@ def hill(top: FloatArray, k: int) -> tuple[float, float, float]:
     return alpha, alpha * (1.0 - Z95 / math.sqrt(k)), alpha * (1.0 + Z95 / math.sqrt(k))
 
 
-def symmetric_tail(top: FloatArray) -> tuple[float, float, float]:
-    """The index with its first-order bias removed, and a 95 % interval.
+def symmetric(top: FloatArray, n: int) -> Estimate:
+    """The index with its first-order bias removed, from 2 % to 10 % of ``n`` values.
 
     The scaled log-spacings i log(v_i / v_{i+1}) have mean gamma + b (i/n)^rho; a regression on
     (i/n)^rho leaves gamma = 1/alpha. Feuerverger and Hall (1999), with rho fixed. Needs the tail
     to be centred, as the tail of |v - median| is where the data are symmetric.
     """
-    k = top.shape[0] - 1
-    i = np.arange(1.0, k + 1.0)
-    spacing = i * np.log(top[:-1] / top[1:])
-    power = (i / k) ** BIAS_POWER
-    slope = float(np.cov(power, spacing)[0, 1] / np.var(power, ddof=1))
-    gamma = float(np.mean(spacing) - slope * np.mean(power))
-    error = float(np.mean(spacing)) * (1.0 + BIAS_POWER) / BIAS_POWER / math.sqrt(k)
-    index, low, high = _invert(gamma, error)
-    if k >= 100:  # what the correction may have left: the interval holds Hill's, further out, too
-        _, hill_low, hill_high = hill(top, k // 10)
-        low, high = min(low, hill_low), max(high, hill_high)
-    return index, low, high
+
+    def fit(k: int) -> Fit:
+        i = np.arange(1.0, k + 1.0)
+        spacing = i * np.log(top[:k] / top[1 : k + 1])
+        power = (i / k) ** BIAS_POWER
+        slope = float(np.cov(power, spacing)[0, 1] / np.var(power, ddof=1))
+        mean = float(np.mean(spacing))
+        gamma = mean - slope * float(np.mean(power))
+        error = mean * (1.0 + BIAS_POWER) / BIAS_POWER / math.sqrt(k)
+        return Fit(gamma, error, gamma - Z95 * error, gamma + Z95 * error)
+
+    return followed(fit, sizes((0.02, 0.05, 0.1), n, most=0.2, known=top.shape[0]))
 
 
-def shifted_power_law(top: FloatArray, n: int) -> tuple[float, float, float]:
+def one_sided(top: FloatArray, n: int) -> Estimate:
     """The index by a generalised Pareto fit to excesses, which no shift of the data changes.
 
-    Fitted to the largest 5 % and then to more of the sample while the answer stays the same: a
-    pure power law uses 30 %, another tail as little as it must. The interval is that of the 5 %.
+    Fitted to 5 % to 30 % of ``n`` values. The estimate g has the error (1 + gamma)/sqrt(k), which
+    the unknown gamma has a say in; the interval is of all gamma from which g is within 1.96 errors,
+    1 + gamma from (1 + g)/(1 + 1.96/sqrt(k)) to (1 + g)/(1 - 1.96/sqrt(k)). It reaches further up
+    than down, and with fewer than 4 values to infinity.
     """
-    shares = [s for s in (FIRST_SHARE, *SHARES) if int(s * n) < top.shape[0]]
-    first: tuple[float, float] | None = None
-    chosen = 0.0
-    for share in shares or [(top.shape[0] - 1) / n]:
-        k = max(int(share * n), 2)
-        gamma = _excess_shape(top[:k] - top[k])
-        error = (1.0 + gamma) / math.sqrt(k)
-        if first is None:
-            first = (gamma, error)
-        elif abs(gamma - first[0]) > CHANGE * math.sqrt(max(first[1] ** 2 - error**2, 0.0)):
+
+    def fit(k: int) -> Fit:
+        gamma, step = _excess_shape(top[:k] - top[k]), Z95 / math.sqrt(k)
+        most = (1.0 + gamma) / (1.0 - step) - 1.0 if step < 1.0 else math.inf
+        return Fit(gamma, (1.0 + gamma) / math.sqrt(k), (1.0 + gamma) / (1.0 + step) - 1.0, most)
+
+    shares = (0.05, 0.1, 0.2, 0.3)
+    return followed(fit, sizes(shares, n, most=0.125, known=top.shape[0]))
+
+
+def sizes(shares: Sequence[float], n: int, *, most: float, known: int) -> list[int]:
+    """How many of the largest values each fit has: these shares of ``n``, the first at least 60
+    where the share ``most`` has them, none more than are known.
+    """
+    first = max(int(shares[0] * n), min(FEW, int(most * n)))
+    larger = [int(share * n) for share in shares[1:]]
+    return [min(first, known - 1), *(k for k in larger if first < k < known)]
+
+
+def followed(fit: Callable[[int], Fit], counts: Sequence[int]) -> Estimate:
+    """The index by the last of the fits that agree with the first, with the first one's interval.
+
+    Two fits agree where they differ by at most three times the standard deviation of their
+    difference, sqrt(e_1^2 - e_k^2) as the values of the one are among those of the other. Where the
+    last estimate is not inside the interval, that is drawn out to it.
+    """
+    if counts[0] < 2:
+        return NOTHING
+    first = last = fit(counts[0])
+    for k in counts[1:]:
+        new = fit(k)
+        chance = math.sqrt(max(first.error**2 - new.error**2, 0.0))
+        if abs(new.gamma - first.gamma) > CHANGE * chance:
             break
-        chosen = gamma
-    assert first is not None
-    return _invert(chosen, 0.0)[0], *_invert(*first)[1:]
+        last = new
+    return Estimate(
+        index=_inverse(last.gamma),
+        low=_inverse(max(first.most, last.gamma)),
+        high=_inverse(min(first.least, last.gamma)),
+        likely=_inverse(last.gamma + last.error),
+    )
+
+
+def spread_ties(values: FloatArray, centre: float) -> FloatArray:
+    """Values sorted down, equal ones spread evenly over their cell; those at the centre stay.
+
+    Whole numbers are values of which only the cell is known, and estimates from differences take
+    the steps between cells for a tail. A cell reaches half the way to the nearest other value.
+    Where no two values are equal nothing changes.
+    """
+    value, count = np.unique(values, return_counts=True)
+    if value.shape[0] in (1, values.shape[0]):
+        return np.asarray(np.sort(values)[::-1])
+    gap = 0.5 * value[1:] - 0.5 * value[:-1]
+    half = np.minimum(np.append(gap[0], gap), np.append(gap, gap[-1]))
+    half[(count == 1) | (value == centre)] = 0.0
+    place = np.arange(values.shape[0]) - np.repeat(np.cumsum(count) - count, count)
+    offset = (2.0 * place + 1.0) / np.repeat(count, count) - 1.0
+    return np.asarray(np.sort(np.repeat(value, count) + np.repeat(half, count) * offset)[::-1])
 
 
 def _excess_shape(excess: FloatArray) -> float:
@@ -87,15 +163,6 @@ def _excess_shape(excess: FloatArray) -> float:
     return float(np.mean(np.log1p(math.exp(best) * excess)))
 
 
-def likely_low(index: float, low: float) -> float:
-    """One standard error below the index, where ``low`` is 1.96 of them below: tells a mean that is
-    in doubt from one that is just not proved to be finite.
-    """
-    return index - (index - low) / Z95
-
-
-def _invert(gamma: float, error: float) -> tuple[float, float, float]:
-    """gamma ± error as an interval for alpha = 1/gamma; infinity where gamma may be 0."""
-    low = 1.0 / (gamma + Z95 * error) if gamma + Z95 * error > 0.0 else math.inf
-    high = 1.0 / (gamma - Z95 * error) if gamma - Z95 * error > 0.0 else math.inf
-    return (1.0 / gamma if gamma > 0.0 else math.inf), low, high
+def _inverse(gamma: float) -> float:
+    """alpha of gamma: infinity where it is not positive."""
+    return 1.0 / gamma if gamma > 0.0 else math.inf

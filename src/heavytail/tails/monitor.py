@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray
-from heavytail._validate import as_numbers, check_count
+from heavytail._validate import GREATEST, as_numbers, check_count
 from heavytail.tails.bound import MomentBound
-from heavytail.tails.index import hill, likely_low, shifted_power_law, symmetric_tail
+from heavytail.tails.index import NOTHING, Estimate, hill, one_sided, spread_ties, symmetric
 from heavytail.tails.report import Hill, TailReport
 
 __all__ = ["TailMonitor", "diagnose"]
@@ -19,7 +19,6 @@ __all__ = ["TailMonitor", "diagnose"]
 LEAST = 50  # values below which nothing is said
 FIRST = 1000  # values whose median is the centre of a stream
 HILL_SHARES = (0.001, 0.003, 0.01, 0.03, 0.1)
-TAIL_SHARE = 0.1  # of a symmetric sample, that the index is read from
 TOP_SHARE = 0.001
 SKEWED = 2.0  # one side reaches so many times as far as the other
 ORDERS = np.arange(1.05, 2.001, 0.05)
@@ -30,9 +29,9 @@ def diagnose(values: ArrayLike) -> TailReport:
     """What the tail of ``values`` looks like, and what to do about it.
 
     The index is measured about the median. On 10^5 draws it is within 0.2 of the truth for Pareto
-    and Student tails of index 1.1 to 3 and for stable ones to 1.6; for stable tails nearer 2
-    every estimate of this kind is far too high, because their power law begins further out than
-    the sample reaches.
+    and Student tails of index 1.1 to 3 and for stable ones to 1.6; for stable tails nearer 2 the
+    error is larger, because their power law begins further out than most of the sample reaches.
+    Equal values are spread over their cell first (see ``tails/index.py`` for the mathematics).
 
     >>> import heavytail as ht, numpy as np
     >>> report = ht.tails.diagnose(np.random.default_rng(0).pareto(1.5, 20_000))
@@ -95,21 +94,26 @@ class TailMonitor:
             )
         centre = self._centre
         assert centre is not None
-        top = self._deviations()
-        skewed = self._skewed()
-        index, low, high = self._index(top, skewed)
-        return TailReport(
+        high, low = self._sides()
+        top = self._deviations(high, low)
+        skewed = self._skewed(high, low)
+        found = self._index(high, low, top, skewed)
+        report = TailReport(
             count=self.count,
             centre=centre,
-            index=index,
-            low=low,
-            high=high,
+            index=found.index,
+            low=found.low,
+            high=found.high,
+            likely=found.likely,
             hills=self._hills(top),
-            top_share=self._share(top),
+            top_share=self._share(),
             skewed=skewed,
-            suggested=self._suggest(low if low > 1.0 else likely_low(index, low)),
+            suggested=self._suggest(found.low),
             _top=top,
         )
+        if report.low <= 1.0 < report.likely and report.clear:
+            return replace(report, suggested=self._bound(0))
+        return report
 
     def _settle(self) -> None:
         first, self._first = self._first, np.empty(0)
@@ -122,18 +126,28 @@ class TailMonitor:
         self._high = _largest(np.concatenate([self._high, array]), self.keep)
         self._low = -_largest(np.concatenate([-self._low, -array]), self.keep)
         size = np.abs(array - self._centre)
-        self._sum += float(np.sum(size))
         with np.errstate(over="ignore"):
+            self._sum += float(np.sum(size))
             for i, order in enumerate(ORDERS):
                 self._powers[i] += float(np.sum(size**order))
 
-    def _deviations(self) -> FloatArray:
+    def _sides(self) -> tuple[FloatArray, FloatArray]:
+        """The largest, sorted down, and the smallest, sorted up, with equal values spread."""
+        assert self._centre is not None
+        if self.count <= 2 * self.keep:  # all are known
+            below = self._low[: max(self.count - self.keep, 0)]
+            known = spread_ties(np.concatenate([self._high, below]), self._centre)
+            return known[: self.keep], known[::-1][: self.keep]
+        high = spread_ties(_whole(self._high), self._centre)
+        return high, -spread_ties(_whole(-self._low), -self._centre)
+
+    def _deviations(self, high: FloatArray, low: FloatArray) -> FloatArray:
         """The largest |v - centre| that are surely known, sorted down, zeros left out."""
         assert self._centre is not None
         # Where the two overlap, what is among the largest is not counted again as small.
-        below = self._low[: max(self.count - self.keep, 0)]
-        size = np.abs(np.concatenate([self._high, below]) - self._centre)
-        known = self.count if self.count <= 2 * self.keep else self.keep
+        below = low[: max(self.count - self.keep, 0)]
+        size = np.abs(np.concatenate([high, below]) - self._centre)
+        known = self.count if self.count <= 2 * self.keep else min(len(high), len(low))
         size = np.sort(size)[::-1][:known]
         return np.asarray(size[size > 0.0])
 
@@ -147,22 +161,20 @@ class TailMonitor:
         known = max(sides) < self.keep
         return apart if known and apart < self.count - 1 else self.count
 
-    def _skewed(self) -> bool:
+    def _skewed(self, high: FloatArray, low: FloatArray) -> bool:
         assert self._centre is not None
-        k = min(max(int(0.05 * self._spread()), 1), self.keep) - 1
-        up, down = self._high[k] - self._centre, self._centre - self._low[k]
+        k = min(max(int(0.05 * self._spread()), 1), len(high), len(low)) - 1
+        up, down = high[k] - self._centre, self._centre - low[k]
         return bool(max(up, down) > SKEWED * min(up, down))
 
-    def _index(self, top: FloatArray, skewed: bool) -> tuple[float, float, float]:
-        k = min(int(TAIL_SHARE * self._spread()), top.shape[0] - 1)
-        if k < 2 or not top[0] > top[k]:
-            return math.inf, math.inf, math.inf
+    def _index(self, high: FloatArray, low: FloatArray, top: FloatArray, skewed: bool) -> Estimate:
+        if not top.shape[0]:
+            return NOTHING
         if not skewed:
-            return symmetric_tail(top[: k + 1])
+            return symmetric(top, self._spread())
         assert self._centre is not None
-        up = self._high[0] - self._centre >= self._centre - self._low[0]
-        side = self._high if up else -self._low
-        return shifted_power_law(side, self._spread())
+        up = high[0] - self._centre >= self._centre - low[0]
+        return one_sided(high if up else -low, self._spread())
 
     def _hills(self, top: FloatArray) -> tuple[Hill, ...]:
         found = []
@@ -172,18 +184,31 @@ class TailMonitor:
                 found.append(Hill(k, float(top[k]), *hill(top, k)))
         return tuple(found)
 
-    def _share(self, top: FloatArray) -> float:
+    def _share(self) -> float:
+        top = self._deviations(self._high, self._low)
         k = max(int(TOP_SHARE * self.count), 1)
         return float(np.sum(top[:k])) / self._sum if self._sum > 0.0 else 0.0
 
     def _suggest(self, low: float) -> MomentBound | None:
+        """A bound of an order that the index's lower end allows, with caution."""
         if not low > 1.0:
             return None
         allowed = min(1.0 + CAUTION * (low - 1.0), 2.0)
-        i = max(int(np.searchsorted(ORDERS, allowed + 1e-9)) - 1, 0)
+        return self._bound(max(int(np.searchsorted(ORDERS, allowed + 1e-9)) - 1, 0))
+
+    def _bound(self, i: int) -> MomentBound | None:
+        """What the values have of the i-th order; None where a bound cannot say it."""
         order = float(round(ORDERS[i], 2))
         scale = float((self._powers[i] / self.count) ** (1.0 / order))
-        return MomentBound(order, scale) if 0.0 < scale < math.inf else None
+        return MomentBound(order, scale) if 0.0 < scale <= GREATEST else None
+
+
+def _whole(side: FloatArray) -> FloatArray:
+    """A side without its innermost value where that is tied, as more of it may have gone by; all of
+    it where hardly any would be left.
+    """
+    inside = side[side > side[-1]]
+    return side if inside.shape[0] in (side.shape[0] - 1, *range(LEAST)) else inside
 
 
 def _largest(array: FloatArray, keep: int) -> FloatArray:

@@ -15,6 +15,7 @@ from heavytail.tails.bound import MomentBound
 __all__ = ["Hill", "TailReport"]
 
 LIGHT = 4.0  # an index above this is not called heavy: the fourth moment, so the variance's error
+NONE = 100.0  # an index from which on there is no tail to speak of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,15 @@ class TailReport:
         index: the tail index, infinity where none was found.
         low: lower end of its 95 % interval; moments of every order below it look finite.
         high: upper end.
+        likely: what lies a standard error below the index, on the scale of 1/index, in which the
+            estimates are near normal. The mean is called into question where this is 1 or less:
+            where the index is not more than a standard error of 1/index above 1.
         hills: Hill's estimates from the top 0.1 % to the top 10 %.
         top_share: part of the sum of |v - centre| that the largest 0.1 % hold.
         skewed: whether one side reaches more than twice as far as the other.
-        suggested: a bound to hand to a policy; None where even the mean may be infinite, which is
-            said where an index of 1 is less than one standard error away.
+        suggested: a bound to hand to a policy, of an order below ``low``, or of the least order,
+            1.05, where only ``likely`` is above 1; None where the mean is in question or the values
+            are too few to say, and where the bound would be past the range of ``MomentBound``.
     """
 
     count: int
@@ -50,6 +55,7 @@ class TailReport:
     index: float
     low: float
     high: float
+    likely: float
     hills: tuple[Hill, ...]
     top_share: float
     skewed: bool
@@ -58,8 +64,15 @@ class TailReport:
 
     @property
     def heavy(self) -> bool:
-        """Whether a heavy tail was seen: an interval that begins below 4."""
+        """Whether the index is below 4; see :attr:`clear` for whether that means something."""
         return self.index < LIGHT
+
+    @property
+    def clear(self) -> bool:
+        """Whether there are enough values to tell: the interval begins at 2 or more, so that the
+        variance looks finite, or the tail is heavy and the interval has an upper end.
+        """
+        return self.low >= 2.0 or (self.heavy and self.high < NONE)
 
     @property
     def order(self) -> float:
@@ -69,13 +82,18 @@ class TailReport:
     @property
     def advice(self) -> str:
         """What to do about it, in plain words."""
+        if not self.clear:
+            return (
+                f"Too few values to tell: the tail index may be as low as {self.low:.2f}, or there "
+                f"may be no heavy tail. Use robust methods{self._with_order} until there are more."
+            )
         if not self.heavy:
             return (
                 "No heavy tail seen: averages and least squares are fine, and robust methods gain "
                 "little here."
             )
         share = f"The largest 0.1 % hold {self.top_share:.0%} of the total deviation."
-        if self.suggested is None:
+        if self.likely <= 1.0:
             return (
                 f"The tail index is about {self.index:.2f}, so even the mean may not exist. {share}"
                 " Learn the median or a transformed value instead of the mean."
@@ -88,7 +106,7 @@ class TailReport:
             return (
                 f"The tail index is about {self.index:.2f}: the variance {infinite} and averages "
                 f"jump with every outlier. {share} Use robust methods (Hvt-UCB, "
-                f"OnePassHuberRegressor) with a moment of order {self.suggested.order:.2f}.{doubt}"
+                f"OnePassHuberRegressor){self._with_order}.{doubt}"
             )
         finite = "is finite" if self.low > 2.0 else "looks finite"
         return (
@@ -96,6 +114,10 @@ class TailReport:
             f"dominate it. {share} Robust methods gain something, least squares still converges."
             f"{doubt}"
         )
+
+    @property
+    def _with_order(self) -> str:
+        return f" with a moment of order {self.suggested.order:.2f}" if self.suggested else ""
 
     def __str__(self) -> str:
         lines = [
@@ -141,4 +163,4 @@ class TailReport:
 
 
 def _show(index: float) -> str:
-    return f"{index:.2f}" if index < 100.0 else "none"
+    return f"{index:.2f}" if index < NONE else "none"
