@@ -218,7 +218,7 @@ def test_rows_that_are_too_few_are_refused(data, capsys, tmp_path):
     (tmp_path / "s.csv").write_text("x,y\n1,2\n3,4\n")
     assert "has 2 rows, too few for 2 coefficients" in refused(capsys, "s.csv", "--target", "y")
     (tmp_path / "n.csv").write_text("x,y\n")
-    assert "has 0 rows" in refused(capsys, "n.csv", "--target", "y")
+    assert "has no rows" in refused(capsys, "n.csv", "--target", "y")
     (tmp_path / "o.csv").write_text("y\n1\n")
     assert "has no column beside 'y'" in refused(capsys, "o.csv", "--target", "y")
 
@@ -286,5 +286,11 @@ def test_words_that_make_no_groups_are_refused(cities, capsys, tmp_path):
     gap = ["gap.csv", "--target", "y", "--categories", "w"]
     assert "row 3, column 'w': the cell is empty" in refused(capsys, *gap)
     assert "4 rows without all values were left out" in said(capsys, *gap, "--skip-missing")
+    (tmp_path / "none.csv").write_text("w,y\n")
+    assert "has no rows" in refused(capsys, "none.csv", "--target", "y", "--categories", "w")
+    (tmp_path / "gone.csv").write_text("w,y\n" + "a,1\nb,3\na,2\n" * 4 + "c,\n")
+    gone = said(capsys, "gone.csv", "--target", "y", "--categories", "w", "--skip-missing")
+    assert "w=b" in gone
+    assert "w=c" not in gone  # no row that is left has it
     pq.write_table(pa.table({"w": [[1], [2]], "y": [1.0, 2.0]}), tmp_path / "l.parquet")
     assert "holds no words" in refused(capsys, "l.parquet", "--target", "y", "--categories", "w")

@@ -37,13 +37,19 @@ class Design:
     @functools.cached_property
     def most_frequent(self) -> dict[str, str]:
         """The word of each column of words to which the others are compared."""
+        return {
+            column: min(counts, key=lambda word: (-counts[word], word))
+            for column, counts in self._counts.items()
+        }
+
+    @functools.cached_property
+    def _counts(self) -> dict[str, dict[str, int]]:
+        """How many rows have each word: one that only a row left out has is none."""
         found = {}
         for column, words in self.words.items():
-            numbers = self.values[:, self.columns.index(column)].astype(int)
-            counts = np.bincount(numbers, minlength=len(words)).tolist()
-            _, found[column] = min(
-                (-count, word) for count, word in zip(counts, words, strict=True)
-            )
+            values = self.values[:, self.columns.index(column)]
+            numbers, counts = np.unique(values.astype(int), return_counts=True)
+            found[column] = {words[i]: int(n) for i, n in zip(numbers, counts, strict=True)}
         return found
 
     @functools.cached_property
@@ -53,11 +59,10 @@ class Design:
             if column not in self.words:
                 found.append((column, values))
                 continue
-            words = self.words[column]
-            for word in sorted(set(words) - {self.most_frequent[column]}):
-                found.append(
-                    (f"{column}={word}", np.equal(values, words.index(word)).astype(float))
-                )
+            others = set(self._counts[column]) - {self.most_frequent[column]}
+            for word in sorted(others):
+                has = np.equal(values, self.words[column].index(word))
+                found.append((f"{column}={word}", has.astype(float)))
         return found
 
     @property

@@ -123,6 +123,8 @@ def _fitted(args: argparse.Namespace) -> Findings:
     data = np.concatenate(values)
     y = data[:, -1].copy()
     design = Design(columns, data[:, :-1], {name: one.words for name, one in words.items()})
+    if not len(y):
+        raise ValueError(f"{table.path} has no rows with values. Pass a table with some.")
     design.check(table.path)
     if len(y) < len(design.features) + 2:
         raise ValueError(
