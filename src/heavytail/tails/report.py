@@ -15,6 +15,7 @@ from heavytail.tails.bound import MomentBound
 __all__ = ["Hill", "TailReport"]
 
 LIGHT = 4.0  # an index above this is not called heavy: the fourth moment, so the variance's error
+LINE = 50  # the slope is drawn through one value of so many, the largest
 NONE = 100.0  # an index from which on there is no tail to speak of
 
 
@@ -150,7 +151,7 @@ class TailReport:
         share = np.arange(1, x.shape[0] + 1) / self.count
         ax.loglog(x, share, ".", markersize=3, label="data")
         if math.isfinite(self.index) and x.shape[0] > 10:
-            far = x[: x.shape[0] // 10 + 1]
+            far = x[: max(x.shape[0] // LINE, 1) + 1]
             far = np.log(far[far > 0.0])
             line = -self.index * far
             line += np.mean(np.log(share[: len(far)]) - line)  # through the middle of the values
