@@ -130,19 +130,19 @@ class Stored(TakingTurns, Saved):
     def __init_subclass__(cls, **told: Any) -> None:
         super().__init_subclass__(**told)
         if "__init__" in vars(cls):
+            setattr(cls, "__signature__", _spelled_out(cls))  # noqa: B010
             cls.__init__ = _within_range(cls.__init__)  # type: ignore[method-assign]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         self = super().__new__(cls)
-        told = inspect.signature(cls.__init__)
+        told = inspect.signature(cls)
         try:
-            bound = told.bind(self, *args, **kwargs)
+            given = told.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise _misfit(cls, [*told.parameters.values()][1:], kwargs, error) from None
-        given = list(bound.arguments.items())[1:]
+            raise _misfit(cls, [*told.parameters], kwargs, error) from None
         self._arguments = {
             key: copy.deepcopy(value) if isinstance(value, np.ndarray | Stored) else plain(value)
-            for key, value in given
+            for key, value in given.items()
         }
         return self
 
@@ -195,14 +195,32 @@ class Stored(TakingTurns, Saved):
         return _rebuild, (type(self), self._arguments, self.saved_arrays(), dict(self.carried()))
 
 
-def _misfit(
-    cls: type, known: list[inspect.Parameter], given: Mapping[str, Any], error: TypeError
-) -> TypeError:
+def _spelled_out(cls: type[Stored]) -> inspect.Signature:
+    """What a class is built from, by name, since that is what is saved: where its constructor hands
+    ``**options`` on, those that the class it extends takes.
+    """
+    told = [*inspect.signature(cls.__init__).parameters.values()][1:]
+    for one in told:
+        if one.kind is one.VAR_POSITIONAL:
+            raise TypeError(
+                f"{cls.__name__}.__init__ must name its arguments, by which it is saved and copied;"
+                f" got *{one.name}."
+            )
+    own = [one for one in told if one.kind is not one.VAR_KEYWORD]
+    if len(own) < len(told):
+        extended = next(one for one in cls.__mro__[1:] if "__init__" in vars(one))
+        names = {one.name for one in own}
+        for one in inspect.signature(extended).parameters.values():
+            if one.name not in names and one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD):
+                own.append(one.replace(kind=one.KEYWORD_ONLY))
+    return inspect.Signature(own)
+
+
+def _misfit(cls: type, names: list[str], given: Mapping[str, Any], error: TypeError) -> TypeError:
     """The error for arguments that a constructor does not take, or lacks, with those it takes."""
-    names = [one.name for one in known if one.kind is not one.VAR_KEYWORD]
     unknown = [key for key in given if key not in names]
     problem = f"{cls.__name__}: {error}."
-    if unknown and len(names) == len(known):
+    if unknown:
         near = nearest(unknown[0], names)
         problem = f"{cls.__name__} takes no argument {shown(unknown[0])}."
         problem += f" Did you mean {near!r}?" if near else ""

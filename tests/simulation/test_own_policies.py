@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import heavytail as ht
+from heavytail.checks import check_policy
 from heavytail.simulation.distribution import distribution
 from heavytail.simulation.trials import releases_gil
 
@@ -46,6 +47,20 @@ class Alone(ht.Uniform):
 
     def update(self, x, reward, *, scale=None):
         pass
+
+
+class Patient(ht.TwinUCB):
+    """One that hands options on, as the documentation shows."""
+
+    name = "Patient"
+
+    def __init__(self, dim, *, first=10, **options):
+        super().__init__(dim, **options)
+        self.first = first
+
+    def select(self, arms):
+        choice = super().select(arms)
+        return 0 if self.rounds < self.first else choice
 
 
 def regret(policy, **more):
@@ -111,3 +126,29 @@ def test_a_module_that_fails_is_said_with_its_line(source, said, tmp_path, monke
         ht.make_policy(f"module_{number}:P", dim=2)
     assert said.replace("module_{}", f"module_{number}") in str(found.value)
     sys.modules.pop(f"module_{number}", None)
+
+
+def test_options_that_are_handed_on_are_saved_by_their_names(tmp_path):
+    policy = Patient(2, first=3, target="typical")
+    policy.update([0.6, 0.1], 2.0)
+    policy.save(tmp_path / "p.npz")
+    loaded = ht.load(tmp_path / "p.npz", kinds=(Patient,))
+    assert repr(loaded) == repr(policy.clone()) == "Patient(dim=2, first=3, target='typical')"
+    np.testing.assert_array_equal(loaded.theta, policy.theta)
+    check_policy(Patient(3, first=3, target="typical"))
+    with pytest.raises(TypeError, match=r"takes no argument 'targt'\. Did you mean 'target'"):
+        Patient(2, targt="typical")
+    assert "horizon" in Patient.taken({"horizon": 5}, {})
+
+
+def test_arguments_without_names_are_refused_where_the_class_is_made():
+    with pytest.raises(TypeError, match=r"Loose.__init__ must name its arguments.*got \*more"):
+
+        class Loose(ht.TwinUCB):
+            def __init__(self, *more):
+                super().__init__(*more)
+
+
+def test_a_class_is_no_policy():
+    with pytest.raises(TypeError, match=r"^pass one, not the class: Patient\(\.\.\.\)$"):
+        check_policy(Patient)

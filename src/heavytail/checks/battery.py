@@ -22,6 +22,8 @@ class CheckFailed(AssertionError):
 
 def run(checks: dict[str, Callable[[Any], None]], subject: Any, skip: Iterable[str]) -> None:
     """Run every check on ``subject`` but those named in ``skip``; all that fail are named."""
+    if isinstance(subject, type):
+        raise TypeError(f"pass one, not the class: {subject.__name__}(...)")
     left_out = set(skip)
     unknown = left_out - set(checks)
     if unknown:

@@ -26,7 +26,7 @@ def run(asked: Asked, request: Request) -> str:
     found = {section.name: section.data for section in sections}
     write_parquet(asked.out, found, {"seed": asked.seed, "trials": asked.trials})
     made = provenance(file=asked.path.name, seed=asked.seed, trials=asked.trials)
-    intro = "Run by `heavytail run`."
+    intro = "Run by heavytail run."
     report.write(asked.out, [], sections, made, title=asked.path.stem, intro=intro)
     return regret_text(found)
 

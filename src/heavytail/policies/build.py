@@ -79,7 +79,8 @@ def _imported(path: str) -> type[Policy]:
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
             f"no policy is found at {shown(path)} ({printable(str(error))}); it must be "
-            "module:Class, importable from the current folder or installed."
+            "module:Class, importable from the current folder (of heavytail run, from beside its "
+            "file) or installed."
         ) from None
     except (Exception, SystemExit) as error:
         raise failure(f"the import of {shown(path)}", error) from error

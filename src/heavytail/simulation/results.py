@@ -75,6 +75,9 @@ class Results(Mapping[str, Run]):
     def __len__(self) -> int:
         return len(self.runs)
 
+    def __str__(self) -> str:
+        return self.table()
+
     def table(self) -> str:
         """Final regret (mean and standard deviation over trials) and time per round, by policy."""
         names = {name: printable(name) for name in self.runs}
