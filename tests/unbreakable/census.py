@@ -94,13 +94,15 @@ def acting(kind: Any) -> Any:
     return made
 
 
+POLICIES = {
+    f"{kind.__name__} {options or ''}": (kind, options)
+    for kind in ALL
+    for options in MODES.get(kind.__name__, [{}])
+}
 CENSUS = {
     **{
-        f"{kind.__name__} {options or ''}": lambda kind=kind, options=options: policy(
-            kind.name, options
-        )
-        for kind in ALL
-        for options in MODES.get(kind.__name__, [{}])
+        name: lambda kind=kind, options=options: policy(kind.name, options)
+        for name, (kind, options) in POLICIES.items()
     },
     **{kind.__name__: lambda kind=kind: acting(kind) for kind in mdp.ALL},
     **{kind.__name__: lambda kind=kind: identifier(kind) for kind in IDENTIFIERS},
