@@ -136,8 +136,8 @@ def _target(path: str | os.PathLike[str]) -> Path:
     if target.exists() and not os.access(target, os.W_OK):  # though its folder would let us
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
     if not target.parent.is_dir():
-        folder = os.path.dirname(os.fspath(path))
-        raise FileNotFoundError(f"{path}: there is no folder {folder} to write to. Make it first.")
+        parent = os.path.dirname(os.fspath(path))
+        raise FileNotFoundError(f"{path}: there is no folder {parent} to write to. Make it first.")
     return target
 
 

@@ -12,7 +12,6 @@ encoder of a policy, is in the header too, as class and arguments.
 from __future__ import annotations
 
 import copy
-import functools
 import inspect
 import io
 import json
@@ -25,7 +24,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from heavytail._archive import FACTOR, contents, is_sealed, members, replace, sealed
-from heavytail._lazy import nearest
+from heavytail._constructors import misfit, spelled_out, within_range
 from heavytail._memory import check_memory
 from heavytail._signals import raised_by_handler
 from heavytail._turns import TakingTurns
@@ -130,8 +129,8 @@ class Stored(TakingTurns, Saved):
     def __init_subclass__(cls, **told: Any) -> None:
         super().__init_subclass__(**told)
         if "__init__" in vars(cls):
-            setattr(cls, "__signature__", _spelled_out(cls))  # noqa: B010
-            cls.__init__ = _within_range(cls.__init__)  # type: ignore[method-assign]
+            setattr(cls, "__signature__", spelled_out(cls))  # noqa: B010
+            cls.__init__ = within_range(cls.__init__)  # type: ignore[method-assign]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         self = super().__new__(cls)
@@ -139,7 +138,7 @@ class Stored(TakingTurns, Saved):
         try:
             given = told.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise _misfit(cls, [*told.parameters], kwargs, error) from None
+            raise misfit(cls, [*told.parameters], kwargs, error) from None
         self._arguments = {
             key: copy.deepcopy(value) if isinstance(value, np.ndarray | Stored) else plain(value)
             for key, value in given.items()
@@ -193,65 +192,6 @@ class Stored(TakingTurns, Saved):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self._arguments, self.saved_arrays(), dict(self.carried()))
-
-
-def _spelled_out(cls: type[Stored]) -> inspect.Signature:
-    """What a class is built from, by name, since that is what is saved: where its constructor hands
-    ``**options`` on, those that the class it extends takes.
-    """
-    told = [*inspect.signature(cls.__init__).parameters.values()][1:]
-    for one in told:
-        if one.kind is one.VAR_POSITIONAL:
-            raise TypeError(
-                f"{cls.__name__}.__init__ must name its arguments, by which it is saved and copied;"
-                f" got *{one.name}."
-            )
-    own = [one for one in told if one.kind is not one.VAR_KEYWORD]
-    if len(own) < len(told):
-        extended = next(one for one in cls.__mro__[1:] if "__init__" in vars(one))
-        names = {one.name for one in own}
-        for one in inspect.signature(extended).parameters.values():
-            if one.name not in names and one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD):
-                own.append(one.replace(kind=one.KEYWORD_ONLY))
-    return inspect.Signature(own)
-
-
-def _misfit(cls: type, names: list[str], given: Mapping[str, Any], error: TypeError) -> TypeError:
-    """The error for arguments that a constructor does not take, or lacks, with those it takes."""
-    unknown = [key for key in given if key not in names]
-    problem = f"{cls.__name__}: {error}."
-    if unknown:
-        near = nearest(unknown[0], names)
-        problem = f"{cls.__name__} takes no argument {shown(unknown[0])}."
-        problem += f" Did you mean {near!r}?" if near else ""
-    return TypeError(f"{problem} It takes {', '.join(names)}.")
-
-
-def _within_range(init: Callable[..., None]) -> Callable[..., None]:
-    """A constructor that is given plain numbers, and refuses arguments which together leave the
-    floating-point range.
-    """
-
-    @functools.wraps(init)
-    def checked(self: Stored, *args: Any, **kwargs: Any) -> None:
-        try:
-            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                init(self, *map(plain, args), **{key: plain(one) for key, one in kwargs.items()})
-            sound = self.is_sound()
-        except (OverflowError, ZeroDivisionError):
-            sound = False
-        except MemoryError as error:  # what there is may be taken by others
-            raise ValueError(
-                f"{type(self).__name__} does not fit into the memory that is left "
-                f"({printable(str(error))}). Ask for less, or free some."
-            ) from None
-        if not sound:
-            raise ValueError(
-                f"{type(self).__name__}: these arguments together leave the floating-point range; "
-                "change the unit."
-            )
-
-    return checked
 
 
 Known = Mapping[str, Callable[[str], type[Saved] | None]]  # noun -> what finds a class by its name

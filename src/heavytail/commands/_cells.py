@@ -12,9 +12,7 @@ __all__ = ["Cells", "Words", "is_missing", "looks_like_number"]
 MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "?", "."}
 COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")  # one, of a decimal fraction
 THOUSANDS = re.compile(r"[+-]?\d{1,3},\d{3}")  # or of a thousand
-POINTS = re.compile(
-    r"[+-]?[1-9]\d{0,2}(\.\d{3})+"
-)  # of thousands, where a comma is the decimal mark
+POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")  # where commas are decimal: of thousands
 GROUPED = re.compile(r"[+-]?\d{1,3}([., '\u00a0\u202f]\d{3})+([.,]\d*)?")  # 1.234,5 or 1,234.5
 
 

@@ -1,0 +1,74 @@
+"""What a class is built from: its arguments by name, and what is said of those that do not fit."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from heavytail._lazy import nearest
+from heavytail._validate import plain, printable, shown
+
+__all__ = ["misfit", "spelled_out", "within_range"]
+
+
+def spelled_out(cls: type) -> inspect.Signature:
+    """What a class is built from, by name, since that is what is saved: where its constructor hands
+    ``**options`` on, those that the class it extends takes.
+    """
+    told = [*inspect.signature(vars(cls)["__init__"]).parameters.values()][1:]
+    for one in told:
+        if one.kind is one.VAR_POSITIONAL:
+            raise TypeError(
+                f"{cls.__name__}.__init__ must name its arguments, by which it is saved and copied;"
+                f" got *{one.name}."
+            )
+    own = [one for one in told if one.kind is not one.VAR_KEYWORD]
+    if len(own) < len(told):
+        extended = next(one for one in cls.__mro__[1:] if "__init__" in vars(one))
+        names = {one.name for one in own}
+        for one in inspect.signature(extended).parameters.values():
+            if one.name not in names and one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD):
+                own.append(one.replace(kind=one.KEYWORD_ONLY))
+    return inspect.Signature(own)
+
+
+def misfit(cls: type, names: list[str], given: Mapping[str, Any], error: TypeError) -> TypeError:
+    """The error for arguments that a constructor does not take, or lacks, with those it takes."""
+    unknown = [key for key in given if key not in names]
+    problem = f"{cls.__name__}: {error}."
+    if unknown:
+        near = nearest(unknown[0], names)
+        problem = f"{cls.__name__} takes no argument {shown(unknown[0])}."
+        problem += f" Did you mean {near!r}?" if near else ""
+    return TypeError(f"{problem} It takes {', '.join(names)}.")
+
+
+def within_range(init: Callable[..., None]) -> Callable[..., None]:
+    """A constructor that is given plain numbers, and refuses arguments which together leave the
+    floating-point range.
+    """
+
+    @functools.wraps(init)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                init(self, *map(plain, args), **{key: plain(one) for key, one in kwargs.items()})
+            sound = self.is_sound()
+        except (OverflowError, ZeroDivisionError):
+            sound = False
+        except MemoryError as error:  # what there is may be taken by others
+            raise ValueError(
+                f"{type(self).__name__} does not fit into the memory that is left "
+                f"({printable(str(error))}). Ask for less, or free some."
+            ) from None
+        if not sound:
+            raise ValueError(
+                f"{type(self).__name__}: these arguments together leave the floating-point range; "
+                "change the unit."
+            )
+
+    return checked
