@@ -14,6 +14,7 @@ import numpy as np
 
 __all__ = [
     "LARGEST_COUNT",
+    "LARGEST_LOG",
     "are_counts",
     "check_gram",
     "check_log_det",

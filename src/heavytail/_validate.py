@@ -15,6 +15,8 @@ from heavytail._signals import raised_by_handler
 from heavytail._typing import FloatArray
 
 __all__ = [
+    "GREATEST",
+    "LEAST",
     "MOST",
     "NORM_SLACK",
     "Check",

@@ -120,16 +120,14 @@ def test_a_step_is_linear_and_ends_where_the_state_leaves_the_range():
     assert advance(zero, zero, [np.nan, 0.0])[0] is False
 
 
-@pytest.mark.parametrize("bad", [np.nan, 1e99])
-def test_the_loop_says_where_it_lost_the_system(bad):
+def test_the_loop_says_where_it_lost_the_system():
     noise = np.zeros((4, 2))
-    noise[2, 0] = bad
+    noise[2, 0] = np.nan
     twin, x = one(), np.zeros(2)
     u, y = np.zeros(2), np.zeros(2)
     with np.errstate(over="ignore", invalid="ignore"):
         t, cost, code = loop._play(*twin.packed, SYSTEM.A, SYSTEM.B, x, u, y, noise, 0)
-    # A state of 1e99 is one still; the step after it can no longer be learned.
-    assert (t, code) == (2 if np.isnan(bad) else 3, OVERFLOW)
+    assert (t, code) == (2, OVERFLOW)
     assert cost > 0.0
 
 

@@ -16,7 +16,7 @@ from heavytail.estimators.base import (
     check_scale,
     is_plain,
 )
-from heavytail.estimators.rows import LEAST_INSIDE, NO_SCALES, OK, admit_rows
+from heavytail.estimators.rows import LEAST_INSIDE, NO_SCALES, OK, ORDINARY, admit_rows
 from heavytail.estimators.start import BatchFit, bounded, robust_fit, solve
 
 __all__ = ["AdaptiveHuberRegressor"]
@@ -58,7 +58,7 @@ class History(TakingTurns):
         rows = X.copy(), y.copy(), nu.copy() if nu.shape[0] else np.ones(y.shape[0])
         try:
             self._parts, self.seen, self._fit = [*before[0], rows], self.seen + len(y), None
-            if admit_rows(X, y, nu) != OK and not self._can_be_fitted():
+            if admit_rows(X, y, nu, ORDINARY) != OK and not self._can_be_fitted():
                 raise ValueError(
                     "rows of this size would take the estimate out of the floating-point range. "
                     "Nothing was learned; change the units."

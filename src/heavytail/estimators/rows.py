@@ -106,12 +106,16 @@ FEW: Final = 4
 OK: Final = 0
 MISFIT: Final = -1
 WILD: Final = -2  # sizes beyond ORDINARY, of rows or of the state: it may overflow
+DOUBTFUL: Final = -3  # learned, but a row was so long that P may be lost to rounding
 BAD_X: Final = 1
 BAD_Y: Final = 2
 BAD_SCALE: Final = 3
 OVERFLOW: Final = 4
 PROBLEMS: Final = 8
 
+FAR: Final = 1e6
+HEAVIEST: Final = 1e12  # what a row weighs beside all before it, unless it is doubted
+UNKNOWN: Final = 1e-14  # of the largest P_ii: what is smaller is rounding
 LEAST_INSIDE: Final = 0.3  # the step is at most 1 / this times the ridge's
 LARGEST: Final = 1e150  # past this a square leaves the floating-point range
 ORDINARY: Final = 1e40  # no step of such rows from such a state leaves the range
@@ -172,9 +176,19 @@ def is_ordinary(S: Vector, stride: int) -> bool:
 
 
 @jit
-def admit_rows(X: Matrix, y: Vector, nu: Vector) -> int:
-    """OK where all sizes are ordinary, WILD where some are not but may be learned, or what is
-    wrong with the first bad row.
+def reach(S: Vector, stride: int) -> float:
+    """The sum of |x_i| up to which rounding of P has no say in x'P x, x centred and scaled."""
+    widest, away = 1.0, 0.0
+    for i in range(int(S[DIM])):
+        widest = max(widest, S[SLOTS + PER_UNIT * stride + i])
+        away += abs(S[SLOTS + CENTRE * stride + i])
+    return FAR / (widest * math.sqrt(S[ROOM])) - away
+
+
+@jit
+def admit_rows(X: Matrix, y: Vector, nu: Vector, far: float) -> int:
+    """OK where all sizes are ordinary and no row is longer than ``far``, WILD where some are not
+    but may be learned, or what is wrong with the first bad row.
     """
     for t in range(y.shape[0]):
         even, odd = 0.0, 0.0
@@ -187,7 +201,7 @@ def admit_rows(X: Matrix, y: Vector, nu: Vector) -> int:
             i += TWO
         if i == last:
             even += abs(X[row, i])
-        if not (even + odd <= ORDINARY and abs(y[row]) <= ORDINARY):
+        if not (even + odd <= far and abs(y[row]) <= ORDINARY):
             return wild_or_bad(X, y, nu)
     for t in range(nu.shape[0]):
         if not (1.0 / ORDINARY <= nu[t] <= ORDINARY):
@@ -291,6 +305,22 @@ def renew(S: Vector, width: int) -> tuple[float, float, float]:
 
 
 @jit
+def least_squared(S: Vector, stride: int) -> float:
+    """A number that x'P x is never below: (P x)_i² <= P_ii x'P x. O(d).
+
+    A row far longer than all before it leaves a P_ii of rounding alone, and x'P x of the next one
+    may then be anything, below 0 too: a step by it would destroy P. It is less by a billionth, so
+    that it has no say where x'P x is known.
+    """
+    largest = 0.0
+    for i in range(int(S[SIZE])):
+        u = S[SLOTS + DIRECTION * stride + i]
+        known = max(S[SLOTS + (INVERSE + i) * stride + i], UNKNOWN * S[ROOM])
+        largest = max(largest, u * u / known)
+    return largest * (1.0 - 1e-9)
+
+
+@jit
 def advance(S: Vector, width: int, step: float, mean_step: float, root: float) -> None:
     """f <- f + step u, a <- a + mean_step u and r <- root u."""
     stride = np.uint64(width)
@@ -372,13 +402,19 @@ def follow_tau(S: Vector, n: float, size: float, tau: float, least: float) -> No
 
 
 @jit
-def learn_row(S: Vector, stride: int, y: float, nu: float) -> int:
-    """Learn the row laid into FEATURE. OK or OVERFLOW. O(d²)."""
+def learn_row(S: Vector, stride: int, y: float, nu: float, tame: bool) -> int:
+    """Learn the row laid into FEATURE. OK, OVERFLOW, or DOUBTFUL unless it is ``tame``, within
+    :func:`reach`. O(d²).
+    """
     n = S[ROUNDS] + 1.0
     if S[FORGET] < 1.0:
         forget(S, stride)
     squared, fitted, fitted_mean = renew(S, stride)
-    weight = 1.0 / (nu * nu)
+    weight, code = 1.0 / (nu * nu), OK
+    if not tame:
+        least = least_squared(S, stride)
+        if least > squared or not (weight * squared <= HEAVIEST):
+            squared, code = max(squared, least), DOUBTFUL
     growth = 1.0 + weight * squared
     scale = NORMAL_CONSISTENCY * S[TYPICAL]
     z = (y - fitted) / nu
@@ -425,20 +461,24 @@ def learn_row(S: Vector, stride: int, y: float, nu: float) -> int:
         elif int(n) % FEW == 0:
             differ(S, stride, FEW * weight * gap * gap)
     advance(S, stride, step, mean_step, math.sqrt(weight / growth))
-    return OK
+    return code
 
 
 @jit
-def learn_wild(S: Vector, X: Matrix, y: Vector, nu: Vector) -> int:
-    """Learn rows that are not bad. OK, or OVERFLOW at the first that would take the estimate out of
-    the floating-point range, and the rows before it learned: keep a copy.
+def learn_wild(S: Vector, X: Matrix, y: Vector, nu: Vector, tame: bool) -> int:
+    """Learn rows that are not bad. OK, DOUBTFUL where a row was, or OVERFLOW at the first that
+    would take the estimate out of the floating-point range, and the rows before it learned: keep a
+    copy.
     """
     stride = -(-int(S[SIZE]) // BLOCK) * BLOCK
+    worst = OK
     for t in range(y.shape[0]):
         lay(S, stride, X, t)
-        if learn_row(S, stride, y[t], nu[t] if nu.shape[0] > 0 else 1.0) != OK:
+        code = learn_row(S, stride, y[t], nu[t] if nu.shape[0] > 0 else 1.0, tame)
+        if code == OVERFLOW:
             return PROBLEMS * t + OVERFLOW
-    return OK
+        worst = min(worst, code)
+    return worst
 
 
 @jit
@@ -448,12 +488,13 @@ def learn_rows(S: Vector, X: Matrix, y: Vector, nu: Vector) -> int:
     """
     if X.shape[1] != S[DIM] or X.shape[0] != y.shape[0] or y.shape[0] == 0:
         return MISFIT
-    code = admit_rows(X, y, nu)
+    stride = -(-int(S[SIZE]) // BLOCK) * BLOCK
+    code = admit_rows(X, y, nu, reach(S, stride))
     if code != OK:
         return code
-    if not is_ordinary(S, -(-int(S[SIZE]) // BLOCK) * BLOCK):
+    if nu.shape[0] > 0 or not is_ordinary(S, stride):
         return WILD
-    return learn_wild(S, X, y, nu)
+    return learn_wild(S, X, y, nu, True)
 
 
 @jit

@@ -17,10 +17,13 @@ from heavytail._invariants import check_gram, check_size, check_slots, damaged
 from heavytail._storage import afford, check_fit, of_length
 from heavytail._turns import TakingTurns, alone
 from heavytail._typing import FloatArray
+from heavytail._validate import LEAST
 from heavytail.estimators.base import is_plain
 from heavytail.estimators.rows import (
     BAD_X,
     BAD_Y,
+    DOUBTFUL,
+    FAR,
     HISTOGRAM,
     INVERSE,
     LARGEST_X,
@@ -29,13 +32,16 @@ from heavytail.estimators.rows import (
     MISFIT,
     NO_SCALES,
     OK,
+    ORDINARY,
     OVERFLOW,
     PROBLEMS,
     ROW,
     SLOT,
     SLOTS,
+    UNKNOWN,
     WILD,
     admit_rows,
+    is_ordinary,
     learn_plain,
     learn_wild,
     length,
@@ -179,14 +185,15 @@ class Stream(TakingTurns):
             "kept": self._rows[: self.kept].copy(),
         }
 
-    def take(self, arrays: dict[str, Any], where: str) -> None:
-        """Take over what ``arrays`` gave, where it is of a model of the same arguments."""
+    def check(self, arrays: dict[str, Any], where: str) -> None:
+        """Refuse what ``arrays`` cannot have given for a model of the same arguments."""
         wanted = self.arrays()
         kept = len(arrays["kept"])
         wanted["kept"] = of_length(self._rows, min(kept, self.warm), 0)
         check_fit(where, arrays, wanted)
-        own, slots = self.s[: len(SLOT)], arrays["slots"]
-        given = [getattr(SLOT, name) for name in GIVEN]
+        given, slots = [getattr(SLOT, name) for name in GIVEN], arrays["slots"]
+        own = np.zeros(len(SLOT))  # as at first: the rest is 0 then
+        own[given] = self.s[given]
         rounds = slots[SLOT.ROUNDS]
         if np.any(slots[given] != own[given]) or (
             rounds != kept and not rounds > kept == self.warm
@@ -201,7 +208,12 @@ class Stream(TakingTurns):
         check_gram(where, "rows", P, size * max(slots[SLOT.ROOM], 1.0), rounds)
         vectors = np.delete(arrays["rows"], np.s_[INVERSE : INVERSE + size], axis=0)
         check_size(where, "rows", vectors)
-        own[:] = slots
+
+    def take(self, arrays: dict[str, Any], where: str) -> None:
+        """Take over what ``arrays`` gave, where it is of a model of the same arguments."""
+        self.check(arrays, where)
+        kept = len(arrays["kept"])
+        self.s[: len(SLOT)] = arrays["slots"]
         self.state[HISTOGRAM:SLOTS] = arrays["histogram"]
         self.M[:] = arrays["rows"]
         self._rows[:kept] = arrays["kept"]
@@ -237,15 +249,18 @@ class Stream(TakingTurns):
     @alone
     def learn(self, X: FloatArray, y: FloatArray, nu: FloatArray) -> None:
         """Learn a batch; a row that is not usable is named and nothing of the batch is learned."""
-        code = admit_rows(X, y, nu)
+        code = admit_rows(X, y, nu, ORDINARY)
         if code <= OK and self.kept < self.warm and math.isinf(self.s[SLOT.CLIP]):
             code = _first_unsquarable(y, nu) or code
         if code > OK:
             raise _refusal(code, X, y, nu)
         before = self.kept, self._fresh, self.state.copy()
         try:
-            with np.errstate(all="ignore" if code == WILD else None):
-                code = self._learn(X, y, nu, wild=code == WILD)
+            wild = code == WILD or self._was_wild()
+            with np.errstate(all="ignore" if wild else None):
+                code = self._learn(X, y, nu)
+                if code <= OK and (wild or code == DOUBTFUL):
+                    code = OK if self._is_sound() else OVERFLOW
             if code != OK:
                 raise _refusal(code, X, y, nu)
         except BaseException as error:  # an interrupt too: all of the batch is learned, or none
@@ -254,19 +269,31 @@ class Stream(TakingTurns):
                 raise _refusal(OVERFLOW, X, y, nu) from None
             raise
 
-    def _learn(self, X: FloatArray, y: FloatArray, nu: FloatArray, *, wild: bool) -> int:
-        """Learn rows that are not bad. OK, or OVERFLOW at a row, and some of them learned."""
-        taken = 0
-        if self.kept < self.warm:
-            taken = self._keep(X, y, nu)
-            if wild:
-                self.refresh()
-                if not (np.isfinite(self.M).all() and math.isfinite(self.s[SLOT.ENERGY])):
-                    return OVERFLOW
+    def _was_wild(self) -> bool:
+        """Tell whether what was learned before is of sizes that may overflow."""
+        if self.kept == self.warm:
+            return not is_ordinary(self.state, self.stride)
+        X, y, nu = np.split(self._rows[: self.kept], [self.dim, self.dim + 1], axis=1)
+        X = np.ascontiguousarray(X)
+        return bool(admit_rows(X, y.ravel(), nu.ravel(), FAR) != OK)
+
+    def _is_sound(self) -> bool:
+        """Tell whether the state could be read back from a file, and P is one that later rows do
+        not destroy.
+        """
+        try:
+            self.check(self.arrays(), "")
+        except ValueError:
+            return False
+        return bool(np.linalg.eigvalsh(self.inverse)[0] >= -UNKNOWN * self.s[SLOT.ROOM])
+
+    def _learn(self, X: FloatArray, y: FloatArray, nu: FloatArray) -> int:
+        """Learn rows that are not bad. OK, DOUBTFUL, or OVERFLOW at a row, and some learned."""
+        taken = self._keep(X, y, nu) if self.kept < self.warm else 0
         if taken == y.shape[0]:
             return OK
-        code = learn_wild(self.state, X[taken:], y[taken:], nu[taken:])
-        return int(code + PROBLEMS * taken) if code != OK else OK
+        code = learn_wild(self.state, X[taken:], y[taken:], nu[taken:], False)
+        return int(code + PROBLEMS * taken) if code > OK else int(code)
 
     def _keep(self, X: FloatArray, y: FloatArray, nu: FloatArray) -> int:
         taken = min(self.warm - self.kept, y.shape[0])
@@ -293,7 +320,7 @@ class Stream(TakingTurns):
             self.F[0] = X.mean(axis=0)
         if standardize:
             width = X.std(axis=0)
-            self.F[1] = 1.0 / np.where(width > 0.0, width, 1.0)
+            self.F[1] = 1.0 / np.where(width > LEAST, width, 1.0)
         Z = self._standardised(X)
         penalty = np.full(self.size, ridge)
         penalty[self.dim :] = 0.0  # the intercept is not shrunk

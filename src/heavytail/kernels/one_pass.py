@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from heavytail._typing import Matrix, Vector
+from heavytail._validate import GREATEST, LEAST
 from heavytail.kernels.ball import project, project_plane
 from heavytail.kernels.gram import shrink, squared_norm, transform
 from heavytail.kernels.huber import score
@@ -50,7 +51,7 @@ def admit(s: Vector, M: Matrix, x: Vector, reward: float, scale: float) -> int:
         return BAD_X
     if not (abs(reward) < math.inf):
         return BAD_REWARD
-    if not (0.0 < scale < math.inf):
+    if not (LEAST <= scale <= GREATEST):
         return BAD_SCALE
     return OK
 

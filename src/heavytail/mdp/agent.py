@@ -18,6 +18,8 @@ from heavytail._storage import Stored, afford, check_fit
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import (
+    GREATEST,
+    LEAST,
     NORM_SLACK,
     Check,
     as_numbers,
@@ -198,7 +200,9 @@ class Agent(Stored, ABC):
         if code == BAD_REWARD:
             return ValueError(f"{where}: reward must be finite; got {reward!r}.")
         if code == BAD_SCALE:
-            return ValueError(f"{where}: scale must be a number in (0, inf); got {nu!r}.")
+            return ValueError(
+                f"{where}: scale must lie between {LEAST:g} and {GREATEST:g}; got {nu!r}."
+            )
         return ValueError(
             f"{where}: reward {reward!r} at scale {nu!r} would take the estimate out of the "
             "floating-point range. Nothing was learned; change the unit of the reward."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from heavytail._validate import GREATEST, check_number
+from heavytail._validate import GREATEST, LEAST, check_number
 
 __all__ = ["MomentBound"]
 
@@ -37,9 +37,9 @@ class MomentBound:
         check_number(
             "MomentBound.scale",
             self.scale,
-            above=0.0,
+            least=LEAST,
             most=GREATEST,
-            hint="Change the unit of the reward if it is larger.",
+            hint="Change the unit of the reward if it lies beyond.",
         )
         object.__setattr__(self, "order", float(self.order))
         object.__setattr__(self, "scale", float(self.scale))

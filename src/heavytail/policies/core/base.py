@@ -15,6 +15,8 @@ from heavytail._storage import afford
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray, State
 from heavytail._validate import (
+    GREATEST,
+    LEAST,
     NORM_SLACK,
     Check,
     as_arms,
@@ -84,6 +86,7 @@ class PackedPolicy(Answering, Remembering, Policy):
     _M: FloatArray
     _first_entry: float
     _first_bound: float
+    _least_ridge: float  # below it V^-1 is lost to rounding
     _packed: State  # both, and what else the kernels take
     _rows: dict[str, slice | int]  # of M, by the name they are saved under
     _runs: dict[str, slice]  # of s behind the named slots, likewise
@@ -144,10 +147,10 @@ class PackedPolicy(Answering, Remembering, Policy):
             bound = check.number("arm_bound", arm_bound, above=0.0)
             self._s[ARM_LIMIT] = (bound * (1.0 + NORM_SLACK)) ** 2
         longest = 1.0 if arm_bound is None else bound
-        least = LEAST_RIDGE * weight * longest**2
-        if not (self.any_ridge or ridge >= least):
+        self._least_ridge = 0.0 if self.any_ridge else LEAST_RIDGE * weight * longest**2
+        if ridge < self._least_ridge:
             raise ValueError(
-                f"{check.owner}.ridge must be at least {least:g} for arms as long as "
+                f"{check.owner}.ridge must be at least {self._least_ridge:g} for arms as long as "
                 f"{longest:g}; got {ridge!r}. Below that rounding loses the inverse of the Gram "
                 "matrix; raise ridge, or state a smaller arm_bound."
             )
@@ -348,11 +351,21 @@ class PackedPolicy(Answering, Remembering, Policy):
         d = self.dim
         start = as_vector(theta, d, type(self), ".start_from")
         C = as_rows(covariance, (d, d), f"{where}: covariance")
-        if not (np.all(np.isfinite(start)) and np.all(np.isfinite(C))):
-            raise ValueError(f"{where}: theta and covariance must be finite.")
+        if not (np.all(np.abs(start) <= GREATEST) and np.all(np.abs(C) <= GREATEST)):
+            raise ValueError(
+                f"{where}: theta and covariance must be at most {GREATEST:g} in size; change the "
+                "unit of the reward."
+            )
         skew = np.max(np.abs(C - C.T)) > SYMMETRY * np.max(np.abs(C))
-        if skew or np.linalg.eigvalsh(C)[0] <= 0.0:
+        variances = np.linalg.eigvalsh(C)
+        if skew or variances[0] <= 0.0:
             raise ValueError(f"{where}: covariance must be symmetric with positive eigenvalues.")
+        widest = min(GREATEST, self.prior_unit / max(self._least_ridge, LEAST))
+        if not (LEAST <= variances[0] and variances[-1] <= widest):
+            raise ValueError(
+                f"{where}: covariance must have eigenvalues between {LEAST:g} and {widest:g}; got "
+                f"{variances[0]:g} to {variances[-1]:g}. Change the unit of the reward."
+            )
         norm, bound = float(np.linalg.norm(start)), self._s[THETA_BOUND]
         if norm > bound:
             raise ValueError(
@@ -388,7 +401,7 @@ class PackedPolicy(Answering, Remembering, Policy):
         if code == BAD_REWARD:
             return f"reward must be finite; got {reward!r}."
         if code == BAD_SCALE:
-            return f"scale must be a number in (0, inf); got {scale!r}."
+            return f"scale must lie between {LEAST:g} and {GREATEST:g}; got {scale!r}."
         assert code == OVERFLOW
         return (
             f"reward {reward!r} at scale {scale!r} would take the estimate out of the "

@@ -132,6 +132,7 @@ PRACTICE: Final = numbered(Practice, after=COMMON)
 P: Final = PRACTICE
 
 FIRST: Final = 5  # rewards that set the unit
+LEAST_ALPHA: Final = 1e-12  # a round weighs at most 1 / alpha: more is lost to rounding
 RIDGE: Final = 0.01  # lambda over d L²
 DELTA: Final = 0.01
 CLIP: Final = 1.345
@@ -146,6 +147,8 @@ ENOUGH: Final = 100  # rounds before anything is advised
 FAR_OFF: Final = 300.0  # noises that the first rewards may lie from 0
 PATIENCE: Final = 32.0  # rounds on the ball, net, after which it is believed to be too small ...
 WIDENED: Final = 10.0  # ... and made so many times as large
+
+LARGEST_SIZE: Final = 1e300  # of a reward over its scale, so that it stays a number
 
 TAIL_FROM: Final = 4.0
 TAIL_TO: Final = 16.0
@@ -194,7 +197,7 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
 
     |reward| / nu_t is kept in order of size where it tells; the fifth settles the unit.
     """
-    size = abs(reward) / nu
+    size = min(abs(reward) / nu, LARGEST_SIZE)
     code = learn(s, M, dim, squared, 0.0, max(1.0, math.sqrt(squared)), 1.0, math.inf)
     if code != OK:
         return code
@@ -287,6 +290,7 @@ def radius(s: Vector, exploration: float, stability: float, energy: float) -> fl
 @jit
 def watch(s: Vector, reward: float, size: float) -> None:
     """Follow the typical size of residuals, ``size`` = |residual| / nu_t, and how far they lie."""
+    size = min(size, LARGEST_SIZE)
     if size > TAIL_FROM * NORMAL_CONSISTENCY * s[P.TYPICAL]:
         s[P.NEAR] += 1.0
         if size > TAIL_TO * NORMAL_CONSISTENCY * s[P.TYPICAL]:
@@ -377,7 +381,7 @@ def start(
     s[P.CLIP] = s[P.TAU] = check.number("clip", clip, above=0.0, infinite=True)
     s[P.EXPLORATION] = check.number("exploration", exploration, least=0.0)
     s[P.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
-    s[P.ALPHA] = check.number("alpha", alpha, above=0.0)
+    s[P.ALPHA] = check.number("alpha", alpha, least=LEAST_ALPHA)
     s[P.LOG_INVERSE_DELTA] = check.log_inverse(DELTA if delta is None else delta)
     s[P.RIDGE] = ridge
     s[P.PRIOR] = ridge / arm_bound**2
