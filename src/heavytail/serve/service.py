@@ -6,6 +6,8 @@ Every verb is a coroutine that returns when what it did is on disk. What it refu
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
 import sys
 import time
@@ -18,10 +20,11 @@ from heavytail._typing import FloatArray
 from heavytail.serve.chores import Chores
 from heavytail.serve.entries import answered_again, logged
 from heavytail.serve.fast import Plain
+from heavytail.serve.keeping import FORKED, RESTORED, checked
 from heavytail.serve.keys import Keys
 from heavytail.serve.layout import ModelRow
 from heavytail.serve.live import Live
-from heavytail.serve.model import Model, built
+from heavytail.serve.model import Model, built, said
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.rewards import owed
 from heavytail.serve.store import Store, Transaction
@@ -38,6 +41,8 @@ from heavytail.serve.wire import (
 )
 
 __all__ = ["Limits", "Service"]
+
+log = logging.getLogger("heavytail.serve")
 
 Asked = DecideAmongVectors | DecideAmongNamed | Plain
 
@@ -288,10 +293,31 @@ class Service:
 
     # Snapshots
 
+    async def _kept(self, model: Model) -> bytes:
+        """The state as it is now, in bytes that were loaded once, in a thread: that of a large model
+        takes long.
+        """
+        seq, policy, start = model.version, model.policy, time.monotonic()
+        try:
+            data = await asyncio.to_thread(checked, policy, policy.saved_arrays())
+        except Exception as error:
+            words = f"The state after outcome {seq} cannot be kept: {said(error)}"
+            if not model.unkept:
+                log.error("%s: %s", model.row.name, words)
+            model.unkept = words
+            model.tried(seq)
+            message = f"{words} Go back to an earlier snapshot."
+            raise Refusal(409, "bad_state", message) from None
+        finally:
+            model.loading = time.monotonic() - start
+        model.unkept = ""
+        return data
+
     async def snapshot(self, name: str, note: str, who: str = "") -> int:
         """Keep the state as it is; its number."""
         model = await self.live.find(name)
-        seq, data, epoch = model.version, model.policy.to_bytes(), model.row.epoch
+        seq, epoch = model.version, model.row.epoch
+        data = await self._kept(model)
 
         def work(tx: Transaction) -> int:
             tx.last(model.row.id)  # nobody sets it back until the commit
@@ -303,8 +329,7 @@ class Service:
             return tx.snapshot(model.row.id, seq, data, note)
 
         number: int = await self.commits.do(work, model=model.row.id)
-        model.snapshot_seq = max(model.snapshot_seq, seq)
-        model.snapshot_time = time.monotonic()
+        model.tried(seq)
         return number
 
     async def restore(self, name: str, number: int, who: str) -> ModelView:
@@ -315,7 +340,7 @@ class Service:
             data = tx.store.snapshot_data(model.row.id, number)
             if data is None:
                 raise Refusal(404, "no_snapshot", "The model has none of this number.", "snapshot")
-            tx.restore(model.row.id, data, f"restored from {number}")
+            tx.restore(model.row.id, data, f"{RESTORED}{number}")
             tx.audit(who, f"restore {name} {number}")
 
         await self.commits.do(work, model=model.row.id)
@@ -340,7 +365,8 @@ class Service:
         if changes:
             twin = Model(model.row._replace(spec=told, since=0, follows=source))
             await self.live.catch_up(twin)
-        version, data = twin.version, twin.policy.to_bytes()
+        version = twin.version
+        data = await self._kept(twin)
 
         def work(tx: Transaction) -> ModelRow:
             if tx.model(fork.name) is not None:
@@ -348,7 +374,7 @@ class Service:
             tx.check_there(source)
             follows = source if fork.shadow else None
             row = tx.create(fork.name, told, follows=follows, since=version if fork.shadow else 0)
-            tx.snapshot(row.id, version if fork.shadow else 0, data, f"forked from {name}")
+            tx.snapshot(row.id, version if fork.shadow else 0, data, FORKED + name)
             tx.audit(who, f"fork {name} {fork.name}")
             return row
 
