@@ -23,7 +23,7 @@ from heavytail.serve.fast import Plain
 from heavytail.serve.keeping import FORKED, RESTORED, checked
 from heavytail.serve.keys import Keys
 from heavytail.serve.layout import ModelRow
-from heavytail.serve.live import Live
+from heavytail.serve.live import Broken, Live
 from heavytail.serve.model import Model, built, said
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.rewards import owed
@@ -132,6 +132,8 @@ class Service:
 
     async def describe(self, name: str) -> ModelView:
         """A model as it stands."""
+        if name in self.live.broken:
+            return await self._describe_broken(self.live.broken[name])
         model = self.live[name]
         row, decisions = await self.commits.do(
             lambda tx: (tx.model(name), tx.store.decisions(model.row.id))
@@ -148,12 +150,32 @@ class Service:
             shadowed.row.name if shadowed else None, row.created, model.diagnostics(),
         )  # fmt: skip
 
+    async def _describe_broken(self, broken: Broken) -> ModelView:
+        """What is known of a model that cannot be opened."""
+        name, model = broken.row.name, broken.row.id
+        row, decisions, dim = await self.commits.do(
+            lambda tx: (tx.model(name), tx.store.decisions(model), tx.store.width(model))
+        )
+        if row is None or row.id != model:
+            raise Refusal(404, "no_model", "There is no model of this name.")
+        try:
+            spec = msgspec.json.decode(row.spec, type=ModelSpec)
+        except (msgspec.DecodeError, TypeError):
+            spec = None
+        shadowed = next((m for m in self.models.values() if m.row.id == row.follows), None)
+        return ModelView(
+            name, spec.policy if spec else "", dim, spec, row.last - row.since, decisions,
+            row.pending(decisions), row.last, bool(row.paused),
+            shadowed.row.name if shadowed else None, row.created, {"faults": [broken.reason]},
+            broken.reason,
+        )  # fmt: skip
+
     async def pause(self, name: str, paused: bool, who: str) -> ModelView:
         """Let it decide, or not; rewards are learned all the same."""
-        model = await self.live.find(name)
+        model = (await self.live.row(name)).id
 
         def work(tx: Transaction) -> None:
-            tx.pause(model.row.id, paused)
+            tx.pause(model, paused)
             tx.audit(who, f"{'pause' if paused else 'resume'} {name}")
 
         await self.commits.do(work)
@@ -170,8 +192,7 @@ class Service:
             tx.audit(who, f"delete {name}")
 
         await self.commits.do(work)
-        self.models.pop(name, None)
-        self.live.broken.discard(name)
+        self.live.forget(name)
 
     # Decisions
 
@@ -294,7 +315,7 @@ class Service:
     # Snapshots
 
     async def _kept(self, model: Model) -> bytes:
-        """The state as it is now, in bytes that were loaded once, in a thread: that of a large model
+        """The state as it is now, in bytes that were loaded once: in a thread, since a large model
         takes long.
         """
         seq, policy, start = model.version, model.policy, time.monotonic()
@@ -334,17 +355,22 @@ class Service:
 
     async def restore(self, name: str, number: int, who: str) -> ModelView:
         """Go on from a snapshot: what came after it is forgotten, and stays in the log."""
-        model = await self.live.find(name)
+        row = await self.live.row(name)
+        data = await self.commits.do(lambda tx: tx.store.snapshot_data(row.id, number))
+        if data is None:
+            raise Refusal(404, "no_snapshot", "The model has none of this number.", "snapshot")
+        try:
+            await asyncio.to_thread(Model, row, (0, data))
+        except Exception as error:
+            message = f"Snapshot {number} cannot be loaded: {said(error)} Take another."
+            raise Refusal(409, "bad_snapshot", message, "snapshot") from None
 
         def work(tx: Transaction) -> None:
-            data = tx.store.snapshot_data(model.row.id, number)
-            if data is None:
-                raise Refusal(404, "no_snapshot", "The model has none of this number.", "snapshot")
-            tx.restore(model.row.id, data, f"{RESTORED}{number}")
+            tx.restore(row.id, data, f"{RESTORED}{number}")
             tx.audit(who, f"restore {name} {number}")
 
-        await self.commits.do(work, model=model.row.id)
-        await self.live.open(model.row)
+        await self.commits.do(work, model=row.id)
+        await self.live.open(row)
         return await self.describe(name)
 
     async def fork(self, name: str, fork: Fork, who: str) -> ModelView:

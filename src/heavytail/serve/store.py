@@ -165,14 +165,6 @@ class Store(ABC):
         sql = f"{OUTCOME} WHERE model = ? AND seq > ? ORDER BY seq LIMIT ?"
         return [OutcomeRow(*row) for row in self.rows(sql, model, after, limit)]
 
-    def snapshot(self, model: int) -> tuple[int, bytes] | None:
-        """The newest: the outcome that it is after, and its bytes."""
-        found = self.rows(
-            "SELECT seq, data FROM snapshot WHERE model = ? ORDER BY seq DESC, number DESC LIMIT 1",
-            model,
-        )
-        return (found[0][0], bytes(found[0][1])) if found else None
-
     def snapshots(self, model: int) -> list[tuple[int, int, float, str]]:
         """(number, outcome, time, note) of all of a model, newest first."""
         return self.rows(
@@ -189,6 +181,11 @@ class Store(ABC):
         """How many a model has made."""
         sql = "SELECT COALESCE(SUM(decisions), 0) FROM tally WHERE model = ?"
         return int(self.rows(sql, model)[0][0])
+
+    def width(self, model: int) -> int | None:
+        """How many features its decisions have; None where there is no decision."""
+        found = self.rows("SELECT x FROM decision WHERE model = ? LIMIT 1", model)
+        return len(found[0][0]) // 8 if found else None
 
     def logged(self, model: int) -> Iterator[list[tuple[Any, ...]]]:
         """(key, arm, detail, reward, time of it, by default) of all decisions, in order; about
