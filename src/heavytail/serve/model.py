@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from heavytail._typing import FloatArray
-from heavytail._validate import GREATEST
+from heavytail._validate import GREATEST, LEAST
 from heavytail.encoding import Encoder
 from heavytail.policies.build import find, make_policy
 from heavytail.policies.core.decisions import Decision
@@ -187,20 +187,18 @@ class Model:
                     except ValueError:
                         self.refused += policy is self.policy
 
-    def check_reward(self, reward: float, field: str = "reward") -> None:
+    def check_reward(
+        self, reward: float, scale: float | None = None, field: str = "reward"
+    ) -> None:
         """Refuse a reward that the policy would not learn."""
+        if scale is not None and not LEAST <= scale <= GREATEST:
+            message = f"A scale is from {LEAST:g} to {GREATEST:g}; got {scale:g}."
+            raise Refusal(422, "bad_scale", message, "scale")
         if abs(reward) > GREATEST:
             raise Refusal(422, "bad_reward", f"At most {GREATEST:g} in size.", field)
-        link = getattr(self.policy, "link", None)
-        if link is None:
-            return
-        kind = "0 or 1" if reward in (0.0, 1.0) else "any"
-        if kind == "any" and reward >= 0.0:
-            kind = "from 0 to 1" if reward <= 1.0 else "at least 0"
-        fractions = bool(self.policy.constructor_arguments().get("fractions", False))
-        if not link.takes(kind, fractions=fractions):
-            message = f"With the {link.name} link a reward must be {link.rewards}."
-            raise Refusal(422, "bad_reward", message, field)
+        problem = self.policy.reward_problem(reward, scale)
+        if problem:
+            raise Refusal(422, "bad_reward", problem, field)
 
     def arms(self, told: Any, context: dict[str, Any], ids: Any) -> FloatArray:
         """The features (n, dim) of arms as they were sent."""

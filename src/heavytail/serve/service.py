@@ -109,7 +109,7 @@ class Service:
             built(spec, self.limits.dim)
             row = ModelRow(0, name, told, 0.0, False, 0, 0, 0, b"", None, 0)
             if spec.default_reward is not None:
-                Model(row).check_reward(spec.default_reward, "default_reward")
+                Model(row).check_reward(spec.default_reward, field="default_reward")
 
         def work(tx: Transaction) -> tuple[bool, ModelRow]:
             found = tx.model(name)
@@ -307,7 +307,7 @@ class Service:
             token = Token.parse(one.token)
             if token is None or token.model != model.row.id:
                 raise Refusal(409, "unknown_token", "No decision of this model has it.", "token")
-            model.check_reward(one.reward)
+            model.check_reward(one.reward, one.scale)
         except Refusal as refusal:
             raise refusal.at(at) from None
         return token

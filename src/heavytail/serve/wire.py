@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from heavytail._validate import GREATEST, LEAST
+
 __all__ = [
     "NAME",
     "ArmCount",
@@ -150,7 +152,7 @@ class Reward(Struct, forbid_unknown_fields=True, frozen=True):
 
     token: Annotated[str, Meta(max_length=100)]
     reward: float
-    scale: Annotated[float, Meta(gt=0.0)] | None = None
+    scale: Annotated[float, Meta(ge=LEAST, le=GREATEST)] | None = None
 
 
 class Rewarded(Struct, frozen=True):
