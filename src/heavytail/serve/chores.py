@@ -62,6 +62,7 @@ class Chores:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         with contextlib.suppress(Refusal, StoreError):
+            await self.service.commits.do(self.service.live.time.keep)
             await self.snapshots(at_once=True)
 
     async def _leads(self, model: Model) -> bool:
@@ -72,6 +73,7 @@ class Chores:
 
     async def give_up(self) -> None:
         """Decisions that waited too long get their default reward, or none."""
+        await self.service.commits.do(self.service.live.time.keep)
         for model in list(self.service.models.values()):
             wait = model.spec.wait
             if wait is None or model.row.follows is not None or not await self._leads(model):

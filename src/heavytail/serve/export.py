@@ -58,7 +58,7 @@ def _rows(rows: list[tuple[Any, ...]], dim: int) -> Iterator[dict[str, Any]]:
         arms = None if detail.arms is None else as_floats(detail.arms, dim).tolist()
         ids = None if detail.ids is None else [str(one) for one in detail.ids]
         yield {
-            "time": time_of(bytes(key)),
+            "time": time_of(bytes(key)) if detail.made is None else detail.made,
             "action": arm,
             "propensity": detail.probability,
             "reward": reward,

@@ -12,6 +12,7 @@ import contextlib
 import logging
 from typing import NamedTuple
 
+from heavytail.serve.clock import Clock
 from heavytail.serve.commits import Commits
 from heavytail.serve.keeping import Way, ways
 from heavytail.serve.layout import ModelRow, OutcomeRow
@@ -52,7 +53,7 @@ class Live:
         self.models: dict[str, Model] = {}
         self.broken: dict[str, Broken] = {}
         self.commits = Commits(store, self._news, self._learn)
-        self._latest = 0.0
+        self.time = Clock(store)
 
     async def start(self) -> None:
         """Bring every model to where its log ends."""
@@ -60,13 +61,13 @@ class Live:
         for row in rows:
             with contextlib.suppress(Refusal):  # it cannot be opened, or is gone
                 await self.open(row)
-        for latest in await self.commits.do(lambda tx: [tx.store.latest(row.id) for row in rows]):
-            self._latest = max(self._latest, time_of(latest) if latest else 0.0)
+        keys = await self.commits.do(lambda tx: [tx.store.latest(row.id) for row in rows])
+        newest = max(map(time_of, keys), default=0.0)
+        await self.commits.do(lambda tx: self.time.begin(tx, newest))
 
     def clock(self) -> float:
-        """Seconds since 1970; where the store's clock is set back, this one waits."""
-        self._latest = max(self.store.clock(), self._latest)
-        return self._latest
+        """The time that decisions wait in."""
+        return self.time()
 
     def __getitem__(self, name: str) -> Model:
         """The model called ``name``, or a refusal."""

@@ -18,6 +18,7 @@ import msgspec
 
 from heavytail._typing import FloatArray
 from heavytail.serve.chores import Chores
+from heavytail.serve.clock import APART
 from heavytail.serve.entries import answered_again, logged
 from heavytail.serve.fast import Plain
 from heavytail.serve.keeping import FORKED, RESTORED, checked
@@ -214,12 +215,13 @@ class Service:
         self._check_batch(asked)
         sets = [self._arms(model, one, at) for at, one in _placed(asked)]
         explore = [model.spec.explore if one.explore is None else one.explore for one in asked]
-        version, when = model.version, self.live.clock()
+        version, when, wall = model.version, self.live.clock(), self.store.clock()
+        stamp = wall if abs(wall - when) > APART else None
         made = model.choose(sets, explore)
         rows, answers, behind = [], [], [0]
         for i, (one, arms, decision) in enumerate(zip(asked, sets, made, strict=True)):
             token = Token.new(model.row.id, version, when)
-            row, answer = logged(model, token, one, arms, decision, (request, i, len(asked)))
+            row, answer = logged(model, token, one, arms, decision, (request, i, len(asked)), stamp)
             rows.append(row)
             answers.append(answer)
 

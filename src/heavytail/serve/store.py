@@ -75,8 +75,14 @@ class Store(ABC):
         """
 
     def clock(self) -> float:
-        """Seconds since 1970, the same for all processes."""
+        """Seconds since 1970 as the clock on the wall says, the same for all processes; asks
+        nobody.
+        """
         return time.time()
+
+    def measure(self) -> float | None:
+        """The same, read anew; None where that took so long that it says little."""
+        return self.clock()
 
     def close(self) -> None:
         """Leave the store to others."""
@@ -263,6 +269,16 @@ class Transaction:
     def probe(self) -> None:
         """Write something that changes nothing."""
         self.rows("UPDATE meta SET value = value WHERE name = 'layout'")
+
+    def number(self, name: str) -> int:
+        """A number that the store keeps by name; 0 where it has none."""
+        found = self.rows("SELECT value FROM meta WHERE name = ?", name)
+        return int(found[0][0]) if found else 0
+
+    def write_number(self, name: str, value: int) -> None:
+        """Keep one."""
+        sql = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = ?"
+        self.rows(sql, name, value, value)
 
     # Models
 
