@@ -101,3 +101,12 @@ def test_no_part_of_a_password_is_in_an_error():
     with pytest.raises(StoreError) as found:
         opened("postgresql://user:se%zzcret@127.0.0.1:1/db")
     assert "cret" not in str(found.value)
+
+
+@pytest.mark.parametrize("password", ["p%40ss", "a%40b%40c%2Fd", "it%27s%20%5C%22%3F"])
+def test_a_password_may_have_any_signs(address, password):
+    told = address.replace("postgres@", f"postgres:{password}@")
+    assert told != address
+    with serving(told) as client:
+        assert client.put(SHOP, json={"dim": 3}).status_code == 201
+        assert client.get(f"{SHOP}/log").status_code == 200

@@ -72,6 +72,7 @@ class PostgresStore(Store):
             )
         except psycopg.Error:  # whose words may hold a part of the password
             raise StoreError(UNREADABLE) from None
+        self._told = address
         self.name = f"{told.get('host', 'localhost')}/{told.get('dbname', '')}"
         self._db: psycopg.Connection[Any] | None = None
         self._leads: set[int] = set()
@@ -171,7 +172,7 @@ class PostgresStore(Store):
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[Store]:
-        other = PostgresStore(self._address)
+        other = PostgresStore(self._told)
         try:
             yield other
         finally:
