@@ -87,7 +87,8 @@ def ways(kept: Sequence[Kept], *, from_log: bool) -> Iterator[Way]:
         kept: all snapshots of the model, in any order.
         from_log: whether the log holds all that the first line of states has learned.
     """
-    yield from _ways(sorted(kept), (), from_log)
+    sound = [one for one in kept if isinstance(one[1], int) and isinstance(one[3], str)]
+    yield from _ways(sorted(sound), (), from_log and sound == [*kept])
 
 
 def _ways(

@@ -46,6 +46,7 @@ class Live:
     Attributes:
         models: by name.
         broken: those that cannot be opened, by name.
+        started: whether it is in step with the store.
     """
 
     def __init__(self, store: Store) -> None:
@@ -54,6 +55,7 @@ class Live:
         self.broken: dict[str, Broken] = {}
         self.commits = Commits(store, self._news, self._learn)
         self.time = Clock(store)
+        self.started = False
 
     async def start(self) -> None:
         """Bring every model to where its log ends."""
@@ -64,6 +66,7 @@ class Live:
         keys = await self.commits.do(lambda tx: [tx.store.latest(row.id) for row in rows])
         newest = max(map(time_of, keys), default=0.0)
         await self.commits.do(lambda tx: self.time.begin(tx, newest))
+        self.started = True
 
     def clock(self) -> float:
         """The time that decisions wait in."""
@@ -130,15 +133,15 @@ class Live:
         at last from the log. Where nothing does, it is broken, and nobody else suffers.
         """
         found, kept = await self.commits.do(
-            lambda tx: (tx.model(row.name), tx.store.snapshots(row.id))
+            lambda tx: (tx.store.model(row.id), tx.store.snapshots(row.id))
         )
-        _check_is(found, row.id)
+        _check_is(found)
         passed: list[str] = []
         for way in ways(kept, from_log=found.follows is None):
             try:
                 model = await self._along(found, way)
-                now = await self.commits.do(lambda tx: tx.model(row.name))
-                _check_is(now, row.id)
+                now = await self.commits.do(lambda tx: tx.store.model(row.id))
+                _check_is(now)
                 if now.epoch != found.epoch:  # it was set back meanwhile
                     return await self.open(now)
                 self._place(model, way, passed)
@@ -222,7 +225,7 @@ class Live:
                 log.exception("%s did not learn what is new", model.row.name)
 
 
-def _check_is(row: ModelRow | None, model: int) -> None:
-    """Refuse a row that is not that of a model."""
-    if row is None or row.id != model:
+def _check_is(row: ModelRow | None) -> None:
+    """Refuse what is not there."""
+    if row is None:
         raise Refusal(404, "no_model", "There is no model of this name.")

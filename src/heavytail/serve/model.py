@@ -153,9 +153,9 @@ class Model:
         outcomes = [row for row in outcomes if row.seq > self.version]  # others may be quicker
         if not outcomes:
             return
-        if outcomes[-1].seq != self.version + len(outcomes):
-            missing = {*range(self.version + 1, outcomes[-1].seq)} - {row.seq for row in outcomes}
-            raise RuntimeError(f"outcome {min(missing)} is missing.")
+        for number, row in enumerate(outcomes, self.version + 1):
+            if row.seq != number:
+                raise RuntimeError(f"outcome {number} is missing.")
         X = as_floats(b"".join(row.x for row in outcomes), self.dim)
         rewards = np.array([row.reward for row in outcomes])
         scaled = np.array([row.scale is not None for row in outcomes])

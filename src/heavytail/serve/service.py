@@ -82,7 +82,8 @@ class Service:
         """Bring every model to where its log ends."""
         if self.store.shared:  # the thread that speaks to the database waits less for its turn
             sys.setswitchinterval(0.001)
-        await self.live.start()
+        if not self.live.started:
+            await self.live.start()
         self.chores.start()
 
     async def stop(self) -> None:
@@ -104,8 +105,6 @@ class Service:
             )
         told = msgspec.json.encode(spec, order="sorted").decode()
         known = self.models.get(name)
-        if known is None:
-            self._check_room()
         if known is None or known.row.spec != told:
             built(spec, self.limits.dim)
             row = ModelRow(0, name, told, 0.0, False, 0, 0, 0, b"", None, 0)
@@ -119,6 +118,7 @@ class Service:
                     message = "A model of this name is there, with other settings."
                     raise Refusal(409, "another_model", message, "name")
                 return False, found
+            tx.check_room(self.limits.models)
             tx.audit(who, f"create {name}")
             return True, tx.create(name, told)
 
@@ -126,10 +126,6 @@ class Service:
         if new or name not in self.models:
             await self.live.open(row)
         return new, await self.describe(name)
-
-    def _check_room(self) -> None:
-        if len(self.models) >= self.limits.models:
-            raise Refusal(409, "too_many_models", f"At most {self.limits.models} models.")
 
     async def describe(self, name: str) -> ModelView:
         """A model as it stands."""
@@ -387,7 +383,6 @@ class Service:
         _check_name(fork.name)
         if fork.name in self.models:
             raise Refusal(409, "another_model", "Another model has this name.", "name")
-        self._check_room()
         told = msgspec.json.encode(spec, order="sorted").decode()
         source, twin = model.source, model
         if changes:
@@ -400,6 +395,7 @@ class Service:
             if tx.model(fork.name) is not None:
                 raise Refusal(409, "another_model", "Another model has this name.", "name")
             tx.check_there(source)
+            tx.check_room(self.limits.models)
             follows = source if fork.shadow else None
             row = tx.create(fork.name, told, follows=follows, since=version if fork.shadow else 0)
             tx.snapshot(row.id, version if fork.shadow else 0, data, FORKED + name)

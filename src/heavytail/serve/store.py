@@ -9,13 +9,15 @@ is changed that was written once. All writing is done by operations: functions o
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from heavytail.serve.layout import LAYOUT, TABLES, DecisionRow, ModelRow, OutcomeRow
+from heavytail.serve.layout import LAYOUT, TABLES, DecisionRow, ModelRow, OutcomeRow, columns
 from heavytail.serve.refusal import Refusal
+from heavytail.serve.wire import NAME
 
 __all__ = ["Conflict", "Operation", "Store", "StoreError", "Transaction"]
 
@@ -35,6 +37,9 @@ class Conflict(StoreError):
 Operation = Callable[["Transaction"], Any]
 MODEL = f"SELECT {', '.join(ModelRow._fields)} FROM model"
 DECISION = f"SELECT {', '.join(DecisionRow._fields)} FROM decision"
+TYPES = {  # of what is read of a model
+    (int, str, str, float, int, int, int, int, bytes, kind, int) for kind in (int, type(None))
+}
 OUTCOME = f"SELECT {', '.join(OutcomeRow._fields)} FROM outcome"
 
 
@@ -99,7 +104,8 @@ class Store(ABC):
             found = self.rows("SELECT value FROM meta WHERE name = 'layout'")
             for statement in TABLES:
                 if statement.startswith("CREATE TABLE"):
-                    self.rows(f"SELECT 1 FROM {statement.split()[2]} LIMIT 0")
+                    table, names = columns(statement)
+                    self.rows(f"SELECT {', '.join(names)} FROM {table} LIMIT 0")
             self.commit()
         except BaseException:
             self.rollback()
@@ -158,13 +164,22 @@ class Store(ABC):
 
     def models(self) -> list[ModelRow]:
         """All of them, by number."""
-        return [ModelRow(*row) for row in self.rows(f"{MODEL} ORDER BY id")]
+        found = [ModelRow(*row) for row in self.rows(f"{MODEL} ORDER BY id")]
+        for row in found:
+            if tuple(map(type, row)) not in TYPES:
+                raise StoreError(f"model {row.id!r} of the store is damaged. Take a backup.")
+        return found
+
+    def model(self, model: int) -> ModelRow | None:
+        """A model by number."""
+        found = self.rows(f"{MODEL} WHERE id = ?", model)
+        return ModelRow(*found[0]) if found else None
 
     def latest(self, model: int) -> bytes:
         """The greatest key of a model's decisions; empty where there is none."""
         sql = "SELECT key FROM decision WHERE model = ? ORDER BY key DESC LIMIT 1"
         found = self.rows(sql, model)
-        return bytes(found[0][0]) if found else b""
+        return _bytes(found[0][0]) if found else b""
 
     def outcomes(self, model: int, after: int, limit: int) -> list[OutcomeRow]:
         """Those after number ``after``, in order."""
@@ -181,7 +196,7 @@ class Store(ABC):
     def snapshot_data(self, model: int, number: int) -> bytes | None:
         """The bytes of one."""
         found = self.rows("SELECT data FROM snapshot WHERE model = ? AND number = ?", model, number)
-        return bytes(found[0][0]) if found else None
+        return _bytes(found[0][0]) if found else None
 
     def decisions(self, model: int) -> int:
         """How many a model has made."""
@@ -221,6 +236,11 @@ class Store(ABC):
         """Digests of the keys that are valid: whose, and what each may do."""
         sql = "SELECT digest, name, scopes FROM api_key WHERE revoked = 0"
         return {bytes(d): (name, frozenset(scopes.split())) for d, name, scopes in self.rows(sql)}
+
+
+def _bytes(value: Any) -> bytes:
+    """Bytes as a database gives them; none where it gives something else, of a damaged page."""
+    return bytes(value) if isinstance(value, bytes | memoryview) else b""
 
 
 class Transaction:
@@ -283,9 +303,17 @@ class Transaction:
     # Models
 
     def model(self, name: str) -> ModelRow | None:
-        """A model by name."""
+        """A model by name; none has one that a database could not even look for."""
+        if not re.fullmatch(NAME, name):
+            return None
         found = self.rows(f"{MODEL} WHERE name = ?", name)
         return ModelRow(*found[0]) if found else None
+
+    def check_room(self, most: int) -> None:
+        """Refuse where there are ``most`` models; nobody else makes one before the commit."""
+        self.rows("UPDATE meta SET value = value WHERE name = 'models'")  # locks the row
+        if self.rows("SELECT COUNT(*) FROM model")[0][0] >= most:
+            raise Refusal(409, "too_many_models", f"At most {most} models. Delete one first.")
 
     def create(
         self, name: str, spec: str, *, follows: int | None = None, since: int = 0
