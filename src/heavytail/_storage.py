@@ -92,9 +92,11 @@ class Saved:
         """Write it to ``path`` (NumPy's .npz, no pickle); ``heavytail.load`` reads it back."""
         replace(path, self.to_bytes())
 
-    def to_bytes(self) -> bytes:
-        """The bytes that ``save`` writes."""
-        arrays = dict(self.saved_arrays())
+    def to_bytes(self, arrays: Mapping[str, Any] | None = None) -> bytes:
+        """The bytes that ``save`` writes; of ``arrays`` that ``saved_arrays`` gave earlier, of the
+        state at that time.
+        """
+        arrays = dict(self.saved_arrays() if arrays is None else arrays)
         others = self.carried()
         header = {
             "format": FORMAT + self.noun,

@@ -141,10 +141,13 @@ def check(store: Store, seen: Seen) -> dict[str, int]:
 
 def differs(store: Store) -> int:
     """Whether snapshot and log make another state than the log alone, to the bit."""
+    from heavytail.serve.keeping import ways
     from heavytail.serve.model import Model
 
     (row,) = store.models()
-    model = Model(row, store.snapshot(row.id))
+    way = next(ways(store.snapshots(row.id), from_log=True))
+    data = None if way.number is None else store.snapshot_data(row.id, way.number)
+    model = Model(row, None if data is None else (way.version, data))
     model.learn(store.outcomes(row.id, model.version, 10**9))
     alone = built(model.spec)
     for one in store.outcomes(row.id, 0, 10**9):

@@ -10,8 +10,10 @@ from tests.serve.conftest import serving
 from tests.serve.test_service import ARMS, SHOP
 
 from heavytail.serve.opening import opened
+from heavytail.serve.refusal import Refusal
+from heavytail.serve.service import Limits
 from heavytail.serve.store import StoreError
-from heavytail.serve.wire import ModelSpec
+from heavytail.serve.wire import Fork, ModelSpec
 
 LONG = "1" + "0" * 400  # an integer beyond a double
 
@@ -83,6 +85,58 @@ def test_a_key_of_an_impossible_name_is_not_there(shop):
     assert shop.delete("/v1/keys/%00").status_code == 404
 
 
+@pytest.mark.parametrize("name", ["%00", "a%00b", "%ff", "%ed%a0%80", "a%0A", "-a", "x" * 65])
+def test_a_model_of_an_impossible_name_is_not_there(shop, name, caplog):
+    path = f"/v1/models/{name}"
+    for verb, body in {"GET": None, "DELETE": None, "PATCH": {"paused": True}}.items():
+        answer = shop.request(verb, path, json=body)
+        assert (answer.status_code, answer.json()["code"]) == (404, "no_model"), verb
+    assert shop.put(path, json={"dim": 3}).json()["code"] == "bad_name"
+    for verb in ("log", "snapshots", "snapshots/1"):
+        assert shop.get(f"{path}/{verb}").json()["code"] == "no_model"
+    bodies = {"decisions": {"arms": ARMS}, "restore": {"snapshot": 1}, "fork": {"name": "b"}}
+    for verb, body in bodies.items():
+        assert shop.post(f"{path}/{verb}", json=body).json()["code"] == "no_model"
+    assert shop.delete(f"/v1/keys/{name}").status_code == 404
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("verb", ["create", "fork"])
+def test_there_are_never_more_models_than_the_limit_whoever_makes_them_at_once(where, verb):
+    with serving(where, limits=Limits(models=5)) as client:
+        assert client.put(SHOP, json={"dim": 3}).status_code == 201
+        service = client.app.state.service
+
+        async def both():
+            works = (
+                service.create(f"m{i}", ModelSpec(dim=3), "me")
+                if verb == "create"
+                else service.fork("shop", Fork(f"m{i}"), "me")
+                for i in range(12)
+            )
+            return await asyncio.gather(*works, return_exceptions=True)
+
+        found = client.portal.call(both)
+        refused = [one for one in found if isinstance(one, Refusal)]
+        assert {one.code for one in refused} == {"too_many_models"}
+        assert (len(refused), len(client.get("/v1/models").json())) == (8, 5)
+        answer = client.put(SHOP, json={"dim": 3})  # one that is there is no new one
+        assert answer.status_code == 200
+        assert client.delete(SHOP).status_code == 204
+        assert client.put(SHOP, json={"dim": 3}).status_code == 201
+
+
+def test_workers_share_the_limit_of_models(address):
+    with serving(address, limits=Limits(models=3)) as one:
+        with serving(address, limits=Limits(models=3)) as other:
+            codes = [
+                client.put(f"/v1/models/{name}{i}", json={"dim": 3}).status_code
+                for i in range(3)
+                for name, client in (("a", one), ("b", other))
+            ]
+        assert codes == [201, 201, 201, 409, 409, 409]
+
+
 def test_an_idempotency_key_is_that_of_the_whole_batch(shop):
     head, one = {"Idempotency-Key": "k"}, {"arms": ARMS}
     assert shop.post(f"{SHOP}/decisions", json=[one, one], headers=head).status_code == 201
@@ -101,3 +155,12 @@ def test_no_part_of_a_password_is_in_an_error():
     with pytest.raises(StoreError) as found:
         opened("postgresql://user:se%zzcret@127.0.0.1:1/db")
     assert "cret" not in str(found.value)
+
+
+@pytest.mark.parametrize("password", ["p%40ss", "a%40b%40c%2Fd", "it%27s%20%5C%22%3F"])
+def test_a_password_may_have_any_signs(address, password):
+    told = address.replace("postgres@", f"postgres:{password}@")
+    assert told != address
+    with serving(told) as client:
+        assert client.put(SHOP, json={"dim": 3}).status_code == 201
+        assert client.get(f"{SHOP}/log").status_code == 200

@@ -101,3 +101,14 @@ def test_a_browser_asks_for_the_key_where_one_is_needed(tmp_path):
     assert found["summary"] == "The service needs a key."
     assert found["names"] == []
     assert found["wide"] <= found["window"] == 400
+
+
+def test_a_browser_shows_a_model_that_cannot_be_opened(tmp_path):
+    store = SQLiteStore(tmp_path / "store")
+    store.apply([lambda tx: tx.create("shop", "no specification")])
+    store.close()
+    with open_service(tmp_path / "store") as address:
+        found = looked(address, 400, tmp_path)
+    assert found["names"] == ["shop"]
+    assert "1 more cannot be opened" in found["summary"]
+    assert found["wide"] <= found["window"] == 400

@@ -315,6 +315,57 @@ def test_a_reward_that_would_not_be_learned_is_refused_at_the_door(client):
     assert client.get(SHOP).json()["diagnostics"]["refused"] == 0
 
 
+@pytest.mark.parametrize("scale", [1e-101, 1e-300, 5e-324, 1.1e100, 1e300, 0.0, -1.0])
+def test_a_scale_beyond_what_policies_take_is_refused_at_the_door(shop, scale):
+    tokens, before = [decide(shop)["token"] for _ in range(2)], state(shop)
+    answer = reward(shop, tokens[0], 1.0, scale=scale)
+    assert (answer.status_code, answer.json()["field"]) == (422, "scale")
+    both = [
+        {"token": tokens[0], "reward": 1.0},
+        {"token": tokens[1], "reward": 1.0, "scale": scale},
+    ]
+    answer = shop.post(f"{SHOP}/rewards", json=both)
+    assert (answer.status_code, answer.json()["field"]) == (422, "[1].scale")
+    assert state(shop) == before
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
+def test_a_model_survives_the_greatest_scales(where, scale):
+    with serving(where) as client:
+        client.put(SHOP, json={"dim": 3})
+        for value in (1.0, -1e100, 1e100, 3.0):
+            assert reward(client, decide(client)["token"], value, scale=scale).status_code == 202
+        assert client.post(f"{SHOP}/snapshots").status_code == 201
+        before = state(client)
+    with serving(where) as client:
+        assert state(client) == before
+
+
+@pytest.mark.parametrize(
+    ("spec", "good", "bad"),
+    [
+        ({"policy": "GLOC"}, [{"reward": 1e66}, {"reward": -1e66}], [{"reward": 1e80}]),
+        (
+            {"policy": "HvtLowRank", "options": {"d1": 3, "d2": 1}},
+            [{"reward": 1e100}, {"reward": 1e30, "scale": 1e-100}],
+            [{"reward": 1e60, "scale": 1e-100}, {"reward": -1e100, "scale": 1e-50}],
+        ),
+        ({"policy": "OL2M"}, [{"reward": 1.0}], [{"reward": 0.5}, {"reward": -1.0}]),
+    ],
+)
+def test_what_is_acknowledged_is_learned(client, spec, good, bad):
+    assert client.put(SHOP, json={"dim": 3, **spec}).status_code == 201
+    for told in bad * 2:
+        answer = client.post(f"{SHOP}/rewards", json={"token": decide(client)["token"], **told})
+        assert (answer.status_code, answer.json()["code"]) == (422, "bad_reward")
+        assert answer.json()["field"] == "reward"
+    for told in good * 20:
+        answer = client.post(f"{SHOP}/rewards", json={"token": decide(client)["token"], **told})
+        assert answer.status_code == 202
+    seen = client.get(SHOP).json()
+    assert (seen["rounds"], seen["diagnostics"]["refused"]) == (20 * len(good), 0)
+
+
 @pytest.mark.parametrize(
     ("name", "spec"),
     [

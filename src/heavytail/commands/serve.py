@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import functools
 import os
 import signal
@@ -194,6 +195,8 @@ def _one(store: Store, args: argparse.Namespace, local: bool) -> int:
 
     limits = Limits(rate=args.rate)
     app = build(store, local=local, limits=limits, beside=play if args.demo else None)
+    if not store.shared:
+        asyncio.run(app.state.service.live.start())  # here a damaged store is one sentence
     server = uvicorn.Server(_config(app, args))
     if args.demo:
         print("heavytail serve: getting ready", file=sys.stderr, flush=True)

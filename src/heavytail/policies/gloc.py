@@ -6,6 +6,7 @@ import math
 from typing import Final, NamedTuple, final
 
 from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._validate import MOST
 from heavytail.kernels.ball import project
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
@@ -218,6 +219,17 @@ class GLOC(LinkedPolicy):
 
     def _derive(self, s: FloatArray) -> None:
         s[RADIUS] = current_radius(s)
+
+    def reward_problem(self, reward: float, scale: float | None = None) -> str:
+        """B_t adds up (mu(z) - y)² / kappa, which no number of rounds may take out of the range."""
+        problem = super().reward_problem(reward, scale)
+        most = math.sqrt(LARGEST * min(self._s[S.KAPPA], 1.0) / MOST)
+        if problem or abs(reward) <= most:
+            return problem
+        return (
+            f"GLOC: reward must be at most {most:.3g} in size; got {reward!r}. Change the unit of "
+            "the reward."
+        )
 
     @property
     def learner(self) -> FloatArray:

@@ -31,6 +31,8 @@ log = logging.getLogger("heavytail.serve")
 SWEPT = 1000  # decisions that are given up in one commit
 SNAPSHOT_EVERY = 10_000  # outcomes
 SNAPSHOT_AFTER = 60.0  # seconds, where there is anything new
+SPARE = 20.0  # times as long as it takes to check a snapshot: between two of them
+LAST = 5.0  # seconds that the check of a last snapshot may take
 GRACE = 2.0  # seconds that another worker may take to write down a decision
 LOOK = 0.1  # seconds between two looks at what others did
 
@@ -60,6 +62,7 @@ class Chores:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         with contextlib.suppress(Refusal, StoreError):
+            await self.service.commits.do(self.service.live.time.keep)
             await self.snapshots(at_once=True)
 
     async def _leads(self, model: Model) -> bool:
@@ -70,6 +73,7 @@ class Chores:
 
     async def give_up(self) -> None:
         """Decisions that waited too long get their default reward, or none."""
+        await self.service.commits.do(self.service.live.time.keep)
         for model in list(self.service.models.values()):
             wait = model.spec.wait
             if wait is None or model.row.follows is not None or not await self._leads(model):
@@ -86,9 +90,14 @@ class Chores:
         for model in list(self.service.models.values()):
             new = model.version - model.snapshot_seq
             age = time.monotonic() - (model.snapshot_time or self.begun)
-            due = at_once or new >= SNAPSHOT_EVERY or age > SNAPSHOT_AFTER
+            due = (new >= SNAPSHOT_EVERY or age > SNAPSHOT_AFTER) and age > SPARE * model.loading
+            if at_once:
+                due = model.loading < LAST
             if new and due and await self._leads(model):
-                await self.service.snapshot(model.row.name, "")
+                try:
+                    await self.service.snapshot(model.row.name, "")
+                except Refusal as refusal:  # deleted or set back meanwhile, or it cannot be kept
+                    log.debug("no snapshot of %s: %s", model.row.name, refusal.message)
 
 
 async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:

@@ -25,6 +25,7 @@ class Detail(Struct, frozen=True, array_like=True):
         arms: features of all arms, little-endian doubles; None where they are not logged.
         asked: digest of the request, where it has an idempotency key.
         context: as it was sent, for a model with an encoder.
+        made: when, by the clock on the wall; None where its key says the same.
     """
 
     count: int
@@ -35,6 +36,7 @@ class Detail(Struct, frozen=True, array_like=True):
     arms: bytes | None
     asked: bytes | None
     context: dict[str, Any] | None
+    made: float | None = None
 
 
 pack = msgspec.msgpack.Encoder().encode

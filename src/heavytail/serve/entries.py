@@ -29,9 +29,10 @@ def logged(
     arms: FloatArray,
     decision: Decision,
     request: tuple[str, int, int],
+    made: float | None = None,
 ) -> tuple[DecisionRow, Decided]:
     """A decision as it is logged, and as it is answered; ``request`` is the client's own key, the
-    place in its batch, and how many are in that.
+    place in its batch, and how many are in that; ``made`` is when, where its key says otherwise.
     """
     ids = one.ids
     name = None if ids is None else ids[decision.arm]
@@ -43,7 +44,7 @@ def logged(
     detail = Detail(
         len(arms), decision.probability, decision.score, name, ids,
         arms.astype("<f8", copy=False).tobytes() if model.spec.log_arms else None, asked,
-        getattr(one, "context", None),
+        getattr(one, "context", None), made,
     )  # fmt: skip
     row = DecisionRow(
         token.model, token.key, token.version, decision.arm,

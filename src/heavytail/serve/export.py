@@ -16,16 +16,17 @@ from heavytail.serve.tokens import time_of
 __all__ = ["write_log"]
 
 
-def write_log(store: Store, model: int, dim: int, path: str | os.PathLike[str]) -> int:
+def write_log(store: Store, model: int, dim: int | None, path: str | os.PathLike[str]) -> int:
     """Write every decision of a model that has an outcome, in order; how many there are.
 
     Decisions that wait are left out: what they pay is not known yet. With the ids and the context
     the log can be encoded anew, by another encoder's catalogue. ``by_default`` tells what nobody
-    rewarded.
+    rewarded. ``dim`` is None of a model that cannot be opened.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    dim = dim or store.width(model) or 0
     schema = pa.schema(
         {
             "time": pa.float64(),
@@ -57,7 +58,7 @@ def _rows(rows: list[tuple[Any, ...]], dim: int) -> Iterator[dict[str, Any]]:
         arms = None if detail.arms is None else as_floats(detail.arms, dim).tolist()
         ids = None if detail.ids is None else [str(one) for one in detail.ids]
         yield {
-            "time": time_of(bytes(key)),
+            "time": time_of(bytes(key)) if detail.made is None else detail.made,
             "action": arm,
             "propensity": detail.probability,
             "reward": reward,

@@ -129,7 +129,7 @@ async def models(call: Call) -> Response:
     """All models."""
     await call.service.live.look()
     found = []
-    for name in sorted(call.service.models):
+    for name in sorted((*call.service.models, *call.service.live.broken)):
         with contextlib.suppress(Refusal):  # it was deleted meanwhile
             found.append(await call.service.describe(name))
     return answer(found)
@@ -194,7 +194,7 @@ async def explain(call: Call) -> Response:
 
 async def snapshots(call: Call) -> Response:
     """The snapshots of a model, newest first."""
-    row = (await call.service.live.find(call.name)).row
+    row = await call.service.live.row(call.name)
     found = await call.service.commits.do(lambda tx: tx.store.snapshots(row.id))
     return answer([SnapshotView(*one) for one in found])
 
@@ -207,7 +207,7 @@ async def snapshot(call: Call) -> Response:
 
 async def snapshot_file(call: Call) -> Response:
     """A snapshot as the file that ``ht.load`` reads."""
-    row, told = (await call.service.live.find(call.name)).row, call.request.path_params["number"]
+    row, told = await call.service.live.row(call.name), call.request.path_params["number"]
     data = None
     if told.isdecimal() and told.isascii() and len(told) < DIGITS:
         number = int(told)
@@ -231,7 +231,8 @@ async def fork(call: Call) -> Response:
 
 async def log_file(call: Call) -> Response:
     """The log as Parquet, for ``ht.evaluate``: every decision that has its reward."""
-    found = await call.service.live.find(call.name)
+    row, known = await call.service.live.row(call.name), call.service.models.get(call.name)
+    dim = None if known is None else known.dim
     try:
         handle, path = tempfile.mkstemp(suffix=".parquet")
     except OSError:
@@ -239,7 +240,7 @@ async def log_file(call: Call) -> Response:
 
     def work() -> None:
         with call.service.store.reader() as store:
-            write_log(store, found.row.id, found.dim, path)
+            write_log(store, row.id, dim, path)
 
     try:
         await asyncio.to_thread(work)
@@ -308,9 +309,11 @@ async def healthz(call: Call) -> Response:
 
 
 async def readyz(call: Call) -> Response:
-    """The store can be written to."""
+    """The store can be written to; names the models that cannot be opened."""
     await call.service.commits.do(lambda tx: tx.probe())
-    return answer({"status": "ready", "models": len(call.service.models)})
+    broken = sorted(call.service.live.broken)
+    status = "degraded" if broken else "ready"
+    return answer({"status": status, "models": len(call.service.models), "broken": broken})
 
 
 ROUTES = [  # are tried in this order: what is asked most comes first

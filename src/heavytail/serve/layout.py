@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
-__all__ = ["LAYOUT", "TABLES", "DecisionRow", "ModelRow", "OutcomeRow"]
+__all__ = ["LAYOUT", "TABLES", "DecisionRow", "ModelRow", "OutcomeRow", "columns"]
 
 LAYOUT = 1  # version of the tables
 TABLES = (
@@ -37,6 +38,11 @@ TABLES = (
         created REAL NOT NULL, revoked INTEGER NOT NULL)""",
     "CREATE TABLE audit (time REAL NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL)",
 )
+
+
+def columns(statement: str) -> tuple[str, list[str]]:
+    """The table that a statement makes, and its columns."""
+    return statement.split()[2], re.findall(r"[(,]\s*([a-z_]+) [A-Z]", statement)
 
 
 class ModelRow(NamedTuple):

@@ -10,15 +10,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from typing import NamedTuple
 
+from heavytail.serve.clock import Clock
 from heavytail.serve.commits import Commits
+from heavytail.serve.keeping import Way, ways
 from heavytail.serve.layout import ModelRow, OutcomeRow
-from heavytail.serve.model import Model
+from heavytail.serve.model import Model, said
 from heavytail.serve.refusal import Refusal
-from heavytail.serve.store import Store, Transaction
+from heavytail.serve.store import Store, StoreError
 from heavytail.serve.tokens import time_of
 
-__all__ = ["Live"]
+__all__ = ["Broken", "Live"]
 
 log = logging.getLogger("heavytail.serve")
 
@@ -27,69 +30,74 @@ BATCH = 2048  # outcomes that are learned between two requests
 News = list[tuple[Model, list[OutcomeRow]]]
 
 
+class Broken(NamedTuple):
+    """A model that cannot be opened: its row in the store, and the reason in words."""
+
+    row: ModelRow
+    reason: str
+
+
 class Live:
     """Models by name, and the one writer of their store.
 
     Args:
         store: opened.
+
+    Attributes:
+        models: by name.
+        broken: those that cannot be opened, by name.
+        started: whether it is in step with the store.
     """
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.models: dict[str, Model] = {}
-        self.broken: set[str] = set()  # models that cannot be opened
+        self.broken: dict[str, Broken] = {}
         self.commits = Commits(store, self._news, self._learn)
-        self._latest = 0.0
+        self.time = Clock(store)
+        self.started = False
 
     async def start(self) -> None:
-        """Bring every model to where its log ends. The store is nobody else's yet."""
-        for row in self.store.models():
-            model = self._made(row, self.store.snapshot(row.id))
-            if model is None:
-                continue
-            while rows := self.store.outcomes(model.source, model.version, BATCH):
-                model.learn(rows)
-                await asyncio.sleep(0)
-            latest = self.store.latest(row.id)
-            self._latest = max(self._latest, time_of(latest) if latest else 0.0)
-
-    def _made(self, row: ModelRow, snapshot: tuple[int, bytes] | None) -> Model | None:
-        """A model, in its place; where that cannot be, it is said, and nobody else suffers."""
-        old = self.models.get(row.name)
-        try:
-            model = Model(row, snapshot)
-        except Exception:
-            if row.name not in self.broken:
-                log.exception("the model %s cannot be opened", row.name)
-            self.broken.add(row.name)
-            self.models.pop(row.name, None)
-            return None
-        if old is not None and old.row.id == row.id:
-            model.tracker = old.tracker
-        self.broken.discard(row.name)
-        self.models[row.name] = model
-        return model
+        """Bring every model to where its log ends."""
+        rows: list[ModelRow] = await self.commits.do(lambda tx: tx.store.models())
+        for row in rows:
+            with contextlib.suppress(Refusal):  # it cannot be opened, or is gone
+                await self.open(row)
+        keys = await self.commits.do(lambda tx: [tx.store.latest(row.id) for row in rows])
+        newest = max(map(time_of, keys), default=0.0)
+        await self.commits.do(lambda tx: self.time.begin(tx, newest))
+        self.started = True
 
     def clock(self) -> float:
-        """Seconds since 1970; where the store's clock is set back, this one waits."""
-        self._latest = max(self.store.clock(), self._latest)
-        return self._latest
+        """The time that decisions wait in."""
+        return self.time()
 
     def __getitem__(self, name: str) -> Model:
         """The model called ``name``, or a refusal."""
         found = self.models.get(name)
-        if found is None and name in self.broken:
-            message = "The model cannot be opened; the service's log says why. Delete or repair it."
-            raise Refusal(503, "broken_model", message)
-        if found is None:
-            raise Refusal(404, "no_model", "There is no model of this name.")
-        return found
+        if found is not None:
+            return found
+        if name in self.broken:
+            message = f"The model cannot be opened: {self.broken[name].reason}"
+            raise Refusal(503, "broken_model", f"{message} Restore a snapshot, or delete it.")
+        raise Refusal(404, "no_model", "There is no model of this name.")
 
     async def find(self, name: str) -> Model:
         """The same, also of a model that another process has just made."""
         if name not in self.models:
             await self.look()
         return self[name]
+
+    async def row(self, name: str) -> ModelRow:
+        """The row of a model, also of one that cannot be opened."""
+        if name not in self.models and name not in self.broken:
+            await self.look()
+        return self.broken[name].row if name in self.broken else self[name].row
+
+    def forget(self, name: str) -> None:
+        """Let go of a model that was deleted."""
+        self.models.pop(name, None)
+        self.broken.pop(name, None)
 
     async def renewed(self, model: Model) -> Model:
         """The model that has the name of ``model`` now, which may be another."""
@@ -102,46 +110,98 @@ class Live:
             return
         rows: list[ModelRow] = await self.commits.do(lambda tx: tx.store.models())
         there = {row.name for row in rows}
-        for name in [name for name in self.models if name not in there]:
-            self.models.pop(name, None)
-        self.broken &= there
+        for name in [name for name in (*self.models, *self.broken) if name not in there]:
+            self.forget(name)
         last = {row.id: row.last for row in rows}
         for row in rows:
             model = self.models.get(row.name)
-            if model is None or (model.row.id, model.row.epoch) != (row.id, row.epoch):
+            known = self.broken.get(row.name) or model
+            if known is None or (known.row.id, known.row.epoch) != (row.id, row.epoch):
                 with contextlib.suppress(Refusal):  # it is gone again, or cannot be opened
                     await self.open(row)
+                continue
+            if model is None:
                 continue
             model.row = row
             if model.version < last.get(model.source, 0):
                 await self.catch_up(model, new=True)
 
     async def open(self, row: ModelRow) -> Model:
-        """A model from its newest snapshot, in place of the one that has its name."""
+        """A model in its present state, in place of the one that has its name.
 
-        def newest(tx: Transaction) -> tuple[ModelRow | None, tuple[int, bytes] | None]:
-            return tx.model(row.name), tx.store.snapshot(row.id)
+        It starts from its newest snapshot; where that cannot be loaded, from the one before it, and
+        at last from the log. Where nothing does, it is broken, and nobody else suffers.
+        """
+        found, kept = await self.commits.do(
+            lambda tx: (tx.store.model(row.id), tx.store.snapshots(row.id))
+        )
+        _check_is(found)
+        passed: list[str] = []
+        for way in ways(kept, from_log=found.follows is None):
+            try:
+                model = await self._along(found, way)
+                now = await self.commits.do(lambda tx: tx.store.model(row.id))
+                _check_is(now)
+                if now.epoch != found.epoch:  # it was set back meanwhile
+                    return await self.open(now)
+                self._place(model, way, passed)
+                await self.catch_up(model)
+                return model
+            except (Refusal, StoreError):
+                raise
+            except Exception as error:
+                words = "the log" if way.number is None else f"snapshot {way.number}"
+                passed.append(f"{words} cannot be used: {said(error)}")
+                log.error("%s: %s", row.name, passed[-1])
+        self.models.pop(row.name, None)
+        self.broken[row.name] = Broken(found, "; ".join(passed) or "it has no snapshot.")
+        log.error("the model %s cannot be opened", row.name)
+        return self[row.name]
 
-        found, snapshot = await self.commits.do(newest)
-        if found is None or found.id != row.id:
-            raise Refusal(404, "no_model", "There is no model of this name.")
-        model = self._made(found, snapshot)
-        if model is None:
-            return self[row.name]
-        await self.catch_up(model)
+    async def _along(self, row: ModelRow, way: Way) -> Model:
+        """A model at the end of a way, up to the line of states that it is in now."""
+        snapshot, number = None, way.number
+        if number is not None:
+            data = await self.commits.do(lambda tx: tx.store.snapshot_data(row.id, number))
+            if data is None:
+                raise ValueError("it is no longer there.")
+            snapshot = way.version, data
+        model = await asyncio.to_thread(Model, row, snapshot)  # a large one takes long
+        for last, then in way.turns:
+            await self.catch_up(model, last=last)
+            model.version = model.snapshot_seq = then
         return model
 
-    async def catch_up(self, model: Model, *, new: bool = False) -> None:
-        """Learn all that there is, while others are served; what is ``new`` is tracked."""
+    def _place(self, model: Model, way: Way, passed: list[str]) -> None:
+        name = model.row.name
+        if passed:
+            words = "its log alone" if way.number is None else f"snapshot {way.number} and its log"
+            model.passed = f"It was started from {words}: {'; '.join(passed)}"
+            log.warning("%s: %s", name, model.passed)
+        old = self.models.get(name)
+        if old is not None and old.row.id == model.row.id:
+            model.tracker = old.tracker
+        self.broken.pop(name, None)
+        self.models[name] = model
+
+    async def catch_up(self, model: Model, *, new: bool = False, last: int | None = None) -> None:
+        """Learn all that there is, up to outcome ``last``, while others are served; what is ``new``
+        is tracked.
+        """
         full = True
         while full:
             rows = await self.commits.do(
                 lambda tx: tx.store.outcomes(model.source, model.version, BATCH)
             )
+            full = len(rows) == BATCH
+            if last is not None:
+                full = full and rows[-1].seq < last
+                rows = [row for row in rows if row.seq <= last]
             if new:
                 model.track(rows)
             model.learn(rows)
-            full = len(rows) == BATCH
+        if last is not None and model.version != last:
+            raise RuntimeError(f"outcome {last} is missing.")
 
     def _news(self, touched: set[int]) -> News:
         """Behind a commit: the next outcomes of models that have new ones."""
@@ -158,5 +218,14 @@ class Live:
 
     def _learn(self, news: News) -> None:
         for model, rows in news:
-            model.track(rows)
-            model.learn(rows)
+            try:
+                model.track(rows)
+                model.learn(rows)
+            except Exception:  # it learns them with the next, or says so when it is opened
+                log.exception("%s did not learn what is new", model.row.name)
+
+
+def _check_is(row: ModelRow | None) -> None:
+    """Refuse what is not there."""
+    if row is None:
+        raise Refusal(404, "no_model", "There is no model of this name.")

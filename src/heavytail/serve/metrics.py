@@ -39,6 +39,9 @@ class Metrics:
             "heavytail_model_staleness", "Outcomes that decisions were behind.", ["model"],
             registry=registry,
         )  # fmt: skip
+        self._broken = Gauge(
+            "heavytail_broken_models", "Models that cannot be opened.", registry=registry
+        )
         self._labelled: dict[Any, Any] = {}
 
     def served(self, road: Any, status: int, seconds: float) -> None:
@@ -56,6 +59,7 @@ class Metrics:
         """All of it as Prometheus reads it."""
         self._commits.set(service.commits.count)
         self._operations.set(service.commits.operations)
+        self._broken.set(len(service.live.broken))
         for gauge in (self._rounds, self._stale):
             gauge.clear()
         for name, model in service.models.items():

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import math
 import secrets
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from heavytail._load import from_bytes
 from heavytail._typing import FloatArray
-from heavytail._validate import GREATEST
+from heavytail._validate import GREATEST, LEAST
 from heavytail.encoding import Encoder
 from heavytail.policies.build import find, make_policy
 from heavytail.policies.core.decisions import Decision
 from heavytail.policies.core.policy import Policy
 from heavytail.serve.details import as_floats
+from heavytail.serve.keeping import loaded
 from heavytail.serve.layout import ModelRow, OutcomeRow
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.tracker import Tracker
 from heavytail.serve.wire import Explained, ModelSpec, Predicted
 from heavytail.tails import MomentBound
 
-__all__ = ["Model", "built"]
+__all__ = ["Model", "built", "said"]
 
 NUMBERS = 2**53  # that draws are made from
 SEEN = 64  # of outcomes learned at once, whose residuals are tracked
@@ -39,7 +40,7 @@ def built(spec: ModelSpec, most: int | None = None) -> Policy:
     try:
         kind = find(spec.policy)
     except (ValueError, KeyError) as error:
-        raise Refusal(422, "bad_policy", _said(error), "policy") from None
+        raise Refusal(422, "bad_policy", said(error), "policy") from None
     if kind.info.repeats:
         raise Refusal(
             422,
@@ -65,7 +66,7 @@ def built(spec: ModelSpec, most: int | None = None) -> Policy:
         )
         policy.encoder = encoder
     except (ValueError, TypeError, KeyError) as error:
-        raise Refusal(422, "bad_options", _said(error), "options") from None
+        raise Refusal(422, "bad_options", said(error), "options") from None
     return policy
 
 
@@ -75,11 +76,12 @@ def _encoder(schema: dict[str, Any] | None) -> Encoder | None:
     try:
         return Encoder.from_schema(schema).fixed()
     except (ValueError, TypeError, KeyError) as error:
-        raise Refusal(422, "bad_encoder", _said(error), "encoder") from None
+        raise Refusal(422, "bad_encoder", said(error), "encoder") from None
 
 
-def _said(error: Exception) -> str:
-    return str(error.args[0]) if error.args else str(error)
+def said(error: Exception) -> str:
+    """The words of an error."""
+    return str(error.args[0]) if error.args else type(error).__name__
 
 
 class Model:
@@ -96,8 +98,11 @@ class Model:
         refused: outcomes that the policy would not learn.
         staleness: how many outcomes behind the last decisions were, on average.
         tracker: what it did since the service started.
-        snapshot_seq: the outcome that the newest snapshot known is after.
-        snapshot_time: when this process took one, by the monotonic clock; 0 where it has not.
+        passed: why it did not start from its newest snapshot, a sentence; "" where it did.
+        unkept: why its last snapshot was not kept, a sentence; "" where it was.
+        snapshot_seq: the outcome after which a snapshot was last taken or tried.
+        snapshot_time: when this process did so, by the monotonic clock; 0 where it has not.
+        loading: seconds that it takes to load a snapshot; 0 where that is not known.
     """
 
     def __init__(self, row: ModelRow, snapshot: tuple[int, bytes] | None = None) -> None:
@@ -105,7 +110,8 @@ class Model:
         self.spec = msgspec.json.decode(row.spec, type=ModelSpec)
         self.refused, self.staleness = 0, 0.0
         self.tracker = Tracker()
-        self.snapshot_time = 0.0
+        self.passed = self.unkept = ""
+        self.snapshot_time = self.loading = 0.0
         self._begin(snapshot)
 
     def _begin(self, snapshot: tuple[int, bytes] | None) -> None:
@@ -113,7 +119,9 @@ class Model:
             self.policy, self.version = built(self.spec), self.row.since
         else:
             self.version, data = snapshot
-            self.policy = from_bytes(data, name=f"the snapshot of {self.row.name}")
+            start = time.monotonic()
+            self.policy = loaded(data, self.spec, "the snapshot")
+            self.loading = time.monotonic() - start
         self.snapshot_seq = self.version
         self.encoder = self.policy.encoder
         self.view = self.policy
@@ -131,6 +139,11 @@ class Model:
         """The model whose outcomes it learns."""
         return self.row.id if self.row.follows is None else self.row.follows
 
+    def tried(self, seq: int) -> None:
+        """Note that a snapshot after outcome ``seq`` was taken, or could not be kept."""
+        self.snapshot_seq = max(self.snapshot_seq, seq)
+        self.snapshot_time = time.monotonic()
+
     def track(self, outcomes: Sequence[OutcomeRow]) -> None:
         """Count the outcomes that ``learn`` would learn, for people who look."""
         self.tracker.rewarded([row.reward for row in outcomes if row.seq > self.version])
@@ -140,8 +153,9 @@ class Model:
         outcomes = [row for row in outcomes if row.seq > self.version]  # others may be quicker
         if not outcomes:
             return
-        if outcomes[0].seq != self.version + 1:
-            raise RuntimeError(f"{self.row.name}: outcome {self.version + 1} is missing.")
+        for number, row in enumerate(outcomes, self.version + 1):
+            if row.seq != number:
+                raise RuntimeError(f"outcome {number} is missing.")
         X = as_floats(b"".join(row.x for row in outcomes), self.dim)
         rewards = np.array([row.reward for row in outcomes])
         scaled = np.array([row.scale is not None for row in outcomes])
@@ -173,20 +187,18 @@ class Model:
                     except ValueError:
                         self.refused += policy is self.policy
 
-    def check_reward(self, reward: float, field: str = "reward") -> None:
+    def check_reward(
+        self, reward: float, scale: float | None = None, field: str = "reward"
+    ) -> None:
         """Refuse a reward that the policy would not learn."""
+        if scale is not None and not LEAST <= scale <= GREATEST:
+            message = f"A scale is from {LEAST:g} to {GREATEST:g}; got {scale:g}."
+            raise Refusal(422, "bad_scale", message, "scale")
         if abs(reward) > GREATEST:
             raise Refusal(422, "bad_reward", f"At most {GREATEST:g} in size.", field)
-        link = getattr(self.policy, "link", None)
-        if link is None:
-            return
-        kind = "0 or 1" if reward in (0.0, 1.0) else "any"
-        if kind == "any" and reward >= 0.0:
-            kind = "from 0 to 1" if reward <= 1.0 else "at least 0"
-        fractions = bool(self.policy.constructor_arguments().get("fractions", False))
-        if not link.takes(kind, fractions=fractions):
-            message = f"With the {link.name} link a reward must be {link.rewards}."
-            raise Refusal(422, "bad_reward", message, field)
+        problem = self.policy.reward_problem(reward, scale)
+        if problem:
+            raise Refusal(422, "bad_reward", problem, field)
 
     def arms(self, told: Any, context: dict[str, Any], ids: Any) -> FloatArray:
         """The features (n, dim) of arms as they were sent."""
@@ -261,6 +273,7 @@ class Model:
             **{k: None if isinstance(v, float) and not math.isfinite(v) else v
                for k, v in found.items()},
             "advice": list(told.advice),
+            "faults": [words for words in (self.passed, self.unkept) if words],
             "refused": self.refused,
             "staleness": self.staleness,
         }  # fmt: skip

@@ -26,6 +26,7 @@ SCHEMA = "heavytail"
 TYPES = {"BLOB": "BYTEA", "REAL": "DOUBLE PRECISION", "INTEGER": "BIGINT"}
 LEASE, SLOT, TABLES = 0x6876_7401, 0x6876_7402, 0x6876_7403  # classes of advisory locks
 SLOTS = 4096  # workers that are counted apart
+SURE = 0.25  # seconds that an answer may take which says what the database's clock is
 DEFAULTS = {  # where the address does not say otherwise
     "connect_timeout": "5",
     "tcp_user_timeout": "15000",  # a database that is cut off is given up after 15 s
@@ -71,10 +72,11 @@ class PostgresStore(Store):
             )
         except psycopg.Error:  # whose words may hold a part of the password
             raise StoreError(UNREADABLE) from None
+        self._told = address
         self.name = f"{told.get('host', 'localhost')}/{told.get('dbname', '')}"
         self._db: psycopg.Connection[Any] | None = None
         self._leads: set[int] = set()
-        self._ahead = 0.0  # seconds that the database's clock is ahead of this machine's
+        self._offset = 0.0  # of the database's clock, to seconds that pass here
         self._within = False  # a transaction
         self._connected()
 
@@ -112,12 +114,19 @@ class PostgresStore(Store):
             if self.rows("SELECT pg_try_advisory_lock(?, ?)", SLOT, slot)[0][0]:
                 self.slot = slot
                 break
-        before = time.time()
-        (now,) = self.rows("SELECT EXTRACT(EPOCH FROM clock_timestamp())::float8")[0]
-        self._ahead = now - (before + time.time()) / 2.0
+        self.measure()
 
     def clock(self) -> float:
-        return time.time() + self._ahead
+        return time.monotonic() + self._offset
+
+    def measure(self) -> float | None:
+        before = time.monotonic()
+        (now,) = self.rows("SELECT EXTRACT(EPOCH FROM clock_timestamp())::float8")[0]
+        after = time.monotonic()
+        if self._offset and after - before > SURE:
+            return None
+        self._offset = now - (before + after) / 2.0
+        return self.clock()
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
         try:
@@ -163,7 +172,7 @@ class PostgresStore(Store):
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[Store]:
-        other = PostgresStore(self._address)
+        other = PostgresStore(self._told)
         try:
             yield other
         finally:

@@ -6,6 +6,8 @@ Every verb is a coroutine that returns when what it did is on disk. What it refu
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
 import sys
 import time
@@ -16,12 +18,14 @@ import msgspec
 
 from heavytail._typing import FloatArray
 from heavytail.serve.chores import Chores
+from heavytail.serve.clock import APART
 from heavytail.serve.entries import answered_again, logged
 from heavytail.serve.fast import Plain
+from heavytail.serve.keeping import FORKED, RESTORED, checked
 from heavytail.serve.keys import Keys
 from heavytail.serve.layout import ModelRow
-from heavytail.serve.live import Live
-from heavytail.serve.model import Model, built
+from heavytail.serve.live import Broken, Live
+from heavytail.serve.model import Model, built, said
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.rewards import owed
 from heavytail.serve.store import Store, Transaction
@@ -38,6 +42,8 @@ from heavytail.serve.wire import (
 )
 
 __all__ = ["Limits", "Service"]
+
+log = logging.getLogger("heavytail.serve")
 
 Asked = DecideAmongVectors | DecideAmongNamed | Plain
 
@@ -76,7 +82,8 @@ class Service:
         """Bring every model to where its log ends."""
         if self.store.shared:  # the thread that speaks to the database waits less for its turn
             sys.setswitchinterval(0.001)
-        await self.live.start()
+        if not self.live.started:
+            await self.live.start()
         self.chores.start()
 
     async def stop(self) -> None:
@@ -98,13 +105,11 @@ class Service:
             )
         told = msgspec.json.encode(spec, order="sorted").decode()
         known = self.models.get(name)
-        if known is None:
-            self._check_room()
         if known is None or known.row.spec != told:
             built(spec, self.limits.dim)
             row = ModelRow(0, name, told, 0.0, False, 0, 0, 0, b"", None, 0)
             if spec.default_reward is not None:
-                Model(row).check_reward(spec.default_reward, "default_reward")
+                Model(row).check_reward(spec.default_reward, field="default_reward")
 
         def work(tx: Transaction) -> tuple[bool, ModelRow]:
             found = tx.model(name)
@@ -113,6 +118,7 @@ class Service:
                     message = "A model of this name is there, with other settings."
                     raise Refusal(409, "another_model", message, "name")
                 return False, found
+            tx.check_room(self.limits.models)
             tx.audit(who, f"create {name}")
             return True, tx.create(name, told)
 
@@ -121,12 +127,10 @@ class Service:
             await self.live.open(row)
         return new, await self.describe(name)
 
-    def _check_room(self) -> None:
-        if len(self.models) >= self.limits.models:
-            raise Refusal(409, "too_many_models", f"At most {self.limits.models} models.")
-
     async def describe(self, name: str) -> ModelView:
         """A model as it stands."""
+        if name in self.live.broken:
+            return await self._describe_broken(self.live.broken[name])
         model = self.live[name]
         row, decisions = await self.commits.do(
             lambda tx: (tx.model(name), tx.store.decisions(model.row.id))
@@ -143,12 +147,32 @@ class Service:
             shadowed.row.name if shadowed else None, row.created, model.diagnostics(),
         )  # fmt: skip
 
+    async def _describe_broken(self, broken: Broken) -> ModelView:
+        """What is known of a model that cannot be opened."""
+        name, model = broken.row.name, broken.row.id
+        row, decisions, dim = await self.commits.do(
+            lambda tx: (tx.model(name), tx.store.decisions(model), tx.store.width(model))
+        )
+        if row is None or row.id != model:
+            raise Refusal(404, "no_model", "There is no model of this name.")
+        try:
+            spec = msgspec.json.decode(row.spec, type=ModelSpec)
+        except (msgspec.DecodeError, TypeError):
+            spec = None
+        shadowed = next((m for m in self.models.values() if m.row.id == row.follows), None)
+        return ModelView(
+            name, spec.policy if spec else "", dim, spec, row.last - row.since, decisions,
+            row.pending(decisions), row.last, bool(row.paused),
+            shadowed.row.name if shadowed else None, row.created, {"faults": [broken.reason]},
+            broken.reason,
+        )  # fmt: skip
+
     async def pause(self, name: str, paused: bool, who: str) -> ModelView:
         """Let it decide, or not; rewards are learned all the same."""
-        model = await self.live.find(name)
+        model = (await self.live.row(name)).id
 
         def work(tx: Transaction) -> None:
-            tx.pause(model.row.id, paused)
+            tx.pause(model, paused)
             tx.audit(who, f"{'pause' if paused else 'resume'} {name}")
 
         await self.commits.do(work)
@@ -165,8 +189,7 @@ class Service:
             tx.audit(who, f"delete {name}")
 
         await self.commits.do(work)
-        self.models.pop(name, None)
-        self.live.broken.discard(name)
+        self.live.forget(name)
 
     # Decisions
 
@@ -188,12 +211,13 @@ class Service:
         self._check_batch(asked)
         sets = [self._arms(model, one, at) for at, one in _placed(asked)]
         explore = [model.spec.explore if one.explore is None else one.explore for one in asked]
-        version, when = model.version, self.live.clock()
+        version, when, wall = model.version, self.live.clock(), self.store.clock()
+        stamp = wall if abs(wall - when) > APART else None
         made = model.choose(sets, explore)
         rows, answers, behind = [], [], [0]
         for i, (one, arms, decision) in enumerate(zip(asked, sets, made, strict=True)):
             token = Token.new(model.row.id, version, when)
-            row, answer = logged(model, token, one, arms, decision, (request, i, len(asked)))
+            row, answer = logged(model, token, one, arms, decision, (request, i, len(asked)), stamp)
             rows.append(row)
             answers.append(answer)
 
@@ -281,17 +305,38 @@ class Service:
             token = Token.parse(one.token)
             if token is None or token.model != model.row.id:
                 raise Refusal(409, "unknown_token", "No decision of this model has it.", "token")
-            model.check_reward(one.reward)
+            model.check_reward(one.reward, one.scale)
         except Refusal as refusal:
             raise refusal.at(at) from None
         return token
 
     # Snapshots
 
+    async def _kept(self, model: Model) -> bytes:
+        """The state as it is now, in bytes that were loaded once: in a thread, since a large model
+        takes long.
+        """
+        seq, policy, start = model.version, model.policy, time.monotonic()
+        try:
+            data = await asyncio.to_thread(checked, policy, policy.saved_arrays())
+        except Exception as error:
+            words = f"The state after outcome {seq} cannot be kept: {said(error)}"
+            if not model.unkept:
+                log.error("%s: %s", model.row.name, words)
+            model.unkept = words
+            model.tried(seq)
+            message = f"{words} Go back to an earlier snapshot."
+            raise Refusal(409, "bad_state", message) from None
+        finally:
+            model.loading = time.monotonic() - start
+        model.unkept = ""
+        return data
+
     async def snapshot(self, name: str, note: str, who: str = "") -> int:
         """Keep the state as it is; its number."""
         model = await self.live.find(name)
-        seq, data, epoch = model.version, model.policy.to_bytes(), model.row.epoch
+        seq, epoch = model.version, model.row.epoch
+        data = await self._kept(model)
 
         def work(tx: Transaction) -> int:
             tx.last(model.row.id)  # nobody sets it back until the commit
@@ -303,23 +348,27 @@ class Service:
             return tx.snapshot(model.row.id, seq, data, note)
 
         number: int = await self.commits.do(work, model=model.row.id)
-        model.snapshot_seq = max(model.snapshot_seq, seq)
-        model.snapshot_time = time.monotonic()
+        model.tried(seq)
         return number
 
     async def restore(self, name: str, number: int, who: str) -> ModelView:
         """Go on from a snapshot: what came after it is forgotten, and stays in the log."""
-        model = await self.live.find(name)
+        row = await self.live.row(name)
+        data = await self.commits.do(lambda tx: tx.store.snapshot_data(row.id, number))
+        if data is None:
+            raise Refusal(404, "no_snapshot", "The model has none of this number.", "snapshot")
+        try:
+            await asyncio.to_thread(Model, row, (0, data))
+        except Exception as error:
+            message = f"Snapshot {number} cannot be loaded: {said(error)} Take another."
+            raise Refusal(409, "bad_snapshot", message, "snapshot") from None
 
         def work(tx: Transaction) -> None:
-            data = tx.store.snapshot_data(model.row.id, number)
-            if data is None:
-                raise Refusal(404, "no_snapshot", "The model has none of this number.", "snapshot")
-            tx.restore(model.row.id, data, f"restored from {number}")
+            tx.restore(row.id, data, f"{RESTORED}{number}")
             tx.audit(who, f"restore {name} {number}")
 
-        await self.commits.do(work, model=model.row.id)
-        await self.live.open(model.row)
+        await self.commits.do(work, model=row.id)
+        await self.live.open(row)
         return await self.describe(name)
 
     async def fork(self, name: str, fork: Fork, who: str) -> ModelView:
@@ -334,21 +383,22 @@ class Service:
         _check_name(fork.name)
         if fork.name in self.models:
             raise Refusal(409, "another_model", "Another model has this name.", "name")
-        self._check_room()
         told = msgspec.json.encode(spec, order="sorted").decode()
         source, twin = model.source, model
         if changes:
             twin = Model(model.row._replace(spec=told, since=0, follows=source))
             await self.live.catch_up(twin)
-        version, data = twin.version, twin.policy.to_bytes()
+        version = twin.version
+        data = await self._kept(twin)
 
         def work(tx: Transaction) -> ModelRow:
             if tx.model(fork.name) is not None:
                 raise Refusal(409, "another_model", "Another model has this name.", "name")
             tx.check_there(source)
+            tx.check_room(self.limits.models)
             follows = source if fork.shadow else None
             row = tx.create(fork.name, told, follows=follows, since=version if fork.shadow else 0)
-            tx.snapshot(row.id, version if fork.shadow else 0, data, f"forked from {name}")
+            tx.snapshot(row.id, version if fork.shadow else 0, data, FORKED + name)
             tx.audit(who, f"fork {name} {fork.name}")
             return row
 

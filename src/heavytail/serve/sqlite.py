@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from heavytail._locking import BUSY, hold, opened
+from heavytail.serve.layout import TABLES
 from heavytail.serve.store import Store, StoreError
 
 __all__ = ["SQLiteStore"]
@@ -25,6 +26,7 @@ __all__ = ["SQLiteStore"]
 FILE = "heavytail.db"
 LOCK = "lock"
 WITNESS = "commits"
+SMALL = 2**26  # bytes of a database that is read as a whole when it is opened
 SLOW = 0.0003  # seconds of a commit from which on requests are served meanwhile
 PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -34,6 +36,9 @@ PRAGMAS = (
     "PRAGMA trusted_schema = OFF",
     "PRAGMA cell_size_check = ON",
 )
+
+
+FAILURES = (sqlite3.Error, UnicodeDecodeError)  # of an error's words, where a page is damaged
 
 
 class SQLiteStore(Store):
@@ -48,7 +53,7 @@ class SQLiteStore(Store):
         self._inode = 0  # of the database, once it is open
         try:
             self._begin()
-        except sqlite3.Error as error:
+        except FAILURES as error:
             self.close()
             raise self._failure(error) from None
         except OSError as error:
@@ -73,12 +78,25 @@ class SQLiteStore(Store):
             self._db.execute(pragma)
         self._witness = self._opened(WITNESS)
         self.prepare()
+        self._check_pages()
         self._db.execute("INSERT INTO meta VALUES ('commits', 0) ON CONFLICT DO NOTHING")
         (found,) = self._db.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()
         if not isinstance(found, int):
             raise StoreError(f"{self.folder / FILE}: it is damaged. Take it from a backup.")
         self._check_witness(found)
         self._commits, self._inode = found, _inode(self.folder / FILE)
+
+    def _check_pages(self) -> None:
+        """Refuse what others made of the tables, and damaged pages of a database that is small; a
+        large one would take long, and is refused when such a page is met.
+        """
+        words = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+        there = {" ".join(sql.split()) for (sql,) in self._db.execute(words)}
+        missing = [one for one in TABLES if " ".join(one.split()) not in there]
+        small = (self.folder / FILE).stat().st_size < SMALL
+        sound = self._db.execute("PRAGMA quick_check(1)").fetchone() if small else ("ok",)
+        if missing or sound != ("ok",):
+            raise StoreError(f"{self.folder / FILE}: it is damaged. Take it from a backup.")
 
     def _opened(self, name: str) -> int:
         path = self.folder / name
@@ -116,13 +134,13 @@ class SQLiteStore(Store):
     def rows(self, sql: str, *values: Any) -> list[Any]:
         try:
             return self._db.execute(sql, values).fetchall()
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise self._failure(error) from None
 
     def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         try:
             self._db.executemany(sql, rows)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise self._failure(error) from None
 
     def empty(self) -> bool:
@@ -163,7 +181,7 @@ class SQLiteStore(Store):
         other.folder, where = self.folder, (self.folder / FILE).resolve().as_uri()
         try:
             other._db = sqlite3.connect(where + "?mode=ro", uri=True)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise self._failure(error) from None
         try:
             yield other
@@ -177,7 +195,7 @@ class SQLiteStore(Store):
         while self._open:
             self._open.pop()()
 
-    def _failure(self, error: sqlite3.Error) -> StoreError:
+    def _failure(self, error: Exception) -> StoreError:
         code = getattr(error, "sqlite_errorname", "") or ""
         what = {
             "SQLITE_FULL": "its disk is full. Make room; nothing was written.",
@@ -191,7 +209,9 @@ class SQLiteStore(Store):
         for name, words in what.items():
             if code.startswith(name):
                 return StoreError(f"{self.folder / FILE}: {words}")
-        if str(error).startswith("no such table"):
+        if isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode"):
+            return StoreError(f"{self.folder / FILE}: {what['SQLITE_CORRUPT']}")
+        if str(error).startswith("no such"):
             return StoreError(f"{self.folder / FILE}: {error}. Take it from a backup.")
         return StoreError(f"{self.folder / FILE}: {error}.")
 

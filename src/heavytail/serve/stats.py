@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from heavytail.serve.layout import ModelRow
 from heavytail.serve.store import Transaction
 from heavytail.serve.tracker import LENGTH
-from heavytail.serve.wire import ModelStats, Stats
+from heavytail.serve.wire import BrokenStats, ModelStats, Stats
 
 if TYPE_CHECKING:
     from heavytail.serve.model import Model
@@ -33,7 +33,8 @@ async def stats(service: Service) -> Stats:
         if model.row.id in rows:
             found.append(_one(name, model, *rows[model.row.id], names))
             await asyncio.sleep(0)  # others are served between two models
-    return Stats(service.started, time.time(), LENGTH, found)
+    broken = [BrokenStats(name, one.reason) for name, one in sorted(service.live.broken.items())]
+    return Stats(service.started, time.time(), LENGTH, found, broken)
 
 
 def _one(

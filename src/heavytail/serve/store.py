@@ -9,13 +9,15 @@ is changed that was written once. All writing is done by operations: functions o
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from heavytail.serve.layout import LAYOUT, TABLES, DecisionRow, ModelRow, OutcomeRow
+from heavytail.serve.layout import LAYOUT, TABLES, DecisionRow, ModelRow, OutcomeRow, columns
 from heavytail.serve.refusal import Refusal
+from heavytail.serve.wire import NAME
 
 __all__ = ["Conflict", "Operation", "Store", "StoreError", "Transaction"]
 
@@ -35,6 +37,9 @@ class Conflict(StoreError):
 Operation = Callable[["Transaction"], Any]
 MODEL = f"SELECT {', '.join(ModelRow._fields)} FROM model"
 DECISION = f"SELECT {', '.join(DecisionRow._fields)} FROM decision"
+TYPES = {  # of what is read of a model
+    (int, str, str, float, int, int, int, int, bytes, kind, int) for kind in (int, type(None))
+}
 OUTCOME = f"SELECT {', '.join(OutcomeRow._fields)} FROM outcome"
 
 
@@ -75,8 +80,14 @@ class Store(ABC):
         """
 
     def clock(self) -> float:
-        """Seconds since 1970, the same for all processes."""
+        """Seconds since 1970 as the clock on the wall says, the same for all processes; asks
+        nobody.
+        """
         return time.time()
+
+    def measure(self) -> float | None:
+        """The same, read anew; None where that took so long that it says little."""
+        return self.clock()
 
     def close(self) -> None:
         """Leave the store to others."""
@@ -93,7 +104,8 @@ class Store(ABC):
             found = self.rows("SELECT value FROM meta WHERE name = 'layout'")
             for statement in TABLES:
                 if statement.startswith("CREATE TABLE"):
-                    self.rows(f"SELECT 1 FROM {statement.split()[2]} LIMIT 0")
+                    table, names = columns(statement)
+                    self.rows(f"SELECT {', '.join(names)} FROM {table} LIMIT 0")
             self.commit()
         except BaseException:
             self.rollback()
@@ -152,26 +164,27 @@ class Store(ABC):
 
     def models(self) -> list[ModelRow]:
         """All of them, by number."""
-        return [ModelRow(*row) for row in self.rows(f"{MODEL} ORDER BY id")]
+        found = [ModelRow(*row) for row in self.rows(f"{MODEL} ORDER BY id")]
+        for row in found:
+            if tuple(map(type, row)) not in TYPES:
+                raise StoreError(f"model {row.id!r} of the store is damaged. Take a backup.")
+        return found
+
+    def model(self, model: int) -> ModelRow | None:
+        """A model by number."""
+        found = self.rows(f"{MODEL} WHERE id = ?", model)
+        return ModelRow(*found[0]) if found else None
 
     def latest(self, model: int) -> bytes:
         """The greatest key of a model's decisions; empty where there is none."""
         sql = "SELECT key FROM decision WHERE model = ? ORDER BY key DESC LIMIT 1"
         found = self.rows(sql, model)
-        return bytes(found[0][0]) if found else b""
+        return _bytes(found[0][0]) if found else b""
 
     def outcomes(self, model: int, after: int, limit: int) -> list[OutcomeRow]:
         """Those after number ``after``, in order."""
         sql = f"{OUTCOME} WHERE model = ? AND seq > ? ORDER BY seq LIMIT ?"
         return [OutcomeRow(*row) for row in self.rows(sql, model, after, limit)]
-
-    def snapshot(self, model: int) -> tuple[int, bytes] | None:
-        """The newest: the outcome that it is after, and its bytes."""
-        found = self.rows(
-            "SELECT seq, data FROM snapshot WHERE model = ? ORDER BY seq DESC, number DESC LIMIT 1",
-            model,
-        )
-        return (found[0][0], bytes(found[0][1])) if found else None
 
     def snapshots(self, model: int) -> list[tuple[int, int, float, str]]:
         """(number, outcome, time, note) of all of a model, newest first."""
@@ -183,12 +196,17 @@ class Store(ABC):
     def snapshot_data(self, model: int, number: int) -> bytes | None:
         """The bytes of one."""
         found = self.rows("SELECT data FROM snapshot WHERE model = ? AND number = ?", model, number)
-        return bytes(found[0][0]) if found else None
+        return _bytes(found[0][0]) if found else None
 
     def decisions(self, model: int) -> int:
         """How many a model has made."""
         sql = "SELECT COALESCE(SUM(decisions), 0) FROM tally WHERE model = ?"
         return int(self.rows(sql, model)[0][0])
+
+    def width(self, model: int) -> int | None:
+        """How many features its decisions have; None where there is no decision."""
+        found = self.rows("SELECT x FROM decision WHERE model = ? LIMIT 1", model)
+        return len(found[0][0]) // 8 if found else None
 
     def logged(self, model: int) -> Iterator[list[tuple[Any, ...]]]:
         """(key, arm, detail, reward, time of it, by default) of all decisions, in order; about
@@ -218,6 +236,11 @@ class Store(ABC):
         """Digests of the keys that are valid: whose, and what each may do."""
         sql = "SELECT digest, name, scopes FROM api_key WHERE revoked = 0"
         return {bytes(d): (name, frozenset(scopes.split())) for d, name, scopes in self.rows(sql)}
+
+
+def _bytes(value: Any) -> bytes:
+    """Bytes as a database gives them; none where it gives something else, of a damaged page."""
+    return bytes(value) if isinstance(value, bytes | memoryview) else b""
 
 
 class Transaction:
@@ -267,12 +290,30 @@ class Transaction:
         """Write something that changes nothing."""
         self.rows("UPDATE meta SET value = value WHERE name = 'layout'")
 
+    def number(self, name: str) -> int:
+        """A number that the store keeps by name; 0 where it has none."""
+        found = self.rows("SELECT value FROM meta WHERE name = ?", name)
+        return int(found[0][0]) if found else 0
+
+    def write_number(self, name: str, value: int) -> None:
+        """Keep one."""
+        sql = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = ?"
+        self.rows(sql, name, value, value)
+
     # Models
 
     def model(self, name: str) -> ModelRow | None:
-        """A model by name."""
+        """A model by name; none has one that a database could not even look for."""
+        if not re.fullmatch(NAME, name):
+            return None
         found = self.rows(f"{MODEL} WHERE name = ?", name)
         return ModelRow(*found[0]) if found else None
+
+    def check_room(self, most: int) -> None:
+        """Refuse where there are ``most`` models; nobody else makes one before the commit."""
+        self.rows("UPDATE meta SET value = value WHERE name = 'models'")  # locks the row
+        if self.rows("SELECT COUNT(*) FROM model")[0][0] >= most:
+            raise Refusal(409, "too_many_models", f"At most {most} models. Delete one first.")
 
     def create(
         self, name: str, spec: str, *, follows: int | None = None, since: int = 0

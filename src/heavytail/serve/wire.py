@@ -10,9 +10,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from heavytail._validate import GREATEST, LEAST
+
 __all__ = [
     "NAME",
     "ArmCount",
+    "BrokenStats",
     "DecideAmongNamed",
     "DecideAmongVectors",
     "Decided",
@@ -149,7 +152,7 @@ class Reward(Struct, forbid_unknown_fields=True, frozen=True):
 
     token: Annotated[str, Meta(max_length=100)]
     reward: float
-    scale: Annotated[float, Meta(gt=0.0)] | None = None
+    scale: Annotated[float, Meta(ge=LEAST, le=GREATEST)] | None = None
 
 
 class Rewarded(Struct, frozen=True):
@@ -193,12 +196,17 @@ class Explained(Struct, frozen=True, omit_defaults=True):
 
 
 class ModelView(Struct, frozen=True):
-    """A model as it stands."""
+    """A model as it stands.
+
+    Attributes:
+        broken: why it cannot be opened, None where it can. Of a model that is broken ``rounds`` and
+            ``version`` are of its log, and ``dim`` and ``spec`` may not be known.
+    """
 
     name: str
     policy: str
-    dim: int
-    spec: ModelSpec
+    dim: int | None
+    spec: ModelSpec | None
     rounds: int
     decisions: int
     pending: int
@@ -207,6 +215,7 @@ class ModelView(Struct, frozen=True):
     shadow_of: str | None
     created: float
     diagnostics: dict[str, Any]
+    broken: str | None = None
 
 
 class WindowStats(Struct, frozen=True):
@@ -280,6 +289,13 @@ class ModelStats(Struct, frozen=True):
     tail: list[TailPoint]
 
 
+class BrokenStats(Struct, frozen=True):
+    """A model that cannot be opened, and why."""
+
+    name: str
+    reason: str
+
+
 class Stats(Struct, frozen=True):
     """What the models did since the service started.
 
@@ -288,12 +304,14 @@ class Stats(Struct, frozen=True):
         now: likewise.
         window: seconds of one.
         models: by name.
+        broken: those that cannot be opened, by name.
     """
 
     started: float
     now: float
     window: float
     models: list[ModelStats]
+    broken: list[BrokenStats]
 
 
 class SnapshotView(Struct, frozen=True):

@@ -16,6 +16,7 @@ from heavytail._validate import GREATEST, Check
 from heavytail.confidence import oful_radius
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import COMMON, LOG_DET, OUT_OF_RANGE, THETA_BOUND, Fixed, numbered
+from heavytail.kernels.links import within
 from heavytail.links import Link
 from heavytail.policies.core.answers import Explanation, Prediction, sides
 from heavytail.policies.core.base import PackedPolicy
@@ -138,6 +139,14 @@ class Linking(PackedPolicy):
     def _refusal(self, code: int, x: FloatArray, reward: float, scale: float) -> str:
         if code != OUT_OF_RANGE:
             return super()._refusal(code, x, reward, scale)
+        return self._out_of_range(reward)
+
+    def reward_problem(self, reward: float, scale: float | None = None) -> str:
+        fractions = float(self._arguments.get("fractions", False))
+        fits = within(self.link.code, reward, fractions)
+        return "" if fits else f"{type(self).__name__}: {self._out_of_range(reward)}"
+
+    def _out_of_range(self, reward: float) -> str:
         hint = ""
         if self.link.rewards == "0 or 1" and 0.0 < reward < 1.0:
             hint = " Pass fractions=True to learn from shares between them."

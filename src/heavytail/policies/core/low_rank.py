@@ -95,6 +95,16 @@ class LowRankPolicy(HistoryPolicy):
             found |= {"d1": problem["dim"], "d2": 1}
         return found
 
+    def reward_problem(self, reward: float, scale: float | None = None) -> str:
+        nu = self._nu if scale is None else scale
+        most = LARGEST_REWARD * (nu if self.info.uses_scale else 1.0)
+        if abs(reward) <= most:
+            return ""
+        return (
+            f"{type(self).__name__}: reward must be at most {most:g} in size at this scale; got "
+            f"{reward!r}. Change the unit of the reward."
+        )
+
     def _start_low_rank(self, d1: int, d2: int, form: str, rank: int) -> tuple[Check, int]:
         """Check and keep the shape of an arm; the checker for the rest, and the rank."""
         check = Check(type(self))

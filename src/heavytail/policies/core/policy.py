@@ -73,6 +73,12 @@ class Policy(Deciding, Stored, ABC):
     def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None:
         """Learn that features ``x`` paid ``reward``; ``scale`` is nu_t, where it is known."""
 
+    def reward_problem(self, reward: float, scale: float | None = None) -> str:
+        """Why a finite reward may not be learned, whatever its features and the state, in a
+        sentence; "" where nothing speaks against it.
+        """
+        return ""
+
     @property
     @abstractmethod
     def theta(self) -> FloatArray:

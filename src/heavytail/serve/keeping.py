@@ -1,0 +1,111 @@
+"""Snapshots that can be relied on: each is loaded once before it is kept, and where one cannot be
+loaded later, the same state is reached from an older one and the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heavytail._load import from_bytes
+from heavytail.policies.build import find
+from heavytail.policies.core.policy import Policy
+from heavytail.serve.wire import ModelSpec
+
+__all__ = ["FORKED", "RESTORED", "Way", "checked", "loaded", "ways"]
+
+RESTORED = "restored from "  # and the number of the snapshot; begins a line of states
+FORKED = "forked from "  # and the name of the model; likewise
+
+Kept = tuple[int, int, float, str]  # number, outcome, time and note of a snapshot
+
+
+def checked(policy: Policy, arrays: Mapping[str, Any]) -> bytes:
+    """The bytes of the state ``arrays`` of a policy, which give this very state when they are
+    loaded; a ValueError where they do not.
+    """
+    data = policy.to_bytes(arrays)
+    again = _policy(data, "the snapshot").saved_arrays()
+    changed = [key for key in arrays if not _same(arrays[key], again.get(key))]
+    if changed or len(again) != len(arrays):
+        raise ValueError(f"the snapshot gives other numbers when it is loaded: {sorted(changed)}.")
+    return data
+
+
+def loaded(data: bytes, spec: ModelSpec, name: str) -> Policy:
+    """The policy in a snapshot, which must be one of the specification's kind."""
+    policy = _policy(data, name)
+    kind = find(spec.policy)
+    if type(policy) is not kind or spec.dim not in (None, policy.dim):
+        raise ValueError(
+            f"{name} holds {type(policy).__name__} of dim {policy.dim}; the model is a "
+            f"{kind.__name__} of dim {spec.dim}."
+        )
+    return policy
+
+
+def _policy(data: bytes, name: str) -> Policy:
+    policy = from_bytes(data, name=name)
+    if not isinstance(policy, Policy):
+        raise ValueError(f"{name} holds no policy.")
+    return policy
+
+
+def _same(one: Any, other: Any) -> bool:
+    return (
+        other is not None
+        and (one.dtype, one.shape) == (other.dtype, other.shape)
+        and np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes()
+    )
+
+
+class Way(NamedTuple):
+    """A way to the present state of a model.
+
+    Attributes:
+        number: of the snapshot to begin with; None for a policy that has learned nothing.
+        version: the outcome that it is after.
+        turns: (a, b), one after another: once outcome a is learned, the state is that after b,
+            since the model was set back there.
+    """
+
+    number: int | None
+    version: int
+    turns: tuple[tuple[int, int], ...] = ()
+
+
+def ways(kept: Sequence[Kept], *, from_log: bool) -> Iterator[Way]:
+    """The ways to the present state of a model, the shortest first: all lead to it, to the bit.
+
+    A model that was set back has begun a new line of states, with a copy of the snapshot that it
+    was set back to; outcomes after a snapshot of an older line lead elsewhere. Where the copy
+    cannot be loaded, what it is a copy of can be reached in its own line, where it is still listed.
+
+    Args:
+        kept: all snapshots of the model, in any order.
+        from_log: whether the log holds all that the first line of states has learned.
+    """
+    sound = [one for one in kept if isinstance(one[1], int) and isinstance(one[3], str)]
+    yield from _ways(sorted(sound), (), from_log and sound == [*kept])
+
+
+def _ways(
+    kept: Sequence[Kept], turns: tuple[tuple[int, int], ...], from_log: bool
+) -> Iterator[Way]:
+    """The ways to the end of the line that the last of ``kept``, by number, belongs to."""
+    begun = [i for i, one in enumerate(kept) if one[3].startswith((RESTORED, FORKED))]
+    start = begun[-1] if begun else 0
+    for number, seq, *_ in sorted(kept[start:], key=lambda one: (one[1], one[0]), reverse=True):
+        yield Way(number, seq, turns)
+    if not begun:
+        if from_log:
+            yield Way(None, 0, turns)
+        return
+    _, seq, _, note = kept[start]
+    origin = note.removeprefix(RESTORED)  # "forked from ..." is no number
+    for i, (number, before, *_) in enumerate(kept[:start]):
+        if str(number) == origin:
+            line = [one for one in kept[: i + 1] if one[1] <= before]
+            yield from _ways(line, ((before, seq), *turns), from_log)
