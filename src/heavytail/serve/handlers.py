@@ -309,7 +309,7 @@ async def healthz(call: Call) -> Response:
 
 async def readyz(call: Call) -> Response:
     """The store can be written to."""
-    await call.service.commits.do(lambda tx: tx.probe())
+    await call.service.ready.check()
     return answer({"status": "ready", "models": len(call.service.models)})
 
 

@@ -22,6 +22,7 @@ from heavytail.serve.keys import Keys
 from heavytail.serve.layout import ModelRow
 from heavytail.serve.live import Live
 from heavytail.serve.model import Model, built
+from heavytail.serve.ready import Ready
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.rewards import owed
 from heavytail.serve.store import Store, Transaction
@@ -68,6 +69,7 @@ class Service:
         self.models, self.commits = self.live.models, self.live.commits
         self.chores = Chores(self)
         self.keys = Keys()
+        self.ready = Ready(self.commits)
         self.started = time.time()
 
     # Beginning and end
