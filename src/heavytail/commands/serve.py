@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib.util
 import ipaddress
 import os
 import signal
@@ -209,10 +210,13 @@ def _on(store: Store, args: argparse.Namespace) -> int:
 def _config(app: Any, args: argparse.Namespace, **more: Any) -> uvicorn.Config:
     import uvicorn
 
+    http: Any = "h11"  # has limits of its own
+    if importlib.util.find_spec("httptools") is not None:
+        from heavytail.serve.protocol import Protocol as http
     return uvicorn.Config(
         app, host=args.host, port=args.port, log_level="warning", access_log=False,
         timeout_keep_alive=30, timeout_graceful_shutdown=10, proxy_headers=args.proxy is not None,
-        forwarded_allow_ips=args.proxy or "", **more,
+        forwarded_allow_ips=args.proxy or "", http=http, ws="none", **more,
     )  # fmt: skip
 
 
