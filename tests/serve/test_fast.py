@@ -53,7 +53,7 @@ def test_what_is_read_quickly_is_read_the_same_carefully(told):
     body = json.dumps(told).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fast, "SHORT", 0)
-        found = fast.plain(body, 2)
+        found = fast.plain(body, 2, fast.CHOICE)
     if found is None:
         return
     wanted = careful(body)
@@ -70,7 +70,7 @@ def test_numbers_are_read_to_the_bit():
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2**63, size=40_000).view(np.float64)
     arms = bits[np.isfinite(bits)][:30_000].reshape(-1, 2)
-    found = fast.plain(json.dumps({"arms": arms.tolist()}).encode(), 2)
+    found = fast.plain(json.dumps({"arms": arms.tolist()}).encode(), 2, fast.CHOICE)
     assert np.array_equal(found.arms, arms)
 
 
@@ -86,5 +86,5 @@ def test_numbers_are_read_to_the_bit():
     ],
 )  # fmt: skip
 def test_what_is_not_plain_is_left_to_the_careful_reader(body):
-    found = fast.plain(body, 2)
+    found = fast.plain(body, 2, fast.CHOICE)
     assert found is None or found == []

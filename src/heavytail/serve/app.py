@@ -30,6 +30,8 @@ from heavytail.serve.wire import Fault
 
 __all__ = ["build", "worker"]
 
+CLOSING = (408, 413)  # statuses of a body that was not read to its end
+
 log = logging.getLogger("heavytail.serve")
 
 
@@ -137,6 +139,9 @@ class Door:
             return fault(Refusal(503, "store", "The store cannot be written to. Try again later."))
         except ClientDisconnect:
             return Response(status_code=499)
+        except asyncio.CancelledError:  # uvicorn's last word to what is not done when it stops
+            message = "The service stops. It is not known whether this was done; send it again."
+            return fault(Refusal(503, "stopping", message))
 
 
 class Endpoint:
@@ -182,6 +187,8 @@ def fault(refusal: Refusal) -> Response:
     body = answer(Fault(refusal.code, refusal.message, refusal.field), refusal.status)
     if refusal.status == 429:
         body.headers["retry-after"] = "1"
+    if refusal.status in CLOSING or refusal.code == "stopping":
+        body.headers["connection"] = "close"
     if refusal.status == 401:
         body.headers["www-authenticate"] = "Bearer"
     return body

@@ -13,9 +13,10 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 
-__all__ = ["Plain", "plain"]
+__all__ = ["ASKED", "CHOICE", "Plain", "plain"]
 
-KEYS = {"arms", "ids", "explore"}
+CHOICE = {"arms", "ids", "explore"}  # keys of a choice, and of what is asked about arms
+ASKED = {"arms", "ids", "level"}
 BRACKET = ord("[")
 SHORT = 2000  # bytes of a body below which nothing is gained
 
@@ -27,21 +28,22 @@ if importlib.util.find_spec("simdjson") is not None:
 
 
 class Plain(NamedTuple):
-    """A choice among vectors, as :class:`heavytail.serve.wire.DecideAmongVectors` has it."""
+    """Vectors as ``DecideAmongVectors`` and ``PredictVectors`` of ``wire`` have them."""
 
     arms: FloatArray
     ids: list[str | int] | None = None
     explore: float | None = None
+    level: float = 0.95
 
 
-def plain(body: bytes, dim: int) -> list[Plain] | Plain | None:
-    """The decisions that a body asks for; None where another reader has to look at it."""
+def plain(body: bytes, dim: int, known: set[str]) -> list[Plain] | Plain | None:
+    """What a body with the ``known`` keys asks for; None where another reader has to look at it."""
     if _parser is None or len(body) < SHORT:
         return None
     try:
         read = _parser.parse(body)
         many = isinstance(read, simdjson.Array)
-        found = [_one(each, dim) for each in read] if many else [_one(read, dim)]
+        found = [_one(each, dim, known) for each in (read if many else [read])]
         rows = sum(1 + len(one.arms) + (one.ids is not None) for one in found)
         brackets = np.count_nonzero(np.frombuffer(body, dtype=np.uint8) == BRACKET)
         if brackets != rows + many:  # lists in lists, which a buffer does not show
@@ -51,9 +53,9 @@ def plain(body: bytes, dim: int) -> list[Plain] | Plain | None:
         return None
 
 
-def _one(read: Any, dim: int) -> Plain:
+def _one(read: Any, dim: int, known: set[str]) -> Plain:
     keys = list(read.keys())
-    if len(set(keys)) < len(keys) or not set(keys) <= KEYS:
+    if len(set(keys)) < len(keys) or not set(keys) <= known:
         raise KeyError
     arms = read["arms"]
     if set(map(len, arms)) != {dim}:
@@ -65,4 +67,7 @@ def _one(read: Any, dim: int) -> Plain:
     explore = read["explore"] if "explore" in keys else None
     if explore is not None and not (type(explore) in (float, int) and 0.0 <= explore <= 1.0):
         raise TypeError
-    return Plain(matrix, ids, None if explore is None else float(explore))
+    level = read["level"] if "level" in keys else 0.95
+    if type(level) not in (float, int) or not 0.0 < level < 1.0:
+        raise TypeError
+    return Plain(matrix, ids, None if explore is None else float(explore), float(level))

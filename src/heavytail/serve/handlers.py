@@ -15,9 +15,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from heavytail.serve.export import write_log
-from heavytail.serve.fast import plain
+from heavytail.serve.fast import ASKED, CHOICE, plain
 from heavytail.serve.keys import issue, revoke, views
 from heavytail.serve.metrics import Metrics
+from heavytail.serve.model import Model
+from heavytail.serve.once import check_once
 from heavytail.serve.openapi import document
 from heavytail.serve.page import HEADERS, PAGE
 from heavytail.serve.refusal import Refusal
@@ -99,12 +101,14 @@ def answer(content: Any, status: int = 200) -> Response:
 def read(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
     """A body as what it should be, or a refusal with the field."""
     try:
-        return decoder.decode(body)
+        found = decoder.decode(body)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$")
         raise Refusal(422, "bad_body", message + ".", place.rstrip("`").lstrip(".")) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(400, "bad_json", f"The body is no JSON: {error}.") from None
+    check_once(body)
+    return found
 
 
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
@@ -157,7 +161,7 @@ async def decide(call: Call) -> Response:
     """Decide, for one or many."""
     body = await call.body()
     model = await call.service.live.find(call.name)
-    asked: Any = None if model.encoder is not None else plain(body, model.dim)
+    asked: Any = plain(body, model.dim, CHOICE) if model.encoder is None else None
     if asked is None:
         asked = read(VECTORS if model.encoder is None else NAMED, body)
     many = isinstance(asked, list)
@@ -177,17 +181,25 @@ async def reward(call: Call) -> Response:
     return answer(Rewarded(new), 202 if new else 200)
 
 
+async def _asked(call: Call) -> tuple[Model, Any]:
+    """The model and the arms that it is asked about."""
+    body = await call.body()
+    model = await call.service.live.find(call.name)
+    asked: Any = plain(body, model.dim, ASKED) if model.encoder is None else None
+    if asked is None or isinstance(asked, list):
+        asked = read(PREDICT_VECTORS if model.encoder is None else PREDICT_NAMED, body)
+    return model, asked
+
+
 async def predict(call: Call) -> Response:
     """The mean rewards expected of arms."""
-    found = await call.service.live.find(call.name)
-    asked = read(PREDICT_VECTORS if found.encoder is None else PREDICT_NAMED, await call.body())
+    found, asked = await _asked(call)
     return answer(found.predict(call.service._arms(found, asked, ""), asked.level))
 
 
 async def explain(call: Call) -> Response:
     """Why an arm would be chosen."""
-    found = await call.service.live.find(call.name)
-    asked = read(PREDICT_VECTORS if found.encoder is None else PREDICT_NAMED, await call.body())
+    found, asked = await _asked(call)
     told = found.explain(call.service._arms(found, asked, ""))
     return answer(told if asked.ids is None else replace(told, id=asked.ids[told.arm]))
 
