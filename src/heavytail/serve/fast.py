@@ -7,6 +7,7 @@ that is refused, is read again by ``wire``'s classes, which say why.
 from __future__ import annotations
 
 import importlib.util
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,16 +16,25 @@ from heavytail._typing import FloatArray
 
 __all__ = ["ASKED", "CHOICE", "Plain", "plain"]
 
-CHOICE = {"arms", "ids", "explore"}  # keys of a choice, and of what is asked about arms
-ASKED = {"arms", "ids", "level"}
+CHOICE = frozenset({"arms", "ids", "explore"})  # keys of a choice
+ASKED = frozenset({"arms", "ids", "level"})  # and of what is asked about arms
 BRACKET = ord("[")
+AT_ONCE = 2**16  # numbers that are read without a pause
 SHORT = 2000  # bytes of a body below which nothing is gained
 
-_parser: Any = None
-if importlib.util.find_spec("simdjson") is not None:
+FOUND = importlib.util.find_spec("simdjson") is not None
+if FOUND:
     import simdjson
 
-    _parser = simdjson.Parser()
+
+class _Parsers(threading.local):
+    """A parser of each thread's own."""
+
+    def __init__(self) -> None:
+        self.parser = simdjson.Parser()
+
+
+_parsers = _Parsers() if FOUND else None
 
 
 class Plain(NamedTuple):
@@ -36,13 +46,15 @@ class Plain(NamedTuple):
     level: float = 0.95
 
 
-def plain(body: bytes, dim: int, known: set[str]) -> list[Plain] | Plain | None:
+def plain(body: bytes, dim: int, known: frozenset[str]) -> list[Plain] | Plain | None:
     """What a body with the ``known`` keys asks for; None where another reader has to look at it."""
-    if _parser is None or len(body) < SHORT:
+    if _parsers is None or len(body) < SHORT:
         return None
     try:
-        read = _parser.parse(body)
+        read: Any = _parsers.parser.parse(body)
         many = isinstance(read, simdjson.Array)
+        if many and known is not CHOICE:
+            return None
         found = [_one(each, dim, known) for each in (read if many else [read])]
         rows = sum(1 + len(one.arms) + (one.ids is not None) for one in found)
         brackets = np.count_nonzero(np.frombuffer(body, dtype=np.uint8) == BRACKET)
@@ -53,14 +65,17 @@ def plain(body: bytes, dim: int, known: set[str]) -> list[Plain] | Plain | None:
         return None
 
 
-def _one(read: Any, dim: int, known: set[str]) -> Plain:
+def _one(read: Any, dim: int, known: frozenset[str]) -> Plain:
     keys = list(read.keys())
     if len(set(keys)) < len(keys) or not set(keys) <= known:
         raise KeyError
     arms = read["arms"]
     if set(map(len, arms)) != {dim}:
         raise ValueError
-    matrix = np.frombuffer(arms.as_buffer(of_type="d")).reshape(len(arms), dim)
+    if len(arms) * dim < AT_ONCE:
+        matrix = np.frombuffer(arms.as_buffer(of_type="d")).reshape(len(arms), dim)
+    else:  # other threads have a turn between two rows
+        matrix = np.array([np.frombuffer(arm.as_buffer(of_type="d")) for arm in arms])
     ids = read["ids"].as_list() if "ids" in keys else None
     if ids is not None and not all(type(one) is str and len(one) <= 200 for one in ids):
         raise TypeError

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import math
 import secrets
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -17,6 +19,7 @@ from heavytail.encoding import Encoder
 from heavytail.policies.build import find, make_policy
 from heavytail.policies.core.decisions import Decision
 from heavytail.policies.core.policy import Policy
+from heavytail.serve.apart import Turns
 from heavytail.serve.details import as_floats
 from heavytail.serve.layout import ModelRow, OutcomeRow
 from heavytail.serve.refusal import Refusal
@@ -24,9 +27,12 @@ from heavytail.serve.tracker import Tracker
 from heavytail.serve.wire import Explained, ModelSpec, Predicted
 from heavytail.tails import MomentBound
 
-__all__ = ["Model", "built"]
+__all__ = ["Model", "built", "warmed"]
+
+T = TypeVar("T")
 
 NUMBERS = 2**53  # that draws are made from
+ENCODING = 20_000  # multiplications that encoding an arm takes as long as
 SEEN = 64  # of outcomes learned at once, whose residuals are tracked
 
 
@@ -69,6 +75,25 @@ def built(spec: ModelSpec, most: int | None = None) -> Policy:
     return policy
 
 
+def warmed(policy: Policy) -> None:
+    """Compile what a policy needs to serve, on one that nobody uses: no request waits for it."""
+    some: Any = policy
+    arms = np.zeros((2, policy.dim))
+    arms[0, 0] = arms[1, -1] = 0.1
+    calls: dict[str, tuple[Any, ...]] = {
+        "select": (arms,),
+        "select_many": (arms[None],),
+        "predict": (arms,),
+        "explain": (arms,),
+        "update_many": (arms, np.zeros(2)),
+        "update": (arms[0], 0.0),
+        "diagnostics": (),
+    }
+    for name, arguments in calls.items():
+        with contextlib.suppress(ValueError, AttributeError):  # it does no such thing
+            getattr(some, name)(*arguments)
+
+
 def _encoder(schema: dict[str, Any] | None) -> Encoder | None:
     if schema is None:
         return None
@@ -96,6 +121,9 @@ class Model:
         refused: outcomes that the policy would not learn.
         staleness: how many outcomes behind the last decisions were, on average.
         tracker: what it did since the service started.
+        turns: who works on the policy, one after another.
+        chaser: the task that learns what the loop has no time for; None where there was none.
+        behind: whether there is something new for it.
         snapshot_seq: the outcome that the newest snapshot known is after.
         snapshot_time: when this process took one, by the monotonic clock; 0 where it has not.
     """
@@ -105,6 +133,9 @@ class Model:
         self.spec = msgspec.json.decode(row.spec, type=ModelSpec)
         self.refused, self.staleness = 0, 0.0
         self.tracker = Tracker()
+        self.turns = Turns()
+        self.chaser: asyncio.Task[None] | None = None
+        self.behind = False
         self.snapshot_time = 0.0
         self._begin(snapshot)
 
@@ -130,6 +161,20 @@ class Model:
     def source(self) -> int:
         """The model whose outcomes it learns."""
         return self.row.id if self.row.follows is None else self.row.follows
+
+    async def turn(self, kind: str, rows: int, work: Callable[[], T], *, shared: bool = False) -> T:
+        """What work on so many rows of features gives, in turn, in a thread where it takes long."""
+        return await self.turns.do(kind, self.size(rows), work, shared=shared)
+
+    def size(self, rows: int) -> int:
+        """Multiplications that are done for so many rows of features."""
+        each = self.dim * self.dim + (0 if self.encoder is None else ENCODING)
+        return max(rows, 1) * each
+
+    @property
+    def batch(self) -> int:
+        """How many outcomes can be learned between two requests."""
+        return self.turns.fit("learn", self.size(1))
 
     def track(self, outcomes: Sequence[OutcomeRow]) -> None:
         """Count the outcomes that ``learn`` would learn, for people who look."""
@@ -251,6 +296,10 @@ class Model:
             raise Refusal(422, "no_explanation", str(error)) from None
         parts = {name: _finite(part) for name, part in found.parts.items()}
         return Explained(found.arm, found.rule, parts)
+
+    async def told(self) -> dict[str, Any]:
+        """The diagnostics, from a thread where they take long: some decompose a matrix."""
+        return await self.turn("told", self.dim, self.diagnostics, shared=True)
 
     def diagnostics(self) -> dict[str, Any]:
         """How it is doing, as JSON has it."""

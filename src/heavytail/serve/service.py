@@ -6,6 +6,7 @@ Every verb is a coroutine that returns when what it did is on disk. What it refu
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 import time
@@ -15,13 +16,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from heavytail._typing import FloatArray
+from heavytail.policies.core.decisions import Decision
+from heavytail.serve.apart import apart
 from heavytail.serve.chores import Chores
+from heavytail.serve.commits import LARGE
 from heavytail.serve.entries import answered_again, logged
 from heavytail.serve.fast import Plain
 from heavytail.serve.keys import Keys
-from heavytail.serve.layout import ModelRow
+from heavytail.serve.layout import DecisionRow, ModelRow
 from heavytail.serve.live import Live
-from heavytail.serve.model import Model, built
+from heavytail.serve.model import Model, built, warmed
 from heavytail.serve.ready import Ready
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.rewards import owed
@@ -39,6 +43,8 @@ from heavytail.serve.wire import (
 )
 
 __all__ = ["Limits", "Service"]
+
+SAVED = 64  # multiplications that saving a number takes as long as
 
 Asked = DecideAmongVectors | DecideAmongNamed | Plain
 
@@ -79,6 +85,9 @@ class Service:
         if self.store.shared:  # the thread that speaks to the database waits less for its turn
             sys.setswitchinterval(0.001)
         await self.live.start()
+        specs = {_kind(model.spec): model.spec for model in self.models.values()}
+        for spec in specs.values():
+            await apart(functools.partial(_check_model, spec))
         self.chores.start()
 
     async def stop(self) -> None:
@@ -103,10 +112,7 @@ class Service:
         if known is None:
             self._check_room()
         if known is None or known.row.spec != told:
-            built(spec, self.limits.dim)
-            row = ModelRow(0, name, told, 0.0, False, 0, 0, 0, b"", None, 0)
-            if spec.default_reward is not None:
-                Model(row).check_reward(spec.default_reward, "default_reward")
+            await apart(functools.partial(_check_model, spec, self.limits.dim))
 
         def work(tx: Transaction) -> tuple[bool, ModelRow]:
             found = tx.model(name)
@@ -142,7 +148,7 @@ class Service:
         return ModelView(
             name, type(model.policy).__name__, model.dim, model.spec, model.policy.rounds,
             decisions, row.pending(decisions), model.version, bool(row.paused),
-            shadowed.row.name if shadowed else None, row.created, model.diagnostics(),
+            shadowed.row.name if shadowed else None, row.created, await model.told(),
         )  # fmt: skip
 
     async def pause(self, name: str, paused: bool, who: str) -> ModelView:
@@ -188,16 +194,28 @@ class Service:
         if model.row.follows is not None:
             raise Refusal(409, "shadow", "A shadow learns and does not decide.")
         self._check_batch(asked)
-        sets = [self._arms(model, one, at) for at, one in _placed(asked)]
         explore = [model.spec.explore if one.explore is None else one.explore for one in asked]
-        version, when = model.version, self.live.clock()
-        made = model.choose(sets, explore)
-        rows, answers, behind = [], [], [0]
-        for i, (one, arms, decision) in enumerate(zip(asked, sets, made, strict=True)):
-            token = Token.new(model.row.id, version, when)
-            row, answer = logged(model, token, one, arms, decision, (request, i, len(asked)))
-            rows.append(row)
-            answers.append(answer)
+
+        def choose() -> tuple[int, list[FloatArray], list[Decision]]:
+            sets = [self._arms(model, one, at) for at, one in _placed(asked)]
+            return model.version, sets, model.choose(sets, explore)
+
+        many = sum(len(one.arms) for one in asked)
+        version, sets, made = await model.turn("choose", many, choose)
+        size, when = 8 * many * model.dim, self.live.clock()
+
+        def written() -> list[tuple[DecisionRow, Decided]]:
+            each = zip(asked, sets, made, strict=True)
+            return [
+                logged(
+                    model, Token.new(model.row.id, version, when), *one, (request, i, len(asked))
+                )
+                for i, one in enumerate(each)
+            ]
+
+        both = written() if size < LARGE else await apart(written)
+        rows, answers = [row for row, _ in both], [answer for _, answer in both]
+        behind = [0]
 
         def work(tx: Transaction) -> list[Decided]:
             if request:
@@ -213,7 +231,7 @@ class Service:
             behind.append(max(last - version, 0))
             return answers
 
-        found: list[Decided] = await self.commits.do(work)
+        found: list[Decided] = await self.commits.do(work, size=size)
         if found is answers:  # not those of an earlier request
             model.staleness += 0.05 * (behind[-1] - model.staleness)
             model.tracker.decided([(one.id, one.arm) for one in found])
@@ -256,7 +274,7 @@ class Service:
     async def _reward(self, model: Model, told: Sequence[Reward]) -> int:
         tokens = [self._token(model, one, at) for at, one in _placed(told)]
 
-        def work(tx: Transaction) -> int:
+        def work(tx: Transaction) -> tuple[int, int]:
             tx.last(model.row.id)  # nobody else rewards until the commit
             now, new = self.live.clock(), []
             seen: dict[bytes, Reward] = {}
@@ -273,10 +291,13 @@ class Service:
                 if row.key <= swept:  # it was counted as given up
                     tx.swept(model.row.id, swept, -1)
                 tx.reward(row, one.reward, one.scale)
-            return len(new)
+            return len(new), tx.last(model.row.id)
 
-        accepted: int = await self.commits.do(work, model=model.row.id)
-        return accepted
+        size = 8 * len(told) * model.dim
+        accepted, last = await self.commits.do(work, model=model.row.id, size=size)
+        if model.version < last:
+            await self.live.learned(model, last)
+        return int(accepted)
 
     def _token(self, model: Model, one: Reward, at: str) -> Token:
         try:
@@ -293,7 +314,10 @@ class Service:
     async def snapshot(self, name: str, note: str, who: str = "") -> int:
         """Keep the state as it is; its number."""
         model = await self.live.find(name)
-        seq, data, epoch = model.version, model.policy.to_bytes(), model.row.epoch
+        epoch = model.row.epoch
+        seq, data = await model.turn(
+            "save", SAVED, lambda: (model.version, model.policy.to_bytes())
+        )
 
         def work(tx: Transaction) -> int:
             tx.last(model.row.id)  # nobody sets it back until the commit
@@ -304,7 +328,7 @@ class Service:
                 tx.audit(who, f"snapshot {name}")
             return tx.snapshot(model.row.id, seq, data, note)
 
-        number: int = await self.commits.do(work, model=model.row.id)
+        number: int = await self.commits.do(work, model=model.row.id, size=len(data))
         model.snapshot_seq = max(model.snapshot_seq, seq)
         model.snapshot_time = time.monotonic()
         return number
@@ -340,9 +364,12 @@ class Service:
         told = msgspec.json.encode(spec, order="sorted").decode()
         source, twin = model.source, model
         if changes:
-            twin = Model(model.row._replace(spec=told, since=0, follows=source))
+            row = model.row._replace(spec=told, since=0, follows=source)
+            twin = await apart(functools.partial(Model, row))
             await self.live.catch_up(twin)
-        version, data = twin.version, twin.policy.to_bytes()
+        version, data = await twin.turn(
+            "save", SAVED, lambda: (twin.version, twin.policy.to_bytes())
+        )
 
         def work(tx: Transaction) -> ModelRow:
             if tx.model(fork.name) is not None:
@@ -354,8 +381,22 @@ class Service:
             tx.audit(who, f"fork {name} {fork.name}")
             return row
 
-        await self.live.open(await self.commits.do(work))
+        await self.live.open(await self.commits.do(work, size=len(data)))
         return await self.describe(fork.name)
+
+
+def _kind(spec: ModelSpec) -> bytes:
+    """What kernels of a model hang on."""
+    return msgspec.json.encode((spec.policy, spec.options, spec.tail, spec.horizon))
+
+
+def _check_model(spec: ModelSpec, most: int | None = None) -> None:
+    """Refuse a model that cannot be; what it needs is compiled."""
+    warmed(built(spec, most))
+    if spec.default_reward is not None:
+        told = msgspec.json.encode(spec).decode()
+        row = ModelRow(0, "", told, 0.0, False, 0, 0, 0, b"", None, 0)
+        Model(row).check_reward(spec.default_reward, "default_reward")
 
 
 def _check_name(name: str) -> None:
