@@ -82,7 +82,7 @@ def test_numbers_are_read_to_the_bit():
         b'{"arms": [[true, 2]]}', b'{"arms": [[NaN, 2]]}', b'{"arms": [[1e999, 2]]}',
         b'{"arms": [[1, 2]], "arms": [[3, 4]]}', b'{"arms": [[1, 2]], "seed": 1}',
         b'{"arms": [[1, 2]], "explore": true}', b'{"arms": [[1, 2]], "explore": 2}',
-        b'{"arms": [[1, 2]], "ids": [1]}', b'{"arms": [[1, 2]], "ids": ["["]}', b"\xff",
+        b'{"arms": [[1, 2]], "ids": [1.5]}', b'{"arms": [[1, 2]], "ids": ["["]}', b"\xff",
     ],
 )  # fmt: skip
 def test_what_is_not_plain_is_left_to_the_careful_reader(body):

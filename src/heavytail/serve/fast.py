@@ -77,7 +77,7 @@ def _one(read: Any, dim: int, known: frozenset[str]) -> Plain:
     else:  # other threads have a turn between two rows
         matrix = np.array([np.frombuffer(arm.as_buffer(of_type="d")) for arm in arms])
     ids = read["ids"].as_list() if "ids" in keys else None
-    if ids is not None and not all(type(one) is str and len(one) <= 200 for one in ids):
+    if ids is not None and not all(map(_is_id, ids)):
         raise TypeError
     explore = read["explore"] if "explore" in keys else None
     if explore is not None and not (type(explore) in (float, int) and 0.0 <= explore <= 1.0):
@@ -86,3 +86,9 @@ def _one(read: Any, dim: int, known: frozenset[str]) -> Plain:
     if type(level) not in (float, int) or not 0.0 < level < 1.0:
         raise TypeError
     return Plain(matrix, ids, None if explore is None else float(explore), float(level))
+
+
+def _is_id(one: Any) -> bool:
+    if type(one) is int:
+        return -(2**63) <= one < 2**63
+    return type(one) is str and len(one) <= 200

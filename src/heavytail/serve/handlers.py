@@ -250,7 +250,13 @@ async def snapshot_file(call: Call) -> Response:
         )
     if data is None:
         raise Refusal(404, "no_snapshot", "The model has none of this number.")
-    return Response(data, media_type="application/octet-stream")
+
+    async def pieces() -> AsyncIterator[memoryview]:
+        for start in range(0, len(data), PIECE):
+            yield memoryview(data)[start : start + PIECE]
+
+    head = {"content-length": str(len(data))}
+    return StreamingResponse(pieces(), headers=head, media_type="application/octet-stream")
 
 
 async def restore(call: Call) -> Response:

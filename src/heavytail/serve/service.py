@@ -172,7 +172,7 @@ class Service:
             tx.delete(row.id)
             tx.audit(who, f"delete {name}")
 
-        await self.commits.do(work)
+        await self.commits.do(work, size=LARGE)
         self.models.pop(name, None)
         self.live.broken.discard(name)
 
