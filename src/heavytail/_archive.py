@@ -55,8 +55,9 @@ def sealed(archive: bytes) -> bytes:
     """A zip archive with a hash of all its bytes as its comment, where every reader of such
     archives skips it.
     """
-    body = archive[: -len(NO_COMMENT)]
-    return body + len(_seal(body)).to_bytes(2, "little") + _seal(body)
+    body = memoryview(archive)[: -len(NO_COMMENT)]
+    seal = _seal(body)
+    return b"".join((body, len(seal).to_bytes(2, "little"), seal))
 
 
 def unsealed(content: bytes) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def unsealed(content: bytes) -> dict[str, Any]:
     return members(content)
 
 
-def _seal(body: bytes) -> bytes:
+def _seal(body: bytes | memoryview) -> bytes:
     """It tells accidents, not forgeries."""
     return SEAL + hashlib.blake2b(body, digest_size=16).hexdigest().encode()
 

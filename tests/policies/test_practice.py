@@ -355,6 +355,17 @@ def test_hausmans_statistic_is_its_formula():
         assert most == pytest.approx(2.0 + 2.0 * math.sqrt(2.0 * sure) + 2.0 * sure, rel=1e-12)
 
 
+def test_hausmans_statistic_is_told_where_a_determinant_would_be_0():
+    dim, rng = 150, np.random.default_rng(0)
+    policy, X = ht.TwinUCB(dim), rng.normal(size=(25_000, dim))
+    X[:, 0] = 0.0  # nothing is known of one direction, and much of all others
+    X /= 1.001 * np.linalg.norm(X, axis=1, keepdims=True)
+    policy.update_many(X, X[:, 1] + rng.standard_t(2.0, len(X)))
+    C = policy.inverse_gram[:dim, :dim]
+    assert np.linalg.det(C / C.max()) == 0.0
+    assert policy.hausman()[0] > 1.0
+
+
 @pytest.mark.parametrize("size", [1e-160, 1e-300])
 def test_the_smallest_rewards_leave_diagnostics_whole(size):
     policy = ht.TwinUCB(2)

@@ -18,11 +18,17 @@ from heavytail.serve.service import Limits
 
 @contextlib.contextmanager
 def serving(
-    where: str | os.PathLike[str], *, local: bool = True, limits: Limits | None = None
+    where: str | os.PathLike[str],
+    *,
+    local: bool = True,
+    limits: Limits | None = None,
+    peer: str = "127.0.0.1",
 ) -> Iterator[TestClient]:
     app = build(opened(where), local=local, limits=limits)
     here = "http://127.0.0.1:8080"
-    with TestClient(app, base_url=here, raise_server_exceptions=False) as client:
+    with TestClient(
+        app, base_url=here, raise_server_exceptions=False, client=(peer, 50000)
+    ) as client:
         yield client
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.serve.conftest import serving
 from tests.serve.test_service import ARMS, SHOP
 
+from heavytail.serve import ready
 from heavytail.serve.opening import opened
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.service import Limits
@@ -42,7 +43,8 @@ def test_a_spec_that_cannot_be_is_refused_while_its_name_is_deleted(shop):
     assert shop.put(SHOP, json={"dim": 3}).status_code == 201
 
 
-def test_a_session_that_is_refused_while_it_begins_does_not_end_the_worker(address):
+def test_a_session_that_is_refused_while_it_begins_does_not_end_the_worker(address, monkeypatch):
+    monkeypatch.setattr(ready, "AGE", 0.0)
     with serving(address) as client, psycopg.connect(address, autocommit=True) as admin:
         admin.execute("ALTER TABLE heavytail.meta RENAME COLUMN value TO other")
         admin.execute(

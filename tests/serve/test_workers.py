@@ -17,7 +17,7 @@ from tests.serve.conftest import look, serving
 from tests.serve.killing import free_port
 from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 
-from heavytail.serve import live
+from heavytail.serve import live, ready
 from heavytail.serve.app import build
 from heavytail.serve.model import built
 from heavytail.serve.postgres import PostgresStore
@@ -145,7 +145,8 @@ def test_conflicts_end(address):
     store.close()
 
 
-def test_a_database_that_was_lost_is_found_again(server, address):
+def test_a_database_that_was_lost_is_found_again(server, address, monkeypatch):
+    monkeypatch.setattr(ready, "AGE", 0.0)
     with serving(address) as client:
         client.put(SHOP, json={"dim": 3})
         token = decide(client)["token"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import functools
+import importlib.util
+import ipaddress
 import os
 import signal
 import socket
@@ -60,6 +62,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--scopes", default="read,decide", help="of the new key: read, decide, admin (read,decide)")
     add("--revoke-key", metavar="NAME", help="make the key of this name invalid, and stop")
+    add(
+        "--open",
+        action="store_true",
+        help="where all keys are revoked, ask nobody on this machine for one, and stop",
+    )
+    add(
+        "--proxy",
+        metavar="ADDRESS",
+        help="a proxy whose X-Forwarded-For is believed, or several with commas (none)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,12 +82,13 @@ def run(args: argparse.Namespace) -> int:
     _check_workers(args)
     if not 0.0 <= args.rate < 1e9:
         raise ValueError(f"--rate must be at least 0, and finite; got {args.rate:g}.")
-    if args.new_key is None and args.revoke_key is None:
+    _check_proxies(args)
+    if not _of_keys(args):
         _check_port(args)
     if args.store is not None:
         _check_keys(args)
         return _with(args)
-    if not args.demo or args.new_key is not None or args.revoke_key is not None:
+    if not args.demo or _of_keys(args):
         raise ValueError("--store is missing: state the folder that models and log are kept in.")
     before = signal.signal(signal.SIGTERM, _stop)  # so that the folder is removed then too
     try:
@@ -84,6 +97,22 @@ def run(args: argparse.Namespace) -> int:
             return _with(args)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _of_keys(args: argparse.Namespace) -> bool:
+    """Whether something is to be done to keys, and nothing served."""
+    return args.open or args.new_key is not None or args.revoke_key is not None
+
+
+def _check_proxies(args: argparse.Namespace) -> None:
+    try:
+        for one in () if args.proxy is None else args.proxy.split(","):
+            ipaddress.ip_network(one.strip())
+    except ValueError:
+        raise ValueError(
+            "--proxy must be the IP address or network of a proxy, or several with commas; "
+            f"got {on_one_line(args.proxy)!r}."
+        ) from None
 
 
 def _check_workers(args: argparse.Namespace) -> None:
@@ -110,10 +139,9 @@ def _check_keys(args: argparse.Namespace) -> None:
         except Refusal as refusal:
             raise ValueError(refusal.message) from None
     new = not is_database(args.store) and not os.path.exists(args.store)
-    if args.revoke_key is not None and new:
-        raise ValueError(
-            f"--store {on_one_line(args.store)}: there is no store to revoke a key of."
-        )
+    if new and (args.open or args.revoke_key is not None):
+        what = "open" if args.open else "revoke a key of"
+        raise ValueError(f"--store {on_one_line(args.store)}: there is no store to {what}.")
 
 
 def _scopes(args: argparse.Namespace) -> list[str]:
@@ -154,7 +182,7 @@ def _with(args: argparse.Namespace) -> int:
 
 
 def _on(store: Store, args: argparse.Namespace) -> int:
-    from heavytail.serve.keys import issue, revoke
+    from heavytail.serve.keys import issue, reopen, revoke
     from heavytail.serve.opening import is_local
 
     if args.new_key is not None:
@@ -164,6 +192,9 @@ def _on(store: Store, args: argparse.Namespace) -> int:
         return 0
     if args.revoke_key is not None:
         _done(store, lambda tx: revoke(tx, args.revoke_key, WHO))
+        return 0
+    if args.open:
+        _done(store, lambda tx: reopen(tx, WHO))
         return 0
     local = is_local(args.host)
     if not local and not store.keys():
@@ -180,9 +211,13 @@ def _on(store: Store, args: argparse.Namespace) -> int:
 def _config(app: Any, args: argparse.Namespace, **more: Any) -> uvicorn.Config:
     import uvicorn
 
+    http: Any = "h11"  # has limits of its own
+    if importlib.util.find_spec("httptools") is not None:
+        from heavytail.serve.protocol import Protocol as http
     return uvicorn.Config(
         app, host=args.host, port=args.port, log_level="warning", access_log=False,
-        timeout_keep_alive=30, timeout_graceful_shutdown=10, **more,
+        timeout_keep_alive=30, timeout_graceful_shutdown=10, proxy_headers=args.proxy is not None,
+        forwarded_allow_ips=args.proxy or "", http=http, ws="none", **more,
     )  # fmt: skip
 
 

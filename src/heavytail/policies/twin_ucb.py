@@ -625,7 +625,9 @@ class TwinUCB(forgetting.ForgettingPolicy):
         C = self.inverse_gram[: self.dim, : self.dim] * max(self._s[S.APART] / t, 1e-300)
         sure = math.log(100.0) + 2.0 * math.log(math.log(t))
         most = self.dim + 2.0 * math.sqrt(self.dim * sure) + 2.0 * sure
-        if not np.linalg.det(C / max(np.max(np.abs(C)), 1e-300)) > 0.0:  # nothing can be told
+        try:
+            np.linalg.cholesky(C)  # a determinant would be 0 to a double where d is large
+        except np.linalg.LinAlgError:  # nothing can be told
             return 0.0, most
         return float(D @ np.linalg.solve(C, D)), most
 

@@ -30,6 +30,8 @@ from heavytail.serve.wire import Fault
 
 __all__ = ["build", "worker"]
 
+CLOSING = (408, 413)  # statuses of a body that was not read to its end
+
 log = logging.getLogger("heavytail.serve")
 
 
@@ -65,6 +67,7 @@ def build(
     routes = [Route(road.path, Endpoint(door, road), methods=[road.method]) for road in ROUTES]
     handlers: dict[Any, Any] = {404: _missing, 405: _missing, Exception: _broken}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    app.router.redirect_slashes = False  # to wherever a Host header says
     app.state.service = service
     return app
 
@@ -121,10 +124,12 @@ class Door:
             who = "anybody"
             if road.scope:
                 told = request.headers.get("authorization", "")
-                here = self.local and _from_here(
-                    request.headers.get("host", ""), request.headers.get("origin")
-                )
-                who = await self.service.keys.allow(self.service, told, road.scope, here)
+                here = self.local and _from_here(request)
+                try:
+                    who = await self.service.keys.allow(self.service, told, road.scope, here)
+                except Refusal:
+                    self.rates.count(_address(request))
+                    raise
                 self.rates.count(who if told else _address(request))
             return await road.handler(Call(self.service, request, who, self.metrics))
         except Refusal as refusal:
@@ -134,6 +139,9 @@ class Door:
             return fault(Refusal(503, "store", "The store cannot be written to. Try again later."))
         except ClientDisconnect:
             return Response(status_code=499)
+        except asyncio.CancelledError:  # uvicorn's last word to what is not done when it stops
+            message = "The service stops. It is not known whether this was done; send it again."
+            return fault(Refusal(503, "stopping", message))
 
 
 class Endpoint:
@@ -149,16 +157,25 @@ class Endpoint:
         await response(scope, receive, send)
 
 
+def _from_here(request: Request) -> bool:
+    """Whether a request is of a program on this machine: one that was forwarded is of anybody."""
+    head = request.headers
+    if "x-forwarded-for" in head or "forwarded" in head:
+        return False
+    return _named_here(_address(request), head.get("host", ""), head.get("origin"))
+
+
 @functools.lru_cache(64)
-def _from_here(host: str, origin: str | None) -> bool:
-    """Whether a request without a key is of a program on this machine: a page of another site that
-    is open in a browser here would name that site.
+def _named_here(peer: str, host: str, origin: str | None) -> bool:
+    """Whether all that a request names is this machine: a page of another site that is open in a
+    browser here would name that site.
     """
     told = [f"//{host}"] if origin is None else [f"//{host}", origin]
     try:
-        return all(is_local(urllib.parse.urlsplit(one).hostname or "") for one in told)
+        names = [urllib.parse.urlsplit(one).hostname or "" for one in told]
     except ValueError:
         return False
+    return all(map(is_local, [peer, *names]))
 
 
 def _address(request: Request) -> str:
@@ -170,6 +187,8 @@ def fault(refusal: Refusal) -> Response:
     body = answer(Fault(refusal.code, refusal.message, refusal.field), refusal.status)
     if refusal.status == 429:
         body.headers["retry-after"] = "1"
+    if refusal.status in CLOSING or refusal.code == "stopping":
+        body.headers["connection"] = "close"
     if refusal.status == 401:
         body.headers["www-authenticate"] = "Bearer"
     return body

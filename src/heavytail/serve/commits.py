@@ -16,13 +16,15 @@ from typing import Any
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.store import Operation, Store, StoreError
 
-__all__ = ["Commits"]
+__all__ = ["LARGE", "Commits"]
 
 log = logging.getLogger("heavytail.serve")
 
 MOST = 1024  # operations of one commit
 
-Waiting = tuple[int, Operation, "asyncio.Future[Any]"]
+LARGE = 2**20  # bytes that are written or read in a thread, however quick a commit is
+
+Waiting = tuple[int, Operation, "asyncio.Future[Any]", int]
 
 
 class Commits:
@@ -44,17 +46,18 @@ class Commits:
         self._thread = ThreadPoolExecutor(1, "heavytail-commit")
         self.count = self.operations = 0
 
-    async def do(self, operation: Operation, *, model: int = 0) -> Any:
+    async def do(self, operation: Operation, *, model: int = 0, size: int = 0) -> Any:
         """What it returns, once that is on disk; its Refusal, or the store's failure.
 
         Args:
             operation: may be run several times; the last time counts.
             model: which it locks. Locks are taken in the order of their numbers, so that no two
                 processes wait for each other.
+            size: bytes that it writes or reads, where they may be many.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._queue.append((model, operation, future))
+        self._queue.append((model, operation, future, size))
         if not self._busy:
             self._busy = True
             loop.call_soon(self._next, loop)  # behind all requests that can be read now
@@ -66,13 +69,16 @@ class Commits:
             self._busy = False
             return
         taken.sort(key=lambda one: one[0])
-        operations = [operation for _, operation, _ in taken]
-        if self.store.quick:
+        operations = [operation for _, operation, _, _ in taken]
+        large = sum(size for _, _, _, size in taken) >= LARGE
+        if self.store.quick and not large:
             self._settle(taken, *self._done(operations))
             loop.call_soon(self._next, loop)
             return
         work: Callable[[], tuple[Any, Any]] = functools.partial(self._done, operations)
-        if not self.store.shared:  # what needs no disk is done here: threads would wait in turns
+        if not (
+            self.store.shared or large
+        ):  # what needs no disk is done here: threads would wait in turns
             try:
                 work = functools.partial(self._ended, self.store.stage(operations))
             except Exception:
@@ -129,7 +135,7 @@ class Commits:
         self.count += 1
         self.operations += len(taken)
         if isinstance(found, StoreError):
-            for _, _, future in taken:
+            for _, _, future, _ in taken:
                 if not future.done():
                     future.set_exception(found)
             return
@@ -138,7 +144,7 @@ class Commits:
                 self._after(news)
             except Exception:  # what is on disk is answered as such
                 log.exception("what came of a commit failed")
-        for (_, _, future), result in zip(taken, found[0], strict=True):
+        for (_, _, future, _), result in zip(taken, found[0], strict=True):
             if future.done():  # its client has gone
                 continue
             if isinstance(result, Refusal | StoreError):

@@ -7,41 +7,55 @@ that is refused, is read again by ``wire``'s classes, which say why.
 from __future__ import annotations
 
 import importlib.util
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from heavytail._typing import FloatArray
 
-__all__ = ["Plain", "plain"]
+__all__ = ["ASKED", "CHOICE", "Plain", "plain"]
 
-KEYS = {"arms", "ids", "explore"}
+CHOICE = frozenset({"arms", "ids", "explore"})  # keys of a choice
+ASKED = frozenset({"arms", "ids", "level"})  # and of what is asked about arms
 BRACKET = ord("[")
+AT_ONCE = 2**16  # numbers that are read without a pause
 SHORT = 2000  # bytes of a body below which nothing is gained
 
-_parser: Any = None
-if importlib.util.find_spec("simdjson") is not None:
+FOUND = importlib.util.find_spec("simdjson") is not None
+if FOUND:
     import simdjson
 
-    _parser = simdjson.Parser()
+
+class _Parsers(threading.local):
+    """A parser of each thread's own."""
+
+    def __init__(self) -> None:
+        self.parser = simdjson.Parser()
+
+
+_parsers = _Parsers() if FOUND else None
 
 
 class Plain(NamedTuple):
-    """A choice among vectors, as :class:`heavytail.serve.wire.DecideAmongVectors` has it."""
+    """Vectors as ``DecideAmongVectors`` and ``PredictVectors`` of ``wire`` have them."""
 
     arms: FloatArray
     ids: list[str | int] | None = None
     explore: float | None = None
+    level: float = 0.95
 
 
-def plain(body: bytes, dim: int) -> list[Plain] | Plain | None:
-    """The decisions that a body asks for; None where another reader has to look at it."""
-    if _parser is None or len(body) < SHORT:
+def plain(body: bytes, dim: int, known: frozenset[str]) -> list[Plain] | Plain | None:
+    """What a body with the ``known`` keys asks for; None where another reader has to look at it."""
+    if _parsers is None or len(body) < SHORT:
         return None
     try:
-        read = _parser.parse(body)
+        read: Any = _parsers.parser.parse(body)
         many = isinstance(read, simdjson.Array)
-        found = [_one(each, dim) for each in read] if many else [_one(read, dim)]
+        if many and known is not CHOICE:
+            return None
+        found = [_one(each, dim, known) for each in (read if many else [read])]
         rows = sum(1 + len(one.arms) + (one.ids is not None) for one in found)
         brackets = np.count_nonzero(np.frombuffer(body, dtype=np.uint8) == BRACKET)
         if brackets != rows + many:  # lists in lists, which a buffer does not show
@@ -51,18 +65,30 @@ def plain(body: bytes, dim: int) -> list[Plain] | Plain | None:
         return None
 
 
-def _one(read: Any, dim: int) -> Plain:
+def _one(read: Any, dim: int, known: frozenset[str]) -> Plain:
     keys = list(read.keys())
-    if len(set(keys)) < len(keys) or not set(keys) <= KEYS:
+    if len(set(keys)) < len(keys) or not set(keys) <= known:
         raise KeyError
     arms = read["arms"]
     if set(map(len, arms)) != {dim}:
         raise ValueError
-    matrix = np.frombuffer(arms.as_buffer(of_type="d")).reshape(len(arms), dim)
+    if len(arms) * dim < AT_ONCE:
+        matrix = np.frombuffer(arms.as_buffer(of_type="d")).reshape(len(arms), dim)
+    else:  # other threads have a turn between two rows
+        matrix = np.array([np.frombuffer(arm.as_buffer(of_type="d")) for arm in arms])
     ids = read["ids"].as_list() if "ids" in keys else None
-    if ids is not None and not all(type(one) is str and len(one) <= 200 for one in ids):
+    if ids is not None and not all(map(_is_id, ids)):
         raise TypeError
     explore = read["explore"] if "explore" in keys else None
     if explore is not None and not (type(explore) in (float, int) and 0.0 <= explore <= 1.0):
         raise TypeError
-    return Plain(matrix, ids, None if explore is None else float(explore))
+    level = read["level"] if "level" in keys else 0.95
+    if type(level) not in (float, int) or not 0.0 < level < 1.0:
+        raise TypeError
+    return Plain(matrix, ids, None if explore is None else float(explore), float(level))
+
+
+def _is_id(one: Any) -> bool:
+    if type(one) is int:
+        return -(2**63) <= one < 2**63
+    return type(one) is str and len(one) <= 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,10 +15,14 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from heavytail.serve.apart import apart
+from heavytail.serve.commits import LARGE
 from heavytail.serve.export import write_log
-from heavytail.serve.fast import plain
+from heavytail.serve.fast import ASKED, CHOICE, plain
 from heavytail.serve.keys import issue, revoke, views
 from heavytail.serve.metrics import Metrics
+from heavytail.serve.model import Model
+from heavytail.serve.once import check_once
 from heavytail.serve.openapi import document
 from heavytail.serve.page import HEADERS, PAGE
 from heavytail.serve.refusal import Refusal
@@ -44,6 +49,8 @@ from heavytail.serve.wire import (
 __all__ = ["ROUTES", "Call", "Road", "answer"]
 
 DIGITS = 17  # that no number has
+THICK = 2**18  # bytes of a body that is read in a thread
+NOTHING: frozenset[str] = frozenset()
 PIECE = 2**18  # bytes of a file that are sent at a time
 
 Handler = Callable[["Call"], Awaitable[Response]]
@@ -99,12 +106,28 @@ def answer(content: Any, status: int = 200) -> Response:
 def read(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
     """A body as what it should be, or a refusal with the field."""
     try:
-        return decoder.decode(body)
+        found = decoder.decode(body)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$")
         raise Refusal(422, "bad_body", message + ".", place.rstrip("`").lstrip(".")) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(400, "bad_json", f"The body is no JSON: {error}.") from None
+    check_once(body)
+    return found
+
+
+async def reading(
+    body: bytes, decoder: msgspec.json.Decoder[Any], dim: int = 0, known: frozenset[str] = NOTHING
+) -> Any:
+    """The same, quickly where it is of vectors of length ``dim`` under ``known`` keys, and in a
+    thread where it is long.
+    """
+
+    def work() -> Any:
+        found = plain(body, dim, known) if dim else None
+        return read(decoder, body) if found is None else found
+
+    return work() if len(body) < THICK else await apart(work)
 
 
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
@@ -120,7 +143,7 @@ PREDICT_VECTORS, PREDICT_NAMED, KEY = map(_decoder, (PredictVectors, PredictName
 
 async def create(call: Call) -> Response:
     """Make a model; the same again is answered as it is."""
-    spec = read(SPEC, await call.body())
+    spec = await reading(await call.body(), SPEC)
     new, view = await call.service.create(call.name, spec, call.who)
     return answer(view, 201 if new else 200)
 
@@ -143,7 +166,7 @@ async def model(call: Call) -> Response:
 
 async def change(call: Call) -> Response:
     """Pause a model, or let it go on."""
-    wanted = read(CHANGE, await call.body())
+    wanted = await reading(await call.body(), CHANGE)
     return answer(await call.service.pause(call.name, wanted.paused, call.who))
 
 
@@ -157,9 +180,10 @@ async def decide(call: Call) -> Response:
     """Decide, for one or many."""
     body = await call.body()
     model = await call.service.live.find(call.name)
-    asked: Any = None if model.encoder is not None else plain(body, model.dim)
-    if asked is None:
-        asked = read(VECTORS if model.encoder is None else NAMED, body)
+    if model.encoder is None:
+        asked = await reading(body, VECTORS, model.dim, CHOICE)
+    else:
+        asked = await reading(body, NAMED)
     many = isinstance(asked, list)
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > 200:
@@ -171,24 +195,34 @@ async def decide(call: Call) -> Response:
 
 async def reward(call: Call) -> Response:
     """Rewards of one or many decisions."""
-    told = read(REWARDS, await call.body())
+    told = await reading(await call.body(), REWARDS)
     new = await call.service.reward(call.name, told if isinstance(told, list) else [told])
     call.metrics.rewards.inc(new)
     return answer(Rewarded(new), 202 if new else 200)
 
 
+async def _asked(call: Call) -> tuple[Model, Any]:
+    """The model and the arms that it is asked about."""
+    body = await call.body()
+    model = await call.service.live.find(call.name)
+    if model.encoder is not None:
+        return model, await reading(body, PREDICT_NAMED)
+    return model, await reading(body, PREDICT_VECTORS, model.dim, ASKED)
+
+
 async def predict(call: Call) -> Response:
     """The mean rewards expected of arms."""
-    found = await call.service.live.find(call.name)
-    asked = read(PREDICT_VECTORS if found.encoder is None else PREDICT_NAMED, await call.body())
-    return answer(found.predict(call.service._arms(found, asked, ""), asked.level))
+    found, asked = await _asked(call)
+    arms = functools.partial(call.service._arms, found, asked, "")
+    told = await found.turn("predict", len(asked.arms), lambda: found.predict(arms(), asked.level))
+    return answer(told)
 
 
 async def explain(call: Call) -> Response:
     """Why an arm would be chosen."""
-    found = await call.service.live.find(call.name)
-    asked = read(PREDICT_VECTORS if found.encoder is None else PREDICT_NAMED, await call.body())
-    told = found.explain(call.service._arms(found, asked, ""))
+    found, asked = await _asked(call)
+    arms = functools.partial(call.service._arms, found, asked, "")
+    told = await found.turn("explain", len(asked.arms), lambda: found.explain(arms()))
     return answer(told if asked.ids is None else replace(told, id=asked.ids[told.arm]))
 
 
@@ -211,21 +245,29 @@ async def snapshot_file(call: Call) -> Response:
     data = None
     if told.isdecimal() and told.isascii() and len(told) < DIGITS:
         number = int(told)
-        data = await call.service.commits.do(lambda tx: tx.store.snapshot_data(row.id, number))
+        data = await call.service.commits.do(
+            lambda tx: tx.store.snapshot_data(row.id, number), size=LARGE
+        )
     if data is None:
         raise Refusal(404, "no_snapshot", "The model has none of this number.")
-    return Response(data, media_type="application/octet-stream")
+
+    async def pieces() -> AsyncIterator[memoryview]:
+        for start in range(0, len(data), PIECE):
+            yield memoryview(data)[start : start + PIECE]
+
+    head = {"content-length": str(len(data))}
+    return StreamingResponse(pieces(), headers=head, media_type="application/octet-stream")
 
 
 async def restore(call: Call) -> Response:
     """Go on from a snapshot."""
-    wanted = read(RESTORE, await call.body())
+    wanted = await reading(await call.body(), RESTORE)
     return answer(await call.service.restore(call.name, wanted.snapshot, call.who))
 
 
 async def fork(call: Call) -> Response:
     """A new model from an old one."""
-    wanted = read(FORK, await call.body())
+    wanted = await reading(await call.body(), FORK)
     return answer(await call.service.fork(call.name, wanted, call.who), 201)
 
 
@@ -270,7 +312,7 @@ async def keys(call: Call) -> Response:
 
 async def issue_key(call: Call) -> Response:
     """Make a key; it is told this once."""
-    spec = read(KEY, await call.body())
+    spec = await reading(await call.body(), KEY)
     key = await call.service.commits.do(lambda tx: issue(tx, spec.name, spec.scopes, call.who))
     call.service.keys.changed()
     return answer(KeyMade(spec.name, key), 201)
@@ -310,7 +352,7 @@ async def healthz(call: Call) -> Response:
 
 async def readyz(call: Call) -> Response:
     """The store can be written to; names the models that cannot be opened."""
-    await call.service.commits.do(lambda tx: tx.probe())
+    await call.service.ready.check()
     broken = sorted(call.service.live.broken)
     status = "degraded" if broken else "ready"
     return answer({"status": status, "models": len(call.service.models), "broken": broken})

@@ -20,7 +20,7 @@ from heavytail.serve.wire import NAME, KeyView
 if TYPE_CHECKING:
     from heavytail.serve.service import Service
 
-__all__ = ["SCOPES", "Keys", "digest", "issue", "revoke", "views"]
+__all__ = ["SCOPES", "Keys", "digest", "issue", "reopen", "revoke", "views"]
 
 AGE = 1.0  # seconds that a look at the store's keys is good for
 
@@ -59,6 +59,23 @@ def revoke(tx: Transaction, name: str, who: str) -> None:
     tx.audit(who, f"revoke key {name}")
 
 
+def reopen(tx: Transaction, who: str) -> None:
+    """Ask nobody on this machine for a key, until there is a new one."""
+    if tx.store.keys():
+        raise Refusal(409, "has_keys", "The store has valid keys. Revoke them first.")
+    tx.rows(
+        "INSERT INTO meta SELECT 'open', COUNT(*) FROM api_key WHERE true "
+        "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    )
+    tx.audit(who, "open")
+
+
+def _closed(store: Store) -> bool:
+    """Whether there was a key since the store was last open: one that is revoked opens nothing."""
+    sql = "SELECT COUNT(*) FROM api_key HAVING COUNT(*) > COALESCE((SELECT value FROM meta "
+    return bool(store.rows(sql + "WHERE name = 'open'), 0)"))
+
+
 def views(store: Store) -> list[KeyView]:
     """The keys that are valid."""
     sql = "SELECT name, scopes, created FROM api_key WHERE revoked = 0 ORDER BY name"
@@ -70,6 +87,7 @@ class Keys:
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[str, frozenset[str]]] = {}
+        self._closed = True
         self._read = -math.inf
 
     def changed(self) -> None:
@@ -78,16 +96,20 @@ class Keys:
 
     async def allow(self, service: Service, header: str, scope: str, here: bool) -> str:
         """Whose key a header has, where it allows ``scope``; a refusal otherwise. Who speaks from
-        ``here`` is asked for none while there is none.
+        ``here`` is asked for none until there is one.
         """
         now = time.monotonic()
         if now - self._read > AGE:
-            self._known = await service.commits.do(lambda tx: tx.store.keys())
+            self._known, self._closed = await service.commits.do(
+                lambda tx: (tx.store.keys(), _closed(tx.store))
+            )
             self._read = now
         if not self._known:
-            if here:
+            if here and not self._closed:
                 return "anybody"
             message = "There is no key yet. Speak to it as localhost or 127.0.0.1, or make one."
+            if self._closed:
+                message = "All keys are revoked. Make one with --new-key, or use --open."
             raise Refusal(401, "no_key", message)
         kind, _, key = header.partition(" ")
         if kind.lower() != "bearer" or not key:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
+import time
 from typing import NamedTuple
 
+from heavytail.serve.apart import apart
 from heavytail.serve.clock import Clock
-from heavytail.serve.commits import Commits
+from heavytail.serve.commits import LARGE, Commits
 from heavytail.serve.keeping import Way, ways
 from heavytail.serve.layout import ModelRow, OutcomeRow
 from heavytail.serve.model import Model, said
 from heavytail.serve.refusal import Refusal
-from heavytail.serve.store import Store, StoreError
+from heavytail.serve.store import Store, StoreError, Transaction
 from heavytail.serve.tokens import time_of
 
 __all__ = ["Broken", "Live"]
@@ -26,8 +29,10 @@ __all__ = ["Broken", "Live"]
 log = logging.getLogger("heavytail.serve")
 
 BATCH = 2048  # outcomes that are learned between two requests
+AWAY = 16  # of a model so large that they are learned in a thread
+SOON = 1.0  # seconds after which a reward is answered that is not learned yet
 
-News = list[tuple[Model, list[OutcomeRow]]]
+News = list[tuple[Model, list[OutcomeRow] | None]]  # None: more than can be learned at once
 
 
 class Broken(NamedTuple):
@@ -162,11 +167,13 @@ class Live:
         """A model at the end of a way, up to the line of states that it is in now."""
         snapshot, number = None, way.number
         if number is not None:
-            data = await self.commits.do(lambda tx: tx.store.snapshot_data(row.id, number))
+            data = await self.commits.do(
+                lambda tx: tx.store.snapshot_data(row.id, number), size=LARGE
+            )
             if data is None:
                 raise ValueError("it is no longer there.")
             snapshot = way.version, data
-        model = await asyncio.to_thread(Model, row, snapshot)  # a large one takes long
+        model = await apart(functools.partial(Model, row, snapshot))
         for last, then in way.turns:
             await self.catch_up(model, last=last)
             model.version = model.snapshot_seq = then
@@ -190,39 +197,65 @@ class Live:
         """
         full = True
         while full:
-            rows = await self.commits.do(
-                lambda tx: tx.store.outcomes(model.source, model.version, BATCH)
-            )
-            full = len(rows) == BATCH
+            most = min(max(model.batch, AWAY), BATCH)
+            rows = await self.commits.do(functools.partial(_next, model=model, most=most))
+            full = len(rows) == most
             if last is not None:
                 full = full and rows[-1].seq < last
                 rows = [row for row in rows if row.seq <= last]
             if new:
                 model.track(rows)
-            model.learn(rows)
+            await model.turn("learn", len(rows), functools.partial(model.learn, rows))
         if last is not None and model.version != last:
             raise RuntimeError(f"outcome {last} is missing.")
 
     def _news(self, touched: set[int]) -> News:
         """Behind a commit: the next outcomes of models that have new ones."""
-        found = []
+        found: News = []
         for model in list(self.models.values()):
-            after = model.version
-            while model.source in touched:
-                rows = self.store.outcomes(model.source, after, BATCH)
-                found.append((model, rows))
-                if len(rows) < BATCH:
-                    break
-                after = rows[-1].seq
+            if model.source in touched:
+                most = min(model.batch, BATCH)
+                rows = self.store.outcomes(model.source, model.version, most + 1) if most else []
+                found.append((model, rows if most and len(rows) <= most else None))
         return found
 
     def _learn(self, news: News) -> None:
         for model, rows in news:
+            if rows is None or model.turns.taken:
+                model.behind = True
+                if model.chaser is None or model.chaser.done():
+                    model.chaser = asyncio.create_task(self._chase(model))
+                continue
             try:
                 model.track(rows)
-                model.learn(rows)
+                size = model.size(len(rows))
+                model.turns.timed("learn", size, functools.partial(model.learn, rows))
             except Exception:  # it learns them with the next, or says so when it is opened
                 log.exception("%s did not learn what is new", model.row.name)
+
+    async def _chase(self, model: Model) -> None:
+        """Learn what the loop has no time for, as long as there is more."""
+        while model.behind:
+            model.behind = False
+            try:
+                await self.catch_up(model, new=True)
+            except (Refusal, StoreError) as error:  # it is read with the next
+                log.error("%s: what is new was not learned: %s", model.row.name, error)
+            except Exception:
+                log.exception("%s did not learn what is new", model.row.name)
+
+    async def learned(self, model: Model, last: int) -> None:
+        """Wait a moment for a model that is learning outcome ``last``."""
+        end = time.monotonic() + SOON
+        while model.version < last and model.chaser is not None and time.monotonic() < end:
+            done, _ = await asyncio.wait([model.chaser], timeout=0.01)
+            if done:
+                return
+
+
+def _next(tx: Transaction, model: Model, most: int) -> list[OutcomeRow]:
+    """The next outcomes that a model has not learned."""
+    return tx.store.outcomes(model.source, model.version, most)
 
 
 def _check_is(row: ModelRow | None) -> None:

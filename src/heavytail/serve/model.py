@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import math
 import secrets
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -17,6 +19,7 @@ from heavytail.encoding import Encoder
 from heavytail.policies.build import find, make_policy
 from heavytail.policies.core.decisions import Decision
 from heavytail.policies.core.policy import Policy
+from heavytail.serve.apart import Turns
 from heavytail.serve.details import as_floats
 from heavytail.serve.keeping import loaded
 from heavytail.serve.layout import ModelRow, OutcomeRow
@@ -25,9 +28,12 @@ from heavytail.serve.tracker import Tracker
 from heavytail.serve.wire import Explained, ModelSpec, Predicted
 from heavytail.tails import MomentBound
 
-__all__ = ["Model", "built", "said"]
+__all__ = ["Model", "built", "said", "warmed"]
+
+T = TypeVar("T")
 
 NUMBERS = 2**53  # that draws are made from
+ENCODING = 20_000  # multiplications that encoding an arm takes as long as
 SEEN = 64  # of outcomes learned at once, whose residuals are tracked
 
 
@@ -70,6 +76,25 @@ def built(spec: ModelSpec, most: int | None = None) -> Policy:
     return policy
 
 
+def warmed(policy: Policy) -> None:
+    """Compile what a policy needs to serve, on one that nobody uses: no request waits for it."""
+    some: Any = policy
+    arms = np.zeros((2, policy.dim))
+    arms[0, 0] = arms[1, -1] = 0.1
+    calls: dict[str, tuple[Any, ...]] = {
+        "select": (arms,),
+        "select_many": (arms[None],),
+        "predict": (arms,),
+        "explain": (arms,),
+        "update_many": (arms, np.zeros(2)),
+        "update": (arms[0], 0.0),
+        "diagnostics": (),
+    }
+    for name, arguments in calls.items():
+        with contextlib.suppress(ValueError, AttributeError):  # it does no such thing
+            getattr(some, name)(*arguments)
+
+
 def _encoder(schema: dict[str, Any] | None) -> Encoder | None:
     if schema is None:
         return None
@@ -100,6 +125,9 @@ class Model:
         tracker: what it did since the service started.
         passed: why it did not start from its newest snapshot, a sentence; "" where it did.
         unkept: why its last snapshot was not kept, a sentence; "" where it was.
+        turns: who works on the policy, one after another.
+        chaser: the task that learns what the loop has no time for; None where there was none.
+        behind: whether there is something new for it.
         snapshot_seq: the outcome after which a snapshot was last taken or tried.
         snapshot_time: when this process did so, by the monotonic clock; 0 where it has not.
         loading: seconds that it takes to load a snapshot; 0 where that is not known.
@@ -111,6 +139,9 @@ class Model:
         self.refused, self.staleness = 0, 0.0
         self.tracker = Tracker()
         self.passed = self.unkept = ""
+        self.turns = Turns()
+        self.chaser: asyncio.Task[None] | None = None
+        self.behind = False
         self.snapshot_time = self.loading = 0.0
         self._begin(snapshot)
 
@@ -143,6 +174,20 @@ class Model:
         """Note that a snapshot after outcome ``seq`` was taken, or could not be kept."""
         self.snapshot_seq = max(self.snapshot_seq, seq)
         self.snapshot_time = time.monotonic()
+
+    async def turn(self, kind: str, rows: int, work: Callable[[], T], *, shared: bool = False) -> T:
+        """What work on so many rows of features gives, in turn, in a thread where it takes long."""
+        return await self.turns.do(kind, self.size(rows), work, shared=shared)
+
+    def size(self, rows: int) -> int:
+        """Multiplications that are done for so many rows of features."""
+        each = self.dim * self.dim + (0 if self.encoder is None else ENCODING)
+        return max(rows, 1) * each
+
+    @property
+    def batch(self) -> int:
+        """How many outcomes can be learned between two requests."""
+        return self.turns.fit("learn", self.size(1))
 
     def track(self, outcomes: Sequence[OutcomeRow]) -> None:
         """Count the outcomes that ``learn`` would learn, for people who look."""
@@ -263,6 +308,10 @@ class Model:
             raise Refusal(422, "no_explanation", str(error)) from None
         parts = {name: _finite(part) for name, part in found.parts.items()}
         return Explained(found.arm, found.rule, parts)
+
+    async def told(self) -> dict[str, Any]:
+        """The diagnostics, from a thread where they take long: some decompose a matrix."""
+        return await self.turn("told", self.dim, self.diagnostics, shared=True)
 
     def diagnostics(self) -> dict[str, Any]:
         """How it is doing, as JSON has it."""

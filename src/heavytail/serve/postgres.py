@@ -178,6 +178,13 @@ class PostgresStore(Store):
         finally:
             other.close()
 
+    def probe(self) -> None:
+        self.rows("SAVEPOINT probe")
+        try:
+            self.rows("UPDATE meta SET value = value WHERE name = 'layout'")
+        finally:
+            self.rows("ROLLBACK TO SAVEPOINT probe")
+
     def lead(self, model: int) -> bool:
         if model in self._leads:
             return True

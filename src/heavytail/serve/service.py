@@ -6,7 +6,7 @@ Every verb is a coroutine that returns when what it did is on disk. What it refu
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import logging
 import re
 import sys
@@ -17,15 +17,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 from heavytail._typing import FloatArray
+from heavytail.policies.core.decisions import Decision
+from heavytail.serve.apart import apart
 from heavytail.serve.chores import Chores
 from heavytail.serve.clock import APART
+from heavytail.serve.commits import LARGE
 from heavytail.serve.entries import answered_again, logged
 from heavytail.serve.fast import Plain
 from heavytail.serve.keeping import FORKED, RESTORED, checked
 from heavytail.serve.keys import Keys
-from heavytail.serve.layout import ModelRow
+from heavytail.serve.layout import DecisionRow, ModelRow
 from heavytail.serve.live import Broken, Live
-from heavytail.serve.model import Model, built, said
+from heavytail.serve.model import Model, built, said, warmed
+from heavytail.serve.ready import Ready
 from heavytail.serve.refusal import Refusal
 from heavytail.serve.rewards import owed
 from heavytail.serve.store import Store, Transaction
@@ -44,6 +48,8 @@ from heavytail.serve.wire import (
 __all__ = ["Limits", "Service"]
 
 log = logging.getLogger("heavytail.serve")
+
+SAVED = 64  # multiplications that saving a number takes as long as
 
 Asked = DecideAmongVectors | DecideAmongNamed | Plain
 
@@ -74,6 +80,7 @@ class Service:
         self.models, self.commits = self.live.models, self.live.commits
         self.chores = Chores(self)
         self.keys = Keys()
+        self.ready = Ready(self.commits)
         self.started = time.time()
 
     # Beginning and end
@@ -84,6 +91,9 @@ class Service:
             sys.setswitchinterval(0.001)
         if not self.live.started:
             await self.live.start()
+        specs = {_kind(model.spec): model.spec for model in self.models.values()}
+        for spec in specs.values():
+            await apart(functools.partial(_check_model, spec))
         self.chores.start()
 
     async def stop(self) -> None:
@@ -106,10 +116,7 @@ class Service:
         told = msgspec.json.encode(spec, order="sorted").decode()
         known = self.models.get(name)
         if known is None or known.row.spec != told:
-            built(spec, self.limits.dim)
-            row = ModelRow(0, name, told, 0.0, False, 0, 0, 0, b"", None, 0)
-            if spec.default_reward is not None:
-                Model(row).check_reward(spec.default_reward, field="default_reward")
+            await apart(functools.partial(_check_model, spec, self.limits.dim))
 
         def work(tx: Transaction) -> tuple[bool, ModelRow]:
             found = tx.model(name)
@@ -144,7 +151,7 @@ class Service:
         return ModelView(
             name, type(model.policy).__name__, model.dim, model.spec, model.policy.rounds,
             decisions, row.pending(decisions), model.version, bool(row.paused),
-            shadowed.row.name if shadowed else None, row.created, model.diagnostics(),
+            shadowed.row.name if shadowed else None, row.created, await model.told(),
         )  # fmt: skip
 
     async def _describe_broken(self, broken: Broken) -> ModelView:
@@ -188,7 +195,7 @@ class Service:
             tx.delete(row.id)
             tx.audit(who, f"delete {name}")
 
-        await self.commits.do(work)
+        await self.commits.do(work, size=LARGE)
         self.live.forget(name)
 
     # Decisions
@@ -209,17 +216,33 @@ class Service:
         if model.row.follows is not None:
             raise Refusal(409, "shadow", "A shadow learns and does not decide.")
         self._check_batch(asked)
-        sets = [self._arms(model, one, at) for at, one in _placed(asked)]
         explore = [model.spec.explore if one.explore is None else one.explore for one in asked]
-        version, when, wall = model.version, self.live.clock(), self.store.clock()
+
+        def choose() -> tuple[int, list[FloatArray], list[Decision]]:
+            sets = [self._arms(model, one, at) for at, one in _placed(asked)]
+            return model.version, sets, model.choose(sets, explore)
+
+        many = sum(len(one.arms) for one in asked)
+        version, sets, made = await model.turn("choose", many, choose)
+        size, when, wall = 8 * many * model.dim, self.live.clock(), self.store.clock()
         stamp = wall if abs(wall - when) > APART else None
-        made = model.choose(sets, explore)
-        rows, answers, behind = [], [], [0]
-        for i, (one, arms, decision) in enumerate(zip(asked, sets, made, strict=True)):
-            token = Token.new(model.row.id, version, when)
-            row, answer = logged(model, token, one, arms, decision, (request, i, len(asked)), stamp)
-            rows.append(row)
-            answers.append(answer)
+
+        def written() -> list[tuple[DecisionRow, Decided]]:
+            each = zip(asked, sets, made, strict=True)
+            return [
+                logged(
+                    model,
+                    Token.new(model.row.id, version, when),
+                    *one,
+                    (request, i, len(asked)),
+                    stamp,
+                )
+                for i, one in enumerate(each)
+            ]
+
+        both = written() if size < LARGE else await apart(written)
+        rows, answers = [row for row, _ in both], [answer for _, answer in both]
+        behind = [0]
 
         def work(tx: Transaction) -> list[Decided]:
             if request:
@@ -235,7 +258,7 @@ class Service:
             behind.append(max(last - version, 0))
             return answers
 
-        found: list[Decided] = await self.commits.do(work)
+        found: list[Decided] = await self.commits.do(work, size=size)
         if found is answers:  # not those of an earlier request
             model.staleness += 0.05 * (behind[-1] - model.staleness)
             model.tracker.decided([(one.id, one.arm) for one in found])
@@ -278,7 +301,7 @@ class Service:
     async def _reward(self, model: Model, told: Sequence[Reward]) -> int:
         tokens = [self._token(model, one, at) for at, one in _placed(told)]
 
-        def work(tx: Transaction) -> int:
+        def work(tx: Transaction) -> tuple[int, int]:
             tx.last(model.row.id)  # nobody else rewards until the commit
             now, new = self.live.clock(), []
             seen: dict[bytes, Reward] = {}
@@ -295,10 +318,13 @@ class Service:
                 if row.key <= swept:  # it was counted as given up
                     tx.swept(model.row.id, swept, -1)
                 tx.reward(row, one.reward, one.scale)
-            return len(new)
+            return len(new), tx.last(model.row.id)
 
-        accepted: int = await self.commits.do(work, model=model.row.id)
-        return accepted
+        size = 8 * len(told) * model.dim
+        accepted, last = await self.commits.do(work, model=model.row.id, size=size)
+        if model.version < last:
+            await self.live.learned(model, last)
+        return int(accepted)
 
     def _token(self, model: Model, one: Reward, at: str) -> Token:
         try:
@@ -312,13 +338,16 @@ class Service:
 
     # Snapshots
 
-    async def _kept(self, model: Model) -> bytes:
-        """The state as it is now, in bytes that were loaded once: in a thread, since a large model
-        takes long.
+    async def _kept(self, model: Model) -> tuple[int, bytes]:
+        """The outcome that the state is after, and the state in bytes that were loaded once: in a
+        thread, since a large model takes long.
         """
-        seq, policy, start = model.version, model.policy, time.monotonic()
+        policy, start = model.policy, time.monotonic()
+        seq, arrays = await model.turn(
+            "save", SAVED, lambda: (model.version, policy.saved_arrays())
+        )
         try:
-            data = await asyncio.to_thread(checked, policy, policy.saved_arrays())
+            data = await apart(functools.partial(checked, policy, arrays))
         except Exception as error:
             words = f"The state after outcome {seq} cannot be kept: {said(error)}"
             if not model.unkept:
@@ -330,13 +359,13 @@ class Service:
         finally:
             model.loading = time.monotonic() - start
         model.unkept = ""
-        return data
+        return seq, data
 
     async def snapshot(self, name: str, note: str, who: str = "") -> int:
         """Keep the state as it is; its number."""
         model = await self.live.find(name)
-        seq, epoch = model.version, model.row.epoch
-        data = await self._kept(model)
+        epoch = model.row.epoch
+        seq, data = await self._kept(model)
 
         def work(tx: Transaction) -> int:
             tx.last(model.row.id)  # nobody sets it back until the commit
@@ -347,18 +376,18 @@ class Service:
                 tx.audit(who, f"snapshot {name}")
             return tx.snapshot(model.row.id, seq, data, note)
 
-        number: int = await self.commits.do(work, model=model.row.id)
+        number: int = await self.commits.do(work, model=model.row.id, size=len(data))
         model.tried(seq)
         return number
 
     async def restore(self, name: str, number: int, who: str) -> ModelView:
         """Go on from a snapshot: what came after it is forgotten, and stays in the log."""
         row = await self.live.row(name)
-        data = await self.commits.do(lambda tx: tx.store.snapshot_data(row.id, number))
+        data = await self.commits.do(lambda tx: tx.store.snapshot_data(row.id, number), size=LARGE)
         if data is None:
             raise Refusal(404, "no_snapshot", "The model has none of this number.", "snapshot")
         try:
-            await asyncio.to_thread(Model, row, (0, data))
+            await apart(functools.partial(Model, row, (0, data)))
         except Exception as error:
             message = f"Snapshot {number} cannot be loaded: {said(error)} Take another."
             raise Refusal(409, "bad_snapshot", message, "snapshot") from None
@@ -386,10 +415,10 @@ class Service:
         told = msgspec.json.encode(spec, order="sorted").decode()
         source, twin = model.source, model
         if changes:
-            twin = Model(model.row._replace(spec=told, since=0, follows=source))
+            row = model.row._replace(spec=told, since=0, follows=source)
+            twin = await apart(functools.partial(Model, row))
             await self.live.catch_up(twin)
-        version = twin.version
-        data = await self._kept(twin)
+        version, data = await self._kept(twin)
 
         def work(tx: Transaction) -> ModelRow:
             if tx.model(fork.name) is not None:
@@ -402,8 +431,22 @@ class Service:
             tx.audit(who, f"fork {name} {fork.name}")
             return row
 
-        await self.live.open(await self.commits.do(work))
+        await self.live.open(await self.commits.do(work, size=len(data)))
         return await self.describe(fork.name)
+
+
+def _kind(spec: ModelSpec) -> bytes:
+    """What kernels of a model hang on."""
+    return msgspec.json.encode((spec.policy, spec.options, spec.tail, spec.horizon))
+
+
+def _check_model(spec: ModelSpec, most: int | None = None) -> None:
+    """Refuse a model that cannot be; what it needs is compiled."""
+    warmed(built(spec, most))
+    if spec.default_reward is not None:
+        told = msgspec.json.encode(spec).decode()
+        row = ModelRow(0, "", told, 0.0, False, 0, 0, 0, b"", None, 0)
+        Model(row).check_reward(spec.default_reward, field="default_reward")
 
 
 def _check_name(name: str) -> None:

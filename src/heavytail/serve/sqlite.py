@@ -9,6 +9,7 @@ that is behind that file has lost something.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 import stat
@@ -27,6 +28,8 @@ FILE = "heavytail.db"
 LOCK = "lock"
 WITNESS = "commits"
 SMALL = 2**26  # bytes of a database that is read as a whole when it is opened
+PROBE = "probe"  # a file that is there while it is found out whether one can be
+ROOM = 2**16  # bytes that a store needs to be ready
 SLOW = 0.0003  # seconds of a commit from which on requests are served meanwhile
 PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -69,6 +72,7 @@ class SQLiteStore(Store):
     def _begin(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock()
+        os.close(self._made(FILE))  # before SQLite, which would let everybody read it
         self._db = sqlite3.connect(
             self.folder / FILE, isolation_level=None, check_same_thread=False,
             cached_statements=256,
@@ -98,12 +102,18 @@ class SQLiteStore(Store):
         if missing or sound != ("ok",):
             raise StoreError(f"{self.folder / FILE}: it is damaged. Take it from a backup.")
 
-    def _opened(self, name: str) -> int:
+    def _made(self, name: str) -> int:
+        """A handle of a file of the folder, which nobody else may read where it is new."""
         path = self.folder / name
         handle = opened(path, 0o600)
-        self._open.append(lambda: os.close(handle))
         if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
             raise StoreError(f"{path} is no file. Move it elsewhere.")
+        return handle
+
+    def _opened(self, name: str) -> int:
+        handle = self._made(name)
+        self._open.append(lambda: os.close(handle))
         return handle
 
     def _lock(self) -> None:
@@ -187,6 +197,19 @@ class SQLiteStore(Store):
             yield other
         finally:
             other._db.close()
+
+    def probe(self) -> None:
+        path = self.folder / PROBE
+        try:
+            handle = opened(path, 0o600)
+            try:
+                if os.write(handle, bytes(ROOM)) < ROOM:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            finally:
+                os.close(handle)
+                path.unlink()
+        except OSError as error:
+            raise StoreError(f"{self.folder} cannot be written to: {error.strerror}.") from None
 
     def lead(self, model: int) -> bool:
         return True  # nobody else is here

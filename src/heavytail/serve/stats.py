@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from heavytail.serve.layout import ModelRow
 from heavytail.serve.store import Transaction
@@ -31,14 +31,15 @@ async def stats(service: Service) -> Stats:
     found = []
     for name, model in sorted(service.models.items()):
         if model.row.id in rows:
-            found.append(_one(name, model, *rows[model.row.id], names))
+            told = await model.told()
+            found.append(_one(name, model, *rows[model.row.id], names, told))
             await asyncio.sleep(0)  # others are served between two models
     broken = [BrokenStats(name, one.reason) for name, one in sorted(service.live.broken.items())]
     return Stats(service.started, time.time(), LENGTH, found, broken)
 
 
 def _one(
-    name: str, model: Model, row: ModelRow, decisions: int, names: dict[int, str]
+    name: str, model: Model, row: ModelRow, decisions: int, names: dict[int, str], told: Any
 ) -> ModelStats:
     tracker = model.tracker
     arms, others = tracker.top()
@@ -46,5 +47,5 @@ def _one(
         name, type(model.policy).__name__, bool(row.paused),
         None if row.follows is None else names.get(row.follows),
         tracker.decisions, tracker.rewards, *tracker.recent(), tracker.windows(), arms, others,
-        row.pending(decisions), model.policy.rounds, model.diagnostics(), tracker.tail(),
+        row.pending(decisions), model.policy.rounds, told, tracker.tail(),
     )  # fmt: skip

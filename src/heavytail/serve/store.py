@@ -79,6 +79,10 @@ class Store(ABC):
         waits too long. Another takes it over when this process dies.
         """
 
+    @abstractmethod
+    def probe(self) -> None:
+        """Within a transaction, find out whether the store can be written to; nothing is kept."""
+
     def clock(self) -> float:
         """Seconds since 1970 as the clock on the wall says, the same for all processes; asks
         nobody.
@@ -285,10 +289,6 @@ class Transaction:
         """What a statement answers, of what is written so far."""
         self._flush()
         return self.store.rows(sql, *values)
-
-    def probe(self) -> None:
-        """Write something that changes nothing."""
-        self.rows("UPDATE meta SET value = value WHERE name = 'layout'")
 
     def number(self, name: str) -> int:
         """A number that the store keeps by name; 0 where it has none."""

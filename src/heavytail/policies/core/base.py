@@ -138,7 +138,8 @@ class PackedPolicy(Answering, Remembering, Policy):
         self._s = np.zeros(slot + spare)
         self._M = np.zeros((row + room, size))
         self._packed = (self._s, self._M)
-        np.fill_diagonal(self._M[INVERSE : INVERSE + size], 1.0 / ridge)
+        each = np.arange(size)
+        self._M[INVERSE + each, each] = 1.0 / ridge  # without the GIL
         self._first_entry = 1.0 / ridge
         self._first_bound = check.number("theta_bound", theta_bound, above=0.0, infinite=True)
         self._s[THETA_BOUND] = self._first_bound
