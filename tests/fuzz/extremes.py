@@ -173,8 +173,7 @@ def teach_model(model: Any, draw: Extremes) -> None:
     x *= 0.9 / np.linalg.norm(x)
     reward = paid(model.policy, draw.number(float(rng.standard_t(1.5))))
     scale = draw.scale()
-    model.check_reward(reward)
-    model.check_scale(scale)
+    model.check_reward(reward, scale)
     seq = model.version + 1
     model.learn([OutcomeRow(seq, b"", False, reward, scale, x.tobytes())])
 
