@@ -50,8 +50,8 @@ docs: setup  ## build the documentation in strict mode, into site/
 coverage: setup  ## coverage with the compiler off, so that kernels count
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m "not slow and not compiled" --cov --cov-report=term:skip-covered
 
-fuzz: setup  ## a million calls, interleavings, 10^5 files, ten minutes of threads; counts at the end
-	$(BIN)/python -m tests.fuzz --calls 1000000 --machines 60 --files 100000 --threads 600
+fuzz: setup  ## a million calls, interleavings, 10^5 runs of extreme numbers, 10^5 files, ten minutes of threads
+	$(BIN)/python -m tests.fuzz --calls 1000000 --machines 60 --extremes 100000 --files 100000 --threads 600
 
 bench-gpu: setup  ## the GPU engine: time of 10^6 trials, and the CPU's regret beside it
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[cuda]'

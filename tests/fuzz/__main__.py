@@ -1,7 +1,9 @@
-"""Fuzzing everything public: calls, machines, files, threads; counts at the end, 1 on any bad.
+"""Fuzzing everything public: calls, machines, numbers of any size, files, threads; counts at the
+end, 1 on any bad.
 
-Without options a million calls; ``--machines``, ``--files`` and ``--threads`` say how many
-interleavings for every policy, files, and seconds of threads instead, or beside ``--calls``.
+Without options a million calls; ``--machines``, ``--extremes``, ``--files`` and ``--threads`` say
+how many interleavings for every policy, runs, files, and seconds of threads instead, or beside
+``--calls``.
 """
 
 from __future__ import annotations
@@ -32,12 +34,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--calls", type=int, help="calls; a million where nothing is asked for")
     parser.add_argument("--machines", type=int, default=0, help="interleavings for every policy")
+    parser.add_argument("--extremes", type=int, default=0, help="runs with numbers of any size")
     parser.add_argument("--files", type=int, default=0, help="damaged and crafted files")
     parser.add_argument("--threads", type=float, default=0.0, help="seconds of eight threads")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     if args.calls is None:
-        args.calls = 0 if args.machines or args.files or args.threads else 1_000_000
+        asked = args.machines or args.extremes or args.files or args.threads
+        args.calls = 0 if asked else 1_000_000
     resource.setrlimit(resource.RLIMIT_AS, (MOST, MOST))
     start, bad = time.perf_counter(), 0
     if args.calls:
@@ -46,6 +50,10 @@ def main() -> int:
         from tests.fuzz.machines import fuzz_machines
 
         bad |= report("interleavings", fuzz_machines(args.machines))
+    if args.extremes:
+        from tests.fuzz.extremes import fuzz_extremes
+
+        bad |= report("numbers of any size", fuzz_extremes(args.extremes, args.seed))
     if args.files:
         from tests.fuzz.watched import fuzz_files
 

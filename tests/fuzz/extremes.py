@@ -275,9 +275,9 @@ def kinds() -> dict[str, Kind]:
             {
                 "policy": kind.name,
                 "dim": 6 if "LowRank" in kind.__name__ else 2,
-                "options": options,
+                "options": {k: v for k, v in options.items() if k != "tail"},
                 **({"horizon": HORIZON} if kind.info.horizon else {}),
-                "tail": {"order": 2.0, "scale": 1.0},
+                **({} if "tail" in options else {"tail": {"order": 2.0, "scale": 1.0}}),
                 "arms": 4,
             },
         )

@@ -15,7 +15,16 @@ from tests.fuzz.values import dresses, rounded
 
 import heavytail as ht
 
-FINE = {"calls", "refused", "known", "files", "taken", "interleavings"}  # what may be counted
+FINE = {
+    "calls",
+    "refused",
+    "known",
+    "files",
+    "taken",
+    "interleavings",
+    "runs",
+    "stuck",
+}  # what may be counted
 MEMORY = Path("/dev/shm")  # a folder in memory, where there is one
 Call = tuple[str, Callable[[], Any]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.fuzz.calls import fuzz
+from tests.fuzz.extremes import fuzz_extremes
 from tests.fuzz.player import FINE
 from tests.fuzz.subjects import subjects
 from tests.fuzz.threads import fuzz_one
@@ -21,6 +22,13 @@ def test_calls_on_everything_public_are_taken_or_refused_whole():
     assert not bad(found)
     assert sum(counts["calls"] for counts in found.values()) > 1900
     assert all(counts["refused"] for counts in found.values())
+
+
+def test_numbers_of_any_size_leave_what_can_be_read_again_and_continued():
+    found = fuzz_extremes(300, seed=5)
+    assert not bad(found)
+    assert sum(counts["runs"] for counts in found.values()) == 300
+    assert all(counts["refused"] for kind, counts in found.items() if kind != "encoders")
 
 
 def test_damaged_and_crafted_files_are_refused_or_safe_to_go_on_from():

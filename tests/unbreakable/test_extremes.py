@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.fuzz.player import through_file
 from tests.test_storage import agent
 from tests.unbreakable.census import ARMS, TAIL, snapshot
 
@@ -165,3 +166,127 @@ def test_a_count_that_a_double_does_not_count_is_refused():
     policy = ht.HvtLowRank(3, 2, explore=2**53 - 1)
     policy.update(np.zeros(6), 1.0)
     policy.clone()
+
+
+SCALES = (5e-324, 1e-209, 0.9e-100, 1.1e100, 1.7e308)
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in ALL])
+def test_a_scale_is_from_1e_100_to_1e100_at_any_age(name):
+    for age in (0, 3, 7):
+        policy = ht.make_policy(name, dim=3, horizon=2000, tail=TAIL, arms=6)
+        for k in range(age):
+            policy.update(ARMS[k % 6], float(k % 2))
+        before = snapshot(policy)
+        for scale in SCALES:
+            with pytest.raises(ValueError, match="scale must lie between 1e-100 and 1e"):
+                policy.update(ARMS[0], 1.0, scale=scale)
+            with pytest.raises(ValueError, match=r"row 1: scale must lie|scale must lie"):
+                policy.update_many(ARMS[:2], [1.0, 0.0], scale=[1.0, scale])
+        assert snapshot(policy) == before
+        for scale in (1e-100, 1e100):
+            policy.update(ARMS[0], 1.0, scale=scale)
+            assert snapshot(policy.clone()) == snapshot(policy)
+
+
+@pytest.mark.parametrize("kind", mdp.ALL)
+def test_a_scale_of_an_agent_is_from_1e_100_to_1e100(kind):
+    learner = agent(kind)
+    before = snapshot(learner)
+    for scale in SCALES:
+        with pytest.raises(ValueError, match="scale must lie between 1e-100 and 1e"):
+            learner.update(0, 0, 0, 1.0, 1, scale=scale)
+    assert snapshot(learner) == before
+
+
+def test_the_first_rewards_at_any_scale_leave_room_for_the_sixth():
+    # A unit of 0, as five scales of 1.7e308 made it, had the sixth size written over NEAR.
+    for scale in (1e-100, 1e100):
+        for reward in (1e-300, 2.5, 1e100, 1.7e308):
+            policy = ht.TwinUCB(3)
+            for k in range(9):
+                policy.update(ARMS[k % 6], reward, scale=scale)
+                assert policy.state["scalars"]["near"] == int(policy.state["scalars"]["near"])
+                assert snapshot(policy.clone()) == snapshot(policy)
+
+
+@pytest.mark.parametrize("name", ["Twin-UCB", "Hvt-UCB", "OFUL"])
+def test_an_earlier_estimate_is_of_a_size_that_can_be_continued(name):
+    for theta, variance in ((1e260, 1.0), (0.1, 1e200), (0.1, 1e-200), (0.1, 1e101)):
+        policy = ht.make_policy(name, dim=3, horizon=2000, tail=TAIL)
+        with pytest.raises(ValueError, match=r"at most 1e\+100 in size|between 1e-100 and"):
+            policy.start_from(np.full(3, theta), variance * np.eye(3))
+        assert policy.rounds == 0
+    for variance in (1e-100, 1e-30, 1e14):
+        policy = ht.make_policy(name, dim=3, horizon=2000, tail=TAIL)
+        policy.start_from(np.full(3, 0.1), variance * np.eye(3))
+        for k in range(12):
+            policy.update(ARMS[k % 6], float(k % 3))
+            assert snapshot(policy.clone()) == snapshot(policy)
+
+
+def test_a_prior_wider_than_the_gram_matrix_can_hold_is_refused_where_rounds_are_not_weighed():
+    policy = ht.OFUL(3, noise_scale=1.0)
+    with pytest.raises(ValueError, match=r"eigenvalues between 1e-100 and 1e\+15; got 1e\+16"):
+        policy.start_from(np.zeros(3), 1e16 * np.eye(3))
+    ht.HvtUCB(3).start_from(np.zeros(3), 1e16 * np.eye(3))  # whose rounds are
+
+
+def test_a_moment_bound_is_of_a_scale_that_rounds_may_have():
+    for scale in (1e-101, 5e-324, 1.1e100):
+        with pytest.raises(ValueError, match=r"MomentBound\.scale must be a number in \[1e-100"):
+            ht.MomentBound(2.0, scale)
+    assert ht.MomentBound(2.0, 1e-100).scale == 1e-100
+
+
+def test_a_step_size_whose_rounds_are_lost_to_rounding_is_refused():
+    with pytest.raises(ValueError, match=r"HvtUCB\.alpha must be a number in \[1e-12"):
+        ht.HvtUCB(2, alpha=1e-13)
+
+
+@pytest.mark.parametrize("seed", [71, 453, 479])  # whose theta ended at 1e19 to 1e37
+def test_a_likelihood_that_no_step_leads_to_is_not_learned(seed):
+    rng = np.random.default_rng(seed)
+    options = rng.choice([{}, {"radius": "theory"}, {"ridge": 1e-3}, {"theta_bound": 10.0}])
+    policy = ht.GLMUCB(2, link="log", **options)
+    arms = rng.normal(size=(4, 2))
+    arms *= 0.9 / np.linalg.norm(arms, axis=1, keepdims=True)
+    largest = 10.0 ** rng.integers(0, 101)
+    for _ in range(40):
+        x = arms[rng.integers(4)]
+        reward = largest * rng.random() if rng.random() < 0.3 else abs(rng.normal())
+        before = policy.theta
+        try:
+            policy.update(x, reward)
+        except ValueError:
+            np.testing.assert_array_equal(policy.theta, before)
+    assert np.abs(policy.theta).max() < 1e4
+    assert snapshot(policy.clone()) == snapshot(policy)
+
+
+@pytest.mark.parametrize("name", ["OnePassHuberRegressor", "OnlineRidge"])
+def test_rows_far_longer_than_all_before_leave_a_regression_that_can_be_continued(name):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(90, 2))
+    for size in (1e8, 1e20, 1e39, 1e83):
+        model = getattr(estimators, name)().fit(X, X.sum(axis=1))
+        for k in range(6):
+            long = size * rng.normal(size=(3, 2)) if k % 2 else rng.normal(size=(3, 2))
+            try:
+                model.partial_fit(long, long.sum(axis=1))
+            except ValueError as error:
+                assert "floating-point range" in str(error)  # noqa: PT017
+            assert np.isfinite(model.predict(X)).all()
+            twin = through_file(model)
+            assert snapshot(twin) == snapshot(model)
+            for each in (model, twin):
+                each.partial_fit(X[:2], X[:2].sum(axis=1))
+            assert snapshot(twin) == snapshot(model)
+
+
+def test_features_of_no_width_that_a_double_can_divide_by_are_not_standardised():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 2))
+    X[:, 0] *= 1e-155
+    model = estimators.OnePassHuberRegressor(standardize=True).fit(X, X[:, 1])
+    assert snapshot(through_file(model)) == snapshot(model)

@@ -466,7 +466,7 @@ def _critical(dim: int) -> float:
 
 def _solve(A: FloatArray, b: FloatArray) -> FloatArray:
     """A^-1 b for a positive semidefinite A, whatever the units of its coordinates."""
-    width = np.sqrt(np.diag(A))
+    width = np.sqrt(np.maximum(np.diag(A), 0.0))  # below 0 by rounding alone
     unit = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0.0)
     R = A * unit[:, None] * unit
     return np.asarray(unit * (np.linalg.pinv(R, hermitian=True) @ (unit * b)))

@@ -128,7 +128,8 @@ def rise(M: Matrix, at: int) -> float:
 def fit_likelihood(
     M: Matrix, H: Matrix, count: int, at: int, ridge: float, bound: float, link: float
 ) -> int:
-    """Move the theta in row ``at`` to the minimiser, from where it is; return the passes taken.
+    """Move the theta in row ``at`` to the minimiser, from where it is; return the passes taken, as
+    a number below 0 where it was not found: a reward may be so large that no step leads to it.
 
     Leaves the gradient and Q at it in M. Each pass costs O(count d²), and there are two to four of
     them where the start is near.
@@ -158,4 +159,4 @@ def fit_likelihood(
             if rise(M, at) <= allowed:
                 break
             share *= 0.5
-    return passes
+    return passes if kkt_residual(M, at, bound) <= NEAR * terms else -passes

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail._typing import IntArray, Vector
-from heavytail._validate import Check
+from heavytail._validate import GREATEST, LEAST, Check
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import BAD_REWARD, OK, Count, numbered
+from heavytail.kernels.layout import BAD_REWARD, BAD_SCALE, OK, Count, numbered
 from heavytail.kernels.random import uniform
 from heavytail.mdp.agent import Agent
 from heavytail.mdp.lsvi import LSVIAgent
@@ -58,6 +58,8 @@ def count_only(h: int, row: int, reward: float, landed: int, nu: float, lots: Lo
     """Count the stage; nothing is learned."""
     if not (abs(reward) < np.inf):
         return BAD_REWARD
+    if not (LEAST <= nu <= GREATEST):
+        return BAD_SCALE
     count_stage(lots.counts, h, lots.table.shape[0])
     return OK
 

@@ -111,7 +111,7 @@ def select(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
 
 @jit
 def fit(s: Vector, M: Matrix, H: Matrix, count: int, y: float) -> bool:
-    """theta of the first ``count`` rows, from that before y; whether it is finite. O(count d²).
+    """theta of the first ``count`` rows, from that before y; whether it was found. O(count d²).
 
     Where it is not, theta is as before.
     """
@@ -121,8 +121,7 @@ def fit(s: Vector, M: Matrix, H: Matrix, count: int, y: float) -> bool:
     for i in range(size):
         M[before, i] = M[THETA, i]
     ahead(M, y, THETA, s[L.RIDGE], s[THETA_BOUND], s[L.LINK])
-    fit_likelihood(M, H, count, THETA, s[L.RIDGE], s[THETA_BOUND], s[L.LINK])
-    sound = True
+    sound = fit_likelihood(M, H, count, THETA, s[L.RIDGE], s[THETA_BOUND], s[L.LINK]) > 0
     for i in range(size):
         sound = sound and abs(M[THETA, i]) <= LARGEST
         for j in range(i + 1):
