@@ -172,7 +172,7 @@ def learn_row(
     else:
         s[CLIPPED] += 1.0
     nu = s[S.SCALE]
-    s[at + ROW.STABILITY] += psi / nu * (psi / nu) * squared / growth
+    s[at + ROW.STABILITY] += psi / nu * (psi / nu) * squared / growth * share * share
     s[at + ROW.ENERGY] += psi / nu * (psi / nu)
     if s[S.TUNES] == 1.0:
         sizes = FIELDS + PER_ROW * n + ROOM * row

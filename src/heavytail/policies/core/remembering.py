@@ -27,6 +27,7 @@ from heavytail.policies.core import version1
 __all__ = ["Arrays", "Remembering"]
 
 Arrays = Mapping[str, FloatArray]
+PRIOR_ROUNDING: Final = 1e-5  # of the widest prior: times ROUNDING, its last digits
 DERIVED: Final = 1e-9  # relative: what another machine's mathematics rounds otherwise
 
 # Slots that files of version 2 did not name at first. A link's are the identity's in those.
@@ -53,6 +54,7 @@ class Remembering(TakingTurns):
         follows_log_det: bool
         _first_entry: float
         _first_bound: float
+        _least_ridge: float
         _last: Any
 
     def slot_names(self) -> dict[str, tuple[str, ...]]:
@@ -131,8 +133,10 @@ class Remembering(TakingTurns):
         """Refuse a P that cannot be, and a log_det that is not its own."""
         where, s, P = type(self).__name__, arrays["scalars"], arrays["inverse"]
         first, log_det, rounds = self._widest(s), float(s[LOG_DET]), float(s[ROUNDS])
-        free = self._may_have_prior(s)
-        check_gram(where, "inverse", P, first, rounds, free=free)
+        free, widest = self._may_have_prior(s), first
+        if free and self._least_ridge > 0.0:  # a prior of any width leaves its rounding in P
+            widest = max(first, PRIOR_ROUNDING / self._least_ridge)
+        check_gram(where, "inverse", P, widest, rounds, free=free)
         for key, more in self._further_grams(arrays).items():
             check_gram(where, key, more, self._first_entry, rounds)
         if self.follows_log_det:
