@@ -36,9 +36,6 @@ class History(TakingTurns):
         self._parts: list[tuple[FloatArray, FloatArray, FloatArray]] = []
         self._fit: BatchFit | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_inside"}
-
     def learn_plain(self, X: Any, y: Any) -> bool:
         """Keep the rows where they need no conversion."""
         if not is_plain(X, y, self.dim):

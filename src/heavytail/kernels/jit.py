@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from numba.core.caching import FunctionCache, NullCache
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime import rtsys
 
 __all__ = ["compiled", "jit", "only_for", "specialise"]
@@ -34,6 +36,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # id of a compiled kernel (kernels live as long as the process) -> the function it was made of
 _KERNELS: dict[int, Callable[..., Any]] = {}
+
+if hasattr(os, "register_at_fork"):  # a child would wait for ever for what another thread compiles
+    _free = global_compiler_lock.release
+    os.register_at_fork(
+        before=global_compiler_lock.acquire, after_in_parent=_free, after_in_child=_free
+    )
 
 
 def compiled() -> bool:
