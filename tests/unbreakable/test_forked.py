@@ -23,7 +23,7 @@ from heavytail.kernels.jit import compiled
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 
-SECONDS = 3  # after which a child that hangs is killed
+SECONDS = 30  # after which a child that hangs is killed
 
 
 def forked(call: Callable[[], Any]) -> Any:
