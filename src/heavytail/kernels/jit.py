@@ -174,7 +174,7 @@ def _source(module: Mapping[str, Any]) -> bytes:
     """A hash of the module's file, as whatever loaded it reads that, from an archive too; of its
     name where it has none, or has one no longer.
     """
-    file = module.get("__file__")
+    file: Any = module.get("__file__")
     if file not in _FILES:
         try:
             content = module["__loader__"].get_data(file)
