@@ -18,7 +18,7 @@ from heavytail._invariants import check_gram, check_size, check_slots, damaged
 from heavytail._storage import afford, check_fit, of_length
 from heavytail._turns import TakingTurns, alone
 from heavytail._typing import FloatArray
-from heavytail.estimators.base import is_plain
+from heavytail.estimators.base import WORK, is_plain
 from heavytail.estimators.rows import (
     BAD_X,
     BAD_Y,
@@ -106,7 +106,7 @@ class Stream(TakingTurns):
         self._options = (clip, ridge, scale, intercept, standardize)
         self.warm = max(WARM, ROWS_PER_COORDINATE * size)
         needed = length(size, mean=self.mean) + self.warm * (dim + 2)
-        afford("a regression", needed, {"features": dim})
+        afford("a regression", needed + WORK * size**2, {"features": dim})
         self.state = np.zeros(length(size, mean=self.mean))
         self._name_parts()
         self.s[SLOT.DIM] = dim
