@@ -6,15 +6,24 @@ order of the calls. A real lock costs a tenth of a small round; a field costs a 
 it and setting it is one step, because the interpreter changes threads only where a function is
 called or a loop jumps back: between the two there must be neither.
 
+A thread that calls without a pause would keep the others out: whoever waits is woken while a
+kernel runs, and never in between. So the first of them leaves its name in ``_next_turn``, and
+whoever ends a call hands the turn over.
+
 A signal handler comes in the middle of a call and in its thread, so that waiting would last for
 ever and going on would find a state half changed. It is refused, with a RuntimeError: nothing is
 wrong with what it passes, only with when. Who it is, the frames tell, which are looked at only
 where somebody is at work already.
+
+A forked process has one thread. What another was at work on when it was forked may be half changed
+for ever and is refused there, instead of waited for: who is at work therefore also says in which
+process that began, counted in forks.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -24,12 +33,16 @@ from typing import Any, TypeVar
 
 from heavytail._signals import is_handler
 
-__all__ = ["TakingTurns", "alone"]
+__all__ = ["AT_WORK", "TakingTurns", "alone", "deserted"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 MOMENT = 2e-5  # seconds between two looks at what another thread works on
 
+Turn = tuple[int, int | None]  # the forks that led to the process, and the thread
+AT_WORK: Turn = (0, None)  # the turn of a method that calls nothing that asks who is at work
+
+_FIELDS = ("_inside", "_next_turn")
 _ALONE: set[int] = set()  # the code, which lives for ever, of methods that may call others
 
 
@@ -38,27 +51,62 @@ class TakingTurns:
 
         while self._inside is not None and not self._ours():
             pass
-        outer, self._inside = self._inside, True
+        outer, self._inside = self._inside, _turns.AT_WORK
         try:
             ...  # calls nothing that takes turns
         finally:
-            self._inside = outer
+            self._inside = outer or self._next_turn
 
     All others are :func:`alone`.
     """
 
-    _inside: int | None = None  # the thread at work on it; True where that calls nothing that asks
+    _inside: Turn | None = None  # whose turn it is
+    _next_turn: Turn | None = None  # whose turn is next
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy is nobody's yet."""
+        return {key: value for key, value in vars(self).items() if key not in _FIELDS}
 
     def _ours(self) -> bool:
         """Whether this thread is at work and calls itself; another one is given a moment."""
-        if self._inside == get_ident():
+        turn = self._inside
+        if turn is None:
+            return False
+        forks, thread = turn
+        if forks != AT_WORK[0]:
+            if turn is self._next_turn:  # handed over to a thread that did not begin
+                self._next_turn = self._inside = None
+                return False
+            if self._is_deserted(turn):
+                raise deserted(type(self).__name__)
+        if thread == get_ident():
             if id(sys._getframe(2).f_code) not in _ALONE and _interrupts(sys._getframe(1), self):
                 raise _refusal(self)
             return True
-        if self._inside is True and _holder(sys._getframe(1), self) is not None:
+        if thread is None and _holder(sys._getframe(1), self) is not None:
             raise _refusal(self)
-        time.sleep(MOMENT)
+        self._wait()
         return False
+
+    def _wait(self) -> None:
+        """A moment, or until the turn is handed over: then nobody is at work."""
+        me = AT_WORK[0], get_ident()
+        if self._next_turn is None:
+            self._next_turn = me
+        try:
+            time.sleep(MOMENT)
+        finally:  # an interrupt too
+            if self._next_turn is me:
+                self._next_turn = None
+            if self._inside is me:
+                self._inside = None
+
+    def _is_deserted(self, turn: Turn) -> bool:
+        """Whether the thread of a turn from before a fork is not the one that forked. That one
+        comes back from its call; then the turn is another, and never this one again.
+        """
+        frames = sys._current_frames().values()
+        return all(_holder(frame, self) is None for frame in frames) and self._inside is turn
 
 
 def alone(method: F) -> F:
@@ -67,21 +115,20 @@ def alone(method: F) -> F:
 
     @functools.wraps(method)
     def in_turn(self: Any, *args: Any, **kwargs: Any) -> Any:
-        me = get_ident()
+        me = AT_WORK[0], get_ident()
         while self._inside is not None and not self._ours():
             pass
         outer, self._inside = self._inside, me
         try:
             return method(self, *args, **kwargs)
         finally:
-            self._inside = outer
+            self._inside = outer or self._next_turn
 
     return in_turn  # type: ignore[return-value]
 
 
-def _holder(entrant: FrameType, subject: TakingTurns) -> FrameType | None:
-    """The call further out in this thread that is at work on the object; None if there is none."""
-    frame = entrant.f_back
+def _holder(frame: FrameType | None, subject: TakingTurns) -> FrameType | None:
+    """The call, this one or further out, that is at work on the object; None if there is none."""
     while frame is not None:
         if "outer" in frame.f_code.co_varnames:
             told = frame.f_locals
@@ -107,3 +154,21 @@ def _refusal(subject: TakingTurns) -> RuntimeError:
         "in the middle of one of its own calls. Nothing was done; let the handler set a flag, and "
         "look at that when the call has returned."
     )
+
+
+def deserted(name: str) -> RuntimeError:
+    """The error for what a thread that is not in this process was at work on."""
+    return RuntimeError(
+        f"{name}: this process was forked while another thread was in the middle "
+        "of one of its calls, so that here it may be half changed for ever. Nothing was done; fork "
+        "with a copy that no other thread uses (clone, copy.deepcopy), or load it in the child."
+    )
+
+
+def _count_forks() -> None:
+    global AT_WORK
+    AT_WORK = (AT_WORK[0] + 1, None)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_count_forks)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from heavytail import _memory
 from heavytail.cli import main
+from heavytail.commands import _table
 
 pytest.importorskip("sklearn", reason="needs the extra: pip install 'heavytail[learn]'")
 
@@ -98,3 +101,39 @@ def test_what_rounding_leaves_is_no_outlier():
     rows = found([0.0, 0.0, 0.0, 1e-4, -2e-3], scale=1e-12, height=1e6)
     assert rows.limit == pytest.approx(1e-3, rel=1e-6)
     assert rows.outliers.tolist() == [4]
+
+
+def test_a_table_of_more_columns_than_there_is_memory_for_is_refused_before_it_is_read(
+    tmp_path, monkeypatch, capsys
+):
+    """Columns are looked up by name: 60,000 names are not compared with each other."""
+    monkeypatch.setattr(_memory, "memory", lambda: 2.0**30)
+    names = [f"x{k}" for k in range(60_000)]
+    path = tmp_path / "wide.csv"
+    path.write_text("\n".join([",".join(names), ",".join("?" for _ in names)]))
+    assert main(["fit", str(path), "--target", "x7"]) == 2
+    problem = capsys.readouterr().err
+    assert "a regression of features=59999 would need at least" in problem
+    assert "Name fewer columns by --features" in problem
+
+
+def test_rows_beyond_memory_are_refused_while_they_are_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(_memory, "memory", lambda: 2.0**22)
+    monkeypatch.setattr(_memory, "SMALL", 2**10)
+    monkeypatch.setattr(_table, "CELLS", 2**10)
+    path = tmp_path / "long.csv"
+    path.write_text("x,y\n" + "1,2\n" * 250_000 + "no number\n")
+    assert main(["fit", str(path), "--target", "y"]) == 2
+    assert "rows of 2 numbers would need at least" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_few_rows_of_many_columns_are_handed_on_at_a_time(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(_table, "CELLS", 12)
+    frame = pd.DataFrame({"a": range(10), "b": range(10), "c": range(10)})
+    path = str(tmp_path / f"t.{kind}")
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    with _table.opened(path) as table:
+        parts = list(table.numbers(["a", "b", "c"], skip_missing=False))
+    assert [len(rows.at) for rows in parts] == [4, 4, 2]
+    assert np.concatenate([rows.values[:, 1] for rows in parts]).tolist() == list(range(10))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,23 @@ def test_modules_of_the_user_are_followed_wherever_they_are_imported(tmp_path, m
     source_digest.cache_clear()
     (tmp_path / "pack" / "deep.py").write_text("x = 2\n")
     assert source_digest(frozenset({"top_mine"})) != before
+
+
+def test_what_lies_under_the_name_of_a_module_without_a_file_is_not_read(
+    tmp_path, monkeypatch
+) -> None:
+    class Loader:
+        """Finds a module that comes from no file."""
+
+        @staticmethod
+        def find_spec(name: str, path: object = None, target: object = None) -> object:
+            own = name == "made_by_hand"
+            return ModuleSpec(name, None, origin="made up") if own else None
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [Loader, *sys.meta_path])
+    (tmp_path / "made up").write_text("not Python")
+    assert files_of(["made_by_hand"]) == {}
 
 
 def test_a_stamp_of_code_changes_with_the_code_and_not_with_what_is_said_of_it(

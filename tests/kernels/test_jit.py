@@ -6,11 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+import types
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import heavytail
+from heavytail.kernels import jit
 
 pytestmark = pytest.mark.compiled
 
@@ -131,3 +135,54 @@ def test_a_kernel_follows_what_is_defined_below_it_and_what_a_module_holds(tmp_p
     # The same file under another name is another kernel: its machine code names its module.
     (tmp_path / "mine.py").rename(tmp_path / "yours.py")
     assert ask("yours") == "30.0"
+
+
+def written(text: str, **names: Any) -> Any:
+    """A function that no file holds, which reads ``names``."""
+    space = {"__name__": "somewhere", **names}
+    exec(compile(text, "<string>", "exec"), space)
+    return space["f"]
+
+
+def test_what_lies_under_the_name_of_a_module_without_a_file_is_not_read(tmp_path, monkeypatch):
+    """As where ``math`` is part of the interpreter."""
+    monkeypatch.chdir(tmp_path)
+
+    def stamp() -> str:
+        built_in = types.ModuleType("math")
+        return jit._examine(written("def f(x):\n    return math.sqrt(x)", math=built_in))[0]
+
+    (tmp_path / "math").mkdir()
+    first = stamp()
+    (tmp_path / "math").rmdir()
+    (tmp_path / "math").write_text("x")
+    assert stamp() == first
+
+
+def test_a_kernel_that_no_file_holds_is_stamped_by_its_code(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def stamp(text: str) -> str:
+        return jit._examine(written(text))[0]
+
+    first = stamp("def f(x):\n    return x + 1")
+    (tmp_path / "<string>").mkdir()
+    assert stamp("def f(x):\n    return x + 1") == first
+    assert stamp("def f(x):\n    return x + 2") != first
+
+
+def test_a_kernel_in_an_archive_follows_it(tmp_path, monkeypatch):
+    stamps = []
+    for number in (1, 1, 2):
+        archive = tmp_path / f"{len(stamps)}" / "lib.zip"
+        archive.parent.mkdir()
+        with zipfile.ZipFile(archive, "w") as written_to:
+            written_to.writestr("zipped_constants.py", f"K = {number}")
+            written_to.writestr("zipped.py", "import zipped_constants as c\ndef f(): return c.K")
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(str(archive))
+            module = __import__("zipped")
+            for name in ("zipped", "zipped_constants"):
+                del sys.modules[name]
+        stamps.append(jit._examine(module.f)[0])
+    assert stamps[0] == stamps[1] != stamps[2]

@@ -211,7 +211,7 @@ def test_what_an_objects_own_conversion_raises_comes_out():
 
 def test_a_thread_that_waits_is_not_taken_for_a_handler():
     shared = ht.make_policy("OFUL", dim=3, horizon=2000, tail=TAIL, arms=6)
-    shared._inside = -1  # some other thread's
+    shared._inside = (0, -1)  # some other thread's
     seen = []
 
     def leave(*_: Any) -> None:

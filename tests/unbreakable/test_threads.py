@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable
 
@@ -17,6 +18,7 @@ from tests.unbreakable.census import (
 
 import heavytail as ht
 from heavytail import control
+from heavytail._turns import alone
 from heavytail.estimators.base import Regression
 
 
@@ -75,3 +77,33 @@ def test_a_decision_is_learned_once_whoever_learns_it():
         in_threads(learn)
         assert len(refused) == 2
     assert (policy.rounds, policy.pending) == (30, ())
+
+
+def test_whoever_waits_is_served_before_a_thread_that_calls_without_a_pause():
+    policy, served = ht.OFUL(3, noise_scale=1.0), threading.Event()
+
+    def work() -> None:
+        while not served.is_set() and policy.rounds < 1_000_000:
+            for _ in range(1000):
+                policy.update(ARMS[0], 1.0)
+
+    working = threading.Thread(target=work)
+    working.start()
+    for _ in range(60):
+        policy.clone()
+    served.set()
+    working.join()
+    assert policy.rounds < 1_000_000
+
+
+def test_a_copy_that_is_made_in_the_middle_of_a_call_does_not_wait_for_its_end():
+    made = CENSUS["Encoder"]()
+    copies = alone(lambda self: [copy.copy(self), copy.deepcopy(self)])(made)
+    rows = {"price": [1.0, 2.0], "kind": ["a", "c"], "sku": [1, 2]}
+    threads = [
+        threading.Thread(target=one.partial_fit, args=(rows,), daemon=True) for one in copies
+    ]
+    for thread in threads:
+        thread.start()
+        thread.join(20.0)
+        assert not thread.is_alive()

@@ -18,6 +18,7 @@ import os
 import stat
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
@@ -30,7 +31,8 @@ from heavytail.commands._cells import COMMA, Cells, Words, is_missing, looks_lik
 
 __all__ = ["Rows", "Table", "check_columns", "listed", "opened"]
 
-CHUNK = 65_536  # rows handed on at a time
+CHUNK = 65_536  # rows handed on at a time ...
+CELLS = 2**22  # ... if they are of few columns
 LONGEST = 2**24  # characters of a line
 LOOKED_AT = 100  # lines that say how the text is written
 SEPARATORS = "\t;|,"  # a comma may be a decimal one, so it comes last
@@ -93,14 +95,20 @@ def opened(path: str, *, decimal_comma: bool = False, header: str | None = None)
 
 def check_columns(table: Table, columns: Sequence[str], option: str) -> None:
     """Refuse columns that the table does not have, or has twice."""
+    counts = Counter(table.names)
     for column in columns:
-        if column not in table.names:
+        if column not in counts:
             raise ValueError(
                 f"{table.path} has no column {shown(column)}; it has {listed(table)}. Name one of "
                 f"them by {option}."
             )
-        if table.names.count(column) > 1:
+        if counts[column] > 1:
             raise ValueError(f"{table.path} has two columns {shown(column)}. Rename one of them.")
+
+
+def _at_a_time(columns: Sequence[str]) -> int:
+    """Rows of so many columns that are handed on together."""
+    return max(1, min(CHUNK, CELLS // len(columns)))
 
 
 def listed(table: Table) -> str:
@@ -205,7 +213,9 @@ class _Text:
         hint: str = "",
         words: Mapping[str, Words] | None = None,
     ) -> Iterator[Rows]:
-        places = [self.names.index(column) for column in columns]
+        place_of = {name: place for place, name in enumerate(self.names)}
+        places = [place_of[column] for column in columns]
+        most = _at_a_time(columns)
         cells: list[Cells | Words] = [
             (words or {}).get(column)
             or Cells(self.path, column, self._decimal_comma, self._points, hint)
@@ -231,7 +241,7 @@ class _Text:
                 continue
             at.append(row)
             found.append(values)
-            if len(at) == CHUNK:
+            if len(at) == most:
                 yield Rows(np.array(at), np.array(found))
                 at, found = [], []
         if at:
@@ -317,7 +327,7 @@ class _Parquet:
                 )
         start = 1
         try:
-            for batch in self._file.iter_batches(CHUNK, columns=list(columns)):
+            for batch in self._file.iter_batches(_at_a_time(columns), columns=list(columns)):
                 values = np.column_stack(
                     [
                         _numbered(batch.column(column), words[column], start, skip_missing)

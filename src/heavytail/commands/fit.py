@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 HINT = " Name columns of words by --categories, or leave it out by naming the others by --features."
+FEWER = "Name fewer columns by --features."
+TIMES = 3  # that a table is held at once: as it was read, as features, and in another order
 MOST_WORDS = 100  # of one column, each a feature
 
 
@@ -101,16 +103,20 @@ def _fitted(args: argparse.Namespace) -> Findings:
     import numpy as np
 
     import heavytail as ht
+    from heavytail._memory import check_memory
     from heavytail.commands._cells import Words
     from heavytail.commands._fit_design import Design
     from heavytail.commands._fit_findings import Findings
     from heavytail.commands._table import opened
+    from heavytail.estimators.base import check_room
     from heavytail.simulation.progress import progress_lines
 
-    at, values = [np.empty(0, dtype=np.int64)], []
+    model = ht.OnePassHuberRegressor(target=args.response, standardize=True, level=args.level)
+    at, values, count = [np.empty(0, dtype=np.int64)], [], 0
     with opened(args.file, decimal_comma=args.decimal_comma, header=args.header) as table:
         columns = _features(table, args.target, args.features)
         groups = _categories(table, columns, args.categories)
+        check_room(len(columns), f"{table.path}: ", FEWER)
         words = {column: Words(table.path, column, MOST_WORDS) for column in groups}
         values.append(np.empty((0, len(columns) + 1)))
         with progress_lines("rows read", None) as bar:
@@ -120,6 +126,9 @@ def _fitted(args: argparse.Namespace) -> Findings:
                 at.append(rows.at)
                 values.append(rows.values)
                 bar.advance(len(rows.at))
+                count += len(rows.at)
+                whole = f"{table.path}: {count:,} rows of {len(columns) + 1} numbers"
+                check_memory(whole, TIMES * count * (len(columns) + 1), "Pass a part of them.")
     data = np.concatenate(values)
     y = data[:, -1].copy()
     design = Design(columns, data[:, :-1], {name: one.words for name, one in words.items()})
@@ -129,9 +138,8 @@ def _fitted(args: argparse.Namespace) -> Findings:
     if len(y) < len(design.features) + 2:
         raise ValueError(
             f"{table.path} has {len(y)} rows, too few for {len(design.features) + 1} coefficients "
-            "and their errors. Name fewer columns by --features."
+            f"and their errors. {FEWER}"
         )
-    model = ht.OnePassHuberRegressor(target=args.response, standardize=True, level=args.level)
     try:
         mixed = _mixed(design.X, y)
         model.fit(design.X[mixed], y[mixed])

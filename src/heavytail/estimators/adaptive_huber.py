@@ -7,12 +7,13 @@ from typing import Any, final
 
 import numpy as np
 
-from heavytail._storage import afford, check_fit
+from heavytail._storage import check_fit
 from heavytail._turns import TakingTurns, alone
 from heavytail._typing import FloatArray
 from heavytail.estimators.base import (
     Model,
     Regression,
+    check_room,
     check_scale,
     is_plain,
 )
@@ -31,13 +32,10 @@ class History(TakingTurns):
         self, dim: int, *, order: float, ridge: float, scale: float | None, intercept: bool
     ) -> None:
         self.dim, self.size, self.seen = dim, dim + intercept, 0
-        afford("a regression", self.size**2, {"features": dim})
+        check_room(dim)
         self._order, self._ridge, self._scale = order, ridge, scale
         self._parts: list[tuple[FloatArray, FloatArray, FloatArray]] = []
         self._fit: BatchFit | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_inside"}
 
     def learn_plain(self, X: Any, y: Any) -> bool:
         """Keep the rows where they need no conversion."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 
 from heavytail._extras import MissingExtra
+from heavytail._memory import check_memory
 from heavytail._storage import Saved
 from heavytail._typing import FloatArray
 from heavytail._validate import Check, as_array, as_rows, refuse_disguised, shown
@@ -20,7 +21,9 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
         "a regression needs scikit-learn, which is not installed: pip install 'heavytail[learn]'"
     ) from error
 
-__all__ = ["Model", "Regression", "check_scale", "is_plain"]
+__all__ = ["WORK", "Model", "Regression", "check_room", "check_scale", "is_plain"]
+
+WORK = 5  # matrices, as large as that of all pairs of features, that a fit holds at once
 
 _NONE = np.empty(0)
 _DOUBLE = np.dtype(np.float64)
@@ -224,6 +227,11 @@ def is_plain(X: Any, y: Any, dim: int) -> bool:
         and X.flags.carray
         and y.flags.carray
     )
+
+
+def check_room(features: int, where: str = "", todo: str = "Ask for less.") -> None:
+    """Refuse more features than there is memory for to fit."""
+    check_memory(f"{where}a regression of features={features}", WORK * features**2, todo)
 
 
 def check_scale(check: Check, scale: object) -> float | None:

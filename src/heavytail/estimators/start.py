@@ -18,6 +18,7 @@ __all__ = ["BatchFit", "MeanFit", "bounded", "mean_fit", "robust_fit", "solve", 
 FAR = 1e8  # in median deviations: a response beyond is clipped at the solution whatever its size
 STEPS = 200
 TOLERANCE = 1e-10  # of the scale, in the largest change of a fitted value
+ROUNDING = 1e-14  # of a fitted value: what is less than that is no residual, and no step
 TINY = 1e-300
 TURNS = 10  # of threshold and estimate: the first is known to a half octave only
 
@@ -75,7 +76,8 @@ def solve(
             new = newton
         moved = float(np.max(np.abs(Z @ (new - theta)), initial=0.0))
         theta = new
-        if moved <= TOLERANCE * min(tau, float(np.max(np.abs(r), initial=0.0))):
+        least = TOLERANCE * min(tau, float(np.max(np.abs(r), initial=0.0)))
+        if moved <= max(least, ROUNDING * float(np.max(np.abs(Z @ new), initial=0.0))):
             break
     return theta
 
@@ -102,7 +104,8 @@ def robust_fit(
             theta = _weighted(Z, target, weight, penalty)
             before = spread
             spread = scale if scale is not None else _spread((target - Z @ theta)[told], freedom)
-            if abs(spread - before) <= 1e-3 * spread:
+            exact = spread <= ROUNDING * float(np.max(np.abs(target)))
+            if exact or abs(spread - before) <= 1e-3 * spread:
                 break
         theta = solve(Z, target, penalty, clip * spread, theta)
     r = target - Z @ theta

@@ -13,12 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from heavytail import _turns
 from heavytail._invariants import check_gram, check_size, check_slots, damaged
 from heavytail._storage import afford, check_fit, of_length
 from heavytail._turns import TakingTurns, alone
 from heavytail._typing import FloatArray
 from heavytail._validate import LEAST
-from heavytail.estimators.base import is_plain
+from heavytail.estimators.base import WORK, is_plain
 from heavytail.estimators.rows import (
     BAD_X,
     BAD_Y,
@@ -68,7 +69,7 @@ DOUBLES: Final = "(float64[::1], float64[:, ::1], float64[::1])"
 GIVEN: Final = ("DIM", "SIZE", "CLIP", "FOLLOW", "FORGET", "WINDOW", "MEAN", "FADE")  # by arguments
 NAMES: Final = {"slots": slot_names(SLOT)}  # of what is packed in a saved one
 
-_PARTS: Final = ("s", "M", "F", "_inside")  # views of the state, and who works on it
+_PARTS: Final = ("s", "M", "F")  # views of the state
 _COMPILED: Final = compiled()
 _learn_plain: Final[Any] = learn_plain
 
@@ -111,7 +112,7 @@ class Stream(TakingTurns):
         self._options = (clip, ridge, scale, intercept, standardize)
         self.warm = max(WARM, ROWS_PER_COORDINATE * size)
         needed = length(size, mean=self.mean) + self.warm * (dim + 2)
-        afford("a regression", needed, {"features": dim})
+        afford("a regression", needed + WORK * size**2, {"features": dim})
         self.state = np.zeros(length(size, mean=self.mean))
         self._name_parts()
         self.s[SLOT.DIM] = dim
@@ -137,7 +138,7 @@ class Stream(TakingTurns):
             only_for(learn_plain, DOUBLES)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in _PARTS}
+        return {key: value for key, value in super().__getstate__().items() if key not in _PARTS}
 
     def _name_parts(self) -> None:
         """s, the scalars, M, the rows, and F, the features' centres and widths, are parts of the
@@ -233,13 +234,13 @@ class Stream(TakingTurns):
             return False
         while self._inside is not None and not self._ours():
             pass
-        outer, self._inside = self._inside, True
+        outer, self._inside = self._inside, _turns.AT_WORK
         try:
             code = _learn_plain(self.state, X, y)
         except TypeError:
             return False
         finally:
-            self._inside = outer
+            self._inside = outer or self._next_turn
         if code == WILD:
             self.learn(X, y, NO_SCALES)
         elif code > OK:

@@ -117,7 +117,7 @@ def _top(name: str) -> Path | None:
         return None
     folders = list(spec.submodule_search_locations or ())
     where = folders[0] if folders else spec.origin
-    if where is None or where in ("built-in", "frozen"):
+    if where is None or not (folders or spec.has_location):  # what an origin says is no path then
         return None
     path = Path(where)
     return None if name != LIBRARY and _INSTALLED & set(path.parts) else path

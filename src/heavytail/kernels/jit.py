@@ -6,9 +6,9 @@ calls only other kernels and :mod:`math`, so the same source runs as plain Pytho
 
 numba validates a cached kernel against its own file only, so a caller would keep an old inlined
 callee after the callee changed. Every kernel is therefore stamped with its module's name and a hash
-of its file, of the stamps of the kernels it calls, wherever they are defined, and of the constants
-and modules it reads. A stamp is made when a kernel is first looked for, since what it calls may be
-defined below it.
+of its file, or of its code where no file holds it, of the stamps of the kernels it calls, wherever
+they are defined, and of the constants and modules it reads. A stamp is made when a kernel is first
+looked for, since what it calls may be defined below it.
 
 A kernel that is called only by other kernels is part of their machine code and is never loaded
 itself; so no kernel looks for its files before it is called from Python.
@@ -18,14 +18,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import types
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
 from numba.core.caching import FunctionCache, NullCache
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime import rtsys
 
 __all__ = ["compiled", "jit", "only_for", "specialise"]
@@ -34,6 +35,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # id of a compiled kernel (kernels live as long as the process) -> the function it was made of
 _KERNELS: dict[int, Callable[..., Any]] = {}
+
+if hasattr(os, "register_at_fork"):  # a child would wait for ever for what another thread compiles
+    _free = global_compiler_lock.release
+    os.register_at_fork(
+        before=global_compiler_lock.acquire, after_in_parent=_free, after_in_child=_free
+    )
 
 
 def compiled() -> bool:
@@ -128,19 +135,21 @@ def specialise(template: Callable[..., Any], name: str, **bindings: Any) -> Call
 @functools.cache
 def _examine(function: Callable[..., Any]) -> tuple[str, bool]:
     """The stamp of a kernel, and whether all of it is heavytail's."""
-    digest = hashlib.blake2b(_source(function.__code__.co_filename))
+    code, space = function.__code__, function.__globals__
+    own_file = code.co_filename == space.get("__file__")
+    digest = hashlib.blake2b(_source(space) if own_file else _digest(_text(code)))
     digest.update(f"{numba.__version__} {function.__module__};".encode())
     own = function.__module__.partition(".")[0] == __name__.partition(".")[0]
-    for name in sorted(function.__code__.co_names):
-        value = function.__globals__.get(name)
-        if name not in function.__globals__ or value is function:
+    for name in sorted(code.co_names):
+        value = space.get(name)
+        if name not in space or value is function:
             continue
         if isinstance(value, types.ModuleType):
-            stamp, ours = _source(getattr(value, "__file__", None) or name).hex(), True
+            stamp, ours = _source(vars(value)).hex(), True
         elif id(value) in _KERNELS:
             stamp, ours = _examine(_KERNELS[id(value)])
         elif isinstance(value, np.ndarray):
-            stamp, ours = f"{value.dtype}{value.shape}{_hash(value.tobytes())}", True
+            stamp, ours = f"{value.dtype}{value.shape}{_digest(value.tobytes()).hex()}", True
         else:
             stamp, ours = repr(value), not callable(value)
         digest.update(f"{name}={stamp};".encode())
@@ -148,13 +157,28 @@ def _examine(function: Callable[..., Any]) -> tuple[str, bool]:
     return digest.hexdigest(), own
 
 
-def _hash(content: bytes) -> str:
-    return hashlib.blake2b(content).hexdigest()
+def _text(code: types.CodeType) -> bytes:
+    """All that a function without a file does, as bytes."""
+    inner = [_text(one) if isinstance(one, types.CodeType) else one for one in code.co_consts]
+    return repr((code.co_code, inner, code.co_names, code.co_varnames)).encode()
 
 
-@functools.cache
-def _source(filename: str) -> bytes:
-    """A hash of the file, or of its name where it is none."""
-    path = Path(filename)
-    content = path.read_bytes() if path.exists() else filename.encode()
+def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content).digest()
+
+
+_FILES: dict[str, bytes] = {}  # the hash of each file that was read
+
+
+def _source(module: Mapping[str, Any]) -> bytes:
+    """A hash of the module's file, as whatever loaded it reads that, from an archive too; of its
+    name where it has none, or has one no longer.
+    """
+    file: Any = module.get("__file__")
+    if file not in _FILES:
+        try:
+            content = module["__loader__"].get_data(file)
+        except (AttributeError, KeyError, OSError, TypeError):  # it is part of the interpreter
+            return _digest(str(module.get("__name__")).encode())
+        _FILES[file] = _digest(content)
+    return _FILES[file]

@@ -96,7 +96,7 @@ class DecisionLog:
         self._rows = check_count("DecisionLog.rows", rows)
         self._most = check_count("DecisionLog.waiting", waiting)
         self._group = check_count("DecisionLog.group", group)
-        self._turn = threading.RLock()
+        self._calls = threading.RLock()
         self._pid = os.getpid()
         self._journal = -1
         self._broken = ""
@@ -178,8 +178,10 @@ class DecisionLog:
 
     def close(self) -> None:
         """Make a part of what is complete, and let others write. Closing twice is no error."""
+        if self._pid != os.getpid():
+            return
         with self._turn:
-            if self._journal < 0 or self._pid != os.getpid():
+            if self._journal < 0:
                 return
             try:
                 if not self._broken:
@@ -276,14 +278,21 @@ class DecisionLog:
             )
         return entry
 
-    def _check_open(self) -> None:
-        if self._journal < 0:
-            raise ValueError(f"{self.path}: this DecisionLog is closed. Open it again.")
+    @property
+    def _turn(self) -> Any:
+        """The lock of its calls; where a fork has left it to another process it is not waited for,
+        since a thread that is not here may hold it.
+        """
         if self._pid != os.getpid():
             raise RuntimeError(
                 f"{self.path}: this DecisionLog was opened by another process, before a fork. "
                 "One process writes a log."
             )
+        return self._calls
+
+    def _check_open(self) -> None:
+        if self._journal < 0:
+            raise ValueError(f"{self.path}: this DecisionLog is closed. Open it again.")
         if self._broken:
             raise OSError(f"{self.path}: {self._broken} Open it again.")
 

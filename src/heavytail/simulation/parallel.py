@@ -34,15 +34,13 @@ def finished(
     """
     if not tasks:
         return
+    if dask is not None:  # not by joblib, which does alone what a cluster of one thread could do
+        yield from _on_cluster(function, tasks, dask)
+        return
     import joblib
 
     call = joblib.delayed(_numbered)
     work = (call(place, function, task) for place, task in enumerate(tasks))
-    if dask is not None:
-        with _client(dask) as client, joblib.parallel_config("dask", client=client):
-            options = {"pre_dispatch": "all", "batch_size": 1}
-            yield from joblib.Parallel(n_jobs=-1, return_as="generator_unordered", **options)(work)
-        return
     backend = {"backend": "threading"} if threads else _PROCESSES
     with joblib.parallel_config(**backend):
         parallel = joblib.Parallel(
@@ -51,6 +49,7 @@ def finished(
     yield from parallel(work)
 
 
+WORKERS = 10.0  # seconds in which a cluster must have a worker
 _PROCESSES: dict[str, Any] = {"backend": "loky", "inner_max_num_threads": 1}
 
 
@@ -58,11 +57,26 @@ def _numbered(place: int, function: Callable[..., Found], task: tuple[Any, ...])
     return place, function(*task)
 
 
-def _client(address: str) -> Any:
+def _on_cluster(
+    function: Callable[..., Found], tasks: Sequence[tuple[Any, ...]], address: str
+) -> Iterator[tuple[int, Found]]:
     need("--dask", "distributed", extra="dask")
-    from distributed import Client
+    from distributed import Client, as_completed
 
-    return Client(address)
+    with Client(address) as client:
+        running = as_completed(
+            client.submit(_numbered, place, function, task, pure=False)
+            for place, task in enumerate(tasks)
+        )
+        try:
+            client.wait_for_workers(1, timeout=WORKERS)
+        except TimeoutError:
+            raise TimeoutError(
+                f"the cluster at {address} has no worker after {WORKERS:g} seconds. Nothing was "
+                "run; start its workers."
+            ) from None
+        for future in running:
+            yield future.result()
 
 
 def play_trials(

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail import _turns
 from heavytail._invariants import SYMMETRY
 from heavytail._storage import afford
 from heavytail._turns import alone
@@ -199,7 +200,7 @@ class PackedPolicy(Answering, Remembering, Policy):
         choice: int
         while self._inside is not None and not self._ours():
             pass
-        outer, self._inside = self._inside, True
+        outer, self._inside = self._inside, _turns.AT_WORK
         try:
             if self._wide:
                 kept = self._last
@@ -209,7 +210,7 @@ class PackedPolicy(Answering, Remembering, Policy):
             else:
                 choice = self.select_kernel(*self._packed, matrix)
         finally:
-            self._inside = outer
+            self._inside = outer or self._next_turn
         if choice < 0:
             raise explain_arms(matrix, self._s[ARM_LIMIT], type(self).__name__ + ".select")
         return choice
@@ -220,7 +221,7 @@ class PackedPolicy(Answering, Remembering, Policy):
             return self.select(pool._rows)
         while self._inside is not None and not self._ours():
             pass
-        outer, self._inside = self._inside, True
+        outer, self._inside = self._inside, _turns.AT_WORK
         try:
             kept = self._last
             if kept is None or kept.pool is not pool:
@@ -228,7 +229,7 @@ class PackedPolicy(Answering, Remembering, Policy):
                 kept = self._last = Kept(pool, self.scoring.rows)
             choice: int = self.scoring.select_kept(self._s, self._M, *kept.scored)
         finally:
-            self._inside = outer
+            self._inside = outer or self._next_turn
         if choice < 0:
             raise explain_arms(pool._rows, self._s[ARM_LIMIT], type(self).__name__ + ".select")
         return choice
@@ -249,7 +250,7 @@ class PackedPolicy(Answering, Remembering, Policy):
             self._warn_past_horizon(1)  # first: where a warning is an error nothing may be learned
         while self._inside is not None and not self._ours():
             pass
-        outer, self._inside = self._inside, True
+        outer, self._inside = self._inside, _turns.AT_WORK
         before = None
         try:
             if self.grows:
@@ -267,7 +268,7 @@ class PackedPolicy(Answering, Remembering, Policy):
                 self._late = self._late and late
             raise
         finally:
-            self._inside = outer
+            self._inside = outer or self._next_turn
         if code < 0:
             why = self._refusal(code, vector, float(reward), nu)
             raise ValueError(f"{type(self).__name__}.update: {why} Nothing was learned.")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import threading
+import weakref
 from typing import Any, Generic, TypeVar
 
+from heavytail._turns import deserted
 from heavytail._validate import shown
 from heavytail.policies.core.policy import Policy
 
@@ -55,14 +58,15 @@ class Shared(Generic[P]):
             raise TypeError(f"Shared: policy must be a Policy; got {shown(policy)}.")
         self._policy = policy
         self._lock = threading.RLock()
+        _LIVING.add(self)
 
     def __enter__(self) -> P:
         """The policy itself, to be used until the end of the ``with``."""
-        self._lock.acquire()
+        self._lock.__enter__()
         return self._policy
 
     def __exit__(self, *error: object) -> None:
-        self._lock.release()
+        self._lock.__exit__(*error)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -76,10 +80,8 @@ class Shared(Generic[P]):
         return vars(self)[name]
 
     def _whole(self, method: Any) -> Any:
-        lock = self._lock
-
         def whole(*args: Any, **kwargs: Any) -> Any:
-            with lock:
+            with self._lock:
                 return method(*args, **kwargs)
 
         return whole
@@ -115,3 +117,34 @@ class Shared(Generic[P]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Shared, (self.clone(),)  # a lock stays in its process
+
+
+class _Deserted:
+    """The lock that a thread held which is not in this process: nobody ever has it."""
+
+    def __enter__(self) -> None:
+        raise deserted("Shared")
+
+    def __exit__(self, *error: object) -> None:
+        """Never reached."""
+
+    def acquire(self, *, blocking: bool) -> bool:
+        return False
+
+
+_LIVING: weakref.WeakSet[Shared[Any]] = weakref.WeakSet()
+
+
+def _look_at_locks() -> None:
+    """In a process that was just forked, which has one thread: it can have every lock, but for
+    those that the others held.
+    """
+    for shared in _LIVING:
+        if shared._lock.acquire(blocking=False):
+            shared._lock.release()
+        else:
+            shared._lock = _Deserted()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_look_at_locks)
