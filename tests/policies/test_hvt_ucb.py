@@ -111,7 +111,9 @@ def test_a_prior_is_where_learning_begins(make):
     [
         ([0.0, 0.0], -np.eye(2), "positive eigenvalues"),
         ([0.0, 0.0], [[1.0, 0.5], [0.0, 1.0]], "symmetric"),
-        ([0.0, math.nan], np.eye(2), "finite"),
+        ([0.0, math.nan], np.eye(2), "at most 1e"),
+        ([0.0, 1.1e100], np.eye(2), "at most 1e"),
+        ([0.0, 0.0], 0.9e-100 * np.eye(2), "eigenvalues between"),
         ([0.0, 0.0], np.eye(3), "shape"),
     ],
 )

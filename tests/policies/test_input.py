@@ -93,7 +93,7 @@ def test_a_reward_that_would_overflow_is_refused_with_what_to_do():
     assert policy.rounds == 0
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-20, 1e20, 1e200, 1e300])
+@pytest.mark.parametrize("scale", [1e-100, 1e-20, 1e20, 1e100])
 def test_an_extreme_scale_is_harmless(scale):
     policy = ht.HvtUCB(2, tail=TAIL)
     for x in ([1e-200, 0.0], [1.0, 0.0], [0.0, 0.0]):

@@ -46,12 +46,12 @@ def test_every_knob_is_checked_by_name(kind: type[ht.Policy]) -> None:
 
 
 @pytest.mark.parametrize("kind", GOOD)
-@pytest.mark.parametrize("scale", [1e-300, 1e-20, 1e20, 1e300])
+@pytest.mark.parametrize("scale", [1e-100, 1e-20, 1e20, 1e100])
 def test_an_extreme_scale_is_harmless(kind: type[ht.Policy], scale: float) -> None:
     rng = np.random.default_rng(0)
     for policy in (
         kind(2, **GOOD[kind]),  # type: ignore[call-arg]
-        kind(2, **{**GOOD[kind], "tail": ht.MomentBound(2.0, min(scale, 1e100))}),  # type: ignore[call-arg]
+        kind(2, **{**GOOD[kind], "tail": ht.MomentBound(2.0, scale)}),  # type: ignore[call-arg]
     ):
         for _ in range(40):
             x = rng.uniform(-0.7, 0.7, (3, 2))

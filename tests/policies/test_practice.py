@@ -92,9 +92,9 @@ def test_an_earlier_estimate_brings_its_unit_along(make, scale):
         np.testing.assert_array_equal(policy.bulk, [0.2, -0.1])
 
 
-@pytest.mark.parametrize(("variance", "unit"), [(1e-160, 1e-70), (1e160, 1e70)])
-def test_the_unit_of_an_earlier_estimate_is_one_whose_square_is_a_number(variance, unit):
-    policy = ht.HvtUCB(2)
+@pytest.mark.parametrize(("variance", "nu", "unit"), [(1e-100, 1e90, 1e-70), (1e100, 1e-90, 1e70)])
+def test_the_unit_of_an_earlier_estimate_is_one_whose_square_is_a_number(variance, nu, unit):
+    policy = ht.HvtUCB(2, tail=ht.MomentBound(2.0, nu))
     policy.start_from([0.0, 0.0], variance * np.eye(2))
     assert policy.packed[0][P.UNIT] == unit
 
