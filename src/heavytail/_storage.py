@@ -222,7 +222,8 @@ def read(
     if version == 1 and "slots" in header:
         raise ValueError(f"{path} says that it is of format version 1, which had no names.")
     told = header.get("carried", {})
-    if (version == CARRYING) != bool(told) or not isinstance(told, dict):
+    described = isinstance(told, dict) and all(_is_described(one) for one in told.values())
+    if (version == CARRYING) != bool(told) or not described:
         raise ValueError(f"{path} is of format version {version} and does not say what it carries.")
     if "arrays" in header and header["arrays"] != sorted(arrays):  # version 2 did not at first
         raise ValueError(
@@ -256,7 +257,7 @@ def read(
     BUDGET.left = FACTOR * length + SMALL  # of all the objects in the file together
     try:
         subject = build(header["format"].removeprefix(FORMAT), header)
-        others = {key: _decode(one, arrays, build) for key, one in told.items()}
+        others = {key: build(_noun(one), one) for key, one in told.items()}
     finally:
         BUDGET.left = None
     state = {key: array for key, array in arrays.items() if not key.startswith(PREFIX)}
@@ -432,13 +433,25 @@ def _encode(key: str, value: Any, arrays: dict[str, Any], prefix: str) -> Any:
     )
 
 
+def _is_described(value: Any) -> bool:
+    """Whether it is what ``_describe`` makes of an object."""
+    return isinstance(value, dict) and isinstance(value.get("arguments"), dict)
+
+
+def _noun(told: dict[str, Any]) -> str:
+    return next((key for key in told if key != "arguments"), "")
+
+
 def _decode(value: Any, arrays: dict[str, Any], build: Callable[..., Saved]) -> Any:
     if isinstance(value, list):
         return [_decode(item, arrays, build) for item in value]
     if not isinstance(value, dict):
         return value
-    if "arguments" in value:
-        return build(next((key for key in value if key != "arguments"), ""), value)
+    if _is_described(value):
+        made = build(_noun(value), value)
+        if not isinstance(made, Stored):  # or it could not be saved again
+            raise ValueError(f"an argument cannot be {shown(made)}.")
+        return made
     if "items" in value:
         return {key: _decode(item, arrays, build) for key, item in value["items"]}
     if "array" in value:

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.fuzz.player import through_file
+from tests.fuzz.player import same, through_file
 from tests.fuzz.subjects import learned, use
 
 import heavytail as ht
 from heavytail import _archive
 
 NUMBERS: list[Any] = [np.nan, np.inf, -np.inf, -1.0, 0.0, 0.5, -5.5, 63.0, 1e9, 1e300, 2.0**53]
+NUMBERS += [-0.0, 1.0, 3.0, 1e-300, 1e-9, 1e100, -1e100, 1e150, -1e150, 2.0**52]
 WHOLE = [-1, 0, 1, 10**6, 2**40, -(2**40), 2**62]
 TYPES = ["f4", "f2", "i8", "i1", "u8", "?", "c16", ">f8", "U4", "M8[s]", "S3", "O"]
 ARGUMENTS: list[Any] = [
@@ -31,6 +32,10 @@ ARGUMENTS: list[Any] = [
     [], [[1.0]], {}, {"array": "header"}, {"array": 3}, {"order": 9, "scale": -1},
     {"arguments": {}},
     {"policy": "OFUL", "arguments": {"dim": 2}}, {"agent": "os", "arguments": {"a": [{}]}},
+    {"encoder": "Encoder", "arguments": {"numbers": ["a"]}}, {"items": [[1, 2], ["1", [3]]]},
+    {"regression": "OnlineRidge", "arguments": {}}, {"order": 1.5, "scale": 1e-300},
+    {"order": 2, "scale": 3}, False, 1, 2, 3, 7, "3", "auto", 1.0, 3.0, -0.0, 1e-300, 1e-12, 1e150,
+    0.999999, 1.0000001, [1.0, 2.0], [[1.0, 0.0], [0.0, 1.0]],
 ]  # fmt: skip
 Arrays = dict[str, Any]
 
@@ -95,6 +100,13 @@ class Bench:
             return
         found["taken"] += 1
         try:
+            unlike = not is_copied(loaded)
+        except Exception as error:
+            self.fail(index, "loaded and not to be copied", error, found)
+        else:
+            if unlike:
+                self.fail(index, "unlike their copies", None, found)
+        try:
             go_on(loaded, rng)
         except Exception as error:
             self.fail(index, "exceptions of what was loaded", error, found)
@@ -103,6 +115,12 @@ class Bench:
         found[what] += 1
         if found[what] <= 5:
             print(f"{self.header['format']} file {index}: {what}: {error!r}", flush=True)
+
+
+def is_copied(loaded: Any) -> bool:
+    """Whether what was loaded is equal to its clone, and to what comes back from its file."""
+    copies = [through_file(loaded), *([loaded.clone()] if hasattr(loaded, "clone") else [])]
+    return all(same(copy.saved_arrays(), loaded.saved_arrays()) for copy in copies)
 
 
 def go_on(loaded: Any, rng: np.random.Generator) -> None:
@@ -179,9 +197,17 @@ def add(_: Any, arrays: Arrays, rng: np.random.Generator) -> None:
 def argue(header: Any, _: Arrays, rng: np.random.Generator) -> None:
     """Another argument of the constructor, or one that is not."""
     told = header["arguments"]
-    inner = [v["arguments"] for v in told.values() if isinstance(v, dict) and "arguments" in v]
+    parts = [*told.values(), *header.get("carried", {}).values()]
+    inner = [v["arguments"] for v in parts if isinstance(v, dict) and "arguments" in v]
     told = pick(rng, [told, *inner])
     told[pick(rng, [*told, "odd"])] = pick(rng, ARGUMENTS)
+
+
+def load_up(header: Any, _: Arrays, rng: np.random.Generator) -> None:
+    """Something else carried along, or something more."""
+    header["version"] = 3
+    carried = header.setdefault("carried", {})
+    carried[pick(rng, [*carried, "encoder", "odd"])] = pick(rng, ARGUMENTS)
 
 
 def misname(header: Any, _: Arrays, rng: np.random.Generator) -> None:
@@ -204,5 +230,5 @@ def mishead(header: Any, _: Arrays, rng: np.random.Generator) -> None:
 
 CRAFTS: list[Callable[[Any, Arrays, np.random.Generator], None]] = [
     spoil_entry, spoil_entry, spoil_slot, spoil_slot, fill, retype, reshape, rename, add, argue,
-    misname, mishead,
+    misname, mishead, load_up,
 ]  # fmt: skip

@@ -47,6 +47,52 @@ def test_a_forged_state_is_refused_unchanged_or_safe_to_go_on_from(name, tmp_pat
     assert taken < FORGERIES
 
 
+NESTED = [
+    {"encoder": "Encoder", "arguments": {"numbers": ["price"]}},
+    {"regression": "OnlineRidge", "arguments": {}},
+]
+ODD = [None, True, 1, 3, 3.0, 0.5, 1e-300, 1e150, "3", "auto", [1.0], {"order": 2, "scale": 3}]
+
+
+@pytest.mark.parametrize("name", CENSUS)
+def test_what_is_loaded_with_another_argument_can_be_copied_and_saved_again(name, tmp_path):
+    path = tmp_path / "it.npz"
+    CENSUS[name]().save(path)
+    whole, taken = path.read_bytes(), 0
+    for key in ht.load(path).constructor_arguments():
+        for odd in [*ODD, *NESTED]:
+            path.write_bytes(whole)
+            rewrite(path, lambda header, _, k=key, v=odd: header["arguments"].update({k: v}))
+            try:
+                found = ht.load(path)
+            except ValueError:
+                continue
+            taken += 1
+            _copied(found)
+            _copied(through_file(found))
+    assert taken
+
+
+@pytest.mark.parametrize("value", NESTED)
+@pytest.mark.parametrize("name", estimators.ALL)
+def test_an_argument_that_could_not_be_saved_is_not_loaded(name, value, tmp_path):
+    """A regression looks at its arguments when it is fitted, as scikit-learn has it."""
+    path = tmp_path / "it.npz"
+    getattr(estimators, name)().save(path)
+    rewrite(path, lambda header, _: header["arguments"].update(level=value))
+    with pytest.raises(ValueError, match="refuses: an argument cannot be"):
+        ht.load(path)
+
+
+@pytest.mark.parametrize("value", [{}, {"order": 2}, 3, None, "x", [], {"array": "theta"}])
+def test_what_cannot_be_carried_along_is_refused(value, tmp_path):
+    path = tmp_path / "it.npz"
+    CENSUS["TwinUCB with an encoder"]().save(path)
+    rewrite(path, lambda header, _: header["carried"].update(encoder=value))
+    with pytest.raises(ValueError, match="does not say what it carries"):
+        ht.load(path)
+
+
 def _spoil(numbers: Any, at: int, rng: np.random.Generator) -> None:
     """Another number in the place of one: one that cannot be, one near it, or its neighbour."""
     if numbers.dtype.kind == "i":
