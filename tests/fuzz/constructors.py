@@ -38,12 +38,7 @@ SIZES |= {"repeats", "episodes", "forced", "keep", "d1", "d2", "rank", "kept", "
 # constructor and keyword, where "" is any.
 KNOWN: dict[str, dict[tuple[str, str], str]] = {
     "accepted but bad": {},
-    "made but broken": {
-        ("SystemIdentifier", "ridge"): "V^-1 is lost to rounding; a state has no bound to go by",
-        ("RidgeIdentifier", "ridge"): "likewise",
-        ("BatchHuberIdentifier", "ridge"): "likewise",
-        ("", "excitation"): "likewise where inputs are 1e8 times as long as the noise",
-    },
+    "made but broken": {},
     "other exceptions": {},
 }
 # Keywords that take what their annotation would not tell, and why.
