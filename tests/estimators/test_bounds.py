@@ -386,3 +386,16 @@ def test_the_regressions_are_listed() -> None:
     from heavytail import estimators
 
     assert set(dir(estimators)) >= {"ALL", *estimators.ALL}
+
+
+@pytest.mark.parametrize("name", ["OnePassHuberRegressor", "OnlineRidge"])
+@pytest.mark.parametrize(
+    "units", [[1.0, 1.0, 1.0, 1e9], [1e-3, 1.0, 1e4, 1e6], [1e12, 1.0, 1e-2, 10.0]]
+)
+def test_no_column_is_lost_beside_a_larger_one(name, units) -> None:
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(3000, 4))
+    y = Z @ [2.0, -1.0, 0.5, 0.0] + 7.0 + rng.standard_t(3.0, 3000)
+    model = getattr(ht.estimators, name)().partial_fit(Z * units, y)
+    assert model.coef_ * units == pytest.approx([2.0, -1.0, 0.5, 0.0], abs=0.15)
+    assert model.intercept_ == pytest.approx(7.0, abs=0.2)

@@ -54,7 +54,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--no-browser", action="store_true", help="with --demo: print the address alone")
     add("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     add("--port", type=int, default=8080, help="its port (8080)")
-    add("--rate", type=float, default=0.0, help="requests per second that each key may send (any)")
+    add(
+        "--rate",
+        type=float,
+        default=0.0,
+        help="requests per second that each key may send (0: any number)",
+    )
     add(
         "--new-key",
         metavar="NAME",

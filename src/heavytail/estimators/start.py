@@ -91,7 +91,9 @@ def robust_fit(
     """
     n, size = Z.shape
     gram = Z.T @ Z + np.diag(penalty)
-    inverse = np.asarray(np.linalg.pinv(gram, hermitian=True), dtype=np.float64)
+    unit = _units(np.sqrt(np.diag(gram)))
+    scaled = gram * unit[:, None] * unit
+    inverse = np.asarray(np.linalg.pinv(scaled, hermitian=True) * unit[:, None] * unit)
     freedom = max(n - size, 1) / n
     target = bounded(y) if math.isfinite(clip) else y
     told = telling(y)
@@ -185,11 +187,20 @@ def _spread(r: FloatArray, freedom: float) -> float:
     return min(max(NORMAL_CONSISTENCY * typical, TINY), LARGEST)
 
 
+def _units(sizes: FloatArray) -> FloatArray:
+    """Powers of two that make sizes alike, so that no column is lost beside a larger one."""
+    known = np.isfinite(sizes) & (sizes > 0.0)
+    return np.asarray(np.exp2(-np.round(np.log2(sizes, where=known, out=np.zeros_like(sizes)))))
+
+
 def _least_squares(A: FloatArray, b: FloatArray) -> FloatArray:
-    """Of smallest length; LAPACK may never come back from what is not finite."""
+    """Of smallest length, in units of the columns' own; LAPACK may never come back from what is not
+    finite.
+    """
     if not (np.isfinite(A).all() and np.isfinite(b).all()):
         raise np.linalg.LinAlgError("the equations leave the floating-point range")
-    return np.asarray(np.linalg.lstsq(A, b, rcond=None)[0])
+    unit = _units(np.linalg.norm(A, axis=0))
+    return np.asarray(np.linalg.lstsq(A * unit, b, rcond=None)[0] * unit)
 
 
 def _weighted(Z: FloatArray, y: FloatArray, weight: FloatArray, penalty: FloatArray) -> FloatArray:

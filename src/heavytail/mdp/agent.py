@@ -175,7 +175,9 @@ class Agent(Stored, ABC):
         state = _within(f"{where}: state", state, self.states)
         action = _within(f"{where}: action", action, self.actions)
         next_state = _within(f"{where}: next_state", next_state, self.states)
-        nu = self.nu if scale is None else check_number(f"{where}: scale", scale, above=0.0)
+        nu = self.nu
+        if scale is not None:
+            nu = check_number(f"{where}: scale", scale, least=LEAST, most=GREATEST)
         reward = check_reward(f"{where}: reward", reward)
         stage = self._expect(where, stage)  # last: what is converted may be anybody's, and call us
         planned = self._counts[PLANNED] == 1.0

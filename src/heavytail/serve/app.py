@@ -196,7 +196,9 @@ def fault(refusal: Refusal) -> Response:
 
 async def _missing(request: Request, error: Any) -> Response:
     code = getattr(error, "status_code", 404)
-    words = "There is nothing here." if code == 404 else "This is not done here."
+    words = "No route has this path; /openapi.json lists them."
+    if code != 404:
+        words = "The route does not take this method; /openapi.json lists those it takes."
     return fault(Refusal(code, "not_found" if code == 404 else "not_allowed", words))
 
 

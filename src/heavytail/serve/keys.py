@@ -107,9 +107,15 @@ class Keys:
         if not self._known:
             if here and not self._closed:
                 return "anybody"
-            message = "There is no key yet. Speak to it as localhost or 127.0.0.1, or make one."
+            message = (
+                "Without a key only direct calls to localhost are served, none that a proxy "
+                "forwards. Stop the service and make a key with --new-key."
+            )
             if self._closed:
-                message = "All keys are revoked. Make one with --new-key, or use --open."
+                message = (
+                    "All keys are revoked. Stop the service and make one with --new-key, or start "
+                    "it with --open."
+                )
             raise Refusal(401, "no_key", message)
         kind, _, key = header.partition(" ")
         if kind.lower() != "bearer" or not key:
@@ -119,7 +125,7 @@ class Keys:
             raise Refusal(401, "bad_key", "The key is not valid.")
         name, scopes = found
         if scope not in scopes and "admin" not in scopes:
-            raise Refusal(403, "scope", f"The key is not allowed to {scope}.")
+            raise Refusal(403, "scope", f"This call needs a key with the scope {scope}.")
         return name
 
 

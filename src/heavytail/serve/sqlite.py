@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import sqlite3
 import stat
@@ -78,6 +79,8 @@ class SQLiteStore(Store):
             cached_statements=256,
         )  # fmt: skip
         self._open.append(self._db.close)
+        # Text that is none is damage of one value, and must not stop the reading of all others.
+        self._db.text_factory = functools.partial(str, encoding="utf-8", errors="replace")
         for pragma in PRAGMAS:
             self._db.execute(pragma)
         self._witness = self._opened(WITNESS)

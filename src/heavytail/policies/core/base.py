@@ -243,7 +243,8 @@ class PackedPolicy(Answering, Remembering, Policy):
         elif isinstance(scale, float):
             nu = scale
         else:
-            nu = check_number(f"{type(self).__name__}.update: scale", scale, above=0.0)
+            name = f"{type(self).__name__}.update: scale"
+            nu = check_number(name, scale, least=LEAST, most=GREATEST)
         late = True  # or there is no word to say
         if self.horizon is not None and not self._late:
             late = False
@@ -304,7 +305,8 @@ class PackedPolicy(Answering, Remembering, Policy):
         if scale is None:
             scale = np.full(count, self._nu)
         elif not isinstance(scale, list | tuple) and np.ndim(scale) == 0:
-            scale = np.full(count, check_number(f"{where}: scale", scale, above=0.0))
+            nu_all = check_number(f"{where}: scale", scale, least=LEAST, most=GREATEST)
+            scale = np.full(count, nu_all)
         nu = as_rows(scale, (count,), f"{where}: scale").copy()
         late = self._late
         self._warn_past_horizon(count)
@@ -351,7 +353,7 @@ class PackedPolicy(Answering, Remembering, Policy):
                 f"{where} must come before the first reward; {self.rounds} are learned."
             )
         d = self.dim
-        start = as_vector(theta, d, type(self), ".start_from")
+        start = as_rows(theta, (d,), f"{where}: theta")
         C = as_rows(covariance, (d, d), f"{where}: covariance")
         if not (np.all(np.abs(start) <= GREATEST) and np.all(np.abs(C) <= GREATEST)):
             raise ValueError(
