@@ -150,6 +150,19 @@ def test_a_clock_that_is_set_right_while_nobody_serves_switches_no_wait_off(wher
         check_waits(client, times)
 
 
+def test_a_clock_that_was_ahead_in_one_run_without_a_decision_stops_no_model(where, times):
+    with serving(where) as client:
+        client.put(SHOP, json=SPEC)
+        made(client)
+    times.wall += YEAR
+    with serving(where) as client:
+        assert pending(client) == 0  # given up: a year has passed, for all that is known
+    times.wall -= YEAR
+    for _ in range(2):
+        with serving(where) as client:
+            check_waits(client, times)
+
+
 def test_the_log_says_what_the_clock_said(where, times, tmp_path):
     with serving(where) as client:
         client.put(SHOP, json=SPEC)

@@ -5,6 +5,7 @@ but time.
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 
 import numpy as np
@@ -376,3 +377,44 @@ def test_a_model_that_is_deleted_while_it_is_opened_does_not_come_back(shop, mon
     with pytest.raises(Exception, match="no model of this name"):
         asked.result(30.0)
     assert shop.get("/v1/models").json() == []
+
+
+def test_a_fork_whose_default_reward_its_policy_does_not_take_is_refused(where):
+    with serving(where) as client:
+        client.put(SHOP, json={"dim": 3, "wait": 86400.0, "default_reward": -1.0})
+        body = {"name": "b", "policy": "GLBOMD", "options": {"link": "log"}}
+        for shadow in (False, True):
+            answer = client.post(f"{SHOP}/fork", json={**body, "shadow": shadow})
+            assert answer.status_code == 422
+            assert answer.json()["field"] == "default_reward"
+        assert [one["name"] for one in client.get("/v1/models").json()] == ["shop"]
+
+
+def test_a_specification_that_the_policy_refuses_now_stops_nobody(tmp_path):
+    with serving(tmp_path / "store") as client:
+        client.put("/v1/models/other", json={"dim": 3})
+        client.put(SHOP, json={"dim": 3})
+        learn(client, 1.0, 2.0)
+        client.post(f"{SHOP}/snapshots")
+    db = sqlite3.connect(tmp_path / "store" / "heavytail.db")
+    db.execute("UPDATE model SET spec = ? WHERE name = 'shop'", ('{"dim":3,"options":{"odd":1}}',))
+    db.commit()
+    db.close()
+    with serving(tmp_path / "store") as client:
+        assert client.get("/v1/models/other").status_code == 200
+        assert client.get(SHOP).json()["rounds"] == 2  # from its snapshot
+
+
+def test_a_snapshot_after_the_end_of_the_log_is_not_believed(tmp_path):
+    with serving(tmp_path / "store") as client:
+        client.put(SHOP, json={"dim": 3})
+        learn(client, 1.0, 2.0)
+        client.post(f"{SHOP}/snapshots")
+    db = sqlite3.connect(tmp_path / "store" / "heavytail.db")
+    db.execute("UPDATE snapshot SET seq = seq + 1000")
+    db.commit()
+    db.close()
+    with serving(tmp_path / "store") as client:
+        learn(client, 3.0)
+        assert client.get(SHOP).json()["rounds"] == 3
+        assert "the log ends at 2" in client.get(SHOP).json()["diagnostics"]["faults"][0]

@@ -32,6 +32,12 @@ __all__ = ["build", "worker"]
 
 CLOSING = (408, 413)  # statuses of a body that was not read to its end
 
+# Headers by which proxies say that a request is not their own.
+FORWARDED = (
+    "forwarded", "via", "x-real-ip", "cf-connecting-ip", "x-forwarded-for", "x-forwarded-host",
+    "x-forwarded-proto",
+)  # fmt: skip
+
 log = logging.getLogger("heavytail.serve")
 
 
@@ -160,7 +166,7 @@ class Endpoint:
 def _from_here(request: Request) -> bool:
     """Whether a request is of a program on this machine: one that was forwarded is of anybody."""
     head = request.headers
-    if "x-forwarded-for" in head or "forwarded" in head:
+    if any(name in head for name in FORWARDED):
         return False
     return _named_here(_address(request), head.get("host", ""), head.get("origin"))
 

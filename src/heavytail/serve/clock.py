@@ -44,7 +44,9 @@ class Clock:
         return steady() + self._offset
 
     def begin(self, tx: Transaction, latest: float) -> None:
-        """Go on where the time of the store is; ``latest`` is that of its newest decision."""
+        """Go on where the time of the store is; ``latest`` is that of the newest decision made, or
+        given up.
+        """
         self._known = tx.number(AHEAD)
         self._offset = max(self._wall(tx.store) + self._known / 1000.0, latest) - steady()
         self.keep(tx)

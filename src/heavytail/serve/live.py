@@ -17,7 +17,7 @@ from typing import NamedTuple
 from heavytail.serve.apart import apart
 from heavytail.serve.clock import Clock
 from heavytail.serve.commits import LARGE, Commits
-from heavytail.serve.keeping import Way, ways
+from heavytail.serve.keeping import RESTORED, Way, ways
 from heavytail.serve.layout import ModelRow, OutcomeRow
 from heavytail.serve.model import Model, said
 from heavytail.serve.refusal import Refusal
@@ -69,6 +69,7 @@ class Live:
             with contextlib.suppress(Refusal):  # it cannot be opened, or is gone
                 await self.open(row)
         keys = await self.commits.do(lambda tx: [tx.store.latest(row.id) for row in rows])
+        keys += [row.swept for row in rows]  # what was given up is no later than now
         newest = max(map(time_of, keys), default=0.0)
         await self.commits.do(lambda tx: self.time.begin(tx, newest))
         self.started = True
@@ -142,7 +143,9 @@ class Live:
         )
         _check_is(found)
         passed: list[str] = []
-        for way in ways(kept, from_log=found.follows is None):
+        restored = any(str(note).startswith(RESTORED) for *_, note in kept)
+        whole = found.follows is None and (restored or not found.epoch)  # the log leads to it
+        for way in ways(kept, from_log=whole):
             try:
                 model = await self._along(found, way)
                 now = await self.commits.do(lambda tx: tx.store.model(row.id))
@@ -172,6 +175,8 @@ class Live:
             )
             if data is None:
                 raise ValueError("it is no longer there.")
+            if row.follows is None and way.version > row.last:
+                raise ValueError(f"it is after outcome {way.version}; the log ends at {row.last}.")
             snapshot = way.version, data
         model = await apart(functools.partial(Model, row, snapshot))
         for last, then in way.turns:

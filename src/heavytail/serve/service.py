@@ -93,7 +93,10 @@ class Service:
             await self.live.start()
         specs = {_kind(model.spec): model.spec for model in self.models.values()}
         for spec in specs.values():
-            await apart(functools.partial(_check_model, spec))
+            try:
+                await apart(functools.partial(_compile, spec))
+            except Exception as error:  # a model that serves needs no more than its snapshot
+                log.warning("%s was not compiled ahead: %s", spec.policy, said(error))
         self.chores.start()
 
     async def stop(self) -> None:
@@ -415,6 +418,7 @@ class Service:
         told = msgspec.json.encode(spec, order="sorted").decode()
         source, twin = model.source, model
         if changes:
+            await apart(functools.partial(_check_model, spec, self.limits.dim))
             row = model.row._replace(spec=told, since=0, follows=source)
             twin = await apart(functools.partial(Model, row))
             await self.live.catch_up(twin)
@@ -440,9 +444,14 @@ def _kind(spec: ModelSpec) -> bytes:
     return msgspec.json.encode((spec.policy, spec.options, spec.tail, spec.horizon))
 
 
+def _compile(spec: ModelSpec, most: int | None = None) -> None:
+    """Compile what models of a specification need; refuse one that cannot be."""
+    warmed(built(spec, most))
+
+
 def _check_model(spec: ModelSpec, most: int | None = None) -> None:
     """Refuse a model that cannot be; what it needs is compiled."""
-    warmed(built(spec, most))
+    _compile(spec, most)
     if spec.default_reward is not None:
         told = msgspec.json.encode(spec).decode()
         row = ModelRow(0, "", told, 0.0, False, 0, 0, 0, b"", None, 0)
