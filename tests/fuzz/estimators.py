@@ -114,7 +114,8 @@ class MonitorPlayer(Player):
 
     def bad(self) -> Call:
         values, keep = self.pick(bad_vectors(3)), self.pick([*BAD_COUNTS, 0])
-        while isinstance(values, list) and len(values) in (0, 4):  # of any length is good
+        # A list of any length is good, and so is one number.
+        while (isinstance(values, list) and len(values) in (0, 4)) or type(values) is float:
             values = self.pick(bad_vectors(3))
         options: list[Call] = [
             (f"update({shown(values)})", lambda: self.subject.update(values)),

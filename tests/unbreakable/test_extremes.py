@@ -290,3 +290,20 @@ def test_features_of_no_width_that_a_double_can_divide_by_are_not_standardised()
     X[:, 0] *= 1e-155
     model = estimators.OnePassHuberRegressor(standardize=True).fit(X, X[:, 1])
     assert snapshot(through_file(model)) == snapshot(model)
+
+
+@pytest.mark.parametrize("seed", [33, 51, 75])  # whose theta was NaN
+def test_a_count_far_beyond_all_others_does_not_lose_the_gram_matrix_of_a_log_link(seed):
+    rng = np.random.default_rng(seed)
+    policy = ht.GLBOMD(2, link="log")
+    for _ in range(12):
+        x = rng.normal(size=2)
+        x *= 0.9 / np.linalg.norm(x)
+        reward = 10.0 ** rng.uniform(-300, 300) if rng.random() < 0.6 else abs(rng.normal())
+        before = snapshot(policy)
+        try:
+            policy.update(x, reward)
+        except ValueError:
+            assert snapshot(policy) == before
+        assert np.isfinite(policy.theta).all()
+        assert snapshot(policy.clone()) == snapshot(policy)

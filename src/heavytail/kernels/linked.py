@@ -112,6 +112,8 @@ def move(
         _return_to_ball(s, M, size, eta * w / (1.0 + eta * w * squared))
         s[PROJECTED] = MOVED
     w = information(link, predict(M)) / dispersion
+    if not (w * squared <= HEAVIEST):  # a constant feature's coefficient may be anywhere
+        w = HEAVIEST / squared
     growth = 1.0 + w * squared
     s[GAIN] = w / growth
     s[STEP] = step
