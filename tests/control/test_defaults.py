@@ -269,14 +269,12 @@ def test_an_estimate_that_is_up_to_date_is_not_solved_for_again(monkeypatch):
 
 
 @pytest.mark.parametrize("ridge", [1.0, 1e100])
-def test_a_state_is_taken_up_to_a_length_of_1e150_and_weighs_at_most_1e12_ridges(ridge):
+def test_a_state_is_taken_up_to_a_length_of_1e150_and_weighs_at_most_1e14_ridges(ridge):
     identifier = control.SystemIdentifier(1, 1, ridge=ridge)
     with pytest.raises(ValueError, match=r"a step of size 1\.01e\+150 would take"):
         identifier.update([1.01e150], [0.0], [0.0])
     identifier.update([0.99e150], [0.0], [0.0])
-    assert identifier.log_det == pytest.approx(math.log1p(1e12))
-    identifier.update([1e3 * math.sqrt(ridge)], [0.0], [0.0])  # lighter ones weigh what they are
-    assert identifier.log_det == pytest.approx(math.log1p(1e12 + 1e6))
+    assert identifier.log_det == pytest.approx(math.log1p(1e14))
 
 
 def test_two_long_states_in_a_row_leave_what_is_known_of_the_other_directions():

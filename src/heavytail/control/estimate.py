@@ -81,7 +81,7 @@ FIELDS: Final = behind(S)
 PER_ROW: Final = len(ROW)
 # What a step weighs at most, in ridges. P is known to 1e-16 of what it was at first, so that a
 # longer z would leave a direction of which nothing is known, and the next one destroy P.
-WEIGHTIEST: Final = 1e12
+WEIGHTIEST: Final = 1e14
 LARGEST_SQUARE: Final = 1e300
 SMALLEST: Final = 1e-3  # of the stated scale: no spread is ever smaller
 

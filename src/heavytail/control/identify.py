@@ -283,8 +283,9 @@ class SystemIdentifier(HuberIdentifier):
     with psi the clip to ±tau, tau = ``clip`` (or more, where the target is the mean) times the
     row's running spread times sqrt(1 + ‖z‖²_{V^-1}/alpha), and 1/alpha the share of residuals not
     clipped so far. It is the bandits' one-pass step with three differences, all for the sake of
-    z = (x, u) being heavy-tailed itself. No z is weighted down, because the largest, which follow
-    the largest w, say most about the system. A residual at such a z also carries the estimate's
+    z = (x, u) being heavy-tailed itself. No z is weighted down but one longer than 1e7
+    sqrt(lambda), which V could not hold: the largest, which follow the largest w, say most about
+    the system. A residual at such a z also carries the estimate's
     error times z, so its threshold grows with its leverage. And V is the Hessian of the Huber loss
     rather than of the squared one.
 

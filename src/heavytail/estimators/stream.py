@@ -24,7 +24,6 @@ from heavytail.estimators.rows import (
     BAD_X,
     BAD_Y,
     DOUBTFUL,
-    FAR,
     HISTOGRAM,
     INVERSE,
     LARGEST_X,
@@ -276,7 +275,7 @@ class Stream(TakingTurns):
             return not is_ordinary(self.state, self.stride)
         X, y, nu = np.split(self._rows[: self.kept], [self.dim, self.dim + 1], axis=1)
         X = np.ascontiguousarray(X)
-        return bool(admit_rows(X, y.ravel(), nu.ravel(), FAR) != OK)
+        return bool(admit_rows(X, y.ravel(), nu.ravel(), ORDINARY) != OK)
 
     def _is_sound(self) -> bool:
         """Tell whether the state could be read back from a file, and P is one that later rows do
