@@ -274,13 +274,10 @@ class Stream(TakingTurns):
         if self.kept == self.warm:
             return not is_ordinary(self.state, self.stride)
         X, y, nu = np.split(self._rows[: self.kept], [self.dim, self.dim + 1], axis=1)
-        X = np.ascontiguousarray(X)
-        return bool(admit_rows(X, y.ravel(), nu.ravel(), ORDINARY) != OK)
+        return bool(admit_rows(X.copy(), y.ravel(), nu.ravel(), ORDINARY) != OK)
 
     def _is_sound(self) -> bool:
-        """Tell whether the state could be read back from a file, and P is one that later rows do
-        not destroy.
-        """
+        """Tell whether a file could give the state back, and later rows would not destroy P."""
         try:
             self.check(self.arrays(), "")
         except ValueError:
