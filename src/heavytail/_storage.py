@@ -434,7 +434,7 @@ def _encode(key: str, value: Any, arrays: dict[str, Any], prefix: str) -> Any:
 
 
 def _is_described(value: Any) -> bool:
-    """Whether it is what ``_describe`` makes of an object."""
+    """Tell whether it is what ``_describe`` makes of an object."""
     return isinstance(value, dict) and isinstance(value.get("arguments"), dict)
 
 

@@ -102,7 +102,7 @@ class TakingTurns:
                 self._inside = None
 
     def _is_deserted(self, turn: Turn) -> bool:
-        """Whether the thread of a turn from before a fork is not the one that forked. That one
+        """Tell whether the thread of a turn from before a fork is not the one that forked. That one
         comes back from its call; then the turn is another, and never this one again.
         """
         frames = sys._current_frames().values()

@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_keys(args: argparse.Namespace) -> bool:
-    """Whether something is to be done to keys, and nothing served."""
+    """Tell whether something is to be done to keys, and nothing served."""
     return args.open or args.new_key is not None or args.revoke_key is not None
 
 

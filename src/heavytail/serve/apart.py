@@ -31,7 +31,7 @@ def _threads() -> ThreadPoolExecutor:
 
 
 async def apart(work: Callable[[], T]) -> T:
-    """What work gives that is done in a thread, to its end even where nobody waits any more."""
+    """Do work in a thread, to its end even where nobody waits any more; return its result."""
     return await asyncio.shield(asyncio.get_running_loop().run_in_executor(_threads(), work))
 
 
@@ -48,15 +48,15 @@ class Turns:
 
     @property
     def taken(self) -> bool:
-        """Whether somebody is at work in a thread."""
+        """True while somebody is at work in a thread."""
         return self._lock.locked()
 
     def fit(self, kind: str, size: float) -> int:
-        """How many pieces of work of a kind and size are short together."""
+        """Number of pieces of work of a kind and size that are short together."""
         return int(LONG / (size * self._pace.get(kind, GUESS)))
 
     async def do(self, kind: str, size: float, work: Callable[[], T], *, shared: bool = False) -> T:
-        """What work gives, with nobody else at work; ``shared`` work needs no turn of its own."""
+        """Do work with nobody else at work; ``shared`` work needs no turn of its own."""
         short = self.fit(kind, size) > 0
         if short and not self._lock.locked():
             return self.timed(kind, size, work)
@@ -74,7 +74,7 @@ class Turns:
         return await asyncio.shield(later)
 
     def timed(self, kind: str, size: float, work: Callable[[], T]) -> T:
-        """What work gives, here and now."""
+        """Do work here and now, and note how long it took."""
         start, old, done = time.perf_counter(), self._pace.get(kind, GUESS), False
         try:
             found = work()

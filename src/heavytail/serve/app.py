@@ -164,7 +164,7 @@ class Endpoint:
 
 
 def _from_here(request: Request) -> bool:
-    """Whether a request is of a program on this machine: one that was forwarded is of anybody."""
+    """Tell whether a program on this machine sent a request; a forwarded one is of anybody."""
     head = request.headers
     if any(name in head for name in FORWARDED):
         return False
@@ -173,8 +173,8 @@ def _from_here(request: Request) -> bool:
 
 @functools.lru_cache(64)
 def _named_here(peer: str, host: str, origin: str | None) -> bool:
-    """Whether all that a request names is this machine: a page of another site that is open in a
-    browser here would name that site.
+    """Tell whether all that a request names is this machine: a page of another site that is open
+    in a browser here would name that site.
     """
     told = [f"//{host}"] if origin is None else [f"//{host}", origin]
     try:

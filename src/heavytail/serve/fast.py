@@ -47,7 +47,7 @@ class Plain(NamedTuple):
 
 
 def plain(body: bytes, dim: int, known: frozenset[str]) -> list[Plain] | Plain | None:
-    """What a body with the ``known`` keys asks for; None where another reader has to look at it."""
+    """Read a body with the ``known`` keys; None where another reader has to look at it."""
     if _parsers is None or len(body) < SHORT:
         return None
     try:

@@ -71,7 +71,7 @@ def reopen(tx: Transaction, who: str) -> None:
 
 
 def _closed(store: Store) -> bool:
-    """Whether there was a key since the store was last open: one that is revoked opens nothing."""
+    """True if there was a key since the store was last open: revoking it opens nothing."""
     sql = "SELECT COUNT(*) FROM api_key HAVING COUNT(*) > COALESCE((SELECT value FROM meta "
     return bool(store.rows(sql + "WHERE name = 'open'), 0)"))
 

@@ -176,7 +176,7 @@ class Model:
         self.snapshot_time = time.monotonic()
 
     async def turn(self, kind: str, rows: int, work: Callable[[], T], *, shared: bool = False) -> T:
-        """What work on so many rows of features gives, in turn, in a thread where it takes long."""
+        """Do work on so many rows of features, in turn, in a thread where it takes long."""
         return await self.turns.do(kind, self.size(rows), work, shared=shared)
 
     def size(self, rows: int) -> int:
@@ -186,7 +186,7 @@ class Model:
 
     @property
     def batch(self) -> int:
-        """How many outcomes can be learned between two requests."""
+        """Number of outcomes that can be learned between two requests."""
         return self.turns.fit("learn", self.size(1))
 
     def track(self, outcomes: Sequence[OutcomeRow]) -> None:

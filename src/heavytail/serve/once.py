@@ -33,7 +33,7 @@ def check_once(body: bytes) -> None:
 
 
 def _keys(read: Any) -> int:
-    """How many keys the objects have; of lists those are looked into that begin with an object, so
+    """Count the keys of objects; of lists those are looked into that begin with an object, so
     that arms cost nothing: fewer keys than there are lead to the slower reader.
     """
     count, waiting = 0, [read]

@@ -1,4 +1,4 @@
-"""Whether the store can be written to, which anybody may ask and nobody may make work of."""
+"""Readiness: a store that can be written to, which anybody may ask and nobody make work of."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class Service:
         )  # fmt: skip
 
     async def _describe_broken(self, broken: Broken) -> ModelView:
-        """What is known of a model that cannot be opened."""
+        """Describe a model that cannot be opened."""
         name, model = broken.row.name, broken.row.id
         row, decisions, dim = await self.commits.do(
             lambda tx: (tx.model(name), tx.store.decisions(model), tx.store.width(model))
@@ -440,7 +440,7 @@ class Service:
 
 
 def _kind(spec: ModelSpec) -> bytes:
-    """What kernels of a model hang on."""
+    """The part of a specification that decides which kernels are compiled."""
     return msgspec.json.encode((spec.policy, spec.options, spec.tail, spec.horizon))
 
 

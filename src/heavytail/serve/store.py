@@ -208,7 +208,7 @@ class Store(ABC):
         return int(self.rows(sql, model)[0][0])
 
     def width(self, model: int) -> int | None:
-        """How many features its decisions have; None where there is no decision."""
+        """Number of features of its decisions; None where there is no decision."""
         found = self.rows("SELECT x FROM decision WHERE model = ? LIMIT 1", model)
         return len(found[0][0]) // 8 if found else None
 
