@@ -7,7 +7,6 @@ annotation (:mod:`heavytail.kernels.layout`), and nothing is taken over unless i
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,25 +14,15 @@ import numpy as np
 
 __all__ = [
     "LARGEST_COUNT",
-    "LARGEST_LOG",
     "are_counts",
-    "check_gram",
-    "check_log_det",
     "check_size",
     "check_slots",
     "damaged",
     "hangs_together",
-    "rounding",
 ]
 
 LARGEST_COUNT: Final = 2.0**53  # from here on a double does not count
 SAME: Final = 1e-9  # relative: a constant as another version's mathematics rounds it
-SYMMETRY: Final = 1e-8  # of the largest entry: more than this apart is not rounding
-ROUNDING: Final = 1e-10  # of the largest entry at first: how far P is known at least ...
-STEPWISE: Final = 1e-14  # ... and how much less so after each round; 1e-16 was seen
-LOST: Final = 1e-3  # ... but no less than this, after however many
-SLACK: Final = 1e-6  # of a logarithm
-LARGEST_LOG: Final = 1500.0  # of a ratio of two eigenvalues in the floating-point range
 LARGEST: Final = 1.001e150  # of what is squared: kernels refuse what would pass 1e150
 
 
@@ -83,66 +72,6 @@ def check_slots(where: str, key: str, kinds: Mapping[str, str], saved: Any, own:
 def _places(kinds: tuple[str, ...]) -> dict[str, list[int]]:
     """Where each kind stands among them."""
     return {kind: [i for i, one in enumerate(kinds) if one == kind] for kind in set(kinds)}
-
-
-def rounding(first: float, rounds: float) -> float:
-    """How far an eigenvalue of P may be off after so many rounds; ``first`` is the largest entry
-    at the beginning.
-    """
-    return min(ROUNDING + STEPWISE * rounds, LOST) * first
-
-
-def check_gram(
-    where: str, key: str, P: Any, first: float, rounds: float, *, free: bool = False
-) -> None:
-    """Refuse what is no inverse Gram matrix (..., d, d): finite, symmetric, positive definite and
-    nowhere wider than at the beginning, all to rounding.
-
-    ``first`` is its largest entry at the beginning, since when it has only shrunk; where it is
-    ``free``, a prior's, that may have been larger.
-    """
-    if not np.isfinite(P).all():
-        raise damaged(where, key, "it is not finite")
-    largest = np.abs(P).max(initial=0.0)
-    if np.abs(P - np.swapaxes(P, -1, -2)).max(initial=0.0) > SYMMETRY * largest:
-        raise damaged(where, key, "it is not symmetric")
-    if not free and largest > first * (1.0 + LOST):  # before what may overflow
-        raise damaged(where, key, "it is larger than at first")
-    unsure = rounding(max(largest, first) if free else first, rounds)
-    if shifted_log_det(P, unsure) == -math.inf:
-        raise damaged(where, key, "it is not positive definite")
-    if not free and shifted_log_det(-P, first + unsure) == -math.inf:
-        raise damaged(where, key, "it is larger than at first")
-
-
-def shifted_log_det(P: Any, shift: float) -> float:
-    """log det(P + shift I), the least of many P (..., d, d); -infinity unless all of them are
-    positive definite. By Cholesky, since eigenvalues take far longer.
-    """
-    shifted = P + shift * np.eye(P.shape[-1])
-    try:
-        factor = np.linalg.cholesky(shifted)
-    except np.linalg.LinAlgError:
-        return -math.inf
-    diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
-    return 2.0 * float(np.log(diagonal).sum(axis=-1).min(initial=math.inf))
-
-
-def check_log_det(
-    where: str, log_det: float, P: Any, start: float, unsure: float, *, free: bool = False
-) -> None:
-    """Refuse a log det V that cannot be of its P = V^-1.
-
-    log_det + log det P is ``start`` for ever, which the arguments say. An eigenvalue of P is known
-    to ``unsure``, so their sum is a range, which must hold it. Where a prior may have stood in the
-    place of V_0, P is ``free`` and log_det may also be anything that grew from 0.
-    """
-    low = log_det + shifted_log_det(P, -unsure)
-    high = log_det + shifted_log_det(P, unsure)
-    slack = SLACK * (1.0 + abs(log_det))
-    agree = low - slack <= start <= high + slack
-    if not (abs(log_det) <= LARGEST_LOG * len(P) and (agree or (free and log_det >= 0.0))):
-        raise damaged(where, "scalars", f"log_det cannot be {float(log_det)!r}")
 
 
 def check_size(where: str, key: str, numbers: Any) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from heavytail._invariants import LARGEST_LOG
 from heavytail._typing import Matrix, Vector
 from heavytail.confidence import empirical_radius, oful_radius
 from heavytail.kernels.gram import shrink, transform
@@ -25,6 +24,7 @@ from heavytail.kernels.layout import (
     DIRECTION,
     FEATURE,
     GAIN,
+    INVERSE,
     LOG_DET,
     OK,
     OVERFLOW,
@@ -79,9 +79,7 @@ S: Final = numbered(Slots, after=COMMON)
 ROW: Final = numbered(Fields)
 FIELDS: Final = behind(S)
 PER_ROW: Final = len(ROW)
-# What a step weighs at most, in ridges. P is known to 1e-16 of what it was at first, so that a
-# longer z would leave a direction of which nothing is known, and the next one destroy P.
-WEIGHTIEST: Final = 1e14
+UNKNOWN: Final = 1e-16  # of P's first entry: a diagonal entry below it is rounding
 LARGEST_SQUARE: Final = 1e300
 SMALLEST: Final = 1e-3  # of the stated scale: no spread is ever smaller
 
@@ -128,12 +126,23 @@ def lay_feature(M: Matrix, x: Vector, u: Vector) -> float:
 
 
 @jit
-def lay_residuals(
-    s: Vector, M: Matrix, y: Vector, squared: float, growth: float, share: float
-) -> bool:
-    """y - Theta'z into the row SCRATCH; False where a row's step would leave the float range.
-    ``share`` is what a z too long is weighed down to.
+def least_squared(M: Matrix, unknown: float) -> float:
+    """A number that z'P z is never below: (P z)_i² <= P_ii z'P z, with u = P z in DIRECTION. O(d).
+
+    A z far longer than all before it leaves a P_ii of rounding alone, and z'P z of the next one may
+    then be anything: a step by it would destroy P. It is less by a billionth, so that it has no say
+    where z'P z is known.
     """
+    largest = 0.0
+    for i in range(M.shape[1]):
+        u = M[DIRECTION, i]
+        largest = max(largest, u * u / max(M[INVERSE + i, i], unknown))
+    return largest * (1.0 - 1e-9)
+
+
+@jit
+def lay_residuals(s: Vector, M: Matrix, y: Vector, squared: float, growth: float) -> bool:
+    """y - Theta'z into the row SCRATCH; False where a row's step would leave the float range."""
     first = M.shape[0] - y.shape[0]
     for j in range(y.shape[0]):
         residual = y[j]
@@ -144,7 +153,7 @@ def lay_residuals(
         size = psi / s[S.SCALE]
         if not (size * size * max(squared, 1.0) <= LARGEST_SQUARE):
             return False
-        step = share * psi / growth
+        step = psi / growth
         for i in range(M.shape[1]):
             if not (abs(M[first + j, i] + step * M[DIRECTION, i]) <= LARGEST):
                 return False
@@ -152,9 +161,7 @@ def lay_residuals(
 
 
 @jit
-def learn_row(
-    s: Vector, M: Matrix, row: int, n: int, squared: float, growth: float, share: float
-) -> None:
+def learn_row(s: Vector, M: Matrix, row: int, n: int, squared: float, growth: float) -> None:
     """One row's Huber step, its running spread and the terms of its radius."""
     first = M.shape[0] - n
     at = FIELDS + PER_ROW * row
@@ -165,14 +172,14 @@ def learn_row(
     tau = threshold(s, row) * reach
     psi = score(residual, tau)
     for i in range(M.shape[1]):
-        M[first + row, i] += share * psi / growth * M[DIRECTION, i]
+        M[first + row, i] += psi / growth * M[DIRECTION, i]
     s[S.SEEN] += 1.0
     if abs(residual) <= tau:
         s[S.INSIDE] += 1.0
     else:
         s[CLIPPED] += 1.0
     nu = s[S.SCALE]
-    s[at + ROW.STABILITY] += psi / nu * (psi / nu) * squared / growth * share * share
+    s[at + ROW.STABILITY] += psi / nu * (psi / nu) * squared / growth
     s[at + ROW.ENERGY] += psi / nu * (psi / nu)
     if s[S.TUNES] == 1.0:
         sizes = FIELDS + PER_ROW * n + ROOM * row
@@ -207,22 +214,21 @@ def current_radius(s: Vector, n: int) -> float:
 def observe(s: Vector, M: Matrix, H: Matrix, x: Vector, u: Vector, y: Vector) -> int:
     """Learn that (x, u) led to y. OK, or what was wrong, the state untouched. O((n + d)²)."""
     n = y.shape[0]
-    length = lay_feature(M, x, u)
-    if not (length <= s[ARM_LIMIT]):
+    if not (lay_feature(M, x, u) <= s[ARM_LIMIT]):
         return BAD_X
     for j in range(n):
         if not (abs(y[j]) < math.inf):
             return BAD_REWARD
     squared = transform(M)
-    share = min(1.0, WEIGHTIEST * s[S.RIDGE] / length) if length > 0.0 else 1.0
+    squared = max(squared, least_squared(M, UNKNOWN / s[S.RIDGE]))
     # 1/alpha_t, the share of residuals not clipped: V_t is then the Hessian of the Huber loss, and
     # the step a Newton step. Without a clip it is 1 to the bit.
-    weight = share * (s[S.INSIDE] / s[S.SEEN])
+    weight = s[S.INSIDE] / s[S.SEEN]
     growth = 1.0 + weight * squared
-    if not (growth <= LARGEST) or not lay_residuals(s, M, y, squared, growth, share):
+    if not (growth <= LARGEST) or not lay_residuals(s, M, y, squared, growth):
         return OVERFLOW
     for j in range(n):
-        learn_row(s, M, j, n, squared, growth, share)
+        learn_row(s, M, j, n, squared, growth)
     shrink(M, weight / growth)
     if s[S.KEEPS] == 1.0:
         at = int(s[ROUNDS])
@@ -233,6 +239,6 @@ def observe(s: Vector, M: Matrix, H: Matrix, x: Vector, u: Vector, y: Vector) ->
         s[S.FRESH] = 0.0
     s[ROUNDS] += 1.0
     s[GAIN] = weight / growth
-    s[LOG_DET] = min(s[LOG_DET] + math.log(growth), LARGEST_LOG * M.shape[1])
+    s[LOG_DET] += math.log(growth)
     s[RADIUS] = current_radius(s, n)
     return OK

@@ -70,7 +70,7 @@ class Common(NamedTuple):
     """Slots of s that every packed policy has."""
 
     ROUNDS: Count  # t, rounds learned so far
-    RADIUS: Size  # beta_t, the radius the next selection uses
+    RADIUS: Extent  # beta_t, the radius the next selection uses
     GAIN: Size  # k of the last update: P <- P - k u u', u = M[DIRECTION]
     STEP: int  # c of the last update: theta <- theta + c u, before any projection
     PROJECTED: Count  # MOVED if theta also left the line u, SET_ANEW if P did too; 0 otherwise

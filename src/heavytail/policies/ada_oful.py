@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import COMMON, OK, RADIUS, ROUNDS, THETA, THETA_BOUND, Fixed, numbered
 from heavytail.kernels.m_estimate import TAU, advance
 from heavytail.policies.core.adaptive import ADAPTIVE, AdaptiveHuber, observe, set_constants, start
-from heavytail.policies.core.history import HistoryPolicy, gram, is_inverse
+from heavytail.policies.core.history import HistoryPolicy
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["AdaOFUL"]
@@ -184,13 +183,6 @@ class AdaOFUL(HistoryPolicy):
         s[S.LOG_INVERSE_DELTA] = check.log_inverse(problem["delta"])
         s[RADIUS] = current_radius(s)
         self._allocate_history(self.dim + TAU + 1)
-
-    def _derive(self, s: FloatArray) -> None:
-        s[RADIUS] = current_radius(s)
-
-    def _hangs_together(self, arrays: Arrays) -> bool:
-        ridge, x = float(self._s[ADAPTIVE.RIDGE]), arrays["history"][:, : self.dim]
-        return is_inverse(arrays["inverse"], gram(x, ridge), ridge, len(x))
 
     @property
     def sigma(self) -> float:

@@ -37,7 +37,6 @@ from heavytail.kernels.repeats import (
 from heavytail.kernels.stages import absorb, choosers, learning_stage, squared_width
 from heavytail.policies.core.epochs import EpochPolicy, check_epoch
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["BMM"]
@@ -235,7 +234,6 @@ class BMM(EpochPolicy):
         ),
     )
     slots = (COMMON, EPOCH, S)
-    follows_log_det = False
     select_kernel = staticmethod(select)
     update_kernel = staticmethod(update)
 
@@ -283,13 +281,6 @@ class BMM(EpochPolicy):
             row = gram_row(s, self._M, g)
             self._M[row : row + self.dim] = np.eye(self.dim) / ridge
         s[RADIUS] = current_radius(s, 0)
-
-    def _derive(self, s: FloatArray) -> None:
-        s[RADIUS] = current_radius(s, 0)
-
-    def _further_grams(self, arrays: Arrays) -> Arrays:
-        behind = int(self._s[S.STAGES]) * self.repeats  # the copies' estimates, a row each
-        return {"copies": arrays["copies"][behind:].reshape(-1, self.dim, self.dim)}
 
     def expected(self, x: FloatArray) -> float:
         """The median of the copies' predictions at ``x`` (of stage 1), which selection goes by."""

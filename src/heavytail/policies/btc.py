@@ -73,6 +73,7 @@ HEAD: Final = 3  # of group g: the row of largest |y|
 COUNT: Final = 4  # of group g
 STAGE: Final = 5  # of group g
 WIDTH: Final = 6
+FARTHEST: Final = 1e290  # rewards that are kept: as many as a double counts can be added up
 
 
 def btc_factor(order: float, horizon: int, arms: int, raw_scale: float, delta: float) -> float:
@@ -103,6 +104,14 @@ def find_group(M: Matrix, H: Matrix, groups: int, stage: int) -> int:
     H[groups, size + COUNT] = 0.0
     H[groups, size + STAGE] = stage
     return groups
+
+
+@jit
+def kept(reward: float) -> float:
+    """The reward as it is kept: one beyond FARTHEST is truncated anyway, and sums of it are not
+    to overflow.
+    """
+    return max(-FARTHEST, min(reward, FARTHEST))
 
 
 @jit
@@ -215,7 +224,7 @@ def learn_in(s: Vector, M: Matrix, H: Matrix, stage: int, reward: float) -> None
     group = find_group(M, H, groups, stage)
     if group == groups:
         s[S.GROUPS] += 1.0
-    insert(M, H, int(s[S.SAMPLES]), group, reward)
+    insert(M, H, int(s[S.SAMPLES]), group, kept(reward))
     s[S.SAMPLES] += 1.0
     growth = absorb(M, gram_row(M, stage))
     if stage == 0:
@@ -224,7 +233,7 @@ def learn_in(s: Vector, M: Matrix, H: Matrix, stage: int, reward: float) -> None
 
 @jit
 def too_large(s: Vector, reward: float) -> bool:
-    """Whether a reward that is never truncated would leave the floating-point range."""
+    """Tell whether a reward that is never truncated would leave the floating-point range."""
     return not (s[S.THRESHOLD_SCALE] < math.inf or abs(reward) <= LARGEST)
 
 
@@ -373,9 +382,6 @@ class BTC(HistoryPolicy):
         set_radius(s)
         self._allocate_history(self.dim + WIDTH)
 
-    def _derive(self, s: FloatArray) -> None:
-        set_radius(s)
-
     @alone
     def expected(self, x: FloatArray) -> float:
         """The truncated estimate at ``x`` (of stage 1), which selection goes by."""
@@ -387,9 +393,6 @@ class BTC(HistoryPolicy):
     @alone
     def theta(self) -> FloatArray:
         return np.array([self.expected(unit) for unit in np.eye(self.dim)])
-
-    def _further_grams(self, arrays: Arrays) -> Arrays:
-        return {"sums": arrays["sums"].reshape(-1, self.dim, self.dim)} if "sums" in arrays else {}
 
     def _hangs_together(self, arrays: Arrays) -> bool:
         s, rows = arrays["scalars"], arrays["history"][:, self.dim :]

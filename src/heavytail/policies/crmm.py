@@ -6,7 +6,7 @@ import math
 from typing import Final, NamedTuple, final
 
 from heavytail import links
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
@@ -245,9 +245,6 @@ class CRMM(EpochPolicy):
         s[S.PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
         s[S.SPAN] = 2.0 * theta_bound * arm_bound
         s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
-        s[RADIUS] = current_radius(s)
-
-    def _derive(self, s: FloatArray) -> None:
         s[RADIUS] = current_radius(s)
 
     def _hangs_together(self, arrays: Arrays) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import CLIPPED, COMMON, LOG_DET, OK, RADIUS, ROUNDS, Fixed, numbered
@@ -162,9 +162,6 @@ class CRT(PackedPolicy):
         s[S.THRESHOLD_SCALE] = check.number(
             "threshold_scale", threshold_scale, above=0.0, infinite=True
         )
-        s[RADIUS] = current_radius(s)
-
-    def _derive(self, s: FloatArray) -> None:
         s[RADIUS] = current_radius(s)
 
     @property

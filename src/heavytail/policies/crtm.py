@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final, NamedTuple, final
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.jit import jit
@@ -259,9 +259,6 @@ class CRTM(LinkedPolicy):
         threshold_scale = check.number("threshold_scale", threshold_scale, above=0.0, infinite=True)
         s[S.LEVEL] = threshold_scale * level
         s[RADIUS] = check.number("radius_scale", radius_scale, least=0.0) * radius
-
-    def _derive(self, s: FloatArray) -> None:
-        s[RADIUS] = self._s[RADIUS]  # for ever
 
     @property
     def truncated(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
@@ -210,9 +210,6 @@ class ECOLog(LinkedPolicy):
         s[S.PRIOR] = ridge * told.theta_bound**2 if told.is_theory else 0.0
         s[S.PER_ROUND] = told.arm_bound**2 / (4.0 * ridge)
         s[S.THEORY] = told.is_theory
-        set_radius(s)
-
-    def _derive(self, s: FloatArray) -> None:
         set_radius(s)
 
     @property

@@ -145,9 +145,6 @@ class EpsilonGreedy(PackedPolicy):
         s[RADIUS] = 0.0
         self.reseed(seed)
 
-    def _derive(self, s: FloatArray) -> None:
-        s[RADIUS] = self._s[RADIUS]  # for ever
-
     @property
     def epsilon(self) -> float:
         """The probability that the next round plays any arm."""

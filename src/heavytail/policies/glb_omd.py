@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
@@ -253,9 +253,6 @@ class GLBOMD(LinkedPolicy):
         s[S.DISPERSION] = g
         s[S.PRIOR] = 4.0 * ridge * told.theta_bound**2 if told.is_theory else 0.0
         s[S.THEORY] = told.is_theory
-        set_radius(s)
-
-    def _derive(self, s: FloatArray) -> None:
         set_radius(s)
 
     def _check_theory(self, intercept: bool | None) -> None:

@@ -35,19 +35,12 @@ from heavytail.kernels.layout import (
 )
 from heavytail.kernels.likelihood import COUNT, ahead, fit_likelihood, row_of, scan_likelihood
 from heavytail.kernels.links import link_mean, within
-from heavytail.kernels.m_estimate import TARGET, kkt_residual
+from heavytail.kernels.m_estimate import TARGET
 from heavytail.kernels.one_pass import LARGEST, measure
 from heavytail.kernels.quadratic import BEHIND, first_extra
 from heavytail.links import Link
 from heavytail.policies.core.answers import Explanation, sides
-from heavytail.policies.core.history import (
-    SAME,
-    STEPWISE,
-    HistoryPolicy,
-    are_sums,
-    gram,
-    is_inverse,
-)
+from heavytail.policies.core.history import HistoryPolicy
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.linked import (
     DELTA,
@@ -272,9 +265,6 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
         self._M[self._rows["curvature"]] = ridge * np.eye(self.dim)
         self._allocate_history(self.dim + COUNT + 1)
 
-    def _derive(self, s: FloatArray) -> None:
-        s[RADIUS] = current_radius(s)
-
     @alone
     def explain(self, arms: ArrayLike) -> Explanation:
         """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
@@ -290,30 +280,8 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
         return Explanation(self.select(X), "the largest mean + radius * width", parts)
 
     def _hangs_together(self, arrays: Arrays) -> bool:
-        s, (x, rest) = arrays["scalars"], np.split(arrays["history"], [self.dim], axis=1)
-        total, often = rest[:, TARGET], rest[:, COUNT]
-        if not (are_counts(often, least=1.0) and often.sum() == s[ROUNDS]):
-            return False
-        ridge, V = float(self._s[L.RIDGE]), gram(np.sqrt(often)[:, None] * x, self._s[L.RIDGE])
-        return bool(
-            all(within(s[L.LINK], mean, True) for mean in total / often)
-            and len(np.unique(x + 0.0, axis=0)) == len(x)  # -0 is 0
-            and is_inverse(arrays["inverse"], V, ridge, s[ROUNDS])
-            and self._is_fit(arrays)
-        )
-
-    def _is_fit(self, arrays: Arrays) -> bool:
-        """Whether theta fits the rows of the history, as well as the curvature, which must be
-        theirs there, lets one solve for it.
-        """
-        M, Q, (ridge, link) = self._M.copy(), self._rows["curvature"], self._s[[L.RIDGE, L.LINK]]
-        M[THETA] = arrays["theta"]
-        history = arrays["history"]
-        with np.errstate(all="ignore"):
-            terms = scan_likelihood(M, history, len(history), THETA, ridge, link)
-            left = kkt_residual(M, THETA, self._s[THETA_BOUND])
-        unsure = SAME + STEPWISE * float(np.abs(M[Q]).max()) / ridge
-        return left <= unsure * terms and are_sums(np.tril(arrays["curvature"]), np.tril(M[Q]))
+        often = arrays["history"][:, self.dim + COUNT]
+        return are_counts(often, least=1.0) and bool(often.sum() == arrays["scalars"][ROUNDS])
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         """Of scores: the set's in theory, in practice by the curvature of the likelihood."""

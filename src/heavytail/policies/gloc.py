@@ -35,7 +35,6 @@ from heavytail.policies.core.linked import (
     floored_slope,
     noise_of,
 )
-from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["GLOC"]
@@ -217,9 +216,6 @@ class GLOC(LinkedPolicy):
         s[S.REGRET] = 2.0 * kappa * s[L.RIDGE]
         s[RADIUS] = current_radius(s)
 
-    def _derive(self, s: FloatArray) -> None:
-        s[RADIUS] = current_radius(s)
-
     def reward_problem(self, reward: float, scale: float | None = None) -> str:
         """B_t adds up (mu(z) - y)² / kappa, which no number of rounds may take out of the range."""
         problem = super().reward_problem(reward, scale)
@@ -235,10 +231,6 @@ class GLOC(LinkedPolicy):
     def learner(self) -> FloatArray:
         """The online learner's own estimate, a copy; ``theta`` is the centre of the set."""
         return self._M[learner_row(self._M)].copy()
-
-    def _hangs_together(self, arrays: Arrays) -> bool:
-        ball = float(self._s[S.BALL])
-        return float((arrays["learner"] ** 2).sum()) <= (ball * (1.0 + 1e-9)) ** 2
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         """The set's in practice too: its norm is not that of a curvature."""

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, final
 
 import numpy as np
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.confidence import theory_radius
 from heavytail.kernels.huber import time_exponent
 from heavytail.kernels.jit import jit
@@ -36,7 +36,7 @@ from heavytail.kernels.m_estimate import (
 from heavytail.kernels.quadratic import LINEAR, NEXT, first_extra, minimise_quadratic
 from heavytail.policies._lbfgs import minimise
 from heavytail.policies.core.adaptive import ADAPTIVE, AdaptiveHuber, observe, set_constants, start
-from heavytail.policies.core.history import SAME, HistoryPolicy, are_sums, gram, is_inverse
+from heavytail.policies.core.history import HistoryPolicy
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
@@ -247,27 +247,6 @@ def fit(s: Vector, M: Matrix, H: Matrix, count: int, ridge: float, bound: float)
     build(s, M, H, count, ridge)
 
 
-def lazy_sums_fit(arrays: Arrays, dim: int, ridge: float) -> bool:
-    """Whether regions, heap, keys and sums of a saved state are those of its rows, to rounding."""
-    x, rows = arrays["history"][:, :dim], arrays["history"][:, dim:]
-    target, tau, region, key, heap = (rows[:, k] for k in (TARGET, TAU, REGION, KEY, HEAP))
-    inside, place = region == 0.0, heap.astype(np.int64)
-    with np.errstate(all="ignore"):  # rewards near the largest float, and rows of no length
-        z, pull = target - x @ arrays["theta"], np.where(inside, target, region * tau)
-        gap, near = np.abs(np.abs(z) - tau), SAME * (np.abs(z) + tau)
-        latest = arrays["scalars"][S.PATH] + (gap + near) / np.linalg.norm(x, axis=1)
-        drift = SAME * (np.abs(x).T @ (np.abs(pull) + np.where(tau < math.inf, tau, 0.0)))
-        unsure = (gap <= near) & (tau < math.inf) & np.isin(region, (-1.0, 0.0, 1.0))
-        return bool(
-            np.array_equal(np.sort(heap), np.arange(len(heap)))
-            and np.all((region == np.sign(z) * (np.abs(z) > tau)) | unsure)
-            and not np.any(key > latest * (1.0 + SAME))
-            and np.all(key[place[(np.arange(1, len(heap)) - 1) // 2]] <= key[place[1:]])
-            and are_sums(np.tril(arrays["sums"][:dim]), np.tril(gram(x[inside], ridge)))
-            and np.all(np.abs(arrays["sums"][dim + LINEAR] - x.T @ pull) <= drift)
-        )
-
-
 # --- The other solvers, and a round of each.
 
 
@@ -453,9 +432,6 @@ class HeavyOFUL(HistoryPolicy):
         self._allocate_history(self.dim + (HEAP if lazy else TAU) + 1)
         self.pointers = (HEAP,) if lazy else ()
 
-    def _derive(self, s: FloatArray) -> None:
-        s[RADIUS] = current_radius(s)
-
     @property
     def has_kernels(self) -> bool:
         return self.solver != "lbfgs"
@@ -480,12 +456,10 @@ class HeavyOFUL(HistoryPolicy):
             )
 
     def _hangs_together(self, arrays: Arrays) -> bool:
-        ridge, x = self._s[ADAPTIVE.RIDGE], arrays["history"][:, : self.dim]
-        if not is_inverse(arrays["inverse"], gram(x, ridge), ridge, len(x)):
-            return False
-        if self.solver == "gd":  # the length of a step is made of these sums
-            return are_sums(arrays["sums"][: self.dim], gram(x, ridge))
-        return self.solver != "lazy" or lazy_sums_fit(arrays, self.dim, ridge)
+        if self.solver != "lazy":
+            return True
+        heap = arrays["history"][:, self.dim + HEAP]
+        return bool(np.array_equal(np.sort(heap), np.arange(len(heap))))
 
     @property
     def sigma(self) -> float:

@@ -351,9 +351,6 @@ class HuberBandit(HistoryPolicy):
         s[RADIUS] = 0.5 * gap * check.number("radius_scale", radius_scale, least=0.0)
         self._allocate_history(self.dim + FORCED_OF + 1)
 
-    def _derive(self, s: FloatArray) -> None:
-        s[RADIUS] = self._s[RADIUS]  # for ever
-
     @property
     def models(self) -> FloatArray:
         """Every arm's fit to all of its rewards, (K, dim); ``theta`` is the one made last."""

@@ -370,14 +370,6 @@ class HurdleUCB(practice.PracticalPolicy):
         )
         prepare(self._s)
 
-    def _derive(self, s: FloatArray) -> None:
-        super()._derive(s)
-        if s[ROUNDS] > 0.0:
-            prepare(s)
-
-    def _further_grams(self, arrays: Arrays) -> Arrays:
-        return {name: arrays[name] for name in ("conversion_inverse", "size_inverse")}
-
     def _hangs_together(self, arrays: Arrays) -> bool:
         s = arrays["scalars"]
         parts = s[[S.SIZE_MEAN, S.SIZE_FACTOR, S.MEAN_FACTOR, S.MIDDLE, S.MIDDLE_SIZE]]

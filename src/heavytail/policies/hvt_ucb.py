@@ -202,12 +202,6 @@ class HvtUCB(forgetting.ForgettingPolicy):
         """tau_t, in units of sigma_t: the last round's in theory, the next one's in practice."""
         return float(self._s[P.TAU])
 
-    def _derive(self, s: FloatArray) -> None:
-        if self.update_kernel is update_theory:
-            theory.derive(s)
-        else:
-            super()._derive(s)
-
     def _begun(self) -> None:
         if self.update_kernel is not update_theory:
             practice.settle_prior(self._s, self._M, self.dim)

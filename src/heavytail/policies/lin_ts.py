@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail._validate import Check
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
@@ -201,9 +201,6 @@ class LinTS(PackedPolicy):
         s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
         s[RADIUS] = current_radius(s, self.dim)
         self.reseed(seed)
-
-    def _derive(self, s: FloatArray) -> None:
-        s[RADIUS] = current_radius(s, self.dim)
 
     def reseed(self, seed: int) -> None:
         self._s[S.KEY] = Check(type(self)).seed(seed)

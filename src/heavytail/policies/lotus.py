@@ -6,7 +6,7 @@ import math
 from typing import Final, NamedTuple, final
 
 from heavytail._invariants import are_counts
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.confidence import theory_radius
 from heavytail.kernels.gram import shrink
 from heavytail.kernels.huber import time_exponent
@@ -353,10 +353,6 @@ class LOTUS(LowRankPolicy):
     def rank(self) -> int:
         """r: as given, or as found in this batch."""
         return int(self._s[L.RANK])
-
-    def _derive(self, s: FloatArray) -> None:
-        if s[ROUNDS] >= s[S.EXPLORE] and s[L.FITS] > 0.0:  # until then it is the last batch's
-            s[RADIUS] = current_radius(s, max(s[L.KEPT] - s[S.EXPLORED], 1.0))
 
     def _hangs_together(self, arrays: Arrays) -> bool:
         s, shape = arrays["scalars"], arrays["shape"]

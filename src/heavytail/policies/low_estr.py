@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.confidence import oful_radius
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
@@ -239,7 +239,3 @@ class LowESTR(LowRankPolicy):
     @property
     def most_kept(self) -> int:
         return self.explore
-
-    def _derive(self, s: FloatArray) -> None:
-        if s[RADIUS] > 0.0:  # 0 in the first stage, which does not look at it
-            s[RADIUS] = current_radius(s, self.d1 * self.d2 - inside(s))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.confidence import bmm_radius
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
@@ -207,7 +207,4 @@ class MENU(EpochPolicy):
         s[S.NOISE] = (9.0 * self.dim) ** (1.0 / tail.order) * tail.scale
         s[S.PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
         s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
-        s[RADIUS] = current_radius(s)
-
-    def _derive(self, s: FloatArray) -> None:
         s[RADIUS] = current_radius(s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.confidence import oful_radius
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
@@ -123,9 +123,6 @@ class OFUL(PackedPolicy):
         s[S.LOG_INVERSE_DELTA] = check.log_inverse(delta)
         s[S.PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
         s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
-        s[RADIUS] = current_radius(s)
-
-    def _derive(self, s: FloatArray) -> None:
         s[RADIUS] = current_radius(s)
 
     @property

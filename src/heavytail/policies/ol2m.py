@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
@@ -190,7 +190,4 @@ class OL2M(LinkedPolicy):
         s[S.ALPHA] = 2.0 / kappa
         s[S.REACH] = told.reach
         s[S.THEORY] = told.is_theory
-        set_radius(s)
-
-    def _derive(self, s: FloatArray) -> None:
         set_radius(s)

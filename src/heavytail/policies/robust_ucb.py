@@ -20,7 +20,6 @@ from heavytail.kernels.layout import (
     NO_ARM,
     OK,
     OVERFLOW,
-    RADIUS,
     ROUNDS,
     Count,
     Fixed,
@@ -400,9 +399,6 @@ class RobustUCB(PackedPolicy):
         s[S.THRESHOLD_SCALE] = check.number("threshold_scale", threshold_scale, above=0.0)
         if estimator == "catoni":
             s[self._runs["last"]] = -1.0  # no last sample yet
-
-    def _derive(self, s: FloatArray) -> None:
-        s[RADIUS] = self._s[RADIUS]  # for ever
 
     def _hangs_together(self, arrays: Arrays) -> bool:
         s, pulls = arrays["scalars"], arrays["pulls"]

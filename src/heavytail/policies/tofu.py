@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple, final
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.confidence import theory_radius
 from heavytail.kernels.gram import shrink
 from heavytail.kernels.huber import time_exponent
@@ -192,9 +192,6 @@ class TOFU(HistoryPolicy):
         s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
         s[RADIUS] = current_radius(s)
         self._allocate_history(self.dim + 1)
-
-    def _derive(self, s: FloatArray) -> None:
-        s[RADIUS] = current_radius(s)
 
     @property
     def truncated(self) -> int:

@@ -572,16 +572,6 @@ class TwinUCB(forgetting.ForgettingPolicy):
         row = bulk_row(self._M) if self._s[P.TUNES] != 0.0 else THETA
         return np.asarray(self._M[row, : self.dim].copy())
 
-    def _derive(self, s: FloatArray) -> None:
-        if self.update_kernel is update_theory:
-            theory.derive(s)
-            s[S.BULK_RADIUS] = bulk_radius_theory(s)
-            return
-        super()._derive(s)
-        if self._is_twin and s[P.UNIT] > 0.0 and learned(s) > 0.0:
-            s[S.TRUSTED] = TRUST * radius(s, 1.0, s[P.STABILITY], s[P.ENERGY])
-            s[S.BULK_RADIUS] = radius(s, BULK_EXPLORATION, s[S.BULK_STABILITY], s[S.BULK_ENERGY])
-
     def _begun(self) -> None:
         if self.update_kernel is not update_theory:
             practice.settle_prior(self._s, self._M, self.dim)

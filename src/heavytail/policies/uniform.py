@@ -16,7 +16,6 @@ from heavytail.kernels.layout import (
     COMMON,
     NO_ARM,
     OK,
-    RADIUS,
     ROUNDS,
     Count,
     numbered,
@@ -93,9 +92,6 @@ class Uniform(PackedPolicy):
 
     def _score(self, x: FloatArray) -> None:
         return None
-
-    def _derive(self, s: FloatArray) -> None:
-        s[RADIUS] = self._s[RADIUS]  # for ever
 
     def reseed(self, seed: int) -> None:
         self._s[S.KEY] = Check(type(self)).seed(seed)

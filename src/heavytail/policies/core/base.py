@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail import _turns
-from heavytail._invariants import SYMMETRY
 from heavytail._storage import afford
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray, State
@@ -57,6 +56,7 @@ __all__ = ["PackedPolicy", "Policy"]
 
 LEAST_RIDGE = 1e-15  # of an arm's squared length: below it V^-1 is lost to rounding
 UNBOUNDED = 1e300  # squared norm: where no bound is stated, anything that can be squared
+SYMMETRY = 1e-8  # of the largest entry of a covariance: more than this apart is not rounding
 
 
 class PackedPolicy(Answering, Remembering, Policy):
@@ -78,15 +78,12 @@ class PackedPolicy(Answering, Remembering, Policy):
     scoring: index.Scoring = index.LINEAR
     rank_one: ClassVar[bool] = False
     takes_prior: ClassVar[bool] = False
-    follows_log_det: bool = True  # whether LOG_DET is that of P; 0 for ever otherwise
     key_slot: ClassVar[int] = -1
     any_ridge: ClassVar[bool] = False  # whether sigma_t keeps x x' / sigma_t² small beside V
     grows: ClassVar[bool] = False  # whether a round needs room, or leaves something to `_settle`
 
     _s: FloatArray
     _M: FloatArray
-    _first_entry: float
-    _first_bound: float
     _least_ridge: float  # below it V^-1 is lost to rounding
     _packed: State  # both, and what else the kernels take
     _rows: dict[str, slice | int]  # of M, by the name they are saved under
@@ -141,9 +138,7 @@ class PackedPolicy(Answering, Remembering, Policy):
         self._packed = (self._s, self._M)
         each = np.arange(size)
         self._M[INVERSE + each, each] = 1.0 / ridge  # without the GIL
-        self._first_entry = 1.0 / ridge
-        self._first_bound = check.number("theta_bound", theta_bound, above=0.0, infinite=True)
-        self._s[THETA_BOUND] = self._first_bound
+        self._s[THETA_BOUND] = check.number("theta_bound", theta_bound, above=0.0, infinite=True)
         self._s[ARM_LIMIT] = UNBOUNDED
         if arm_bound is not None:
             bound = check.number("arm_bound", arm_bound, above=0.0)

@@ -244,7 +244,8 @@ class ForgettingPolicy(PracticalPolicy):
     @property
     def forgets(self) -> bool:
         """Whether old rounds may come to count for less than new ones."""
-        return self._memory is not None and not self.follows_log_det
+        memory = self._memory
+        return memory is not None and bool(memory[K.FORGET] < 1.0 or memory[K.RESTARTS] != 0.0)
 
     def _asked_to_forget(
         self, check: Check, forget: float | str | None, size: int, is_theory: bool
@@ -274,21 +275,11 @@ class ForgettingPolicy(PracticalPolicy):
         s[at + K.FORGET] = factor
         s[at + K.RENEWAL] = factor**-size - 1.0
         s[at + K.RESTARTS] = isinstance(forget, str)
-        self.follows_log_det = factor == 1.0 and not isinstance(forget, str)
 
     @property
     def _memory(self) -> FloatArray | None:
         """Where it lies; None where ``forget`` was not given."""
         return self._s[self._runs["memory"]] if "memory" in self._runs else None
-
-    def _widest(self, s: FloatArray) -> float:
-        """As at first; where rounds fade, a direction may be wider before its turn, and one of an
-        earlier estimate as wide as all coordinates together.
-        """
-        widest, memory = super()._widest(s), self._memory
-        if memory is None or memory[K.FORGET] == 1.0:
-            return widest
-        return widest * self._M.shape[1] * float(1.0 + memory[K.RENEWAL])
 
     def _hangs_together(self, arrays: Arrays) -> bool:
         own, sound = self._memory, super()._hangs_together(arrays)

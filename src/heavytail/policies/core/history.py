@@ -6,7 +6,7 @@ full, so that a round costs no allocation on average; unused rows are neither co
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,11 +21,9 @@ from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.loops import around, enter_history
 from heavytail.policies.core.remembering import Arrays
 
-__all__ = ["SAME", "STEPWISE", "HistoryPolicy", "are_sums", "gram", "is_inverse"]
+__all__ = ["HistoryPolicy"]
 
 FIRST_ROWS = 64  # room to begin with
-SAME: Final = 1e-6  # relative: sums of the same rows, however they were added up
-STEPWISE: Final = 1e-15  # rounding of one update of V^-1, times the condition of V
 
 _index_select = index.select  # by its own name: a kernel's stamp does not look into modules
 
@@ -95,19 +93,3 @@ class HistoryPolicy(PackedPolicy):
             self._lay_history(np.zeros((history.shape[0] + 1, self._H.shape[1])))
         self._H[: history.shape[0]] = history
         self._H[history.shape[0] :] = 0.0  # of rows that were taken back nothing may be left
-
-
-def gram(x: FloatArray, ridge: float) -> FloatArray:
-    """V of the rows ``x``, each in units of what it is weighed by."""
-    return np.asarray(ridge * np.eye(x.shape[1]) + x.T @ x)
-
-
-def are_sums(saved: FloatArray, sums: FloatArray) -> bool:
-    """Whether saved sums over rows are those that were found."""
-    return bool(np.allclose(saved, sums, rtol=SAME, atol=SAME * float(np.abs(sums).max())))
-
-
-def is_inverse(P: FloatArray, V: FloatArray, ridge: float, rounds: float) -> bool:
-    """Whether ``P`` is V^-1, to the rounding of as many updates."""
-    unsure = SAME + STEPWISE * (rounds + 1.0) * float(np.abs(V).max()) / ridge
-    return bool(np.abs(P @ V - np.eye(len(V))).max() <= unsure)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavytail._invariants import LARGEST, LARGEST_COUNT, SYMMETRY, are_counts
+from heavytail._invariants import LARGEST, LARGEST_COUNT, are_counts
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import Check, as_array, as_numbers, refuse_disguised
@@ -303,11 +303,6 @@ class LowRankPolicy(HistoryPolicy):
 
     def _hangs_together(self, arrays: Arrays) -> bool:
         s, shape = arrays["scalars"], arrays["shape"]
-        for name, size in (("left", self.d1), ("right", self.d2)):
-            basis = arrays[name]
-            apart = np.abs(basis[:, :size] @ basis[:, :size].T - np.eye(size)).max()
-            if apart > SYMMETRY or basis[:, size:].any():
-                return False
         rows = arrays["history"]
         column = rows.shape[1] - WIDTH
         return bool(

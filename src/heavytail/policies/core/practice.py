@@ -329,21 +329,6 @@ class PracticalPolicy(PackedPolicy):
 
     any_ridge = True
 
-    def _may_have_prior(self, s: FloatArray) -> bool:
-        """Without one the unit is known only after the rounds that set it. The theory needs no
-        unit, and says 1 at once.
-        """
-        return super()._may_have_prior(s) and bool(s[P.UNIT] > 0.0 and s[P.BEGAN] == 0.0)
-
-    def _widest(self, s: FloatArray) -> float:
-        unit = float(s[P.UNIT] * s[P.NU])
-        return unit**2 / float(s[P.RIDGE]) if unit > 0.0 else super()._widest(s)
-
-    def _derive(self, s: FloatArray) -> None:
-        t = learned(s) if s[P.UNIT] > 0.0 else 0.0  # until the unit is known it stays as at first
-        beta = growing_radius(s, s[P.EXPLORATION], s[P.STABILITY], s[P.ENERGY], t)
-        s[RADIUS] = s[P.RADIUS_SCALE] * beta
-
     def _hangs_together(self, arrays: Arrays) -> bool:
         s = arrays["scalars"]
         first = s[P.UNIT] > 0.0 or s[P.TELLING] < FIRST  # where the next of the first sizes goes

@@ -21,7 +21,7 @@ from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.practice import PRACTICE, note, watch
 from heavytail.tails import MomentBound
 
-__all__ = ["ALPHA", "THEORY", "check_told", "derive", "lemma_sigma", "start", "step"]
+__all__ = ["ALPHA", "THEORY", "check_told", "lemma_sigma", "start", "step"]
 
 
 class Theory(NamedTuple):
@@ -68,14 +68,6 @@ def step(
     watch(s, reward, abs(residual) / nu)
     s[RADIUS] = s[P.RADIUS_SCALE] * theory_radius(t, s[L.ORDER], s[L.SLOPE], s[L.BETA_0])
     return OK
-
-
-def derive(s: Vector) -> None:
-    """Write the radius of a state as ``start`` and ``step`` do."""
-    beta = s[L.BETA_0]
-    if s[ROUNDS] > 0.0:
-        beta = theory_radius(s[ROUNDS], s[L.ORDER], s[L.SLOPE], s[L.BETA_0])
-    s[RADIUS] = s[P.RADIUS_SCALE] * beta
 
 
 def check_told(
