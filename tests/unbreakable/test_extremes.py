@@ -307,3 +307,71 @@ def test_a_count_far_beyond_all_others_does_not_lose_the_gram_matrix_of_a_log_li
             assert snapshot(policy) == before
         assert np.isfinite(policy.theta).all()
         assert snapshot(policy.clone()) == snapshot(policy)
+
+
+@pytest.mark.parametrize("size", [1e6, 3e6, 1e8, 1e40])
+def test_states_near_one_operating_point_leave_an_identifier_that_can_be_continued(size):
+    rng = np.random.default_rng(1)
+    point = rng.normal(size=5)
+    identifier = ht.control.RidgeIdentifier(3, 2)
+    for _ in range(2000):
+        z = size * (point + 1e-9 * rng.normal(size=5))
+        identifier.update(z[:3], z[3:], 0.5 * z[:3] + rng.normal(size=3))
+    P = identifier.saved_arrays()["inverse"]
+    assert np.abs(P).max() <= 1.0  # it was 1e115, and all further steps were refused
+    assert np.diagonal(P).min() > -1e-9
+    assert np.abs(identifier.saved_arrays()["theta"] @ point - 0.5 * point[:3]).max() < 0.01
+    assert snapshot(through_file(identifier)) == snapshot(identifier)
+
+
+def test_a_system_whose_radius_is_no_number_is_refused():
+    with pytest.raises(ValueError, match="leave the floating-point range"):
+        ht.control.SystemIdentifier(2, 2, scale=1e-100, theta_bound=1e90, exploration=0)
+
+
+NEARLY_ALIKE = {
+    "OFUL": {"noise_scale": 1.0},
+    "EpsilonGreedy": {},
+    "LinTS": {"noise_scale": 1.0},
+    "CRTM": {"horizon": 5000, "tail": TAIL},
+    "HvtUCB": {},
+}
+
+
+@pytest.mark.parametrize("ridge", [1e-9, 1e-13, 1e-15])
+@pytest.mark.parametrize("name", NEARLY_ALIKE)
+def test_arms_that_are_nearly_alike_at_a_tiny_ridge_can_be_continued(name, ridge):
+    rng = np.random.default_rng(0)
+    policy = getattr(ht, name)(3, ridge=ridge, **NEARLY_ALIKE[name])
+    X = np.array([0.5, -0.5, 0.4]) + 1e-8 * rng.normal(size=(3000, 3))
+    policy.update_many(X, rng.normal(size=3000))
+    twin = through_file(policy)
+    for each in (policy, twin):
+        each.update_many(X[:20], np.ones(20))
+    assert snapshot(twin) == snapshot(policy)
+    assert np.isfinite(policy.theta).all()
+
+
+def test_sums_of_the_largest_rewards_are_kept_by_btc():
+    for rewards in ([1.7e308, 1.7e308], [1.7e308, -1.7e308, 1.7e308, 1.0]):
+        policy = ht.BTC(2, horizon=2000, arms=4, tail=TAIL)
+        for reward in rewards:
+            policy.update([0.5, 0.5], reward)
+        assert snapshot(through_file(policy)) == snapshot(policy)
+        assert np.isfinite(policy.expected([0.5, 0.5]))
+
+
+@pytest.mark.parametrize("name", ["OnePassHuberRegressor", "OnlineRidge"])
+def test_a_column_that_is_0_at_first_and_large_later_is_learned(name):
+    rng = np.random.default_rng(0)
+    for size in (1e3, 1e6, 1e9):
+        model = getattr(estimators, name)()
+        X = rng.normal(size=(400, 3))
+        X[:60, 2] = 0.0
+        X[60:, 2] *= size
+        y = X @ [1.0, -2.0, 3.0 / size] + rng.standard_t(2.1, 400)
+        for k in range(0, 400, 4):
+            model.partial_fit(X[k : k + 4], y[k : k + 4])
+        wrong = 0.4 if size < 1e9 else 3.0  # beyond the digits of P
+        assert np.abs(model.coef_ * [1.0, 1.0, size] - [1.0, -2.0, 3.0]).max() < wrong
+        assert snapshot(through_file(model)) == snapshot(model)
