@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import final
 
 from heavytail.estimators.base import Model, Regression, check_scale
-from heavytail.estimators.stream import NAMES, Stream
+from heavytail.estimators.stream import LEAST_FORGET, NAMES, Stream
 
 __all__ = ["OnePassHuberRegressor"]
 
@@ -68,7 +68,8 @@ class OnePassHuberRegressor(Regression):
         fit_intercept: whether there is a constant term.
         standardize: divide features by their standard deviation over the first rows, so that
             ``ridge`` means the same for all.
-        forget: weight of a row one step older; 1 remembers all alike, 0.999 about 1,000 rows.
+        forget: weight of a row one step older, at least 0.5; 1 remembers all alike, 0.999 about
+            1,000 rows.
         level: of the intervals.
     """
 
@@ -105,6 +106,6 @@ class OnePassHuberRegressor(Regression):
             scale=check_scale(check, self.scale),
             intercept=check.flag("fit_intercept", self.fit_intercept),
             standardize=check.flag("standardize", self.standardize),
-            forget=check.number("forget", self.forget, above=0.0, most=1.0),
+            forget=check.number("forget", self.forget, least=LEAST_FORGET, most=1.0),
             mean=check.choice("target", self.target, TARGETS) == "mean",
         )

@@ -6,7 +6,7 @@ import math
 from typing import final
 
 from heavytail.estimators.base import Model, Regression
-from heavytail.estimators.stream import NAMES, Stream
+from heavytail.estimators.stream import LEAST_FORGET, NAMES, Stream
 
 __all__ = ["OnlineRidge"]
 
@@ -29,7 +29,7 @@ class OnlineRidge(Regression):
         ridge: lambda.
         fit_intercept: whether there is a constant term; it is not penalised.
         standardize: divide features by their standard deviation over the first rows.
-        forget: weight of a row one step older; 1 remembers all alike.
+        forget: weight of a row one step older, at least 0.5; 1 remembers all alike.
         level: of the intervals.
     """
 
@@ -60,6 +60,6 @@ class OnlineRidge(Regression):
             scale=None,
             intercept=check.flag("fit_intercept", self.fit_intercept),
             standardize=check.flag("standardize", self.standardize),
-            forget=check.number("forget", self.forget, above=0.0, most=1.0),
+            forget=check.number("forget", self.forget, least=LEAST_FORGET, most=1.0),
             mean=False,
         )

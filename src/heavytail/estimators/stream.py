@@ -44,6 +44,7 @@ from heavytail.estimators.rows import (
     learn_plain,
     learn_wild,
     length,
+    reach,
     stride_of,
 )
 from heavytail.estimators.start import BatchFit, MeanFit, mean_fit, robust_fit, telling
@@ -52,8 +53,9 @@ from heavytail.kernels.layout import slot_kinds, slot_names
 from heavytail.kernels.scale import NORMAL_CONSISTENCY, vote
 from heavytail.kernels.self_tuning import EVERY
 
-__all__ = ["NAMES", "Stream"]
+__all__ = ["LEAST_FORGET", "NAMES", "Stream"]
 
+LEAST_FORGET: Final = 0.5  # a row counts for no less than half of the next one
 LEVEL: Final = 0.99  # of Hausman's test that the clip does not bias the slopes
 CLEARLY: Final = 0.95  # of the mean's error must the fixed clip's not exceed to be worth a bias
 ROUNDING = 1e-12  # of an estimate: two that differ by less are one
@@ -245,8 +247,9 @@ class Stream(TakingTurns):
     @alone
     def learn(self, X: FloatArray, y: FloatArray, nu: FloatArray) -> None:
         """Learn a batch; a row that is not usable is named and nothing of the batch is learned."""
-        code = admit_rows(X, y, nu, ORDINARY)
-        if code <= OK and self.kept < self.warm and math.isinf(self.s[SLOT.CLIP]):
+        warm = self.kept == self.warm
+        code = admit_rows(X, y, nu, reach(self.state, self.stride) if warm else ORDINARY)
+        if code <= OK and not warm and math.isinf(self.s[SLOT.CLIP]):
             code = _first_unsquarable(y, nu) or code
         if code > OK:
             raise _refusal(code, X, y, nu)
