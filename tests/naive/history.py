@@ -399,10 +399,14 @@ class HuberBandit:
         k = self.reserved.get(self.rounds + 1)
         if k is not None:
             return self.select_reserved(arms, k)
+        return int(np.argmax(self.values(arms)))
+
+    def values(self, arms: Array) -> Array:
+        """What ``select`` takes the largest of, outside reserved rounds."""
         models = [self.nearest(x) for x in arms]
         forced = np.array([x @ self.forced_fits[m] for x, m in zip(arms, models, strict=True)])
         means = np.array([x @ self.fits[m] for x, m in zip(arms, models, strict=True)])
-        return int(np.argmax(np.where(forced.max() - forced <= self.radius, means, -math.inf)))
+        return np.where(forced.max() - forced <= self.radius, means, -math.inf)
 
     def select_reserved(self, arms: Array, k: int) -> int:
         """Arm k's nearest; where it is not known yet, the first stranger; else the offered in
