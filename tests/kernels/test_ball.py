@@ -206,3 +206,13 @@ def test_lanczos_says_so_where_it_is_not_exact_and_leaves_the_point():
     assert np.array_equal(theta, y)
     mu = ball.project(P, theta, 0.1, *room(26))
     agree(P, theta, mu, y, 0.1, rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [2, 3, 30])
+def test_a_p_of_one_direction_alone_leaves_a_point_on_the_sphere(size):
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        line, theta = rng.normal(size=size), 1e99 * rng.normal(size=size)
+        P = 10.0 ** rng.uniform(40, 96) * np.outer(line, line)
+        ball.project(P, theta, 1.0, *room(size))
+        assert np.linalg.norm(theta) == pytest.approx(1.0)

@@ -33,9 +33,11 @@ def test_transform_is_a_product_with_the_inverse_whatever_stood_there(size):
     assert np.array_equal(M, before)
 
 
-def test_a_width_that_rounding_made_negative_is_0():
+def test_a_width_that_rounding_made_negative_is_not():
     _, M = state(np.random.default_rng(0), 3)
     M[INVERSE : INVERSE + 3] *= -1.0
+    assert gram.transform(M) > 0.0
+    M[FEATURE, :3] = 0.0
     assert gram.transform(M) == 0.0
 
 
@@ -57,3 +59,32 @@ def test_shrink_after_transform_is_the_inverse_of_the_larger_matrix():
     gram.shrink(M, weight / (1.0 + weight * squared))
     expected = np.linalg.inv(V + weight * np.outer(x, x))
     np.testing.assert_allclose(inverse(M), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_a_form_that_rounding_has_lost_is_the_least_that_it_can_be():
+    M = np.zeros((INVERSE + 3, 3))
+    P = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.1], [0.0, 0.1, 4.0]])
+    x = np.array([0.3, -0.2, 0.9])
+    M[INVERSE:], M[FEATURE], M[DIRECTION] = P, x, P @ x
+    known = float(x @ P @ x)
+    least = float(((P @ x) ** 2 / np.diag(P)).max())
+    assert least < known
+    assert gram.form(M, DIRECTION, INVERSE, known) == known
+    assert gram.form(M, DIRECTION, INVERSE, least) == least
+    for lost in (0.9 * least, 0.0, -3.0):
+        assert gram.form(M, DIRECTION, INVERSE, lost) == pytest.approx(least)
+    M[INVERSE + 2, 2] = -1e-20  # of which nothing is known: the last digit of the largest counts
+    assert gram.form(M, DIRECTION, INVERSE, 0.0) == pytest.approx((P @ x)[2] ** 2 / 2e-16)
+    M[DIRECTION] = 0.0
+    assert gram.form(M, DIRECTION, INVERSE, 0.0) == 0.0
+
+
+def test_a_round_by_the_least_form_takes_no_more_than_there_is():
+    rng, M = np.random.default_rng(0), np.zeros((INVERSE + 3, 3))
+    M[INVERSE:] = np.eye(3)
+    for _ in range(2000):
+        M[FEATURE] = 3e7 * (np.array([1.0, -0.5, 0.7]) + 1e-9 * rng.normal(size=3))
+        squared = gram.transform(M)
+        gram.shrink(M, 1.0 / (1.0 + squared))
+    assert np.abs(M[INVERSE:]).max() <= 1.0
+    assert np.diag(M[INVERSE:]).min() > -1e-12

@@ -334,6 +334,7 @@ NEARLY_ALIKE = {
     "EpsilonGreedy": {},
     "LinTS": {"noise_scale": 1.0},
     "CRTM": {"horizon": 5000, "tail": TAIL},
+    "BTC": {"horizon": 5000, "tail": TAIL, "arms": 4},
     "HvtUCB": {},
 }
 
@@ -345,6 +346,8 @@ def test_arms_that_are_nearly_alike_at_a_tiny_ridge_can_be_continued(name, ridge
     policy = getattr(ht, name)(3, ridge=ridge, **NEARLY_ALIKE[name])
     X = np.array([0.5, -0.5, 0.4]) + 1e-8 * rng.normal(size=(3000, 3))
     policy.update_many(X, rng.normal(size=3000))
+    P = policy.saved_arrays()["inverse"]
+    assert np.abs(P).max() <= 101.0 / ridge  # whose unit the practical mode chooses
     twin = through_file(policy)
     for each in (policy, twin):
         each.update_many(X[:20], np.ones(20))
@@ -372,6 +375,6 @@ def test_a_column_that_is_0_at_first_and_large_later_is_learned(name):
         y = X @ [1.0, -2.0, 3.0 / size] + rng.standard_t(2.1, 400)
         for k in range(0, 400, 4):
             model.partial_fit(X[k : k + 4], y[k : k + 4])
-        wrong = 0.4 if size < 1e9 else 3.0  # beyond the digits of P
+        wrong = 0.6 if size < 1e9 else 10.0  # beyond the digits of P
         assert np.abs(model.coef_ * [1.0, 1.0, size] - [1.0, -2.0, 3.0]).max() < wrong
         assert snapshot(through_file(model)) == snapshot(model)

@@ -24,7 +24,6 @@ from heavytail.kernels.layout import (
     DIRECTION,
     FEATURE,
     GAIN,
-    INVERSE,
     LOG_DET,
     OK,
     OVERFLOW,
@@ -79,7 +78,6 @@ S: Final = numbered(Slots, after=COMMON)
 ROW: Final = numbered(Fields)
 FIELDS: Final = behind(S)
 PER_ROW: Final = len(ROW)
-UNKNOWN: Final = 1e-16  # of P's first entry: a diagonal entry below it is rounding
 LARGEST_SQUARE: Final = 1e300
 SMALLEST: Final = 1e-3  # of the stated scale: no spread is ever smaller
 
@@ -123,21 +121,6 @@ def lay_feature(M: Matrix, x: Vector, u: Vector) -> float:
         M[FEATURE, n + i] = u[i]
         total += u[i] * u[i]
     return total
-
-
-@jit
-def least_squared(M: Matrix, unknown: float) -> float:
-    """A number that z'P z is never below: (P z)_i² <= P_ii z'P z, with u = P z in DIRECTION. O(d).
-
-    A z far longer than all before it leaves a P_ii of rounding alone, and z'P z of the next one may
-    then be anything: a step by it would destroy P. It is less by a billionth, so that it has no say
-    where z'P z is known.
-    """
-    largest = 0.0
-    for i in range(M.shape[1]):
-        u = M[DIRECTION, i]
-        largest = max(largest, u * u / max(M[INVERSE + i, i], unknown))
-    return largest * (1.0 - 1e-9)
 
 
 @jit
@@ -220,7 +203,6 @@ def observe(s: Vector, M: Matrix, H: Matrix, x: Vector, u: Vector, y: Vector) ->
         if not (abs(y[j]) < math.inf):
             return BAD_REWARD
     squared = transform(M)
-    squared = max(squared, least_squared(M, UNKNOWN / s[S.RIDGE]))
     # 1/alpha_t, the share of residuals not clipped: V_t is then the Hessian of the Huber loss, and
     # the step a Newton step. Without a clip it is 1 to the bit.
     weight = s[S.INSIDE] / s[S.SEEN]

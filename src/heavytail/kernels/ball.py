@@ -41,6 +41,14 @@ def _newton_step(norm: float, curvature: float, bound: float) -> float:
 
 
 @jit
+def _ends(mu: float, step: float, widest: float) -> bool:
+    """Tell whether mu no longer grows, or mu P would leave the floating-point range: what is left
+    of theta then lies where P is lost to rounding.
+    """
+    return not (mu < mu + step and (mu + step) * widest < math.inf)
+
+
+@jit
 def project_plane(
     p00: float, p01: float, p11: float, y0: float, y1: float, bound: float
 ) -> tuple[float, float, float]:
@@ -68,7 +76,7 @@ def project_plane(
         norm = math.hypot(a, b)
         curvature = a * a * large / (1.0 + mu * large) + b * b * small / (1.0 + mu * small)
         step = _newton_step(norm, curvature, bound)
-        if mu + step <= mu:
+        if _ends(mu, step, large):
             break
         mu += step
     ratio = bound / math.hypot(a, b)  # as for every d: Newton leaves the sphere by rounding
@@ -97,9 +105,14 @@ def project(P: Matrix, theta: Vector, bound: float, scratch: Vector, factor: Mat
         mu = _project_lanczos(P, theta, bound, scratch, factor)
     if mu < 0.0:
         mu = _project_cholesky(P, theta, bound, scratch, factor)
+    squared = squared_norm(theta)
+    if not (0.0 < squared < math.inf):  # no digit of P is left: the point as it was, on the sphere
+        for i in range(size):
+            theta[i] = scratch[i]
+        squared = squared_norm(theta)
     # Newton leaves the sphere by rounding, up to the condition number of V times 1e-16: put it
     # back.
-    ratio = bound / math.sqrt(squared_norm(theta))
+    ratio = bound / math.sqrt(squared)
     for i in range(size):
         theta[i] *= ratio
     return mu
@@ -161,9 +174,12 @@ def _project_cholesky(P: Matrix, theta: Vector, bound: float, y: Vector, L: Matr
     mu = 0.0
     norm = math.sqrt(squared_norm(theta))
     curvature = _multiply(P, theta, half)
+    widest = 0.0
+    for i in range(size):
+        widest += abs(P[i, i])
     for _ in range(NEWTON_STEPS):
         step = _newton_step(norm, curvature, bound)
-        if mu + step <= mu:
+        if _ends(mu, step, widest):
             break
         mu += step
         _factorise(P, mu, L)
@@ -213,12 +229,14 @@ def _project_lanczos(
     mu = 0.0
     norm = length
     curvature = diagonal[0] * length * length
+    widest = 0.0
     for k in range(steps):
+        widest += abs(diagonal[k])
         z[k] = 0.0
     z[0] = 1.0
     for _ in range(NEWTON_STEPS):
         step = _newton_step(norm, curvature, bound)
-        if mu + step <= mu:
+        if _ends(mu, step, widest):
             break
         mu += step
         for k in range(steps):
