@@ -152,7 +152,7 @@ def test_residuals_are_those_of_each_row():
     identifier = taught()
     s, M, _ = identifier.packed
     estimate.lay_feature(M, X, U)
-    assert estimate.lay_residuals(s, M, Y, 0.5, 1.5, 1.0) is True
+    assert estimate.lay_residuals(s, M, Y, 0.5, 1.5) is True
     want = Y - identifier.theta.T @ np.concatenate([X, U])
     np.testing.assert_allclose(M[SCRATCH, :2], want, rtol=1e-9)
 

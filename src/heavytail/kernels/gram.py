@@ -95,7 +95,7 @@ def form(M: Matrix, u: int, P: int, total: float) -> float:
     A step by it would let P grow without end; a step by the least form takes at most P_ii off P_ii,
     or the last digit of the largest of them.
     """
-    most = (1.0 + BILLIONTH) * total
+    most = (1.0 + BILLIONTH) * max(total, 0.0)
     lost = False
     for i in range(M.shape[1]):
         lost = lost or M[u, i] * M[u, i] > most * M[P + i, i]
