@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 from tests.fuzz.player import through_file
@@ -378,3 +380,14 @@ def test_a_column_that_is_0_at_first_and_large_later_is_learned(name):
         wrong = 0.6 if size < 1e9 else 10.0  # beyond the digits of P
         assert np.abs(model.coef_ * [1.0, 1.0, size] - [1.0, -2.0, 3.0]).max() < wrong
         assert snapshot(through_file(model)) == snapshot(model)
+
+
+def test_sums_of_squares_that_left_the_range_are_loaded():
+    policy = ht.HvtUCB(2, clip=np.inf)
+    rng = np.random.default_rng(0)
+    for k in range(60):
+        x = rng.normal(size=2)
+        with contextlib.suppress(ValueError):
+            policy.update(0.9 * x / np.linalg.norm(x), 10.0 ** (2 * k) * rng.choice([-1.0, 1.0]))
+        assert snapshot(through_file(policy)) == snapshot(policy)
+    policy.update([0.5, 0.5], 1.0)
