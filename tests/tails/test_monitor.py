@@ -199,7 +199,7 @@ def test_no_bound_is_suggested_without_a_mean_or_a_spread_or_past_the_range():
     values = np.random.default_rng(0).standard_t(3.0, 2000)
     huge = tails.diagnose(1e150 * values)
     assert huge.suggested is None
-    assert "the variance is finite" in huge.advice
+    assert "the variance looks finite" in huge.advice
     assert "exist" not in huge.advice
     endless = tails.diagnose(1e306 * values)  # even the sum is past the range
     assert (endless.suggested, endless.top_share) == (None, 0.0)
