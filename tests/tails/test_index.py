@@ -153,6 +153,8 @@ def test_fits_are_of_halves_down_to_ten_and_the_interval_is_of_a_sixth_or_the_le
     assert (found.index, found.fitted, found.agree) == (2.0, 100, True)
     found, asked = fits([0.5] * 4, n=500)  # a tenth is 50, a twentieth 25
     assert asked == [12, 25, 50, 25]
+    assert fits([0.5] * 4, known=21)[1][:2] == [10, 20]
+    assert fits([0.5] * 4, known=20)[1][:1] == [19]
     found, asked = fits([0.5] * 4, known=26)
     assert (asked, found.fitted, found.agree) == ([12, 25, 25], 25, True)
 

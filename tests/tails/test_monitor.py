@@ -253,6 +253,15 @@ def test_the_order_is_by_the_lower_end_and_the_least_where_the_mean_is_only_like
     assert (bound and bound.order) == order
 
 
+def test_where_fits_disagree_no_bound_rests_on_what_is_only_likely(monkeypatch):
+    for agree in (True, False):
+        found = index.Estimate(2.0, 0.9, 3.0, 1.8, fitted=77, agree=agree)
+        monkeypatch.setattr(monitor, "symmetric", lambda *_, found=found: found)
+        report = tails.diagnose(SYMMETRIC)
+        assert (report.suggested is not None) == agree
+        assert (report.fitted, report.agree) == (77, agree)
+
+
 WHOLE = {
     "Poisson(3)": lambda rng: rng.poisson(3.0, 2000),
     "binomial": lambda rng: rng.binomial(20, 0.15, 2000),
