@@ -140,6 +140,76 @@ def coverage(trials: int, n: int = 1000) -> None:
         print(f"| {name}{mark} | {' | '.join(row)} |", flush=True)
 
 
+def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
+    """How often the 95 % intervals of AdaptiveHuberRegressor hold, beside the one-pass ones."""
+    laws = {
+        "Pareto(1.6)": lambda rng: rng.pareto(1.6, n) - 1.0 / 0.6,
+        "Burr(1.6)": lambda rng: (rng.random(n) ** -1.25 - 1.0) ** 0.5 - 2.27722,
+        "5 % of rows 50 higher": lambda rng: rng.standard_normal(n) + 50.0 * (rng.random(n) < 0.05),
+        "Fréchet(1.8)": lambda rng: (
+            rng.exponential(size=n) ** (-1.0 / 1.8) - math.gamma(1 - 1 / 1.8)
+        ),
+        "t(1.7)": lambda rng: rng.standard_t(1.7, n),
+        "gamma(0.5)": lambda rng: rng.gamma(0.5, 1.0, n) - 0.5,
+        "normal": lambda rng: rng.standard_normal(n),
+    }
+    print(f"\nCoverage of 95 % intervals after {n:,} rows, d = {d}, {trials} trials of 20 points")
+    print("\n| noise | adaptive: mean | width | slopes | one pass: mean | width | slopes |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name, draw in laws.items():
+        cells = []
+        for kind in (ht.AdaptiveHuberRegressor, ht.OnePassHuberRegressor):
+            held, width, slopes = [], [], []
+            for seed in range(trials):
+                rng = np.random.default_rng([90_210, seed])
+                X, theta = rng.normal(size=(n, d)), rng.normal(size=d)
+                points = rng.normal(size=(20, d))
+                model = kind().fit(X, X @ theta + draw(rng))
+                truth = points @ theta + (2.5 if "higher" in name else 0.0)
+                _, low, high = model.predict(points, return_interval=True)
+                held.append(np.mean((low <= truth) & (truth <= high)))
+                width.append(np.mean(high - low))
+                low, high = model.coef_interval()
+                slopes.append(np.mean((low <= theta) & (theta <= high)))
+            cells += [f"{np.mean(held):.0%}", f"{np.mean(width):.2f}", f"{np.mean(slopes):.0%}"]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def turning(trials: int, forget: float = 0.998) -> None:
+    """How often intervals of slopes hold a theta that turns, by the rows of a turn."""
+    from itertools import product
+
+    memory = round(1.0 / (1.0 - forget))
+    n = 12 * memory
+    print(f"\nCoverage of the slopes' 95 % intervals, forget = {forget}, {trials} trials\n")
+    print("| noise | rows of a turn | one pass | typical | ridge |")
+    print("| --- | --- | --- | --- | --- |")
+    models = (
+        lambda: ht.OnePassHuberRegressor(forget=forget),
+        lambda: ht.OnePassHuberRegressor(forget=forget, target="typical"),
+        lambda: ht.OnlineRidge(forget=forget),
+    )
+    for name, turn in product(("normal", "t(2.1)", "Pareto(1.5)"), (math.inf, 80, 40, 20, 10)):
+        held: list[list[float]] = [[] for _ in models]
+        for seed, (i, make) in product(range(trials), enumerate(models)):
+            rng = np.random.default_rng([31_415, seed])
+            X = rng.normal(size=(n, 2))
+            angle = 2.0 * np.pi * (rng.random() + np.arange(n) / (turn * memory))
+            theta = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+            y = np.sum(X * theta, axis=1) + 0.7 * noise(name, n, rng)
+            model = make()
+            for first in range(0, n, memory):
+                rows = slice(first, first + memory)
+                model.partial_fit(X[rows], y[rows])
+                if first >= 3 * memory:
+                    low, high = model.coef_interval()
+                    now = theta[first + memory - 1]
+                    held[i].append(float(np.mean((low <= now) & (now <= high))))
+        cells = " | ".join(f"{np.mean(one):.0%}" for one in held)
+        rows_of = "stays" if math.isinf(turn) else f"{turn * memory:,}"
+        print(f"| {name} | {rows_of} | {cells} |", flush=True)
+
+
 def outlier(n: int = 10_000, d: int = 10) -> None:
     """How far one row of 1e12 moves the predictions."""
     print(f"\nLargest change of a prediction by one row of 1e12 among {n:,}, in % of the spread\n")
@@ -251,22 +321,24 @@ def river_row(X: np.ndarray, y: np.ndarray) -> float | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    parser.add_argument(
-        "--only", choices=("quality", "shape", "coverage", "outlier", "zeros", "speed")
-    )
+    parser.add_argument("--only", choices=tuple(PARTS))
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    parts = {
-        "speed": speed,
-        "outlier": outlier,
-        "zeros": zeros,
-        "shape": lambda: shape(20 if args.quick else 40),
-        "coverage": lambda: coverage(60 if args.quick else 200),
-        "quality": lambda: quality({2: 10, 10: 5, 50: 2} if args.quick else {2: 40, 10: 12, 50: 4}),
-    }
-    for name, part in parts.items():
+    for name, part in PARTS.items():
         if args.only in (None, name):
-            part()
+            part(args.quick)
+
+
+PARTS = {
+    "speed": lambda quick: speed(),
+    "outlier": lambda quick: outlier(),
+    "zeros": lambda quick: zeros(),
+    "shape": lambda quick: shape(20 if quick else 40),
+    "coverage": lambda quick: coverage(60 if quick else 200),
+    "adaptive": lambda quick: adaptive(60 if quick else 200),
+    "turning": lambda quick: turning(10 if quick else 40),
+    "quality": lambda quick: quality({2: 10, 10: 5, 50: 2} if quick else {2: 40, 10: 12, 50: 4}),
+}
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import heavytail as ht
 
 pytest.importorskip("sklearn", reason="needs the extra: pip install 'heavytail[learn]'")
 
-from heavytail.estimators import rows, start, stream
+from heavytail.estimators import admission, rows, start, stream
 from heavytail.estimators.base import _writable, is_plain
 
 COMMON = {"ridge": 1e-4, "fit_intercept": True, "level": 0.95}
@@ -76,7 +76,7 @@ def test_the_first_bad_row_is_named_with_what_is_wrong(row, which, largest, prob
     for value, fine in ((largest, True), (math.nextafter(largest, math.inf), False)):
         given = {"X": np.zeros((4, 3)), "y": np.zeros(4), "nu": np.ones(4)}
         given[which][row] = value
-        for admit, taken in ((admitted, rows.WILD), (rows.first_bad_row, rows.OK)):
+        for admit, taken in ((admitted, rows.WILD), (admission.first_bad_row, rows.OK)):
             want = taken if fine else 8 * row + problem
             assert admit(given["X"], given["y"], given["nu"]) == want
             if which != "nu":
@@ -139,10 +139,10 @@ def test_a_bad_feature_is_seen_in_every_column(d) -> None:
 
 def test_the_state_has_room_for_slots_rows_and_the_inverse() -> None:
     assert [rows.stride_of(size) for size in (1, 4, 5, 8, 9)] == [4, 4, 8, 8, 12]
-    assert (rows.HISTOGRAM, rows.SLOTS, rows.INVERSE) == (24, 24 + 128, 8)
+    assert (rows.HISTOGRAM, rows.SLOTS, rows.INVERSE) == (24, 24 + 128, 10)
     assert len(rows.SLOT) <= rows.HISTOGRAM
-    assert rows.length(5, mean=False) == 152 + (8 + 8) * 8
-    assert rows.length(5, mean=True) == 152 + (8 + 16) * 8
+    assert rows.length(5, mean=False) == 152 + (10 + 8) * 8
+    assert rows.length(5, mean=True) == 152 + (10 + 16) * 8
     assert (rows.LEAST_INSIDE, rows.LEAST_CLIP, rows.FEW) == (0.3, 1.345, 4)
     assert (stream.LEVEL, stream.CLEARLY) == (0.99, 0.95)
     assert (stream.UNSEEN, stream.ONE_PASS) == (2.0, 1.05)

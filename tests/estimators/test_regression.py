@@ -473,3 +473,71 @@ def test_rows_that_are_met_exactly_take_few_steps(name, monkeypatch):
     model = getattr(ht, name)().fit(X, y)
     np.testing.assert_allclose(model.predict(X), y, rtol=1e-5)
     assert len(solved) < 100
+
+
+@pytest.mark.parametrize(
+    ("noise", "shift"), [("Pareto", 0.0), ("Burr", 0.0), ("wrong rows", 2.0), ("normal", 0.0)]
+)
+def test_intervals_of_adaptive_huber_hold_the_mean_that_its_threshold_misses(noise, shift):
+    """Without what was cut off none or few would: it is told in doubt, on the side of the tail."""
+    held, slopes, n = [], [], 800
+    for seed in range(25):
+        rng = np.random.default_rng([41, seed])
+        X = rng.normal(size=(n, 3))
+        errors = {
+            "Pareto": rng.pareto(1.6, n) - 1.0 / 0.6,
+            "Burr": (rng.random(n) ** -1.25 - 1.0) ** 0.5 - 2.2772,  # (1 + x²)^-0.8: index 1.6
+            "wrong rows": rng.standard_normal(n) + 40.0 * (rng.random(n) < 0.05),
+            "normal": rng.standard_normal(n),
+        }[noise]
+        model = ht.AdaptiveHuberRegressor().fit(X, X @ [1.0, -2.0, 0.5] + errors)
+        Q = rng.normal(size=(20, 3))
+        truth = Q @ [1.0, -2.0, 0.5] + shift
+        _, low, high = model.predict(Q, return_interval=True)
+        held.append(np.mean((low <= truth) & (truth <= high)))
+        low, high = model.coef_interval()
+        slopes.append(np.mean((low <= [1.0, -2.0, 0.5]) & ([1.0, -2.0, 0.5] <= high)))
+        doubt = model.model_.doubt(Q)
+        assert doubt.shape == (1, 20)
+        assert (doubt.mean() > 0.0) == (noise != "normal")
+    assert np.mean(held) > 0.8
+    assert np.mean(slopes) > 0.9
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("kind", [ht.OnePassHuberRegressor, ht.OnlineRidge])
+@pytest.mark.parametrize("noise", ["normal", "t(2)"])
+def test_intervals_hold_a_slope_that_turns_slowly_where_rows_are_forgotten(kind, noise):
+    """A turn in 25 memories; of the intervals without what theta moved by a half held."""
+    held, plain, n, memory = [], [], 3000, 100
+    for seed in range(10):
+        rng = np.random.default_rng([42, seed])
+        X = rng.normal(size=(n, 2))
+        angle = 2.0 * np.pi * (rng.random() + np.arange(n) / (25.0 * memory))
+        theta = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        errors = rng.standard_normal(n) if noise == "normal" else rng.standard_t(2.0, n)
+        y = np.sum(X * theta, axis=1) + 0.5 * errors
+        model = kind(forget=1.0 - 1.0 / memory)
+        for first in range(0, n, 250):
+            rows = slice(first, first + 250)
+            model.partial_fit(X[rows], y[rows])
+            low, high = model.coef_interval()
+            now = theta[first + 249]
+            if first >= 500:
+                held.append((low <= now) & (now <= high))
+                doubt = model.model_.slope_errors()[1][1]
+                low, high = low - np.minimum(doubt, 0.0), high - np.maximum(doubt, 0.0)
+                plain.append((low <= now) & (now <= high))
+    assert np.mean(held) > 0.88
+    assert np.mean(plain) < np.mean(held) - 0.1
+
+
+def test_what_theta_moved_by_is_twice_the_lag_of_a_mean_over_the_memory():
+    """Of least squares on a level that rises by 1 a row, the lag is that of a running mean."""
+    n, memory = 400, 20
+    X, y = np.resize([[1.0], [-1.0]], (n, 1)), np.arange(float(n))
+    model = ht.OnlineRidge(forget=1.0 - 1.0 / memory).fit(X, y)
+    assert y[-1] - model.intercept_ == pytest.approx(memory - 1.0, rel=0.02)
+    assert model.model_.doubt(np.zeros((1, 1)))[1, 0] == pytest.approx(2.0 * (memory - 1), rel=0.02)
+    still = ht.OnlineRidge().fit(X, y)
+    assert still.model_.doubt(np.zeros((1, 1))).shape == (1, 1)

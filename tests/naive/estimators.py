@@ -221,6 +221,8 @@ class OnePass:
         self.mean = None
         if self.target == "mean":
             self.mean = Mean(MeanStart(Z, target, penalty, self.clip, start), self)
+        self.lag = self.theta.copy()
+        self.mean_lag = self.mean.theta.copy() if self.mean else None
 
     def step(self, x, y, nu):
         self.n += 1
@@ -242,6 +244,8 @@ class OnePass:
             self.follow(y, abs(z))
         if self.mean:
             self.mean.step(x, nu, judged, newton, abs(z) > tau, share, faded)
+            self.mean_lag = (1 - share) * self.mean_lag + share * self.mean.theta
+        self.lag = (1 - share) * self.lag + share * self.theta
 
     def follow(self, y, size):
         if not self.vote.common(y):
@@ -265,16 +269,25 @@ class OnePass:
         """Coefficients, what may lie beyond, and the errors of a row of slopes and of the level."""
         d, error = len(self.centre), math.sqrt(self.energy) / max(self.inside, 0.3)
         if self.mean is None:
-            return self.theta, 0.0 * self.theta, error, error
+            return self.theta, [self.drift(self.theta, self.lag)], error, error
         a, level = self.mean.theta, math.sqrt(self.mean.whole)
         if 0.95 * math.sqrt(self.mean.energy) <= error or self.hausman > stats.chi2.ppf(0.99, d):
-            return a, 2 * np.linalg.solve(self.V, self.mean.cut), level, level
+            beyond = 2 * np.linalg.solve(self.V, self.mean.cut)
+            return a, [beyond, self.drift(a, self.mean_lag)], level, level
         theta, beyond = self.theta.copy(), np.zeros(len(a))
         if self.intercept:  # as high as a at the middle of the features
             middle = self.V[d] / self.V[d, d]
             theta[d] = a @ middle - theta[:d] @ middle[:d]
             beyond[d] = 2 * self.mean.cut[d] / self.V[d, d]
-        return theta, a - theta + beyond, error, level
+            behind = self.lag.copy()
+            behind[d] = self.mean_lag @ middle - behind[:d] @ middle[:d]
+        else:
+            behind = self.lag
+        return theta, [a - theta + beyond, self.drift(theta, behind)], error, level
+
+    def drift(self, theta, behind):
+        """Twice what lies between an estimate and its running mean, where rows are forgotten."""
+        return 2 * (theta - behind) if self.forget < 1 else 0 * theta
 
     @property
     def coef(self):
@@ -295,8 +308,11 @@ class OnePass:
                 squared += (level**2 - error**2) / self.V[-1, -1]
             half = 1.05 * np.sqrt(squared)
             half *= stats.t.ppf(0.5 + self.level / 2, self.n - len(self.theta))
-        far = Z @ beyond
-        return mean, mean - half + np.minimum(far, 0), mean + half + np.maximum(far, 0)
+        low, high = mean - half, mean + half
+        for reason in beyond:
+            far = Z @ reason
+            low, high = low + np.minimum(far, 0), high + np.maximum(far, 0)
+        return mean, low, high
 
 
 class Ridge(OnePass):
@@ -327,7 +343,14 @@ class Adaptive(OnePass):
         self.V, self.spread = pilot.V, pilot.spread
         self.theta = huber_fit(Z, target, tau, penalty)
         r = target - Z @ self.theta
-        self.inside = np.mean(np.abs(r) <= tau)
-        # The exact minimiser: no factor for what one pass loses.
-        self.energy = np.sum(np.clip(r, -tau, tau) ** 2) / max(self.n - size, 1) / 1.05**2
+        most = max(self.n * self.spread, tau)
+        whole = np.array([math.copysign(min(abs(v), most), v) for v in r])
+        self.cut = sum((w - np.clip(v, -tau, tau)) * z for w, v, z in zip(whole, r, Z, strict=True))
+        self.rms = math.sqrt(np.sum(whole**2) / max(self.n - size, 1))
         return self
+
+    @property
+    def answer(self):
+        """The exact minimiser: no factor for what one pass loses."""
+        error = self.rms / 1.05
+        return self.theta, [2 * np.linalg.solve(self.V, self.cut)], error, error

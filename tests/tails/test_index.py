@@ -34,21 +34,6 @@ def corrected(top, k):
     return gamma, spacing.mean() * 1.9 / 0.9 / math.sqrt(k)
 
 
-@pytest.mark.parametrize(
-    ("n", "first", "last"), [(20_000, 400, 2000), (2000, 60, 200), (100, 20, 20)]
-)
-def test_a_symmetric_tail_has_the_index_of_a_tenth_and_the_interval_of_a_fiftieth(n, first, last):
-    top = np.sort(np.random.default_rng(3).pareto(1.5, n) + 1.0)[::-1]
-    gamma, error = corrected(top, first)
-    chosen, its = corrected(top, last)
-    found = index.symmetric(top, n)
-    assert found.index == pytest.approx(1 / chosen, rel=1e-9)
-    assert found.likely == pytest.approx(1 / (chosen + its), rel=1e-9)
-    assert found.low == pytest.approx(1 / (gamma + 1.96 * error), rel=1e-9)
-    high = 1 / (gamma - 1.96 * error) if gamma > 1.96 * error else math.inf
-    assert found.high == pytest.approx(high, rel=1e-9)
-
-
 @pytest.mark.parametrize("shape", [0.3, 0.8, 1.6])
 def test_the_shape_of_excesses_is_that_of_maximum_likelihood(shape):
     excess = genpareto.rvs(shape, scale=7.0, size=3000, random_state=1)
@@ -63,21 +48,30 @@ def test_excesses_lighter_than_a_power_have_a_shape_near_0():
     assert index._excess_shape(np.append(np.full(5, 0.1), 3.0)) > 0.0
 
 
-def followed(top, n):
-    """The search for the share, written out: gamma, how many it was fitted to, and the first."""
-    first = index._excess_shape(top[: int(0.05 * n)] - top[int(0.05 * n)])
-    error = (1.0 + first) / math.sqrt(int(0.05 * n))
-    gamma, at = first, 0.05
-    for share in (0.1, 0.2, 0.3):
-        k = int(share * n)
-        if k >= len(top):
+def excess_fit(top, k):
+    gamma = index._excess_shape(top[:k] - top[k])
+    return gamma, (1.0 + gamma) / math.sqrt(k)
+
+
+def search(fit, top, n, share, most):
+    """The rule written out: the counts that agree with all smaller ones, whether the last is the
+    largest, and how many the interval is of.
+    """
+    floor = min(48, int(most * n))
+    largest = min(max(int(share * n), floor), len(top) - 1)
+    ladder = [largest]
+    while ladder[-1] // 2 >= 10:
+        ladder.append(ladder[-1] // 2)
+    agreed = []
+    for k in reversed(ladder):
+        gamma, error = fit(top, k)
+        gaps = [abs(gamma - fit(top, j)[0]) / math.sqrt(k * (1 / j - 1 / k)) for j in agreed]
+        if max(gaps, default=0.0) > 3.5 * error:
             break
-        new = index._excess_shape(top[:k] - top[k])
-        spread = max(error**2 - (1.0 + new) ** 2 / k, 0.0)
-        if abs(new - first) > 3.0 * math.sqrt(spread):
-            break
-        gamma, at = new, share
-    return gamma, at, first, error
+        agreed.append(k)
+    all_agree = agreed[-1] == largest
+    part = min(agreed[-1], 48.0 * n ** (1 / 3)) / (6 if all_agree else 10)
+    return agreed[-1], all_agree, min(max(int(part), floor if all_agree else 5), agreed[-1])
 
 
 def bent(n, share, power):
@@ -88,32 +82,48 @@ def bent(n, share, power):
     return np.concatenate([top[:k], inner])
 
 
-@pytest.mark.parametrize(
-    ("top", "share"),
-    [
-        (DRAWS, 0.3),
-        (DRAWS[:5999], 0.2),
-        (DRAWS[:6001], 0.3),
-        (DRAWS[:4001], 0.2),
-        (DRAWS[:1500], 0.05),
-        (DRAWS[:6000], 0.2),
-        (bent(20_000, 0.05, 3.0), 0.05),
-        (bent(20_000, 0.06, 1.5), 0.05),  # apart by 3.6 standard errors
-        (bent(20_000, 0.06, 0.7), 0.05),  # by 3.3
-        (bent(20_000, 0.1, 3.0), 0.1),
-        (bent(20_000, 0.2, 3.0), 0.2),
-    ],
-)
-def test_a_power_law_is_fitted_to_as_much_as_it_holds_for(top, share):
-    gamma, at, first, _ = followed(top, 20_000)
-    assert at == share
-    found = index.one_sided(top, 20_000)
-    assert found.index == pytest.approx(1 / gamma, rel=1e-9)
-    step = 1.96 / math.sqrt(1000)
-    ends = (1 + first) / (1 - step) - 1, (1 + first) / (1 + step) - 1
-    assert found.low == pytest.approx(1 / max(*ends, gamma), rel=1e-9)
-    assert found.high == pytest.approx(1 / min(*ends, gamma), rel=1e-9)
-    assert found.likely == pytest.approx(1 / (gamma + (1 + gamma) / math.sqrt(int(at * 20_000))))
+def contaminated(n, share, size):
+    """A normal sample of which a share is Pareto of index 1.2, from ``size`` on."""
+    rng = np.random.default_rng(4)
+    tail = size * (rng.pareto(1.2, n) + 1.0)
+    values = np.where(rng.random(n) < share, tail, rng.standard_normal(n))
+    return np.sort(np.abs(values))[::-1]
+
+
+SAMPLES = {  # a sample, its size, how many values it is fitted to of one side and of both
+    "Pareto": (DRAWS, 20_000, 6000, 2000),
+    "fewer known": (DRAWS[:1500], 20_000, 1499, 1499),
+    "bent at a twentieth": (bent(20_000, 0.05, 3.0), 20_000, 750, 1000),
+    "bent at a tenth": (bent(20_000, 0.1, 3.0), 20_000, 1500, 2000),
+    "1 % of a normal sample": (contaminated(20_000, 0.01, 5.0), 20_000, 187, 250),
+    "0.1 % of a normal sample": (contaminated(200_000, 0.001, 8.0), 200_000, 234, 156),
+    "few": (DRAWS[::100], 200, 60, 40),
+    "very few": (DRAWS[::400], 50, 15, 10),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_power_law_is_fitted_to_as_much_as_it_holds_for_and_the_interval_is_of_less(name):
+    top, n, sides, both = SAMPLES[name]
+    for estimate, fit, share, most, want in (
+        (index.one_sided, excess_fit, 0.3, 0.125, sides),
+        (index.symmetric, corrected, 0.1, 0.2, both),
+    ):
+        fitted, agree, few = search(fit, top, n, share, most)
+        found = estimate(top, n)
+        assert found.fitted == fitted == want
+        assert found.agree is agree
+        gamma, error = fit(top, fitted)
+        g, e = fit(top, few)
+        step = 1.96 / math.sqrt(few)
+        least, largest = g - 1.96 * e, g + 1.96 * e
+        if fit is excess_fit:
+            least, largest = (1 + g) / (1 + step) - 1, (1 + g) / (1 - step) - 1
+        assert found.index == pytest.approx(1 / gamma, rel=1e-9)
+        assert found.low == pytest.approx(1 / max(largest, gamma), rel=1e-9)
+        lower = min(least, gamma)
+        assert found.high == pytest.approx(1 / lower if lower > 0 else math.inf, rel=1e-9)
+        assert found.likely == pytest.approx(1 / min(gamma + error, g + e), rel=1e-9)
 
 
 def test_no_shift_of_the_data_changes_the_fit():
@@ -122,65 +132,89 @@ def test_no_shift_of_the_data_changes_the_fit():
     assert moved.low == pytest.approx(plain.low, rel=1e-4)
 
 
-def test_the_first_fit_has_60_values_where_an_eighth_of_the_sample_has_them():
-    shares = (0.05, 0.1, 0.3)
-    counts = lambda n, known: index.sizes(shares, n, most=0.125, known=known)  # noqa: E731
-    assert counts(200, 200) == [25, 60]
-    assert counts(480, 480) == [60, 144]
-    assert counts(1000, 1000) == [60, 100, 300]
-    assert counts(2000, 2000) == [100, 200, 600]
-    assert counts(2000, 600) == [100, 200]
-    assert counts(2000, 90) == [89]
+def fits(gammas, *, n=1000, error=0.1, known=1000):
+    """What follows from fits of 12, 25, 50 and 100 values with these gammas, each with the error
+    times sqrt(100 / k) and twice that as its interval; others have 2.0.
+    """
+    table = dict(zip((12, 25, 50, 100), gammas, strict=True))
+    asked = []
+
+    def fit(k):
+        asked.append(k)
+        gamma, e = table.get(k, 2.0), error * math.sqrt(100 / k)
+        return index.Fit(gamma, e, gamma - 2 * e, gamma + 2 * e)
+
+    return index.followed(fit, n, share=0.1, most=0.05, known=known), asked
 
 
-def test_which_shares_of_a_sample_are_fitted(monkeypatch):
-    monkeypatch.setattr(index, "followed", lambda fit, counts: counts)
-    assert index.symmetric(DRAWS, 20_000) == [400, 1000, 2000]
-    assert index.symmetric(DRAWS[:200], 200) == [40]
-    assert index.one_sided(DRAWS, 20_000) == [1000, 2000, 4000, 6000]
-    assert index.one_sided(DRAWS[:200], 200) == [25, 40, 60]
+def test_fits_are_of_halves_down_to_ten_and_the_interval_is_of_a_sixth_or_the_least():
+    found, asked = fits([0.5, 0.5, 0.5, 0.5])
+    assert asked == [12, 25, 50, 100, 48]
+    assert (found.index, found.fitted, found.agree) == (2.0, 100, True)
+    found, asked = fits([0.5] * 4, n=500)  # a tenth is 50, a twentieth 25
+    assert asked == [12, 25, 50, 25]
+    assert fits([0.5] * 4, known=21)[1][:2] == [10, 20]
+    assert fits([0.5] * 4, known=20)[1][:1] == [19]
+    found, asked = fits([0.5] * 4, known=26)
+    assert (asked, found.fitted, found.agree) == ([12, 25, 25], 25, True)
 
 
-def fits(*given):
-    """What follows from fits with these numbers, of two values, of three and so on."""
-    table = dict(enumerate((index.Fit(*one) for one in given), start=2))
-    return index.followed(table.__getitem__, list(table))
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(("deviations", "agree"), [(3.4, True), (3.6, False)])
+def test_a_fit_that_is_three_and_a_half_deviations_away_is_not_followed(deviations, agree, sign):
+    """The last has the error 0.1; its difference to that of half as many values has it too."""
+    found, asked = fits([0.5 + sign * 0.1 * deviations] * 3 + [0.5])
+    assert found.agree is agree
+    assert asked[-1] == (48 if agree else 5)
+    assert found.fitted == (100 if agree else 50)
 
 
-@pytest.mark.parametrize(
-    ("second", "index_found"),
-    [(0.5 + 0.29, 1 / 0.79), (0.5 - 0.29, 1 / 0.21), (0.5 + 0.31, 2.0), (0.5 - 0.31, 2.0)],
-)
-def test_a_fit_that_is_three_deviations_away_is_not_followed(second, index_found):
-    """Errors whose squares are 0.25 and 0.24: their difference has deviation 0.1."""
-    found = fits((0.5, 0.5, 0.1, 0.9), (second, math.sqrt(0.24), 0.0, 0.0))
-    assert found.index == pytest.approx(index_found)
-    assert (found.low, found.high) == pytest.approx((1 / 0.9, 10.0))
+def test_a_fit_must_agree_with_all_before_it():
+    found, _ = fits([0.5, 1.0, 1.4, 1.4])  # 2.4 and 2.8 deviations a step, 3.6 in two
+    assert (found.fitted, found.agree) == (25, False)
+    assert fits([0.5, 0.9, 1.3, 1.3])[0].agree
 
 
-def test_two_deviations_are_chance():
-    found = fits((0.5, 0.5, 0.1, 0.9), (0.75, math.sqrt(0.24), 0.0, 0.0))  # 2.5 of them
-    assert found.index == pytest.approx(1 / 0.75)
+def test_a_large_sample_has_an_interval_of_a_share_that_falls():
+    asked = {}
+    for n in (2000, 20_000, 2_000_000):
+        for power in (0.0, 0.2):  # one law, and one whose index changes all the time
+            counts = []
+
+            def fit(k, counts=counts, power=power):
+                counts.append(k)
+                e = 0.5 / math.sqrt(k)
+                return index.Fit(0.5 + power * math.log(k), e, 0.4, 0.6)
+
+            index.followed(fit, n, share=0.3, most=0.125, known=n)
+            asked[n, power] = counts[-1]
+    assert [asked[n, 0.0] for n in (2000, 20_000, 2_000_000)] == [100, 217, 1007]
+    assert asked[2_000_000, 0.2] < 50
 
 
 def test_the_interval_is_drawn_out_to_an_estimate_beyond_it():
-    above = fits((0.5, 0.2, 0.4, 0.6), (0.7, 0.1, 0.0, 0.0))
-    assert (above.low, above.high) == pytest.approx((1 / 0.7, 2.5))
-    below = fits((0.5, 0.2, 0.4, 0.6), (0.3, 0.1, 0.0, 0.0))
-    assert (below.low, below.high) == pytest.approx((1 / 0.6, 1 / 0.3))
-    assert below.likely == pytest.approx(1 / 0.4)
+    above, _ = fits([0.5, 0.5, 0.5, 2.2], error=1.0)  # that of 48 values is 2 times 1.44 about 2
+    assert (above.low, above.high) == pytest.approx((1 / (2 + 2 / math.sqrt(0.48)), math.inf))
+    below, _ = fits([0.6, 0.6, 0.6, 0.6], error=0.01)
+    assert (below.high, below.index) == pytest.approx((1 / 0.6, 1 / 0.6))
+    assert below.low == pytest.approx(1 / (2.0 + 0.02 / math.sqrt(0.48)))
+    assert below.likely == pytest.approx(1 / 0.61)  # the other fit's is 1 / 2.01
+    high, _ = fits([2.5] * 4, error=0.01)
+    assert (high.low, high.high) == pytest.approx((1 / 2.5, 1 / (2.0 - 0.02 / math.sqrt(0.48))))
+    assert high.likely == pytest.approx(1 / (2.0 + 0.01 / math.sqrt(0.48)))
 
 
 def test_where_gamma_may_be_0_there_is_no_upper_end():
-    found = fits((0.2, 0.2, -0.2, 0.6))
-    assert (found.index, found.high) == (pytest.approx(5.0), math.inf)
-    light = fits((-0.5, 0.1, -0.7, -0.3))
-    assert (light.index, light.low, light.high, light.likely) == (math.inf,) * 4
+    found, _ = fits([0.2] * 4, n=100, error=0.2)  # ten values, of the gamma 2.0
+    assert found.high < math.inf
+    light, _ = fits([-0.5] * 4, error=0.01)
+    assert (light.index, light.high, light.likely) == (math.inf,) * 3
 
 
 def test_of_fewer_than_two_values_nothing_is_known():
-    assert index.followed(None, [1]) is index.NOTHING
-    assert index.one_sided(DRAWS[:24], 24).low == 0.0  # of three excesses no lower end either
+    assert index.followed(None, 30, share=0.1, most=0.2, known=2) is index.NOTHING
+    assert index.followed(None, 4, share=0.1, most=0.2, known=4) is index.NOTHING
+    assert index.one_sided(DRAWS[:10], 10).low == 0.0  # of three excesses no lower end either
     assert index.one_sided(DRAWS[:32], 32).low > 0.0
 
 

@@ -199,7 +199,7 @@ def test_no_bound_is_suggested_without_a_mean_or_a_spread_or_past_the_range():
     values = np.random.default_rng(0).standard_t(3.0, 2000)
     huge = tails.diagnose(1e150 * values)
     assert huge.suggested is None
-    assert "the variance is finite" in huge.advice
+    assert "the variance looks finite" in huge.advice
     assert "exist" not in huge.advice
     endless = tails.diagnose(1e306 * values)  # even the sum is past the range
     assert (endless.suggested, endless.top_share) == (None, 0.0)
@@ -251,6 +251,15 @@ def test_the_order_is_by_the_lower_end_and_the_least_where_the_mean_is_only_like
     monkeypatch.setattr(monitor, "symmetric", lambda *_: found)
     bound = tails.diagnose(SYMMETRIC).suggested
     assert (bound and bound.order) == order
+
+
+def test_where_fits_disagree_no_bound_rests_on_what_is_only_likely(monkeypatch):
+    for agree in (True, False):
+        found = index.Estimate(2.0, 0.9, 3.0, 1.8, fitted=77, agree=agree)
+        monkeypatch.setattr(monitor, "symmetric", lambda *_, found=found: found)
+        report = tails.diagnose(SYMMETRIC)
+        assert (report.suggested is not None) == agree
+        assert (report.fitted, report.agree) == (77, agree)
 
 
 WHOLE = {

@@ -86,6 +86,29 @@ def test_too_few_values_are_called_so(index, low, high, clear):
         assert "Use robust methods until there are more." in without
 
 
+@pytest.mark.parametrize(
+    ("index", "high", "words"),
+    [
+        (0.8, 0.99, "may not exist"),
+        (0.8, 1.1, "infinite"),
+        (1.5, 1.6, "infinite"),
+        (3, 5, "finite"),
+    ],
+)
+def test_it_is_said_where_fits_disagree(index, high, words):
+    change = (
+        " That is of the largest 1,234 values: with more of them the index is another, so it may "
+        f"be anything from {0.9 * index:.2f} to {high:.2f}."
+    )
+    for agree in (True, False):
+        found = report(index, high=high, fitted=1234, agree=agree)
+        assert (change in found.advice) == (not agree)
+        assert ("; fits to more than 1,234 values disagree\n" in str(found)) == (not agree)
+    assert words in found.advice
+    few = report(index, low=0.5, high=math.inf, fitted=1234, agree=False).advice
+    assert "with more of them the index is another" in few
+
+
 def test_without_a_bound_no_order_is_named():
     assert "OnePassHuberRegressor)." in report(1.5, suggested=None).advice
 

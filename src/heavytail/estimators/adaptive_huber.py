@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from heavytail._storage import check_fit
 from heavytail._turns import TakingTurns, alone
 from heavytail._typing import FloatArray
+from heavytail.estimators.admission import OK, ORDINARY, admit_rows
 from heavytail.estimators.base import (
     Model,
     Regression,
@@ -17,12 +19,26 @@ from heavytail.estimators.base import (
     check_scale,
     is_plain,
 )
-from heavytail.estimators.rows import LEAST_INSIDE, NO_SCALES, OK, ORDINARY, admit_rows
-from heavytail.estimators.start import BatchFit, bounded, robust_fit, solve
+from heavytail.estimators.rows import NO_SCALES
+from heavytail.estimators.start import bounded, cut_off, robust_fit, solve
+from heavytail.estimators.stream import UNSEEN
 
 __all__ = ["AdaptiveHuberRegressor"]
 
 PILOT_CLIP = 1.345  # of the fit that measures the scale: 95 % efficient for normal noise
+
+
+@dataclass(frozen=True)
+class ExactFit:
+    """The minimiser, V^-1, the scale of the noise, the mean square of the residuals, clipped at n
+    scales, and how far beyond the minimiser the mean may be.
+    """
+
+    theta: FloatArray
+    inverse: FloatArray
+    spread: float
+    energy: float
+    beyond: FloatArray
 
 
 class History(TakingTurns):
@@ -35,7 +51,7 @@ class History(TakingTurns):
         check_room(dim)
         self._order, self._ridge, self._scale = order, ridge, scale
         self._parts: list[tuple[FloatArray, FloatArray, FloatArray]] = []
-        self._fit: BatchFit | None = None
+        self._fit: ExactFit | None = None
 
     def learn_plain(self, X: Any, y: Any) -> bool:
         """Keep the rows where they need no conversion."""
@@ -100,26 +116,19 @@ class History(TakingTurns):
 
     @property
     @alone
-    def fitted(self) -> BatchFit:
+    def fitted(self) -> ExactFit:
         """The exact fit on all rows so far."""
         if self._fit is None:
             X, y, nu = self._table()
-            Z = np.column_stack([X, np.ones(self.seen)]) if self.size > self.dim else X
-            Z, target = Z / nu[:, None], bounded(y / nu)
+            Z, target = self._with_constant(X) / nu[:, None], bounded(y / nu)
             penalty = np.full(self.size, self._ridge)
             penalty[self.dim :] = 0.0
             pilot = robust_fit(Z, target, penalty, PILOT_CLIP, self._scale)
             tau = self.tau(pilot.spread)
             theta = solve(Z, target, penalty, tau, pilot.theta)
-            r = target - Z @ theta
-            freedom = max(self.seen - self.size, 1) / self.seen
-            self._fit = BatchFit(
-                theta=theta,
-                inverse=pilot.inverse,
-                spread=pilot.spread,
-                inside=float(np.mean(np.abs(r) <= tau)),
-                energy=float(np.mean(np.clip(r, -tau, tau) ** 2)) / freedom,
-            )
+            energy, cut = cut_off(Z, target - Z @ theta, tau, pilot.spread)
+            beyond = UNSEEN * (pilot.inverse @ cut)
+            self._fit = ExactFit(theta, pilot.inverse, pilot.spread, energy, beyond)
         return self._fit
 
     @property
@@ -133,27 +142,28 @@ class History(TakingTurns):
         """The scale of the noise."""
         return self.fitted.spread
 
+    def _with_constant(self, X: FloatArray) -> FloatArray:
+        return np.column_stack([X, np.ones(X.shape[0])]) if self.size > self.dim else X
+
     def standard_error(self, X: FloatArray) -> FloatArray:
-        """sqrt(mean psi²) / (share not clipped) times ‖x‖_{V^-1}."""
+        """sqrt(mean r²) ‖x‖_{V^-1}, r clipped at n scales: what is not known counts whole."""
         if self.seen <= self.size:
             return np.full(X.shape[0], math.inf)
-        Z = np.column_stack([X, np.ones(X.shape[0])]) if self.size > self.dim else X
-        fit = self.fitted
+        Z, fit = self._with_constant(X), self.fitted
         width = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", Z, fit.inverse, Z), 0.0))
-        return np.asarray(math.sqrt(fit.energy) / max(fit.inside, LEAST_INSIDE) * width)
+        return np.asarray(math.sqrt(fit.energy) * width)
 
     def doubt(self, X: FloatArray) -> FloatArray:
-        """None: the threshold grows with the number of rows."""
-        return np.zeros(X.shape[0])
+        """Twice what the threshold cut off: it grows with the rows, and until then it biases."""
+        return np.asarray(self._with_constant(X) @ self.fitted.beyond)[None]
 
     def slope_errors(self) -> tuple[FloatArray, FloatArray]:
-        """sqrt(mean psi²) / (share not clipped) times ‖x‖_{V^-1}."""
+        """The same of each slope."""
+        fit, d = self.fitted, self.dim
         if self.seen <= self.size:
-            return np.full(self.dim, math.inf), np.zeros(self.dim)
-        fit = self.fitted
-        width = np.sqrt(np.maximum(np.diag(fit.inverse)[: self.dim], 0.0))
-        error = math.sqrt(fit.energy) / max(fit.inside, LEAST_INSIDE)
-        return np.asarray(error * width), np.zeros(self.dim)
+            return np.full(d, math.inf), fit.beyond[None, :d]
+        width = np.sqrt(np.maximum(np.diag(fit.inverse)[:d], 0.0))
+        return np.asarray(math.sqrt(fit.energy) * width), fit.beyond[None, :d]
 
 
 @final
@@ -169,6 +179,12 @@ class AdaptiveHuberRegressor(Regression):
     and Fan 2020, for the true nu_p in place of the robust scale used here). ``partial_fit`` keeps
     the rows; the exact minimiser is found when something is asked of it. O(n) memory, which is
     what :class:`OnePassHuberRegressor` is for.
+
+    **Interval.** sqrt(mean r²) ‖x‖_{V^-1}, with residuals r to n scales, times Student's quantile;
+    and on the side of what the threshold cut off as far again as twice that moves the fit, since
+    values larger than any seen weigh as well. It is for the mean response: rows that are wrong
+    count as all others do. In practice it covers at about its level or above (tables in the docs);
+    there is no finite-sample theorem.
 
     >>> import heavytail as ht
     >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0]], [1.0, 3.0, 5.0, 7.0, 1e9]

@@ -57,7 +57,9 @@ class Model(Protocol):
         """Of the fitted value at each row."""
 
     def doubt(self, X: FloatArray) -> FloatArray:
-        """How far beyond, signed, the mean may lie where the fitted value may be biased."""
+        """How far beyond, signed, the mean may lie at each row, for each reason why the fitted
+        value may be biased: (reasons, n).
+        """
 
     def slope_errors(self) -> tuple[FloatArray, FloatArray]:
         """Standard error and doubt of each slope."""
@@ -152,13 +154,14 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
     def _interval(
         self, centre: FloatArray, error: FloatArray, doubt: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Student's, wider by ``doubt`` on its side."""
+        """Student's, wider by each ``doubt`` on its side."""
         from scipy import stats
 
         level = Check(type(self)).number("level", self.level, above=0.0, below=1.0)
         freedom = max(self.model_.seen - self.model_.size, 1)
         half = error * float(stats.t.ppf(0.5 + level / 2.0, freedom))
-        return centre - half + np.minimum(doubt, 0.0), centre + half + np.maximum(doubt, 0.0)
+        below, above = np.minimum(doubt, 0.0).sum(axis=0), np.maximum(doubt, 0.0).sum(axis=0)
+        return centre - half + below, centre + half + above
 
     def constructor_arguments(self) -> dict[str, Any]:
         return dict(self.get_params(deep=False))

@@ -45,10 +45,12 @@ class OnePassHuberRegressor(Regression):
 
     **Interval.** sqrt(mean psi²) ‖x‖_{V^-1} of what was answered, times Student's quantile, as if
     noise, divided by its stated scale, had one size at every x; for the mean it reaches on to a,
-    where f's slopes were taken, and by twice what a's own threshold cut off, on that side. In
+    where f's slopes were taken, and by twice what a's own threshold cut off, on that side; with
+    ``forget`` also by twice what the estimate has beyond its running mean over the memory, which
+    is by how much it is behind a theta that moves slowly. In
     practice it covers the mean at about its level (tables in the docs); there is no finite-sample
-    theorem. It covers less often than stated where noise is skewed and of infinite variance, and
-    where its size hangs on x and no ``sample_scale`` says so.
+    theorem. It covers less often than stated where noise is skewed and of infinite variance, where
+    its size hangs on x and no ``sample_scale`` says so, and where theta moves fast or jumped.
 
     Cost: O(d²) per row, O(d²) memory whatever the number of rows. Not robust to outliers in X.
 

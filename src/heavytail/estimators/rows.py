@@ -19,6 +19,19 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from heavytail._typing import Matrix, Vector
+from heavytail.estimators.admission import (
+    DOUBTFUL,
+    MISFIT,
+    OK,
+    ONE,
+    ORDINARY,
+    OVERFLOW,
+    PROBLEMS,
+    TWO,
+    WILD,
+    ZERO,
+    admit_rows,
+)
 from heavytail.kernels import self_tuning
 from heavytail.kernels.huber import score
 from heavytail.kernels.jit import jit
@@ -26,7 +39,7 @@ from heavytail.kernels.layout import Count, Extent, Fixed, Size, numbered
 from heavytail.kernels.scale import NORMAL_CONSISTENCY, follow_typical, stands_out, vote
 from heavytail.kernels.self_tuning import fade, note, solve
 
-__all__ = ["admit_rows", "learn_plain", "learn_rows", "learn_wild", "length", "stride_of"]
+__all__ = ["learn_plain", "learn_rows", "learn_wild", "length", "stride_of"]
 
 
 class Slots(NamedTuple):
@@ -66,6 +79,8 @@ class Rows(NamedTuple):
     ROOT: int  # r: P_true = P - r r'
     CENTRE: int  # of each feature
     PER_UNIT: int  # 1 / width of a feature
+    LAG: int  # running mean of f over the memory, where rows are forgotten ...
+    MEAN_LAG: int  # ... and of a
     INVERSE: int  # P begins here, ``stride`` rows; the sum of x x' (psi_a - psi_f)² follows
 
 
@@ -94,7 +109,7 @@ ROW: Final = numbered(Rows)
     FADE,
     UNIT,
 ) = SLOT
-THETA, MEAN_THETA, FEATURE, DIRECTION, CUT, ROOT, CENTRE, PER_UNIT, INVERSE = ROW
+THETA, MEAN_THETA, FEATURE, DIRECTION, CUT, ROOT, CENTRE, PER_UNIT, LAG, MEAN_LAG, INVERSE = ROW
 HISTOGRAM: Final = 24  # behind the slots
 SLOTS: Final = HISTOGRAM + self_tuning.ROOM  # so that the rows behind begin on a cache line
 LEAST_CLIP: Final = 1.345  # of the mean, in scales: Huber's constant, 95 % efficient when normal
@@ -102,34 +117,14 @@ SMALLEST: Final = 2.0**-6  # a scale out of these bounds, in units of the histog
 GREATEST: Final = 2.0**16
 FEW: Final = 4
 
-# What a batch is answered: OK, MISFIT, or PROBLEMS * row + problem of the first bad row.
-OK: Final = 0
-MISFIT: Final = -1
-WILD: Final = -2  # sizes beyond ORDINARY, of rows or of the state: it may overflow
-DOUBTFUL: Final = -3  # learned, but a row was so long that P may be lost to rounding
-BAD_X: Final = 1
-BAD_Y: Final = 2
-BAD_SCALE: Final = 3
-OVERFLOW: Final = 4
-PROBLEMS: Final = 8
-
 FAR: Final = 1e6
 HEAVIEST: Final = 1e12  # what a row weighs beside all before it, unless it is doubted
 UNKNOWN: Final = 1e-14  # of the largest P_ii: what is smaller is rounding
 LEAST_INSIDE: Final = 0.3  # the step is at most 1 / this times the ridge's
 LARGEST: Final = 1e150  # past this a square leaves the floating-point range
-ORDINARY: Final = 1e40  # no step of such rows from such a state leaves the range
-LARGEST_X: Final = 1e140  # a feature beyond cannot be squared and summed
-LARGEST_Y: Final = 1e300
 HARMLESS: Final = 1e200  # a squared step: no number of them reaches LARGEST
 NO_SCALES: Final = np.empty(0)
 BLOCK: Final = 4
-
-# Unsigned, for indices into P: a signed one numba tests for being negative at every use, and then
-# LLVM does not pair neighbouring operations.
-ZERO: Final = np.uint64(0)
-ONE: Final = np.uint64(1)
-TWO: Final = np.uint64(2)
 THREE: Final = np.uint64(3)
 FOUR: Final = np.uint64(BLOCK)
 
@@ -143,27 +138,6 @@ def length(size: int, *, mean: bool) -> int:
     """Numbers in the state."""
     stride = stride_of(size)
     return SLOTS + (INVERSE + (2 if mean else 1) * stride) * stride
-
-
-@jit
-def first_bad_row(X: Matrix, y: Vector, nu: Vector) -> int:
-    """OK, or what is wrong with the first bad row; nu is empty where all are 1."""
-    for t in range(y.shape[0]):
-        for i in range(X.shape[1]):
-            if not (abs(X[t, i]) <= LARGEST_X):
-                return PROBLEMS * t + BAD_X
-        if not (abs(y[t]) <= LARGEST_Y):
-            return PROBLEMS * t + BAD_Y
-        if nu.shape[0] > 0 and not (1.0 / LARGEST_X <= nu[t] <= LARGEST_X):
-            return PROBLEMS * t + BAD_SCALE
-    return OK
-
-
-@jit
-def wild_or_bad(X: Matrix, y: Vector, nu: Vector) -> int:
-    """WILD, or what is wrong with the first bad row."""
-    code = first_bad_row(X, y, nu)
-    return code if code != OK else WILD
 
 
 @jit
@@ -183,30 +157,6 @@ def reach(S: Vector, stride: int) -> float:
         widest = max(widest, S[SLOTS + PER_UNIT * stride + i])
         away += abs(S[SLOTS + CENTRE * stride + i])
     return FAR / (widest * math.sqrt(S[ROOM])) - away
-
-
-@jit
-def admit_rows(X: Matrix, y: Vector, nu: Vector, far: float) -> int:
-    """OK where all sizes are ordinary and no row is longer than ``far``, WILD where some are not
-    but may be learned, or what is wrong with the first bad row.
-    """
-    for t in range(y.shape[0]):
-        even, odd = 0.0, 0.0
-        i = ZERO
-        last = np.uint64(X.shape[1] - 1)
-        row = np.uint64(t)
-        while i < last:
-            even += abs(X[row, i])
-            odd += abs(X[row, i + ONE])
-            i += TWO
-        if i == last:
-            even += abs(X[row, i])
-        if not (even + odd <= far and abs(y[row]) <= ORDINARY):
-            return wild_or_bad(X, y, nu)
-    for t in range(nu.shape[0]):
-        if not (1.0 / ORDINARY <= nu[t] <= ORDINARY):
-            return wild_or_bad(X, y, nu)
-    return OK
 
 
 @jit
@@ -376,6 +326,15 @@ def cut_off(S: Vector, stride: int, amount: float) -> None:
 
 
 @jit
+def lag(S: Vector, stride: int, share: float) -> None:
+    """The running means of f and a: where theta moves they are behind f and a by as much as these
+    are behind theta.
+    """
+    for i in range(SLOTS + THETA * stride, SLOTS + (MEAN_THETA + 1) * stride):
+        S[i + LAG * stride] += share * (S[i] - S[i + LAG * stride])
+
+
+@jit
 def stays_finite(S: Vector, stride: int, row: int, step: float) -> bool:
     """Whether the estimate in ``row`` plus step u is in the floating-point range."""
     for i in range(stride):
@@ -461,6 +420,8 @@ def learn_row(S: Vector, stride: int, y: float, nu: float, tame: bool) -> int:
         elif int(n) % FEW == 0:
             differ(S, stride, FEW * weight * gap * gap)
     advance(S, stride, step, mean_step, math.sqrt(weight / growth))
+    if S[FORGET] < 1.0:
+        lag(S, stride, share)
     return code
 
 

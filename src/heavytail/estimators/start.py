@@ -13,7 +13,16 @@ from heavytail.estimators.rows import LEAST_CLIP, LEAST_INSIDE
 from heavytail.kernels import self_tuning
 from heavytail.kernels.scale import LARGEST, NORMAL_CONSISTENCY
 
-__all__ = ["BatchFit", "MeanFit", "bounded", "mean_fit", "robust_fit", "solve", "telling"]
+__all__ = [
+    "BatchFit",
+    "MeanFit",
+    "bounded",
+    "cut_off",
+    "mean_fit",
+    "robust_fit",
+    "solve",
+    "telling",
+]
 
 FAR = 1e8  # in median deviations: a response beyond is clipped at the solution whatever its size
 STEPS = 200
@@ -141,7 +150,7 @@ def mean_fit(
         theta = solve(Z, target, penalty, max(tau, edge), theta)
     r = target - Z @ theta
     psi = _clipped(r, max(tau, edge))
-    whole = _clipped(r, max(n * fit.spread, tau, edge))
+    whole, cut = cut_off(Z, r, max(tau, edge), fit.spread)
     newton = _clipped(target - Z @ fit.theta, edge) / max(fit.inside, LEAST_INSIDE)
     freedom = max(n - size, 1) / n
     return MeanFit(
@@ -150,10 +159,20 @@ def mean_fit(
         unit=unit,
         histogram=histogram,
         energy=float(np.mean(psi * psi)) / freedom,
-        whole=float(np.mean(whole * whole)) / freedom,
+        whole=whole,
         squares=np.asarray((Z * (psi - newton)[:, None] ** 2).T @ Z) / freedom,
-        cut=np.asarray(Z.T @ (whole - psi)),
+        cut=cut,
     )
+
+
+def cut_off(Z: FloatArray, r: FloatArray, tau: float, spread: float) -> tuple[float, FloatArray]:
+    """The mean square of residuals that are clipped at n scales, and the sum of x times what tau
+    cut off them.
+    """
+    n, size = Z.shape
+    whole = _clipped(r, max(n * spread, tau))
+    energy = float(np.sum(whole * whole)) / max(n - size, 1)
+    return energy, np.asarray(Z.T @ (whole - _clipped(r, tau)))
 
 
 def bounded(y: FloatArray) -> FloatArray:

@@ -19,27 +19,27 @@ from heavytail._storage import afford, check_fit, of_length
 from heavytail._turns import TakingTurns, alone
 from heavytail._typing import FloatArray
 from heavytail._validate import LEAST
-from heavytail.estimators.base import WORK, is_plain
-from heavytail.estimators.rows import (
-    BAD_X,
-    BAD_Y,
+from heavytail.estimators.admission import (
     DOUBTFUL,
-    HISTOGRAM,
-    INVERSE,
-    LARGEST_X,
-    LARGEST_Y,
-    LEAST_INSIDE,
     MISFIT,
-    NO_SCALES,
     OK,
     ORDINARY,
     OVERFLOW,
     PROBLEMS,
+    WILD,
+    admit_rows,
+    first_unsquarable,
+    refusal,
+)
+from heavytail.estimators.base import WORK, is_plain
+from heavytail.estimators.rows import (
+    HISTOGRAM,
+    INVERSE,
+    LEAST_INSIDE,
+    NO_SCALES,
     ROW,
     SLOT,
     SLOTS,
-    WILD,
-    admit_rows,
     is_ordinary,
     learn_plain,
     learn_wild,
@@ -59,7 +59,7 @@ LEAST_FORGET: Final = 0.5  # a row counts for no less than half of the next one
 LEVEL: Final = 0.99  # of Hausman's test that the clip does not bias the slopes
 CLEARLY: Final = 0.95  # of the mean's error must the fixed clip's not exceed to be worth a bias
 ROUNDING = 1e-12  # of an estimate: two that differ by less are one
-UNSEEN: Final = 2.0  # times what was cut off: as much again in values larger than any seen
+UNSEEN: Final = 2.0  # times what was cut off or moved by: as much again in what was not seen
 ONE_PASS: Final = 1.05  # error of one pass against that of the exact minimiser, as measured
 WARM: Final = 50  # rows fitted together at the start: WARM, or ROWS_PER_COORDINATE each if more
 ROWS_PER_COORDINATE: Final = 5
@@ -80,8 +80,9 @@ class Reading:
 
     ``theta`` has the slopes of one estimate, with the relative error ``slopes_error``, and the
     constant with which it agrees at ``middle``, the mean of the features, with another, of the
-    relative error ``level_error``. ``beyond`` is what may be missing: what the mean's estimate has
-    beyond it, and what even the mean's threshold cut off.
+    relative error ``level_error``. ``beyond`` is what may be missing, a row for each reason: what
+    the mean's estimate has beyond it and even the mean's threshold cut off; and, where rows are
+    forgotten, how far theta may have moved on.
     """
 
     theta: FloatArray
@@ -241,7 +242,7 @@ class Stream(TakingTurns):
         if code == WILD:
             self.learn(X, y, NO_SCALES)
         elif code > OK:
-            raise _refusal(code, X, y, NO_SCALES)
+            raise refusal(code, X, y, NO_SCALES)
         return code != MISFIT
 
     @alone
@@ -250,9 +251,9 @@ class Stream(TakingTurns):
         warm = self.kept == self.warm
         code = admit_rows(X, y, nu, reach(self.state, self.stride) if warm else ORDINARY)
         if code <= OK and not warm and math.isinf(self.s[SLOT.CLIP]):
-            code = _first_unsquarable(y, nu) or code
+            code = first_unsquarable(y, nu) or code
         if code > OK:
-            raise _refusal(code, X, y, nu)
+            raise refusal(code, X, y, nu)
         before = self.kept, self._fresh, self.state.copy()
         try:
             wild = code == WILD or self._was_wild()
@@ -261,11 +262,11 @@ class Stream(TakingTurns):
                 if code <= OK and (wild or code == DOUBTFUL):
                     code = OK if self._is_sound() else OVERFLOW
             if code != OK:
-                raise _refusal(code, X, y, nu)
+                raise refusal(code, X, y, nu)
         except BaseException as error:  # an interrupt too: all of the batch is learned, or none
             self.kept, self._fresh, self.state[:] = before
             if isinstance(error, np.linalg.LinAlgError):
-                raise _refusal(OVERFLOW, X, y, nu) from None
+                raise refusal(OVERFLOW, X, y, nu) from None
             raise
 
     def _was_wild(self) -> bool:
@@ -325,6 +326,7 @@ class Stream(TakingTurns):
         self._take(fit, target)
         if self.mean:
             self._take_mean(mean_fit(Z, target, penalty, clip, fit))
+        self.M[[ROW.LAG, ROW.MEAN_LAG]] = self.M[[ROW.THETA, ROW.MEAN_THETA]]
         self._fresh = True
 
     def _standardised(self, X: FloatArray) -> FloatArray:
@@ -395,15 +397,17 @@ class Stream(TakingTurns):
             own = CLEARLY * math.sqrt(self.s[SLOT.MEAN_ENERGY]) <= error
             own = own or self.hausman() > _critical(d)
             level = math.sqrt(self.s[SLOT.WHOLE_ENERGY])
-        theta = (a if own else f).copy()
         P, cut, middle = self.inverse, self.M[ROW.CUT, : self.size].copy(), np.zeros(0)
         if self.size > d:
             middle = -_solve(P[:d, :d], P[:d, d])
-            theta[d] = a[d] + middle @ (a - theta)[:d]
+        theta = _joined(f, a, own, middle)
         if not own:  # f's slopes need what was cut off at the middle alone: the constant's
             cut[:d] = cut[d:].sum() * middle if self.size > d else 0.0
-        beyond = a - theta + UNSEEN * (P @ cut)
-        return Reading(theta, beyond, middle, level if own else error, level)
+        beyond = [a - theta + UNSEEN * (P @ cut)]
+        if self.s[SLOT.FORGET] < 1.0:
+            f, a = self.M[[ROW.LAG, ROW.MEAN_LAG if self.mean else ROW.LAG], : self.size]
+            beyond.append(np.asarray(UNSEEN * (theta - _joined(f, a, own, middle))))
+        return Reading(theta, np.array(beyond), middle, level if own else error, level)
 
     @alone
     def hausman(self) -> float:
@@ -439,19 +443,28 @@ class Stream(TakingTurns):
 
     def doubt(self, X: FloatArray) -> FloatArray:
         """What the mean's own estimate, where its slopes were not taken, has beyond the fitted
-        value, a bias too small for the test to see; and what its threshold cut off.
+        value, a bias too small for the test to see, and what its threshold cut off; and twice what
+        the estimate moved by within its memory, by which it is behind a theta that moves.
         """
-        return np.asarray(self._standardised(X) @ self.reading.beyond)
+        return np.asarray(self.reading.beyond @ self._standardised(X).T)
 
     @alone
     def slope_errors(self) -> tuple[FloatArray, FloatArray]:
         """The same of each slope, in the features' own units."""
         reading, d = self.reading, self.dim
-        doubt = reading.beyond[:d] * self.F[1]
+        doubt = reading.beyond[:, :d] * self.F[1]
         if self.seen <= self.size:
             return np.full(d, math.inf), doubt
         width = np.sqrt(np.maximum(np.diag(self.inverse)[:d], 0.0))
         return ONE_PASS * reading.slopes_error * width * self.F[1], doubt
+
+
+def _joined(f: FloatArray, a: FloatArray, own: bool, middle: FloatArray) -> FloatArray:
+    """The slopes of a, if they are its ``own``, or of f, with a's level at the middle."""
+    theta, d = (a if own else f).copy(), middle.shape[0]
+    if d:
+        theta[d] = a[d] + middle @ (a - theta)[:d]
+    return theta
 
 
 def _critical(dim: int) -> float:
@@ -466,34 +479,3 @@ def _solve(A: FloatArray, b: FloatArray) -> FloatArray:
     unit = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0.0)
     R = A * unit[:, None] * unit
     return np.asarray(unit * (np.linalg.pinv(R, hermitian=True) @ (unit * b)))
-
-
-def _first_unsquarable(y: FloatArray, nu: FloatArray) -> int:
-    """OVERFLOW at the first response that least squares cannot take, as in :func:`learn_row`."""
-    size = np.abs(y / nu) if nu.shape[0] else np.abs(y)
-    bad = np.flatnonzero(size > LARGEST_X)
-    return PROBLEMS * int(bad[0]) + OVERFLOW if bad.size else OK
-
-
-def _refusal(code: int, X: FloatArray, y: FloatArray, nu: FloatArray) -> ValueError:
-    """The error for a bad row."""
-    row, problem = divmod(code, PROBLEMS)
-    if problem == BAD_X:
-        column = int(np.flatnonzero(~(np.abs(X[row]) <= LARGEST_X))[0])
-        return ValueError(
-            f"X[{row}, {column}] must be finite and at most {LARGEST_X:g} in size; got "
-            f"{X[row, column]}. Nothing was learned."
-        )
-    if problem == BAD_Y:
-        return ValueError(
-            f"y[{row}] must be finite and at most {LARGEST_Y:g} in size; got {y[row]}. "
-            "Nothing was learned."
-        )
-    if problem == OVERFLOW:
-        return ValueError(
-            f"y[{row}] = {float(y[row])!r} would take the estimate out of the floating-point "
-            "range. Nothing was learned; change the unit of y."
-        )
-    return ValueError(
-        f"sample_scale[{row}] must be a number above 0; got {nu[row]}. Nothing was learned."
-    )

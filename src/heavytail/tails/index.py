@@ -1,14 +1,15 @@
 """The tail index alpha, P(|v| > x) ~ x^-alpha, from the largest values alone.
 
 Everything is estimated as gamma = 1/alpha, whose estimates are near normal. Where the power law
-begins is not known: it is fitted to a small share of the sample and then to larger ones, while the
-answer does not change by more than chance explains (:func:`followed`).
+begins is not known: it is fitted to ten or so of the largest values, whatever the size of the
+sample, and then to twice as many again and again, while the answer does not change by more than
+chance explains (:func:`followed`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,18 +21,25 @@ __all__ = ["NOTHING", "Estimate", "hill", "one_sided", "spread_ties", "symmetric
 
 Z95 = 1.96
 BIAS_POWER = 0.9  # the tail's second term is taken as (share of the sample)^this
-CHANGE = 3.0  # standard errors
-FEW = 60  # values that the first fit has at least, where the sample is large enough
+CHANGE = 3.5  # standard errors: of the 50 or so pairs of fits to one law, one in 50 laws differs
+FEWEST = 10  # values that a fit has, at least
+FEW = 48  # and that an interval is of where the fits agree and the sample is large enough
+SETTLED, CHANGING = 6, 10  # the interval is of so many times fewer values than the index, or ...
+SLOW = 48.0  # ... than this times n^(1/3), if that is less
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The index, its 95 % interval, and what lies one standard error (of 1/index) below it."""
+    """The index, its 95 % interval, what lies one standard error (of 1/index) below it, how many of
+    the largest values it was fitted to, and whether more of them agree or were not asked.
+    """
 
     index: float
     low: float
     high: float
     likely: float
+    fitted: int = 0
+    agree: bool = True
 
 
 NOTHING = Estimate(math.inf, 0.0, math.inf, 0.0)  # too few values: it may be anything
@@ -54,7 +62,7 @@ def hill(top: FloatArray, k: int) -> tuple[float, float, float]:
 
 
 def symmetric(top: FloatArray, n: int) -> Estimate:
-    """The index with its first-order bias removed, from 2 % to 10 % of ``n`` values.
+    """The index with its first-order bias removed, from up to 10 % of ``n`` values.
 
     The scaled log-spacings i log(v_i / v_{i+1}) have mean gamma + b (i/n)^rho; a regression on
     (i/n)^rho leaves gamma = 1/alpha. Feuerverger and Hall (1999), with rho fixed. Needs the tail
@@ -71,13 +79,13 @@ def symmetric(top: FloatArray, n: int) -> Estimate:
         error = mean * (1.0 + BIAS_POWER) / BIAS_POWER / math.sqrt(k)
         return Fit(gamma, error, gamma - Z95 * error, gamma + Z95 * error)
 
-    return followed(fit, sizes((0.02, 0.05, 0.1), n, most=0.2, known=top.shape[0]))
+    return followed(fit, n, share=0.1, most=0.2, known=top.shape[0])
 
 
 def one_sided(top: FloatArray, n: int) -> Estimate:
     """The index by a generalised Pareto fit to excesses, which no shift of the data changes.
 
-    Fitted to 5 % to 30 % of ``n`` values. The estimate g has the error (1 + gamma)/sqrt(k), which
+    Fitted to up to 30 % of ``n`` values. The estimate g has the error (1 + gamma)/sqrt(k), which
     the unknown gamma has a say in; the interval is of all gamma from which g is within 1.96 errors,
     1 + gamma from (1 + g)/(1 + 1.96/sqrt(k)) to (1 + g)/(1 - 1.96/sqrt(k)). It reaches further up
     than down, and with fewer than 4 values to infinity.
@@ -88,40 +96,51 @@ def one_sided(top: FloatArray, n: int) -> Estimate:
         most = (1.0 + gamma) / (1.0 - step) - 1.0 if step < 1.0 else math.inf
         return Fit(gamma, (1.0 + gamma) / math.sqrt(k), (1.0 + gamma) / (1.0 + step) - 1.0, most)
 
-    shares = (0.05, 0.1, 0.2, 0.3)
-    return followed(fit, sizes(shares, n, most=0.125, known=top.shape[0]))
+    return followed(fit, n, share=0.3, most=0.125, known=top.shape[0])
 
 
-def sizes(shares: Sequence[float], n: int, *, most: float, known: int) -> list[int]:
-    """How many of the largest values each fit has: these shares of ``n``, the first at least 60
-    where the share ``most`` has them, none more than are known.
+def followed(
+    fit: Callable[[int], Fit], n: int, *, share: float, most: float, known: int
+) -> Estimate:
+    """The index by the last of the fits that agree with all before it, with the interval of fewer
+    values (Lepski's rule).
+
+    Fits have ``share`` of n values, half of that and so on, down to ten; none has more than are
+    known. That of k values agrees with that of j among them where they differ by at most 3.5 times
+    e_k sqrt(k/j - 1), the standard deviation of the difference if the law is one.
+
+    A bias that is too small to be seen may be larger than the error of many values. So the interval
+    is that of a sixth of the values fitted, or of 48 n^(1/3) where that is less, a share that falls
+    as n grows; but of at least 48 or, in small samples, the share ``most``. Where larger fits did
+    not agree, so that there is more than one law, it is of a tenth, however few. Where the estimate
+    is not inside, the interval is drawn out to it. ``likely`` is what lies a standard error below
+    by both fits.
     """
-    first = max(int(shares[0] * n), min(FEW, int(most * n)))
-    larger = [int(share * n) for share in shares[1:]]
-    return [min(first, known - 1), *(k for k in larger if first < k < known)]
-
-
-def followed(fit: Callable[[int], Fit], counts: Sequence[int]) -> Estimate:
-    """The index by the last of the fits that agree with the first, with the first one's interval.
-
-    Two fits agree where they differ by at most three times the standard deviation of their
-    difference, sqrt(e_1^2 - e_k^2) as the values of the one are among those of the other. Where the
-    last estimate is not inside the interval, that is drawn out to it.
-    """
+    least = min(FEW, int(most * n))
+    counts = [min(max(int(share * n), least), known - 1)]
     if counts[0] < 2:
         return NOTHING
-    first = last = fit(counts[0])
-    for k in counts[1:]:
+    while counts[0] >= 2 * FEWEST:
+        counts.insert(0, counts[0] // 2)
+    fits: dict[int, Fit] = {}
+    for k in counts:
         new = fit(k)
-        chance = math.sqrt(max(first.error**2 - new.error**2, 0.0))
-        if abs(new.gamma - first.gamma) > CHANGE * chance:
+        steps = ((old.gamma, new.error * math.sqrt(k / j - 1.0)) for j, old in fits.items())
+        if any(abs(new.gamma - gamma) > CHANGE * chance for gamma, chance in steps):
             break
-        last = new
+        fits[k] = new
+    fitted = max(fits)
+    last, agree = fits[fitted], fitted == counts[-1]
+    part, fewest = (SETTLED, least) if agree else (CHANGING, FEWEST // 2)
+    trusted = int(min(fitted, SLOW * n ** (1.0 / 3.0)) / part)
+    ends = fit(min(max(trusted, fewest), fitted))
     return Estimate(
         index=_inverse(last.gamma),
-        low=_inverse(max(first.most, last.gamma)),
-        high=_inverse(min(first.least, last.gamma)),
-        likely=_inverse(last.gamma + last.error),
+        low=_inverse(max(ends.most, last.gamma)),
+        high=_inverse(min(ends.least, last.gamma)),
+        likely=_inverse(min(last.gamma + last.error, ends.gamma + ends.error)),
+        fitted=fitted,
+        agree=agree,
     )
 
 

@@ -105,13 +105,15 @@ class TailMonitor:
             low=found.low,
             high=found.high,
             likely=found.likely,
+            fitted=found.fitted,
+            agree=found.agree,
             hills=self._hills(top),
             top_share=self._share(),
             skewed=skewed,
             suggested=self._suggest(found.low),
             _top=top,
         )
-        if report.low <= 1.0 < report.likely and report.clear:
+        if report.low <= 1.0 < report.likely and report.clear and report.agree:
             return replace(report, suggested=self._bound(0))
         return report
 

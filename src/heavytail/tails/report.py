@@ -41,14 +41,19 @@ class TailReport:
         low: lower end of its 95 % interval; moments of every order below it look finite.
         high: upper end.
         likely: what lies a standard error below the index, on the scale of 1/index, in which the
-            estimates are near normal. The mean is called into question where this is 1 or less:
-            where the index is not more than a standard error of 1/index above 1.
+            estimates are near normal, by the fit of the index or that of the interval, whichever is
+            higher. The mean is called into question where this is 1 or less; where the fits do not
+            agree, only if all of the interval is.
         hills: Hill's estimates from the top 0.1 % to the top 10 %.
         top_share: part of the sum of |v - centre| that the largest 0.1 % hold.
         skewed: whether one side reaches more than twice as far as the other.
         suggested: a bound to hand to a policy, of an order below ``low``, or of the least order,
-            1.05, where only ``likely`` is above 1; None where the mean is in question or the values
-            are too few to say, and where the bound would be past the range of ``MomentBound``.
+            1.05, where only ``likely`` is above 1; None where the mean is in question, the values
+            are too few to say or the fits do not agree on it, and where the bound would be past the
+            range of ``MomentBound``.
+        fitted: how many of the largest values the index was fitted to.
+        agree: whether fits to fewer values and to more of them gave the same index; if not, the
+            interval is of a tenth of ``fitted``, to hold what the largest alone say.
     """
 
     count: int
@@ -61,6 +66,8 @@ class TailReport:
     top_share: float
     skewed: bool
     suggested: MomentBound | None
+    fitted: int = 0
+    agree: bool = True
     _top: FloatArray = field(repr=False, compare=False, default_factory=lambda: np.empty(0))
 
     @property
@@ -86,7 +93,8 @@ class TailReport:
         if not self.clear:
             return (
                 f"Too few values to tell: the tail index may be as low as {self.low:.2f}, or there "
-                f"may be no heavy tail. Use robust methods{self._with_order} until there are more."
+                f"may be no heavy tail.{self._change} Use robust methods{self._with_order} until "
+                "there are more."
             )
         if not self.heavy:
             return (
@@ -94,10 +102,11 @@ class TailReport:
                 "little here."
             )
         share = f"The largest 0.1 % hold {self.top_share:.0%} of the total deviation."
-        if self.likely <= 1.0:
+        if self.likely <= 1.0 and (self.agree or self.high <= 1.0):
             return (
-                f"The tail index is about {self.index:.2f}, so even the mean may not exist. {share}"
-                " Learn the median or a transformed value instead of the mean."
+                f"The tail index is about {self.index:.2f}, so even the mean may not exist."
+                f"{self._change} {share} Learn the median or a transformed value instead of the "
+                "mean."
             )
         doubt = ""
         if self.low <= 1.0:
@@ -106,26 +115,36 @@ class TailReport:
             infinite = "is infinite" if self.high <= 2.0 else "looks infinite"
             return (
                 f"The tail index is about {self.index:.2f}: the variance {infinite} and averages "
-                f"jump with every outlier. {share} Use robust methods (Hvt-UCB, "
+                f"jump with every outlier.{self._change} {share} Use robust methods (Hvt-UCB, "
                 f"OnePassHuberRegressor){self._with_order}.{doubt}"
             )
         finite = "is finite" if self.low > 2.0 else "looks finite"
         return (
             f"The tail index is about {self.index:.2f}: the variance {finite}, but a few outliers "
-            f"dominate it. {share} Robust methods gain something, least squares still converges."
-            f"{doubt}"
+            f"dominate it.{self._change} {share} Robust methods gain something, least squares "
+            f"still converges.{doubt}"
         )
 
     @property
     def _with_order(self) -> str:
         return f" with a moment of order {self.suggested.order:.2f}" if self.suggested else ""
 
+    @property
+    def _change(self) -> str:
+        if self.agree:
+            return ""
+        return (
+            f" That is of the largest {self.fitted:,} values: with more of them the index is "
+            f"another, so it may be anything from {_show(self.low)} to {_show(self.high)}."
+        )
+
     def __str__(self) -> str:
         lines = [
             f"{self.count:,} values, centre {self.centre:.6g}"
             + (", skewed" if self.skewed else ""),
             f"tail index {_show(self.index)}, 95 % interval {_show(self.low)} to "
-            f"{_show(self.high)}",
+            f"{_show(self.high)}"
+            + ("" if self.agree else f"; fits to more than {self.fitted:,} values disagree"),
         ]
         lines += [
             f"  Hill, {h.count:>7,} values beyond {h.threshold:<10.4g} {h.index:6.2f}  "
