@@ -191,7 +191,8 @@ class HvtGLB(LinkedStep):
         self.sigma = sigma if self.amounts else max(sigma, 1.0)
         g = self.sigma**2
         residual = (reward - mean) / deviation
-        psi = float(np.clip(residual / self.sigma, -self.tau, self.tau))
+        tau = self.tau if self.amounts else max(self.tau, 1.0 / (deviation * self.sigma))
+        psi = float(np.clip(residual / self.sigma, -tau, tau))
         kept = mean + deviation * self.sigma * psi
         if self.amounts:
             self.descend(

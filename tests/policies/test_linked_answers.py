@@ -165,3 +165,30 @@ def test_a_learner_outside_its_ball_is_no_state(length, fits):
     else:
         with pytest.raises(ValueError, match="counts do not fit"):
             policy.restore(arrays)
+
+
+@pytest.mark.parametrize(
+    ("told", "target"),
+    [
+        ({"link": "log"}, "typical"),
+        ({"link": "log", "rewards": "amounts"}, "mean"),
+        ({}, "mean"),
+    ],
+)
+def test_what_hvt_glb_seeks_unless_told(told, target):
+    rng = np.random.default_rng(3)
+    made = [ht.HvtGLB(2, **told, **more) for more in ({}, {"target": target})]
+    for y in rng.poisson(3.0, size=200) * np.where(rng.random(200) < 0.02, 100.0, 1.0) + 0.5:
+        for policy in made:
+            policy.update([0.6, 0.3], y)
+    assert made[0].tau == made[1].tau
+    assert (made[0].tau == 1.345) == (target == "typical")
+
+
+def test_rare_counts_are_not_clipped_away():
+    """One count among many zeros is no outlier: the typical count then is the mean."""
+    rng = np.random.default_rng(4)
+    policy = ht.HvtGLB(1, link="log")
+    counts = rng.poisson(0.05, size=4000).astype(float)
+    policy.update_many(np.full((4000, 1), 0.5), counts)
+    assert policy.predict([0.5]).mean == pytest.approx(counts.mean(), rel=0.2)

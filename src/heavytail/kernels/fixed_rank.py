@@ -34,6 +34,7 @@ __all__ = ["choose_rank", "polish"]
 S: Final = SHAPE
 STEPS: Final = 60
 STILL: Final = 1e-6  # of Theta: a step that moves it less is the last
+ABOVE: Final = 1.2  # times what noise alone gains by one rank more
 TINY: Final = 1e-12  # of the largest square: added, so that what no row tells stays near 0
 
 
@@ -172,7 +173,7 @@ def choose_rank(
 
     One rank more is taken while it lowers Huber's loss by more than noise alone would:
 
-        2 (D_r - D_{r+1}) mean(psi') / mean(psi²) (1 - k/n) > (sqrt(d1 - r) + sqrt(d2 - r))²,
+        2 (D_r - D_{r+1}) mean(psi') / mean(psi²) (1 - k/n) > 1.2 (sqrt(d1 - r) + sqrt(d2 - r))²,
 
     psi and k of rank r + 1, and both losses at its threshold. On the left is the drop of twice the
     log-likelihood for normal noise; the bracket is what the best of all directions makes of noise.
@@ -215,7 +216,7 @@ def choose_rank(
                 gain += huber(H[row, column + RESIDUAL], tau)
             gain *= 2.0 * unclipped * (1.0 - inside(s) / count)
             noise = (math.sqrt(d1 - rank) + math.sqrt(d2 - rank)) ** 2.0
-            if gain > noise * energy:
+            if gain > ABOVE * noise * energy:
                 continue
         s[S.RANK] = rank
         s[S.OFFSET] = offset

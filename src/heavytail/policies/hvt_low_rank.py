@@ -54,13 +54,14 @@ from heavytail.policies.core.info import Info
 from heavytail.policies.core.low_rank import LARGEST_REWARD, LowRankPolicy
 from heavytail.policies.core.practice import PRACTICE, SIZES, restart
 from heavytail.policies.core.practice import update as learn_inside
+from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["HvtLowRank"]
 
 EXPLORATION: Final = 0.7
 THRESHOLD: Final = 0.25  # of the threshold that a fit of the mean has
-SHARE: Final = 3  # rounds of any arm, in features d1 + d2; twice that where the rank may be above 1
+SHARE: Final = 3  # rounds of any arm, in features d1 + d2
 ROUGHLY: Final = 3  # passes of that fit, which is polished afterwards
 ENOUGH: Final = 10  # rows that the penalised fit is made of, in r (d1 + d2)
 LARGER: Final = 1e-11  # of the first P: a rotation that leaves more than this is not made
@@ -268,9 +269,8 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
     $$\mathbb E[y \mid X] = b + \langle X, \Theta^*\rangle,\qquad \operatorname{rank}\Theta^* = r,
       \qquad k = r(d_1 + d_2) - r^2$$
 
-    The first 3 (d1 + d2) rounds play any arm, twice as many where a rank above 1 is looked for.
-    Then, and whenever there are half as many rounds again, the subspace is found from rounds that
-    were kept,
+    The first 3 (d1 + d2) rounds play any arm. Then, and whenever there are half as many rounds
+    again, the subspace is found from rounds that were kept,
 
     $$\hat\Theta = \operatorname*{argmin}_{\Theta, b}\ \frac1n\sum_{i\le n}
       \mathrm{huber}_\tau\big(y_i - b - \langle X_i, \Theta\rangle\big) +
@@ -371,7 +371,7 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
         s[S.RANKS] = rank
         s[S.FINDS] = min(d1, d2) > (1 if stated is None else rank)
         s[S.MOST] = check.count("kept", kept, least=rank * (d1 + d2))
-        first = SHARE * min(rank, 2) * (d1 + d2)
+        first = SHARE * (d1 + d2)
         least = d1 + d2 - 1  # k of rank 1
         s[S.NEXT] = first if explore is None else check.count("explore", explore, least=least)
         self._allocate_history(self.dim + WIDTH)
@@ -384,6 +384,10 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
     @property
     def most_kept(self) -> int:
         return int(self._s[S.MOST])
+
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        fits = arrays["shape"][L.RANK] <= self._s[S.RANKS]  # M has no room for more
+        return bool(fits) and super()._hangs_together(arrays)
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         if self.explores:
