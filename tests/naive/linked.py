@@ -59,7 +59,7 @@ class LinkedStep(Linear):
 
 class GLBOMD(LinkedStep):
     """beta² = 4 lambda S² + 2 eta log(1/delta) + eta (6 eta + 1) log det in theory; in practice
-    0.5 (sqrt(spread (log det + 2 log(1/delta))) + sqrt(lambda g) / L).
+    0.4 (sqrt(spread (log det + 2 log(1/delta))) + sqrt(lambda g) / L).
     """
 
     def __init__(

@@ -58,7 +58,7 @@ def test_an_interval_is_as_wide_as_rewards_spread(sd):
 @pytest.mark.parametrize("amounts", [False, True])
 def test_what_the_clip_took_is_added_on_the_scale_of_the_reward(amounts):
     rewards = "amounts" if amounts else "counts"
-    policy = ht.HvtGLB(2, link="log", rewards=rewards)
+    policy = ht.HvtGLB(2, link="log", rewards=rewards, target="mean")
     rng = np.random.default_rng(6)
     for _ in range(300):
         policy.update([0.8, 0.0], float(rng.gamma(4.0)) if amounts else float(rng.poisson(4.0)))
