@@ -10,7 +10,7 @@ from tests.naive.common import uniform
 from tests.naive.low_rank import noise_of_singular_value, parts, threshold
 
 import heavytail as ht
-from heavytail.kernels.layout import LOG_DET, THETA
+from heavytail.kernels.layout import CLIPPED, INVERSE, LOG_DET, THETA
 from heavytail.kernels.low_rank import NU, REWARD, SHAPE
 from heavytail.policies import hvt_low_rank
 
@@ -292,3 +292,34 @@ def test_a_rank_too_many_costs_little():
         for policy in (ht.HvtLowRank(7, 6, rank=r, form="pairs") for r in (1, 2))
     ]
     assert regret[1] < 1.5 * regret[0]
+
+
+def test_while_all_rounds_are_kept_a_fit_learns_them_once_more():
+    """HvtUCB, given the unit and the scale that are known by then, and the rounds in the new
+    coordinates.
+    """
+    X, y, nu = rounds(4, 3, 32, seed=7, spread=0.3)
+    y[[9, 15, 28]] *= 100.0
+    policy = teach(ht.HvtLowRank(4, 3, rank=1), X[:31], y[:31], nu[:31])
+    before = policy.clone()
+    before._s[SLOT.NEXT] = 1000.0
+    for one in (policy, before):
+        one.update(X[31], y[31], scale=nu[31])
+    assert (policy._s[L.FITS], before._s[L.FITS]) == (2.0, 1.0)
+    plain = ht.HvtUCB(6)
+    for slot in ("UNIT", "NU", "TYPICAL", "VOTES", "RUN", "EXTREME"):
+        plain._s[getattr(P, slot)] = before._s[getattr(P, slot)]
+    plain._s[P.TELLING] = 5.0
+    root = before._s[P.UNIT] * before._s[P.NU]
+    plain._M[INVERSE : INVERSE + 7] = root**2 / (0.01 * 6) * np.eye(7)
+    plain._s[LOG_DET] = -14.0 * math.log(root)
+    teach(plain, policy.turned(X.reshape(32, 12))[:, :6], y, nu)
+    np.testing.assert_allclose(policy._M[THETA], plain._M[THETA], rtol=1e-9)
+    np.testing.assert_allclose(policy.inverse_gram, plain.inverse_gram, rtol=1e-9)
+    ours, theirs = policy._s, plain._s
+    for slot in ("TAU", "STABILITY", "ENERGY", "LOST", "NEAR", "FAR", "WEIGHT", "WEIGHT_SQUARES"):
+        assert ours[getattr(P, slot)] == pytest.approx(theirs[getattr(P, slot)], rel=1e-9), slot
+    assert policy.radius == pytest.approx(plain.radius, rel=1e-9)
+    assert ours[LOG_DET] == pytest.approx(theirs[LOG_DET], rel=1e-9)
+    assert ours[CLIPPED] == theirs[CLIPPED] > 0.0
+    assert policy.rounds == plain.rounds == 32
