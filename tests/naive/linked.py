@@ -59,7 +59,7 @@ class LinkedStep(Linear):
 
 class GLBOMD(LinkedStep):
     """beta² = 4 lambda S² + 2 eta log(1/delta) + eta (6 eta + 1) log det in theory; in practice
-    0.5 (sqrt(spread (log det + 2 log(1/delta))) + sqrt(lambda g) / L).
+    0.4 (sqrt(spread (log det + 2 log(1/delta))) + sqrt(lambda g) / L).
     """
 
     def __init__(
@@ -191,7 +191,8 @@ class HvtGLB(LinkedStep):
         self.sigma = sigma if self.amounts else max(sigma, 1.0)
         g = self.sigma**2
         residual = (reward - mean) / deviation
-        psi = float(np.clip(residual / self.sigma, -self.tau, self.tau))
+        tau = self.tau if self.amounts else max(self.tau, 1.0 / (deviation * self.sigma))
+        psi = float(np.clip(residual / self.sigma, -tau, tau))
         kept = mean + deviation * self.sigma * psi
         if self.amounts:
             self.descend(

@@ -46,7 +46,7 @@ def with_intercept(twin):
 @pytest.mark.parametrize("d", [1, 2, 4])
 @pytest.mark.parametrize("link", ["identity", "logistic", "log", "probit"])
 def test_glb_omd_in_practice_is_its_twin(link, d):
-    twin = naive.GLBOMD(d, link=link, radius_scale=0.5)
+    twin = naive.GLBOMD(d, link=link, radius_scale=0.4)
     together(ht.GLBOMD(d, link=link), twin, game(d, ROUNDS), STATE, reward=paid(link))
 
 
@@ -74,7 +74,7 @@ def test_glb_omd_in_theory_is_the_paper(link, d):
 )
 def test_glb_omd_takes_every_knob(knobs):
     policy = ht.GLBOMD(3, link="log", **knobs)
-    twin = naive.GLBOMD(3, link="log", **{"radius_scale": 0.5, **knobs})
+    twin = naive.GLBOMD(3, link="log", **{"radius_scale": 0.4, **knobs})
     length = knobs.get("arm_bound", 1.0)
     together(policy, twin, game(3, ROUNDS, length=length), STATE, reward=paid("log"))
 

@@ -58,7 +58,7 @@ def test_an_interval_is_as_wide_as_rewards_spread(sd):
 @pytest.mark.parametrize("amounts", [False, True])
 def test_what_the_clip_took_is_added_on_the_scale_of_the_reward(amounts):
     rewards = "amounts" if amounts else "counts"
-    policy = ht.HvtGLB(2, link="log", rewards=rewards)
+    policy = ht.HvtGLB(2, link="log", rewards=rewards, target="mean")
     rng = np.random.default_rng(6)
     for _ in range(300):
         policy.update([0.8, 0.0], float(rng.gamma(4.0)) if amounts else float(rng.poisson(4.0)))
@@ -165,3 +165,30 @@ def test_a_learner_outside_its_ball_is_no_state(length, fits):
     else:
         with pytest.raises(ValueError, match="counts do not fit"):
             policy.restore(arrays)
+
+
+@pytest.mark.parametrize(
+    ("told", "target"),
+    [
+        ({"link": "log"}, "typical"),
+        ({"link": "log", "rewards": "amounts"}, "mean"),
+        ({}, "mean"),
+    ],
+)
+def test_what_hvt_glb_seeks_unless_told(told, target):
+    rng = np.random.default_rng(3)
+    made = [ht.HvtGLB(2, **told, **more) for more in ({}, {"target": target})]
+    for y in rng.poisson(3.0, size=200) * np.where(rng.random(200) < 0.02, 100.0, 1.0) + 0.5:
+        for policy in made:
+            policy.update([0.6, 0.3], y)
+    assert made[0].tau == made[1].tau
+    assert (made[0].tau == 1.345) == (target == "typical")
+
+
+def test_rare_counts_are_not_clipped_away():
+    """One count among many zeros is no outlier: the typical count then is the mean."""
+    rng = np.random.default_rng(4)
+    policy = ht.HvtGLB(1, link="log")
+    counts = rng.poisson(0.05, size=4000).astype(float)
+    policy.update_many(np.full((4000, 1), 0.5), counts)
+    assert policy.predict([0.5]).mean == pytest.approx(counts.mean(), rel=0.2)

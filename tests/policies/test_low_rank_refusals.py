@@ -29,7 +29,7 @@ L = SHAPE
         (lambda: ht.HvtLowRank(4, 3, rank=0), r"HvtLowRank\.rank must be a whole number"),
         (lambda: ht.HvtLowRank(4, 3, form="rows"), r"HvtLowRank\.form must be"),
         (lambda: ht.HvtLowRank(4, 3, explore=2), r"HvtLowRank\.explore must be .* at least 6"),
-        (lambda: ht.HvtLowRank(4, 3, kept=6), r"HvtLowRank\.kept must be .* at least 7"),
+        (lambda: ht.HvtLowRank(4, 3, rank=1, kept=6), r"HvtLowRank\.kept must be .* at least 7"),
         (lambda: ht.LowESTR(4, 3, horizon=7), r"horizon must be above the 7 rounds that explore"),
         (lambda: ht.LowESTR(4, 3, horizon=90, ridge_outside=0.5), r"LowESTR\.ridge_outside must"),
         (lambda: ht.LowESTR(4, 3, horizon=90, rank=2, smallest=0.8), r"LowESTR\.smallest must"),
@@ -72,9 +72,10 @@ def test_masks_and_bools_in_matrices_are_seen():
         policy.update([[0.1, True], [0.2, 0.3]], 1.0)
 
 
-def test_a_rank_that_is_none_is_refused_by_name():
-    with pytest.raises(TypeError, match=r"HvtLowRank\.rank must be a whole number"):
-        ht.HvtLowRank(4, 3, rank=None)
+@pytest.mark.parametrize("rank", [1.5, "2", True])
+def test_a_rank_that_is_no_whole_number_is_refused_by_name(rank):
+    with pytest.raises((TypeError, ValueError), match=r"HvtLowRank\.rank must be a whole number"):
+        ht.HvtLowRank(4, 3, rank=rank)
 
 
 @pytest.mark.parametrize(

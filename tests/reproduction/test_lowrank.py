@@ -16,7 +16,7 @@ def test_a_quick_look_shows_every_policy_and_every_sweep(tmp_path, monkeypatch):
     (section,) = carry_out([lowrank.LOWRANK], request)
     regret, swept, times = section.tables
     shown = {row[1].partition(",")[0] for row in regret.rows}
-    assert shown == {"Hvt-LowRank", "LowESTR", "LOTUS", "Hvt-UCB", "OFUL"}
+    assert shown == {"Hvt-LowRank", "LowESTR", "LOTUS", "Hvt-UCB", "Twin-UCB", "OFUL"}
     assert len(regret.rows) == 2 * len(times.rows)
     assert len(swept.rows) == len(worlds) - 2
     assert set(section.figures) == {"lowrank", "lowrank_sweeps"}

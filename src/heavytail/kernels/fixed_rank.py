@@ -1,4 +1,6 @@
-"""Theta of a given rank from rows of H, by Huber's loss without a penalty (:func:`polish`)."""
+"""Theta of a given rank from rows of H, by Huber's loss without a penalty (:func:`polish`), and the
+rank that the rows ask for (:func:`choose_rank`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from typing import Final
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.cholesky import factorise, substitute
+from heavytail.kernels.huber import huber, score
 from heavytail.kernels.jit import jit
 from heavytail.kernels.low_rank import (
     NU,
@@ -24,13 +27,14 @@ from heavytail.kernels.low_rank import (
 )
 from heavytail.kernels.nuclear_norm import residuals
 from heavytail.kernels.self_tuning import solve_rows
-from heavytail.kernels.svd import complete, orthogonalise
+from heavytail.kernels.svd import complete, orthogonalise, product
 
-__all__ = ["polish"]
+__all__ = ["choose_rank", "polish"]
 
 S: Final = SHAPE
 STEPS: Final = 60
 STILL: Final = 1e-6  # of Theta: a step that moves it less is the last
+ABOVE: Final = 1.2  # times what noise alone gains by one rank more
 TINY: Final = 1e-12  # of the largest square: added, so that what no row tells stays near 0
 
 
@@ -136,3 +140,87 @@ def cut_rank(s: Vector, M: Matrix, A: int, U: int, V: int) -> None:
             for i in range(int(s[S.RANK])):
                 total += M[U + i, p] * M[A + i, q]
             M[E + p, q] = total
+
+
+@jit
+def copy_rows(M: Matrix, source: int, target: int, rows: int) -> None:
+    """Rows target.. <- rows source.."""
+    for i in range(rows):
+        for j in range(M.shape[1]):
+            M[target + i, j] = M[source + i, j]
+
+
+@jit
+def rank_of_fit(s: Vector, M: Matrix, most: int) -> int:
+    """How many singular values the penalty left the fit, from 1 to ``most``."""
+    d1 = int(s[S.D1])
+    d2 = int(s[S.D2])
+    A = room_row(s, M)
+    copy_rows(M, estimate_row(s, M), A, d1)
+    orthogonalise(M, A, A + d1, d1, d2)
+    largest = product(M, A, A, d2)
+    rank = 1
+    while rank < most and product(M, A + rank, A + rank, d2) > TINY * largest:
+        rank += 1
+    return rank
+
+
+@jit
+def choose_rank(
+    s: Vector, M: Matrix, H: Matrix, count: int, tau_scale: float, most: int, room: int
+) -> None:
+    """Theta of the rank that the rows ask for, at most ``most``, from where a fit left it.
+
+    One rank more is taken while it lowers Huber's loss by more than noise alone would:
+
+        2 (D_r - D_{r+1}) mean(psi') / mean(psi²) (1 - k/n) > 1.2 (sqrt(d1 - r) + sqrt(d2 - r))²,
+
+    psi and k of rank r + 1, and both losses at its threshold. On the left is the drop of twice the
+    log-likelihood for normal noise; the bracket is what the best of all directions makes of noise.
+    Rows ``room``.. are room for 2 d1 + d2.
+    """
+    d1 = int(s[S.D1])
+    d2 = int(s[S.D2])
+    column = H.shape[1] - WIDTH
+    E = estimate_row(s, M)
+    U = new_left_row(s, M)
+    V = new_right_row(s, M)
+    last = room + d1 + d2
+    s[S.RANK] = 1.0
+    most = rank_of_fit(s, M, most)
+    copy_rows(M, U, room, d1)
+    copy_rows(M, V, room + d1, d2)
+    polish(s, M, H, count, tau_scale)
+    while s[S.RANK] < most:
+        offset = s[S.OFFSET]
+        rank = s[S.RANK]
+        copy_rows(M, E, last, d1)
+        copy_rows(M, room, U, d1)
+        copy_rows(M, room + d1, V, d2)
+        s[S.RANK] += 1.0
+        if inside(s) < 0.5 * count:
+            polish(s, M, H, count, tau_scale)
+            residuals(s, M, E, H, count, 1.0, s[S.OFFSET])
+            parts = inside(s) + math.log(count + 1.0)
+            tau = tau_scale * solve_rows(H, count, column + RESIDUAL, parts)
+            energy = 0.0
+            unclipped = 0.0
+            gain = 0.0
+            for row in range(count):
+                z = H[row, column + RESIDUAL]
+                energy += score(z, tau) ** 2.0
+                unclipped += 1.0 if abs(z) <= tau else 0.0
+                gain -= huber(z, tau)
+            residuals(s, M, last, H, count, 1.0, offset)
+            for row in range(count):
+                gain += huber(H[row, column + RESIDUAL], tau)
+            gain *= 2.0 * unclipped * (1.0 - inside(s) / count)
+            noise = (math.sqrt(d1 - rank) + math.sqrt(d2 - rank)) ** 2.0
+            if gain > ABOVE * noise * energy:
+                continue
+        s[S.RANK] = rank
+        s[S.OFFSET] = offset
+        A = room_row(s, M) + d1
+        copy_rows(M, last, A, d1)
+        cut_rank(s, M, A, U, V)
+        break

@@ -145,7 +145,12 @@ def turn(s: Vector, M: Matrix, arms: Matrix, a: int, at: int, outside: bool) -> 
 def turn_by(
     s: Vector, M: Matrix, U: int, V: int, arms: Matrix, a: int, at: int, outside: bool
 ) -> None:
-    """:func:`turn` by the basis in rows U.. and V.."""
+    """:func:`turn` by the basis in rows U.. and V..; without what is outside, all further
+    coordinates but the last are 0.
+    """
+    if not outside:
+        for j in range(inside(s), M.shape[1] - 1):
+            M[at, j] = 0.0
     if s[S.PAIRS] != 0.0:
         turn_pair(s, M, U, V, arms, a, at, outside)
     else:

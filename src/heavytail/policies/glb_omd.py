@@ -176,7 +176,7 @@ class GLBOMD(LinkedPolicy):
         delta: failure probability.
         intercept: a constant feature, free of the ball; practice only, on unless switched off.
         fractions: take rewards between 0 and 1 with a link for 0 and 1.
-        radius_scale: multiplies the radius; 1 in theory, 0.5 in practice. Below 1 the theory's
+        radius_scale: multiplies the radius; 1 in theory, 0.4 in practice. Below 1 the theory's
             guarantee is gone.
 
     Note: the paper's radius is re-derived; each of its pieces meets the conditions that the paper
@@ -201,6 +201,7 @@ class GLBOMD(LinkedPolicy):
         ),
     )
     slots = (COMMON, LINKED, S)
+    exploration = 0.4
     rank_one = True
 
     def __init__(

@@ -107,7 +107,8 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """One round with the log link; OVERFLOW with the state untouched.
 
     Everything is in units of the model's standard deviation at this score: sqrt(mu) for counts, mu
-    for amounts. The reward is brought to within tau sigma of its mean, and then learned as it is.
+    for amounts. The reward is brought to within tau sigma of its mean, or one count of it where
+    that is more, and then learned as it is.
     """
     link = s[S.LINK]
     if not within(link, reward, 0.0):
@@ -129,6 +130,8 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     if not (abs(e) <= LARGEST):
         e = math.copysign(LARGEST, e)
     tau = s[P.TAU]
+    if link == LOG and unit > FLATTEST:
+        tau = max(tau, 1.0 / (unit * sigma))  # a count more or less is no outlier
     kept = mean + unit * sigma * score(e, tau)
     step = implicit_step(link, kept, z, squared, sigma * sigma, 1.0)
     code = move(s, M, x.shape[0], squared, link, sigma * sigma, 1.0, step)
@@ -155,8 +158,9 @@ class HvtGLB(Linking, practice.PracticalPolicy):
 
     with $\mu_t = \exp(x_t^\top\hat\theta_t)$, $s_t$ the model's standard deviation there,
     $\sqrt{\mu_t}$ for counts and $\mu_t$ for amounts, and $\sigma_t$ the typical size of what
-    remains, learned from the rewards. The threshold $\tau_t$ grows by itself, as Hvt-UCB's does, so
-    that theta is led to the *mean*; the radius is Hvt-UCB's practical one. No theorem. O(n d²) per
+    remains, learned from the rewards. The threshold is fixed for counts, whose law says what is
+    far, and at least one count; otherwise $\tau_t$ grows by itself, as Hvt-UCB's does, so that
+    theta is led to the *mean*. The radius is Hvt-UCB's practical one. No theorem. O(n d²) per
     round, and nothing of the past is stored. Where nothing is clipped this is GLB-OMD's practical
     step at the dispersion $\sigma_t^2$; with the identity link it is Hvt-UCB's.
 
@@ -173,10 +177,11 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         rewards: with the log link "counts" (whose variance is of the order of their mean; so
             unless told otherwise) or "amounts" (whose standard deviation is; decisions then do not
             change with their unit).
-        target: "mean", or "typical": a fixed threshold, for outliers that are errors to be ignored,
-            or that strike all arms alike. One count in 100 times 1,000 makes the variance of the
-            mean 10,000 times that of a typical count: the clip for the mean learns next to nothing
-            from that at a human horizon, and the typical count has the same best arm.
+        target: "typical", a fixed threshold, for outliers that are errors to be ignored, or that
+            strike all arms alike; or "mean". The first for counts unless told otherwise, the second
+            for all else. One count in 100 times 1,000 makes the variance of the mean 10,000 times
+            that of a typical count: the clip for the mean learns next to nothing from that at a
+            human horizon, and the typical count has the same best arm.
         tail: the moment bound on the noise, identity link only.
         horizon: T; a promise that is warned about once it is broken.
         theta_bound: S >= ‖theta*‖; not needed.
@@ -203,7 +208,8 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         moment="central",
         uses_scale=True,
         sources="*Ours*, without a theorem: GLB-OMD's implicit step on rewards that are clipped "
-        "around their mean, at the mean-consistent threshold of Hvt-UCB's practical mode.",
+        "around their mean: counts at a fixed threshold, all else at the mean-consistent one of "
+        "Hvt-UCB's practical mode.",
     )
     slots = (COMMON, PRACTICE, S)
     rank_one = True
@@ -214,7 +220,7 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         *,
         link: str | Link = "identity",
         rewards: str | None = None,
-        target: str = "mean",
+        target: str | None = None,
         tail: MomentBound | str | None = None,
         horizon: int | None = None,
         theta_bound: float = math.inf,
@@ -235,6 +241,8 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         kind = "counts" if rewards is None else rewards
         counts = check.choice("rewards", kind, ("counts", "amounts")) == "counts"
         is_log = self.link.name == "log"
+        if target is None:
+            target = "typical" if is_log and counts else "mean"
         self.update_kernel = update if is_log else practice.update
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         if ridge is None:

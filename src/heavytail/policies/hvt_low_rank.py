@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, final
 
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail.kernels.cholesky import invert
-from heavytail.kernels.fixed_rank import polish
+from heavytail.kernels.fixed_rank import choose_rank
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
     COMMON,
@@ -52,18 +52,20 @@ from heavytail.policies.core import practice
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.low_rank import LARGEST_REWARD, LowRankPolicy
-from heavytail.policies.core.practice import PRACTICE, SIZES
+from heavytail.policies.core.practice import PRACTICE, SIZES, restart
 from heavytail.policies.core.practice import update as learn_inside
+from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["HvtLowRank"]
 
 EXPLORATION: Final = 0.7
 THRESHOLD: Final = 0.25  # of the threshold that a fit of the mean has
-SHARE: Final = 3  # rounds of any arm, in degrees of freedom r (d1 + d2)
+SHARE: Final = 3  # rounds of any arm, in features d1 + d2
 ROUGHLY: Final = 3  # passes of that fit, which is polished afterwards
 ENOUGH: Final = 10  # rows that the penalised fit is made of, in r (d1 + d2)
 LARGER: Final = 1e-11  # of the first P: a rotation that leaves more than this is not made
+AGAIN: Final = 1.5  # times as many rounds after which the subspace is found anew
 KEPT: Final = 1500  # rounds that a fit is made of
 
 
@@ -74,6 +76,8 @@ class Slots(NamedTuple):
     DRAWS: Count  # arms drawn so far
     NEXT: Count  # the round after which Theta is fitted
     MOST: Fixed  # rows that are kept
+    RANKS: Fixed  # the largest rank that is looked for
+    FINDS: Fixed  # 0 where the full rank is stated, and there is none to find
 
 
 L: Final = SHAPE
@@ -82,36 +86,37 @@ S: Final = numbered(Slots, after=PRACTICE)
 
 
 @jit
-def overlap(s: Vector, M: Matrix, C: int) -> None:
-    """Rows C.. <- the inner products of the new inside coordinates (rows) with the old (columns);
-    the constant is its own.
+def overlap(s: Vector, M: Matrix, C: int, rank: int) -> None:
+    """Rows C.. <- the inner products of the new inside coordinates (rows) with the old (columns),
+    which were of ``rank``; the constant, and a coordinate that neither uses, is its own.
     """
     d1 = int(s[L.D1])
     d2 = int(s[L.D2])
     r = int(s[L.RANK])
     k = inside(s)
+    before = rank * (d1 + d2) - rank * rank
     U = left_row(M)
     V = right_row(s, M)
     new_U = new_left_row(s, M)
     new_V = new_right_row(s, M)
     for a in range(M.shape[1]):
         for b in range(M.shape[1]):
-            if a >= k or b >= k:
-                M[C + a, b] = 1.0 if a == b else 0.0
+            if a >= k or b >= before:
+                M[C + a, b] = 1.0 if a == b and a >= max(k, before) else 0.0
                 continue
             i = a // d2 if a < r * d2 else r + (a - r * d2) // r
-            p = b // d2 if b < r * d2 else r + (b - r * d2) // r
+            p = b // d2 if b < rank * d2 else rank + (b - rank * d2) // rank
             left = 0.0
             for q in range(d1):
                 left += M[new_U + i, q] * M[U + p, q]
             j = a % d2 if a < r * d2 else (a - r * d2) % r
-            m = b % d2 if b < r * d2 else (b - r * d2) % r
+            m = b % d2 if b < rank * d2 else (b - rank * d2) % rank
             right = 0.0
-            if a < r * d2 and b < r * d2:
+            if a < r * d2 and b < rank * d2:
                 right = 1.0 if j == m else 0.0
             elif a < r * d2:
                 right = M[V + m, j]
-            elif b < r * d2:
+            elif b < rank * d2:
                 right = M[new_V + j, m]
             else:
                 for q in range(d2):
@@ -120,7 +125,7 @@ def overlap(s: Vector, M: Matrix, C: int) -> None:
 
 
 @jit
-def carry(s: Vector, M: Matrix) -> bool:
+def carry(s: Vector, M: Matrix, rank: int) -> bool:
     """Take over the basis that a fit left in the room, with all that is known inside it.
 
     With C the inner products of new and old coordinates, V <- V_0 + C (V - V_0) C' and
@@ -138,7 +143,7 @@ def carry(s: Vector, M: Matrix) -> bool:
         ridge /= (s[P.UNIT] * s[P.NU]) ** 2.0
     if math.isnan(invert(M, INVERSE, F, Q, SCRATCH)):
         return False
-    overlap(s, M, C)
+    overlap(s, M, C, rank)
     for i in range(size):  # C (V - V_0), and C V theta in a column of its own: SCRATCH is in use
         for j in range(size):
             total = 0.0
@@ -178,14 +183,18 @@ def carry(s: Vector, M: Matrix) -> bool:
 
 @jit
 def begin(s: Vector, M: Matrix, H: Matrix) -> None:
-    """The first fit: what was kept is learned in its coordinates, in order."""
+    """Learn what was kept in the coordinates of the last fit, in order, from nothing but the unit
+    and the scale where they are known.
+    """
     take_basis(s, M)
-    k = inside(s)
+    k = M.shape[1] - 1
     column = H.shape[1] - WIDTH
     z = room_row(s, M)
     count = int(s[L.KEPT])
     s[ROUNDS] -= count
     s[P.BEGAN] = s[ROUNDS]
+    if s[P.UNIT] > 0.0:
+        restart(s, M)
     for row in range(count):
         turn(s, M, H, row, z, False)
         if learn_inside(s, M, M[z, :k], H[row, column + REWARD], H[row, column + NU]) != OK:
@@ -197,21 +206,25 @@ def refit(s: Vector, M: Matrix, H: Matrix) -> None:
     """Find the subspace anew and go on in it; where the first rounds say nothing, explore on."""
     first = s[L.FITS] == 0.0
     count = int(s[L.KEPT])
-    freedom = s[L.RANK] * (s[L.D1] + s[L.D2])
+    rank = s[L.RANK]
+    most = s[S.RANKS]
+    freedom = most * (s[L.D1] + s[L.D2])
     latest = min(count, int(ENOUGH * freedom))
-    s[S.NEXT] = s[ROUNDS] + SHARE * freedom if first else 2.0 * s[ROUNDS]
+    s[S.NEXT] = s[ROUNDS] + SHARE * (s[L.D1] + s[L.D2]) if first else math.ceil(AGAIN * s[ROUNDS])
     if not fit(s, M, H[count - latest :], latest, THRESHOLD, ROUGHLY):
         return
-    s[S.NEXT] = 2.0 * s[ROUNDS]
-    if inside(s) < s[L.D1] * s[L.D2]:
-        polish(s, M, H, count, THRESHOLD)
+    s[S.NEXT] = math.ceil(AGAIN * s[ROUNDS])
+    if s[S.FINDS] != 0.0:
+        room = M.shape[0] - int(2.0 * s[L.D1] + s[L.D2])
+        choose_rank(s, M, H, count, THRESHOLD, int(most), room)
     if not is_sane(s, M):
         s[L.FITS] -= 1.0
+        s[L.RANK] = rank
         return
-    if first:
+    if first or (s[ROUNDS] == count and s[S.FINDS] != 0.0):
         begin(s, M, H)
-    else:
-        carry(s, M)
+    elif not carry(s, M, int(rank)):
+        s[L.RANK] = rank
 
 
 @jit
@@ -228,7 +241,7 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     else:
         z = room_row(s, M)
         turn(s, M, x.reshape((1, x.shape[0])), 0, z, False)
-        code = learn_inside(s, M, M[z, : inside(s)], reward, nu)
+        code = learn_inside(s, M, M[z, : M.shape[1] - 1], reward, nu)
         if code != OK:
             return code
     if row < s[S.MOST]:
@@ -256,20 +269,22 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
     $$\mathbb E[y \mid X] = b + \langle X, \Theta^*\rangle,\qquad \operatorname{rank}\Theta^* = r,
       \qquad k = r(d_1 + d_2) - r^2$$
 
-    The first 3 r (d1 + d2) rounds play any arm. Then, and whenever the rounds have doubled, the
-    subspace is found from rounds that were kept,
+    The first 3 (d1 + d2) rounds play any arm. Then, and whenever there are half as many rounds
+    again, the subspace is found from rounds that were kept,
 
     $$\hat\Theta = \operatorname*{argmin}_{\Theta, b}\ \frac1n\sum_{i\le n}
       \mathrm{huber}_\tau\big(y_i - b - \langle X_i, \Theta\rangle\big) +
       \rho\,\|\Theta\|_*,$$
 
-    with its threshold and penalty read off the residuals, and in between
-    :class:`heavytail.HvtUCB` chooses and learns in the k coordinates that the first r singular
-    vectors of Theta span. From one subspace to the next what is known inside is carried over. A
-    round costs O(n k²), a fit O(n d1 d2) a step, of which there are O(log t); the state holds k²
-    numbers and the rounds kept, at most ``kept``. No theorem; decisions do not hang on the unit of
-    the rewards. What lies outside the subspace is not seen: a rank too small, or a mean that
-    differs from the typical reward by more than the fit can tell, stays for ever.
+    with its threshold and penalty read off the residuals; r grows from 1 while one more lowers the
+    loss by more than noise alone would. In between :class:`heavytail.HvtUCB` chooses and learns in
+    the k coordinates that the first r singular vectors of Theta span. While all rounds are kept
+    they are learned anew in the next subspace; later what is known inside is carried over. With k
+    of the largest rank looked for, a round costs O(n k²), a fit O(n d1 d2) a step, of which there
+    are O(log t); the state holds k² numbers and the rounds kept, at most ``kept``. No theorem;
+    decisions do not hang on the unit of the rewards. What lies outside the subspace is not seen: a
+    rank that may not grow as far as Theta's, or a mean that differs from the typical reward by more
+    than the fit can tell, stays for ever.
 
     >>> import heavytail as ht
     >>> policy = ht.HvtLowRank(4, 3, rank=1, form="pairs")
@@ -283,14 +298,16 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
     Args:
         d1: rows of an arm.
         d2: columns of an arm.
-        rank: r, of Theta*.
+        rank: the largest r that is looked for; sqrt(min(d1, d2)), rounded up, unless given. One
+            too many costs little regret, and time; ``policy.rank`` is what was found. With
+            min(d1, d2) itself nothing is looked for: it is HvtUCB on all entries.
         form: "matrices", arms (n, d1, d2) or, row by row, (n, d1 d2); or "pairs", arms
             (n, d1 + d2) of vectors u and v that stand for u v', see :func:`heavytail.pairs`.
         tail: the moment bound on the noise, if it is known; otherwise its scale is learned, and a
             round's ``scale`` says how it compares with other rounds.
         arm_bound: L >= ‖X‖_F, 1 unless given; of a pair >= sqrt(‖u‖² + ‖v‖²), sqrt(2) unless
             given. Longer arms are refused, and a feature of the size of an arm is what L says.
-        explore: how many rounds play any arm; 3 r (d1 + d2) unless given.
+        explore: how many rounds play any arm.
         kept: rounds that a fit is made of at most.
         seed: of the choices of any arm, and of which rounds are kept.
     """
@@ -320,7 +337,7 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
         d1: int,
         d2: int,
         *,
-        rank: int = 1,
+        rank: int | None = None,
         form: str = "matrices",
         tail: MomentBound | str | None = None,
         arm_bound: float | None = None,
@@ -328,13 +345,14 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
         kept: int = KEPT,
         seed: int = 0,
     ) -> None:
+        stated = rank
         check, rank = self._start_low_rank(d1, d2, form, rank)
         d1, d2 = self.d1, self.d2
         self._start(self._length, practice.stated(check, tail), None, scale_known=False)
         limit, arm_bound = self._bounds(check, arm_bound)
         k = rank * (d1 + d2) - rank * rank
         ridge = practice.own_ridge(k, arm_bound)
-        parts = self._low_rank_parts(3 * (k + 1) + 1)
+        parts = self._low_rank_parts(3 * (k + 1) + 1 + 2 * d1 + d2)
         parts["runs"] = {"sizes": SIZES, **parts["runs"]}
         self._allocate(
             ridge=ridge,
@@ -350,15 +368,26 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
         )
         self._write_shape(rank)
         s = self._s
+        s[S.RANKS] = rank
+        s[S.FINDS] = min(d1, d2) > (1 if stated is None else rank)
         s[S.MOST] = check.count("kept", kept, least=rank * (d1 + d2))
-        first = SHARE * rank * (d1 + d2)
-        s[S.NEXT] = first if explore is None else check.count("explore", explore, least=k)
+        first = SHARE * (d1 + d2)
+        least = d1 + d2 - 1  # k of rank 1
+        s[S.NEXT] = first if explore is None else check.count("explore", explore, least=least)
         self._allocate_history(self.dim + WIDTH)
         self.reseed(seed)
 
     @property
+    def finds_rank(self) -> bool:
+        return bool(self._s[S.FINDS] != 0.0)
+
+    @property
     def most_kept(self) -> int:
         return int(self._s[S.MOST])
+
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        fits = arrays["shape"][L.RANK] <= self._s[S.RANKS]  # M has no room for more
+        return bool(fits) and super()._hangs_together(arrays)
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         if self.explores:
@@ -368,4 +397,8 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
     def diagnostics(self) -> Diagnostics:
         found, told = super().diagnostics(), practice.told(self)
         words = (*found.advice, *told.pop("advice"))
+        most = int(self._s[S.RANKS])
+        limited = self._arguments.get("rank") is None and most < min(self.d1, self.d2)
+        if limited and not self.explores and self.rank == most:
+            words += (f"rank {most} was found, and none above was looked for: state one.",)
         return replace(found, **told, advice=words)

@@ -301,8 +301,7 @@ class LOTUS(LowRankPolicy):
         threshold_scale: float = 1.0,
         seed: int = 0,
     ) -> None:
-        r = 1 if rank is None else rank
-        check, r = self._start_low_rank(d1, d2, form, r)
+        check, r = self._start_low_rank(d1, d2, form, 1 if rank is None else rank)
         d1, d2 = self.d1, self.d2
         self._start(self._length, tail, None)
         bound = check.number("theta_bound", theta_bound, above=0.0)
@@ -348,11 +347,6 @@ class LOTUS(LowRankPolicy):
     def explores(self) -> bool:
         s = self._s
         return bool(s[ROUNDS] < s[S.EXPLORE] or s[L.FITS] == 0.0)
-
-    @property
-    def rank(self) -> int:
-        """r: as given, or as found in this batch."""
-        return int(self._s[L.RANK])
 
     def _hangs_together(self, arrays: Arrays) -> bool:
         s, shape = arrays["scalars"], arrays["shape"]

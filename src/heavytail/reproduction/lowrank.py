@@ -18,7 +18,7 @@ from heavytail.experiments.experiment import Experiment, Plan, Request, Section,
 from heavytail.experiments.setting import block_units
 from heavytail.experiments.stats import ratio
 from heavytail.experiments.unit import Key, Trials
-from heavytail.policies import LOTUS, OFUL, HvtLowRank, HvtUCB, LowESTR, Policy
+from heavytail.policies import LOTUS, OFUL, HvtLowRank, HvtUCB, LowESTR, Policy, TwinUCB
 from heavytail.policies.build import find
 from heavytail.reproduction.protocol import own_names, own_policies
 from heavytail.simulation.results import checkpoints
@@ -36,7 +36,7 @@ TRIALS: Final = 20
 SWEPT_TRIALS: Final = 10
 APART: Final = 41  # seeds of their own
 RECORD: Final = 60
-PLAIN: Final = ("Hvt-UCB", "OFUL")  # of vec(X), d1 d2 features
+PLAIN: Final = ("Hvt-UCB", "Twin-UCB", "OFUL")  # of vec(X), d1 d2 features
 SWEEPS: Final = {
     "rank": ("d = 10, rank 1", "d = 10, rank 2", "d = 10, rank 4"),
     "features d = d1 = d2": ("d = 5, rank 2", "d = 10, rank 2", "d = 14, rank 2"),
@@ -78,12 +78,14 @@ def _policies(name: str, rounds: int, request: Request) -> dict[Key, Policy]:
     found: dict[Key, Policy] = {
         ("Hvt-LowRank", "untuned"): HvtLowRank(d, d, rank=rank, form="pairs"),
         ("Hvt-UCB", "untuned"): HvtUCB(d * d),
+        ("Twin-UCB", "untuned"): TwinUCB(d * d),
         ("OFUL", "untuned"): OFUL(d * d, noise_scale=tail.scale, theta_bound=S),
     }
     if name.startswith("all"):
         told: dict[str, Any] = {"rank": rank, "form": "pairs", "theta_bound": S}
         found["LowESTR", "untuned"] = LowESTR(d, d, horizon=rounds, noise_scale=tail.scale, **told)
         found["LOTUS", "untuned"] = LOTUS(d, d, tail=tail, **told)
+        found["Hvt-LowRank", "rank found"] = HvtLowRank(d, d, form="pairs")
         found["LOTUS", "rank found"] = LOTUS(d, d, tail=tail, **{**told, "rank": None})
     return found | own_policies(request, dim=d * d, horizon=rounds, arms=ARMS, tail=tail)
 
@@ -118,9 +120,10 @@ def _show(request: Request, found: Found) -> Section:
     section.text = [
         f"Pairs of a user and an item, {ARMS} items, ‖Theta‖ = d, so that rewards are of size one. "
         f"First d = 10 features each, rank 2, T = {rounds:,}, {trials} trials; in the sweeps "
-        f"T = {swept:,} and {fewer} trials. Hvt-UCB and OFUL learn all d1 d2 entries. Nothing is "
-        "tuned to these worlds; Hvt-LowRank is told the rank alone, Hvt-UCB nothing, LowESTR, "
-        "LOTUS and OFUL the moment of the noise and ‖Theta‖ too.",
+        f"T = {swept:,} and {fewer} trials. Hvt-UCB, Twin-UCB and OFUL learn all d1 d2 entries. "
+        "Nothing is tuned to these worlds; Hvt-LowRank is told the rank alone, or finds it, "
+        "Hvt-UCB and Twin-UCB are told nothing, LowESTR, LOTUS and OFUL the moment of the noise "
+        "and ‖Theta‖ too.",
     ]
     section.data = dict(found)
     section.tables = [_main_table(found), _sweep_table(found), _time_table(found)]

@@ -105,12 +105,15 @@ class LowRankPolicy(HistoryPolicy):
             f"{reward!r}. Change the unit of the reward."
         )
 
-    def _start_low_rank(self, d1: int, d2: int, form: str, rank: int) -> tuple[Check, int]:
-        """Check and keep the shape of an arm; the checker for the rest, and the rank."""
+    def _start_low_rank(self, d1: int, d2: int, form: str, rank: int | None) -> tuple[Check, int]:
+        """Check and keep the shape of an arm; the checker for the rest, and the rank, the root of
+        the lesser side unless given.
+        """
         check = Check(type(self))
         self.d1, self.d2 = check.count("d1", d1), check.count("d2", d2)
         self._pairs = check.choice("form", form, FORMS) == "pairs"
-        rank, most = check.count("rank", rank), min(self.d1, self.d2)
+        most = min(self.d1, self.d2)
+        rank = math.ceil(math.sqrt(most)) if rank is None else check.count("rank", rank)
         if rank > most:
             raise ValueError(
                 f"{check.owner}.rank must be at most min(d1, d2) = {most}; got {rank}. "
@@ -149,6 +152,11 @@ class LowRankPolicy(HistoryPolicy):
         s[S.D1], s[S.D2], s[S.RANK], s[S.PAIRS] = self.d1, self.d2, rank, float(self._pairs)
         self._M[self._rows["left"], : self.d1] = np.eye(self.d1)
         self._M[self._rows["right"], : self.d2] = np.eye(self.d2)
+
+    @property
+    def rank(self) -> int:
+        """r: as given, or as the last fit found it."""
+        return int(self._s[S.RANK])
 
     @property
     def finds_rank(self) -> bool:

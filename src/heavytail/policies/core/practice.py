@@ -77,6 +77,7 @@ __all__ = [
     "learned",
     "note",
     "radius",
+    "restart",
     "scale_of",
     "settle_prior",
     "start",
@@ -130,6 +131,7 @@ class Practice(NamedTuple):
 
 PRACTICE: Final = numbered(Practice, after=COMMON)
 P: Final = PRACTICE
+SUMS: Final = (P.STABILITY, P.ENERGY, P.LOST, P.NEAR, P.FAR, P.WEIGHT, P.WEIGHT_SQUARES)
 
 FIRST: Final = 5  # rewards that set the unit
 LEAST_ALPHA: Final = 1e-12  # a round weighs at most 1 / alpha: more is lost to rounding
@@ -173,6 +175,21 @@ def settle(s: Vector, M: Matrix, unit: float) -> None:
         s[P.TYPICAL] = unit / NORMAL_CONSISTENCY
     s[P.BEGAN] = s[ROUNDS]
     s[PROJECTED] = SET_ANEW
+
+
+@jit
+def restart(s: Vector, M: Matrix) -> None:
+    """Forget all but the unit and the typical size, so that the rounds can be learned once more."""
+    s[P.NU] *= FIRST
+    s[P.TELLING] = FIRST
+    settle(s, M, s[P.UNIT])
+    s[CLIPPED] = 0.0
+    for slot in SUMS:
+        s[slot] = 0.0
+    s[P.TAU] = s[P.CLIP]
+    at = int(s[P.SIZES])
+    for i in range(at, at + SIZES):
+        s[i] = 0.0
 
 
 @jit
