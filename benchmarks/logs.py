@@ -194,6 +194,19 @@ def errors(environment: Environment, seed: int) -> dict[str, float]:
     return {name: estimate - value for name, estimate in found.items()}
 
 
+def most_wealth(course: intervals.Sequence, x: Any, mean: float) -> float:
+    """The log of the largest wealth there ever was, had one bet against the true mean."""
+    epoch = epochs(0, len(x))
+    total = np.zeros(len(x))
+    for bets, starts, shares in zip(
+        course.bets[:, epoch], course.starts, course.shares, strict=True
+    ):
+        factor = np.log1p(bets * x) - np.log1p(bets * mean)
+        for start, share in zip(starts, shares, strict=True):
+            total += share * np.exp(np.cumsum(np.where(epoch < start, 0.0, factor)))
+    return float(np.log(total.max()))
+
+
 def covered(environment: Environment, seed: int) -> dict[str, float]:
     """Whether each bound holds, and the lower ones themselves."""
     log, pi, value = environment.draw(seed)
@@ -205,11 +218,9 @@ def covered(environment: Environment, seed: int) -> dict[str, float]:
         lower = intervals.betting_lower(Sketch(x, epoch), DELTA, horizon)
         found[f"{name}: at least"] = lower.best
         found[f"{name}: holds"] = lower.best <= value
-        bets = lower.bets[:, epoch]
-        wealth = np.cumsum(np.log1p(bets * x) - np.log1p(bets * value), axis=1)
-        share = 1.0 / np.arange(1.0, len(bets) + 1.0)[:, None] ** 2
-        most = np.max(np.log(np.sum(share / share.sum() * np.exp(wealth), axis=0)))
-        found[f"{name}: holds at every time"] = most <= math.log(1.0 / DELTA)
+        found[f"{name}: holds at every time"] = most_wealth(lower, x, value) <= math.log(
+            1.0 / DELTA
+        )
     low, high = intervals.catoni(Sketch(x, epoch), environment.moment(), DELTA, n)
     found |= {"Catoni: holds": low <= value <= high, "Catoni: width": high - low}
     guess = ht.evaluate(log, pi, interval="huber")
