@@ -18,13 +18,14 @@ import numpy as np
 from heavytail._typing import FloatArray, IntArray
 from heavytail.logs.means import Estimate
 from heavytail.logs.sketch import Cells, Sketch, cell_numbers, epoch_starts
-from heavytail.tails import MomentBound, TailReport
+from heavytail.tails import MomentBound
 
 __all__ = [
     "Sequence",
     "bernstein_lower",
     "betting_lower",
     "catoni",
+    "hidden_mean",
     "huber_interval",
 ]
 
@@ -265,17 +266,24 @@ def _phi(x: FloatArray, p: float) -> FloatArray:
     return np.asarray(np.sign(x) * np.log1p(size + size**p / p))
 
 
-def huber_interval(found: Estimate, tail: TailReport | None, level: float) -> tuple[float, float]:
+def hidden_mean(beyond: float, index: float) -> float:
+    """What clipping hides of the mean: beyond/(a - 1), a the tail's index, at least 1.1."""
+    return beyond / (max(LEAST_INDEX, index) - 1.0)
+
+
+def huber_interval(
+    found: Estimate, hidden: tuple[float, float], level: float
+) -> tuple[float, float]:
     """Both ends about Huber's estimate, approximate: for where nothing is known beforehand.
 
-    value ± (q error + beyond/(a - 1)), q the normal quantile, a the lower end of the interval of
-    the tail's index that the log shows, at least 1.1: the second part is what clipping may hide
-    if the tail goes on as it does. No bound can be guaranteed without an assumption; in the eight
-    environments of ``benchmarks.logs`` this one is measured beside the others.
+    value - q error - hidden[0] and value + q error + hidden[1], q the normal quantile. Hidden is
+    what clipping may hide if the tail goes on as the log shows it (:func:`hidden_mean` at the
+    lower end of the interval of its index): of an evaluation on both sides alike, with as many
+    rows as can be clipped; of a comparison side by side, with half a row more than were. No bound
+    can be guaranteed without an assumption; ``benchmarks.logs`` measures this one.
     """
-    index = max(LEAST_INDEX, tail.low) if tail is not None else LEAST_INDEX
-    half = NormalDist().inv_cdf(0.5 + 0.5 * level) * found.error + found.beyond / (index - 1.0)
-    return found.value - half, found.value + half
+    half = NormalDist().inv_cdf(0.5 + 0.5 * level) * found.error
+    return found.value - half - hidden[0], found.value + half + hidden[1]
 
 
 def bernstein_lower(count: float, total: float, square: float, bound: float, delta: float) -> float:
