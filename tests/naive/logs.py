@@ -124,17 +124,17 @@ def epoch_ends(n: int) -> list[int]:
 
 
 def wealth(x: Array, bets: Array, horizons: list[float], m: float) -> Array:
-    """What 1 has become after each row: a share 1/j^2 per horizon, a seventh of it from each of
-    1/2, 1/4, ..., 1/128 of the horizon on, held until the next epoch begins.
+    """What 1 has become after each row: a share 1/j^2 per horizon, a ninth of it from each of
+    2^-1, 2^-1.5, ..., 2^-5 of the horizon on, held until the next epoch begins.
     """
     n, total = len(x), np.zeros(len(x))
     begins = np.array([0, *epoch_ends(n)])
     for j, horizon in enumerate(horizons):
-        for k in range(1, 8):
-            later = begins[begins >= horizon / 2**k]
+        for k in range(2, 11):
+            later = begins[begins >= horizon / 2 ** (k / 2)]
             start = int(later[0]) if len(later) else n
             factor = (1.0 + bets[j] * x) / (1.0 + bets[j] * m)
-            total += np.cumprod(np.where(np.arange(n) < start, 1.0, factor)) / (j + 1.0) ** 2 / 7.0
+            total += np.cumprod(np.where(np.arange(n) < start, 1.0, factor)) / (j + 1.0) ** 2 / 9.0
     return total / sum(1.0 / (j + 1.0) ** 2 for j in range(len(horizons)))
 
 

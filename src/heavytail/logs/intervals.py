@@ -34,7 +34,7 @@ STAKES = 2.0 ** np.arange(-22.0, 3.01, 0.25)  # bets tried, in units of 1 / mean
 HORIZONS: FloatArray = 4.0 ** np.arange(
     3.0, 16.0
 )  # rows for which bets are best where their number is not known
-STARTS: FloatArray = 0.5 ** np.arange(1.0, 8.0)  # when betting begins, in parts of the horizon
+STARTS: FloatArray = 0.5 ** np.arange(1.0, 5.1, 0.5)  # of betting, in parts of the horizon
 STEPS = 60  # of Newton's method
 CLOSE = 1e-9
 LEAST_INDEX = 1.1  # of a tail, whatever a log shows
@@ -46,8 +46,8 @@ class Sequence(NamedTuple):
     Attributes:
         rows: rows seen by the end of each epoch.
         bets: (horizons, epochs), lambda of each epoch.
-        starts: (horizons, 7), the epochs from which on each part of the wealth is bet.
-        shares: (horizons, 7), these parts.
+        starts: (horizons, 9), the epochs from which on each part of the wealth is bet.
+        shares: (horizons, 9), these parts.
         lower: the bound there; all of them hold at once.
     """
 
@@ -79,11 +79,12 @@ def betting_lower(sketch: Sketch, delta: float, horizon: float | None = None) ->
     hold at once with probability 1 - delta, rows being independent or only E[X_i | past] = m.
 
     The bet of an epoch is the constant one that would give the largest bound at ``horizon`` rows,
-    were they like the past. A seventh of the wealth begins at each of 1/2, 1/4, ..., 1/128 of
-    the horizon: bets that were read off rows of another size than most (a trace of exploration has
-    tiny weights, and they come first) cost the parts that had begun, log 7 at the most. Where all
-    begin alike nothing is lost but the first 1/128. Without a horizon the wealth is spread over
-    several, 4^3, 4^4, ..., with shares that fall like 1/j². O(epochs² + cells) each.
+    were they like the past. A ninth of the wealth begins at each of 2^-1, 2^-1.5, ..., 2^-5 of the
+    horizon: bets read off rows of another size than most (a trace of exploration has tiny weights,
+    and these come first) cost the parts that had begun, and log 9 at the most what begins later.
+    Where the first rows are like the others, little is lost but a thirty-second of them. Without a
+    horizon the wealth is spread over several, 4^3, 4^4, ..., with shares that fall like 1/j².
+    O(epochs² + cells) each.
     """
     cells = sketch.cells()
     last = int(np.max(cells.epoch, initial=-1)) + 1
