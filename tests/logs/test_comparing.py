@@ -106,6 +106,24 @@ def test_the_rows_that_would_decide_follow_from_the_rate_of_the_interval(how, or
     assert "would decide" in str(found)
 
 
+def test_the_end_beyond_zero_and_the_order_of_its_side_count():
+    ends = comparing.Ends(-1.0, 6.0, "huber", False, "", (2.0, 1.5))
+    assert comparing._enough(0.5, ends, 100) == pytest.approx(100 * 3.0**2)
+    assert comparing._enough(-0.5, ends, 100) == pytest.approx(100 * 13.0**3)
+
+
+def test_the_index_of_a_side_is_its_own():
+    rng = np.random.default_rng(15)
+    heavy, few, alike = -rng.pareto(1.4, 3000), np.full(20, 3.0), np.full(70, 2.0)
+    seen = diagnose(heavy)
+    assert max(1.1, seen.low) < seen.index < 2.0
+    for gains, index in ((few, 0.0), (alike, np.inf)):
+        v = np.concatenate([heavy, gains])
+        apart = comparing.Apart(Pairs(np.sign(v), v), Sketch(v), None, None)
+        assert comparing._index(apart, -1) == pytest.approx((seen.low, seen.index))
+        assert comparing._index(apart, 1) == (index, 2.0)
+
+
 def test_nothing_more_is_needed_where_the_interval_decides_or_is_none():
     log = bounded(12, 4000)
     log["reward"] = np.where(log["action"] == 1, 1.9, 0.1)
@@ -132,9 +150,11 @@ def test_a_policy_twice_as_good_is_found_and_an_equal_one_is_not():
     assert equal.count(None) >= 11
 
 
-def test_a_value_outside_a_guaranteed_interval_is_said_to_be():
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_value_outside_a_guaranteed_interval_is_said_to_be(turned):
     d = draw(13, n=2000, tail=1.2)
-    found = ht.compare(d.log, d.target, mixed(3, 2000), tail=ht.MomentBound(2.0, 1e-3))
+    pair = [d.target, mixed(3, 2000)]
+    found = ht.compare(d.log, *(pair[::-1] if turned else pair), tail=ht.MomentBound(2.0, 1e-3))
     assert not found.lower <= found.value <= found.upper
     assert comparing.OUTSIDE in found.advice
 
