@@ -8,9 +8,10 @@ from tests.logs.drawing import LOGGING, MEANS, draw
 from tests.naive import logs as naive
 
 import heavytail as ht
-from heavytail.logs import comparing
+from heavytail.logs import comparing, means
 from heavytail.logs.intervals import betting_lower
 from heavytail.logs.sketch import Pairs, Sketch, epochs
+from heavytail.logs.summary import Plan
 from heavytail.tails import diagnose
 
 
@@ -69,6 +70,16 @@ def test_the_approximate_interval_has_each_side_with_its_own_tail(shift):
     assert hidden[0] != pytest.approx(hidden[1], rel=0.1)
     assert found.lower == pytest.approx(min(m - half - hidden[0], found.value), rel=1e-4)
     assert found.upper == pytest.approx(max(m + half + hidden[1], found.value), rel=1e-4)
+
+
+def test_an_approximate_interval_reaches_to_the_value():
+    v = draw(16).reward
+    narrow = means.Estimate(0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+    apart = comparing.Apart(Pairs(np.ones(len(v)), v), Sketch(v), None, None)
+    plan = Plan("snips", None, np.inf, 0.0, None, None, None)
+    for value in (-3.0, 3.0):
+        ends = comparing._interval(apart, plan, None, 0.95, None, narrow, value)
+        assert (ends.lower, ends.upper) == (min(value, 0.0), max(value, 0.0))
 
 
 def test_the_effective_size_of_differences_does_not_hang_on_their_signs():
