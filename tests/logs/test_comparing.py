@@ -135,6 +135,18 @@ def test_the_index_of_a_side_is_its_own():
         assert comparing._index(apart, 1) == (index, 2.0)
 
 
+def test_a_side_of_few_rows_may_hide_as_many_as_can_be_clipped():
+    v = np.concatenate([np.full(20, 3.0), np.full(70, -2.0)])
+    apart = comparing.Apart(Pairs(np.sign(v), v), Sketch(v), None, None)
+    plan = Plan("snips", None, np.inf, 0.0, None, None, None)
+    found = means.Estimate(0.0, 0.0, 1.0, beyond=0.5, below=0.1, above=0.2)
+    ends = comparing._interval(apart, plan, None, 0.95, None, found, 0.0)
+    assert (ends.lower, ends.upper) == pytest.approx((0.0, 0.5 / 0.1))
+    turned = comparing.Apart(Pairs(-np.sign(v), -v), Sketch(-v), None, None)
+    ends = comparing._interval(turned, plan, None, 0.95, None, found, 0.0)
+    assert (ends.lower, ends.upper) == pytest.approx((-0.5 / 0.1, 0.0))
+
+
 def test_nothing_more_is_needed_where_the_interval_decides_or_is_none():
     log = bounded(12, 4000)
     log["reward"] = np.where(log["action"] == 1, 1.9, 0.1)

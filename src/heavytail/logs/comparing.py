@@ -63,8 +63,8 @@ def compare(
       V_a - V_b + h - l, D being half of sum |pi_a - pi_b|;
     - with ``tail``, a MomentBound of the rows' differences w_a r - w_b r, by Catoni's sequence;
     - else about Huber's estimate, as "huber" of :func:`heavytail.evaluate`, each side with the
-      tail of the differences of its sign: approximate, and ``guaranteed`` is False. Where the
-      estimate lies outside, it is made an end.
+      tail of the differences of its sign, if 50 effective rows show one: approximate, and
+      ``guaranteed`` is False. Where the estimate lies outside, it is made an end.
 
     Where the interval holds 0, ``rows_needed`` estimates how many rows would do: the distance d of
     the value to the end beyond 0 falls like n^(1/p - 1), p the order of the moment that is stated
@@ -266,7 +266,10 @@ def _interval(
     if math.isnan(found.below):
         return Ends(None, None, None, False, "state reward_range= or tail=, or take mean='huber'")
     (below, low_order), (above, high_order) = (_index(apart, side) for side in (-1, 1))
-    hidden = intervals.hidden_mean(found.below, below), intervals.hidden_mean(found.above, above)
+    hidden = (
+        intervals.hidden_mean(found.below if below else found.beyond, below),
+        intervals.hidden_mean(found.above if above else found.beyond, above),
+    )
     lower, upper = intervals.huber_interval(found, hidden, level)
     orders = low_order, high_order
     return Ends(min(lower, value), max(upper, value), "huber", False, "", orders)
@@ -274,15 +277,17 @@ def _interval(
 
 def _index(apart: Apart, side: int) -> tuple[float, float]:
     """The tail's index of the differences of one sign: the lower end of its interval, and itself
-    between 1.1 and 2. Infinite and 2 where these are all alike; 0 and 2 of too few.
+    between 1.1 and 2. Infinite and 2 where these are all alike; 0 and 2 of fewer than 50 effective
+    rows, of which nothing is known: as many may then be hidden as can be clipped.
     """
     cells = apart.pairs.cells()
     effective = _effective(PairCells(*(sums[side * cells.v > 0.0] for sums in cells)))
+    if effective < LEAST_TAIL:
+        return 0.0, 2.0
     seen = tail_of(apart.values, effective, side)
-    if seen is not None:
-        return seen.low, min(max(seen.index, intervals.LEAST_INDEX), 2.0)
-    alike = np.unique(apart.values.largest(math.inf, LEAST_TAIL, side), return_counts=True)[1]
-    return math.inf if list(alike) == [LEAST_TAIL] else 0.0, 2.0
+    if seen is None:
+        return math.inf, 2.0
+    return seen.low, min(max(seen.index, intervals.LEAST_INDEX), 2.0)
 
 
 def _effective(cells: PairCells) -> float:
