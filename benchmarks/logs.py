@@ -3,13 +3,16 @@
     python -m benchmarks.logs --trials 2000 --jobs 16
     python -m benchmarks.logs --part fresh --trials 500 --jobs 16
     python -m benchmarks.logs --part learner --trials 5
+    python -m benchmarks.logs --part soft --trials 1000
+    python -m benchmarks.logs --part pairs --trials 200
 
 Ten arms logged with probabilities 0.5 to 0.01, 2,000 rows; the target plays one arm 82 % of the
 time: one logged in a fifth of the rows ("easy") or in a hundredth ("rare"). Rewards are 0 or 2,
 log-normal or Lomax, with means from 0.55 to 1.3. ``fresh`` draws other environments at random. The
 estimators of Open Bandit Pipeline (obp) are written here from their formulas; those with a model
 have the arms' means of the other half of the rows. ``learner`` is about
-``ht.LogPolicy``: see :mod:`benchmarks.log_policy`.
+``ht.LogPolicy``: see :mod:`benchmarks.log_policy`. ``soft`` and ``pairs`` are about lower bounds of
+targets that explore, and about ``ht.compare``: see :mod:`benchmarks.log_bounds`.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ import numpy as np
 from scipy.integrate import quad
 
 import heavytail as ht
-from benchmarks import log_policy
+from benchmarks import log_bounds, log_policy
 from heavytail.logs import intervals
 from heavytail.logs.sketch import Sketch, epochs
 
@@ -194,6 +197,19 @@ def errors(environment: Environment, seed: int) -> dict[str, float]:
     return {name: estimate - value for name, estimate in found.items()}
 
 
+def most_wealth(course: intervals.Sequence, x: Any, mean: float) -> float:
+    """The log of the largest wealth there ever was, had one bet against the true mean."""
+    epoch = epochs(0, len(x))
+    total = np.zeros(len(x))
+    for bets, starts, shares in zip(
+        course.bets[:, epoch], course.starts, course.shares, strict=True
+    ):
+        factor = np.log1p(bets * x) - np.log1p(bets * mean)
+        for start, share in zip(starts, shares, strict=True):
+            total += share * np.exp(np.cumsum(np.where(epoch < start, 0.0, factor)))
+    return float(np.log(total.max()))
+
+
 def covered(environment: Environment, seed: int) -> dict[str, float]:
     """Whether each bound holds, and the lower ones themselves."""
     log, pi, value = environment.draw(seed)
@@ -205,11 +221,9 @@ def covered(environment: Environment, seed: int) -> dict[str, float]:
         lower = intervals.betting_lower(Sketch(x, epoch), DELTA, horizon)
         found[f"{name}: at least"] = lower.best
         found[f"{name}: holds"] = lower.best <= value
-        bets = lower.bets[:, epoch]
-        wealth = np.cumsum(np.log1p(bets * x) - np.log1p(bets * value), axis=1)
-        share = 1.0 / np.arange(1.0, len(bets) + 1.0)[:, None] ** 2
-        most = np.max(np.log(np.sum(share / share.sum() * np.exp(wealth), axis=0)))
-        found[f"{name}: holds at every time"] = most <= math.log(1.0 / DELTA)
+        found[f"{name}: holds at every time"] = most_wealth(lower, x, value) <= math.log(
+            1.0 / DELTA
+        )
     low, high = intervals.catoni(Sketch(x, epoch), environment.moment(), DELTA, n)
     found |= {"Catoni: holds": low <= value <= high, "Catoni: width": high - low}
     guess = ht.evaluate(log, pi, interval="huber")
@@ -309,7 +323,7 @@ def ratios(found: dict[str, dict[str, float]], environments: list[Environment]) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parts = ("errors", "coverage", "choice", "comparison", "fresh", "learner")
+    parts = ("errors", "coverage", "choice", "comparison", "fresh", "learner", "soft", "pairs")
     parser.add_argument("--part", choices=parts, action="append", help="the first four if none")
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--fresh", type=int, default=16, help="environments of the part fresh")
@@ -332,6 +346,10 @@ def main() -> None:
         ratios(table("Fresh environments", others, errors, args, squares=True), others)
     if "learner" in wanted:
         log_policy.learner(args.trials, args.seed)
+    if "soft" in wanted:
+        log_bounds.soft(args.trials, args.seed)
+    if "pairs" in wanted:
+        log_bounds.pairs(args.trials, args.seed)
 
 
 if __name__ == "__main__":

@@ -123,18 +123,32 @@ def epoch_ends(n: int) -> list[int]:
     return ends
 
 
-def betting_lower(x: Array, bets: Array, delta: float, until: int) -> float:
-    """inf{m >= 0: sum log((1 + lambda x)/(1 + lambda m)) <= log(1/delta)}, a bet per row."""
-    x, bets = x[:until], bets[:until]
-    room = float(np.sum(np.log(1.0 + bets * x))) - math.log(1.0 / delta)
-    if room <= 0.0:
-        return 0.0
-    return brentq(lambda m: np.sum(np.log(1.0 + bets * m)) - room, 0.0, 10.0 * x.max(), xtol=1e-13)
+def wealth(x: Array, bets: Array, horizons: list[float], m: float) -> Array:
+    """What 1 has become after each row: a share 1/j^2 per horizon, a ninth of it from each of
+    2^-1, 2^-1.5, ..., 2^-5 of the horizon on, held until the next epoch begins.
+    """
+    n, total = len(x), np.zeros(len(x))
+    begins = np.array([0, *epoch_ends(n)])
+    for j, horizon in enumerate(horizons):
+        for k in range(2, 11):
+            later = begins[begins >= horizon / 2 ** (k / 2)]
+            start = int(later[0]) if len(later) else n
+            factor = (1.0 + bets[j] * x) / (1.0 + bets[j] * m)
+            total += np.cumprod(np.where(np.arange(n) < start, 1.0, factor)) / (j + 1.0) ** 2 / 9.0
+    return total / sum(1.0 / (j + 1.0) ** 2 for j in range(len(horizons)))
+
+
+def betting_lower(x: Array, bets: Array, horizons: list[float], delta: float) -> float:
+    """inf{m >= 0: wealth <= 1/delta}."""
+
+    def over(m: float) -> float:
+        return math.log(max(wealth(x, bets, horizons, m)[-1] * delta, 1e-300))
+
+    return brentq(over, 0.0, 10.0 * x.max(), xtol=1e-13) if over(0.0) > 0.0 else 0.0
 
 
 def best_bet(past: Array, delta: float, horizon: float) -> float:
-    """The bound that the best constant bet would give, for the past and one row of 0."""
-    past = np.append(past, 0.0)
+    """The constant bet that would give the largest bound, were all rows like the past."""
 
     def minus_bound(log_bet: float) -> float:
         bet = math.exp(log_bet)

@@ -227,7 +227,10 @@ def _in_words(label: str, found: Evaluation) -> str:
 
 def _comparison(label: str, against: str, found: Comparison) -> str:
     if found.better is None:
-        return f"This log does not decide between {label} and {against}."
+        words = f"This log does not decide between {label} and {against}"
+        if found.rows_needed is None:
+            return f"{words}."
+        return f"{words}; about {float(f'{found.rows_needed:.1e}'):,.0f} rows like these would."
     word, bound = ("more", found.lower) if found.better == "a" else ("less", found.upper)
     assert bound is not None
     sure = f"at least {abs(bound):.4g} {word} per row than {against}"

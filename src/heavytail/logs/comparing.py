@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from heavytail._typing import FloatArray
 from heavytail.logs import intervals, means
 from heavytail.logs.advice import APPROXIMATE
 from heavytail.logs.estimates import METHODS, Seen
-from heavytail.logs.evaluating import UNBIASED, finish, plan_of, tail_of, target_of
+from heavytail.logs.evaluating import LEAST_TAIL, UNBIASED, finish, plan_of, tail_of, target_of
 from heavytail.logs.results import Comparison
 from heavytail.logs.rows import Rows
 from heavytail.logs.sketch import PairCells, Pairs, Sketch, epochs
@@ -24,6 +24,11 @@ from heavytail.logs.target import Target
 from heavytail.tails import MomentBound
 
 __all__ = ["compare"]
+
+OUTSIDE = (
+    "The difference of the two values lies outside its interval, which is the better guess: a few "
+    "large rows were clipped."
+)
 
 
 def compare(
@@ -46,19 +51,25 @@ def compare(
     propensities: Any = None,
     dask: Any = None,
 ) -> Comparison:
-    """V_a - V_b, from the rows' own differences: narrower than the difference of two intervals.
+    """V_a - V_b, with an interval from the rows' own differences: narrower than that of two.
 
-    The estimate is a robust mean of (w_a - w_b)(r - c), c the mean of both values: weights have
-    mean 1, so that c changes nothing but the spread. Each of the three means clips what is large
-    to itself, so that the difference need not be that of the two values, and may have another
-    sign where the interval holds 0. The interval has both sides:
+    The estimate is the difference of the two values that :func:`heavytail.evaluate` gives. Its
+    interval is that of the mean of (w_a - w_b)(r - c), c the mean of both values: weights have
+    mean 1, so that c changes nothing but the spread, and rows that both policies play alike are 0.
+    It has both sides:
 
     - with ``reward_range`` by betting, which needs nothing else: for rewards in [l, h],
       (w_a - w_b)+ (r - l) + (w_a - w_b)- (h - r) + (h - l)(1 - D) is never negative and has mean
       V_a - V_b + h - l, D being half of sum |pi_a - pi_b|;
     - with ``tail``, a MomentBound of the rows' differences w_a r - w_b r, by Catoni's sequence;
-    - else about Huber's estimate, as "huber" of :func:`heavytail.evaluate`: approximate, and
-      ``guaranteed`` is False.
+    - else about Huber's estimate, as "huber" of :func:`heavytail.evaluate`, each side with the
+      tail of the differences of its sign, if 50 effective rows show one: approximate, and
+      ``guaranteed`` is False. Where the estimate lies outside, it is made an end.
+
+    Where the interval holds 0, ``rows_needed`` estimates how many rows would do: the distance d of
+    the value to the end beyond 0 falls like n^(1/p - 1), p the order of the moment that is stated
+    or the index of the tail that is seen, at most 2, so that n (d/|value|)^(p/(p - 1)) rows bring
+    that end to 0. If the difference is what it seems, so many decide about as often as not.
 
     Args:
         log: and
@@ -98,14 +109,19 @@ def compare(
                asked=propensities, notes=target.notes, waiting=waiting)
         for each, target in zip((one, two), targets, strict=True)
     ]  # fmt: skip
+    value = ends[0].value - ends[1].value
     found = _difference(apart, plan, mean, level, 0.5 * (ends[0].value + ends[1].value))
-    lower, upper, kind, sure, reason = _interval(apart, plan, tail, level, horizon, found)
+    both = _interval(apart, plan, tail, level, horizon, found, value)
     said = [s for s in dict.fromkeys((*ends[0].advice, *ends[1].advice)) if "no reason" not in s]
-    if kind is not None and not sure:
+    if both.interval == "huber":
         said.append(APPROXIMATE)
+    if both.lower is not None and both.upper is not None and not both.lower <= value <= both.upper:
+        said.append(OUTSIDE)
     return Comparison(
-        value=found.value, lower=lower, upper=upper, reason=reason, guaranteed=sure, level=level,
-        interval=kind, error=found.error, a=ends[0], b=ends[1], advice=tuple(said),
+        value=value, lower=both.lower, upper=both.upper, reason=both.reason,
+        guaranteed=both.guaranteed, level=level, interval=both.interval, error=found.error,
+        rows=one.rows, rows_needed=_enough(value, both, one.rows), a=ends[0], b=ends[1],
+        advice=tuple(said),
     )  # fmt: skip
 
 
@@ -204,6 +220,26 @@ def _difference(apart: Apart, plan: Plan, mean: str, level: float, centre: float
     return means.huber(located, order)
 
 
+class Ends(NamedTuple):
+    """An interval of the difference, or why there is none.
+
+    Attributes:
+        lower: its lower end, or None.
+        upper: its upper end, or None.
+        interval: where it comes from.
+        guaranteed: whether it rests on stated assumptions alone.
+        reason: why there is none.
+        orders: p on either side: the distance of an end to the value falls like n^(1/p - 1).
+    """
+
+    lower: float | None
+    upper: float | None
+    interval: str | None
+    guaranteed: bool
+    reason: str
+    orders: tuple[float, float] = (2.0, 2.0)
+
+
 def _interval(
     apart: Apart,
     plan: Plan,
@@ -211,27 +247,63 @@ def _interval(
     level: float,
     horizon: int | None,
     found: means.Estimate,
-) -> tuple[float | None, float | None, str | None, bool, str]:
-    """Lower, upper, where from, whether guaranteed, and why not."""
+    value: float,
+) -> Ends:
     alpha = 1.0 - level
     if plan.method == "dm":
-        return None, None, None, False, "nothing bounds a model's error"
+        return Ends(None, None, None, False, "nothing bounds a model's error")
     if plan.method not in UNBIASED:
-        return None, None, None, False, f"{plan.method!r} is biased, and nothing bounds by how much"
+        why = f"{plan.method!r} is biased, and nothing bounds by how much"
+        return Ends(None, None, None, False, why)
     if apart.up is not None and apart.down is not None and plan.ceiling is not None:
         width = plan.ceiling - plan.floor
         lower = intervals.betting_lower(apart.up, alpha / 2.0, horizon).best - width
         upper = width - intervals.betting_lower(apart.down, alpha / 2.0, horizon).best
-        return lower, upper, "betting", True, ""
+        return Ends(lower, upper, "betting", True, "")
     if tail is not None:
-        return *intervals.catoni(apart.values, tail, alpha, horizon), "catoni", True, ""
-    if math.isnan(found.beyond):
-        return None, None, None, False, "state reward_range= or tail=, or take mean='huber'"
-    seen = tail_of(apart.values, _effective(apart.pairs.cells()))
-    return *intervals.huber_interval(found, seen, level), "huber", False, ""
+        ends = intervals.catoni(apart.values, tail, alpha, horizon)
+        return Ends(*ends, "catoni", True, "", (tail.order, tail.order))
+    if math.isnan(found.below):
+        return Ends(None, None, None, False, "state reward_range= or tail=, or take mean='huber'")
+    (below, low_order), (above, high_order) = (_index(apart, side) for side in (-1, 1))
+    hidden = (
+        intervals.hidden_mean(found.below if below else found.beyond, below),
+        intervals.hidden_mean(found.above if above else found.beyond, above),
+    )
+    lower, upper = intervals.huber_interval(found, hidden, level)
+    orders = low_order, high_order
+    return Ends(min(lower, value), max(upper, value), "huber", False, "", orders)
+
+
+def _index(apart: Apart, side: int) -> tuple[float, float]:
+    """The tail's index of the differences of one sign: the lower end of its interval, and itself
+    between 1.1 and 2. Infinite and 2 where these are all alike; 0 and 2 of fewer than 50 effective
+    rows, of which nothing is known: as many may then be hidden as can be clipped.
+    """
+    cells = apart.pairs.cells()
+    effective = _effective(PairCells(*(sums[side * cells.v > 0.0] for sums in cells)))
+    if effective < LEAST_TAIL:
+        return 0.0, 2.0
+    seen = tail_of(apart.values, effective, side)
+    if seen is None:
+        return math.inf, 2.0
+    return seen.low, min(max(seen.index, intervals.LEAST_INDEX), 2.0)
 
 
 def _effective(cells: PairCells) -> float:
     """(sum |u|)²/sum u²; the rows where nothing is self-normalised."""
     size, square = float(np.sum(np.abs(cells.u))), float(np.sum(cells.uu))
     return size * size / square if square > 0.0 else float(np.sum(cells.count))
+
+
+def _enough(value: float, ends: Ends, rows: int) -> float | None:
+    """How many rows in all would bring the end that is beyond 0 to it, were the value right.
+
+    n (d/|value|)^(p/(p - 1)), d the distance from the value to that end. None where the interval
+    decides already, or where there is none.
+    """
+    lower, upper = ends.lower, ends.upper
+    if lower is None or upper is None or not lower <= 0.0 <= upper or not value:
+        return None
+    far, order = (value - lower, ends.orders[0]) if value > 0.0 else (upper - value, ends.orders[1])
+    return rows * max(far / abs(value), 1.0) ** (order / (order - 1.0))

@@ -226,7 +226,8 @@ def bounds(
         return None, None, None
     if plan.interval == "huber":
         found = means.huber(summary.pairs.cells())
-        return *intervals.huber_interval(found, seen, level), None
+        hidden = intervals.hidden_mean(found.beyond, 0.0 if seen is None else seen.low)
+        return *intervals.huber_interval(found, (hidden, hidden), level), None
     if plan.interval == "catoni":
         sketch = summary.pseudo if summary.pseudo is not None else values
         assert tail is not None
@@ -253,8 +254,9 @@ def _bernstein(summary: Summary, plan: Plan, delta: float) -> tuple[float, float
     return plan.floor + low, plan.ceiling - high
 
 
-def tail_of(sketch: Sketch | None, effective: float) -> TailReport | None:
-    """The tail of as many of the largest values as there are effective rows; None of too few.
+def tail_of(sketch: Sketch | None, effective: float, side: int = 0) -> TailReport | None:
+    """The tail of as many of the largest values as there are effective rows; None of too few, or
+    of values that are all alike. With a ``side``, 1 or -1, of the values of that sign alone.
 
     Rows of small weight are no part of it: with them, what is a mixture of weights looks like a
     tail (Lomax(1.5) rewards, an action logged in a fifth of 2,000 rows: index 1.2 of all rows, 1.5
@@ -262,7 +264,7 @@ def tail_of(sketch: Sketch | None, effective: float) -> TailReport | None:
     """
     if sketch is None or math.isnan(effective):
         return None
-    values = sketch.largest(max(effective, LEAST_TAIL), MOST_TAIL)
+    values = sketch.largest(max(effective, LEAST_TAIL), MOST_TAIL, side)
     if len(values) < LEAST_TAIL:
         return None
     return diagnose(values) if np.ptp(values) > 0.0 else None

@@ -15,16 +15,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heavytail._typing import FloatArray
+from heavytail._typing import FloatArray, IntArray
 from heavytail.logs.means import Estimate
 from heavytail.logs.sketch import Cells, Sketch, cell_numbers, epoch_starts
-from heavytail.tails import MomentBound, TailReport
+from heavytail.tails import MomentBound
 
 __all__ = [
     "Sequence",
     "bernstein_lower",
     "betting_lower",
     "catoni",
+    "hidden_mean",
     "huber_interval",
 ]
 
@@ -33,7 +34,7 @@ STAKES = 2.0 ** np.arange(-22.0, 3.01, 0.25)  # bets tried, in units of 1 / mean
 HORIZONS: FloatArray = 4.0 ** np.arange(
     3.0, 16.0
 )  # rows for which bets are best where their number is not known
-ZEROS = 1.0  # rows of value 0 put before the past: without a loss seen a bet would be infinite
+STARTS: FloatArray = 0.5 ** np.arange(1.0, 5.1, 0.5)  # of betting, in parts of the horizon
 STEPS = 60  # of Newton's method
 CLOSE = 1e-9
 LEAST_INDEX = 1.1  # of a tail, whatever a log shows
@@ -44,12 +45,16 @@ class Sequence(NamedTuple):
 
     Attributes:
         rows: rows seen by the end of each epoch.
-        bets: lambda of each epoch.
+        bets: (horizons, epochs), lambda of each epoch.
+        starts: (horizons, 9), the epochs from which on each part of the wealth is bet.
+        shares: (horizons, 9), these parts.
         lower: the bound there; all of them hold at once.
     """
 
     rows: FloatArray
     bets: FloatArray
+    starts: IntArray
+    shares: FloatArray
     lower: FloatArray
 
     @property
@@ -61,26 +66,39 @@ class Sequence(NamedTuple):
 def betting_lower(sketch: Sketch, delta: float, horizon: float | None = None) -> Sequence:
     """Lower bounds of the mean of non-negative values with a finite mean; nothing else is assumed.
 
-    At the true mean m, prod (1 + lambda_s X_s)/(1 + lambda_s m) is a non-negative martingale: the
-    wealth of one who bets against it. By Ville's inequality all of
+    At the true mean m the wealth of one who begins at row s and bets lambda_i against m,
 
-        L_t = inf{m >= 0 : sum log(1 + lambda_s X_s) - sum log(1 + lambda_s m) <= log(1/delta)}
+        W_st(m) = prod_{s <= i <= t} (1 + lambda_i X_i)/(1 + lambda_i m),
 
-    hold at once with probability 1 - delta, rows being independent or only E[X_s | past] = m.
+    is a non-negative martingale that starts at 1: lambda_i is read off the rows before i, so that
+    E[1 + lambda_i X_i | past] = 1 + lambda_i m. An average of such wealths is one again, and by
+    Ville's inequality it passes 1/delta at some t with probability delta at most. So all of
+
+        L_t = inf{m >= 0 : sum_s share_s W_st(m) <= 1/delta}
+
+    hold at once with probability 1 - delta, rows being independent or only E[X_i | past] = m.
+
     The bet of an epoch is the constant one that would give the largest bound at ``horizon`` rows,
-    were they like the past. Without a horizon the wealth is spread over several, 4^3, 4^4, ...,
-    with shares pi_j, and log sum_j pi_j prod takes the place of the sum. O(epochs² + cells) each.
+    were they like the past. A ninth of the wealth begins at each of 2^-1, 2^-1.5, ..., 2^-5 of the
+    horizon: bets read off rows of another size than most (a trace of exploration has tiny weights,
+    and these come first) cost the parts that had begun, and log 9 at the most what begins later.
+    Where the first rows are like the others, little is lost but a thirty-second of them. Without a
+    horizon the wealth is spread over several, 4^3, 4^4, ..., with shares that fall like 1/j².
+    O(epochs² + cells) each.
     """
     cells = sketch.cells()
     last = int(np.max(cells.epoch, initial=-1)) + 1
     rows = _rows(cells, last)
     horizons = HORIZONS if horizon is None else np.array([float(max(horizon, 1))])
-    shares = 1.0 / np.arange(1.0, len(horizons) + 1.0) ** 2
+    shares = np.tile(1.0 / np.arange(1.0, len(horizons) + 1.0)[:, None] ** 2, len(STARTS))
     shares /= shares.sum()
+    starts = np.searchsorted(epoch_starts(last), horizons[:, None] * STARTS)
+    begun = (np.arange(last)[:, None] >= starts[:, None, :]).astype(np.float64)
     bets = _bets(cells, last, math.log(1.0 / delta), horizons)
-    gains = np.stack([_gains(cells, bet, last) for bet in bets])
-    wealth = gains + np.log(shares)[:, None]
-    return Sequence(np.cumsum(rows), bets, _solve(wealth, rows, bets, math.log(1.0 / delta)))
+    gains = [_gains(cells, bet, last)[:, None] * on for bet, on in zip(bets, begun, strict=True)]
+    wealth = np.cumsum(gains, axis=1) + np.log(shares)[:, None, :]
+    lower = _solve(wealth, rows, bets, begun, math.log(1.0 / delta))
+    return Sequence(np.cumsum(rows), bets, starts, shares, lower)
 
 
 def _rows(cells: Cells, last: int) -> FloatArray:
@@ -89,35 +107,37 @@ def _rows(cells: Cells, last: int) -> FloatArray:
 
 
 def _gains(cells: Cells, bets: FloatArray, last: int) -> FloatArray:
-    """sum log(1 + lambda X) by the end of each epoch, from below: log(1 + lambda x) is at least
-    its tangent at a cell's mean less half its largest curvature there.
+    """sum log(1 + lambda X) of each epoch, from below: log(1 + lambda x) is at least its tangent
+    at a cell's mean less half its largest curvature there.
     """
     stake = bets[cells.epoch]
     bend = stake / (1.0 + stake * cells.low) * np.sqrt(cells.variance)
     gain = cells.count * (np.log1p(stake * cells.mean) - 0.5 * bend**2)
-    return np.asarray(np.cumsum(np.bincount(cells.epoch, gain, minlength=last)))
+    return np.asarray(np.bincount(cells.epoch, gain, minlength=last))
 
 
 def _solve(
-    wealth: FloatArray, rows: FloatArray, bets: FloatArray, log_inverse: float
+    wealth: FloatArray, rows: FloatArray, bets: FloatArray, begun: FloatArray, log_inverse: float
 ) -> FloatArray:
     """For each t, the m >= 0 at which
 
-        log sum_j exp(wealth_j - sum_{e <= t} n_e log(1 + lambda_je m)) = log(1/delta).
+        log sum_jk exp(wealth_jtk - sum_{e <= t} begun_jek n_e log(1 + lambda_je m)) = log(1/delta).
 
     The function is convex and falls, so that Newton's steps come from below and stay there: a step
     too few errs on the safe side.
     """
     past = np.tri(len(rows)) * rows
+    pairs = list(zip(bets, begun, strict=True))
     m = np.zeros(len(rows))
     for _ in range(STEPS):
-        cost = np.stack([np.sum(past * np.log1p(b * m[:, None]), axis=1) for b in bets])
-        slope = np.stack([np.sum(past * b / (1.0 + b * m[:, None]), axis=1) for b in bets])
-        part = wealth - cost
-        top = part.max(axis=0)
-        each = np.exp(part - top)
-        over = top + np.log(each.sum(axis=0)) - log_inverse
-        fall = np.sum(each * slope, axis=0) / each.sum(axis=0)
+        at = m[:, None]
+        part = wealth - np.stack([(past * np.log1p(b * at)) @ on for b, on in pairs])
+        slope = np.stack([(past * (b / (1.0 + b * at))) @ on for b, on in pairs])
+        top = part.max(axis=(0, 2))
+        each = np.exp(part - top[:, None])
+        total = each.sum(axis=(0, 2))
+        over = top + np.log(total) - log_inverse
+        fall = np.sum(each * slope, axis=(0, 2)) / total
         step = np.where((over > 0.0) & (fall > 0.0), over / np.where(fall > 0.0, fall, 1.0), 0.0)
         m += step
         if np.all(step <= 1e-12 * m):
@@ -129,17 +149,20 @@ def _bets(cells: Cells, last: int, log_inverse: float, horizons: FloatArray) -> 
     """lambda for each horizon h and epoch, from the values of the epochs before it; 0 until a
     positive one was seen.
 
-    It maximises (exp(mean log(1 + lambda x) - log(1/delta)/h) - 1)/lambda over the past values x
-    and one row of value 0.
+    It maximises (exp(mean log(1 + lambda x) - log(1/delta)/h) - 1)/lambda over the past values x.
+    They are put in cells of their own, in units of the first positive one, so that no unit of the
+    rewards matters.
     """
-    rough = cell_numbers(cells.mean, ROUGH)
-    found, place = np.unique(rough, return_inverse=True)
-    at = cells.epoch * len(found) + place
-    shape = (last, len(found))
-    size = last * len(found)
+    bets = np.zeros((len(horizons), last))
+    if not np.any(cells.mean > 0.0):
+        return bets
+    rough = cell_numbers(cells.mean / cells.mean[np.argmax(cells.mean > 0.0)], ROUGH)
+    numbers, place = np.unique(rough, return_inverse=True)
+    at = cells.epoch * len(numbers) + place
+    shape = (last, len(numbers))
+    size = last * len(numbers)
     count = np.bincount(at, cells.count, minlength=size).reshape(shape).cumsum(axis=0)
     total = np.bincount(at, cells.count * cells.mean, minlength=size).reshape(shape).cumsum(axis=0)
-    bets = np.zeros((len(horizons), last))
     for e in range(1, last):
         n, s = count[e - 1], total[e - 1]
         rows, seen = n.sum(), (s > 0.0)
@@ -147,7 +170,7 @@ def _bets(cells: Cells, last: int, log_inverse: float, horizons: FloatArray) -> 
             continue
         n, x = n[seen], s[seen] / n[seen]
         tried = STAKES * (rows / float(s.sum()))
-        growth = np.log1p(tried[:, None] * x) @ n / (rows + ZEROS)
+        growth = np.log1p(tried[:, None] * x) @ n / rows
         bound = np.expm1(growth - log_inverse / horizons[:, None]) / tried
         bets[:, e] = tried[np.argmax(bound, axis=1)]
     return bets
@@ -244,17 +267,24 @@ def _phi(x: FloatArray, p: float) -> FloatArray:
     return np.asarray(np.sign(x) * np.log1p(size + size**p / p))
 
 
-def huber_interval(found: Estimate, tail: TailReport | None, level: float) -> tuple[float, float]:
+def hidden_mean(beyond: float, index: float) -> float:
+    """What clipping hides of the mean: beyond/(a - 1), a the tail's index, at least 1.1."""
+    return beyond / (max(LEAST_INDEX, index) - 1.0)
+
+
+def huber_interval(
+    found: Estimate, hidden: tuple[float, float], level: float
+) -> tuple[float, float]:
     """Both ends about Huber's estimate, approximate: for where nothing is known beforehand.
 
-    value ± (q error + beyond/(a - 1)), q the normal quantile, a the lower end of the interval of
-    the tail's index that the log shows, at least 1.1: the second part is what clipping may hide
-    if the tail goes on as it does. No bound can be guaranteed without an assumption; in the eight
-    environments of ``benchmarks.logs`` this one is measured beside the others.
+    value - q error - hidden[0] and value + q error + hidden[1], q the normal quantile. Hidden is
+    what clipping may hide if the tail goes on as the log shows it (:func:`hidden_mean` at the
+    lower end of the interval of its index): of an evaluation on both sides alike, with as many
+    rows as can be clipped; of a comparison side by side, with half a row more than were. No bound
+    can be guaranteed without an assumption; ``benchmarks.logs`` measures this one.
     """
-    index = max(LEAST_INDEX, tail.low) if tail is not None else LEAST_INDEX
-    half = NormalDist().inv_cdf(0.5 + 0.5 * level) * found.error + found.beyond / (index - 1.0)
-    return found.value - half, found.value + half
+    half = NormalDist().inv_cdf(0.5 + 0.5 * level) * found.error
+    return found.value - half - hidden[0], found.value + half + hidden[1]
 
 
 def bernstein_lower(count: float, total: float, square: float, bound: float, delta: float) -> float:

@@ -109,7 +109,7 @@ class Comparison:
     """How much more policy ``a`` would have earned per row than policy ``b``.
 
     Attributes:
-        value: the estimate of V_a - V_b, row by row.
+        value: the estimate of V_a - V_b: ``a.value - b.value``.
         lower: and
         upper: its interval, both sides together of probability ``level``, or None.
         reason: why there is none, "" where there is one.
@@ -117,7 +117,10 @@ class Comparison:
             approximate one.
         level: of the interval.
         interval: where it comes from.
-        error: standard error that the rows suggest; no bound.
+        error: standard error that the rows' differences suggest; no bound.
+        rows: rows of the log.
+        rows_needed: about how many rows in all would decide as often as not, if the difference is
+            what it seems (:func:`heavytail.compare`); None where the interval decides, or is none.
         a: the evaluation of ``a``.
         b: the evaluation of ``b``.
         advice: what to think of it, warnings first.
@@ -131,6 +134,8 @@ class Comparison:
     level: float
     interval: str | None
     error: float
+    rows: int
+    rows_needed: float | None
     a: Evaluation
     b: Evaluation
     advice: tuple[str, ...]
@@ -145,11 +150,15 @@ class Comparison:
         return None
 
     def __str__(self) -> str:
+        needed = ""
+        if self.rows_needed is not None:
+            needed = f"   (about {float(f'{self.rows_needed:.1e}'):,.0f} would decide)"
         lines = [
             f"a - b            {self.value:.6g}",
             f"at least         {_number(self.lower, self.reason)}",
             f"at most          {_number(self.upper, self.reason)}",
             f"level            {self.level:.0%}   ({self.interval or 'no interval'})",
+            f"rows             {self.rows:,}{needed}",
             f"a                {self.a.value:.6g}",
             f"b                {self.b.value:.6g}",
         ]
