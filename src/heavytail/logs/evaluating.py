@@ -204,7 +204,7 @@ def point(
     if mean == "catoni":
         return means.catoni_mean(cells, 1.0 - level, bound)
     if mean == "huber":
-        return means.huber(cells)
+        return means.skew_corrected(cells)
     if mean == "plain":
         return means.plain_mean(cells)
     end_of_blocks = means.median_of_means if mean == "median-of-means" else means.minsker_ndaoud
@@ -303,6 +303,7 @@ def finish(
         error=found.error,
         advice=(),
         waiting=waiting,
+        plain=point(summary, plan, "plain", level, tail, smoothing).value,
         _rows=np.empty(0) if course is None else course.rows,
         _path=np.empty(0) if course is None else np.maximum.accumulate(course.lower) + plan.floor,
         **looked,

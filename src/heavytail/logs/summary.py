@@ -22,6 +22,7 @@ from heavytail.logs.target import Target
 
 __all__ = ["Plan", "Summary", "look", "of_seen", "summarise"]
 
+BY_ACTION = ("played", "mass", "blocked")
 LEAST_LARGEST = 1e-150  # the largest value's square, and those that count beside it, are no 0
 
 
@@ -61,25 +62,27 @@ class Summary:
         rows: how many.
         pairs: (u, v) of the method.
         blocks: their sums by row number mod 16.
-        weights: count, sum, sum of squares and largest of w, or None without propensities.
+        weights: w, or None without propensities.
         values: w (r - floor) by epoch, or None.
         above: w (ceiling - r) by epoch, or None.
         pseudo: v by epoch for Catoni's interval of "dr", w r where the floor is not 0; else None.
         moments: sums and squares of min(w, clip) (r - floor) and of min(w, clip) (ceiling - r).
         played: how often the log has each action.
         mass: the target's probability of each action, summed, or None where it is not known.
+        blocked: the part of ``mass`` in rows whose logged probability of the action is 0.
     """
 
     rows: int
     pairs: Pairs
     blocks: FloatArray
-    weights: FloatArray | None
+    weights: Sketch | None
     values: Sketch | None
     above: Sketch | None
     pseudo: Sketch | None
     moments: FloatArray
     played: FloatArray
     mass: FloatArray | None
+    blocked: FloatArray | None
 
     def __add__(self, other: Self) -> Self:
         """Both together, this one's rows first."""
@@ -87,14 +90,9 @@ class Summary:
         joined: dict[str, Any] = {
             name: None if one is None or two is None else one + two
             for name, (one, two) in parts.items()
-            if name not in ("played", "mass", "weights")
+            if name not in BY_ACTION
         }
-        for name in ("played", "mass"):
-            joined[name] = _padded(*parts[name])
-        if self.weights is not None and other.weights is not None:
-            joined["weights"] = self.weights + other.weights
-            joined["weights"][3] = max(self.weights[3], other.weights[3])
-        return type(self)(**{"weights": None, **joined})
+        return type(self)(**joined, **{name: _padded(*parts[name]) for name in BY_ACTION})
 
     def check_unit(self) -> None:
         """Refuse values of which none is large enough for its square to be a number."""
@@ -198,7 +196,7 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
     values = above = weights = None
     moments = np.zeros(4)
     if w is not None:
-        weights = np.array([n, w.sum(), w @ w, w.max(initial=0.0)])
+        weights = Sketch(w)
         values = Sketch(w * (rows.reward - plan.floor), epoch)
         if plan.ceiling is not None:
             above = Sketch(w * (plan.ceiling - rows.reward), epoch)
@@ -207,6 +205,12 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
             moments = np.array([low.sum(), low @ low, high.sum(), high @ high])
     played = np.bincount(rows.action).astype(float)
     mass = None if seen.mass is None else np.asarray(seen.mass.sum(axis=0))
+    blocked = None
+    if seen.mass is not None and rows.probabilities is not None and plan.propensities is None:
+        could = np.zeros(seen.mass.shape, bool)
+        width = min(could.shape[1], rows.probabilities.shape[1])
+        could[:, :width] = rows.probabilities[:, :width] > 0.0
+        blocked = np.sum(np.where(could, 0.0, seen.mass), axis=0)
     pseudo = None
     if plan.interval == "catoni" and plan.method == "dr":
         pseudo = Sketch(v, epoch)
@@ -223,6 +227,7 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
         moments,
         played,
         mass,
+        blocked,
     )
 
 
