@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -179,7 +179,8 @@ class Selection:
     Attributes:
         chosen: its name, or its place where the policies were a list.
         names: of all.
-        scores: what was maximised, see ``by`` of :func:`heavytail.select`.
+        scores: what was maximised, see ``by`` of :func:`heavytail.select`; nan where no estimate
+            proposed the policy.
         values: the estimates that :func:`heavytail.evaluate` would give.
         lower: bounds that hold for all policies at once.
         smoothing: lambda.
@@ -189,6 +190,7 @@ class Selection:
         rows: rows of the log.
         guarantee: the statement in words.
         advice: what to think of it, warnings first.
+        proposals: the policy that each estimate thinks best.
     """
 
     chosen: Any
@@ -202,12 +204,13 @@ class Selection:
     rows: int
     guarantee: str
     advice: tuple[str, ...]
+    proposals: Mapping[str, Any]
 
     def __str__(self) -> str:
         order = np.argsort(-self.scores, kind="stable")
         head = f"{'policy':<20} {'score':>12} {'value':>12} {'at least':>12}"
         lines = [
-            f"{self.names[i]!s:<20} {self.scores[i]:>12.6g} {self.values[i]:>12.6g} "
+            f"{self.names[i]!s:<20} {_or_dash(self.scores[i])} {self.values[i]:>12.6g} "
             f"{self.lower[i]:>12.6g}"
             for i in order
         ]
@@ -219,6 +222,10 @@ class Selection:
         return _intervals(
             ax, self.names, list(self.values), list(self.lower), [None] * len(self.names)
         )
+
+
+def _or_dash(score: float) -> str:
+    return f"{'-':>12}" if math.isnan(score) else f"{score:>12.6g}"
 
 
 def _number(value: float | None, reason: str) -> str:

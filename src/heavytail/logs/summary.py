@@ -16,11 +16,12 @@ from heavytail._typing import FloatArray
 from heavytail._validate import GREATEST, as_numbers
 from heavytail.logs.estimates import METHODS, Seen
 from heavytail.logs.means import blocks
+from heavytail.logs.models import ArmMeans
 from heavytail.logs.rows import Rows
 from heavytail.logs.sketch import Pairs, Sketch, epochs
 from heavytail.logs.target import Target
 
-__all__ = ["Plan", "Summary", "look", "of_seen", "summarise"]
+__all__ = ["Plan", "Summary", "look", "modelled", "of_seen", "summarise"]
 
 BY_ACTION = ("played", "mass", "blocked")
 LEAST_LARGEST = 1e-150  # the largest value's square, and those that count beside it, are no 0
@@ -92,7 +93,8 @@ class Summary:
             for name, (one, two) in parts.items()
             if name not in BY_ACTION
         }
-        return type(self)(**joined, **{name: _padded(*parts[name]) for name in BY_ACTION})
+        joined |= {name: _padded(*parts[name]) for name in BY_ACTION}
+        return type(self)(**joined)
 
     def check_unit(self) -> None:
         """Refuse values of which none is large enough for its square to be a number."""
@@ -135,16 +137,21 @@ def look(rows: Rows, target: Target, plan: Plan) -> Seen:
             "and method='dm' is as good as its model."
         )
     weight = None if propensity is None else _weight(rows, own, propensity)
-    predicted = expected = None
-    if plan.model is not None:
-        if shares.ndim == 1:
-            raise ValueError(
-                f"{rows.source}: a model needs the target's probabilities of every action, (n, K); "
-                "got those of the logged ones."
-            )
-        q = _predictions(plan.model, rows, shares.shape)
-        predicted, expected = q[at, rows.action], np.sum(shares * q, axis=1)
-    return Seen(rows, weight, shares if shares.ndim == 2 else None, predicted, expected)
+    seen = Seen(rows, weight, shares if shares.ndim == 2 else None, None, None)
+    return seen if plan.model is None else modelled(seen, plan.model)
+
+
+def modelled(seen: Seen, model: Callable[[Rows], FloatArray]) -> Seen:
+    """The same chunk with a model's predictions."""
+    rows, shares = seen.rows, seen.mass
+    if shares is None:
+        raise ValueError(
+            f"{rows.source}: a model needs the target's probabilities of every action, (n, K); "
+            "got those of the logged ones."
+        )
+    q = _predictions(model, rows, shares.shape)
+    own = q[np.arange(len(rows.action)), rows.action]
+    return seen._replace(predicted=own, expected=np.sum(shares * q, axis=1))
 
 
 def _weight(rows: Rows, own: FloatArray, propensity: FloatArray) -> FloatArray:
@@ -165,7 +172,8 @@ def _weight(rows: Rows, own: FloatArray, propensity: FloatArray) -> FloatArray:
 
 def _predictions(model: Callable[[Rows], Any], rows: Rows, shape: tuple[int, ...]) -> FloatArray:
     words = f"rewards of shape {shape}"
-    q = as_numbers(model(rows), f"{rows.source}: what model predicts", words)
+    given = model(rows, shape[1]) if isinstance(model, ArmMeans) else model(rows)
+    q = as_numbers(given, f"{rows.source}: what model predicts", words)
     if q.shape != shape:
         raise ValueError(
             f"{rows.source}: model must predict rewards of shape {shape}, a row per row of the log "
@@ -207,7 +215,7 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
     mass = None if seen.mass is None else np.asarray(seen.mass.sum(axis=0))
     blocked = None
     if seen.mass is not None and rows.probabilities is not None and plan.propensities is None:
-        could = np.zeros(seen.mass.shape, bool)
+        could = np.zeros_like(seen.mass, bool)
         width = min(could.shape[1], rows.probabilities.shape[1])
         could[:, :width] = rows.probabilities[:, :width] > 0.0
         blocked = np.sum(np.where(could, 0.0, seen.mass), axis=0)
