@@ -16,7 +16,7 @@ __all__ = ["APPROXIMATE", "diagnostics", "no_lower", "no_upper", "sentences"]
 
 Z95 = 1.96
 SURE = 0.001  # probability with which a sentence that rests on a test may be false
-BETS: FloatArray = 2.0 ** -np.arange(1.0, 17.0)  # against a mean weight of 1
+STEPS: FloatArray = np.arange(-9.0, 10.0)  # bets against a mean weight, in octaves
 FEW = 100.0  # effective rows below which an estimate is called rough
 DOMINANT = 0.1  # share of the total that one row may have
 TAKEN = 0.1  # share of the plain mean that clipping takes before it is mentioned
@@ -61,20 +61,25 @@ def _is_off(weights: Sketch, mean: float, side: float) -> bool:
 
     If it is ``mean``, prod (1 + side b (w - mean)) is the wealth of one who bets on a fair game as
     long as no factor can be negative: above, for every b below 1/mean, whatever the weights; below,
-    where no weight can exceed mean + 1/b. The mean over all bets b that saw no such weight reaches
-    2/SURE with probability SURE/2. From cells it is bounded from below.
+    where no weight can exceed mean + 1/b. The wealth is shared out, 1/(1 + k²) of it to the bet
+    2^k sqrt(2 log(2/SURE)/n), at most 1/(2 mean); what saw no larger weight reaches 2/SURE with
+    probability SURE/2. From cells it is bounded from below.
     """
     if mean <= 0.0:
         return False
     cells = weights.cells()
-    bets = side * BETS / mean
+    room = math.log(2.0 / SURE)
+    bets = side * np.minimum(
+        2.0**STEPS * math.sqrt(2.0 * room / float(cells.count.sum())), 0.5 / mean
+    )
+    shares = 1.0 / (1.0 + STEPS**2)
     end = cells.high if side < 0.0 else cells.low
     least = 1.0 + bets[:, None] * (end - mean)
     with np.errstate(divide="ignore", invalid="ignore"):
         bend = (bets[:, None] / least) ** 2 * cells.variance
         gain = (np.log1p(bets[:, None] * (cells.mean - mean)) - 0.5 * bend) @ cells.count
-    wealth = np.where((least > 0.0).all(axis=1), gain, -np.inf)
-    return float(np.logaddexp.reduce(wealth)) - math.log(len(BETS)) > math.log(2.0 / SURE)
+    wealth = np.where((least > 0.0).all(axis=1), gain, -np.inf) + np.log(shares / shares.sum())
+    return float(np.logaddexp.reduce(wealth)) > room
 
 
 def index_bound(values: Sketch, effective: float) -> float:
@@ -124,8 +129,10 @@ def _support(summary: Summary) -> tuple[tuple[int, ...], float]:
         return (), math.nan
     played = np.pad(summary.played, (0, max(len(summary.mass) - len(summary.played), 0)))
     never = (summary.mass > 0.0) & (played[: len(summary.mass)] == 0.0)
-    lost = np.where(never, summary.mass, 0.0 if summary.blocked is None else summary.blocked)
-    return tuple(int(k) for k in np.flatnonzero(never)), float(lost.sum()) / summary.rows
+    lost = float(summary.mass[never].sum())
+    if summary.blocked is not None:
+        lost += float(summary.blocked[~never[: len(summary.blocked)]].sum())
+    return tuple(int(k) for k in np.flatnonzero(never)), lost / summary.rows
 
 
 def no_lower(plan: Plan) -> str:
@@ -223,8 +230,9 @@ def _about_rewards(found: Evaluation) -> list[str]:
         said.append(f"One row has {found.largest_share:.0%} of the total.")
     if found.mean == "huber" and found.plain - found.value > TAKEN * abs(found.plain):
         said.append(
-            f"The largest rows count in part; in full, the mean is {found.plain:.4g}. Where large "
-            "rewards are rare, such a value is too low in most logs."
+            f"The largest rows count in part; in full, the mean is {found.plain:.4g}, and hangs on "
+            "them. Over many logs of rare large rewards, a value in which they count in part lies "
+            "low."
         )
     bounded = found.upper is not None and found.interval in ("betting", "bernstein")
     if found.index_bound < 2.0 and not bounded:

@@ -23,8 +23,7 @@ class Evaluation:
     """What a policy would have earned per row.
 
     Attributes:
-        value: the estimate. Of heavy-tailed rewards that are never negative it is too low in most
-            logs: see ``plain``.
+        value: the estimate. Over many logs of rare large rewards it lies low: see ``plain``.
         lower: a bound that the true value is not below with probability ``level`` (both bounds
             together, where there are two), or None.
         upper: a bound that it is not above, or None.

@@ -215,10 +215,9 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
     mass = None if seen.mass is None else np.asarray(seen.mass.sum(axis=0))
     blocked = None
     if seen.mass is not None and rows.probabilities is not None and plan.propensities is None:
-        could = np.zeros_like(seen.mass, bool)
-        width = min(could.shape[1], rows.probabilities.shape[1])
-        could[:, :width] = rows.probabilities[:, :width] > 0.0
-        blocked = np.sum(np.where(could, 0.0, seen.mass), axis=0)
+        known = seen.mass[:, : rows.probabilities.shape[1]]
+        could = rows.probabilities[:, : known.shape[1]] > 0.0
+        blocked = np.sum(np.where(could, 0.0, known), axis=0)
     pseudo = None
     if plan.interval == "catoni" and plan.method == "dr":
         pseudo = Sketch(v, epoch)
