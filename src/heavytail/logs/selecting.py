@@ -52,7 +52,8 @@ def select(
     - "bound": the estimates propose and the bound decides. The default estimate of
       :func:`heavytail.evaluate`, and with ``model`` "dm", "dros" and "switch-dr" (M the root of the
       number of rows), each propose the policy that they think best; of these, the one with the
-      largest lower bound is chosen. Better than any of them alone where measured.
+      largest lower bound is chosen. No estimate is best everywhere, and this rule stays near the
+      best one where measured.
     - "value": the default estimate of :func:`heavytail.evaluate`.
     - "ls": logarithmic smoothing at one common lambda = sqrt(2 log(2m/delta)/n)/scale. If
       ``scale`` is stated beforehand, then with probability 1 - delta the best policy is better
