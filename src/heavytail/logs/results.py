@@ -206,7 +206,7 @@ class Selection:
     proposals: Mapping[str, Any]
 
     def __str__(self) -> str:
-        order = np.argsort(-self.scores, kind="stable")
+        order = np.lexsort((-self.values, -self.scores))
         head = f"{'policy':<20} {'score':>12} {'value':>12} {'at least':>12}"
         lines = [
             f"{self.names[i]!s:<20} {_or_dash(self.scores[i])} {self.values[i]:>12.6g} "
