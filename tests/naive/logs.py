@@ -95,15 +95,14 @@ def skew_corrected(u: Array, v: Array, z: float) -> float:
 
 def log_wealth(w: Array, mean: float, side: float) -> float:
     """log of sum_k share_k prod (1 + side b_k (w - mean)); a bet that meets a debt is lost."""
-    n, total, wealth = len(w), 0.0, 0.0
-    for k in range(-9, 10):
-        share = 1.0 / (1.0 + k * k)
-        bet = min(2.0**k * math.sqrt(2.0 * math.log(2000.0) / n), 0.5 / mean)
+    shares = [1.0 / (1.0 + k * k) for k in range(-9, 10)]
+    parts = []
+    for k, share in zip(range(-9, 10), shares, strict=True):
+        bet = min(2.0**k * math.sqrt(2.0 * math.log(2000.0) / len(w)), 0.5 / mean)
         factors = 1.0 + side * bet * (w - mean)
-        total += share
         if np.all(factors > 0.0):
-            wealth += share * math.exp(min(float(np.sum(np.log(factors))), 700.0))
-    return math.log(wealth / total) if wealth > 0.0 else -math.inf
+            parts.append(math.log(share / sum(shares)) + float(np.sum(np.log(factors))))
+    return max(parts) + math.log(sum(math.exp(part - max(parts)) for part in parts))
 
 
 def shrunk(w: Array, most: float) -> Array:

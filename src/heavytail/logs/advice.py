@@ -16,6 +16,7 @@ __all__ = ["APPROXIMATE", "diagnostics", "no_lower", "no_upper", "sentences"]
 
 Z95 = 1.96
 SURE = 0.001  # probability with which a sentence that rests on a test may be false
+ROOM = math.log(2.0 / SURE)  # log of the wealth that proves a mean weight wrong, on either side
 STEPS: FloatArray = np.arange(-9.0, 10.0)  # bets against a mean weight, in octaves
 FEW = 100.0  # effective rows below which an estimate is called rough
 DOMINANT = 0.1  # share of the total that one row may have
@@ -50,36 +51,34 @@ def diagnostics(summary: Summary) -> dict[str, Any]:
         "top_share": top,
         "index_bound": index_bound(values, effective),
         "mean_weight": (mean, mean - Z95 * error, mean + Z95 * error),
-        "propensities_ok": not (
-            _is_off(summary.weights, 1.0, 1.0) or _is_off(summary.weights, known, -1.0)
-        ),
+        "propensities_ok": max(
+            log_wealth(summary.weights, 1.0, 1.0), log_wealth(summary.weights, known, -1.0)
+        )
+        <= ROOM,
     }
 
 
-def _is_off(weights: Sketch, mean: float, side: float) -> bool:
-    """Whether the weights' mean is proved to be above ``mean`` (side 1), or below it (side -1).
+def log_wealth(weights: Sketch, mean: float, side: float) -> float:
+    """log of what bets on weights above ``mean`` (side 1), or below it (side -1), made of 1.
 
-    If it is ``mean``, prod (1 + side b (w - mean)) is the wealth of one who bets on a fair game as
-    long as no factor can be negative: above, for every b below 1/mean, whatever the weights; below,
-    where no weight can exceed mean + 1/b. The wealth is shared out, 1/(1 + k²) of it to the bet
-    2^k sqrt(2 log(2/SURE)/n), at most 1/(2 mean); what saw no larger weight reaches 2/SURE with
-    probability SURE/2. From cells it is bounded from below.
+    If their mean is ``mean``, prod (1 + side b (w - mean)) is the wealth of one who bets on a fair
+    game, as long as no factor can be negative: above, for every b below 1/mean, whatever the
+    weights; below, where no weight can exceed mean + 1/b. The wealth is shared out, 1/(1 + k²) of
+    it to the bet 2^k sqrt(2 log(2/SURE)/n), at most 1/(2 mean), and a bet that met a larger weight
+    is lost. It reaches 2/SURE with probability SURE/2. In cells, from below.
     """
     if mean <= 0.0:
-        return False
+        return 0.0
     cells = weights.cells()
-    room = math.log(2.0 / SURE)
-    bets = side * np.minimum(
-        2.0**STEPS * math.sqrt(2.0 * room / float(cells.count.sum())), 0.5 / mean
-    )
+    most = math.sqrt(2.0 * ROOM / float(cells.count.sum()))
+    bets = side * np.minimum(2.0**STEPS * most, 0.5 / mean)[:, None]
     shares = 1.0 / (1.0 + STEPS**2)
-    end = cells.high if side < 0.0 else cells.low
-    least = 1.0 + bets[:, None] * (end - mean)
+    least = 1.0 + bets * ((cells.high if side < 0.0 else cells.low) - mean)
     with np.errstate(divide="ignore", invalid="ignore"):
-        bend = (bets[:, None] / least) ** 2 * cells.variance
-        gain = (np.log1p(bets[:, None] * (cells.mean - mean)) - 0.5 * bend) @ cells.count
-    wealth = np.where((least > 0.0).all(axis=1), gain, -np.inf) + np.log(shares / shares.sum())
-    return float(np.logaddexp.reduce(wealth)) > room
+        bend = (bets / least) ** 2 * cells.variance
+        gain = (np.log1p(bets * (cells.mean - mean)) - 0.5 * bend) @ cells.count
+    wealth = np.where((least > 0.0).all(axis=1), gain, -np.inf)
+    return float(np.logaddexp.reduce(wealth + np.log(shares / shares.sum())))
 
 
 def index_bound(values: Sketch, effective: float) -> float:
