@@ -113,11 +113,11 @@ def test_the_clearly_best_policy_is_chosen(by):
     assert len(found.plot().get_yticks()) == 4
 
 
-@pytest.mark.parametrize("seed", [8, 9, 10])
+@pytest.mark.parametrize("seed", [9, 14])
 def test_estimates_propose_what_they_think_best_and_the_bound_decides(seed):
-    d = draw(seed)
+    d = draw(seed, n=300)
     rng = np.random.default_rng(seed)
-    targets = [np.tile(rng.dirichlet(np.full(10, 0.3)), (600, 1)) for _ in range(12)]
+    targets = [np.tile(rng.dirichlet(np.full(10, 0.3)), (300, 1)) for _ in range(12)]
     found = ht.select(d.log, targets)
     assert tuple(found.proposals) == ("snips", "dm", "dros", "switch-dr")
     for method, place in found.proposals.items():
