@@ -5,6 +5,7 @@
     python -m benchmarks.logs --part learner --trials 5
     python -m benchmarks.logs --part soft --trials 1000
     python -m benchmarks.logs --part pairs --trials 200
+    python -m benchmarks.logs --part values --trials 400
 
 Ten arms logged with probabilities 0.5 to 0.01, 2,000 rows; the target plays one arm 82 % of the
 time: one logged in a fifth of the rows ("easy") or in a hundredth ("rare"). Rewards are 0 or 2,
@@ -12,7 +13,8 @@ log-normal or Lomax, with means from 0.55 to 1.3. ``fresh`` draws other environm
 estimators of Open Bandit Pipeline (obp) are written here from their formulas; those with a model
 have the arms' means of the other half of the rows. ``learner`` is about
 ``ht.LogPolicy``: see :mod:`benchmarks.log_policy`. ``soft`` and ``pairs`` are about lower bounds of
-targets that explore, and about ``ht.compare``: see :mod:`benchmarks.log_bounds`.
+targets that explore, and about ``ht.compare``: see :mod:`benchmarks.log_bounds`; ``values``,
+``sentences`` and ``judges`` are :mod:`benchmarks.log_truth`'s.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ import numpy as np
 from scipy.integrate import quad
 
 import heavytail as ht
-from benchmarks import log_bounds, log_policy
+from benchmarks import log_bounds, log_policy, log_truth
 from heavytail.logs import intervals
 from heavytail.logs.sketch import Sketch, epochs
 
@@ -254,11 +256,12 @@ def chosen(environment: Environment, seed: int) -> dict[str, float]:
     w = shares[:, action] / LOGGING[action]
     values = shares @ means
     policies = [np.tile(one, (environment.rows, 1)) for one in shares]
-    found_by_value = ht.select(log, policies)
+    found_by_bound = ht.select(log, policies)
     by = {
-        "value": found_by_value.chosen,
+        "bound": found_by_bound.chosen,
+        "value": int(np.argmax(found_by_bound.values)),
         "ls": ht.select(log, policies, by="ls").chosen,
-        "lower": int(np.argmax(found_by_value.lower)),
+        "lower": int(np.argmax(found_by_bound.lower)),
     }
     by |= {"IPS": int(np.argmax(w @ reward)), "SNIPS": int(np.argmax(w @ reward / w.sum(axis=1)))}
     found = {rule: float(values[place]) for rule, place in by.items()}
@@ -323,7 +326,11 @@ def ratios(found: dict[str, dict[str, float]], environments: list[Environment]) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parts = ("errors", "coverage", "choice", "comparison", "fresh", "learner", "soft", "pairs")
+    others_of = {
+        **{name: getattr(log_bounds, name) for name in ("soft", "pairs")},
+        **{name: getattr(log_truth, name) for name in ("values", "sentences", "judges")},
+    }
+    parts = ("errors", "coverage", "choice", "comparison", "fresh", "learner", *others_of)
     parser.add_argument("--part", choices=parts, action="append", help="the first four if none")
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--fresh", type=int, default=16, help="environments of the part fresh")
@@ -346,10 +353,8 @@ def main() -> None:
         ratios(table("Fresh environments", others, errors, args, squares=True), others)
     if "learner" in wanted:
         log_policy.learner(args.trials, args.seed)
-    if "soft" in wanted:
-        log_bounds.soft(args.trials, args.seed)
-    if "pairs" in wanted:
-        log_bounds.pairs(args.trials, args.seed)
+    for name in others_of.keys() & wanted:
+        others_of[name](args.trials, args.seed)
 
 
 if __name__ == "__main__":

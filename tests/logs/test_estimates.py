@@ -8,9 +8,9 @@ from tests.logs.drawing import LOGGING, draw
 from tests.naive import logs as naive
 
 import heavytail as ht
-from heavytail.logs.estimates import METHODS
-from heavytail.logs.means import MEANS, huber_order
-from heavytail.logs.sketch import Pairs
+from heavytail.logs.estimates import METHODS, smoothing
+from heavytail.logs.means import MEANS, huber, huber_order, plain_mean, skew_corrected
+from heavytail.logs.sketch import Pairs, Sketch
 
 MODEL_FREE = ("ips", "snips", "clipped", "ls", "lse")
 
@@ -67,6 +67,18 @@ def test_the_self_normalised_estimate_moves_with_a_shift_of_the_rewards(mean):
     shifted = {**d.log, "reward": d.reward + 100.0}
     before = value(d.log, d.target, "snips", mean)
     assert value(shifted, d.target, "snips", mean) == pytest.approx(before + 100.0, rel=1e-9)
+
+
+def test_the_strength_of_smoothing_is_that_of_the_clipped_second_moment():
+    """One reward of 1e6 counts as the threshold in it, not as itself."""
+    assert smoothing(Sketch(np.ones(50)), 0.1) == pytest.approx(np.sqrt(2.0 * np.log(20.0) / 50.0))
+    reward = np.random.default_rng(0).exponential(size=200)
+    reward[7] = 1e6
+    z = np.log(200.0)
+    tau = naive.huber_threshold(reward - naive.huber(np.ones(200), reward, z), z)
+    assert tau < 100.0
+    expected = np.sqrt(2.0 * np.log(20.0) / np.sum(np.minimum(reward, tau) ** 2))
+    assert smoothing(Sketch(reward), 0.1) == pytest.approx(expected, rel=1e-6)
 
 
 def test_ips_does_not_move_with_a_shift():
@@ -132,6 +144,73 @@ def test_model_based_estimates_equal_their_twins():
     light = np.where(w <= 1.5, w, 0.0)
     switched = naive.doubly_robust(light, r, q, action, pi)
     assert value(d.log, pi, "switch-dr", model=model, clip=1.5) == pytest.approx(switched)
+    shrunk = naive.doubly_robust(naive.shrunk(w, 1.5), r, q, action, pi)
+    assert value(d.log, pi, "dros", model=model, clip=1.5) == pytest.approx(shrunk)
+    assert value(d.log, pi, "dros", model=model, clip=1e9) == pytest.approx(robust)
+
+
+def test_the_model_of_the_arms_is_each_arms_robust_mean_in_the_other_folds():
+    d = draw(6)
+    r, action, fold = d.reward, d.log["action"], np.arange(600) % 5
+    whole = [robust_mean(r[fold != k]) for k in range(5)]
+    q = np.empty((5, 10))
+    for k in range(5):
+        for arm in range(10):
+            own = r[(fold != k) & (action == arm)]
+            q[k, arm] = (robust_mean(own) * len(own) + 2.0 * whole[k]) / (len(own) + 2.0)
+    expected = np.mean(np.sum(d.target * q[fold], axis=1))
+    assert value(d.log, d.target, "dm", model="arms") == pytest.approx(expected)
+
+
+def robust_mean(y):
+    return skew_corrected(Pairs(np.ones(len(y)), y).cells()).value
+
+
+def test_an_arm_without_rows_has_the_mean_of_all():
+    log = {"action": np.zeros(8, int), "reward": np.full(8, 3.0), "propensity": np.ones(8)}
+    target = np.tile([0.0, 0.0, 1.0], (8, 1))
+    assert value(log, target, "dm", model="arms") == pytest.approx(3.0)
+    with pytest.raises(ValueError, match="must be 'arms'"):
+        value(log, target, "dm", model="ridge")
+
+
+@pytest.mark.parametrize("mirror", [1.0, -1.0])
+def test_of_a_tail_on_one_side_rows_count_up_to_four_thresholds(mirror):
+    v = np.zeros(1000)
+    v[:600] = np.linspace(0.0, 1.0, 600)
+    v[600], v[601] = 40.0, 4000.0
+    cells = Pairs(np.ones(1000), mirror * v).cells()
+    plain, first = plain_mean(cells).value, huber(cells)
+    tau = first.threshold
+    assert tau < 10.0
+    e = np.abs(v - mirror * first.value)
+    expected = (np.minimum(e, 4.0 * tau) - np.minimum(e, tau)).sum() / 1000.0
+    found = skew_corrected(cells)
+    assert mirror * (found.value - first.value) == pytest.approx(expected, rel=1e-6)
+    assert mirror * found.value < mirror * plain
+    counted = np.where(e > tau, np.minimum(e, 4.0 * tau), e)
+    assert found.error == pytest.approx(np.sqrt(counted @ counted) / 1000.0, rel=1e-6)
+
+
+def test_tails_on_both_sides_alike_are_clipped_as_huber_clips_them():
+    rng = np.random.default_rng(3)
+    half = rng.standard_t(1.5, 2000)
+    cells = Pairs(np.ones(4000), np.concatenate([half, -half])).cells()
+    assert skew_corrected(cells).value == pytest.approx(huber(cells).value, abs=1e-12)
+    assert skew_corrected(cells).error == pytest.approx(huber(cells).error)
+
+
+def test_the_value_of_rewards_with_zeros_lies_less_low_than_hubers_and_errs_no_more():
+    rng = np.random.default_rng(12)
+    off = np.empty((300, 2))
+    for k in range(300):
+        reward = 10.0 * (rng.random(400) < 0.1) * np.exp(1.2 * rng.standard_normal(400) - 0.72)
+        cells = Pairs(np.ones(400), reward).cells()
+        off[k] = huber(cells).value - 1.0, skew_corrected(cells).value - 1.0
+    low, less = off.mean(axis=0)
+    assert low < -0.15
+    assert abs(less) < 0.5 * abs(low)
+    assert np.mean(off[:, 1] ** 2) < 1.02 * np.mean(off[:, 0] ** 2)
 
 
 @pytest.mark.parametrize("arm", [1, 9])
@@ -142,7 +221,7 @@ def test_robust_means_equal_their_twins(seed, arm):
     for method, u in (("snips", w), ("ips", np.ones(len(w)))):
         z = naive.huber_order(u)
         assert value(d.log, d.target, method, "huber") == pytest.approx(
-            naive.huber(u, x, z), rel=1e-8
+            naive.skew_corrected(u, x, z), rel=1e-8
         )
         found, _ = naive.block_means(u, x)
         assert value(d.log, d.target, method, "median-of-means") == pytest.approx(np.median(found))

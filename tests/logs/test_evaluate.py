@@ -125,7 +125,12 @@ def test_wrong_propensities_are_noticed():
     d = draw(3, n=4000)
     found = ht.evaluate({**d.log, "propensity": 0.7 * d.log["propensity"]}, d.target)
     assert not found.propensities_ok
-    assert "should be 1" in found.advice[0]
+    assert "cannot be above 1" in found.advice[0]
+    found = ht.evaluate(
+        {**d.log, "propensity": np.minimum(1.4 * d.log["propensity"], 1.0)}, d.target
+    )
+    assert not found.propensities_ok
+    assert "so rarely that this log does not show it" in found.advice[0]
 
 
 def test_an_action_without_support_is_named():

@@ -213,11 +213,11 @@ def test_the_approximate_interval_is_the_stated_formula():
     z = naive.huber_order(w)
     m = naive.huber(w, x, z)
     tau = naive.huber_threshold(x - w * m, z)
-    error = np.sqrt(np.sum(np.minimum((x - w * m) ** 2, tau**2))) / w.sum()
     index = max(1.1, found.tail.low)
-    half = 1.6448536 * error + tau * z / w.sum() / (index - 1.0)
-    assert found.upper == pytest.approx(m + half, rel=1e-6)
-    assert found.lower == pytest.approx(m - half, rel=1e-6)
+    half = 1.6448536 * found.error + tau * z / w.sum() / (index - 1.0)
+    middle = naive.skew_corrected(w, x, z)
+    assert found.upper == pytest.approx(middle + half, rel=1e-6)
+    assert found.lower == pytest.approx(middle - half, rel=1e-6)
 
 
 @pytest.mark.parametrize(("low", "index"), [(0.0, 1.1), (1.05, 1.1), (1.6, 1.6)])

@@ -325,3 +325,20 @@ def test_what_cannot_be_replayed_is_refused() -> None:
         ht.replay({key: log[key] for key in ("action", "reward", "propensity")}, ht.TwinUCB(3))
     with pytest.raises(ValueError, match=r"row 0.*least"):
         ht.replay(log, ht.TwinUCB(3), least=0.5)
+
+
+def test_the_course_of_a_replay_is_the_mean_reward_so_far():
+    """All rows match and are used; marks lie one round apart, then a twentieth of the rounds."""
+    reward = np.random.default_rng(4).exponential(size=300)
+    log = {"arms": np.ones((300, 1, 1)), "action": np.zeros(300, int), "reward": reward,
+           "propensity": np.ones(300)}  # fmt: skip
+    found = ht.replay(log, ht.Uniform(1))
+    marks = [1.0]
+    while marks[-1] < 300.0:
+        marks.append(max(marks[-1] + 1.0, 1.05 * marks[-1]))
+    expected = [math.ceil(mark) for mark in marks if mark <= 300.0]
+    np.testing.assert_array_equal(found.rounds, expected)
+    so_far = np.cumsum(reward) / np.arange(1, 301)
+    np.testing.assert_allclose(found.course, so_far[found.rounds.astype(int) - 1])
+    assert (found.used, found.matched, found.share) == (300, 300, 1.0)
+    assert found.value == pytest.approx(reward.mean())

@@ -82,6 +82,34 @@ def huber(u: Array, v: Array, z: float) -> float:
     return brentq(score, plain, far, xtol=1e-13)
 
 
+def skew_corrected(u: Array, v: Array, z: float) -> float:
+    """Huber's m, and what lies between one and four thresholds, as far as one side has it all."""
+    m = huber(u, v, z)
+    e = v - u * m
+    t = huber_threshold(e, z)
+    above, below = sum(x > t / 4.0 for x in e), sum(x < -t / 4.0 for x in e)
+    lean = (above - below) ** 2 / (above + below) ** 2
+    back = [math.copysign(min(abs(x), 4.0 * t) - t, x) for x in e if abs(x) > t]
+    return m + lean * sum(back) / sum(u)
+
+
+def log_wealth(w: Array, mean: float, side: float) -> float:
+    """log of sum_k share_k prod (1 + side b_k (w - mean)); a bet that meets a debt is lost."""
+    shares = [1.0 / (1.0 + k * k) for k in range(-9, 10)]
+    parts = []
+    for k, share in zip(range(-9, 10), shares, strict=True):
+        bet = min(2.0**k * math.sqrt(2.0 * math.log(2000.0) / len(w)), 0.5 / mean)
+        factors = 1.0 + side * bet * (w - mean)
+        if np.all(factors > 0.0):
+            parts.append(math.log(share / sum(shares)) + float(np.sum(np.log(factors))))
+    return max(parts) + math.log(sum(math.exp(part - max(parts)) for part in parts))
+
+
+def shrunk(w: Array, most: float) -> Array:
+    """w most² / (w² + most²): about w where it is small, most²/w where it is large."""
+    return w * most**2 / (w**2 + most**2)
+
+
 def catoni_mean(u: Array, v: Array, strength: float, p: float) -> float:
     """Root of the sum of phi(strength (v - u m))."""
 

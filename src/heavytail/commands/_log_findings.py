@@ -200,7 +200,7 @@ def _mean_weight(found: Evaluation) -> str:
     mean, low, high = found.mean_weight
     if math.isnan(mean):
         return "-"
-    return f"{mean:.3f} ({low:.3f} to {high:.3f}){'' if found.propensities_ok else ': wrong'}"
+    return f"{mean:.3f} ({low:.3f} to {high:.3f}){'' if found.propensities_ok else ': not 1'}"
 
 
 def _in_words(label: str, found: Evaluation) -> str:

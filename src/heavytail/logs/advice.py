@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytail._typing import FloatArray
 from heavytail.logs.results import Evaluation
 from heavytail.logs.sketch import Sketch
 from heavytail.logs.summary import Plan, Summary
@@ -14,34 +15,94 @@ from heavytail.logs.summary import Plan, Summary
 __all__ = ["APPROXIMATE", "diagnostics", "no_lower", "no_upper", "sentences"]
 
 Z95 = 1.96
-Z999 = 3.29  # propensities are called wrong only beyond this many standard errors
+SURE = 0.001  # probability with which a sentence that rests on a test may be false
+ROOM = math.log(2.0 / SURE)  # log of the wealth that proves a mean weight wrong, on either side
+STEPS: FloatArray = np.arange(-9.0, 10.0)  # bets against a mean weight, in octaves
 FEW = 100.0  # effective rows below which an estimate is called rough
 DOMINANT = 0.1  # share of the total that one row may have
+TAKEN = 0.1  # share of the plain mean that clipping takes before it is mentioned
 TOP = 0.01
+LEAST_TOP = 50  # values that a tail is judged by at least
+WIDER = 4  # times as many values must fall off like a power, too
+STRAIGHT = 1.0  # standard errors that the spread of their logarithms may fall short of a power's
 APPROXIMATE = "The interval takes the tail to go on as this log shows it: no guarantee."
 
 
 def diagnostics(summary: Summary) -> dict[str, Any]:
     """Effective size, shares, the test of the propensities and the support, by their names."""
     missing, share = _support(summary)
-    found: dict[str, Any] = {"unsupported": missing, "unsupported_share": share}
+    support: dict[str, Any] = {"unsupported": missing, "unsupported_share": share}
     if summary.weights is None or summary.values is None:
-        none = {"effective_size": math.nan, "largest_share": math.nan, "top_share": math.nan}
-        return {**found, **none, "mean_weight": (math.nan,) * 3, "propensities_ok": True}
-    n, total, square, _ = summary.weights
-    mean = total / n
-    error = math.sqrt(max(square / n - mean * mean, 0.0) / n)
-    least = 1.0 - (0.0 if math.isnan(share) else share)  # 1 where only chance left actions out
-    off = max(least - mean, mean - 1.0, 0.0)
-    largest, top = _shares(summary.values if summary.pseudo is None else summary.pseudo)
+        names = ("effective_size", "largest_share", "top_share", "index_bound")
+        none = dict.fromkeys(names, math.nan)
+        return {**support, **none, "mean_weight": (math.nan,) * 3, "propensities_ok": True}
+    cells = summary.weights.cells()
+    total = float(cells.count @ cells.mean)
+    square = float(cells.count @ (cells.variance + cells.mean**2))
+    mean, effective = total / summary.rows, total * total / square if square > 0.0 else 0.0
+    error = math.sqrt(max(square / summary.rows - mean * mean, 0.0) / summary.rows)
+    known = 1.0 - (0.0 if math.isnan(share) else share)  # 1 where only chance left actions out
+    values = summary.values if summary.pseudo is None else summary.pseudo
+    largest, top = _shares(values)
     return {
-        **found,
-        "effective_size": total * total / square if square > 0.0 else 0.0,
+        **support,
+        "effective_size": effective,
         "largest_share": largest,
         "top_share": top,
-        "mean_weight": (float(mean), float(mean - Z95 * error), float(mean + Z95 * error)),
-        "propensities_ok": bool(off <= Z999 * error + 1e-6),
+        "index_bound": index_bound(values, effective),
+        "mean_weight": (mean, mean - Z95 * error, mean + Z95 * error),
+        "propensities_ok": max(
+            log_wealth(summary.weights, 1.0, 1.0), log_wealth(summary.weights, known, -1.0)
+        )
+        <= ROOM,
     }
+
+
+def log_wealth(weights: Sketch, mean: float, side: float) -> float:
+    """log of what bets on weights above ``mean`` (side 1), or below it (side -1), made of 1.
+
+    If their mean is ``mean``, prod (1 + side b (w - mean)) is the wealth of one who bets on a fair
+    game, as long as no factor can be negative: above, for every b below 1/mean, whatever the
+    weights; below, where no weight can exceed mean + 1/b. The wealth is shared out, 1/(1 + k²) of
+    it to the bet 2^k sqrt(2 log(2/SURE)/n), at most 1/(2 mean), and a bet that met a larger weight
+    is lost. It reaches 2/SURE with probability SURE/2. In cells, from below.
+    """
+    if mean <= 0.0:
+        return 0.0
+    cells = weights.cells()
+    most = math.sqrt(2.0 * ROOM / float(cells.count.sum()))
+    bets = side * np.minimum(2.0**STEPS * most, 0.5 / mean)[:, None]
+    shares = 1.0 / (1.0 + STEPS**2)
+    least = 1.0 + bets * ((cells.high if side < 0.0 else cells.low) - mean)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bend = (bets / least) ** 2 * cells.variance
+        gain = (np.log1p(bets * (cells.mean - mean)) - 0.5 * bend) @ cells.count
+    wealth = np.where((least > 0.0).all(axis=1), gain, -np.inf)
+    return float(np.logaddexp.reduce(wealth + np.log(shares / shares.sum())))
+
+
+def index_bound(values: Sketch, effective: float) -> float:
+    """An upper bound of the index of the power that the largest |X| fall off like, at 99.9 %.
+
+    Of a power of index a, a sum_i log(X_i/X_{k+1}) over the k largest has the gamma distribution of
+    shape k. k is the root of the effective rows. Infinity where the largest value comes three
+    times, as values do that have an end, where there are too few, and where the 4 k largest bend
+    down as log-normal ones do: the spread of their logarithms is that of an exponential law less
+    more than a standard error.
+    """
+    from scipy.special import gammaincinv
+
+    k = max(LEAST_TOP, math.ceil(math.sqrt(effective)))
+    size = WIDER * k
+    if 2 * size > effective:
+        size = 2 * k
+    top = np.abs(values.largest(size + 1, size + 1))
+    if 2 * size > effective or len(top) <= size or not 0.0 < top[-1] < top[2] < top[0]:
+        return math.inf
+    wide = np.log(top[:size] / top[size])
+    if wide.std() < (1.0 - STRAIGHT / math.sqrt(size)) * wide.mean():
+        return math.inf
+    return float(gammaincinv(k, 1.0 - SURE)) / float(np.log(top[:k] / top[k]).sum())
 
 
 def _shares(sketch: Sketch) -> tuple[float, float]:
@@ -60,12 +121,17 @@ def _shares(sketch: Sketch) -> tuple[float, float]:
 
 
 def _support(summary: Summary) -> tuple[tuple[int, ...], float]:
-    """Actions that the target plays and the log never has, and their probability."""
+    """Actions that the target plays and the log never has, and the target's probability of them
+    and of what the log could not play in a row by its own probabilities.
+    """
     if summary.mass is None:
         return (), math.nan
     played = np.pad(summary.played, (0, max(len(summary.mass) - len(summary.played), 0)))
-    missing = np.flatnonzero((summary.mass > 0.0) & (played[: len(summary.mass)] == 0.0))
-    return tuple(int(k) for k in missing), float(summary.mass[missing].sum()) / summary.rows
+    never = (summary.mass > 0.0) & (played[: len(summary.mass)] == 0.0)
+    lost = float(summary.mass[never].sum())
+    if summary.blocked is not None:
+        lost += float(summary.blocked[~never[: len(summary.blocked)]].sum())
+    return tuple(int(k) for k in np.flatnonzero(never)), lost / summary.rows
 
 
 def no_lower(plan: Plan) -> str:
@@ -95,7 +161,7 @@ def sentences(found: Evaluation, propensities: Any) -> tuple[str, ...]:
         said.insert(
             0,
             "The propensities are the actions' frequencies: if the log's policy looked at the "
-            "context, value and bounds are wrong, and the mean weight cannot show it.",
+            "context, value and bounds may be wrong, and the mean weight cannot show it.",
         )
     if found.interval == "huber":
         said.append(APPROXIMATE)
@@ -124,17 +190,18 @@ def _about_silence(waiting: int) -> str:
 
 def _about_weights(found: Evaluation) -> list[str]:
     said = []
-    mean, low, high = found.mean_weight
-    if not found.propensities_ok:
+    mean = found.mean_weight[0]
+    if not found.propensities_ok and mean > 1.0:
         said.append(
-            f"The mean weight is {mean:.3g} ({low:.3g} to {high:.3g}) and should be 1: the logged "
-            "propensities, or the target's probabilities, are wrong. Trust nothing here before "
-            "that is explained."
+            f"The mean weight is {mean:.3g} and cannot be above 1 but by chance, which a test at "
+            "0.1 % rules out: the logged propensities, or the target's probabilities, are wrong. "
+            "Trust nothing here before that is explained."
         )
-    elif high < 1.0 and not found.unsupported:
+    elif not found.propensities_ok:
         said.append(
-            f"The mean weight is {mean:.3g} ({low:.3g} to {high:.3g}) and should be 1: in some "
-            "rows the log could not play what the target plays, and says nothing about those."
+            f"The mean weight is {mean:.3g} and should be 1, and a test at 0.1 % rules out that "
+            "weights like these are so by chance: the target plays what the log could not play, or "
+            "so rarely that this log does not show it, or the propensities are wrong."
         )
     if found.unsupported:
         some = ", ".join(map(str, found.unsupported[:5]))
@@ -143,11 +210,16 @@ def _about_weights(found: Evaluation) -> list[str]:
             f"The target plays actions that the log never has ({some}{more}), with probability "
             f"{found.unsupported_share:.1%}: what they pay cannot be known from it."
         )
-    if found.effective_size < FEW:
+    elif found.unsupported_share > 0.0:
         said.append(
-            f"The {found.rows:,} rows are worth {found.effective_size:.0f} of the target's own: "
-            "the two policies differ much. Log with more exploration."
+            f"With probability {found.unsupported_share:.1%} the target plays what the log could "
+            "not play in that row: what it pays there cannot be known from it."
         )
+    if found.effective_size < FEW:
+        words = f"The {found.rows:,} rows are worth {found.effective_size:.0f} of the target's own"
+        if found.effective_size < 0.5 * found.rows:
+            words += ": the two policies differ much. Log with more exploration."
+        said.append(words.removesuffix(".") + ".")
     return said
 
 
@@ -155,10 +227,17 @@ def _about_rewards(found: Evaluation) -> list[str]:
     said = []
     if found.largest_share > DOMINANT:
         said.append(f"One row has {found.largest_share:.0%} of the total.")
-    bounded = found.upper is not None and found.interval in ("betting", "bernstein")
-    if found.tail is not None and found.tail.index <= 2.0 and not bounded:
+    if found.mean == "huber" and found.plain - found.value > TAKEN * abs(found.plain):
         said.append(
-            f"The weighted rewards' tail index is about {found.tail.index:.2f}: their variance is "
-            "infinite, and normal or bootstrap intervals are far too short."
+            f"The largest rows count in part; in full, the mean is {found.plain:.4g}, and hangs on "
+            "them. Over many logs of rare large rewards, a value in which they count in part lies "
+            "low."
+        )
+    bounded = found.upper is not None and found.interval in ("betting", "bernstein")
+    if found.index_bound < 2.0 and not bounded:
+        said.append(
+            "The largest weighted rewards fall off like a power of index "
+            f"{found.index_bound:.2f} or less (99.9 %): if they go on so, their variance is "
+            "infinite. Take no normal or bootstrap interval for them."
         )
     return said

@@ -12,6 +12,7 @@ the reward that a model predicts, q(x, pi) = sum_a pi(a|x) q(x, a).
 | dm | 1 | q(x, pi) | as good as the model |
 | dr | 1 | q(x, pi) + w (r - q(x, a)) | unbiased with any model |
 | switch-dr | 1 | the same, without its second part where w > M | |
+| dros | 1 | the same, with w M²/(w² + M²) in place of w | |
 | ls | | mean log(1 + lambda w r)/lambda | r >= 0; never above ips |
 | lse | | -log(mean exp(-lambda w r))/lambda | r >= 0; never above ips |
 """
@@ -100,6 +101,12 @@ def _switch(seen: Seen, clip: float) -> tuple[FloatArray, FloatArray]:
     return _dr(light, clip)
 
 
+def _dros(seen: Seen, clip: float) -> tuple[FloatArray, FloatArray]:
+    """Su, Dimakopoulou, Krishnamurthy and Dudik (2020), their optimistic shrinkage at M²."""
+    assert seen.weight is not None
+    return _dr(seen._replace(weight=seen.weight / (1.0 + (seen.weight / clip) ** 2)), clip)
+
+
 METHODS = {
     method.name: method
     for method in (
@@ -109,6 +116,7 @@ METHODS = {
         Method("dm", _dm, weights=False, model=True),
         Method("dr", _dr, model=True),
         Method("switch-dr", _switch, model=True, clips=True),
+        Method("dros", _dros, model=True, clips=True),
         Method("ls", _ips, one_sign=True),
         Method("lse", _ips, one_sign=True),
     )

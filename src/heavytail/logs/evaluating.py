@@ -55,11 +55,12 @@ def evaluate(
     """What ``policy`` would have earned per row of ``log``, with bounds that heavy tails respect.
 
     The default is the self-normalised estimate with Huber's tuning-free threshold, the m with
-    sum psi_tau(w (r - m)) = 0, and a lower bound by betting: with probability ``level`` it holds
-    at every row of this log at once, for any rewards not below ``reward_floor`` whose mean is
-    finite. Its bets aim at the log's length: say ``growing`` for bounds that hold together when a
-    log is looked at again and again. An upper bound needs more: the rewards' range, or a moment
-    of the weighted rewards. One pass, O(1) memory.
+    sum psi_tau(w (r - m)) = 0, corrected for skewness
+    (:func:`heavytail.logs.means.skew_corrected`), and a lower bound by betting: with probability
+    ``level`` it holds at every row of this log at once, for any rewards not below ``reward_floor``
+    whose mean is finite. Its bets aim at the log's length: say ``growing`` for bounds that hold
+    together when a log is looked at again and again. An upper bound needs more: the rewards' range,
+    or a moment of the weighted rewards. One pass, O(1) memory.
 
     >>> import numpy as np, heavytail as ht
     >>> rng = np.random.default_rng(0)
@@ -74,7 +75,7 @@ def evaluate(
         log: a dict of arrays, a frame, Parquet files, ...; see :mod:`heavytail.logs.reading`.
         policy: a frozen policy of the library, a callable of Rows giving (n, K) probabilities, an
             array of them over the whole log, the name of a column; None: the log's ``target``.
-        method: "ips", "snips", "clipped", "dm", "dr", "switch-dr", "ls", "lse"
+        method: "ips", "snips", "clipped", "dm", "dr", "switch-dr", "dros", "ls", "lse"
             (:mod:`heavytail.logs.estimates`); "auto" is "dr" with a model, else "snips".
         mean: "huber", "catoni", "minsker-ndaoud", "median-of-means" or "plain".
         interval: "betting"; "catoni", both sides, with ``tail``; "bernstein", both sides, with
@@ -84,14 +85,16 @@ def evaluate(
             "catoni".
         level: of the bounds. One bound alone has all of 1 - level, two have half each.
         model: callable of Rows giving (n, K) predicted rewards, or a regressor with fit and
-            predict (or partial_fit), which is fitted on the other folds of the log first.
+            predict (or partial_fit), which is fitted on the other folds of the log first; "arms"
+            predicts each action's own mean, which is robust and knows no context.
         folds: of that fit.
         columns: where the log has other names: ours -> its own. ``{"arms": catalogue}`` lets an
             encoder fill in the arms of a raw log (:meth:`heavytail.encoding.Encoder.catalogue`).
         default_reward: what a reward that never came counts as.
         explore: share of uniform draws that the target is mixed with.
         draws: per row, for a policy that draws and does not know its probabilities.
-        clip: M of "clipped", "switch-dr" and "bernstein"; the root of the number of rows if None.
+        clip: M of "clipped", "switch-dr", "dros" and "bernstein"; the root of the number of rows
+            if None.
         smoothing: lambda of "ls" and "lse"; read off the log if None.
         reward_range: least and largest reward there can be; then both bounds can be had.
         reward_floor: a number that no reward can be below.
@@ -147,9 +150,15 @@ def plan_of(who: str, source: Source, **given: Any) -> tuple[Plan, Source]:
     if method.clips or interval == "bernstein":
         clip = _clip(check, given["clip"], source)
     elif given["clip"] is not None:
-        raise ValueError(f"{who}.clip is used by 'clipped', 'switch-dr' and 'bernstein' alone.")
+        raise ValueError(
+            f"{who}.clip is used by 'clipped', 'switch-dr', 'dros' and 'bernstein' alone."
+        )
     folds = check.count("folds", given["folds"], least=2)
-    if hasattr(given["model"], "predict") or isinstance(given["propensities"], str):
+    if (
+        isinstance(given["model"], str)
+        or hasattr(given["model"], "predict")
+        or isinstance(given["propensities"], str)
+    ):
         source = source.held()
     model = as_model(given["model"], source, folds) if method.model else None
     propensities = as_propensities(given["propensities"], source)
@@ -204,7 +213,7 @@ def point(
     if mean == "catoni":
         return means.catoni_mean(cells, 1.0 - level, bound)
     if mean == "huber":
-        return means.huber(cells)
+        return means.skew_corrected(cells)
     if mean == "plain":
         return means.plain_mean(cells)
     end_of_blocks = means.median_of_means if mean == "median-of-means" else means.minsker_ndaoud
@@ -225,7 +234,7 @@ def bounds(
     if plan.interval is None or values is None:
         return None, None, None
     if plan.interval == "huber":
-        found = means.huber(summary.pairs.cells())
+        found = means.skew_corrected(summary.pairs.cells())
         hidden = intervals.hidden_mean(found.beyond, 0.0 if seen is None else seen.low)
         return *intervals.huber_interval(found, (hidden, hidden), level), None
     if plan.interval == "catoni":
@@ -305,6 +314,7 @@ def finish(
         error=found.error,
         advice=(),
         waiting=waiting,
+        plain=point(summary, plan, "plain", level, tail, smoothing).value,
         _rows=np.empty(0) if course is None else course.rows,
         _path=np.empty(0) if course is None else np.maximum.accumulate(course.lower) + plan.floor,
         **looked,

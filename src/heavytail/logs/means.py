@@ -27,6 +27,7 @@ __all__ = [
     "median_of_means",
     "minsker_ndaoud",
     "plain_mean",
+    "skew_corrected",
 ]
 
 MEANS = ("huber", "catoni", "minsker-ndaoud", "median-of-means", "plain")
@@ -35,6 +36,7 @@ LEAST_ORDER = 3.0  # of z, where the rows have one: see huber_order
 UNSEEN = 0.5  # of a row: more than were seen may lie beyond a threshold
 STEPS = 200  # Huber's fixed point needs 3 to 20
 CLOSE = 1e-13
+FAR = 4.0  # thresholds up to which large rows on one side count, and a fourth of one shows a side
 
 
 class Estimate(NamedTuple):
@@ -136,6 +138,29 @@ def huber(cells: PairCells, order: float | None = None) -> Estimate:
     hidden = [z, *(float(cells.count[side * error > tau].sum()) + UNSEEN for side in (-1.0, 1.0))]
     each = tau / size if math.isfinite(tau) else 0.0
     return Estimate(m, math.sqrt(float(clipped.sum())) / size, tau, *(each * k for k in hidden))
+
+
+def skew_corrected(cells: PairCells) -> Estimate:
+    """Huber's estimate with what it took from a skewed tail given back, up to four thresholds:
+
+        m + s sum psi_{4 tau}(e)/sum u,    s = ((a - b)/(a + b))²,
+
+    a rows with e = v - u m above tau/4 and b below -tau/4. Where large rows stand on both sides
+    alike, s is near 0 and clipping took nothing on average; where they stand on one, as rewards
+    with zeros do, s is 1 and Huber's own m lies low. What lies beyond 4 tau stays clipped.
+    """
+    first = huber(cells)
+    m, tau = first.value, first.threshold
+    if not math.isfinite(tau):
+        return first
+    error = (cells.v - cells.u * m) / cells.count
+    above, below = (float(cells.count[side * error > tau / FAR].sum()) for side in (1.0, -1.0))
+    lean = ((above - below) / max(above + below, 1.0)) ** 2
+    pull = (1.0 - lean) * np.clip(error, -tau, tau) + lean * np.clip(error, -FAR * tau, FAR * tau)
+    size = float(cells.u.sum())
+    square = np.where(np.abs(error) <= tau, _squares(cells, m), cells.count * pull**2)
+    value = m + float(cells.count @ pull) / size  # psi_tau alone adds up to 0
+    return first._replace(value=value, error=math.sqrt(float(square.sum())) / size)
 
 
 def _squares(cells: PairCells, m: float) -> FloatArray:

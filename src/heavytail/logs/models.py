@@ -15,18 +15,27 @@ import numpy as np
 from heavytail._memory import check_memory
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import as_rows, check_count, shown
+from heavytail.logs.means import skew_corrected
 from heavytail.logs.rows import Rows
+from heavytail.logs.sketch import Pairs
 from heavytail.logs.source import Source
 
-__all__ = ["CrossFit", "as_model", "as_propensities"]
+__all__ = ["ArmMeans", "CrossFit", "as_model", "as_propensities"]
 
 MOST_FOLDS = 1000  # each has a model of its own
+OTHERS = 2.0  # rows of the mean over all actions that each action's own is mixed with
 
 
 def as_model(model: Any, source: Source, folds: int) -> Callable[[Rows], FloatArray] | None:
     """A callable of Rows: the one given, or a regressor fitted to the log."""
     if model is None:
         return None
+    if isinstance(model, str):
+        if model != "arms":
+            raise ValueError(
+                f"model must be 'arms', a callable or a regressor; got {shown(model)}."
+            )
+        return ArmMeans.of(source, check_count("folds", folds, least=2, most=_most_folds(source)))
     if hasattr(model, "predict") and (hasattr(model, "fit") or hasattr(model, "partial_fit")):
         check_count("folds", folds, least=2, most=_most_folds(source))
         return CrossFit.of(model, source, folds)
@@ -93,6 +102,45 @@ class CrossFit:
                     size = (int(part.sum()),)
                     q[part, action] = as_rows(model.predict(x[part]), size, "what model predicts")
         return q
+
+
+class ArmMeans:
+    """Each action's robust mean reward in the other folds, whatever the context.
+
+    It is mixed with two rows of the mean over all actions, which stands for actions without rows.
+    """
+
+    def __init__(self, means: FloatArray) -> None:
+        self.means = means  # (folds, actions + 1); the last is that of all
+
+    @classmethod
+    def of(cls, source: Source, folds: int) -> ArmMeans:
+        """Robust means of every action's rewards outside every fold."""
+        parts = [(rows.action, rows.reward) for rows in source.chunks()]
+        action = np.concatenate([part[0] for part in parts])
+        reward = np.concatenate([part[1] for part in parts])
+        fold = np.arange(len(action)) % folds
+        order = np.argsort(action, kind="stable")
+        seen, first = np.unique(action[order], return_index=True)
+        means = np.empty((folds, int(action.max(initial=-1)) + 2))
+        for k, row in enumerate(means):
+            row[:] = _robust(reward[fold != k])
+            for arm, at in zip(seen, np.split(order, first[1:]), strict=True):
+                own = reward[at[fold[at] != k]]
+                if len(own):
+                    row[arm] += (_robust(own) - row[-1]) * len(own) / (len(own) + OTHERS)
+        return cls(means)
+
+    def __call__(self, rows: Rows, width: int | None = None) -> FloatArray:
+        """(n, K): what the other folds say of every action."""
+        fold = (rows.start + np.arange(len(rows.action))) % len(self.means)
+        last = self.means.shape[1] - 1
+        arms = np.minimum(np.arange(width or _width(rows) or last), last)
+        return np.asarray(self.means[fold[:, None], arms])
+
+
+def _robust(rewards: FloatArray) -> float:
+    return skew_corrected(Pairs(np.ones(len(rewards)), rewards).cells()).value
 
 
 def _width(rows: Rows) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ class Evaluation:
     """What a policy would have earned per row.
 
     Attributes:
-        value: the estimate.
+        value: the estimate. Over many logs of rare large rewards it lies low: see ``plain``.
         lower: a bound that the true value is not below with probability ``level`` (both bounds
             together, where there are two), or None.
         upper: a bound that it is not above, or None.
@@ -38,13 +38,19 @@ class Evaluation:
         largest_share: the part of sum w |r| (of the terms of "dr", with "catoni") in one row.
         top_share: the part in the largest 1 % of the rows.
         tail: what the tail of the weighted rewards looks like, or None where too little is known.
-        mean_weight: the mean of w, which is 1 if the propensities are right, and a 95 % interval.
-        propensities_ok: whether it is 1 but for chance, or for actions without support.
+        index_bound: a 99.9 % upper bound of the power that the largest weighted rewards fall off
+            like; infinity where they fall off faster, have an end or are too few.
+        mean_weight: the mean of w, which is 1 if the propensities are right, and a 95 % interval by
+            the normal law, which heavy-tailed weights leave more often: it tests nothing.
+        propensities_ok: False where a test at 0.1 % proves that this mean is above 1, or, if no
+            weight can be much larger than those seen, below 1 by more than ``unsupported_share``.
         unsupported: actions that the target plays and the log never has.
-        unsupported_share: the target's probability of them.
+        unsupported_share: the target's probability of them, and of actions in rows whose logged
+            ``probabilities`` of them are 0.
         error: standard error that the estimate's own rows suggest; no bound.
         advice: what to think of it, warnings first.
         waiting: decisions of a DecisionLog that wait for their reward and are left out.
+        plain: the same estimate by the plain mean, in which the largest rows count in full.
     """
 
     value: float
@@ -61,6 +67,7 @@ class Evaluation:
     largest_share: float
     top_share: float
     tail: TailReport | None
+    index_bound: float
     mean_weight: tuple[float, float, float]
     propensities_ok: bool
     unsupported: tuple[int, ...]
@@ -68,6 +75,7 @@ class Evaluation:
     error: float
     advice: tuple[str, ...]
     waiting: int = 0
+    plain: float = math.nan
     _rows: FloatArray = field(repr=False, compare=False, default_factory=lambda: np.empty(0))
     _path: FloatArray = field(repr=False, compare=False, default_factory=lambda: np.empty(0))
 
@@ -85,7 +93,7 @@ class Evaluation:
             f"largest row      {self.largest_share:.1%} of the total",
             f"largest 1 %      {self.top_share:.1%} of the total",
             f"tail index       {index}",
-            "mean weight      {:.3f}   ({:.3f} to {:.3f}; should hold 1)".format(*self.mean_weight),
+            "mean weight      {:.3f}   ({:.3f} to {:.3f}; should be 1)".format(*self.mean_weight),
         ]
         return "\n".join([*lines, *(f"- {sentence}" for sentence in self.advice)])
 
@@ -179,7 +187,8 @@ class Selection:
     Attributes:
         chosen: its name, or its place where the policies were a list.
         names: of all.
-        scores: what was maximised, see ``by`` of :func:`heavytail.select`.
+        scores: what was maximised, see ``by`` of :func:`heavytail.select`; nan where no estimate
+            proposed the policy.
         values: the estimates that :func:`heavytail.evaluate` would give.
         lower: bounds that hold for all policies at once.
         smoothing: lambda.
@@ -189,6 +198,7 @@ class Selection:
         rows: rows of the log.
         guarantee: the statement in words.
         advice: what to think of it, warnings first.
+        proposals: the policy that each estimate thinks best.
     """
 
     chosen: Any
@@ -202,12 +212,13 @@ class Selection:
     rows: int
     guarantee: str
     advice: tuple[str, ...]
+    proposals: Mapping[str, Any]
 
     def __str__(self) -> str:
-        order = np.argsort(-self.scores, kind="stable")
+        order = np.lexsort((-self.values, -self.scores))
         head = f"{'policy':<20} {'score':>12} {'value':>12} {'at least':>12}"
         lines = [
-            f"{self.names[i]!s:<20} {self.scores[i]:>12.6g} {self.values[i]:>12.6g} "
+            f"{self.names[i]!s:<20} {_or_dash(self.scores[i])} {self.values[i]:>12.6g} "
             f"{self.lower[i]:>12.6g}"
             for i in order
         ]
@@ -219,6 +230,10 @@ class Selection:
         return _intervals(
             ax, self.names, list(self.values), list(self.lower), [None] * len(self.names)
         )
+
+
+def _or_dash(score: float) -> str:
+    return f"{'-':>12}" if math.isnan(score) else f"{score:>12.6g}"
 
 
 def _number(value: float | None, reason: str) -> str:

@@ -16,12 +16,14 @@ from heavytail._typing import FloatArray
 from heavytail._validate import GREATEST, as_numbers
 from heavytail.logs.estimates import METHODS, Seen
 from heavytail.logs.means import blocks
+from heavytail.logs.models import ArmMeans
 from heavytail.logs.rows import Rows
 from heavytail.logs.sketch import Pairs, Sketch, epochs
 from heavytail.logs.target import Target
 
-__all__ = ["Plan", "Summary", "look", "of_seen", "summarise"]
+__all__ = ["Plan", "Summary", "look", "modelled", "of_seen", "summarise"]
 
+BY_ACTION = ("played", "mass", "blocked")
 LEAST_LARGEST = 1e-150  # the largest value's square, and those that count beside it, are no 0
 
 
@@ -61,25 +63,27 @@ class Summary:
         rows: how many.
         pairs: (u, v) of the method.
         blocks: their sums by row number mod 16.
-        weights: count, sum, sum of squares and largest of w, or None without propensities.
+        weights: w, or None without propensities.
         values: w (r - floor) by epoch, or None.
         above: w (ceiling - r) by epoch, or None.
         pseudo: v by epoch for Catoni's interval of "dr", w r where the floor is not 0; else None.
         moments: sums and squares of min(w, clip) (r - floor) and of min(w, clip) (ceiling - r).
         played: how often the log has each action.
         mass: the target's probability of each action, summed, or None where it is not known.
+        blocked: the part of ``mass`` in rows whose logged probability of the action is 0.
     """
 
     rows: int
     pairs: Pairs
     blocks: FloatArray
-    weights: FloatArray | None
+    weights: Sketch | None
     values: Sketch | None
     above: Sketch | None
     pseudo: Sketch | None
     moments: FloatArray
     played: FloatArray
     mass: FloatArray | None
+    blocked: FloatArray | None
 
     def __add__(self, other: Self) -> Self:
         """Both together, this one's rows first."""
@@ -87,14 +91,10 @@ class Summary:
         joined: dict[str, Any] = {
             name: None if one is None or two is None else one + two
             for name, (one, two) in parts.items()
-            if name not in ("played", "mass", "weights")
+            if name not in BY_ACTION
         }
-        for name in ("played", "mass"):
-            joined[name] = _padded(*parts[name])
-        if self.weights is not None and other.weights is not None:
-            joined["weights"] = self.weights + other.weights
-            joined["weights"][3] = max(self.weights[3], other.weights[3])
-        return type(self)(**{"weights": None, **joined})
+        joined |= {name: _padded(*parts[name]) for name in BY_ACTION}
+        return type(self)(**joined)
 
     def check_unit(self) -> None:
         """Refuse values of which none is large enough for its square to be a number."""
@@ -137,16 +137,21 @@ def look(rows: Rows, target: Target, plan: Plan) -> Seen:
             "and method='dm' is as good as its model."
         )
     weight = None if propensity is None else _weight(rows, own, propensity)
-    predicted = expected = None
-    if plan.model is not None:
-        if shares.ndim == 1:
-            raise ValueError(
-                f"{rows.source}: a model needs the target's probabilities of every action, (n, K); "
-                "got those of the logged ones."
-            )
-        q = _predictions(plan.model, rows, shares.shape)
-        predicted, expected = q[at, rows.action], np.sum(shares * q, axis=1)
-    return Seen(rows, weight, shares if shares.ndim == 2 else None, predicted, expected)
+    seen = Seen(rows, weight, shares if shares.ndim == 2 else None, None, None)
+    return seen if plan.model is None else modelled(seen, plan.model)
+
+
+def modelled(seen: Seen, model: Callable[[Rows], FloatArray]) -> Seen:
+    """The same chunk with a model's predictions."""
+    rows, shares = seen.rows, seen.mass
+    if shares is None:
+        raise ValueError(
+            f"{rows.source}: a model needs the target's probabilities of every action, (n, K); "
+            "got those of the logged ones."
+        )
+    q = _predictions(model, rows, shares.shape)
+    own = q[np.arange(len(rows.action)), rows.action]
+    return seen._replace(predicted=own, expected=np.sum(shares * q, axis=1))
 
 
 def _weight(rows: Rows, own: FloatArray, propensity: FloatArray) -> FloatArray:
@@ -167,7 +172,8 @@ def _weight(rows: Rows, own: FloatArray, propensity: FloatArray) -> FloatArray:
 
 def _predictions(model: Callable[[Rows], Any], rows: Rows, shape: tuple[int, ...]) -> FloatArray:
     words = f"rewards of shape {shape}"
-    q = as_numbers(model(rows), f"{rows.source}: what model predicts", words)
+    given = model(rows, shape[1]) if isinstance(model, ArmMeans) else model(rows)
+    q = as_numbers(given, f"{rows.source}: what model predicts", words)
     if q.shape != shape:
         raise ValueError(
             f"{rows.source}: model must predict rewards of shape {shape}, a row per row of the log "
@@ -198,7 +204,7 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
     values = above = weights = None
     moments = np.zeros(4)
     if w is not None:
-        weights = np.array([n, w.sum(), w @ w, w.max(initial=0.0)])
+        weights = Sketch(w)
         values = Sketch(w * (rows.reward - plan.floor), epoch)
         if plan.ceiling is not None:
             above = Sketch(w * (plan.ceiling - rows.reward), epoch)
@@ -207,6 +213,11 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
             moments = np.array([low.sum(), low @ low, high.sum(), high @ high])
     played = np.bincount(rows.action).astype(float)
     mass = None if seen.mass is None else np.asarray(seen.mass.sum(axis=0))
+    blocked = None
+    if seen.mass is not None and rows.probabilities is not None and plan.propensities is None:
+        known = seen.mass[:, : rows.probabilities.shape[1]]
+        could = rows.probabilities[:, : known.shape[1]] > 0.0
+        blocked = np.sum(np.where(could, 0.0, known), axis=0)
     pseudo = None
     if plan.interval == "catoni" and plan.method == "dr":
         pseudo = Sketch(v, epoch)
@@ -223,6 +234,7 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
         moments,
         played,
         mass,
+        blocked,
     )
 
 

@@ -1,0 +1,175 @@
+"""A sentence is said where a test at its level says so, and not by chance."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import gamma
+from tests.logs.drawing import draw
+from tests.naive import logs as naive
+
+import heavytail as ht
+from heavytail.logs.advice import index_bound, log_wealth
+from heavytail.logs.sketch import Sketch
+
+
+def always_one(n):
+    return np.tile([0.0, 1.0], (n, 1))
+
+
+def two_actions(rng, p, reward, factor=1.0):
+    """A log that plays action 1 with probability ``p``, which differs by row."""
+    action = (rng.random(len(p)) < p).astype(int)
+    propensity = factor * np.where(action == 1, p, 1.0 - p)
+    return {"action": action, "reward": reward, "propensity": np.minimum(propensity, 1.0)}
+
+
+def said(log, words, **kw):
+    advice = ht.evaluate(log, always_one(len(log["action"])), interval=None, **kw).advice
+    return any(words in sentence for sentence in advice)
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+@pytest.mark.parametrize("mean", [1.0, 0.6])
+def test_the_wealth_of_bets_on_the_mean_weight_is_its_twins(mean, side):
+    rng = np.random.default_rng(0)
+    w = rng.choice([0.0, 0.5, 2.0, 3.0], 400)
+    for shift in (0.3, 0.8, 1.0, 1.2, 2.0):
+        moved = w * (mean / w.mean()) * shift
+        wealth = log_wealth(Sketch(moved), mean, side)
+        assert wealth == pytest.approx(naive.log_wealth(moved, mean, side))
+        if abs(shift - 1.0) > 0.5:  # far enough to be proved; and never on the wrong side
+            assert (wealth > math.log(2000.0)) == (side * (shift - 1.0) > 0.0)
+    assert log_wealth(Sketch(w), 0.0, side) == 0.0  # nothing that the target plays is in the log
+
+
+def test_the_wealth_in_cells_is_from_below():
+    w = np.random.default_rng(1).uniform(0.5, 1.5, 3000) * 1.2
+    for side in (1.0, -1.0):
+        exact, binned = (log_wealth(Sketch(w, limit=n), 1.0, side) for n in (3000, 10))
+        assert binned < exact
+        assert binned == pytest.approx(exact, rel=1e-2)
+
+
+def test_right_propensities_are_hardly_ever_called_wrong_and_wrong_ones_mostly_are():
+    """Weights of index 2 and of index 1.5: 60 logs each, of which the normal law called several."""
+    rng = np.random.default_rng(2)
+    for power in (1.0, 2.0):
+        for _ in range(60):
+            p = rng.random(1000) ** power
+            assert not said(two_actions(rng, p, np.ones(1000)), "mean weight")
+    wrong = sum(
+        said(two_actions(rng, np.full(1000, 0.5), np.ones(1000), factor), "mean weight")
+        for factor in (0.8, 1.25)
+        for _ in range(20)
+    )
+    assert wrong >= 38
+
+
+def test_what_the_log_could_not_play_is_counted_where_its_probabilities_are_known():
+    """In a fifth of the rows action 1 has probability 0, and the log says so."""
+    n = 500
+    p = np.where(np.arange(n) % 5 == 0, 0.0, 0.5)
+    log = two_actions(np.random.default_rng(3), p, np.ones(n))
+    known = {**log, "probabilities": np.column_stack([1.0 - p, p])}
+    found = ht.evaluate(known, always_one(n))
+    assert found.unsupported == ()
+    assert found.unsupported_share == pytest.approx(0.2)
+    assert found.propensities_ok  # 0.8 is what it should be
+    assert "With probability 20.0% the target plays what the log could not play" in found.advice[0]
+    half = ht.evaluate(known, np.full((n, 2), 0.5))
+    assert half.unsupported_share == pytest.approx(0.1)
+    blind = ht.evaluate(known, always_one(n), propensities=log["propensity"])
+    assert blind.unsupported_share == 0.0
+    wider = np.column_stack([always_one(n), np.zeros(n)])  # an arm that is not played
+    assert ht.evaluate(known, wider).unsupported_share == pytest.approx(0.2)
+    never = {**known, "action": np.zeros(n, int), "propensity": 1.0 - p}
+    found = ht.evaluate(never, always_one(n))
+    assert (found.unsupported, found.unsupported_share) == ((1,), pytest.approx(1.0))
+
+
+def test_a_known_lack_of_support_does_not_hide_wrong_propensities():
+    n = 2000
+    p = np.where(np.arange(n) % 5 == 0, 0.0, 0.5)
+    log = two_actions(np.random.default_rng(4), p, np.ones(n))
+    both = np.column_stack([1.0 - p, p])
+    assert ht.evaluate({**log, "probabilities": both}, always_one(n)).propensities_ok
+    few = {**log, "action": np.where(np.arange(n) % 3 == 0, 0, log["action"])}
+    few["propensity"] = both[np.arange(n), few["action"]]
+    assert not ht.evaluate({**few, "probabilities": both}, always_one(n)).propensities_ok
+
+
+def test_the_bound_of_the_index_is_that_of_a_power():
+    """A sum of k logarithms, times the index, has the gamma distribution of shape k."""
+    x = np.random.default_rng(5).pareto(1.2, 10_000) + 1.0
+    top = np.sort(x)[::-1]
+    expected = gamma(100).ppf(0.999) / np.sum(np.log(top[:100] / top[100]))
+    assert index_bound(Sketch(x), 10_000.0) == pytest.approx(expected)
+    assert 1.2 < expected < 2.0
+    assert index_bound(Sketch(-x), 10_000.0) == pytest.approx(expected)
+    few = gamma(50).ppf(0.999) / np.sum(np.log(top[:50] / top[50]))
+    assert index_bound(Sketch(x), 1_600.0) == pytest.approx(few)
+    assert index_bound(Sketch(x), 200.0) == pytest.approx(few)
+    assert index_bound(Sketch(x), 199.0) == math.inf
+
+
+def test_values_with_an_end_have_no_index():
+    x = np.random.default_rng(6).pareto(1.2, 10_000) + 1.0
+    assert index_bound(Sketch(np.minimum(x, np.sort(x)[-3])), 10_000.0) == math.inf
+    assert index_bound(Sketch(np.minimum(x, np.sort(x)[-2])), 10_000.0) < 2.0
+    assert index_bound(Sketch(np.where(x > 2.0, x, 0.0)[:600]), 10_000.0) == math.inf
+
+
+def test_logarithms_that_bend_as_those_of_log_normal_values_are_no_power():
+    e = -np.log(1.0 - (np.arange(400) + 0.5) / 400.0)  # exponential quantiles
+    answers = set()
+    for bend in np.linspace(1.0, 1.1, 101):
+        logs = e ** (1.0 / bend) / 1.2
+        x = np.exp(np.r_[logs, np.zeros(9600)])
+        straight = logs.std() >= 0.95 * logs.mean()
+        assert (index_bound(Sketch(x), 10_000.0) < 2.0) == straight
+        answers.add(bool(straight))
+    assert answers == {True, False}
+
+
+def test_an_infinite_variance_is_mentioned_of_powers_and_hardly_ever_of_what_has_one():
+    rng = np.random.default_rng(7)
+    words = "variance is infinite"
+    heavy = light = 0
+    for _ in range(40):
+        p = np.exp(-np.abs(1.5 * rng.standard_normal(2000)))
+        light += said(two_actions(rng, p, 1.0 * (rng.random(2000) < 0.3)), words)
+        p = np.exp(-rng.uniform(0.0, math.log(60.0), 2000))
+        light += said(two_actions(rng, p, np.exp(rng.standard_normal(2000))), words)
+        half = np.full(4000, 0.5)
+        heavy += said(two_actions(rng, half, rng.pareto(1.1, 4000)), words)
+    assert light == 0
+    assert heavy >= 20
+    bounded = two_actions(rng, half, np.minimum(rng.pareto(1.1, 4000), 1e6))
+    found = ht.evaluate(bounded, always_one(4000), reward_range=(0.0, 1e6))
+    assert not any(words in sentence for sentence in found.advice)
+
+
+def test_few_rows_are_called_few_and_policies_different_only_where_they_are():
+    alike = {"action": np.zeros(50, int), "reward": np.ones(50), "propensity": np.ones(50)}
+    [sentence] = ht.evaluate(alike, np.ones((50, 1))).advice
+    assert sentence == "The 50 rows are worth 50 of the target's own."
+    apart = draw(1, n=600, arm=9)
+    words = " ".join(ht.evaluate(apart.log, apart.target).advice)
+    assert "the two policies differ much. Log with more exploration." in words
+
+
+def test_what_clipping_takes_is_said_beside_the_value():
+    reward = np.random.default_rng(8).uniform(0.5, 1.5, 400)
+    reward[7] += 4e5 - reward.sum()
+    log = {"action": np.zeros(400, int), "reward": reward, "propensity": np.ones(400)}
+    found = ht.evaluate(log, np.ones((400, 1)))
+    assert found.plain == pytest.approx(reward.mean())
+    assert any("in full, the mean is 1000," in sentence for sentence in found.advice)
+    full = ht.evaluate(log, np.ones((400, 1)), mean="plain")
+    assert full.value == full.plain
+    assert not any("count in part" in sentence for sentence in full.advice)
+    slight = {**log, "reward": np.where(reward > 2.0, 30.0, reward)}
+    assert not any("count in part" in s for s in ht.evaluate(slight, np.ones((400, 1))).advice)
