@@ -269,24 +269,25 @@ def test_an_estimate_that_is_up_to_date_is_not_solved_for_again(monkeypatch):
 
 
 @pytest.mark.parametrize("ridge", [1.0, 1e100])
-def test_a_state_is_taken_up_to_a_squared_length_of_1e150_ridges(ridge):
-    identifier, root = control.SystemIdentifier(1, 1, ridge=ridge), math.sqrt(ridge)
-    with pytest.raises(ValueError, match="would take the estimate out"):
-        identifier.update([1.01e75 * root], [0.0], [0.0])
-    identifier.update([0.99e75 * root], [0.0], [0.0])
-    assert identifier.log_det == pytest.approx(2.0 * math.log(0.99e75))
+def test_a_state_is_taken_up_to_a_length_of_1e150_and_weighs_at_most_1e14_ridges(ridge):
+    identifier = control.SystemIdentifier(1, 1, ridge=ridge)
+    with pytest.raises(ValueError, match=r"a step of size 1\.01e\+150 would take"):
+        identifier.update([1.01e150], [0.0], [0.0])
+    identifier.update([0.99e150], [0.0], [0.0])
+    assert identifier.log_det == pytest.approx(math.log1p(1e14))
 
 
-def test_long_states_in_a_row_leave_what_is_known_of_the_other_directions():
+def test_two_long_states_in_a_row_leave_what_is_known_of_the_other_directions():
     identifier = control.SystemIdentifier(2, 1)
     for step in drive(control.double_integrator(T21), 40):
         identifier.update(*step)
-    P = identifier.inverse_gram
-    for size in (1e54, 1e74, -1e60):
+    theta, P = identifier.theta, identifier.inverse_gram
+    for size in (1e54, 1e84, -1e70):
         identifier.update([0.3, -0.2], [size], [0.1, 0.2])
+    assert np.linalg.eigvalsh(identifier.inverse_gram)[0] > -1e-15
     given = P[:2, :2] - np.outer(P[:2, 2], P[2, :2]) / P[2, 2]  # of the states, the input's known
-    assert identifier.inverse_gram[:2, :2] == pytest.approx(given, rel=1e-9)
-    assert np.abs(identifier.theta).max() < 2.0
+    assert identifier.inverse_gram[:2, :2] == pytest.approx(given, rel=0.2)
+    assert identifier.theta[:2] == pytest.approx(theta[:2], rel=0.2, abs=0.05)
     np.testing.assert_array_equal(identifier.clone().theta, identifier.theta)
 
 

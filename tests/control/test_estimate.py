@@ -129,7 +129,7 @@ def test_an_estimate_may_not_leave_the_float_range(share, fine, sign):
     M[FEATURE, :3] = 0.0
     M[DIRECTION, :3] = 0.0, 100.0 * sign, 0.0
     y = np.array([0.0, share * 0.04 * LARGEST])
-    assert estimate.lay_residuals(s, M, y, 1.0, 4.0) is fine  # a step of residual / growth
+    assert estimate.lay_residuals(s, M, y, 1.0, 4.0, 1.0) is fine  # a step of residual / growth
     if fine:
         np.testing.assert_array_equal(M[SCRATCH, :2], y)
 
@@ -141,18 +141,20 @@ def test_a_clipped_step_counts_as_clipped(share, fine):
     M[FEATURE, :3] = 0.0
     M[DIRECTION, :3] = 0.0, 0.0, share * LARGEST / 8.0
     M[-1, 2] = LARGEST / 2.0
-    assert estimate.lay_residuals(s, M, np.array([0.0, 1e9]), 1.0, 4.0) is fine
+    assert estimate.lay_residuals(s, M, np.array([0.0, 1e9]), 1.0, 4.0, 1.0) is fine
     assert (
-        estimate.lay_residuals(s, M, np.array([0.0, -1e9]), 1.0, 4.0) is True
+        estimate.lay_residuals(s, M, np.array([0.0, -1e9]), 1.0, 4.0, 1.0) is True
     )  # away from the end
-    assert estimate.lay_residuals(s, M, np.array([1e9, 0.0]), 1.0, 4.0) is True  # the other row
+    assert (
+        estimate.lay_residuals(s, M, np.array([1e9, 0.0]), 1.0, 4.0, 1.0) is True
+    )  # the other row
 
 
 def test_residuals_are_those_of_each_row():
     identifier = taught()
     s, M, _ = identifier.packed
     estimate.lay_feature(M, X, U)
-    assert estimate.lay_residuals(s, M, Y, 0.5, 1.5) is True
+    assert estimate.lay_residuals(s, M, Y, 0.5, 1.5, 1.0) is True
     want = Y - identifier.theta.T @ np.concatenate([X, U])
     np.testing.assert_allclose(M[SCRATCH, :2], want, rtol=1e-9)
 

@@ -69,14 +69,14 @@ def test_a_form_that_rounding_has_lost_is_the_least_that_it_can_be():
     known = float(x @ P @ x)
     least = float(((P @ x) ** 2 / np.diag(P)).max())
     assert least < known
-    assert gram.form(M, DIRECTION, INVERSE, known) == known
-    assert gram.form(M, DIRECTION, INVERSE, least) == least
-    for lost in (0.9 * least, 0.0, -3.0):
-        assert gram.form(M, DIRECTION, INVERSE, lost) == pytest.approx(least)
+    assert gram.least_form(M, DIRECTION, INVERSE, known) == known
+    assert gram.least_form(M, DIRECTION, INVERSE, least) == least
+    for lost in (0.9999 * least, 0.9 * least, 0.0, -3.0):
+        assert gram.least_form(M, DIRECTION, INVERSE, lost) == pytest.approx(least, rel=1e-8)
     M[INVERSE + 2, 2] = -1e-20  # of which nothing is known: the last digit of the largest counts
-    assert gram.form(M, DIRECTION, INVERSE, 0.0) == pytest.approx((P @ x)[2] ** 2 / 2e-16)
+    assert gram.least_form(M, DIRECTION, INVERSE, 0.0) == pytest.approx((P @ x)[2] ** 2 / 2e-16)
     M[DIRECTION] = 0.0
-    assert gram.form(M, DIRECTION, INVERSE, 0.0) == 0.0
+    assert gram.least_form(M, DIRECTION, INVERSE, 0.0) == 0.0
 
 
 def test_a_round_by_the_least_form_takes_no_more_than_there_is():

@@ -324,6 +324,20 @@ def test_states_near_one_operating_point_leave_an_identifier_that_can_be_continu
     assert snapshot(through_file(identifier)) == snapshot(identifier)
 
 
+@pytest.mark.parametrize("size", [1.0, 1e8, 1e12, 1e40])
+def test_long_states_in_all_directions_are_learned_as_short_ones_are(size):
+    wrong = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        A, identifier = 0.4 * rng.normal(size=(2, 3)), ht.control.RidgeIdentifier(2, 1)
+        Z = size * rng.normal(size=(1000, 3))
+        Y = Z @ A.T + 0.1 * size * rng.normal(size=(1000, 2))
+        for z, y in zip(Z, Y, strict=True):
+            identifier.update(z[:2], z[2:], y)
+        wrong.append(np.abs(identifier.saved_arrays()["theta"] - A).max())
+    assert np.max(wrong) < 0.1
+
+
 def test_a_system_whose_radius_is_no_number_is_refused():
     with pytest.raises(ValueError, match="leave the floating-point range"):
         ht.control.SystemIdentifier(2, 2, scale=1e-100, theta_bound=1e90, exploration=0)

@@ -78,6 +78,9 @@ S: Final = numbered(Slots, after=COMMON)
 ROW: Final = numbered(Fields)
 FIELDS: Final = behind(S)
 PER_ROW: Final = len(ROW)
+# What a step weighs at most, in ridges. P is known to 1e-16 of what it was at first, so that a
+# longer z would leave a direction of which nothing is known, and the next one destroy P.
+WEIGHTIEST: Final = 1e14
 LARGEST_SQUARE: Final = 1e300
 SMALLEST: Final = 1e-3  # of the stated scale: no spread is ever smaller
 
@@ -124,8 +127,12 @@ def lay_feature(M: Matrix, x: Vector, u: Vector) -> float:
 
 
 @jit
-def lay_residuals(s: Vector, M: Matrix, y: Vector, squared: float, growth: float) -> bool:
-    """y - Theta'z into the row SCRATCH; False where a row's step would leave the float range."""
+def lay_residuals(
+    s: Vector, M: Matrix, y: Vector, squared: float, growth: float, share: float
+) -> bool:
+    """y - Theta'z into the row SCRATCH; False where a row's step would leave the float range.
+    ``share`` is what a z too long is weighed down to.
+    """
     first = M.shape[0] - y.shape[0]
     for j in range(y.shape[0]):
         residual = y[j]
@@ -136,7 +143,7 @@ def lay_residuals(s: Vector, M: Matrix, y: Vector, squared: float, growth: float
         size = psi / s[S.SCALE]
         if not (size * size * max(squared, 1.0) <= LARGEST_SQUARE):
             return False
-        step = psi / growth
+        step = share * psi / growth
         for i in range(M.shape[1]):
             if not (abs(M[first + j, i] + step * M[DIRECTION, i]) <= LARGEST):
                 return False
@@ -144,7 +151,9 @@ def lay_residuals(s: Vector, M: Matrix, y: Vector, squared: float, growth: float
 
 
 @jit
-def learn_row(s: Vector, M: Matrix, row: int, n: int, squared: float, growth: float) -> None:
+def learn_row(
+    s: Vector, M: Matrix, row: int, n: int, squared: float, growth: float, share: float
+) -> None:
     """One row's Huber step, its running spread and the terms of its radius."""
     first = M.shape[0] - n
     at = FIELDS + PER_ROW * row
@@ -155,14 +164,14 @@ def learn_row(s: Vector, M: Matrix, row: int, n: int, squared: float, growth: fl
     tau = threshold(s, row) * reach
     psi = score(residual, tau)
     for i in range(M.shape[1]):
-        M[first + row, i] += psi / growth * M[DIRECTION, i]
+        M[first + row, i] += share * psi / growth * M[DIRECTION, i]
     s[S.SEEN] += 1.0
     if abs(residual) <= tau:
         s[S.INSIDE] += 1.0
     else:
         s[CLIPPED] += 1.0
     nu = s[S.SCALE]
-    s[at + ROW.STABILITY] += psi / nu * (psi / nu) * squared / growth
+    s[at + ROW.STABILITY] += psi / nu * (psi / nu) * squared / growth * share * share
     s[at + ROW.ENERGY] += psi / nu * (psi / nu)
     if s[S.TUNES] == 1.0:
         sizes = FIELDS + PER_ROW * n + ROOM * row
@@ -197,20 +206,22 @@ def current_radius(s: Vector, n: int) -> float:
 def observe(s: Vector, M: Matrix, H: Matrix, x: Vector, u: Vector, y: Vector) -> int:
     """Learn that (x, u) led to y. OK, or what was wrong, the state untouched. O((n + d)²)."""
     n = y.shape[0]
-    if not (lay_feature(M, x, u) <= s[ARM_LIMIT]):
+    length = lay_feature(M, x, u)
+    if not (length <= s[ARM_LIMIT]):
         return BAD_X
     for j in range(n):
         if not (abs(y[j]) < math.inf):
             return BAD_REWARD
     squared = transform(M)
+    share = min(1.0, WEIGHTIEST * s[S.RIDGE] / length) if length > 0.0 else 1.0
     # 1/alpha_t, the share of residuals not clipped: V_t is then the Hessian of the Huber loss, and
     # the step a Newton step. Without a clip it is 1 to the bit.
-    weight = s[S.INSIDE] / s[S.SEEN]
+    weight = share * (s[S.INSIDE] / s[S.SEEN])
     growth = 1.0 + weight * squared
-    if not (growth <= LARGEST) or not lay_residuals(s, M, y, squared, growth):
+    if not (growth <= LARGEST) or not lay_residuals(s, M, y, squared, growth, share):
         return OVERFLOW
     for j in range(n):
-        learn_row(s, M, j, n, squared, growth)
+        learn_row(s, M, j, n, squared, growth, share)
     shrink(M, weight / growth)
     if s[S.KEEPS] == 1.0:
         at = int(s[ROUNDS])

@@ -16,7 +16,7 @@ from heavytail.kernels.fused import fused
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import DIRECTION, FEATURE, INVERSE, SCRATCH, THETA
 
-__all__ = ["dot", "form", "predict", "shrink", "squared_norm", "transform"]
+__all__ = ["dot", "least_form", "predict", "shrink", "squared_norm", "transform"]
 
 BILLIONTH = 1e-9  # relative: by less two sides of an inequality differ by rounding
 LAST_DIGIT = 1e-16
@@ -82,31 +82,31 @@ def transform(M: Matrix) -> float:
     total = 0.0
     for i in range(size):
         total += M[DIRECTION, i] * M[FEATURE, i]
-    return form(M, DIRECTION, INVERSE, total)
+    most = (1.0 + BILLIONTH) * max(total, 0.0)
+    beyond = 0.0
+    for i in range(size):
+        beyond = max(beyond, M[DIRECTION, i] * M[DIRECTION, i] - most * M[INVERSE + i, i])
+    return least_form(M, DIRECTION, INVERSE, total) if beyond > 0.0 else max(total, 0.0)
 
 
 @jit
-def form(M: Matrix, u: int, P: int, total: float) -> float:
-    """x'P x, which came out as ``total``; where rounding has lost it, the least that it can be, by
-    (P x)_i² <= P_ii x'P x. O(d).
+def least_form(M: Matrix, u: int, P: int, total: float) -> float:
+    """x'P x, which came out as ``total``, or the least that it can be by (P x)_i² <= P_ii x'P x,
+    where that is more: rounding has lost it then. O(d).
 
     Row ``u`` holds P x, and P begins at its row. A V that weighs one direction 1e16 times as much
     as another leaves a P of rounding alone there, and x'P x may come out as anything, below 0 too.
     A step by it would let P grow without end; a step by the least form takes at most P_ii off P_ii,
     or the last digit of the largest of them.
     """
-    most = (1.0 + BILLIONTH) * max(total, 0.0)
-    lost = False
+    widest = 0.0
     for i in range(M.shape[1]):
-        lost = lost or M[u, i] * M[u, i] > most * M[P + i, i]
+        widest = max(widest, abs(M[P + i, i]))
     least = max(total, 0.0)
-    if lost:
-        widest = 0.0
-        for i in range(M.shape[1]):
-            widest = max(widest, abs(M[P + i, i]))
-        for i in range(M.shape[1]):
-            if M[u, i] != 0.0:
-                least = max(least, M[u, i] * M[u, i] / max(M[P + i, i], LAST_DIGIT * widest))
+    for i in range(M.shape[1]):
+        square = M[u, i] * M[u, i] / (1.0 + BILLIONTH)
+        if square > least * M[P + i, i]:
+            least = max(least, square / max(M[P + i, i], LAST_DIGIT * widest))
     return least
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from heavytail._typing import Matrix, Vector
-from heavytail.kernels.gram import form
+from heavytail.kernels.gram import least_form
 from heavytail.kernels.index import beyond
 from heavytail.kernels.jit import jit, specialise
 from heavytail.kernels.layout import FEATURE, NO_ARM, SCRATCH
@@ -33,7 +33,7 @@ def squared_width(M: Matrix, P: int) -> float:
             total += M[P + i, j] * M[FEATURE, j]
         M[SCRATCH, i] = total
         squared += total * M[FEATURE, i]
-    return form(M, SCRATCH, P, squared)
+    return least_form(M, SCRATCH, P, squared)
 
 
 @jit
