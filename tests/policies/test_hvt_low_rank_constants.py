@@ -101,7 +101,8 @@ def test_the_fit_is_the_minimum_of_hubers_loss_among_matrices_of_its_rank(
 ):
     """Without a penalty: sum psi(z) X / nu has nothing along the matrices that leave the rank."""
     explore = {"explore": 20} if count == 20 else {}
-    policy = ht.HvtLowRank(d1, d2, rank=rank, **explore)
+    stated = 2 if count == 72 else rank  # one more is looked at, and not taken
+    policy = ht.HvtLowRank(d1, d2, rank=stated, **explore)
     teach(policy, *rounds(d1, d2, count, rank=rank, spread=spread, seed=1))
     assert policy._s[L.FITS] > 0.0
     assert policy._s[SLOT.NEXT] == math.ceil(1.5 * count)
@@ -323,3 +324,14 @@ def test_while_all_rounds_are_kept_a_fit_learns_them_once_more():
     assert ours[LOG_DET] == pytest.approx(theirs[LOG_DET], rel=1e-9)
     assert ours[CLIPPED] == theirs[CLIPPED] > 0.0
     assert policy.rounds == plain.rounds == 32
+
+
+def test_a_rank_of_half_as_many_numbers_as_rounds_is_not_tried():
+    """Rank 2 of 5 x 4 has 14 numbers: none of 27 rounds, some of 41."""
+    policy = ht.HvtLowRank(5, 4, rank=2)
+    X, y, nu = rounds(5, 4, 41, rank=2, seed=1, degrees=30.0)
+    y = np.einsum("nij,ij->n", X, 50.0 * np.diag([2.0, 1.0, 0.0, 0.0, 0.0])[:, :4]) + 0.01 * y
+    teach(policy, X[:27], y[:27], nu[:27])
+    assert (policy._s[L.FITS], policy.rank) == (1.0, 1)
+    teach(policy, X[27:], y[27:], nu[27:])
+    assert (policy._s[L.FITS], policy.rank) == (2.0, 2)
