@@ -13,6 +13,7 @@ import heavytail as ht
 from heavytail.kernels.layout import CLIPPED, INVERSE, LOG_DET, THETA
 from heavytail.kernels.low_rank import NU, REWARD, SHAPE
 from heavytail.policies import hvt_low_rank
+from heavytail.policies.core import practice
 
 L = SHAPE
 P, SLOT = hvt_low_rank.P, hvt_low_rank.S
@@ -320,6 +321,8 @@ def test_while_all_rounds_are_kept_a_fit_learns_them_once_more():
     ours, theirs = policy._s, plain._s
     for slot in ("TAU", "STABILITY", "ENERGY", "LOST", "NEAR", "FAR", "WEIGHT", "WEIGHT_SQUARES"):
         assert ours[getattr(P, slot)] == pytest.approx(theirs[getattr(P, slot)], rel=1e-9), slot
+    sizes = [s[int(s[P.SIZES]) :][: practice.SIZES] for s in (ours, theirs)]
+    np.testing.assert_allclose(*sizes, rtol=1e-9)
     assert policy.radius == pytest.approx(plain.radius, rel=1e-9)
     assert ours[LOG_DET] == pytest.approx(theirs[LOG_DET], rel=1e-9)
     assert ours[CLIPPED] == theirs[CLIPPED] > 0.0
