@@ -13,6 +13,7 @@ import heavytail as ht
 from heavytail.kernels.layout import CLIPPED, INVERSE, LOG_DET, THETA
 from heavytail.kernels.low_rank import NU, REWARD, SHAPE
 from heavytail.policies import hvt_low_rank
+from heavytail.policies.core import practice
 
 L = SHAPE
 P, SLOT = hvt_low_rank.P, hvt_low_rank.S
@@ -94,6 +95,7 @@ def test_every_round_is_as_likely_to_be_kept_as_any_other():
         (4, 4, 2, 81, 1.0),
         (3, 3, 2, 20, 0.0),
         (4, 3, 1, 72, 2.0),  # the fourth fit
+        (5, 5, 1, 68, 0.5),
     ],
 )
 def test_the_fit_is_the_minimum_of_hubers_loss_among_matrices_of_its_rank(
@@ -101,7 +103,8 @@ def test_the_fit_is_the_minimum_of_hubers_loss_among_matrices_of_its_rank(
 ):
     """Without a penalty: sum psi(z) X / nu has nothing along the matrices that leave the rank."""
     explore = {"explore": 20} if count == 20 else {}
-    policy = ht.HvtLowRank(d1, d2, rank=rank, **explore)
+    stated = 2 if count == 68 else rank  # one more is looked at, and not taken
+    policy = ht.HvtLowRank(d1, d2, rank=stated, **explore)
     teach(policy, *rounds(d1, d2, count, rank=rank, spread=spread, seed=1))
     assert policy._s[L.FITS] > 0.0
     assert policy._s[SLOT.NEXT] == math.ceil(1.5 * count)
@@ -298,14 +301,15 @@ def test_while_all_rounds_are_kept_a_fit_learns_them_once_more():
     """HvtUCB, given the unit and the scale that are known by then, and the rounds in the new
     coordinates.
     """
-    X, y, nu = rounds(4, 3, 32, seed=7, spread=0.3)
+    X, y, nu = rounds(4, 3, 243, seed=7, spread=0.3)
     y[[9, 15, 28]] *= 100.0
-    policy = teach(ht.HvtLowRank(4, 3, rank=1), X[:31], y[:31], nu[:31])
+    policy = teach(ht.HvtLowRank(4, 3, rank=1), X[:242], y[:242], nu[:242])
     before = policy.clone()
     before._s[SLOT.NEXT] = 1000.0
     for one in (policy, before):
-        one.update(X[31], y[31], scale=nu[31])
-    assert (policy._s[L.FITS], before._s[L.FITS]) == (2.0, 1.0)
+        one.update(X[242], y[242], scale=nu[242])
+    assert (policy._s[L.FITS], before._s[L.FITS]) == (7.0, 6.0)
+    assert before._s[P.TAU] > 1.1 * 1.345
     plain = ht.HvtUCB(6)
     for slot in ("UNIT", "NU", "TYPICAL", "VOTES", "RUN", "EXTREME"):
         plain._s[getattr(P, slot)] = before._s[getattr(P, slot)]
@@ -313,13 +317,26 @@ def test_while_all_rounds_are_kept_a_fit_learns_them_once_more():
     root = before._s[P.UNIT] * before._s[P.NU]
     plain._M[INVERSE : INVERSE + 7] = root**2 / (0.01 * 6) * np.eye(7)
     plain._s[LOG_DET] = -14.0 * math.log(root)
-    teach(plain, policy.turned(X.reshape(32, 12))[:, :6], y, nu)
+    teach(plain, policy.turned(X.reshape(243, 12))[:, :6], y, nu)
     np.testing.assert_allclose(policy._M[THETA], plain._M[THETA], rtol=1e-9)
     np.testing.assert_allclose(policy.inverse_gram, plain.inverse_gram, rtol=1e-9)
     ours, theirs = policy._s, plain._s
     for slot in ("TAU", "STABILITY", "ENERGY", "LOST", "NEAR", "FAR", "WEIGHT", "WEIGHT_SQUARES"):
         assert ours[getattr(P, slot)] == pytest.approx(theirs[getattr(P, slot)], rel=1e-9), slot
+    sizes = [s[int(s[P.SIZES]) :][: practice.SIZES] for s in (ours, theirs)]
+    np.testing.assert_allclose(*sizes, rtol=1e-9)
     assert policy.radius == pytest.approx(plain.radius, rel=1e-9)
     assert ours[LOG_DET] == pytest.approx(theirs[LOG_DET], rel=1e-9)
     assert ours[CLIPPED] == theirs[CLIPPED] > 0.0
-    assert policy.rounds == plain.rounds == 32
+    assert policy.rounds == plain.rounds == 243
+
+
+def test_a_rank_of_half_as_many_numbers_as_rounds_is_not_tried():
+    """Rank 2 of 5 x 4 has 14 numbers: none of 27 rounds, some of 41."""
+    policy = ht.HvtLowRank(5, 4, rank=2)
+    X, y, nu = rounds(5, 4, 41, rank=2, seed=1, degrees=30.0)
+    y = np.einsum("nij,ij->n", X, 50.0 * np.diag([2.0, 1.0, 0.0, 0.0, 0.0])[:, :4]) + 0.01 * y
+    teach(policy, X[:27], y[:27], nu[:27])
+    assert (policy._s[L.FITS], policy.rank) == (1.0, 1)
+    teach(policy, X[27:], y[27:], nu[27:])
+    assert (policy._s[L.FITS], policy.rank) == (2.0, 2)

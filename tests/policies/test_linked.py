@@ -66,7 +66,7 @@ def test_glb_omd_in_theory_is_the_paper(link, d):
         {"arm_bound": 2.5},
         {"noise_scale": 3.0},
         {"ridge": 0.7},
-        {"delta": 0.2},
+        {"delta": 0.2, "radius_scale": 0.5},
         {"intercept": False},
         {"radius_scale": 0.1},
     ],
