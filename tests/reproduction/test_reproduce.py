@@ -165,6 +165,9 @@ def test_multipliers_are_recorded_in_the_file_that_is_named(tmp_path: Path) -> N
     assert set(tuned.settings) == {"student"}
     assert set(tuned.settings["student"]) == set(protocol.PAPER)
     assert len(tuned.grids("student")["HvtUCB"]) == 45
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "a grid of 9 or 45 on 1 trials of 60 rounds, the 6 best on 2." in page  # as it was
+    assert "may differ in the third digit" in page
     assert protocol.TUNED.read_bytes() == before
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
@@ -141,7 +140,7 @@ def _bootstrap(
     level: float = LEVEL,
 ) -> tuple[float, float, float]:
     sides = [(1 - level) / 2, (1 + level) / 2]
-    count = max(DRAWS, math.ceil(_BEYOND / sides[0]))
+    count = max(DRAWS, round(_BEYOND / sides[0]))
     draws = np.random.default_rng(_SEED).integers(0, trials, (count, trials))
     found = statistic(draws)
     if np.isfinite(found).all():
