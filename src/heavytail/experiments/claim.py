@@ -10,6 +10,7 @@ says that. A mistake inside a claim is an error.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ __all__ = [
     "NOT",
     "OPEN",
     "PART",
+    "SIGNS",
     "Claim",
     "Part",
     "Verdict",
@@ -38,6 +40,12 @@ __all__ = [
 
 HOLDS, PART, NOT, OPEN = "holds", "holds in part", "does not hold", "undecided"
 MISSING, FEW = "not measured", "too few trials"
+SIGNS = (
+    "Each sign answers one question about a number. ✓ is yes: the whole interval is on that side. "
+    "✗ is no: none of it does. ? is undecided: the number asked about lies inside the interval. "
+    "All ✓, the claim holds; some, it holds in part; none, it does not hold, or is undecided where "
+    "there is a ?."
+)
 
 
 def results_of(sections: Iterable[Section]) -> dict[Key, Any]:
@@ -145,7 +153,7 @@ class Verdict:
             return {}
         return {one: _word([p for p in self.parts if p.world == one]) for one in worlds}
 
-    @property
+    @functools.cached_property
     def chance(self) -> str:
         """What chance may have decided among so many intervals, and what stands without it."""
         asked = [(part, part.met_at) for part in self.parts if part.met_at is not None]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from heavytail.experiments import plots
-from heavytail.experiments.claim import HOLDS, NOT, OPEN, PART, Verdict
+from heavytail.experiments.claim import HOLDS, NOT, OPEN, PART, SIGNS, Verdict
 from heavytail.experiments.experiment import Section, Table
 from heavytail.experiments.store import write_text
 
@@ -97,9 +97,7 @@ def _verdict_table(verdicts: list[Verdict]) -> str:
         )
     head = "".join(f"<th>{c}</th>" for c in ("claim", "verdict", "the paper", "measured", "rule"))
     return (
-        '<h2 id="verdicts">Verdicts</h2><p class="note">Each ✓ (yes), ✗ (no) or ? '
-        "(undecided) answers one question of the claim. If all are ✓, the claim holds; if some "
-        "are, it holds in part; if none is, it does not hold, or is undecided where one is ?.</p>"
+        f'<h2 id="verdicts">Verdicts</h2><p class="note">{SIGNS}</p>'
         f'<div class="scroll"><table class="verdicts"><thead><tr>{head}</tr></thead><tbody>'
         f"{''.join(rows)}</tbody></table></div>"
     )
@@ -234,7 +232,7 @@ def markdown(
         "| --- | --- | --- |",
         *(f"| {one.claim.name} | {one.claim.says} | {_words(one)} |" for one in verdicts),
         *("", "## What was measured", ""),
-        *("✓ is yes, ✗ no, ? undecided: the number asked about lies inside the interval.", ""),
+        *(SIGNS, ""),
     ]
     for one in verdicts:
         parts = "; ".join(f"{p.mark} {p.measured}" for p in one.parts) or _instead(one)

@@ -44,9 +44,7 @@ ARMS = ("arms-50", "arms-40", "arms-30")
 TRUE_NU = ("student-true-nu", "gaussian", "pareto")
 RATIO = (
     "Ratios are of mean final regret, tuned, paired over the trials that both have, with a 95 % "
-    "bootstrap interval over these trials and over the choice of the multipliers. A question is "
-    "answered yes where the whole interval is on that side of the number, no where all of it is on "
-    "the other side, and is undecided where the number lies inside."
+    "bootstrap interval over these trials and over the choice of the multipliers."
 )
 
 

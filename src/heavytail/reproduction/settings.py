@@ -248,8 +248,8 @@ def chosen_section(found: Found, tuned: Tuned) -> Section:
         "multiplier below which the grid has none: a smaller one might do better. The second table "
         "counts these, and says what the grid's last step brought on the tuning trials: regret at "
         "its smallest multiplier over that at the next larger one, the other multiplier as "
-        "chosen. Well below 1, a wider grid would lower that policy's regret further; near 1 or "
-        "above, it would change little."
+        "chosen. Below 1 the last step helped, which does not say that the next would: `python -m "
+        "benchmarks.wider_grid` tries two decades more, and says what that changes."
     )
     worlds = [setting(name) for name in found if not setting(name).repeats]
     names = list(dict.fromkeys(name for one in worlds for name in tuned.grids(one.name)))
