@@ -16,7 +16,7 @@ from pathlib import Path
 
 from heavytail._typing import FloatArray
 from heavytail.experiments.experiment import Request
-from heavytail.experiments.machine import made_by
+from heavytail.experiments.machine import provenance
 from heavytail.experiments.setting import Setting, build, trial_units
 from heavytail.experiments.stats import ratio
 from heavytail.experiments.store import Store, complete
@@ -74,7 +74,10 @@ def main() -> None:
         mine, other = (regret[name] for name in POLICIES)
         was, now = (ratio(a, b) for a, b in zip(mine, other, strict=True))
         print(f"| {world.name} | HvtUCB / HeavyOFUL | | {was:.2f} | | {now:.2f} | |", flush=True)
-    print(made_by())
+    made = provenance()
+    print(
+        f"`python -m benchmarks.wider_grid` at {made['commit']}, {made['date']}, {made['machine']}"
+    )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heavytail.experiments.claim import FEW, HOLDS, MISSING, NOT, OPEN, PART
+from heavytail.experiments.claim import FEW, HOLDS, MISSING, NOT, OPEN, PART, Part, Verdict
 from heavytail.experiments.experiment import Request
 from heavytail.experiments.stats import Interval
 from heavytail.experiments.tune import Tuned
@@ -352,6 +352,15 @@ def test_comparable_is_asked_from_both_sides(low, high, answers, word, monkeypat
     verdict = BY_NAME["C1"].judge(settings(dict.fromkeys(FIVE, 1.0)))
     assert [part.met for part in verdict.parts] == 3 * answers
     assert verdict.word == word
+
+
+def test_a_no_is_an_answer_that_may_stand() -> None:
+    firm = Part("a", False, met_at=lambda level: False)
+    soft = Part("b", True, met_at=lambda level: None)
+    open_part = Part("c", None, met_at=lambda level: None)
+    verdict = Verdict(BY_NAME["C1"], (firm, soft, open_part, Part("d", True)))
+    assert verdict.chance.startswith("3 questions")
+    assert verdict.chance.endswith("1 of the 2 answers stand; undecided then: b.")
 
 
 def test_a_claim_of_which_no_part_is_met_and_one_is_undecided_is_undecided(monkeypatch) -> None:
