@@ -49,10 +49,10 @@ def test_the_paper_has_eleven_settings_of_which_two_are_one_run() -> None:
     assert len([one for one in SETTINGS if one.group != "true"]) == 11
     assert len(TEN) == 10
     assert {"student", "arms-50"} - set(TEN) == {"arms-50"}
-    student, arms = (EXPERIMENTS[name].plan(Request(Path())) for name in ("student", "arms-50"))
-    assert {key: [u.key for u in units] for key, units in student.items()} == {
-        key: [u.key for u in units] for key, units in arms.items()
-    }
+    request = Request(Path(), policies=("HvtUCB", "OFUL"))
+    plans = [EXPERIMENTS[name].plan(request) for name in ("student", "arms-50")]
+    student, arms = ([unit.key for units in one.values() for unit in units] for one in plans)
+    assert student == arms != []
     names = [one.name for one in (*SETTINGS, *OURS)]
     assert len(set(names)) == len(names)
 
