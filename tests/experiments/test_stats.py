@@ -48,6 +48,17 @@ def test_a_ratio_of_means_is_paired_trial_by_trial():
     assert (paired.low, paired.high) == pytest.approx((3.0, 3.0))
 
 
+def test_a_wider_level_has_a_wider_interval_of_more_draws():
+    level = 1 - 0.05 / 24
+    draws = np.random.default_rng(7).integers(0, 30, (20 * 24 * 40, 30))
+    values = ABOVE[draws].mean(axis=1) / BELOW[draws].mean(axis=1)
+    expected = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    found = ratio(ABOVE, BELOW, level)
+    assert (found.low, found.high) == pytest.approx(expected, rel=1e-10)
+    usual = ratio(ABOVE, BELOW)
+    assert found.low < usual.low < usual.value == found.value < usual.high < found.high
+
+
 def test_a_ratio_of_medians_is_paired_trial_by_trial():
     expected = interval(lambda i: np.median(ABOVE[i]) / np.median(BELOW[i]))
     agree(median_ratio(ABOVE, BELOW), expected)

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heavytail.experiments.claim import FEW, HOLDS, MISSING, NOT, OPEN, PART
+from heavytail.experiments.claim import FEW, HOLDS, MISSING, NOT, OPEN, PART, Part, Verdict
 from heavytail.experiments.experiment import Request
 from heavytail.experiments.stats import Interval
 from heavytail.experiments.tune import Tuned
 from heavytail.experiments.unit import Trials
 from heavytail.reproduction import claims
 from heavytail.reproduction.catalogue import SETTINGS
-from heavytail.reproduction.claims import CLAIMS, FIVE, SOLVERS
+from heavytail.reproduction.claims import CLAIMS, FIVE
+from heavytail.reproduction.cost import IN_TURNS, NOISES, SOLVERS
 from heavytail.reproduction.coverage import Share
 from heavytail.reproduction.growth import ENVIRONMENTS, OURS, PAPERS
 from heavytail.reproduction.protocol import TUNED, VARIANTS, policy_names
@@ -39,6 +40,19 @@ def settings(means: dict[str, float], truncated: float = 0.1) -> dict[Any, Any]:
     return found
 
 
+def speeds(ratio: float, **others: float) -> dict[Any, Any]:
+    """HEAVY-OFUL so many times slower with every solver under both noises, or as named."""
+    by_solver = {solver: others.get(solver, ratio) for solver in SOLVERS}
+    times = {f"HEAVY-OFUL ({s})": np.full(5, by_solver[s]) for s in IN_TURNS}
+    found: dict[Any, Any] = {
+        ("speedup", noise, s): {"ratio": by_solver[s]}
+        for noise in NOISES
+        for s in SOLVERS
+        if s not in IN_TURNS
+    }
+    return {**found, **{("cost", noise): {"Hvt-UCB": np.ones(5), **times} for noise in NOISES}}
+
+
 def extras(good: bool) -> dict[Any, Any]:
     """What the other experiments give when they meet every rule, or none."""
     sharp = Interval(0.3, 0.2, 0.4) if good else Interval(1.5, 1.4, 1.6)
@@ -51,7 +65,7 @@ def extras(good: bool) -> dict[Any, Any]:
     newton = SimpleNamespace(seconds=None, time_slope=1.0 if good else 0.0, bytes_slope=1.0)
     share = Share(1000 if good else 500, 1000, 0.999)
     return {
-        **{("speedup", s): {"ratio": 900.0 if good else 3.0} for s in SOLVERS},
+        **speeds(900.0 if good else 3.0),
         ("cost", "Hvt-UCB"): cost,
         ("cost", "OFUL"): quick,
         ("cost", "CRTM"): quick,
@@ -100,16 +114,82 @@ def test_a_claim_met_in_some_parts_holds_in_part() -> None:
     found = verdicts(settings({**AS_THE_PAPER_SAYS, "CRMM": 1.0}))
     assert found["C6"] == PART
     assert found["C7"] == PART
-    speed = {("speedup", s): {"ratio": 2000.0 if s == "gd" else 2.0} for s in SOLVERS}
-    assert verdicts(speed)["C2"] == PART
+    assert verdicts(speeds(2.0, gd=2000.0))["C2"] == PART
 
 
 def test_a_claim_whose_experiment_was_not_run_says_what_it_lacks() -> None:
     assert verdicts({}) == dict.fromkeys(BY_NAME, MISSING)
-    some = {("speedup", "lazy"): {"ratio": 2.0}}
+    some = {("speedup", "student", "gd"): {"ratio": 2.0}}
     verdict = BY_NAME["C2"].judge(some)
     assert verdict.word == MISSING  # all four solvers, or no verdict
-    assert verdict.lacks == "speedup: gd, lbfgs, newton"
+    assert verdict.lacks == "cost: student, gaussian; speedup: student lbfgs"
+
+
+def test_a_slow_solver_that_was_not_run_under_one_noise_leaves_that_undecided() -> None:
+    found = speeds(900.0)
+    del found["speedup", "gaussian", "gd"]
+    verdict = BY_NAME["C2"].judge(found)
+    assert verdict.by_world == {"student": HOLDS, "gaussian": PART}
+    assert [part.measured for part in verdict.parts if part.met is None] == [
+        "gaussian, gd: not run"
+    ]
+
+
+def test_each_noise_of_the_first_two_claims_has_a_verdict_of_its_own() -> None:
+    found = settings(AS_THE_PAPER_SAYS)
+    found["gaussian", "Hvt-UCB", "tuned"] = settings(THE_REVERSE)["gaussian", "Hvt-UCB", "tuned"]
+    verdict = BY_NAME["C1"].judge(found)
+    assert verdict.by_world == {"student": HOLDS, "gaussian": NOT, "student-true-nu": HOLDS}
+    slow = {**speeds(900.0), ("cost", "gaussian"): speeds(2.0)["cost", "gaussian"]}
+    assert BY_NAME["C2"].judge(slow).by_world == {"student": HOLDS, "gaussian": PART}
+
+
+def test_one_interval_and_one_question_have_one_answer_in_all_claims(monkeypatch) -> None:
+    monkeypatch.setattr(claims, "ratio", lambda *_: Interval(0.67, 0.50, 0.89))
+    answers: dict[str, set[bool | None]] = {}
+    for name in ("C1", "C4", "C5", "C6", "C7", "C8"):
+        for part in BY_NAME[name].judge(settings(dict.fromkeys(FIVE, 1.0))).parts:
+            if part.met_at is not None:
+                answers.setdefault(part.measured.rpartition("], ")[2], set()).add(part.met)
+    assert all(len(marks) == 1 for marks in answers.values())
+    assert answers["up to 1.25"] == answers["below 1"] == {True}
+    assert answers["at least 0.8"] == {None}
+    assert answers["above 1"] == answers["above 1.25"] == {False}
+
+
+def test_the_student_world_is_compared_alike_as_student_and_as_fifty_arms() -> None:
+    found = settings(AS_THE_PAPER_SAYS)
+    said = [
+        part.measured.partition(": ")[2]
+        for name in ("C1", "C8")
+        for part in BY_NAME[name].judge(found).parts
+        if part.world in ("student", "arms-50") and "/ HEAVY" in part.measured
+    ]
+    sides = ("up to 1.25", "at least 0.8", "below 1", "at least 0.8")
+    assert said == [f"Hvt-UCB / HEAVY-OFUL 0.94 [0.94, 0.94], {side}" for side in sides]
+
+
+def test_a_verdict_says_what_chance_may_have_decided_and_what_stands_without_it(
+    monkeypatch,
+) -> None:
+    levels = []
+
+    def widening(above, below, level=0.95):
+        levels.append(level)
+        return Interval(2.0, 1.5 if level == 0.95 else 0.5, 3.0)
+
+    monkeypatch.setattr(claims, "ratio", widening)
+    verdict = BY_NAME["C7"].judge(settings(dict.fromkeys(FIVE, 1.0)))
+    assert set(levels) == {0.95}  # asked only where it is told
+    assert verdict.chance.startswith(
+        "24 questions, each answered by a 95% interval: chance alone answers up to 0.6 of them "
+    )
+    assert sorted(set(levels)) == pytest.approx([0.95, 1 - 0.05 / 24])
+    assert (
+        "(Bonferroni: 99.79% each), 0 of the 24 answers stand; undecided then: " in verdict.chance
+    )
+    assert verdict.chance.count("scale-2:") == 8
+    assert BY_NAME["C2"].judge(speeds(1.0)).chance == ""  # nothing of it is asked again
 
 
 def offered(tmp_path: Any) -> set[Any]:
@@ -139,7 +219,8 @@ def test_every_need_is_something_that_an_experiment_gives(tmp_path) -> None:
         ("C5", "worse from 1 on", {"CRTM": 1.001}, {"CRTM": 0.999}),
         ("C6", "comparable up to 1.25", {"HEAVY-OFUL": 0.801}, {"HEAVY-OFUL": 0.799}),
         ("C7", "worse from 1 on", {"CRMM": 1.001}, {"CRMM": 0.999}),
-        ("C8", "best up to 1.05", {"HEAVY-OFUL": 0.953}, {"HEAVY-OFUL": 0.952}),
+        ("C8", "best below 1", {"OFUL": 1.001}, {"OFUL": 0.999}),
+        ("C8", "competitive up to 1.25", {"CRTM": 1.249}, {"CRTM": 1.251}),
         ("C8", "CRMM fails from 2 on", {"CRMM": 2.001}, {"CRMM": 1.999}),
     ],
 )
@@ -160,7 +241,10 @@ def _arrays(change: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("claim", "key", "met", "missed"),
     [
-        ("C2", ("speedup", "lazy"), {"ratio": 800.1}, {"ratio": 799.9}),
+        ("C2", ("speedup", "student", "gd"), {"ratio": 800.1}, {"ratio": 799.9}),
+        ("C2", ("speedup", "gaussian", "gd"), {"ratio": 800.1}, {"ratio": 799.9}),
+        ("C2", ("cost", "student"), {"lazy": 800.1}, {"lazy": 799.9}),
+        ("C2", ("cost", "gaussian"), {"newton": 800.1}, {"newton": 799.9}),
         ("C3", ("cost", "OFUL"), {"seconds": [1.01e-7]}, {"seconds": [0.99e-7]}),
         ("C3", ("cost", "OFUL"), {"seconds": [0.99e-6]}, {"seconds": [1.01e-6]}),
         ("C9", ("cost", "OFUL"), {"time_slope": 0.149}, {"time_slope": 0.151}),
@@ -178,6 +262,8 @@ def test_a_rule_of_the_other_experiments_turns_at_its_number(claim, key, met, mi
             found[key] = Share(change, 1000, 0.999)
         elif "ratio" in change:
             found[key] = change
+        elif key[1] in NOISES:
+            found[key] = speeds(900.0, **change)[key]
         else:
             found[key] = SimpleNamespace(**{**vars(found[key]), **_arrays(change)})
         count.append(sum(part.met is True for part in BY_NAME[claim].judge(found).parts))
@@ -236,30 +322,45 @@ def test_an_end_of_an_interval_on_the_number_counts_as_comparable(
     parts = BY_NAME[claim].judge(settings(dict.fromkeys(FIVE, 1.0))).parts
     if claim == "C5":
         parts = parts[1:]  # the first is that of OFUL, which is comparable
+    if claim == "C1":
+        side = {"high": "up to", "low": "at least"}[end]
+        assert all(part.met for part in parts if side not in part.measured)
+        parts = tuple(part for part in parts if side in part.measured)
     assert {part.met for part in parts} == {met}
 
 
-def test_best_is_up_to_five_hundredths_more_and_the_number_belongs(monkeypatch) -> None:
-    monkeypatch.setattr(claims, "ratio", lambda above, below: Interval(1.0, 1.0, 1.05))
+def test_best_is_less_than_every_other_and_the_number_does_not_belong(monkeypatch) -> None:
+    monkeypatch.setattr(claims, "ratio", lambda above, below: Interval(0.9, 0.8, 1.0))
     parts = BY_NAME["C8"].judge(settings(dict.fromkeys(FIVE, 1.0))).parts
-    assert [part.met for part in parts] == [*6 * [True], *2 * [*6 * [True], False]]
+    each = [*4 * [None], *2 * [True]]
+    assert [part.met for part in parts] == [*each, *2 * [*each, False]]
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "met", "word"),
+    ("low", "high", "answers", "word"),
     [
-        (0.9, 1.2, True, "comparable"),
-        (0.3, 0.5, False, "better"),
-        (1.3, 2.0, False, "worse"),
-        (0.5, 1.1, None, "undecided"),
-        (0.5, 2.0, None, "undecided"),
+        (0.9, 1.2, [True, True], HOLDS),
+        (0.3, 0.5, [False], NOT),
+        (1.3, 2.0, [False], NOT),
+        (0.5, 1.1, [True, None], PART),
+        (0.9, 1.5, [None, True], PART),
+        (0.5, 2.0, [None, None], OPEN),
     ],
 )
-def test_comparable_is_two_sided_and_says_which_side(low, high, met, word, monkeypatch) -> None:
+def test_comparable_is_asked_from_both_sides(low, high, answers, word, monkeypatch) -> None:
     monkeypatch.setattr(claims, "ratio", lambda above, below: Interval(low, low, high))
-    parts = BY_NAME["C1"].judge(settings(dict.fromkeys(FIVE, 1.0))).parts
-    assert [part.met for part in parts] == [met, met]
-    assert all(part.measured.endswith(f", {word}") for part in parts)
+    verdict = BY_NAME["C1"].judge(settings(dict.fromkeys(FIVE, 1.0)))
+    assert [part.met for part in verdict.parts] == 3 * answers
+    assert verdict.word == word
+
+
+def test_a_no_is_an_answer_that_may_stand() -> None:
+    firm = Part("a", False, met_at=lambda level: False)
+    soft = Part("b", True, met_at=lambda level: None)
+    open_part = Part("c", None, met_at=lambda level: None)
+    verdict = Verdict(BY_NAME["C1"], (firm, soft, open_part, Part("d", True)))
+    assert verdict.chance.startswith("3 questions")
+    assert verdict.chance.endswith("1 of the 2 answers stand; undecided then: b.")
 
 
 def test_a_claim_of_which_no_part_is_met_and_one_is_undecided_is_undecided(monkeypatch) -> None:
@@ -296,14 +397,14 @@ def test_the_choice_of_the_multipliers_widens_the_interval_of_a_ratio() -> None:
 
 def test_crmm_must_fail_only_where_arms_vary() -> None:
     parts = BY_NAME["C8"].judge(settings(dict.fromkeys(FIVE, 1.0))).parts
-    crmm = [part.measured.partition(":")[0] for part in parts if "CRMM / Hvt" in part.measured]
+    crmm = [part.world for part in parts if part.measured.endswith("below 0.5")]
     assert crmm == ["arms-40", "arms-30"]
 
 
 @pytest.mark.parametrize(
     ("claim", "key", "change", "met"),
     [
-        ("C2", ("speedup", "lazy"), {"ratio": 800.0}, False),
+        ("C2", ("speedup", "student", "lbfgs"), {"ratio": 800.0}, False),
         ("C3", ("cost", "OFUL"), {"seconds": [0.1]}, True),
         ("C3", ("cost", "OFUL"), {"seconds": [1.0]}, False),
         ("C9", ("cost", "OFUL"), {"time_slope": 0.15}, True),

@@ -1,18 +1,22 @@
 """A claim: its sentence, the rule it is judged by, what it needs, and its parts. No opinions.
 
-All parts met: it holds; some: it holds in part; none: it does not hold. A part whose interval lies
-on both sides of its number is undecided, and so is a claim of which no part is met and one is
-undecided. Where something that it needs was not measured, the verdict says so and names it; where
-there were too few trials to judge, it says that. A mistake inside a claim is an error.
+All parts met: it holds; some: it holds in part; none: it does not hold. A part asks one question of
+one number, and one rule answers all of them (:func:`above`, :func:`below`, :func:`up_to`,
+:func:`at_least`): yes where the whole interval lies on that side, no where none of it does, else
+undecided. So is a claim of which no part is met and one is undecided. Where something that it needs
+was not measured, the verdict says so and names it; where there were too few trials to judge, it
+says that. A mistake inside a claim is an error.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from heavytail.experiments.experiment import Section
+from heavytail.experiments.stats import LEVEL, Interval
 from heavytail.experiments.unit import Key
 
 __all__ = [
@@ -22,14 +26,26 @@ __all__ = [
     "NOT",
     "OPEN",
     "PART",
+    "SIGNS",
     "Claim",
     "Part",
     "Verdict",
+    "above",
+    "at_least",
+    "below",
+    "both",
     "results_of",
+    "up_to",
 ]
 
 HOLDS, PART, NOT, OPEN = "holds", "holds in part", "does not hold", "undecided"
 MISSING, FEW = "not measured", "too few trials"
+SIGNS = (
+    "Each sign answers one question about a number. ✓ is yes: the whole interval is on that side. "
+    "✗ is no: none of it does. ? is undecided: the number asked about lies inside the interval. "
+    "All ✓, the claim holds; some, it holds in part; none, it does not hold, or is undecided where "
+    "there is a ?."
+)
 
 
 def results_of(sections: Iterable[Section]) -> dict[Key, Any]:
@@ -37,12 +53,43 @@ def results_of(sections: Iterable[Section]) -> dict[Key, Any]:
     return {(one.name, *key): value for one in sections for key, value in one.data.items()}
 
 
+def above(interval: Interval, number: float) -> bool | None:
+    """Whether the whole interval lies above the number: no where none of it does."""
+    return True if interval.low > number else None if interval.high > number else False
+
+
+def at_least(interval: Interval, number: float) -> bool | None:
+    """Whether the whole interval lies at the number or above: no where none of it does."""
+    return True if interval.low >= number else None if interval.high >= number else False
+
+
+def below(interval: Interval, number: float) -> bool | None:
+    """Whether the whole interval lies below the number: no where none of it does."""
+    return True if interval.high < number else None if interval.low < number else False
+
+
+def up_to(interval: Interval, number: float) -> bool | None:
+    """Whether the whole interval lies at the number or below: no where none of it does."""
+    return True if interval.high <= number else None if interval.low <= number else False
+
+
+def both(*met: bool | None) -> bool | None:
+    """All of several: no where one is not met, undecided where one of the others is."""
+    return False if False in met else None if None in met else True
+
+
 @dataclass(frozen=True)
 class Part:
-    """What was measured, and whether it meets the rule; None where that is undecided."""
+    """What was measured, and whether it meets the rule; None where that is undecided.
+
+    ``world`` is where it was measured, for claims about several. ``met_at`` answers the question
+    anew by an interval of another level.
+    """
 
     measured: str
     met: bool | None
+    world: str = ""
+    met_at: Callable[[float], bool | None] | None = None
 
     @property
     def mark(self) -> str:
@@ -72,6 +119,14 @@ class Claim:
         return Verdict(self, tuple(self.parts(used)))
 
 
+def _word(parts: Iterable[Part]) -> str:
+    """All met, some or none; or undecided."""
+    met = [part.met for part in parts]
+    if any(met):
+        return HOLDS if all(met) else PART
+    return OPEN if None in met else NOT
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What a claim's parts say together, or what is ``missing`` to say it."""
@@ -88,10 +143,33 @@ class Verdict:
             return FEW
         if self.missing or not self.parts:
             return MISSING
-        met = [part.met for part in self.parts]
-        if any(met):
-            return HOLDS if all(met) else PART
-        return OPEN if None in met else NOT
+        return _word(self.parts)
+
+    @property
+    def by_world(self) -> dict[str, str]:
+        """The verdict on the parts of each world, where there are several."""
+        worlds = dict.fromkeys(part.world for part in self.parts if part.world)
+        if len(worlds) < 2:
+            return {}
+        return {one: _word([p for p in self.parts if p.world == one]) for one in worlds}
+
+    @functools.cached_property
+    def chance(self) -> str:
+        """What chance may have decided among so many intervals, and what stands without it."""
+        asked = [(part, part.met_at) for part in self.parts if part.met_at is not None]
+        if len(asked) < 2:
+            return ""
+        level = 1.0 - (1.0 - LEVEL) / len(asked)
+        decided = [(part, met_at) for part, met_at in asked if part.met is not None]
+        lost = [part.measured for part, met_at in decided if met_at(level) is None]
+        wrong = len(asked) * (1.0 - LEVEL) / 2.0
+        return (
+            f"{len(asked)} questions, each answered by a {LEVEL:.0%} interval: chance alone "
+            f"answers up to {wrong:.2g} of them wrongly, on average. By intervals that hold all at "
+            f"once with {LEVEL:.0%} (Bonferroni: {level:.2%} each), {len(decided) - len(lost)} of "
+            f"the {len(decided)} answers stand"
+            + (f"; undecided then: {'; '.join(lost)}." if lost else ".")
+        )
 
     @property
     def lacks(self) -> str:

@@ -13,10 +13,23 @@ from typing import Any
 
 from heavytail._version import __version__
 
-__all__ = ["commit", "machine", "made_by", "provenance", "record_at", "source_tree", "versions"]
+__all__ = [
+    "DIGITS",
+    "commit",
+    "machine",
+    "made_by",
+    "provenance",
+    "record_at",
+    "source_tree",
+    "versions",
+]
 
 _PACKAGES = ("numpy", "numba", "scipy", "joblib", "matplotlib", "pyarrow")
 
+DIGITS = (
+    "The seed fixes every number to the last bit on this machine with these versions alone: others "
+    "round differently, a tie then goes another way, and means may differ in the third digit."
+)
 _PLACES = ("--out", "--tuned", "--write", "--plot")  # where things lie is nobody's business
 
 

@@ -26,6 +26,8 @@ from heavytail.experiments.unit import Key, Trials
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from heavytail.policies import Policy
+
 __all__ = [
     "FORMATS",
     "any_letters",
@@ -139,15 +141,25 @@ def file_name(name: str) -> str:
     return f"{plain}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}".lstrip("-")
 
 
-def label(key: Key) -> str:
+def label(key: Key, built: Policy | None = None) -> str:
     """(policy, variant) in words: tuned or not, and whose it is where that could be mistaken.
 
+    Given the policy as it was ``built``, what an untuned one was told is said too.
+
+    >>> from heavytail import HvtUCB, MomentBound
     >>> label(("Hvt-UCB", "untuned")), label(("OFUL", "tuned"))
     ('Hvt-UCB, untuned (our constants)', 'OFUL, tuned')
+    >>> label(("Hvt-UCB", "untuned"), HvtUCB(2, tail=MomentBound(2.0, 1.0), horizon=9))
+    'Hvt-UCB, untuned (our constants, told nu and T)'
     """
     policy, variant = key[:2]
-    whose = _WHOSE.get((policy, variant))
-    return f"{policy}, {variant}" + (f" ({whose})" if whose else "")
+    notes = [_WHOSE[policy, variant]] if (policy, variant) in _WHOSE else []
+    if built is not None and variant == "untuned":
+        known = {"tail": "nu", "noise_scale": "nu", "horizon": "T"}
+        given = [known[name] for name, value in built._arguments.items()
+                 if name in known and value is not None]  # fmt: skip
+        notes += [f"told {' and '.join(given) or 'neither nu nor T'}"]
+    return f"{policy}, {variant}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def look(key: Key) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from heavytail.experiments import plots
-from heavytail.experiments.claim import HOLDS, NOT, OPEN, PART, Verdict
+from heavytail.experiments.claim import HOLDS, NOT, OPEN, PART, SIGNS, Verdict
 from heavytail.experiments.experiment import Section, Table
 from heavytail.experiments.store import write_text
 
@@ -88,19 +88,24 @@ def _verdict_table(verdicts: list[Verdict]) -> str:
             met = sum(p.met is True for p in one.parts)
             head = f"{met} of {len(one.parts)} parts met: each of them"
             parts = f"<details><summary>{head}</summary>{parts}</details>"
+        parts += f'<p class="note">{_e(one.chance)}</p>' if one.chance else ""
+        apart = f"<br>{_e(_apart(one))}" if one.by_world else ""
         rows.append(
-            f'<tr><td>{one.claim.name}</td><td class="{kind}">{mark} {one.word}</td>'
+            f'<tr><td>{one.claim.name}</td><td class="{kind}">{mark} {one.word}{apart}</td>'
             f"<td>{_e(one.claim.says)}</td><td>{parts}</td>"
             f"<td>{_e(one.claim.rule)}</td></tr>"
         )
     head = "".join(f"<th>{c}</th>" for c in ("claim", "verdict", "the paper", "measured", "rule"))
     return (
-        '<h2 id="verdicts">Verdicts</h2><p class="note">Each ✓, ✗ or ? (undecided) is one '
-        "part of the claim: all met, it holds; some, in part; none, it does not hold, or is "
-        "undecided.</p>"
+        f'<h2 id="verdicts">Verdicts</h2><p class="note">{SIGNS}</p>'
         f'<div class="scroll"><table class="verdicts"><thead><tr>{head}</tr></thead><tbody>'
         f"{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _apart(verdict: Verdict) -> str:
+    """The verdict on each world, in words; nothing where there is one."""
+    return "; ".join(f"{world}: {word}" for world, word in verdict.by_world.items())
 
 
 def _instead(verdict: Verdict) -> str:
@@ -192,9 +197,13 @@ def _made(made: dict[str, Any]) -> str:
 def _flat(made: dict[str, Any]) -> Iterable[tuple[str, str]]:
     for key, value in made.items():
         if isinstance(value, dict):
-            yield key, ", ".join(f"{k} {v}" for k, v in value.items())
+            yield key, _joined(value)
         else:
             yield key, str(value)
+
+
+def _joined(versions: dict[str, Any]) -> str:
+    return ", ".join(f"{k} {v}" for k, v in versions.items())
 
 
 def markdown(
@@ -215,17 +224,20 @@ def markdown(
         "",
         f"Written by `{command}`; do not edit. "
         f"Made at commit `{made['commit']}` by `{made['command']}`, on {made['date']}, "
-        f"{made['machine']}, seed {made['seed']}. {made['trials']}",
+        f"{made['machine']}, seed {made['seed']}; {_joined(made['versions'])}. {made['digits']} "
+        f"{made['trials']}",
         "",
         *([intro, ""] if intro else []),
         "| claim | the paper | verdict |",
         "| --- | --- | --- |",
-        *(f"| {one.claim.name} | {one.claim.says} | **{one.word}** |" for one in verdicts),
+        *(f"| {one.claim.name} | {one.claim.says} | {_words(one)} |" for one in verdicts),
         *("", "## What was measured", ""),
+        *(SIGNS, ""),
     ]
     for one in verdicts:
         parts = "; ".join(f"{p.mark} {p.measured}" for p in one.parts) or _instead(one)
-        lines.append(f"- **{one.claim.name}**: {parts}")
+        chance = f". {one.chance}" if one.chance else ""
+        lines.append(f"- **{one.claim.name}**: {parts}{chance}")
     lines += ["", "## Rules", ""]
     lines += [f"- **{one.claim.name}**: {one.claim.rule}" for one in verdicts]
     for section in sections:
@@ -242,6 +254,11 @@ def markdown(
             lines += [f"| {' | '.join(row)} |".replace("*", r"\*") for row in table.rows]
             lines += ["", table.note] if table.note else []
     return "\n".join(lines) + "\n"
+
+
+def _words(verdict: Verdict) -> str:
+    """The verdict, and that on each world, for a cell of a table."""
+    return f"**{verdict.word}**" + (f" ({_apart(verdict)})" if verdict.by_world else "")
 
 
 def write(

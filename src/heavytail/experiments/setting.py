@@ -219,7 +219,7 @@ def _regret_table(found: Mapping[Key, Trials]) -> Table:
             final, share = trials.final, trials["truncated"]
             rows.append(
                 (
-                    plots.label(key),
+                    plots.label(key, trials.arguments["policy"]),
                     f"{len(final)}",
                     f"{final.mean():,.0f}",
                     f"{final.std(ddof=1):,.0f}" if len(final) > 1 else "-",
@@ -279,7 +279,7 @@ def regret_text(found: Mapping[str, Mapping[Key, Trials]]) -> str:
 def write_parquet(
     folder: Path, found: Mapping[str, Mapping[Key, Trials]], header: dict[str, Any]
 ) -> None:
-    """``regret.parquet``, fixed to the bit by the seed, and ``seconds.parquet``, which is not.
+    """``regret.parquet``, fixed to the bit by seed and machine, and ``seconds.parquet``, never so.
 
     One row per (setting, policy, variant, trial). regret.parquet: ``regret``, the cumulative regret
     at the rounds in ``rounds``, and ``options``, how the policy was built. seconds.parquet:

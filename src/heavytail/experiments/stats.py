@@ -15,6 +15,7 @@ __all__ = ["Interval", "Sample", "choice_shares", "loglog_slope", "median_ratio"
 
 DRAWS = 2_000
 LEVEL = 0.95
+_BEYOND = 20  # draws that an interval needs beyond each of its ends
 _SEED = 7  # of the bootstrap itself
 
 
@@ -70,8 +71,8 @@ class Sample:
         return found
 
 
-def ratio(above: Sample | ArrayLike, below: Sample | ArrayLike) -> Interval:
-    """mean(above) / mean(below) over the trials that both have, paired: 95 % bootstrap interval.
+def ratio(above: Sample | ArrayLike, below: Sample | ArrayLike, level: float = LEVEL) -> Interval:
+    """mean(above) / mean(below) over the trials that both have, paired, with a bootstrap interval.
 
     Trials are drawn for both together. Where one was tuned, every draw takes what a resample of the
     tuning trials chooses, so that the interval knows of the choice too.
@@ -86,7 +87,9 @@ def ratio(above: Sample | ArrayLike, below: Sample | ArrayLike) -> Interval:
     one, two = np.random.default_rng([_SEED, 1]), np.random.default_rng([_SEED, 2])
     with np.errstate(divide="ignore", invalid="ignore"):  # over 0 it is infinite, 0 / 0 unknown
         value = float(above.values.mean() / below.values.mean())
-        found = _bootstrap(trials, value, lambda i: above.means(i, one) / below.means(i, two))
+        found = _bootstrap(
+            trials, value, lambda i: above.means(i, one) / below.means(i, two), level
+        )
     return Interval(*found)
 
 
@@ -131,11 +134,15 @@ def loglog_slope(x: FloatArray, y: FloatArray) -> float:
 
 
 def _bootstrap(
-    trials: int, value: float, statistic: Callable[[IntArray], FloatArray]
+    trials: int,
+    value: float,
+    statistic: Callable[[IntArray], FloatArray],
+    level: float = LEVEL,
 ) -> tuple[float, float, float]:
-    draws = np.random.default_rng(_SEED).integers(0, trials, (DRAWS, trials))
+    sides = [(1 - level) / 2, (1 + level) / 2]
+    count = max(DRAWS, round(_BEYOND / sides[0]))
+    draws = np.random.default_rng(_SEED).integers(0, trials, (count, trials))
     found = statistic(draws)
-    sides = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     if np.isfinite(found).all():
         low, high = np.quantile(found, sides)
     else:  # nothing lies between a number and infinity

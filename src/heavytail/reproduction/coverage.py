@@ -81,7 +81,7 @@ def _show(request: Request, found: Mapping[Key, Trials]) -> Section:
         section.data[name, variant] = share
         counted = f"{share.covered} of {share.trials}"
         largest = f"{worst.max():.3g}"
-        label = plots.label(("Hvt-UCB", variant))
+        label = plots.label(("Hvt-UCB", variant), trials.arguments["policy"])
         rows.append((setting(name).title, label, counted, f"{share.least:.4f}", largest))
     section.text.append(
         f"Hvt-UCB, T = {T:,}. Lemma 1 promises 1 - 4 delta = {promised:.4f} at the theory's "

@@ -101,7 +101,8 @@ def _horizon(request: Request, found: Mapping[Key, Trials]) -> Section:
             regret = np.concatenate([one["regret"] for one in points], axis=1)
             grown = slope(T.astype(float), regret)
             section.data[name, *run] = (grown, 1.0 / order)
-            rows.append((name, plots.label(run), f"{grown:.2f}", f"{1 / order:.3f}"))
+            label = plots.label(run, points[0].arguments["policy"])
+            rows.append((name, label, f"{grown:.2f}", f"{1 / order:.3f}"))
             axis.plot(T, regret.mean(axis=0), **{"marker": ".", **plots.look(run)})
         axis.set(xscale="log", yscale="log", xlabel="T")
         axis.set_title(name, fontsize=9)
@@ -172,7 +173,8 @@ def _noise_level(request: Request, found: Mapping[Key, Trials]) -> Section:
         shown = np.maximum(x, 1e-4)
         axis.plot(shown, end.mean(axis=1), **{"marker": ".", **plots.look(run)})
         means = (f"{v:.3g}" for v in end.mean(axis=1))
-        rows.append((plots.label(run), *means, f"{grown:.2f}", f"{late:.1%}"))
+        label = plots.label(run, found[*run, str(LEVELS[0])].arguments["policy"])
+        rows.append((label, *means, f"{grown:.2f}", f"{late:.1%}"))
     axis.set(
         xscale="log",
         yscale="log",

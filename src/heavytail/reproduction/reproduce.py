@@ -16,7 +16,7 @@ from heavytail.experiments import plots, report
 from heavytail.experiments.claim import Claim, Verdict, results_of
 from heavytail.experiments.experiment import Experiment, Request, Section, carry_out
 from heavytail.experiments.limits import check_memory, check_work
-from heavytail.experiments.machine import provenance, record_at
+from heavytail.experiments.machine import DIGITS, provenance, record_at
 from heavytail.experiments.setting import Setting, regret_text, write_parquet, write_table
 from heavytail.experiments.store import write_text
 from heavytail.experiments.tune import Tuned
@@ -63,14 +63,14 @@ TITLE = "Heavy-tailed linear bandits with one-pass Huber regression, checked"
 INTRO = (
     "Every claim of the paper's experiments, what was measured, and the verdict that the rule "
     "beside it gives. Tuned means: one radius and one threshold multiplier for every algorithm "
-    "from the same grid, chosen on seeds that are not reported: every point of the grid on "
-    f"{tuning.SCREENED} trials, the {tuning.FINALISTS} best on {tuning.TUNING_TRIALS}. Intervals "
+    "from the same grid, chosen on seeds that are not reported: {grid}. Intervals "
     "of ratios cover that choice too: the tuning trials are resampled, each resample chooses anew, "
     f"and what at least {tuning.LEAST_SHARE:.0%} of the resamples choose was run on the reported "
     "trials as well and recorded; every bootstrap draw takes one of the choices, with these "
     "shares, and its trials. Hvt-UCB tuned and by theory is the paper's. Hvt-UCB untuned is the "
     "paper's step with a radius and a threshold of ours, and Twin-UCB is ours; every figure and "
-    "table says which."
+    "table says which. Untuned means that no multiplier was chosen, not that nothing is known: "
+    "both are told nu and T, as all policies are."
 )
 OTHERS = "Experiments beyond the paper's"
 WHOSE = (
@@ -196,15 +196,18 @@ def _report(
     few = request.quick or request.trials < ENOUGH
     verdicts = [claim.judge(results, few=few) for claim in asked_claims(names)]
     made = _made(request, time.perf_counter() - start)
-    write_parquet(request.out, found, {"seed": request.seed, "trials": request.trials})
+    header = {key: made[key] for key in ("seed", "trials", "machine", "versions")}
+    write_parquet(request.out, found, header)
     if verdicts:
         _write_verdicts(request.out / "verdicts.parquet", verdicts)
     shown = [*summary, *mine, *others]
-    title, intro = (TITLE, INTRO) if found or verdicts else (OTHERS, "What was asked for, alone.")
+    title, intro = OTHERS, "What was asked for, alone."
+    if found or verdicts:
+        title, intro = TITLE, INTRO.format(grid=tuning.search_text(request.tuned, found))
     report.write(request.out, verdicts, shown, made, title=title, intro=intro)
     if docs is not None:
         made["trials"] = trials_text(found)
-        _write_docs(docs, verdicts, [*summary, *others], made)
+        _write_docs(docs, verdicts, [*summary, *others], made, intro)
     asked = [table.text() for one in others if one.name in names for table in one.tables]
     lines = "\n".join(f"{v.claim.name:<4} {v.word:<14} {v.claim.says}" for v in verdicts)
     table = f"{regret_text(found)}\n{WHOSE}" if found else ""
@@ -212,13 +215,17 @@ def _report(
 
 
 def _write_docs(
-    docs: Path, verdicts: list[Verdict], sections: list[Section], made: dict[str, Any]
+    docs: Path,
+    verdicts: list[Verdict],
+    sections: list[Section],
+    made: dict[str, Any],
+    intro: str,
 ) -> None:
     """The documentation's page, and its figures in a folder beside it."""
     command = "heavytail reproduce --docs docs/evidence/reproduction.md"
     for section in sections:
         plots.save_small(section.figures, docs.parent / IMAGES)
-    page = report.markdown(verdicts, sections, made, command, intro=INTRO, images=IMAGES)
+    page = report.markdown(verdicts, sections, made, command, intro=intro, images=IMAGES)
     write_text(docs, page)
 
 
@@ -242,6 +249,8 @@ def _write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
             "statement": one.claim.says,
             "measured": [part.measured for part in one.parts],
             "verdict": one.word,
+            "by_world": [f"{world}: {word}" for world, word in one.by_world.items()],
+            "chance": one.chance,
             "rule": one.claim.rule,
             "met": [part.met for part in one.parts],
             "missing": one.lacks,
@@ -258,6 +267,7 @@ def _made(request: Request, seconds: float) -> dict[str, Any]:
     }
     return {
         **provenance(seed=request.seed, trials=request.trials),
+        "digits": DIGITS,
         "seconds": f"{seconds:.0f}",
         "tuned multipliers": "; ".join(made) or "none recorded",
         "results": "files with the ending .parquet and figures/ beside this file",

@@ -28,6 +28,7 @@ from heavytail.experiments.tune import APART, Point, Tuned, regrets, shown
 from heavytail.experiments.unit import Unit
 from heavytail.policies import PackedPolicy, Policy
 from heavytail.policies.build import find
+from heavytail.reproduction.catalogue import setting
 from heavytail.reproduction.protocol import grid_of, options_of, trials_of, weight_of
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "TUNING_TRIALS",
     "check_fresh",
     "retune",
+    "search_text",
     "stale",
     "stamp",
     "tuning_units",
@@ -164,6 +166,31 @@ def retune(settings: Sequence[Setting], request: Request) -> Tuned:
         ]
         tuned = tuned.with_others(*case, others, _stamp(case[1], by_name[case[0]]))
     return tuned
+
+
+def search_text(tuned: Tuned, names: Iterable[str]) -> str:
+    """What the record of these settings says of its grids and trials, alike settings together."""
+    said: dict[str, list[str]] = {}
+    for one in dict.fromkeys(setting(name).tuned_as for name in names):
+        searches = tuned.settings.get(one)
+        if not searches:
+            continue
+        made = tuned.provenance.get(one, {})
+        points = sorted({len(search["grid"]) for search in searches.values()})
+        finals = sorted({len(search.get("finals", ())) for search in searches.values()})
+        rounds = made.get("rounds") or setting(one).rounds
+        text = (
+            f"every point of a grid of {_either(points)} on {made.get('screened', '?')} trials of "
+            f"{rounds:,} rounds, the {_either(finals)} best on {made.get('trials', '?')}"
+        )
+        said.setdefault(text, []).append(one)
+    if len(said) < 2:
+        return next(iter(said), "nothing is recorded for these settings")
+    return "; ".join(f"{', '.join(worlds)}: {text}" for text, worlds in said.items())
+
+
+def _either(counts: Sequence[int]) -> str:
+    return " or ".join(map(str, counts))
 
 
 def _confirm(
