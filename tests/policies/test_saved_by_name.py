@@ -216,7 +216,7 @@ def test_slots_that_came_later_are_for_ever_what_the_arguments_say_or_begin_at_0
     counted = {one for one, kind in kinds.items() if kind != "fixed"}
     assert counted == {"astray", "astray_size", "dropped"}
     for name in LATER:
-        fresh = ht.make_policy(name, dim=4, tail=ht.MomentBound(1.5, 1.0)).state["scalars"]
+        fresh = build(by_name[name]).state["scalars"]
         assert not any(fresh[one] for one in counted if one in fresh)
 
 
