@@ -234,10 +234,9 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
 
 @jit
 def doubt_unit(s: Vector, M: Matrix, size: float) -> bool:
-    """Count a reward of ``size`` = |reward| / nu_t for or against the unit, after its round; whether
-    so many contradict it that all has begun again in another.
-
-    A reward of 0 says nothing, nor does any where the unit is that of an earlier estimate.
+    """Count a reward of ``size`` = |reward| / nu_t for or against the unit, after its round; True
+    where so many contradict it that all has begun again in another. A reward of 0 says nothing, nor
+    does any where the unit is that of an earlier estimate.
     """
     typical = s[P.UNIT] / CAUTION
     low = FAR * size < typical
