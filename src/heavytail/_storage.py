@@ -72,7 +72,9 @@ class Saved:
 
     @classmethod
     def later_slots(cls) -> tuple[str, ...]:
-        """Slots that files of version 2 did not name at first: for ever what the arguments say."""
+        """Slots that files of version 2 did not name at first: for ever what the arguments say, or
+        counts from 0 of what was not counted then.
+        """
         return ()
 
     def carried(self) -> Mapping[str, Saved]:

@@ -74,7 +74,13 @@ class Fading(HvtPractice):
         self.known += 1
         self.threshold.n = self.known
         super().learn(x, reward, scale)
-        self.after(min(max(z, -1.345), 1.345))
+        if self.known > 0:
+            self.after(min(max(z, -1.345), 1.345))
+
+    def begin_again(self, unit: float) -> None:
+        super().begin_again(unit)
+        self.known, self.seen = 0, 0.0
+        self.level = self.above = self.below = 0.0
 
     def after(self, psi: float) -> None:
         off = psi - self.level
@@ -124,6 +130,10 @@ class HvtFading(Fading):
         psi = min(max(y / self.sigma, -1.345), 1.345)
         self.bulk_all = self.bulk_all + np.linalg.solve(self.V, psi / self.sigma * feature)
 
+    def begin_again(self, unit: float) -> None:
+        super().begin_again(unit)
+        self.bulk_all = np.zeros(len(self.V))
+
 
 class TwinFading(Fading, TwinUCB):
     """Twin-UCB that forgets: it watches the bulk, and the mean's turns come as at that age."""
@@ -157,6 +167,10 @@ class TwinFading(Fading, TwinUCB):
         self.turn = max(self.turn - (before - self.known), 0)
         if self.known >= self.turn:
             self.turn = self.next_turn()
+
+    def begin_again(self, unit: float) -> None:
+        super().begin_again(unit)
+        self.turn = self.next_turn()
 
     def is_audit(self) -> bool:
         return self.known + 1 == (self.turn or self.next_turn())

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 from tests.naive.common import TIE, Array, first_of_largest, width
+from tests.naive.practice import Doubts
 
 CLIP = 1.345
 NORMAL = 1.4826
@@ -117,6 +118,7 @@ class Amounts:
         self.rows: list[Array] = []  # and their weights, since the unit is known
         self.weights: list[float] = []
         self.stated = scale is not None
+        self.doubts = Doubts()
 
     def settle(self, unit: float) -> None:
         self.unit, self.typical = unit, Typical(unit, 1.0 if self.stated else unit)
@@ -153,6 +155,16 @@ class Amounts:
         if abs(z) > self.tau or len(self.sizes) % 32 == 0:
             self.tau = CLIP * self_tuned(self.sizes, self.size)
         self.typical.learn(abs(residual) / nu)
+        unit = self.doubts.learn(abs(reward) / nu, self.unit, self.mean_nu)
+        if unit is not None:
+            self.begin_again(unit)
+
+    def begin_again(self, unit: float) -> None:
+        self.stated = False
+        self.settle(unit)
+        self.theta, self.tau = np.zeros(self.size), CLIP
+        self.sizes, self.rows, self.weights = [], [], []
+        self.stability = self.energy = 0.0
 
 
 class Hurdle:
@@ -181,6 +193,7 @@ class Hurdle:
         self.logs = Regression(dim + 1, self.ridge * arm_bound**2)
         self.amounts = Amounts(dim + 1, self.ridge * arm_bound**2, scale, arm_bound)
         self.first: float | None = None
+        self.paid = 0
 
     def feature(self, x: Array) -> Array:
         return np.append(x, self.bound)
@@ -189,7 +202,11 @@ class Hurdle:
         self.rounds += 1
         row, nu = self.feature(x), self.nu if scale is None else scale
         if reward != 0.0:
+            unit = self.amounts.unit
             self.amounts.learn(row, reward, nu)
+            self.paid += 1
+            if unit not in (None, self.amounts.unit):  # sizes are compared from nothing
+                self.logs, self.first = Regression(self.dim + 1, self.logs.ridge), None
             size = abs(reward) / nu
             self.first = size if self.first is None else self.first
             self.logs.learn(row, math.log(size / self.first))
@@ -216,7 +233,7 @@ class Hurdle:
 
     @property
     def theta(self) -> Array:
-        share = len(self.logs.rows) / max(self.rounds, 1)
+        share = self.paid / max(self.rounds, 1)
         return (share * self.amounts.theta + self.middle * self.conversions.theta)[: self.dim]
 
     @property

@@ -74,6 +74,34 @@ class TypicalSize:
         self.value = float(np.clip(moved, self.floor, 1e100))
 
 
+class Doubts:
+    """Rewards 1,000 times as small or as large as a tenth of the unit, the list of those on the
+    side that is ahead: 32 more than the others set the unit anew, small ones to the largest of
+    them, large ones to ten times the least.
+    """
+
+    def __init__(self) -> None:
+        self.net, self.sizes = 0, [0.0][:0]
+
+    def learn(self, size: float, unit: float, nu: float) -> float | None:
+        if size == 0.0:
+            return None
+        size = float(np.clip(size * nu, 1e-70, 1e70) / nu)
+        side = int(size > 100.0 * unit) - int(size < 1e-4 * unit)
+        if side * self.net > 0 or (side and self.net == 0):
+            self.net += side
+            self.sizes.append(size)
+        else:
+            self.net -= int(np.sign(self.net))
+        if self.net == 0:
+            self.sizes = []
+        if abs(self.net) < 32:
+            return None
+        new = max(self.sizes) if self.net < 0 else 10.0 * min(self.sizes)
+        self.net, self.sizes = 0, []
+        return float(np.clip(new * nu, 1e-70, 1e70) / nu)
+
+
 class HvtPractice(Mirror):
     """Hvt-UCB as it is by default: unit, scale, threshold and radius read off the rewards."""
 
@@ -114,6 +142,7 @@ class HvtPractice(Mirror):
         self.first: list[float] = []
         self.first_nu: list[float] = []
         self.zero_votes = 16
+        self.doubts = Doubts()
         self.typical: TypicalSize | None = None
         self.stated = scale is not None
 
@@ -122,6 +151,21 @@ class HvtPractice(Mirror):
         self.mean_nu = float(np.mean(self.first_nu))
         self.V = self.ridge / (unit * self.mean_nu) ** 2 * np.eye(len(self.V))
         self.typical = TypicalSize(1.0 if self.stated else unit, 1e-9 * unit, self.zero_votes)
+
+    def doubt(self, size: float) -> None:
+        unit = self.doubts.learn(size, self.unit, self.mean_nu)
+        if unit is not None:
+            self.begin_again(unit)
+
+    def begin_again(self, unit: float) -> None:
+        """All from nothing, but for how often rewards were 0."""
+        assert self.typical is not None
+        self.zero_votes, self.stated = self.typical.zero_votes, False
+        self.settle(unit)
+        self.theta_all = np.zeros(len(self.V))
+        self.threshold = type(self.threshold)(self.threshold.floor, len(self.V))
+        self.squares, self.stability, self.sizes, self.weights = [], [], [], []
+        self.pressed, self.sigma = 0, 0.0
 
     @property
     def tau(self) -> float:
@@ -165,6 +209,7 @@ class HvtPractice(Mirror):
         residual = reward - float(feature @ self.theta_all)
         self.step(feature, residual, nu)
         self.watch(reward, abs(residual) / nu)
+        self.doubt(abs(reward) / nu)
 
     def step(self, feature: Array, residual: float, nu: float) -> None:
         assert self.typical is not None
@@ -249,6 +294,12 @@ class TwinUCB(HvtPractice):
         self.bulk_stability.append(float(gradient @ move))
         self.played.append(x)
         self.watch(reward, abs(residual) / nu)
+        self.doubt(abs(reward) / nu)
+
+    def begin_again(self, unit: float) -> None:
+        super().begin_again(unit)
+        self.bulk_all = np.zeros(len(self.V))
+        self.bulk_squares, self.bulk_stability, self.played = [], [], []
 
     def is_audit(self) -> bool:
         """A share 3 t^(-1/3), at most 1/2, of the rounds, spread evenly."""

@@ -73,6 +73,18 @@ def test_hurdle_ucb_is_its_formulas_where_zeros_are_nearly_all_or_none(chance):
     side_by_side(ht.HurdleUCB(2), Hurdle(2), game(2, ROUNDS), reward)
 
 
+@pytest.mark.parametrize("absurd", [1e8, 1e-7])
+def test_sizes_are_compared_from_nothing_where_amounts_begin_again(absurd):
+    policy, paid, ordinary = ht.HurdleUCB(2), [], seldom()
+
+    def reward(x, noise):
+        paid.append(ordinary(x, noise))
+        return absurd * (1.0 + 0.1 * len(paid)) if len(paid) <= 4 else paid[-1]
+
+    side_by_side(policy, Hurdle(2), game(2, ROUNDS), reward)
+    assert policy.state["scalars"]["dropped"] > 30.0
+
+
 @pytest.mark.parametrize(
     "moved",
     [

@@ -188,7 +188,7 @@ def test_the_scale_that_is_sought_grows_by_doublings_that_end(quiet, loud):
 
 def test_a_typical_size_stays_above_a_billionth_of_the_unit():
     policy, twin = practice(1, 2.0, 1.0)
-    learn_alone(policy, twin, [1.0] * 5 + [0.0, 1e-15] * 200, every=5)
+    learn_alone(policy, twin, [1.0] * 5 + [0.0, 1e-15] * 31, every=5)
     near(policy.diagnostics().scale, 1.4826e-8, "the floor")
 
 

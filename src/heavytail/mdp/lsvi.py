@@ -16,7 +16,7 @@ from heavytail.kernels.index import SCORES
 from heavytail.kernels.layout import THETA
 from heavytail.mdp.agent import Agent, all_within
 from heavytail.mdp.planning import CAP, EPISODES, STAGE, TARGETS, Plan, learner, planner
-from heavytail.policies import OFUL, PackedPolicy
+from heavytail.policies import OFUL, HvtUCB, PackedPolicy
 from heavytail.policies.core import version1
 from heavytail.policies.core.history import HistoryPolicy
 
@@ -143,6 +143,10 @@ class LSVIAgent(Agent):
         for key, policy in (("reward_scalars", self._reward), ("value_scalars", self._value)):
             names[key] = policy.slot_names()["scalars"]
         return names
+
+    @classmethod
+    def later_slots(cls) -> tuple[str, ...]:
+        return HvtUCB.later_slots()  # no other policy here has slots that came later
 
     def upgrade(self, arrays: dict[str, Any]) -> dict[str, Any]:
         """Files of version 1 hold whole matrices, with the room to work in, scalars by their order

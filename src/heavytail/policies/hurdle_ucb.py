@@ -77,6 +77,7 @@ class Slots(NamedTuple):
     MIDDLE: int  # the amount at the centre of the x that paid ...
     MIDDLE_SIZE: int  # ... and the log size there
     AUDIT: Flag  # 1 if the next round is the mean's
+    DROPPED: Count  # of the rewards other than 0, those that no size is made of
 
 
 S: Final = numbered(Slots, after=PRACTICE)
@@ -128,10 +129,10 @@ def compare(s: Vector, M: Matrix, x: Vector, size: float) -> None:
         s[S.FIRST_SIZE] = size
     y = math.log(min(max(size / s[S.FIRST_SIZE], 1.0 / LARGEST_RATIO), LARGEST_RATIO))
     regress(s, M, size_row(M), x, y, S.SIZE_STABILITY)
-    n = s[S.PAID]
+    n = s[S.PAID] - s[S.DROPPED]
     s[S.SIZE_SQUARES] += (y - s[S.SIZE_MEAN]) ** 2.0 * n / (n + 1.0)
     s[S.SIZE_MEAN] += (y - s[S.SIZE_MEAN]) / (n + 1.0)
-    s[S.PAID] = n + 1.0
+    s[S.PAID] += 1.0
     dim = float(x.shape[0])
     squares = max(s[S.SIZE_ENERGY] - s[S.SIZE_STABILITY], 0.0)
     if n > dim:
@@ -168,11 +169,26 @@ def contrast(s: Vector, M: Matrix, dim: int) -> None:
 
 
 @jit
+def drop_sizes(s: Vector, M: Matrix) -> None:
+    """Compare sizes from nothing: amounts began again in another unit."""
+    first = size_row(M)
+    for i in range(first, first + HEAD + 2 * M.shape[1]):
+        for j in range(M.shape[1]):
+            M[i, j] = 1.0 / s[P.RIDGE] if i == first + INVERSE + j else 0.0
+    s[S.SIZE_STABILITY] = s[S.SIZE_ENERGY] = s[S.SIZE_SQUARES] = s[S.SIZE_MEAN] = 0.0
+    s[S.SIZE_FACTOR] = s[S.MEAN_FACTOR] = s[S.MIDDLE] = s[S.MIDDLE_SIZE] = s[S.FIRST_SIZE] = 0.0
+    s[S.DROPPED] = s[S.PAID]
+
+
+@jit
 def pay(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """Learn an amount: its mean, its size and how the two compare."""
+    begun = s[P.UNIT] > 0.0
     code = learn_amount(s, M, x, reward, nu)
     if code != OK:
         return code
+    if begun and learned(s) == 0.0:
+        drop_sizes(s, M)
     compare(s, M, x, abs(reward) / nu)
     if s[P.SIGMA] > 0.0:  # theta is made of it
         V = size_row(M) + HEAD + M.shape[1]
@@ -381,7 +397,7 @@ class HurdleUCB(practice.PracticalPolicy):
             and np.all(np.abs(parts) <= most)
             and np.all((sums >= 0.0) & (sums <= LARGEST))
             and (s[S.PAID] == 0.0) == (s[S.FIRST_SIZE] == 0.0)
-            and s[S.PAID] <= s[ROUNDS]
+            and s[S.DROPPED] <= s[S.PAID] <= s[ROUNDS]
         )
 
     def conversion(self, x: ArrayLike) -> float:

@@ -95,7 +95,7 @@ def settle(s: Vector, M: Matrix, dim: int) -> None:
     one; half a count stands for none.
     """
     level = s[P.FIRST_3] if s[S.LINK] == AMOUNTS else max(s[P.FIRST_3], 0.5)
-    s[P.NU] = s[P.TELLING]  # a sum, of which 1 is the mean
+    s[P.NU] = 1.0
     settle_unit(s, M, 1.0)
     s[LOG_DET] = 0.0  # and not -0
     if M.shape[1] > dim:

@@ -48,12 +48,13 @@ from heavytail.kernels.scores import PRODUCT, multiply
 from heavytail.policies.core import forgetting, practice, theory
 from heavytail.policies.core.answers import Explanation
 from heavytail.policies.core.diagnostics import Diagnostics
-from heavytail.policies.core.forgetting import drop_log_det, foresee, remember
+from heavytail.policies.core.forgetting import clear, drop_log_det, foresee, remember
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.practice import (
     PRACTICE,
     SIZES,
     begin,
+    doubt_unit,
     growing_radius,
     learned,
     radius,
@@ -172,6 +173,10 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
         M[bulk + 1, i] += M[FEATURE, i] / (sigma * sigma)
     tune(s, M, z)
     watch(s, reward, abs(reward - expected) / nu)
+    if doubt_unit(s, M, abs(reward) / nu):
+        s[S.BULK_STABILITY] = s[S.BULK_ENERGY] = s[S.APART] = s[S.TURN] = 0.0
+        for i in range(M.shape[1]):
+            M[bulk, i] = M[bulk + 1, i] = 0.0
     prepare(s, M, x.shape[0])
     return OK
 
@@ -189,6 +194,9 @@ def update_forgetting(s: Vector, M: Matrix, x: Vector, reward: float, nu: float)
         return code
     drop_log_det(s)
     if not begun:
+        return OK
+    if learned(s) == 0.0:
+        clear(s)
         return OK
     factor = remember(s, M, off / typical, s[CLIPPED] - clipped)
     if factor < 1.0:

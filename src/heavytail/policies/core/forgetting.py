@@ -53,11 +53,18 @@ from heavytail.kernels.self_tuning import EVERY
 from heavytail.kernels.self_tuning import ROOM as SIZES
 from heavytail.kernels.self_tuning import fade as fade_sizes
 from heavytail.policies.core.diagnostics import Diagnostics
-from heavytail.policies.core.practice import PRACTICE, PracticalPolicy, learned, radius, told
+from heavytail.policies.core.practice import (
+    PRACTICE,
+    PracticalPolicy,
+    begin_again,
+    learned,
+    radius,
+    told,
+)
 from heavytail.policies.core.practice import update as update_practice
 from heavytail.policies.core.remembering import Arrays
 
-__all__ = ["ROOM", "ForgettingPolicy", "drop_log_det", "foresee", "remember", "update"]
+__all__ = ["ROOM", "ForgettingPolicy", "clear", "drop_log_det", "foresee", "remember", "update"]
 
 
 class Memory(NamedTuple):
@@ -147,13 +154,17 @@ def begin_anew(s: Vector, M: Matrix, at: int) -> None:
     for i in range(M.shape[1]):
         for j in range(M.shape[1]):
             M[INVERSE + i, j] = 1.0 / first_weight(s) if i == j else 0.0
-    s[P.PRESSED] = 0.0
-    if s[P.TUNES] != 0.0:
-        s[P.TAU] = s[P.CLIP]
-    fade_sizes(s, int(s[P.SIZES]), 0.0)
-    s[P.BEGAN] = s[ROUNDS]
+    begin_again(s)
     s[at + K.LEVEL] = s[at + K.ABOVE] = s[at + K.BELOW] = 0.0
     s[at + K.CHANGES] += 1.0
+
+
+@jit
+def clear(s: Vector) -> None:
+    """Remember no round: all began again in another unit."""
+    at = place(s)
+    s[at + K.SEEN] = s[at + K.CLIPPED] = 0.0
+    s[at + K.LEVEL] = s[at + K.ABOVE] = s[at + K.BELOW] = 0.0
 
 
 @jit
@@ -229,6 +240,11 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
         return code
     drop_log_det(s)
     if not begun:
+        return OK
+    if learned(s) == 0.0:
+        clear(s)
+        for i in range(M.shape[1]):
+            M[watched_row(s, M), i] = 0.0
         return OK
     learn_watched(s, M, residual)
     if remember(s, M, residual / nu / typical, s[CLIPPED] - clipped) < 1.0:

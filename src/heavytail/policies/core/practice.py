@@ -5,7 +5,9 @@ multiplied by it, to the bit for a power of two.
 
 - *The unit.* The first rewards only set it: CAUTION times the median size of the first five that
   tell (a leading 0 tells nothing). P begins as unit² / lambda, so that the ridge never outweighs
-  the data, and rewards before that are not learned from: the arms are only spread.
+  the data, and rewards before that are not learned from: the arms are only spread. Where later
+  rewards contradict it, FAR times as small or large as those five, it is set anew from them and
+  all begins again: no first rewards spoil a policy for good.
 - *The scale.* sigma_t is the typical size of a residual (a running median, from the stated scale
   or from the unit down) or the width of x, whichever is larger.
 - *The threshold.* Fixed, in units of sigma_t, it leads to a typical reward; tuned by itself
@@ -58,6 +60,7 @@ from heavytail.kernels.scale import (
     stands_out,
 )
 from heavytail.kernels.self_tuning import ROOM as SIZES
+from heavytail.kernels.self_tuning import fade as fade_sizes
 from heavytail.kernels.self_tuning import follow as follow_threshold
 from heavytail.policies.core.answers import sides
 from heavytail.policies.core.base import PackedPolicy
@@ -72,6 +75,8 @@ __all__ = [
     "SIZES",
     "PracticalPolicy",
     "begin",
+    "begin_again",
+    "doubt_unit",
     "growing_radius",
     "half_widths",
     "learned",
@@ -127,6 +132,8 @@ class Practice(NamedTuple):
     WEIGHT_SQUARES: Size
     SIZES: Fixed  # where the sizes that tau is tuned by begin in s
     PRIOR: Fixed  # lambda / L²: what the start weighs in the radius, in no unit of the features
+    ASTRAY: int  # rewards FAR above (+) or below (-) what set the unit, ahead of those that are not
+    ASTRAY_SIZE: Size  # the least of those above, or the largest of those below
 
 
 PRACTICE: Final = numbered(Practice, after=COMMON)
@@ -139,6 +146,7 @@ RIDGE: Final = 0.01  # lambda over d L²
 DELTA: Final = 0.01
 CLIP: Final = 1.345
 CAUTION: Final = 10.0  # too large a unit only makes a few rounds count for little
+FAR: Final = 1e3  # times as large or small as what set the unit: a reward that contradicts it
 SMALLEST_UNIT: Final = 1e-70  # squares, and squares of ratios, stay in the floating-point range
 LARGEST_UNIT: Final = 1e70
 SMALLEST: Final = 1e-9  # of the unit: without noise the weights must stay bounded
@@ -147,8 +155,9 @@ SMALLEST: Final = 1e-9  # of the unit: without noise the weights must stay bound
 RESOLUTION: Final = 3e-7
 ENOUGH: Final = 100  # rounds before anything is advised
 FAR_OFF: Final = 300.0  # noises that the first rewards may lie from 0
-PATIENCE: Final = 32.0  # rounds on the ball, net, after which it is believed to be too small ...
-WIDENED: Final = 10.0  # ... and made so many times as large
+PATIENCE: Final = 32.0  # rounds on the ball, net, after which it is believed to be too small, or
+# rewards, net, that contradict the unit; a ball is then ...
+WIDENED: Final = 10.0  # ... made so many times as large
 
 LARGEST_SIZE: Final = 1e300  # of a reward over its scale, so that it stays a number
 
@@ -157,13 +166,18 @@ TAIL_TO: Final = 16.0
 
 
 @jit
+def in_range(s: Vector, unit: float) -> float:
+    """unit nu, nu the mean of the rounds that set it, within what can be squared."""
+    most = LARGEST_UNIT * min(1.0, math.sqrt(s[P.RIDGE] / RIDGE))  # so that P can be squared
+    return min(max(unit * s[P.NU], SMALLEST_UNIT), most)
+
+
+@jit
 def settle(s: Vector, M: Matrix, unit: float) -> None:
     """Begin from nothing in ``unit``: theta = 0 and P = (unit nu)² / lambda, nu the mean of the
     rounds that set it, so that no more hangs on the unit of the scales.
     """
-    s[P.NU] /= s[P.TELLING]
-    most = LARGEST_UNIT * min(1.0, math.sqrt(s[P.RIDGE] / RIDGE))  # so that P can be squared
-    root = min(max(unit * s[P.NU], SMALLEST_UNIT), most)
+    root = in_range(s, unit)
     unit = root / s[P.NU]
     for i in range(M.shape[1]):
         M[THETA, i] = 0.0
@@ -230,8 +244,55 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
     s[P.TELLING] += 1.0
     s[P.NU] += nu
     if s[P.TELLING] == FIRST:
+        s[P.NU] /= FIRST
         settle(s, M, CAUTION * s[P.FIRST_3])
     return OK
+
+
+@jit
+def doubt_unit(s: Vector, M: Matrix, size: float) -> bool:
+    """Count a reward of ``size`` = |reward| / nu_t for or against the unit, after its round; True
+    where so many contradict it that all has begun again in another. A reward of 0 says nothing, nor
+    does any where the unit is that of an earlier estimate.
+    """
+    typical = s[P.UNIT] / CAUTION
+    low = FAR * size < typical
+    high = size > FAR * typical
+    if not (low or high or s[P.ASTRAY] != 0.0) or size == 0.0 or s[P.FIRST_3] == 0.0:
+        return False
+    if low or high:  # what no unit can be told apart from contradicts none
+        size = in_range(s, min(size, LARGEST_SIZE)) / s[P.NU]
+        low = FAR * size < typical
+        high = size > FAR * typical
+    ahead = s[P.ASTRAY]
+    if low and ahead <= 0.0:
+        s[P.ASTRAY_SIZE] = max(s[P.ASTRAY_SIZE], size) if ahead < 0.0 else size
+        s[P.ASTRAY] -= 1.0
+    elif high and ahead >= 0.0:
+        s[P.ASTRAY_SIZE] = min(s[P.ASTRAY_SIZE], size) if ahead > 0.0 else size
+        s[P.ASTRAY] += 1.0
+    elif ahead != 0.0:
+        s[P.ASTRAY] -= math.copysign(1.0, ahead)
+    if abs(s[P.ASTRAY]) < PATIENCE:
+        return False
+    begin_again(s)
+    s[P.SIGMA] = s[P.TYPICAL] = s[P.RUN] = s[P.EXTREME] = s[P.NEAR] = s[P.FAR] = 0.0
+    s[P.STABILITY] = s[P.ENERGY] = s[P.LOST] = s[P.WEIGHT] = s[P.WEIGHT_SQUARES] = 0.0
+    s[P.TELLING] = FIRST
+    settle(s, M, s[P.ASTRAY_SIZE] if s[P.ASTRAY] < 0.0 else CAUTION * s[P.ASTRAY_SIZE])
+    s[P.ASTRAY] = s[P.ASTRAY_SIZE] = 0.0
+    s[RADIUS] = radius(s, s[P.EXPLORATION], 0.0, 0.0)
+    return True
+
+
+@jit
+def begin_again(s: Vector) -> None:
+    """Theta is made of no rounds, and tau tuned by none."""
+    s[P.PRESSED] = 0.0
+    if s[P.TUNES] != 0.0:
+        s[P.TAU] = s[P.CLIP]
+        fade_sizes(s, int(s[P.SIZES]), 0.0)
+    s[P.BEGAN] = s[ROUNDS]
 
 
 @jit
@@ -337,7 +398,8 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     if s[P.TUNES] != 0.0:
         tune(s, M, z)
     watch(s, reward, abs(residual) / nu)
-    s[RADIUS] = radius(s, s[P.EXPLORATION], s[P.STABILITY], s[P.ENERGY])
+    if not doubt_unit(s, M, abs(reward) / nu):
+        s[RADIUS] = radius(s, s[P.EXPLORATION], s[P.STABILITY], s[P.ENERGY])
     return OK
 
 

@@ -19,10 +19,14 @@ __all__ = ["Arrays", "Remembering"]
 
 Arrays = Mapping[str, FloatArray]
 
-# Slots that files of version 2 did not name at first. A link's are the identity's in those.
-LATER: Final = {"CRTM": ("link", "fractions")} | dict.fromkeys(
-    ("HvtUCB", "TwinUCB", "HurdleUCB"), ("prior",)
-)
+# Slots that files of version 2 did not name at first: a link's are the identity's in those, and
+# counts are 0.
+LATER: Final = {
+    "CRTM": ("link", "fractions"),
+    "HurdleUCB": ("prior", "astray", "astray_size", "dropped"),
+    **dict.fromkeys(("HvtUCB", "TwinUCB"), ("prior", "astray", "astray_size")),
+    **dict.fromkeys(("HvtGLB", "HvtLowRank"), ("astray", "astray_size")),
+}
 
 
 class Remembering(TakingTurns):
