@@ -8,8 +8,8 @@ A part is a command and the pages it feeds. What it printed is kept in ``recorde
 with the commit, the machine and a stamp of the code it ran: the command's own file, the modules
 that the part names and the kernels these call, comments and docstrings aside. A record whose stamp
 is not today's is stale. ``stale_evidence.toml`` lists those with the reason, the head of each of
-their pages says it (``--heads`` writes that), and ``tests/docs/test_evidence.py`` refuses any other,
-and a table with a number that its record has not.
+their pages says it (``--heads`` writes that), and ``tests/docs/test_evidence.py`` refuses any
+other, and a table with a number that its record has not.
 
 A part that this commit has recorded is not made again, so that an interrupted run goes on where it
 was. Parts for a GPU are left out where there is none.
@@ -39,6 +39,10 @@ from heavytail.simulation import cuda
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "benchmarks" / "recorded_evidence.json"
 KNOWN = ROOT / "benchmarks" / "stale_evidence.toml"
+NO_NUMBERS = (  # code that no number hangs on: checking, compiling, numbering, naming
+    *("heavytail._", "heavytail.kernels.jit", "heavytail.kernels.layout"),
+    "heavytail.experiments.machine",
+)
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 COMMIT = r"(?:[0-9a-f]{7,10}\+?|COMMIT)"
 
@@ -78,7 +82,7 @@ def _scripts(part: Part) -> Iterable[str]:
         words = shlex.split(command)
         if words[:2] == ["python", "-m"]:
             yield words[2] if "." in words[2] else f"{words[2]}.__main__"
-        elif words[0] == "python":
+        elif words[1].endswith(".py"):
             yield words[1].removesuffix(".py").replace("/", ".")
 
 
@@ -93,7 +97,7 @@ def _kernels(name: str) -> set[str]:
     found = kernel_modules(
         [f for f in functions if isinstance(f, FunctionType) and f.__module__.startswith(own)]
     )
-    return found - {"heavytail.kernels.jit", "heavytail.kernels.layout"}  # they compute nothing
+    return {module for module in found if not module.startswith(NO_NUMBERS)}
 
 
 def stale(made: dict[str, Made]) -> set[str]:
@@ -114,7 +118,7 @@ def numbers(text: str) -> set[float]:
 def make(part: Part) -> bool:
     """Run a part and keep what it printed; False where a command failed."""
     printed: list[str] = []
-    before = commit()
+    before, code = commit(), stamp(part)
     for command in part.commands:
         print(f"$ {command}", flush=True)
         words = shlex.split(command)
@@ -128,7 +132,7 @@ def make(part: Part) -> bool:
         (ROOT / part.file).write_text("\n".join(printed) + "\n")
     where = machine("cuda" if part.gpu else "compiled")
     kept = [] if part.file or part.writes else printed
-    keep(part.name, Made(before, provenance()["date"], where, stamp(part), kept))
+    keep(part.name, Made(before, provenance()["date"], where, code, kept))
     name_commit(part, before)
     return True
 
@@ -138,8 +142,40 @@ def name_commit(part: Part, made_at: str, root: Path = ROOT) -> None:
     for page in part.pages:
         text = new = (root / page).read_text()
         for command in part.commands:
-            behind = re.compile(rf"({re.escape(command)}`[,;]? at (?:commit )?){COMMIT}")
+            script = re.match(r"python examples/\S+", command)  # a page leaves out the picture
+            told = re.escape(script[0]) + "[^`]*" if script else re.escape(command)
+            behind = re.compile(rf"({told}`[,;]?\s+at\s+(?:commit\s+)?){COMMIT}")
             new = behind.sub(rf"\g<1>{made_at[:7]}", new)
+        if new != text:
+            (root / page).write_text(new)
+
+
+OLD = '!!! warning "Older than the code"'
+
+
+def with_head(page: str, text: str, made: dict[str, Made], why: dict[str, str]) -> str:
+    """The page's text, its head saying which of its records are known to be stale, and why."""
+    text = re.sub(rf"{re.escape(OLD)}\n(?:(?: {{4}}.*)?\n)*", "", text, count=1)
+    parts = [part.name for part in PARTS if part.name in why and page in part.pages]
+    if not parts:
+        return text
+    said = [
+        OLD,
+        "    These numbers are of earlier code than this, until `make evidence` makes them:\n",
+    ]
+    for name in parts:
+        at = f"{made[name].commit[:7]}, {made[name].date}" if name in made else "no commit kept"
+        said.append(f"    - `{name}` ({at}): {why[name]}")
+    title, rest = text.split("\n\n", 1)
+    return "\n".join([title, "", *said, "", rest])
+
+
+def write_heads(root: Path = ROOT) -> None:
+    """Bring the head of every page up to the list of what is stale."""
+    made, why = records(), known()
+    for page in {page: None for part in PARTS for page in part.pages if page != "README.md"}:
+        text = (root / page).read_text()
+        new = with_head(page, text, made, why)
         if new != text:
             (root / page).write_text(new)
 
@@ -163,7 +199,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="say what there is and stop")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="these parts")
     parser.add_argument("--stale", action="store_true", help="those whose code has changed since")
+    parser.add_argument("--heads", action="store_true", help="only say on the pages what is stale")
     args = parser.parse_args(arguments)
+    if args.heads:
+        write_heads()
+        return 0
     made: dict[str, Any] = records()
     if args.list:
         print(listing(made))
@@ -185,6 +225,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not make(part):
             failed.append(part.name)
         print(f"{part.name}: {(time.perf_counter() - start) / 60:.1f} min", flush=True)
+    write_heads()
     if failed:
         print(f"failed: {', '.join(failed)}")
     return 1 if failed else 0

@@ -124,24 +124,34 @@ PARTS = (
         ("python examples/randhie.py",),
         (*PLAYED, "heavytail.policies.hurdle_ucb", "heavytail.tails.index"),
     ),
-    Part(
-        "mean",
-        (PAGE,),
-        90,
-        tuple(
-            f"{MEAN} --engine cuda --rounds 100000 --out benchmarks/recorded_mean.jsonl "
-            f"--trials {trials} --worlds {worlds} --policies {policies}"
-            for trials, worlds, policies in (
-                (10000, "'(3,10)'", "Twin-UCB"),
-                (2000, "'(3,10)'", f"{UNTUNED} {LEAST_SQUARES}"),
-                (200, "'(3,10)'", f"{OFUL} LinTS uniform"),
-                (2000, "'(5,20)' '(2,50)'", f"Twin-UCB {UNTUNED}"),
-                (100, "'(5,20)' '(2,50)'", OFUL),
-            )
-        ),
-        (*PLAYED, "heavytail.environments.skewed_bandit"),
-        gpu=True,
-        writes=True,
+    *(
+        Part(
+            name,
+            (PAGE,),
+            minutes,
+            tuple(
+                f"{MEAN} --engine cuda --rounds 100000 --out benchmarks/recorded_mean.jsonl "
+                f"--trials {trials} --worlds {worlds} --policies {policies}"
+                for trials, policies in runs.items()
+            ),
+            (*PLAYED, "heavytail.environments.skewed_bandit"),
+            gpu=True,
+            writes=True,
+        )
+        for name, worlds, minutes, runs in (
+            (
+                *("mean", "'(3,10)'", 60),
+                {
+                    10000: "Twin-UCB",
+                    2000: f"{UNTUNED} {LEAST_SQUARES}",
+                    200: f"{OFUL} LinTS uniform",
+                },
+            ),
+            (
+                *("mean-more-arms", "'(5,20)' '(2,50)'", 30),
+                {2000: f"Twin-UCB {UNTUNED}", 100: OFUL},
+            ),
+        )
     ),
     Part(
         "mean-beginning",
@@ -314,6 +324,14 @@ PARTS = (
         writes=True,
     ),
     Part(
+        "speedup",
+        ("docs/evidence/reproduction.md",),
+        60,
+        ("heavytail reproduce speedup",),
+        _policies("hvt_ucb", "heavy_oful"),
+        writes=True,
+    ),
+    Part(
         "reproduction",
         ("docs/evidence/reproduction.md", "docs/evidence/where_it_loses.md"),
         60,
@@ -337,7 +355,10 @@ PARTS = (
         ("docs/evidence/benchmarks.md",),
         2,
         ("python -m benchmarks.gpu",),
-        PAPERS,
+        (
+            *PAPERS,
+            *_policies("menu", "crt", "mom", "bmm", "lin_ts", "epsilon_greedy", "robust_ucb"),
+        ),
         gpu=True,
         file="docs/evidence/benchmarks_gpu.txt",
     ),
