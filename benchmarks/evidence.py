@@ -18,6 +18,7 @@ was. Parts for a GPU are left out where there is none.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import json
 import re
@@ -86,6 +87,7 @@ def _scripts(part: Part) -> Iterable[str]:
             yield words[1].removesuffix(".py").replace("/", ".")
 
 
+@functools.cache
 def _kernels(name: str) -> set[str]:
     """The modules of the kernels that a module holds or uses; of all its files, if a package."""
     module = importlib.import_module(name)
