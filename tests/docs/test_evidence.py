@@ -166,6 +166,34 @@ def test_a_part_that_fails_leaves_no_record_and_one_that_works_does(tmp_path, mo
     assert kept["tails"].printed == ["4.5"]
 
 
+def test_what_this_commit_has_recorded_is_not_made_again(monkeypatch, capsys) -> None:
+    runs: list[str] = []
+    kept = {name: Made("now", "d", "m", "s", []) for name in ("tails", "links", "coverage")}
+    kept["links"] = kept["links"]._replace(commit="before")
+    parts = tuple(BY_NAME[name] for name in ("tails", "links", "coverage", "glb"))
+    for name, value in {
+        "PARTS": parts,
+        "records": lambda: kept,
+        "commit": lambda: "now",
+        "stale": lambda _: {"coverage", "glb"},
+        "make": lambda part: runs.append(part.name) or part.name != "glb",
+        "write_heads": lambda: None,
+    }.items():
+        monkeypatch.setattr(evidence, name, value)
+    monkeypatch.setattr(evidence.cuda, "explain", lambda: "no GPU here.")
+    assert evidence.main([]) == 1  # links are of another commit; glb fails
+    assert runs == ["links", "glb"]
+    shown = capsys.readouterr().out
+    assert "coverage: left out. no GPU here." in shown
+    assert "failed: glb" in shown
+    runs.clear()
+    evidence.main(["--stale"])
+    assert runs == ["glb"]
+    runs.clear()
+    assert evidence.main(["--only", "tails"]) == 0
+    assert runs == ["tails"]
+
+
 def test_the_list_names_every_part_with_its_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert evidence.main(["--list"]) == 0
     shown = capsys.readouterr().out
