@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup reproduce test test-slow mutation fuzz check release format docs coverage bench bench-gpu lock clean
+.PHONY: help setup reproduce test test-slow mutation fuzz check release format docs coverage bench bench-gpu evidence lock clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -59,6 +59,9 @@ bench-gpu: setup  ## the GPU engine: time of 10^6 trials, and the CPU's regret b
 
 bench: setup .bench/.ready  ## a round of heavytail, NumPy and the peers, as ratios; growth, threads, cold start; writes the page
 	$(BIN)/python -m benchmarks --page docs/evidence/benchmarks.md
+
+evidence: setup .bench/.ready  ## every recorded number anew, hours in all; ONLY="tails links" makes parts
+	$(BIN)/python -m benchmarks.evidence $(if $(ONLY),--only $(ONLY))
 
 # Each peer alone: where one cannot be installed the table says so.
 .bench/.ready:

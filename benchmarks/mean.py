@@ -16,6 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -150,6 +151,15 @@ def table(lines: list[str], chosen: list[str]) -> str:
     return "\n".join(rows)
 
 
+def put(path: Path, entry: dict[str, Any]) -> None:
+    """Keep a result, one JSON a line, in place of an older one of its world and policy."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    same = {key: entry[key] for key in ("world", "policy")}
+    lines = [line for line in lines if same.items() - json.loads(line).items()]
+    path.write_text("\n".join([*lines, json.dumps(entry)]) + "\n", "utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--engine", choices=("compiled", "cuda"), default="compiled")
@@ -162,7 +172,7 @@ def main() -> None:
     parser.add_argument("--policies", nargs="*", default=list(POLICIES))
     parser.add_argument("--part", default="0/1", help="every k-th world only: 0/4, 1/4, ...")
     parser.add_argument("--table", help="only print the results in this file as a table")
-    parser.add_argument("--out", help="also append every result to this file, one JSON a line")
+    parser.add_argument("--out", help="also keep every result in this file, one JSON a line")
     args = parser.parse_args()
     part, parts = map(int, args.part.split("/"))
     chosen = [name for name in worlds() if any(w in name for w in args.worlds)][part::parts]
@@ -185,8 +195,7 @@ def main() -> None:
                 entry = {"world": name, "policy": label, **found}
                 entry |= {"rounds": args.rounds, "trials": args.trials}
                 entry |= {"seconds": time.perf_counter() - start}
-                with open(args.out, "a", encoding="utf-8") as stream:
-                    stream.write(json.dumps(entry) + "\n")
+                put(Path(args.out), entry)
 
 
 if __name__ == "__main__":

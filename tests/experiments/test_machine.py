@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,20 @@ def test_a_provenance_does_not_say_where_things_lie(monkeypatch) -> None:
     words = ["heavytail", "reproduce", "--retune", "--tuned", "/home/me/x.json", "--trials", "3"]
     monkeypatch.setattr("sys.argv", words)
     assert provenance()["command"] == "heavytail reproduce --retune --trials 3"
+
+
+def test_a_plus_marks_a_commit_whose_code_was_changed_and_no_new_record(tmp_path, monkeypatch):
+    package = tmp_path / "src" / "heavytail"
+    for name in ("experiments/machine.py", "kernels/gram.py", "reproduction/recorded/spread.json"):
+        (package / name).parent.mkdir(parents=True)
+        (package / name).write_text("1\n")
+    monkeypatch.setattr(machine, "__file__", str(package / "experiments" / "machine.py"))
+    own = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "a"]):
+        subprocess.run([*own, *words], check=True)
+    clean = machine.commit()
+    assert len(clean) == 10
+    (package / "reproduction" / "recorded" / "spread.json").write_text("2\n")
+    assert machine.commit() == clean
+    (package / "kernels" / "gram.py").write_text("2\n")
+    assert machine.commit() == clean + "+"

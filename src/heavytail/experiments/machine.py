@@ -94,15 +94,18 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str:
-    """The commit of the source tree, with + where it was changed; unknown outside git."""
-    root = Path(__file__).resolve().parent
+    """The commit of the library, with + where its code was changed; unknown outside git."""
+    root = Path(__file__).resolve().parents[1]
     try:
         git = ["git", "-C", str(root)]
         head = subprocess.run(
             [*git, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True, check=True
         )
         dirty = subprocess.run(
-            [*git, "status", "--porcelain", "--", "."], capture_output=True, text=True, check=True
+            [*git, "status", "--porcelain", "--", ".", ":!reproduction/recorded"],
+            capture_output=True,
+            text=True,
+            check=True,
         )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

@@ -1,0 +1,376 @@
+"""What ``make evidence`` makes: commands, the pages they feed, the code their numbers hang on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["PARTS", "Part"]
+
+
+class Part(NamedTuple):
+    """Commands that make numbers, and where these stand.
+
+    ``minutes`` is a rough time on two idle cores, or on a GPU. ``code`` names modules whose change,
+    or that of the kernels they use, makes the record stale; a package stands for all its files and
+    the file of a command counts anyway. ``writes`` is true of a command that writes its page or
+    picture itself; ``file`` is where what is printed goes for another command to show.
+    """
+
+    name: str
+    pages: tuple[str, ...]
+    minutes: float
+    commands: tuple[str, ...]
+    code: tuple[str, ...]
+    gpu: bool = False
+    writes: bool = False
+    file: str = ""
+
+
+def _policies(*names: str) -> tuple[str, ...]:
+    """The modules of policies, and of the worlds they play in."""
+    worlds = ("heavytail.environments.noise", "heavytail.environments.geometry")
+    return (*(f"heavytail.policies.{name}" for name in names), *worlds)
+
+
+_ONE_SHAPE = (
+    *("normal", "t(2.1)", "t(1.7)", "Pareto(1.5)", "Lomax(1.5)", "Fisk(1.5)", "log-normal(1)"),
+    *("contaminated", "normal x 10^U(0,1)", "t(2.1) x 10^U(0,1)"),
+)
+ONE_SHAPE = " ".join(f"'{name} (3,10)'" for name in _ONE_SHAPE)
+NORMAL = "'normal (3,10)' 'normal (5,20)' 'normal (2,50)'"
+UNTUNED = "Hvt-UCB 'Twin-UCB, typical'"
+LEAST_SQUARES = "'least squares 0.3' 'least squares 0.5' 'least squares 0.7'"
+OFUL = "'OFUL 1.0' 'OFUL 0.3' 'OFUL 0.1'"
+MEAN = "python -m benchmarks.mean"
+OF_THE_MEAN = _policies("twin_ucb", "hvt_ucb")
+PLAYED = _policies("twin_ucb", "hvt_ucb", "oful", "lin_ts", "uniform")
+PAPERS = _policies("hvt_ucb", "heavy_oful", "oful", "crtm", "crmm", "twin_ucb")
+GALLERY = ("offers", "sensors", "insurance", "latency", "drift")
+PAGE = "docs/algorithms/mean.md"
+
+PARTS = (
+    # The README.
+    Part(
+        "lemma",
+        ("README.md",),
+        1,
+        ("heavytail reproduce coverage",),
+        ("heavytail.reproduction.coverage", *_policies("hvt_ucb")),
+    ),
+    Part(
+        "price",
+        ("README.md",),
+        3,
+        (
+            f"{MEAN} --rounds 100000 --trials 40 --out results/price.jsonl --policies Twin-UCB "
+            f"'Twin-UCB, typical' --worlds {ONE_SHAPE}",
+            f"{MEAN} --table results/price.jsonl",
+        ),
+        _policies("twin_ucb"),
+    ),
+    *(
+        Part(
+            name,
+            ("README.md",),
+            minutes,
+            (
+                f"{MEAN} --rounds {rounds} --trials 100 --out results/{name}.jsonl --policies "
+                f"Twin-UCB {OFUL} --worlds {NORMAL}",
+                f"{MEAN} --table results/{name}.jsonl --worlds {NORMAL}",
+            ),
+            _policies("twin_ucb", "oful"),
+        )
+        for name, rounds, minutes in (("normal", 100000, 2), ("normal-sooner", 20000, 1))
+    ),
+    Part(
+        "regret-figure",
+        ("README.md", "docs/index.md"),
+        1,
+        ("python examples/regret_figure.py docs/assets/regret.png",),
+        PLAYED,
+        writes=True,
+    ),
+    Part(
+        "shop-figure",
+        ("README.md", PAGE, "docs/howto/zeros.md"),
+        1,
+        ("python examples/shop_figure.py docs/assets/shop.png",),
+        (*PLAYED, "heavytail.policies.hurdle_ucb", "heavytail.environments.skewed_bandit"),
+        writes=True,
+    ),
+    Part(
+        "gallery",
+        ("README.md", "docs/start/gallery.md"),
+        1,
+        tuple(f"python examples/{name}.py docs/assets/gallery/{name}.png" for name in GALLERY),
+        (
+            *OF_THE_MEAN,
+            "heavytail.policies.hurdle_ucb",
+            "heavytail.estimators.one_pass_huber",
+            "heavytail.tails.index",
+        ),
+        writes=True,
+    ),
+    # How-to pages, and the policies that look for the mean.
+    Part(
+        "playground",
+        ("docs/start/playground.md",),
+        2,
+        ("python -m benchmarks.playground",),
+        (*PLAYED, "heavytail.policies.hurdle_ucb"),
+        writes=True,
+    ),
+    Part(
+        "randhie",
+        ("docs/howto/randhie.md",),
+        2,
+        ("python examples/randhie.py",),
+        (*PLAYED, "heavytail.policies.hurdle_ucb", "heavytail.tails.index"),
+    ),
+    *(
+        Part(
+            name,
+            (PAGE,),
+            minutes,
+            tuple(
+                f"{MEAN} --engine cuda --rounds 100000 --out benchmarks/recorded_mean.jsonl "
+                f"--trials {trials} --worlds {worlds} --policies {policies}"
+                for trials, policies in runs.items()
+            ),
+            (*PLAYED, "heavytail.environments.skewed_bandit"),
+            gpu=True,
+            writes=True,
+        )
+        for name, worlds, minutes, runs in (
+            (
+                *("mean", "'(3,10)'", 60),
+                {
+                    10000: "Twin-UCB",
+                    2000: f"{UNTUNED} {LEAST_SQUARES}",
+                    200: f"{OFUL} LinTS uniform",
+                },
+            ),
+            (
+                *("mean-more-arms", "'(5,20)' '(2,50)'", 30),
+                {2000: f"Twin-UCB {UNTUNED}", 100: OFUL},
+            ),
+        )
+    ),
+    Part(
+        "mean-beginning",
+        (PAGE,),
+        1,
+        tuple(
+            f'{MEAN} --rounds {rounds} --trials 200 --worlds "jackpot (3,10)" "rarely (3,10)" '
+            "--policies Twin-UCB uniform"
+            for rounds in (4000, 20000)
+        ),
+        (*_policies("twin_ucb", "uniform"), "heavytail.environments.skewed_bandit"),
+    ),
+    Part(
+        "mean-size",
+        (PAGE,),
+        2,
+        (f'{MEAN} --trials 2000 --worlds "size, log-normal(1) (3,10)" --policies Twin-UCB',),
+        (*_policies("twin_ucb"), "heavytail.environments.skewed_bandit"),
+    ),
+    Part(
+        "intervals",
+        (PAGE,),
+        2,
+        ("python -m benchmarks.intervals --trials 40 --rounds 4000",),
+        (*OF_THE_MEAN, "heavytail.policies.core.answers", "heavytail.environments.skewed_bandit"),
+    ),
+    Part(
+        "zeros",
+        ("docs/howto/zeros.md",),
+        30,
+        (f'{MEAN} --worlds "(3,10)" --trials 400 --seed 20991',),
+        (*PLAYED, "heavytail.policies.hurdle_ucb", "heavytail.environments.skewed_bandit"),
+    ),
+    *(
+        Part(
+            f"moving{option.replace('--', '-').strip()}",
+            ("docs/howto/moving.md",),
+            minutes,
+            (f"python -m benchmarks.moving {option}".strip(),),
+            OF_THE_MEAN,
+        )
+        for option, minutes in (("", 30), ("--alarms", 20), ("--sizes", 5))
+    ),
+    Part(
+        "unknown",
+        ("docs/howto/unknown.md",),
+        10,
+        ("python -m benchmarks.unknown",),
+        (*_policies("hvt_ucb"), "heavytail.tails.index"),
+    ),
+    Part(
+        "tails",
+        ("docs/howto/unknown.md",),
+        2,
+        ("python -m benchmarks.tails",),
+        ("heavytail.tails.index", "heavytail.tails.report"),
+    ),
+    Part(
+        "regression",
+        ("docs/howto/regression.md",),
+        5,
+        ("python -m benchmarks.regression --quick",),
+        ("heavytail.estimators",),
+    ),
+    Part(
+        "glb",
+        ("docs/howto/clicks.md",),
+        20,
+        ("heavytail reproduce glb",),
+        (
+            *_policies("glb_omd", "glm_ucb", "eco_log", "ol2m", "gloc", "hvt_glb", "twin_ucb"),
+            "heavytail.reproduction.glb",
+        ),
+    ),
+    Part(
+        "links",
+        ("docs/howto/clicks.md",),
+        1,
+        ("python -m benchmarks.links",),
+        _policies("glb_omd", "glm_ucb", "eco_log", "ol2m", "gloc", "hvt_glb", "oful"),
+    ),
+    Part(
+        "growth-links",
+        ("docs/howto/clicks.md",),
+        5,
+        ("python -m benchmarks.growth --longest 1000000 GLB-OMD Hvt-GLB GLOC OFUL GLM-UCB",),
+        _policies("glb_omd", "hvt_glb", "gloc", "oful", "glm_ucb"),
+    ),
+    Part(
+        "lowrank",
+        ("docs/howto/pairs.md",),
+        30,
+        ("heavytail reproduce lowrank",),
+        (
+            *_policies("hvt_low_rank", "hvt_ucb", "oful", "low_estr", "lotus"),
+            "heavytail.reproduction.lowrank",
+        ),
+    ),
+    Part(
+        "lowrank-time",
+        ("docs/howto/pairs.md",),
+        1,
+        ("python -m benchmarks.low_rank",),
+        _policies("hvt_low_rank"),
+    ),
+    # Linear MDPs, control, and growth with t.
+    Part(
+        "mdp",
+        ("docs/mathematics/linear_mdp.md",),
+        10,
+        ("heavytail reproduce mdp", "heavytail reproduce mdp --seed 2802"),
+        ("heavytail.mdp", "heavytail.reproduction.mdp"),
+    ),
+    Part(
+        "mdp-time",
+        ("docs/mathematics/linear_mdp.md",),
+        1,
+        ("python -m benchmarks.mdp",),
+        ("heavytail.mdp",),
+    ),
+    Part(
+        "control",
+        ("docs/mathematics/control.md",),
+        5,
+        ("python -m benchmarks.control marks", "python -m benchmarks.control runs"),
+        ("heavytail.control",),
+    ),
+    Part(
+        "control-regret",
+        ("docs/mathematics/control.md",),
+        10,
+        ("heavytail reproduce control",),
+        ("heavytail.control", "heavytail.reproduction.control"),
+    ),
+    Part(
+        "growth",
+        ("docs/algorithms/policies.md",),
+        10,
+        ("python -m benchmarks.growth",),
+        (*PAPERS, *_policies("ada_oful", "huber_bandit", "tofu", "btc", "menu", "crt", "mom")),
+    ),
+    # Evidence.
+    Part(
+        "calibration",
+        ("docs/evidence/calibration.md",),
+        6,
+        ("heavytail calibrate --write docs/evidence/calibration.md",),
+        ("heavytail.reproduction.calibration", *_policies("hvt_ucb", "oful")),
+        writes=True,
+    ),
+    Part(
+        "calibration-gpu",
+        ("docs/evidence/calibration_gpu.md",),
+        7,
+        (
+            "heavytail calibrate --engine cuda --dims 2 5 --trials 2400 "
+            "--write docs/evidence/calibration_gpu.md",
+        ),
+        ("heavytail.reproduction.calibration", *_policies("hvt_ucb", "oful")),
+        gpu=True,
+        writes=True,
+    ),
+    Part(
+        "coverage",
+        ("docs/evidence/reproduction.md",),
+        9,
+        ("heavytail coverage --trials 1000000 --engine cuda --record",),
+        PAPERS,
+        gpu=True,
+        writes=True,
+    ),
+    Part(
+        "speedup",
+        ("docs/evidence/reproduction.md",),
+        60,
+        ("heavytail reproduce speedup",),
+        _policies("hvt_ucb", "heavy_oful"),
+        writes=True,
+    ),
+    Part(
+        "reproduction",
+        ("docs/evidence/reproduction.md", "docs/evidence/where_it_loses.md"),
+        60,
+        ("heavytail reproduce --docs docs/evidence/reproduction.md",),
+        PAPERS,
+        writes=True,
+    ),
+    Part(
+        "untuned-defaults",
+        ("docs/evidence/untuned_defaults.md",),
+        60,
+        ("python -m heavytail.reproduction.untuned_defaults --write",),
+        _policies(
+            *("heavy_oful", "ada_oful", "huber_bandit", "tofu", "btc", "oful", "crtm", "crmm"),
+            *("menu", "crt", "mom", "bmm", "lin_ts", "epsilon_greedy", "robust_ucb"),
+        ),
+        writes=True,
+    ),
+    Part(
+        "benchmarks-gpu",
+        ("docs/evidence/benchmarks.md",),
+        2,
+        ("python -m benchmarks.gpu",),
+        (
+            *PAPERS,
+            *_policies("menu", "crt", "mom", "bmm", "lin_ts", "epsilon_greedy", "robust_ucb"),
+        ),
+        gpu=True,
+        file="docs/evidence/benchmarks_gpu.txt",
+    ),
+    Part(
+        "benchmarks",
+        ("docs/evidence/benchmarks.md",),
+        15,
+        ("python -m benchmarks --page docs/evidence/benchmarks.md",),
+        _policies("hvt_ucb", "oful"),
+        writes=True,
+    ),
+)
