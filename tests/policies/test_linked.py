@@ -111,6 +111,13 @@ def test_hvt_glb_is_its_twin(d, amounts, typical):
     assert policy.diagnostics().clipped_share > 0.0
 
 
+def test_hvt_glb_is_its_twin_where_counts_are_rare():
+    """One count more is then beyond the threshold, and is no outlier even so."""
+    policy, twin = ht.HvtGLB(2, link="log"), naive.HvtGLB(2, typical=True)
+    look = ("theta", "radius", "inverse_gram", "intercept", "sigma")
+    together(policy, twin, game(2, 3 * ROUNDS, seed=4), look, reward=paid("log", base=-2.0))
+
+
 # --- reductions
 
 
