@@ -260,6 +260,58 @@ PARTS = (
         ("python -m benchmarks.low_rank",),
         _policies("hvt_low_rank"),
     ),
+    # Logs, and what a rank, a link and a wider grid are worth.
+    *(
+        Part(
+            name,
+            (page,),
+            minutes,
+            (f"python -m benchmarks.logs --part {name} --trials {trials} --seed {seed}",),
+            ("heavytail.logs", "heavytail.tails", f"benchmarks.{script}"),
+        )
+        for name, page, minutes, trials, seed, script in (
+            ("soft", "docs/mathematics/logs.md", 20, 1000, 2900, "log_bounds"),
+            ("judges", "docs/mathematics/logs.md", 20, 40, 4023, "log_truth"),
+            ("pairs", "docs/howto/logs.md", 20, 100, 3100, "log_bounds"),
+            ("values", "docs/howto/logs.md", 10, 400, 4021, "log_truth"),
+            ("sentences", "docs/howto/logs.md", 10, 400, 5101, "log_truth"),
+        )
+    ),
+    Part(
+        "tails-slow",
+        ("docs/howto/unknown.md",),
+        5,
+        ("python -m benchmarks.tails --slow --trials 240",),
+        ("heavytail.tails",),
+    ),
+    Part(
+        "ranks",
+        ("docs/howto/pairs.md",),
+        20,
+        ("python -m benchmarks.ranks",),
+        _policies("hvt_low_rank", "twin_ucb"),
+    ),
+    Part(
+        "link-regret",
+        ("docs/howto/clicks.md",),
+        10,
+        ("python -m benchmarks.link_regret",),
+        _policies("glb_omd", "hvt_glb", "twin_ucb", "oful"),
+    ),
+    Part(
+        "linked-radius",
+        ("docs/howto/clicks.md",),
+        10,
+        ("python -m benchmarks.linked_radius",),
+        _policies("glb_omd"),
+    ),
+    Part(
+        "wider-grid",
+        ("docs/evidence/where_it_loses.md", "docs/evidence/reproduction.md"),
+        20,
+        ("python -m benchmarks.wider_grid",),
+        PAPERS,
+    ),
     # Linear MDPs, control, and growth with t.
     Part(
         "mdp",
