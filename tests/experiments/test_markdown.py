@@ -6,7 +6,16 @@ from heavytail.experiments.claim import Claim, Part
 from heavytail.experiments.experiment import Section, Table
 from heavytail.experiments.report import markdown
 
-MADE = {"commit": "c", "command": "run", "date": "d", "machine": "m", "seed": 0, "trials": "Few."}
+MADE = {
+    "commit": "c",
+    "command": "run",
+    "date": "d",
+    "machine": "m",
+    "versions": {"python": "3"},
+    "digits": "Bits are a machine's.",
+    "seed": 0,
+    "trials": "Few.",
+}
 
 
 def test_the_verdicts_come_first_and_stars_are_no_emphasis() -> None:

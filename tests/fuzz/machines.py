@@ -49,7 +49,7 @@ Pair = tuple[str, Any, dict[str, Any], dict[str, Any], dict[str, Any]]
 LONG = {"horizon": HORIZON}
 POOL = {**LONG, "arms": 6}
 NO_TAIL = {"order": None, "scale": None}
-HALF = {**NO_TAIL, "radius_scale": 0.5}
+UNTUNED = {**NO_TAIL, "radius_scale": 0.4}
 PAIRS: dict[str, Pair] = {
     "OFUL": ("OFUL", one_pass.OFUL, {}, {}, {}),
     "CRT": ("CRT", one_pass.CRT, LONG, {}, {}),
@@ -73,8 +73,8 @@ PAIRS: dict[str, Pair] = {
     "epsilon-greedy": ("EpsilonGreedy", baselines.EpsilonGreedy, {}, {}, {}),
     "Robust UCB": ("RobustUCB", baselines.RobustUCB, {**LONG, "arms": 4}, {}, {}),
     "Uniform": ("Uniform", baselines.Uniform, {}, {}, {}),
-    "GLB-OMD": ("GLBOMD", linked.GLBOMD, {"link": "logistic"}, {}, HALF),
-    "GLB-OMD for counts": ("GLBOMD", linked.GLBOMD, {"link": "log"}, {}, HALF),
+    "GLB-OMD": ("GLBOMD", linked.GLBOMD, {"link": "logistic"}, {}, UNTUNED),
+    "GLB-OMD for counts": ("GLBOMD", linked.GLBOMD, {"link": "log"}, {}, UNTUNED),
     "Hvt-GLB": ("HvtGLB", linked.HvtGLB, {}, {"link": "log", "tail": None}, NO_TAIL),
     "GLM-UCB": ("GLMUCB", generalised.GLMUCB, {"link": "logistic"}, {}, NO_TAIL),
     "OL2M": ("OL2M", generalised.OL2M, {}, {}, NO_TAIL),

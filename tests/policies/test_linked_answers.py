@@ -155,18 +155,6 @@ def test_a_ball_without_end_is_refused_where_one_is_needed(make):
         make(math.inf)
 
 
-@pytest.mark.parametrize(("length", "fits"), [(2.9, True), (3.5, False)])
-def test_a_learner_outside_its_ball_is_no_state(length, fits):
-    policy = ht.GLOC(2, link="logistic", theta_bound=3.0)
-    arrays = policy.state_arrays()
-    arrays["learner"] = np.array([length, 0.0]).reshape(arrays["learner"].shape)
-    if fits:
-        policy.restore(arrays)
-    else:
-        with pytest.raises(ValueError, match="counts do not fit"):
-            policy.restore(arrays)
-
-
 @pytest.mark.parametrize(
     ("told", "target"),
     [

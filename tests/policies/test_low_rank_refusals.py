@@ -204,16 +204,3 @@ def test_two_sides_and_another_form_are_told_what_to_do():
     world = ht.LowRankBandit(3, 2, 1, 4, ht.noise.Gaussian())
     with pytest.raises(ValueError, match="arms are pairs"):
         ht.simulate([ht.HvtLowRank(3, 2, rank=1)], world, rounds=5, trials=1, seed=0)
-
-
-@pytest.mark.parametrize("kind", [ht.LowESTR, ht.LOTUS])
-def test_a_forged_radius_is_refused(kind, tmp_path):
-    told = {"horizon": 400, "explore": 20} if kind is ht.LowESTR else {"tail": TAIL, "rank": 1}
-    path = tmp_path / "it.npz"
-    policy = played(kind(3, 2, **told), 3, 2, 60)
-    assert not policy.explores
-    policy.save(path)
-    assert ht.load(path).radius == policy.radius > 0.0
-    rewrite(path, lambda _, arrays: arrays["scalars"].__setitem__(RADIUS, 2.0 * policy.radius))
-    with pytest.raises(ValueError, match=kind.__name__):
-        ht.load(path)

@@ -52,7 +52,7 @@ from heavytail.policies.core import practice
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.low_rank import LARGEST_REWARD, LowRankPolicy
-from heavytail.policies.core.practice import PRACTICE, SIZES, restart
+from heavytail.policies.core.practice import FIRST, PRACTICE, SIZES, restart
 from heavytail.policies.core.practice import update as learn_inside
 from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
@@ -194,6 +194,7 @@ def begin(s: Vector, M: Matrix, H: Matrix) -> None:
     s[ROUNDS] -= count
     s[P.BEGAN] = s[ROUNDS]
     if s[P.UNIT] > 0.0:
+        s[P.NU] /= FIRST  # which restart takes for a mean that is yet to be divided
         restart(s, M)
     for row in range(count):
         turn(s, M, H, row, z, False)
