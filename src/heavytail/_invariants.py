@@ -41,8 +41,8 @@ def check_slots(where: str, key: str, kinds: Mapping[str, str], saved: Any, own:
     """Refuse slots (..., n) that do not hold what they say; ``own`` are those of a fresh object.
 
     ``kinds`` are by name, in order: "fixed" is what the arguments say, "count" a whole number,
-    "flag" 0 or 1, "size" and "extent" at least 0 or infinite, as sums of squares become, "open" any
-    number or infinity, and "number" any number, or the infinity that it was at first.
+    "flag" 0 or 1, "size" at least 0 or infinite, "open" any number or infinity, and "number" any
+    number, or the infinity that it was at first.
     """
     for kind, places in _places(tuple(kinds.values())).items():
         found, first = saved[..., places], own[..., places]
@@ -54,7 +54,7 @@ def check_slots(where: str, key: str, kinds: Mapping[str, str], saved: Any, own:
             sound = (found >= 0.0) & (found < LARGEST_COUNT) & (found == np.floor(found))
         elif kind == "flag":
             sound = (found == 0.0) | (found == 1.0)
-        elif kind in ("size", "extent"):
+        elif kind == "size":
             sound = found >= 0.0
         elif kind == "open":
             sound = ~np.isnan(found)

@@ -31,7 +31,6 @@ from heavytail.kernels.layout import (
     ROUNDS,
     SCRATCH,
     Count,
-    Extent,
     Fixed,
     Flag,
     Size,
@@ -69,7 +68,7 @@ class Fields(NamedTuple):
     """What s holds of each row of Theta', from FIELDS on."""
 
     TYPICAL: Size  # running median of |residual| / nu
-    TAU: Extent  # the threshold, in spreads
+    TAU: Size  # the threshold, in spreads
     STABILITY: Size  # G_t, in nu²
     ENERGY: Size  # sum of psi², in nu²
 

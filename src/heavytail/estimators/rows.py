@@ -35,7 +35,7 @@ from heavytail.estimators.admission import (
 from heavytail.kernels import self_tuning
 from heavytail.kernels.huber import score
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import Count, Extent, Fixed, Size, numbered
+from heavytail.kernels.layout import Count, Fixed, Size, numbered
 from heavytail.kernels.scale import NORMAL_CONSISTENCY, follow_typical, stands_out, vote
 from heavytail.kernels.self_tuning import fade, note, solve
 
@@ -63,7 +63,7 @@ class Slots(NamedTuple):
     MEAN: Fixed  # 1 if the mean is estimated too, 0 if the typical value alone
     MEAN_ENERGY: Size  # as ENERGY, of the mean's residuals clipped at TAU ...
     WHOLE_ENERGY: Size  # ... and at n scales
-    TAU: Extent  # the mean's threshold as last solved for, in the unit of y
+    TAU: Size  # the mean's threshold as last solved for, in the unit of y
     FADE: Fixed  # forget^EVERY: of the histogram, each time it is due
     UNIT: Size  # the first edge of its histogram, in the unit of y; 0 before there is a scale
 

@@ -84,7 +84,7 @@ def transform(M: Matrix) -> float:
         total += M[DIRECTION, i] * M[FEATURE, i]
     most = (1.0 + BILLIONTH) * max(total, 0.0)
     lost = False
-    for i in range(size):  # without a branch, which takes longer than all the rest
+    for i in range(size):  # without a branch, which took longer
         lost |= M[DIRECTION, i] * M[DIRECTION, i] > most * M[INVERSE + i, i]
     return least_form(M, DIRECTION, INVERSE, total) if lost else max(total, 0.0)
 

@@ -22,8 +22,7 @@ Numbers = TypeVar("Numbers", bound=tuple[int, ...])
 Fixed = Annotated[int, "fixed"]  # what the arguments say, for ever
 Count = Annotated[int, "count"]  # a whole number from 0 on
 Flag = Annotated[int, "flag"]  # 0 or 1
-Size = Annotated[int, "size"]  # at least 0
-Extent = Annotated[int, "extent"]  # at least 0, or infinite
+Size = Annotated[int, "size"]  # at least 0, or infinite, as sums of squares become
 Open = Annotated[int, "open"]  # any number, or infinite
 
 
@@ -70,13 +69,13 @@ class Common(NamedTuple):
     """Slots of s that every packed policy has."""
 
     ROUNDS: Count  # t, rounds learned so far
-    RADIUS: Extent  # beta_t, the radius the next selection uses
+    RADIUS: Size  # beta_t, the radius the next selection uses
     GAIN: Size  # k of the last update: P <- P - k u u', u = M[DIRECTION]
     STEP: int  # c of the last update: theta <- theta + c u, before any projection
     PROJECTED: Count  # MOVED if theta also left the line u, SET_ANEW if P did too; 0 otherwise
     LOG_DET: int  # log det V_t - log det V_0
     ARM_LIMIT: Fixed  # largest squared norm an arm may have
-    THETA_BOUND: Extent  # S; infinity where there is no ball
+    THETA_BOUND: Size  # S; infinity where there is no ball
     CONSTANT: Fixed  # the constant feature appended to every arm; unused without intercept
     CLIPPED: Count  # rounds whose reward was clipped or truncated
 

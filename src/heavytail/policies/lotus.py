@@ -20,7 +20,6 @@ from heavytail.kernels.layout import (
     RADIUS,
     ROUNDS,
     Count,
-    Extent,
     Fixed,
     Size,
     numbered,
@@ -79,7 +78,7 @@ class Slots(NamedTuple):
     EXPLORED: Count  # rows of H that fits are made of; those of the batch follow
     NEXT: Count  # rewards of the batch at which theta is made anew
     SLOPE: Size  # beta_t = SLOPE t^a + PRIOR_ROOT
-    LEVEL: Extent  # b_t = LEVEL t^a
+    LEVEL: Size  # b_t = LEVEL t^a
     PRIOR_ROOT: Size
 
 

@@ -28,7 +28,6 @@ from heavytail.kernels.layout import (
     ROUNDS,
     STEP,
     THETA_BOUND,
-    Extent,
     Fixed,
     Size,
     numbered,
@@ -60,7 +59,7 @@ class Adaptive(NamedTuple):
     RADIUS_SCALE: Fixed
     PRIOR_ROOT: Fixed  # sqrt(lambda) B
     SIGMA: Size  # sigma_t of the last round
-    TAU_T: Extent  # tau_t of the last round
+    TAU_T: Size  # tau_t of the last round
 
 
 ADAPTIVE: Final = numbered(Adaptive, after=COMMON)

@@ -42,7 +42,6 @@ from heavytail.kernels.layout import (
     THETA,
     THETA_BOUND,
     Count,
-    Extent,
     Fixed,
     Size,
     behind,
@@ -99,7 +98,7 @@ class Practice(NamedTuple):
     """Slots behind the common ones that policies with a practical mode share."""
 
     SIGMA: Size  # sigma_t of the last round
-    TAU: Extent  # tau_t of the next round, in units of sigma_t
+    TAU: Size  # tau_t of the next round, in units of sigma_t
     CLIP: Fixed  # the threshold where it is fixed, and its floor where it tunes itself
     TUNES: Fixed  # whether it does
     STABILITY: Size  # G_t
@@ -192,18 +191,22 @@ def settle(s: Vector, M: Matrix, unit: float) -> None:
 
 
 @jit
-def restart(s: Vector, M: Matrix) -> None:
-    """Forget all but the unit and the typical size, so that the rounds can be learned once more."""
-    s[P.NU] *= FIRST
-    s[P.TELLING] = FIRST
-    settle(s, M, s[P.UNIT])
-    s[CLIPPED] = 0.0
+def begin_again(s: Vector) -> None:
+    """Theta is made of no rounds, and tau tuned by none."""
+    s[P.PRESSED] = 0.0
+    if s[P.TUNES] != 0.0:
+        s[P.TAU] = s[P.CLIP]
+        fade_sizes(s, int(s[P.SIZES]), 0.0)
+    s[P.BEGAN] = s[ROUNDS]
+
+
+@jit
+def restart(s: Vector, M: Matrix, unit: float) -> None:
+    """Begin again in ``unit`` with no round learned; the typical size stays."""
+    begin_again(s)
     for slot in SUMS:
         s[slot] = 0.0
-    s[P.TAU] = s[P.CLIP]
-    at = int(s[P.SIZES])
-    for i in range(at, at + SIZES):
-        s[i] = 0.0
+    settle(s, M, unit)
 
 
 @jit
@@ -275,24 +278,12 @@ def doubt_unit(s: Vector, M: Matrix, size: float) -> bool:
         s[P.ASTRAY] -= math.copysign(1.0, ahead)
     if abs(s[P.ASTRAY]) < PATIENCE:
         return False
-    begin_again(s)
-    s[P.SIGMA] = s[P.TYPICAL] = s[P.RUN] = s[P.EXTREME] = s[P.NEAR] = s[P.FAR] = 0.0
-    s[P.STABILITY] = s[P.ENERGY] = s[P.LOST] = s[P.WEIGHT] = s[P.WEIGHT_SQUARES] = 0.0
+    s[P.SIGMA] = s[P.TYPICAL] = s[P.RUN] = s[P.EXTREME] = 0.0
     s[P.TELLING] = FIRST
-    settle(s, M, s[P.ASTRAY_SIZE] if s[P.ASTRAY] < 0.0 else CAUTION * s[P.ASTRAY_SIZE])
+    restart(s, M, s[P.ASTRAY_SIZE] if s[P.ASTRAY] < 0.0 else CAUTION * s[P.ASTRAY_SIZE])
     s[P.ASTRAY] = s[P.ASTRAY_SIZE] = 0.0
     s[RADIUS] = radius(s, s[P.EXPLORATION], 0.0, 0.0)
     return True
-
-
-@jit
-def begin_again(s: Vector) -> None:
-    """Theta is made of no rounds, and tau tuned by none."""
-    s[P.PRESSED] = 0.0
-    if s[P.TUNES] != 0.0:
-        s[P.TAU] = s[P.CLIP]
-        fade_sizes(s, int(s[P.SIZES]), 0.0)
-    s[P.BEGAN] = s[ROUNDS]
 
 
 @jit
