@@ -326,11 +326,11 @@ def ratios(found: dict[str, dict[str, float]], environments: list[Environment]) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    others_of = {
+    fresh_tables = {
         **{name: getattr(log_bounds, name) for name in ("soft", "pairs")},
         **{name: getattr(log_truth, name) for name in ("values", "sentences", "judges")},
     }
-    parts = ("errors", "coverage", "choice", "comparison", "fresh", "learner", *others_of)
+    parts = ("errors", "coverage", "choice", "comparison", "fresh", "learner", *fresh_tables)
     parser.add_argument("--part", choices=parts, action="append", help="the first four if none")
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--fresh", type=int, default=16, help="environments of the part fresh")
@@ -353,8 +353,8 @@ def main() -> None:
         ratios(table("Fresh environments", others, errors, args, squares=True), others)
     if "learner" in wanted:
         log_policy.learner(args.trials, args.seed)
-    for name in others_of.keys() & wanted:
-        others_of[name](args.trials, args.seed)
+    for name in fresh_tables.keys() & wanted:
+        fresh_tables[name](args.trials, args.seed)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def ratio(above: Sample | ArrayLike, below: Sample | ArrayLike, level: float = L
     one, two = np.random.default_rng([_SEED, 1]), np.random.default_rng([_SEED, 2])
     with np.errstate(divide="ignore", invalid="ignore"):  # over 0 it is infinite, 0 / 0 unknown
         value = float(above.values.mean() / below.values.mean())
-        found = _bootstrap(
+        interval = _bootstrap(
             trials, value, lambda i: above.means(i, one) / below.means(i, two), level
         )
     return Interval(*found)
