@@ -90,7 +90,7 @@ def ratio(above: Sample | ArrayLike, below: Sample | ArrayLike, level: float = L
         interval = _bootstrap(
             trials, value, lambda i: above.means(i, one) / below.means(i, two), level
         )
-    return Interval(*found)
+    return Interval(*interval)
 
 
 def choice_shares(regret: FloatArray) -> FloatArray:

@@ -16,7 +16,16 @@ from heavytail.kernels.fused import fused
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import DIRECTION, FEATURE, INVERSE, SCRATCH, THETA
 
-__all__ = ["dot", "least_form", "predict", "shrink", "squared_norm", "transform"]
+__all__ = [
+    "dot",
+    "least_form",
+    "multiply",
+    "predict",
+    "shrink",
+    "shrink_block",
+    "squared_norm",
+    "transform",
+]
 
 BILLIONTH = 1e-9  # relative: by less two sides of an inequality differ by rounding
 LAST_DIGIT = 1e-16
@@ -51,42 +60,50 @@ def predict(M: Matrix) -> float:
 
 @fused
 @jit
-def _add_rows(M: Matrix, whole: int) -> None:
-    """u += sum of x_j P_j over the first ``whole`` rows of P, four per pass over u."""
+def _add_rows(M: Matrix, block: int, into: int, whole: int) -> None:
+    """M[into] += sum of x_j P_j over the first ``whole`` rows of P, four per pass over M[into]."""
     for j in range(0, whole, 4):
         a = M[FEATURE, j]
         b = M[FEATURE, j + 1]
         c = M[FEATURE, j + 2]
         d = M[FEATURE, j + 3]
         for i in range(M.shape[1]):
-            total = a * M[INVERSE + j, i] + M[DIRECTION, i]
-            total = b * M[INVERSE + j + 1, i] + total
-            total = c * M[INVERSE + j + 2, i] + total
-            M[DIRECTION, i] = d * M[INVERSE + j + 3, i] + total
+            total = a * M[block + j, i] + M[into, i]
+            total = b * M[block + j + 1, i] + total
+            total = c * M[block + j + 2, i] + total
+            M[into, i] = d * M[block + j + 3, i] + total
+
+
+@jit
+def multiply(M: Matrix, block: int, into: int) -> float:
+    """Set M[into] = P x for x in the row FEATURE and the symmetric P that begins at the row
+    ``block``; return x'P x. O(d²).
+    """
+    size = M.shape[1]
+    whole = size - size % 4
+    for i in range(size):
+        M[into, i] = 0.0
+    # By rows of P, which is symmetric: the inner loop is then a vector's.
+    if whole > 0:
+        _add_rows(M, block, into, whole)
+    for j in range(whole, size):
+        x = M[FEATURE, j]
+        for i in range(size):
+            M[into, i] += x * M[block + j, i]
+    total = 0.0
+    for i in range(size):
+        total += M[into, i] * M[FEATURE, i]
+    most = (1.0 + BILLIONTH) * max(total, 0.0)
+    lost = False
+    for i in range(size):  # without a branch, which took longer
+        lost |= M[into, i] * M[into, i] > most * M[block + i, i]
+    return least_form(M, into, block, total) if lost else max(total, 0.0)
 
 
 @jit
 def transform(M: Matrix) -> float:
-    """Set u = P x (row DIRECTION) for x in the row FEATURE; return x'P x = ‖x‖²_{V^-1}. O(d²)."""
-    size = M.shape[1]
-    whole = size - size % 4
-    for i in range(size):
-        M[DIRECTION, i] = 0.0
-    # By rows of P, which is symmetric: the inner loop is then a vector's.
-    if whole > 0:
-        _add_rows(M, whole)
-    for j in range(whole, size):
-        x = M[FEATURE, j]
-        for i in range(size):
-            M[DIRECTION, i] += x * M[INVERSE + j, i]
-    total = 0.0
-    for i in range(size):
-        total += M[DIRECTION, i] * M[FEATURE, i]
-    most = (1.0 + BILLIONTH) * max(total, 0.0)
-    lost = False
-    for i in range(size):  # without a branch, which took longer
-        lost |= M[DIRECTION, i] * M[DIRECTION, i] > most * M[INVERSE + i, i]
-    return least_form(M, DIRECTION, INVERSE, total) if lost else max(total, 0.0)
+    """Set u = V^-1 x (row DIRECTION) for x in the row FEATURE; return ‖x‖²_{V^-1}. O(d²)."""
+    return multiply(M, INVERSE, DIRECTION)
 
 
 @jit
@@ -111,8 +128,9 @@ def least_form(M: Matrix, u: int, P: int, total: float) -> float:
 
 
 @jit
-def shrink(M: Matrix, gain: float) -> None:
-    """P <- P - gain u u', both halves written alike. O(d²).
+def shrink_block(M: Matrix, block: int, row: int, gain: float) -> None:
+    """P <- P - gain u u' for the P that begins at the row ``block`` and u in ``row``, both halves
+    written alike. O(d²).
 
     With u = P x and gain = c / (1 + c x'P x) this is the inverse after V <- V + c x x'. The root
     of the gain is taken first, so that entry (i, j) and entry (j, i) are the same product and P
@@ -121,8 +139,14 @@ def shrink(M: Matrix, gain: float) -> None:
     size = M.shape[1]
     root = math.sqrt(gain)
     for j in range(size):
-        M[SCRATCH, j] = root * M[DIRECTION, j]
+        M[SCRATCH, j] = root * M[row, j]
     for i in range(size):
         ui = M[SCRATCH, i]
         for j in range(size):
-            M[INVERSE + i, j] -= ui * M[SCRATCH, j]
+            M[block + i, j] -= ui * M[SCRATCH, j]
+
+
+@jit
+def shrink(M: Matrix, gain: float) -> None:
+    """V^-1 <- V^-1 - gain u u', u in the row DIRECTION. O(d²)."""
+    shrink_block(M, INVERSE, DIRECTION, gain)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Final, final
+from typing import Any, Final, final
 
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import COMMON, CONSTANT, THETA
+from heavytail.kernels.layout import COMMON, CONSTANT, THETA, numbered
 from heavytail.kernels.one_pass import measure
-from heavytail.policies.core import forgetting, practice, theory
+from heavytail.kernels.sharp import SHARP, Sharp
+from heavytail.policies.core import forgetting, practice, sharp, theory
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.practice import CLIP, PRACTICE, SIZES
+from heavytail.policies.core.sharp import learn as learn_sharp
 from heavytail.policies.core.theory import THEORY, step
 from heavytail.tails import MomentBound
 
@@ -21,6 +23,9 @@ __all__ = ["HvtUCB"]
 
 
 P: Final = PRACTICE
+WIDTH: Final = numbered(Sharp, after=THEORY)
+AT: Final = WIDTH[0]
+EXPLORATION: Final = 0.7
 
 
 @jit
@@ -28,6 +33,12 @@ def update_theory(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> 
     """Algorithm 1, lines 5 to 8; OVERFLOW with the state untouched."""
     squared = measure(s, M, x)
     return step(s, M, x.shape[0], squared, reward - predict(M), reward, nu)
+
+
+@jit
+def update_sharp(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """The step at the proved width; OVERFLOW with the state untouched."""
+    return learn_sharp(s, M, AT, x, reward, nu)
 
 
 @final
@@ -43,6 +54,17 @@ class HvtUCB(forgetting.ForgettingPolicy):
     letter. With probability 1 - 1/T the regret is Õ(d T^a sqrt(sum nu_t²) + d T^a),
     a = (2 - p)/(2p). Its radius is in the thousands where rewards are of order one, so it does not
     learn at any horizon a person will run.
+
+    **Sharp** (``radius="sharp"``, needs ``tail`` and ``theta_bound``; anytime): the step without
+    the ball at a width of our own, hundreds of times smaller, proved on docs/mathematics/sharp.md.
+    With probability 1 - delta, for all t and all x at once,
+    |x'(theta_t - theta*)| <= radius * width(x), which ``predict`` gives as intervals. It learns at
+    the whole of that width.
+
+    >>> import heavytail as ht
+    >>> tail = ht.MomentBound(order=1.5, scale=1.0)
+    >>> policy = ht.HvtUCB(2, tail=tail, theta_bound=1.0, radius="sharp", delta=0.05)
+    >>> policy.update([1.0, 0.0], reward=0.5)
 
     **Practice** (the default, anytime, nothing tuned): the same step with a threshold that grows
     by itself, made to lead theta to the *mean* reward for every noise with a finite moment of
@@ -65,23 +87,29 @@ class HvtUCB(forgetting.ForgettingPolicy):
         tail: the moment bound on the noise; its scale is nu_t of a round that does not say.
             Unless given, the scale is learned from the residuals, and a round's ``scale`` then
             only says how it compares with other rounds. "auto" is the same as not given.
+            "symmetric", with the sharp width, states that the noise is symmetric given the past
+            and nothing else: no moment.
         horizon: T. Needed by the theory; in practice only a promise that is warned about once
             it is broken.
-        theta_bound: S >= ‖theta*‖. The theory's is 1 unless given. In practice it is not needed;
-            where it is given and the rewards contradict it, it is made ten times as large.
+        theta_bound: S >= ‖theta*‖. The theory's is 1 unless given; the sharp width must be told.
+            In practice it is not needed; where it is given and the rewards contradict it, it is
+            made ten times as large.
         arm_bound: L >= ‖x‖; longer vectors are refused.
-        radius: "empirical" (no guarantee) or "theory".
+        radius: "empirical" (no guarantee), "theory" or "sharp".
         exploration: factor of the empirical radius. Leaves nothing guaranteed.
         alpha: step size; 4 in the theory, other values leave it. 1 in practice.
         clip: a fixed threshold in units of sigma_t instead of one that grows, practice only: theta
             then finds a typical reward. ``math.inf`` never clips.
-        ridge: lambda; d in the theory. In practice d L²/100, in units of the rewards' own size.
-        delta: failure probability; 1/(8T) in the theory, 0.01 in practice.
+        ridge: lambda; d in the theory, 1/S² with the sharp width. In practice d L²/100, in units
+            of the rewards' own size.
+        delta: failure probability; 1/(8T) in the theory, 0.05 with the sharp width, 0.01 in
+            practice.
         sigma_min: floor of sigma_t in the theory; 1/sqrt(T) unless given.
         intercept: a constant feature, free of the ball; practice only, on unless switched off.
-        radius_scale: multiplies the radius; below 1 the theory's guarantee is gone.
+        radius_scale: multiplies the radius; below 1 the guarantee on the regret is gone. The
+            intervals of the sharp width stay.
         threshold_scale: multiplies tau_0 or the threshold; other than 1 the theory's guarantee is
-            gone.
+            gone, that of the sharp width is not.
         forget: weight of a round one step older, practice only: 0.999 remembers about 1,000 rounds,
             1 all of them, and the diagnostics say when theta seems to have changed; "auto" then
             begins anew by itself. Nothing is forgotten nor watched unless given.
@@ -106,7 +134,7 @@ class HvtUCB(forgetting.ForgettingPolicy):
             "$V_t$-norm. *Ours*: the practical mode, which has no theorem."
         ),
     )
-    slots = (COMMON, PRACTICE, THEORY)
+    slots: tuple[Any, ...] = (COMMON, PRACTICE, THEORY)
     takes_prior = True
     rank_one = True
 
@@ -119,7 +147,7 @@ class HvtUCB(forgetting.ForgettingPolicy):
         theta_bound: float | None = None,
         arm_bound: float = 1.0,
         radius: str = "empirical",
-        exploration: float = 0.7,
+        exploration: float = EXPLORATION,
         alpha: float | None = None,
         clip: float | None = None,
         ridge: float | None = None,
@@ -131,9 +159,35 @@ class HvtUCB(forgetting.ForgettingPolicy):
         forget: float | str | None = None,
     ) -> None:
         check = Check(type(self))
-        known = practice.stated(check, tail)
-        self._start(dim, known, horizon, scale_known=False)
-        is_theory = check.choice("radius", radius, ("empirical", "theory")) == "theory"
+        check.choice("radius", radius, ("empirical", "theory", "sharp"))
+        self._start(dim, sharp.stated(check, tail, radius), horizon, scale_known=False)
+        if radius == "sharp":
+            sharp.check_unused(
+                check,
+                exploration=None if exploration == EXPLORATION else exploration,
+                alpha=alpha,
+                clip=clip,
+                sigma_min=sigma_min,
+                intercept=intercept,
+                forget=forget,
+            )
+            self.slots = (*type(self).slots, WIDTH)
+            self.update_kernel, self.scoring = update_sharp, SHARP
+            self.takes_prior = False
+            sharp.begin(
+                self,
+                check,
+                AT,
+                bulk="",
+                theta_bound=theta_bound,
+                arm_bound=arm_bound,
+                ridge=ridge,
+                delta=delta,
+                radius_scale=radius_scale,
+                threshold_scale=threshold_scale,
+            )
+            return
+        is_theory = radius == "theory"
         told = theory.check_told(check, tail, horizon) if is_theory else None
         if intercept is not None:
             check.flag("intercept", intercept)
@@ -209,6 +263,8 @@ class HvtUCB(forgetting.ForgettingPolicy):
             self._M[self._rows["bulk"]] = self._M[THETA]
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
+        if self.update_kernel is update_sharp:
+            return sharp.half_widths("HvtUCB", self._s, AT, self._widths(X), level)
         if self.update_kernel is update_theory:
             return super()._half_widths(X, level)
         return practice.half_widths(self._s, self._widths(X), level)

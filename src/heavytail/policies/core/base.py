@@ -72,12 +72,12 @@ class PackedPolicy(Answering, Remembering, Policy):
     policy's own randomness; -1 where it has none.
     """
 
-    slots: ClassVar[tuple[Any, ...]] = (COMMON,)
+    slots: tuple[Any, ...] = (COMMON,)
     select_kernel: Callable[..., int] = staticmethod(index.select)
     update_kernel: Callable[..., int]
     scoring: index.Scoring = index.LINEAR
     rank_one: ClassVar[bool] = False
-    takes_prior: ClassVar[bool] = False
+    takes_prior: bool = False
     key_slot: ClassVar[int] = -1
     any_ridge: ClassVar[bool] = False  # whether sigma_t keeps x x' / sigma_t² small beside V
     grows: ClassVar[bool] = False  # whether a round needs room, or leaves something to `_settle`
@@ -112,8 +112,9 @@ class PackedPolicy(Answering, Remembering, Policy):
         P = I / ridge. Kernels of the instance's own are set before.
 
         Behind the common rows of M follow the named ``rows`` (so many; None is one, as a vector)
-        and ``room`` to work in; behind the named slots of s the named ``runs`` and ``spare``
-        numbers to work with. What is named is saved. A round weighs at most ``weight`` xx'.
+        and ``room`` to work in, as rows named "" are; behind the named slots of s the named
+        ``runs`` and ``spare`` numbers to work with. What is named is saved. A round weighs at most
+        ``weight`` xx'.
         """
         check = Check(type(self))
         size = self.dim if size is None else size
@@ -121,7 +122,7 @@ class PackedPolicy(Answering, Remembering, Policy):
         self._rows = {"theta": THETA, "inverse": slice(INVERSE, INVERSE + size)}
         row = common_rows(size)
         for name, count in (rows or {}).items():
-            if count != 0:
+            if count != 0 and name:
                 self._rows[name] = row if count is None else slice(row, row + count)
             row += 1 if count is None else count
         self._runs = {}

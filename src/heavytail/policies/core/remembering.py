@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class Remembering(TakingTurns):
 
     if TYPE_CHECKING:  # what a policy brings
         dim: int
-        slots: ClassVar[tuple[Any, ...]]
+        slots: tuple[Any, ...]
         _s: FloatArray
         _M: FloatArray
         _rows: dict[str, slice | int]
