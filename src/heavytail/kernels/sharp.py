@@ -68,6 +68,7 @@ class Sharp(NamedTuple):
     SURE: Fixed  # 2 log(1/delta)
     BIAS: Fixed  # lambda S / sqrt(mu)
     FLOOR: Fixed  # rho: Q is stored as Q + rho I
+    FINEST: Fixed  # sigma is at least this times the length of x
     FACTOR: Fixed  # multiplies the radius of selection
     BETA: Size  # the radius of the set
     SPENT: Size  # sum of eps
@@ -81,7 +82,8 @@ K: Final = SLOTS
 
 MIXING: Final = 10.0  # mu / lambda
 FARTHEST_CLIP: Final = 8.0  # the largest k_p: at p = 2 the clip costs nothing but its eps
-RESOLUTION: Final = 1e-10  # rho over mu / lambda²: rounding of Q stays below it
+FINEST: Final = 0.01  # a round weighs at most lambda over its square: V^-1 keeps its digits
+RESOLUTION: Final = 1e-12  # rho over mu / lambda²: rounding of Q stays below it
 
 
 def clip_cost(order: float) -> float:
@@ -142,6 +144,7 @@ def start(
     s[at + K.SURE] = 2.0 * log_inverse_delta
     s[at + K.BIAS] = ridge * theta_bound / math.sqrt(mu)
     s[at + K.FLOOR] = RESOLUTION * mu / ridge**2
+    s[at + K.FINEST] = FINEST / math.sqrt(ridge)
     s[at + K.FACTOR] = factor
     M[INVERSE + each, each] = mu / ridge**2 + s[at + K.FLOOR]
     M[V + each, each] = 1.0 / ridge
@@ -164,6 +167,7 @@ class Measured(NamedTuple):
     wide: float  # x'Q x
     spread: float  # x'A^-1 x
     reach: float  # |x'(theta - theta*)| is at most this
+    least: float  # sigma is at least this, for the digits of V^-1
     expected: float  # x'theta
 
 
@@ -184,7 +188,8 @@ def measure(s: Vector, M: Matrix, at: int, V: int, x: Vector) -> Measured:
     expected = predict(M)
     farthest = s[THETA_BOUND] * math.sqrt(length) + abs(expected)
     reach = min(s[at + K.BETA] * math.sqrt(stored), farthest)
-    return Measured(known, max(stored - floor * length, 0.0), spread, reach, expected)
+    least = s[at + K.FINEST] * math.sqrt(length)
+    return Measured(known, max(stored - floor * length, 0.0), spread, reach, least, expected)
 
 
 @jit
@@ -194,14 +199,15 @@ def learn_bounded(
     """A round under E|eta|^p <= nu^p, after :func:`measure`; OVERFLOW with the state untouched.
     O(d²).
     """
-    sigma = max(nu, x.reach)
+    noise = max(nu, x.least)
+    sigma = max(noise, x.reach)
     shift = x.reach / sigma  # D
     squared = x.known / (sigma * sigma)  # n²
     p = s[at + K.MOMENT]
     rounds = s[ROUNDS] + 1.0
     if squared * rounds > 1.0:
         rounds = min(rounds, 1.0 + 1.0 / squared)
-    tau = max(2.0 * shift, s[at + K.REACH] * rounds ** (1.0 / p))
+    tau = max(2.0 * shift, s[at + K.REACH] * (nu / noise) * rounds ** (1.0 / p))
     share = 1.0 if sigma == nu else (nu / sigma) ** p
     size = abs(score(residual / sigma, tau)) + shift
     weight = (size * size + 2.0 * (tau + shift) ** (2.0 - p) * share) / 3.0
@@ -216,7 +222,7 @@ def learn_symmetric(
     """A round under noise that is symmetric given the past, of any size; nu only weighs the round.
     OVERFLOW with the state untouched. O(d²).
     """
-    sigma = max(nu, x.reach)
+    sigma = max(nu, x.least, x.reach)
     size = (abs(residual) + x.reach) / sigma
     if not (size <= LARGEST):
         return OVERFLOW

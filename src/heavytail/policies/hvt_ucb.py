@@ -100,8 +100,8 @@ class HvtUCB(forgetting.ForgettingPolicy):
         alpha: step size; 4 in the theory, other values leave it. 1 in practice.
         clip: a fixed threshold in units of sigma_t instead of one that grows, practice only: theta
             then finds a typical reward. ``math.inf`` never clips.
-        ridge: lambda; d in the theory, 1/S² with the sharp width. In practice d L²/100, in units
-            of the rewards' own size.
+        ridge: lambda; d in the theory, 0.3 d/S² with the sharp width. In practice d L²/100, in
+            units of the rewards' own size.
         delta: failure probability; 1/(8T) in the theory, 0.05 with the sharp width, 0.01 in
             practice.
         sigma_min: floor of sigma_t in the theory; 1/sqrt(T) unless given.

@@ -23,8 +23,10 @@ from heavytail.kernels.links import IDENTITY, LOG, link_mean
 from heavytail.kernels.one_pass import admit
 from heavytail.kernels.random import uniform, uniform_pair
 from heavytail.kernels.reward import Coefficients, earned, shape_of
+from heavytail.kernels.sharp import SHARP
 from heavytail.policies import PackedPolicy, Policy
 from heavytail.policies.core.loops import around
+from heavytail.policies.core.sharp import gram_row
 from heavytail.simulation import counter_world as world
 from heavytail.simulation.counter_world import (
     ACROSS,
@@ -38,7 +40,7 @@ from heavytail.simulation.counter_world import (
     draw_theta,
     stream,
 )
-from heavytail.simulation.covering import ratio
+from heavytail.simulation.covering import ratio, sharp_ratio
 
 __all__ = [
     "CounterWorld",
@@ -341,7 +343,8 @@ def start_state(policy: PackedPolicy, cover: bool) -> tuple[FloatArray, FloatArr
             "and OFUL."
         )
     size = M.shape[1]
-    return s.copy(), np.vstack([M, np.linalg.inv(M[INVERSE : INVERSE + size])])
+    first = gram_row(M) if policy.scoring is SHARP else INVERSE
+    return s.copy(), np.vstack([M, np.linalg.inv(M[first : first + size])])
 
 
 def kernels_of(policy: PackedPolicy, setting: CounterWorld, cover: bool) -> dict[str, Any]:
@@ -355,6 +358,7 @@ def kernels_of(policy: PackedPolicy, setting: CounterWorld, cover: bool) -> dict
         "LINKED": setting.law != STRAIGHT,
         "KEY_SLOT": policy.key_slot,
         "COVER": cover,
+        "ratio": sharp_ratio if policy.scoring is SHARP else ratio,
     }
 
 

@@ -1,4 +1,4 @@
-"""Whether the confidence set holds the truth: ‖theta_t - theta*‖_{V_t} against beta_t.
+"""The distance of theta_t to the truth in radii: above 1 the confidence set does not hold it.
 
 V_t is summed beside the policy from the weights its own updates had, in rows of M behind all that
 the policy uses, so the check does not lean on the inverse it checks.
@@ -17,11 +17,13 @@ from heavytail.kernels.layout import (
     INVERSE,
     PROJECTED,
     RADIUS,
+    SCRATCH,
     SET_ANEW,
     THETA,
 )
+from heavytail.policies.core.sharp import gram_row
 
-__all__ = ["distance", "ratio"]
+__all__ = ["distance", "ratio", "sharp_ratio"]
 
 
 @jit
@@ -40,6 +42,27 @@ def ratio(s: Vector, M: Matrix, truth: Vector) -> float:
             else:
                 M[V + i, j] += weight * M[FEATURE, i] * M[FEATURE, j]
     return distance(M, truth) / s[RADIUS]
+
+
+@jit
+def sharp_ratio(s: Vector, M: Matrix, truth: Vector) -> float:
+    """:func:`ratio` for the sharp width, whose set is that of V A^-1 V; A^-1 is the policy's."""
+    size = M.shape[1]
+    V, A = M.shape[0] - size, gram_row(M) + size
+    known = 0.0  # x'V^-1 x under the V of before
+    for i in range(size):
+        known += M[FEATURE, i] * M[DIRECTION, i]
+    weight = s[GAIN] / (1.0 - s[GAIN] * known)
+    total = 0.0
+    for i in range(size):
+        M[SCRATCH, i] = 0.0
+        for j in range(size):
+            M[V + i, j] += weight * M[FEATURE, i] * M[FEATURE, j]
+            M[SCRATCH, i] += M[V + i, j] * (M[THETA, j] - truth[j])
+    for i in range(size):
+        for j in range(size):
+            total += M[SCRATCH, i] * M[A + i, j] * M[SCRATCH, j]
+    return math.sqrt(max(total, 0.0)) / s[RADIUS]
 
 
 @jit

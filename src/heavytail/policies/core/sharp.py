@@ -26,7 +26,8 @@ K: Final = SLOTS
 
 DELTA: Final = 0.05
 SMALLEST, LARGEST = 1e-70, 1e70  # of theta_bound: its square and the square's inverse are numbers
-LEAST_RIDGE, MOST_RIDGE = 1e-12, 1e12  # in units of 1 / S²
+RIDGE: Final = 0.3  # lambda, in units of d / S²
+LEAST_RIDGE, MOST_RIDGE = 1e-12, 1e12  # likewise
 
 
 @jit
@@ -102,11 +103,12 @@ def begin(
     S = check.number("theta_bound", theta_bound, least=SMALLEST, most=LARGEST)
     arm_bound = check.number("arm_bound", arm_bound, above=0.0)
     nu, order = (0.0, 0.0) if policy.tail is None else (policy.tail.scale, policy.tail.order)
+    unit = policy.dim / S**2
     if ridge is None:
-        ridge = S**-2.0
+        ridge = RIDGE * unit
         if nu > 0.0:  # V^-1 is not lost to rounding where S L is large beside the noise
-            ridge = min(max(ridge, LEAST_RIDGE * (arm_bound / nu) ** 2), MOST_RIDGE * S**-2.0)
-    ridge = check.number("ridge", ridge, least=LEAST_RIDGE * S**-2.0, most=MOST_RIDGE * S**-2.0)
+            ridge = min(max(ridge, LEAST_RIDGE * (arm_bound / nu) ** 2), MOST_RIDGE * unit)
+    ridge = check.number("ridge", ridge, least=LEAST_RIDGE * unit, most=MOST_RIDGE * unit)
     radius_scale = check.number("radius_scale", radius_scale, least=0.0)
     d = policy.dim
     policy._allocate(
