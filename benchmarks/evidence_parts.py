@@ -175,6 +175,13 @@ PARTS = (
         (*_policies("twin_ucb"), "heavytail.environments.skewed_bandit"),
     ),
     Part(
+        "first-rewards",
+        (PAGE,),
+        3,
+        ("python -m benchmarks.first_rewards",),
+        _policies("twin_ucb", "hvt_ucb"),
+    ),
+    Part(
         "intervals",
         (PAGE,),
         2,
@@ -325,6 +332,13 @@ PARTS = (
         ("docs/mathematics/linear_mdp.md",),
         1,
         ("python -m benchmarks.mdp",),
+        ("heavytail.mdp",),
+    ),
+    Part(
+        "mdp-gain",
+        ("docs/mdps/linear_mdps.md",),
+        3,
+        ("python -m benchmarks.mdp --gain",),
         ("heavytail.mdp",),
     ),
     Part(

@@ -75,30 +75,28 @@ class TypicalSize:
 
 
 class Doubts:
-    """Rewards 1,000 times as small or as large as a tenth of the unit, the list of those on the
-    side that is ahead: 32 more than the others set the unit anew, small ones to the largest of
-    them, large ones to ten times the least.
+    """Rewards 1,000 times as small or as large as a tenth of the unit, a stack of those on the side
+    that is ahead, from which each other reward takes one: 32 set the unit anew, to ten times the
+    median of the last five.
     """
 
     def __init__(self) -> None:
-        self.net, self.sizes = 0, [0.0][:0]
+        self.side, self.sizes = 0, [0.0][:0]
 
     def learn(self, size: float, unit: float, nu: float) -> float | None:
         if size == 0.0:
             return None
         size = float(np.clip(size * nu, 1e-70, 1e70) / nu)
         side = int(size > 100.0 * unit) - int(size < 1e-4 * unit)
-        if side * self.net > 0 or (side and self.net == 0):
-            self.net += side
+        if side and (not self.sizes or side == self.side):
+            self.side = side
             self.sizes.append(size)
-        else:
-            self.net -= int(np.sign(self.net))
-        if self.net == 0:
-            self.sizes = []
-        if abs(self.net) < 32:
+        elif self.sizes:
+            self.sizes.pop()
+        if len(self.sizes) < 32:
             return None
-        new = max(self.sizes) if self.net < 0 else 10.0 * min(self.sizes)
-        self.net, self.sizes = 0, []
+        new = 10.0 * float(np.median(self.sizes[-5:]))
+        self.sizes = []
         return float(np.clip(new * nu, 1e-70, 1e70) / nu)
 
 

@@ -80,7 +80,7 @@ def test_a_thousand_times_smaller_or_larger_than_the_first_contradicts():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "unit"), [([2e-5, 7e-5, 3e-5, 1e-5], 7e-5), ([4e5, 2e5, 3e5, 9e5], 2e6)]
+    ("sizes", "unit"), [([2e-5, 7e-5, 3e-5, 1e-5], 2e-4), ([4e5, 2e5, 3e5, 9e5], 4e6)]
 )
 @EACH
 def test_32_set_it_anew_and_all_begins_again(make, sizes, unit):
@@ -91,7 +91,7 @@ def test_32_set_it_anew_and_all_begins_again(make, sizes, unit):
     s, M = policy.packed
     assert s[P.UNIT] == pytest.approx(unit, rel=1e-14)
     assert s[P.TYPICAL] == pytest.approx(unit / 1.4826, rel=1e-14)
-    assert (s[P.BEGAN], s[P.TELLING], s[P.ASTRAY], s[P.ASTRAY_SIZE]) == (s[ROUNDS], 5.0, 0.0, 0.0)
+    assert (s[P.BEGAN], s[P.TELLING], s[P.ASTRAY]) == (s[ROUNDS], 5.0, 0.0)
     assert s[P.TAU] == s[P.CLIP]
     assert s[PROJECTED] == SET_ANEW  # whoever keeps scores rates anew
     start = np.eye(3) * unit**2 / s[P.RIDGE]
@@ -106,14 +106,23 @@ def test_32_set_it_anew_and_all_begins_again(make, sizes, unit):
     assert copy.diagnostics() == before
 
 
-def test_the_size_is_of_the_run_that_counts():
-    """What was taken back entirely has no say in the unit."""
+@pytest.mark.parametrize("size", [1e-5, 1e5])
+def test_the_new_unit_is_ten_times_the_median_of_the_last_five(size):
+    """Neither one far smaller nor two far larger move it; what was taken back has no say."""
     policy = ht.HvtUCB(2)
-    list(astray(policy, 1.0, [9e-4, 1.0] + [1e-5] * 32))
-    assert policy.packed[0][P.UNIT] == pytest.approx(1e-5)
-    policy = ht.HvtUCB(2)
-    list(astray(policy, 1.0, [1.1e3, 1.0] + [1e5] * 32))
-    assert policy.packed[0][P.UNIT] == pytest.approx(1e6)
+    last = [30.0 * size, 0.05 * size, 3.0 * size, 40.0 * size, 2.0 * size]
+    steps = list(astray(policy, 1.0, [size] * 26 + [50.0 * size, 1.0, size, *last]))
+    assert steps[26:29] == [steps[0] * count for count in (27.0, 26.0, 27.0)]
+    assert policy.packed[0][P.UNIT] == pytest.approx(30.0 * size)
+
+
+@EACH
+def test_sizes_that_spread_over_orders_of_magnitude_set_a_unit_that_they_keep(make):
+    """Three first rewards of nothing, then log-normal ones: the least of them is no unit."""
+    rng, policy = np.random.default_rng(8), make(2)
+    for t in range(600):
+        policy.update(ARMS[t % 4], 1e-12 if t < 3 else float(rng.lognormal(0.0, 2.0)))
+    assert 0.3 < policy.packed[0][P.UNIT] < 300.0
 
 
 @pytest.mark.parametrize("size", [1e-80, 1e-300, 1e80, 1e300])
@@ -179,9 +188,7 @@ def test_a_file_from_before_is_gone_on_with(make, tmp_path):
 
     def drop(header, arrays):
         names = header["slots"]["scalars"]
-        kept = [
-            i for i, name in enumerate(names) if name not in ("astray", "astray_size", "dropped")
-        ]
+        kept = [i for i, name in enumerate(names) if name not in ("astray", "dropped")]
         header["slots"]["scalars"] = [names[i] for i in kept]
         arrays["scalars"] = arrays["scalars"][kept]
 

@@ -6,8 +6,8 @@ multiplied by it, to the bit for a power of two.
 - *The unit.* The first rewards only set it: CAUTION times the median size of the first five that
   tell (a leading 0 tells nothing). P begins as unit² / lambda, so that the ridge never outweighs
   the data, and rewards before that are not learned from: the arms are only spread. Where later
-  rewards contradict it, FAR times as small or large as those five, it is set anew from them and
-  all begins again: no first rewards spoil a policy for good.
+  rewards contradict it, FAR times as small or large as those five, the last five of them set it
+  anew and all begins again: no first rewards spoil a policy for good.
 - *The scale.* sigma_t is the typical size of a residual (a running median, from the stated scale
   or from the unit down) or the width of x, whichever is larger.
 - *The threshold.* Fixed, in units of sigma_t, it leads to a typical reward; tuned by itself
@@ -119,7 +119,7 @@ class Practice(NamedTuple):
     VOTES: int  # rewards of exactly 0 ahead of all others
     RUN: int  # sizes in a row above (+) or below (-) the typical one ...
     EXTREME: Size  # ... and the least or largest of them
-    FIRST_1: Size  # the first sizes, in order
+    FIRST_1: Size  # the first sizes, in order, until later ones that contradict them overwrite them
     FIRST_2: Size
     FIRST_3: Size
     FIRST_4: Size
@@ -132,7 +132,6 @@ class Practice(NamedTuple):
     SIZES: Fixed  # where the sizes that tau is tuned by begin in s
     PRIOR: Fixed  # lambda / L²: what the start weighs in the radius, in no unit of the features
     ASTRAY: int  # rewards FAR above (+) or below (-) what set the unit, ahead of those that are not
-    ASTRAY_SIZE: Size  # the least of those above, or the largest of those below
 
 
 PRACTICE: Final = numbered(Practice, after=COMMON)
@@ -255,8 +254,8 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
 @jit
 def doubt_unit(s: Vector, M: Matrix, size: float) -> bool:
     """Count a reward of ``size`` = |reward| / nu_t for or against the unit, after its round; True
-    where so many contradict it that all has begun again in another. A reward of 0 says nothing, nor
-    does any where the unit is that of an earlier estimate.
+    where so many contradict it that all has begun again in another, of the last five as of the
+    first. A reward of 0 says nothing, nor does any where the unit is that of an earlier estimate.
     """
     typical = s[P.UNIT] / CAUTION
     low = FAR * size < typical
@@ -269,10 +268,10 @@ def doubt_unit(s: Vector, M: Matrix, size: float) -> bool:
         high = size > FAR * typical
     ahead = s[P.ASTRAY]
     if low and ahead <= 0.0:
-        s[P.ASTRAY_SIZE] = max(s[P.ASTRAY_SIZE], size) if ahead < 0.0 else size
+        s[P.FIRST_1 + int(-ahead) % FIRST] = size
         s[P.ASTRAY] -= 1.0
     elif high and ahead >= 0.0:
-        s[P.ASTRAY_SIZE] = min(s[P.ASTRAY_SIZE], size) if ahead > 0.0 else size
+        s[P.FIRST_1 + int(ahead) % FIRST] = size
         s[P.ASTRAY] += 1.0
     elif ahead != 0.0:
         s[P.ASTRAY] -= math.copysign(1.0, ahead)
@@ -280,8 +279,9 @@ def doubt_unit(s: Vector, M: Matrix, size: float) -> bool:
         return False
     s[P.SIGMA] = s[P.TYPICAL] = s[P.RUN] = s[P.EXTREME] = 0.0
     s[P.TELLING] = FIRST
-    restart(s, M, s[P.ASTRAY_SIZE] if s[P.ASTRAY] < 0.0 else CAUTION * s[P.ASTRAY_SIZE])
-    s[P.ASTRAY] = s[P.ASTRAY_SIZE] = 0.0
+    s[P.ASTRAY] = 0.0
+    s[P.FIRST_1 : P.FIRST_5 + 1].sort()
+    restart(s, M, CAUTION * s[P.FIRST_3])
     s[RADIUS] = radius(s, s[P.EXPLORATION], 0.0, 0.0)
     return True
 

@@ -23,9 +23,9 @@ Arrays = Mapping[str, FloatArray]
 # counts are 0.
 LATER: Final = {
     "CRTM": ("link", "fractions"),
-    "HurdleUCB": ("prior", "astray", "astray_size", "dropped"),
-    **dict.fromkeys(("HvtUCB", "TwinUCB"), ("prior", "astray", "astray_size")),
-    **dict.fromkeys(("HvtGLB", "HvtLowRank"), ("astray", "astray_size")),
+    "HurdleUCB": ("prior", "astray", "dropped"),
+    **dict.fromkeys(("HvtUCB", "TwinUCB"), ("prior", "astray")),
+    **dict.fromkeys(("HvtGLB", "HvtLowRank"), ("astray",)),
 }
 
 
