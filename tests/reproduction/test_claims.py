@@ -73,7 +73,7 @@ def extras(good: bool) -> dict[Any, Any]:
         ("cost", "HEAVY-OFUL (newton)"): newton,
         ("cost", "TOFU"): newton,
         ("cost", "MENU"): cost,
-        **{("coverage", name, "theory"): share for name in claims.TRUE_NU},
+        **{("coverage", name, v): share for name in claims.TRUE_NU for v in ("theory", "sharp")},
         **{("horizon", e, *run): (sharp, 0.5) for e in ENVIRONMENTS for run in (*PAPERS, *OURS)},
         **{
             ("noise-level", *run): (grow, 0.0 if good else 0.5, Interval(1.0, 1.0, 1.0))
@@ -91,7 +91,7 @@ def verdicts(found: dict[Any, Any]) -> dict[str, str]:
 
 
 def test_there_are_eleven_claims_and_ours_each_with_a_sentence_a_rule_and_needs() -> None:
-    assert [claim.name for claim in CLAIMS] == [*(f"C{k}" for k in range(1, 12)), "ours"]
+    assert [claim.name for claim in CLAIMS] == [*(f"C{k}" for k in range(1, 12)), "sharp", "ours"]
     assert all(claim.says and claim.rule and claim.needs for claim in CLAIMS)
 
 
@@ -366,6 +366,17 @@ def test_a_no_is_an_answer_that_may_stand() -> None:
 def test_a_claim_of_which_no_part_is_met_and_one_is_undecided_is_undecided(monkeypatch) -> None:
     monkeypatch.setattr(claims, "ratio", lambda above, below: Interval(1.0, 0.5, 2.0))
     assert BY_NAME["C1"].judge(settings(dict.fromkeys(FIVE, 1.0))).word == OPEN
+
+
+def test_the_sharp_width_is_judged_by_regret_and_by_coverage() -> None:
+    found = {**settings(AS_THE_PAPER_SAYS), **extras(True)}
+    assert BY_NAME["sharp"].judge(found).word == HOLDS
+    found["coverage", "gaussian", "sharp"] = Share(932, 1000, 0.95)  # 67 failures at most, at 99 %
+    assert [part.met for part in BY_NAME["sharp"].judge(found).parts].count(False) == 1
+    found["coverage", "gaussian", "sharp"] = Share(933, 1000, 0.95)
+    assert BY_NAME["sharp"].judge(found).word == HOLDS
+    worse = {**settings(THE_REVERSE), **extras(True)}
+    assert [part.met for part in BY_NAME["sharp"].judge(worse).parts] == [False] * 3 + [True] * 3
 
 
 def test_with_too_few_trials_there_is_no_verdict() -> None:

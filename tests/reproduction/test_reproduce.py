@@ -88,8 +88,8 @@ def test_every_policy_can_be_built_for_every_setting_in_every_variant() -> None:
     assert {kind.__name__ for kind in ALL if kind.info.rewards == "any"} == set(names)
     for one in (*SETTINGS, *OURS):
         found = entries(one, names, one.rounds, Tuned())
-        assert {variant for _, variant in found} == {"untuned", "theory"}
-        assert len(found) == 2 * len(names) - 1  # no theory of Twin-UCB
+        assert {variant for _, variant in found} == {"untuned", "theory", "sharp"}
+        assert len(found) == 2 * len(names)  # no theory of Twin-UCB; Hvt-UCB sharp
     for name in names:
         assert len(grid_of(name)) in (0, 9, 45)
 

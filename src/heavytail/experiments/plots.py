@@ -68,6 +68,7 @@ _MARKERS = {"Hvt-UCB": "o", "Twin-UCB": "s", "Uniform": "x"}  # of what is not
 _WHOSE = {  # by whose constants a policy that this library takes part in runs
     ("Hvt-UCB", "tuned"): "paper's",
     ("Hvt-UCB", "theory"): "paper's",
+    ("Hvt-UCB", "sharp"): "ours, proved",
     ("Hvt-UCB", "untuned"): "our constants",
     ("Twin-UCB", "untuned"): "ours",
     ("Twin-UCB", "theory"): "ours",
@@ -168,6 +169,8 @@ def look(key: Key) -> dict[str, Any]:
     told: dict[str, Any] = {"color": colour(policy), "lw": 1.4, "label": drawn(label(key))}
     if variant == "untuned":
         return {**told, "ls": "--", "marker": _MARKERS.get(policy, "v"), "ms": 3.5}
+    if variant == "sharp":
+        return {**told, "ls": (0, (8, 2, 2, 2)), "marker": "D", "ms": 3.0}
     return {**told, "ls": _DASHES.get(policy, "-") if variant != "theory" else ":"}
 
 

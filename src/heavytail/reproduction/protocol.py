@@ -7,6 +7,9 @@
   :data:`THRESHOLD_GRID`, chosen on seeds of their own and reported on fresh ones (see
   :mod:`heavytail.reproduction.tuning`).
 - **theory**: the constants of its paper.
+- **sharp**: Hvt-UCB's step at the whole of a width that is ours and proved
+  (docs/mathematics/sharp.md). The proof takes nu for a bound on the moment: where a setting states
+  less, there is none.
 
 Policies that use a round's scale (``info.uses_scale``) are told nu_t; the others get the bound that
 holds in every round, since that is all their papers allow them.
@@ -50,7 +53,7 @@ __all__ = [
 
 PAPER = ("HvtUCB", "HeavyOFUL", "OFUL", "CRTM", "CRMM")  # in the paper's order
 OWN = ("TwinUCB",)  # ours, the library's default: shown beside them, untuned alone
-VARIANTS = ("untuned", "tuned", "theory")
+VARIANTS = ("untuned", "tuned", "theory", "sharp")
 RADIUS_GRID = tuple(10.0 ** (k / 2) for k in range(-8, 1))  # 1e-4 .. 1
 THRESHOLD_GRID = tuple(10.0 ** (k / 2) for k in range(-4, 1))  # 0.01 .. 1
 RECORDED = Path(__file__).with_name("recorded")
@@ -97,6 +100,8 @@ def options_of(name: str, variant: str) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if "solver" in accepted:
         options["solver"] = "lazy"
+    if variant == "sharp":
+        return {"radius": "sharp"}
     if variant != "untuned":
         theory = {"radius": "theory", "radius_scale": 1.0, "threshold_scale": 1.0}
         options |= {key: value for key, value in theory.items() if key in accepted}
@@ -119,14 +124,15 @@ def weight_of(name: str) -> int:
 def trials_of(name: str, variant: str, request: Request) -> int:
     """How many trials: ``request.trials``, and more of what the report compares.
 
-    Ten times as many of a one-pass policy tuned, and of Hvt-UCB and Twin-UCB untuned; twice as many
-    of one that keeps its history, tuned. In a quick look all have the same.
+    Ten times as many of a one-pass policy tuned, and of Hvt-UCB and Twin-UCB untuned or sharp;
+    twice as many of one that keeps its history, tuned. In a quick look all have the same.
     """
     if request.quick:
         return request.trials
     if variant == "tuned":
         return request.trials * (MANY if one_pass(name) else 2)
-    return request.trials * (MANY if variant == "untuned" and name in (PAPER[0], *OWN) else 1)
+    many = variant in ("untuned", "sharp") and name in (PAPER[0], *OWN)
+    return request.trials * (MANY if many else 1)
 
 
 def rounds_of(setting: Setting, request: Request) -> int:
@@ -137,6 +143,8 @@ def rounds_of(setting: Setting, request: Request) -> int:
 def built(name: str, variant: str, setting: Setting, rounds: int, tuned: Tuned) -> Policy | None:
     """A policy in a variant; None where it is to be tuned and no multipliers are recorded."""
     options = options_of(name, variant)
+    if variant == "sharp":
+        options["theta_bound"] = setting.environment.theta_bound
     if variant == "tuned":
         chosen = tuned.options(setting.tuned_as, name)
         if chosen is None:
@@ -153,6 +161,8 @@ def entries(
     for variant in VARIANTS:
         for name in names:
             if variant != "untuned" and name in OWN:
+                continue
+            if variant == "sharp" and name != PAPER[0]:
                 continue
             policy = built(name, variant, setting, rounds, tuned)
             if policy is not None:

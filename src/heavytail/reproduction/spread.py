@@ -139,7 +139,7 @@ def section(found: dict[str, Any]) -> Section:
         f"{runs[0]['trials']:,} trials of {runs[0]['rounds']:,} rounds each, by "
         f"`{made['command']}` at {made['commit']} on {made['date']}, {made['machine']}; "
         "recorded then, not measured anew by each reproduction. A trial counts as covered when "
-        "theta* lay in the confidence set after every round; only the theory promises that. "
+        "theta* lay in the confidence set after every round; only theory and sharp promise that. "
         "HEAVY-OFUL keeps its history and does not run on this engine."
     )
     old = sum(run["old"] for run in runs)
