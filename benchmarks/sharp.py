@@ -35,6 +35,7 @@ from benchmarks.sharp_attack import (
 from heavytail.experiments.machine import machine
 from heavytail.policies.core.sharp import SYMMETRIC
 from heavytail.simulation.counter import start_state
+from heavytail.simulation.engines import _play_pool
 
 DELTA = 0.05
 SEED = 20_261_118
@@ -185,6 +186,27 @@ def regret(args: argparse.Namespace) -> None:
         print(f"| {row[0]} | " + " | ".join(cells) + " |", flush=True)
 
 
+def radius(args: argparse.Namespace) -> None:
+    """The proved width of the best arm at T, over its norm in V^-1: the radius that Lemma 1 has."""
+    T = args.rounds
+    print(f"The proved radius at T = {T:,}: the width of the best arm over its norm in V^-1.")
+    print("| world | sharp, median of 8 trials | Lemma 1 | share |")
+    print("| --- | --- | --- | --- |")
+    for row in (*WORLDS[:1], *WORLDS[3:4], *WORLDS[6:7], *WORLDS[8:10]):
+        world, tail, unit = _world(*row)
+        lemma = ht.confidence.lemma_1(row[1], tail.order, T, theta_bound=unit).beta(T)
+        radii = []
+        for trial in range(8):
+            policy = ht.HvtUCB(row[1], tail=tail, theta_bound=unit, radius="sharp", delta=DELTA)
+            block = next(world.deal(np.random.SeedSequence([args.seed, trial]))).first(T)
+            best = block.arms[np.argmax(block.means)]
+            _play_pool(policy, block, np.empty(T))
+            inverse = policy.state_arrays()["gram_inverse"]
+            radii.append(policy.radius * policy.width(best) / math.sqrt(best @ inverse @ best))
+        sharp = float(np.median(radii))
+        print(f"| {row[0]} | {sharp:.1f} | {lemma:,.0f} | 1/{lemma / sharp:,.0f} |", flush=True)
+
+
 def growth(args: argparse.Namespace) -> None:
     """The exponents of mean regret in T and in d, beside d^(3/2 - 1/p) T^(1/p)."""
     print("| p | d | regret at T = " + " | ".join(f"{T:,}" for T in HORIZONS) + " | slope | 1/p |")
@@ -252,9 +274,18 @@ def _turn(policy: ht.Policy, arms: Any) -> None:
     policy.update(arms[policy.select(arms)], 0.5)
 
 
+PARTS = {
+    "coverage": coverage,
+    "regret": regret,
+    "radius": radius,
+    "growth": growth,
+    "round": rounds,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("coverage", "regret", "growth", "round"))
+    parser.add_argument("part", choices=tuple(PARTS))
     parser.add_argument("--engine", choices=("compiled", "cuda"), default="compiled")
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=None)
@@ -264,8 +295,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.rounds is None:
         args.rounds = 2_000 if args.part == "coverage" else 18_000
-    parts = {"coverage": coverage, "regret": regret, "growth": growth, "round": rounds}
-    parts[args.part](args)
+    PARTS[args.part](args)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from heavytail.simulation.counter_world import (
     student_t,
 )
 from heavytail.simulation.covering import sharp_ratio
+from heavytail.simulation.device import substitutes
 
 OWN, ADVERSARY, LINE = 0, 1, 2
 NORMAL, STUDENT, PARETO, RARE, REACTING, EITHER = range(6)
@@ -175,7 +176,7 @@ def _gpu_kernel(slots: int, rows: int, size: int) -> Any:
 
         gpu = engine._numba_cuda()
         known: dict[int, Any] = {}
-        known.update(engine.substitutes(gpu))
+        known.update(substitutes(gpu))
         trial = engine._rebind(attack, "attack", {}, known)
         constants = {
             "cuda": gpu,
