@@ -47,6 +47,7 @@ PLAYED = _policies("twin_ucb", "hvt_ucb", "oful", "lin_ts", "uniform")
 PAPERS = _policies("hvt_ucb", "heavy_oful", "oful", "crtm", "crmm", "twin_ucb")
 GALLERY = ("offers", "sensors", "insurance", "latency", "drift")
 PAGE = "docs/algorithms/mean.md"
+DIMS = "--dims 2 5 20 50"
 
 PARTS = (
     # The README.
@@ -180,6 +181,22 @@ PARTS = (
         3,
         ("python -m benchmarks.first_rewards",),
         _policies("twin_ucb", "hvt_ucb"),
+    ),
+    *(
+        Part(
+            f"sharp-{name}",
+            ("docs/mathematics/sharp.md",),
+            minutes,
+            (f"python -m benchmarks.sharp {name}{options}",),
+            ("benchmarks.sharp_attack", *_policies("hvt_ucb", *others)),
+            gpu=name == "coverage",
+        )
+        for name, minutes, options, others in (
+            ("radius", 1, "", ()),
+            ("coverage", 6, f" --engine cuda --trials 1000000 --rounds 1000 {DIMS}", ()),
+            ("regret", 30, " --trials 800", ("oful", "twin_ucb", "uniform")),
+            ("growth", 60, " --trials 1600", ()),
+        )
     ),
     Part(
         "intervals",

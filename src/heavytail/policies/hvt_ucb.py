@@ -108,8 +108,9 @@ class HvtUCB(forgetting.ForgettingPolicy):
         intercept: a constant feature, free of the ball; practice only, on unless switched off.
         radius_scale: multiplies the radius; below 1 the guarantee on the regret is gone. The
             intervals of the sharp width stay.
-        threshold_scale: multiplies tau_0 or the threshold; other than 1 the theory's guarantee is
-            gone, that of the sharp width is not.
+        threshold_scale: multiplies tau_0 in the theory, k_p with the sharp width, and in practice
+            ``clip`` or the floor from which the threshold grows. Other than 1 the theory's
+            guarantee is gone, that of the sharp width is not.
         forget: weight of a round one step older, practice only: 0.999 remembers about 1,000 rounds,
             1 all of them, and the diagnostics say when theta seems to have changed; "auto" then
             begins anew by itself. Nothing is forgotten nor watched unless given.
