@@ -244,6 +244,13 @@ PARTS = (
         ("heavytail.estimators",),
     ),
     Part(
+        "regression-band",
+        ("docs/howto/regression.md",),
+        3,
+        ("python -m benchmarks.regression_band docs/assets/regression_band.png",),
+        ("heavytail.estimators.sharp", "heavytail.estimators.one_pass_huber"),
+    ),
+    Part(
         "glb",
         ("docs/howto/clicks.md",),
         20,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from heavytail import estimators
+from heavytail import MomentBound, estimators
 from heavytail.checks import ESTIMATOR_CHECKS, CheckFailed, check_estimator
 
 pytest.importorskip("sklearn", reason="needs the extra: pip install 'heavytail[learn]'")
@@ -20,10 +20,20 @@ from heavytail.kernels.jit import compiled
 pytestmark = [] if compiled() else [pytest.mark.filterwarnings("ignore:overflow")]
 
 CENSUS = {"AdaptiveHuberRegressor", "OnePassHuberRegressor", "OnlineRidge"}
+SHARP = "OnePassHuberRegressor, sharp"
+OPTIONS = {
+    **{name: {} for name in CENSUS},
+    SHARP: {
+        "interval": "sharp",
+        "tail": MomentBound(order=1.5, scale=0.2),
+        "theta_bound": 5.0,
+    },
+}
 
 # What a regression is not expected to pass, and why. Strict: a pass is an error here.
 EXPECTED_FAILURES = {
     ("AdaptiveHuberRegressor", "keeps_its_memory_bounded"): "it keeps all rows, by design",
+    (SHARP, "learns_an_easy_line"): "an interval for all x and all times needs more than 300 rows",
     ("OnlineRidge", "is_not_moved_by_one_outlier"): "least squares is, whoever computes it",
 }
 
@@ -34,9 +44,9 @@ def test_the_census_of_regressions_is_complete_and_all_are_final():
 
 
 @pytest.mark.parametrize("check", ESTIMATOR_CHECKS)
-@pytest.mark.parametrize("name", sorted(CENSUS))
+@pytest.mark.parametrize("name", sorted(OPTIONS))
 def test_every_regression_passes_the_battery(name, check):
-    subject = getattr(estimators, name)()
+    subject = getattr(estimators, name.split(",")[0])(**OPTIONS[name])
     if (name, check) in EXPECTED_FAILURES:
         with pytest.raises(CheckFailed):
             check_estimator(subject, skip=set(ESTIMATOR_CHECKS) - {check})

@@ -157,13 +157,25 @@ class PoolPlayer(Player):
         return self.pick(options)
 
 
+SHARP: dict[str, Any] = {
+    "interval": "sharp",
+    "tail": ht.MomentBound(order=1.5, scale=2.0),
+    "theta_bound": 3.0,
+}
+
+
 def regressions() -> list[Callable[[], Any]]:
     """Every regression, with the options that change how it learns."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, DIM))
     y = X.sum(axis=1) + rng.standard_t(2.1, 30)
     own: dict[str, list[dict[str, Any]]] = {
-        "OnePassHuberRegressor": [{}, {"target": "typical"}, {"standardize": True, "forget": 0.99}],
+        "OnePassHuberRegressor": [
+            {},
+            {"target": "typical"},
+            {"standardize": True, "forget": 0.99},
+            SHARP,
+        ],
         "OnlineRidge": [{}, {"standardize": True}],
     }
     return [

@@ -64,6 +64,7 @@ MODES: dict[str, list[dict[str, Any]]] = {
         {},
         {"target": "typical"},
         {"standardize": True, "forget": 0.99},
+        estimators.SHARP,
     ],
     "OnlineRidge": [{}, {"standardize": True}],
 }

@@ -68,10 +68,10 @@ def carrying() -> Any:
     return made
 
 
-def regression(name: str) -> Any:
+def regression(name: str, **options: Any) -> Any:
     rng = np.random.default_rng(2)
     X = rng.normal(size=(70, 3))
-    return getattr(estimators, name)().fit(X, X.sum(axis=1) + rng.standard_t(2.1, 70))
+    return getattr(estimators, name)(**options).fit(X, X.sum(axis=1) + rng.standard_t(2.1, 70))
 
 
 def identifier(kind: Any) -> Any:
@@ -108,6 +108,9 @@ CENSUS = {
     **{kind.__name__: lambda kind=kind: identifier(kind) for kind in IDENTIFIERS},
     **{kind.__name__: lambda kind=kind: controlling(kind) for kind in CONTROLLERS},
     **{name: lambda name=name: regression(name) for name in estimators.ALL},
+    "OnePassHuberRegressor sharp": lambda: regression(
+        "OnePassHuberRegressor", interval="sharp", tail=TAIL, theta_bound=3.0
+    ),
     "Encoder": encoder,
     "TwinUCB with an encoder": carrying,
 }

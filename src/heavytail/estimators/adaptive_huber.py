@@ -109,8 +109,8 @@ class History(TakingTurns):
 
     def take(self, arrays: dict[str, Any], where: str) -> None:
         """Learn the rows."""
-        check_fit(where, arrays, {"kept": np.broadcast_to(0.0, arrays["kept"].shape)})
         kept = arrays["kept"]
+        check_fit(where, arrays, {"kept": np.broadcast_to(0.0, (max(1, len(kept)), self.dim + 2))})
         X, y, nu = kept[:, : self.dim], kept[:, self.dim], kept[:, self.dim + 1]
         self.learn(np.ascontiguousarray(X), y, nu)
 

@@ -65,7 +65,7 @@ class Model(Protocol):
         """Standard error and doubt of each slope."""
 
     def arrays(self) -> dict[str, Any]:
-        """All that is remembered; ``kept`` has rows of x, y and nu."""
+        """All that is remembered; ``kept`` has the rows that are, of x, y and nu."""
 
     def take(self, arrays: dict[str, Any], where: str) -> None:
         """Take over, in a fresh model, what ``arrays`` gave, or refuse it."""
@@ -154,14 +154,18 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
     def _interval(
         self, centre: FloatArray, error: FloatArray, doubt: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Student's, wider by each ``doubt`` on its side."""
-        from scipy import stats
-
+        """As many errors as the level asks for, wider by each ``doubt`` on its side."""
         level = Check(type(self)).number("level", self.level, above=0.0, below=1.0)
-        freedom = max(self.model_.seen - self.model_.size, 1)
-        half = error * float(stats.t.ppf(0.5 + level / 2.0, freedom))
+        half = error * self._quantile(level)
         below, above = np.minimum(doubt, 0.0).sum(axis=0), np.maximum(doubt, 0.0).sum(axis=0)
         return centre - half + below, centre + half + above
+
+    def _quantile(self, level: float) -> float:
+        """Half of an interval, in standard errors: Student's quantile."""
+        from scipy import stats
+
+        freedom = max(self.model_.seen - self.model_.size, 1)
+        return float(stats.t.ppf(0.5 + level / 2.0, freedom))
 
     def constructor_arguments(self) -> dict[str, Any]:
         return dict(self.get_params(deep=False))
@@ -177,7 +181,7 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         if not arrays:
             return
         where, kept, names = type(self).__name__, arrays.get("kept"), arrays.get("names")
-        if kept is None or kept.ndim != 2 or kept.shape[0] < 1 or kept.shape[1] < 3:
+        if kept is None or kept.ndim != 2 or kept.shape[1] < 3:
             raise ValueError(f"{where}: the saved state's 'kept' does not fit.")
         dim = kept.shape[1] - 2
         if names is not None and (names.shape != (dim,) or names.dtype.kind != "U"):

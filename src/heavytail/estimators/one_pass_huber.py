@@ -4,14 +4,25 @@ itself; Wang, Zheng, Zhou and Zhou (2021) for the threshold, Hausman (1978) for 
 
 from __future__ import annotations
 
-from typing import final
+import inspect
+from typing import Final, final
 
+import numpy as np
+
+from heavytail._validate import Check, shown
+from heavytail.estimators import sharp
 from heavytail.estimators.base import Model, Regression, check_scale
 from heavytail.estimators.stream import LEAST_FORGET, NAMES, Stream
+from heavytail.kernels.sharp import DELTA
+from heavytail.tails import MomentBound
 
 __all__ = ["OnePassHuberRegressor"]
 
-TARGETS = ("mean", "typical")
+TARGETS: Final = ("mean", "typical")
+UNUSED: Final = {  # arguments that mean nothing, by the kind of interval
+    "approximate": ("tail", "theta_bound", "delta"),
+    "sharp": ("target", "clip", "scale", "ridge", "standardize", "forget"),
+}
 
 
 @final
@@ -52,6 +63,18 @@ class OnePassHuberRegressor(Regression):
     theorem. It covers less often than stated where noise is skewed and of infinite variance, where
     its size hangs on x and no ``sample_scale`` says so, and where theta moves fast or jumped.
 
+    **Sharp** (``interval="sharp"``, needs ``tail`` and ``theta_bound``): the one-pass step of
+    docs/mathematics/sharp.md on the features as they are, the constant 1 behind them unless there
+    is no intercept, and its proved width. Where E[y - x'theta* | past] = 0, E|y - x'theta*|^p <=
+    nu^p given the past and ‖theta*‖ <= S, all intervals hold at once with probability 1 - delta: at
+    every x, after every row, however x was chosen. A level below 1 - delta is as much narrower as
+    the theorem allows.
+
+    >>> import heavytail as ht
+    >>> tail = ht.MomentBound(order=1.5, scale=1.0)
+    >>> model = ht.OnePassHuberRegressor(interval="sharp", tail=tail, theta_bound=5.0)
+    >>> mean, low, high = model.fit([[1.0]], [2.0]).predict([[1.0]], return_interval=True)
+
     Cost: O(d²) per row, O(d²) memory whatever the number of rows. Not robust to outliers in X.
 
     >>> import heavytail as ht, numpy as np
@@ -73,6 +96,12 @@ class OnePassHuberRegressor(Regression):
         forget: weight of a row one step older, at least 0.5; 1 remembers all alike, 0.999 about
             1,000 rows.
         level: of the intervals.
+        interval: "approximate", or "sharp", which is proved; then ``fit_intercept`` and ``level``
+            alone of the above have a meaning, and the others must be left as they are.
+        tail: the moment bound on the noise; nu of a row is its scale, times the row's
+            ``sample_scale`` where that is given. Sharp only.
+        theta_bound: S, at least the length of slopes and intercept together. Sharp only.
+        delta: failure probability, 0.05 unless given; sharp only.
     """
 
     def __init__(
@@ -86,6 +115,10 @@ class OnePassHuberRegressor(Regression):
         standardize: bool = False,
         forget: float = 1.0,
         level: float = 0.95,
+        interval: str = "approximate",
+        tail: MomentBound | None = None,
+        theta_bound: float | None = None,
+        delta: float | None = None,
     ) -> None:
         self.target = target
         self.clip = clip
@@ -95,12 +128,43 @@ class OnePassHuberRegressor(Regression):
         self.standardize = standardize
         self.forget = forget
         self.level = level
+        self.interval = interval
+        self.tail = tail
+        self.theta_bound = theta_bound
+        self.delta = delta
 
     def slot_names(self) -> dict[str, tuple[str, ...]]:
-        return NAMES
+        return sharp.NAMES if self.interval == "sharp" else NAMES
+
+    def _quantile(self, level: float) -> float:
+        if isinstance(self.model_, sharp.SharpStream):
+            return self.model_.radius(level)
+        return super()._quantile(level)
+
+    def _refuse_unused(self, check: Check) -> None:
+        kind = check.choice("interval", self.interval, tuple(UNUSED))
+        arguments = inspect.signature(type(self)).parameters
+        for name in UNUSED[kind]:
+            value = getattr(self, name)
+            if np.ndim(value) or value != arguments[name].default:
+                raise ValueError(
+                    f'{check.owner}.{name} must not be given for interval="{kind}", where it means '
+                    f"nothing; got {shown(value)}."
+                )
 
     def _model(self, dim: int) -> Model:
         check = self._check()
+        self._refuse_unused(check)
+        if self.interval == "sharp":
+            return sharp.SharpStream(
+                dim,
+                check,
+                tail=self.tail,
+                theta_bound=self.theta_bound,
+                delta=DELTA if self.delta is None else self.delta,
+                intercept=check.flag("fit_intercept", self.fit_intercept),
+                level=self.level,
+            )
         return Stream(
             dim,
             clip=check.number("clip", self.clip, above=0.0, infinite=True),

@@ -191,7 +191,7 @@ class Stream(TakingTurns):
         """Refuse what ``arrays`` cannot have given for a model of the same arguments."""
         wanted = self.arrays()
         kept = len(arrays["kept"])
-        wanted["kept"] = of_length(self._rows, min(kept, self.warm), 0)
+        wanted["kept"] = of_length(self._rows, max(1, min(kept, self.warm)), 0)
         check_fit(where, arrays, wanted)
         given, slots = [getattr(SLOT, name) for name in GIVEN], arrays["slots"]
         own = np.zeros(len(SLOT))  # as at first: the rest is 0 then

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from heavytail._typing import Matrix, Vector
+from heavytail._validate import Check
 from heavytail.kernels import index
 from heavytail.kernels.gram import multiply, predict, shrink_block
 from heavytail.kernels.huber import score
@@ -46,6 +47,8 @@ from heavytail.kernels.scores import MEAN, PRODUCT, SQUARED, rate
 from heavytail.kernels.scores import multiply as multiply_pool
 
 __all__ = [
+    "DELTA",
+    "RIDGE",
     "SHARP",
     "SLOTS",
     "Measured",
@@ -54,7 +57,9 @@ __all__ = [
     "learn_bounded",
     "learn_symmetric",
     "measure",
+    "radius_at",
     "start",
+    "stated_bound",
     "threshold_factor",
 ]
 
@@ -84,6 +89,9 @@ MIXING: Final = 10.0  # mu / lambda
 FARTHEST_CLIP: Final = 8.0  # the largest k_p: at p = 2 the clip costs nothing but its eps
 FINEST: Final = 0.01  # a round weighs at most lambda over its square: V^-1 keeps its digits
 RESOLUTION: Final = 1e-12  # rho over mu / lambda²: rounding of Q stays below it
+DELTA: Final = 0.05
+RIDGE: Final = 0.3  # lambda, in units of d / S²
+LEAST_BOUND, MOST_BOUND = 1e-70, 1e70  # of S: its square and the square's inverse are numbers
 
 
 def clip_cost(order: float) -> float:
@@ -119,6 +127,16 @@ def threshold_factor(order: float) -> float:
     if power >= (2.0 - order) * FARTHEST_CLIP**order:
         return FARTHEST_CLIP
     return float((power / (2.0 - order)) ** (1.0 / order))
+
+
+def stated_bound(check: Check, mode: str, theta_bound: float | None) -> float:
+    """S, which must be given."""
+    if theta_bound is None:
+        raise ValueError(
+            f"{check.owner}.theta_bound must be given for {mode}: the theorem needs "
+            "theta_bound >= ‖theta*‖."
+        )
+    return check.number("theta_bound", theta_bound, least=LEAST_BOUND, most=MOST_BOUND)
 
 
 def start(
@@ -158,6 +176,20 @@ def renew(s: Vector, at: int) -> None:
     spent = s[at + K.SURE] + s[at + K.SPREAD] + 2.0 * s[at + K.SPENT]
     s[at + K.BETA] = math.sqrt(spent) + s[at + K.BIAS]
     s[RADIUS] = s[at + K.FACTOR] * s[at + K.BETA]
+
+
+def radius_at(name: str, s: Vector, at: int, level: float) -> float:
+    """The radius at which all intervals hold at once, at every x and at all times, with probability
+    ``level``; at most 1 - delta, which the steps were taken at. ``name`` is what errors call it.
+    """
+    sure = -2.0 * math.log1p(-level)
+    if sure > s[at + K.SURE] * (1.0 + 1e-9):
+        raise ValueError(
+            f"{name} must be at most 1 - delta = {-math.expm1(-0.5 * s[at + K.SURE]):.6g}; got "
+            f"{level!r}. Build it with a smaller delta."
+        )
+    spent = sure + s[at + K.SPREAD] + 2.0 * s[at + K.SPENT]
+    return float(math.sqrt(max(spent, 0.0)) + s[at + K.BIAS])
 
 
 class Measured(NamedTuple):

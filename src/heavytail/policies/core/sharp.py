@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +11,17 @@ from heavytail._validate import Check
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import INVERSE, OK
 from heavytail.kernels.scale import NORMAL_CONSISTENCY
-from heavytail.kernels.sharp import SLOTS, learn_bounded, learn_symmetric, measure, start
+from heavytail.kernels.sharp import (
+    DELTA,
+    RIDGE,
+    SLOTS,
+    learn_bounded,
+    learn_symmetric,
+    measure,
+    radius_at,
+    start,
+    stated_bound,
+)
 from heavytail.policies.core import practice
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.practice import PRACTICE, watch
@@ -24,10 +33,7 @@ SYMMETRIC: Final = "symmetric"
 P: Final = PRACTICE
 K: Final = SLOTS
 
-DELTA: Final = 0.05
-SMALLEST, LARGEST = 1e-70, 1e70  # of theta_bound: its square and the square's inverse are numbers
-RIDGE: Final = 0.3  # lambda, in units of d / S²
-LEAST_RIDGE, MOST_RIDGE = 1e-12, 1e12  # likewise
+LEAST_RIDGE, MOST_RIDGE = 1e-12, 1e12  # in units of d / S²
 
 
 @jit
@@ -95,12 +101,7 @@ def begin(
     """Allocate and start the state of a policy whose kernels and slots are set; its own slots of
     the width begin at ``at``, and the row before V^-1 is called ``bulk``.
     """
-    if theta_bound is None:
-        raise ValueError(
-            f'{check.owner}.theta_bound must be given for radius="sharp": the theorem needs '
-            "theta_bound >= ‖theta*‖."
-        )
-    S = check.number("theta_bound", theta_bound, least=SMALLEST, most=LARGEST)
+    S = stated_bound(check, 'radius="sharp"', theta_bound)
     arm_bound = check.number("arm_bound", arm_bound, above=0.0)
     nu, order = (0.0, 0.0) if policy.tail is None else (policy.tail.scale, policy.tail.order)
     unit = policy.dim / S**2
@@ -147,15 +148,5 @@ def begin(
 
 
 def half_widths(owner: str, s: Vector, at: int, widths: FloatArray, level: float) -> FloatArray:
-    """Half of intervals that all hold at once, at every x and at all times, with probability
-    ``level``; at most 1 - delta, which the steps were taken at.
-    """
-    sure = -2.0 * math.log1p(-level)
-    if sure > s[at + K.SURE] * (1.0 + 1e-9):
-        raise ValueError(
-            f"{owner}.predict: level must be at most 1 - delta = "
-            f"{-math.expm1(-0.5 * s[at + K.SURE]):.6g}; got {level!r}. Build it with a smaller "
-            "delta."
-        )
-    root = math.sqrt(max(sure + s[at + K.SPREAD] + 2.0 * s[at + K.SPENT], 0.0))
-    return np.asarray((root + s[at + K.BIAS]) * widths)
+    """Half of intervals that all hold at once, with probability ``level``."""
+    return np.asarray(radius_at(f"{owner}.predict: level", s, at, level) * widths)
