@@ -34,6 +34,8 @@ MODES: dict[str, list[dict[str, Any]]] = {
     "HvtUCB": [
         {},
         {"radius": "theory"},
+        {"radius": "sharp", "theta_bound": 1.0},
+        {"radius": "sharp", "theta_bound": 1.0, "tail": "symmetric"},
         {"forget": 0.95},
         {"forget": "auto"},
         {"clip": np.inf, "theta_bound": 2.0},

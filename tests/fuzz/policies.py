@@ -164,6 +164,8 @@ def builders() -> list[Callable[[], ht.Policy]]:
         ("HvtUCB", {"tail": None, "horizon": None}),
         ("HvtUCB", {"clip": np.inf, "theta_bound": 2.0}),
         ("HvtUCB", {"radius": "theory"}),
+        ("HvtUCB", {"radius": "sharp", "theta_bound": 1.0}),
+        ("HvtUCB", {"radius": "sharp", "theta_bound": 1.0, "tail": "symmetric"}),
         ("HeavyOFUL", {"solver": "newton"}),
         ("BTC", {"sup": True}),
         ("BMM", {"sup": True}),
