@@ -36,7 +36,7 @@ from tests.naive import (
 )
 from tests.naive.hurdle import Hurdle
 from tests.naive.sharp import HvtSharp
-from tests.naive.two_estimates import TwinTheory
+from tests.naive.two_estimates import TwinSharp, TwinTheory
 
 import heavytail as ht
 from heavytail.checks.policies import paid
@@ -61,6 +61,7 @@ PAIRS: dict[str, Pair] = {
     "Hvt-UCB, sharp": ("HvtUCB", HvtSharp, BALL, {"radius": "sharp"}, {}),
     "Twin-UCB": ("TwinUCB", practice.TwinUCB, {}, {"tail": None}, NO_TAIL),
     "Twin-UCB in theory": ("TwinUCB", TwinTheory, LONG, {"radius": "theory"}, {}),
+    "Twin-UCB, sharp": ("TwinUCB", TwinSharp, BALL, {"radius": "sharp"}, {}),
     "Hurdle-UCB": ("HurdleUCB", Hurdle, {}, {"tail": None}, NO_TAIL),
     "HEAVY-OFUL": ("HeavyOFUL", history.HeavyOFUL, LONG, {}, {"radius_scale": 0.001}),
     "AdaOFUL": ("AdaOFUL", history.AdaOFUL, LONG, {}, {"radius_scale": 0.0003, "order": 2.0}),

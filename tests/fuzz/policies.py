@@ -161,6 +161,7 @@ def builders() -> list[Callable[[], ht.Policy]]:
         ("TwinUCB", {"tail": None, "horizon": None}),
         ("TwinUCB", {"target": "typical"}),
         ("TwinUCB", {"radius": "theory"}),
+        ("TwinUCB", {"radius": "sharp", "theta_bound": 1.0}),
         ("HvtUCB", {"tail": None, "horizon": None}),
         ("HvtUCB", {"clip": np.inf, "theta_bound": 2.0}),
         ("HvtUCB", {"radius": "theory"}),

@@ -12,7 +12,7 @@ from tests.naive import sharp as naive
 
 import heavytail as ht
 from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import INVERSE, OVERFLOW, THETA, numbered
+from heavytail.kernels.layout import INVERSE, OK, OVERFLOW, THETA, numbered
 from heavytail.kernels.sharp import (
     MIXING,
     RESOLUTION,
@@ -21,6 +21,7 @@ from heavytail.kernels.sharp import (
     learn_bounded,
     learn_symmetric,
     measure,
+    step,
     threshold_factor,
 )
 from heavytail.policies.core.sharp import gram_row
@@ -61,14 +62,15 @@ def test_one_round_is_a_supermartingale_for_two_point_laws(p):
     rng, worst = np.random.default_rng(5), 0.0
     c = np.concatenate([-(s := np.logspace(-4, 3, 400)), s])
     for _ in range(400):
-        share = 10.0 ** rng.uniform(-5.0, -0.31)  # of the point ``far``; the other is ``far`` q/(1-q)
-        far = (share + share**p / (1.0 - share) ** (p - 1.0)) ** (-1.0 / p) * rng.choice([-1.0, 1.0])
+        share, side = 10.0 ** rng.uniform(-5.0, -0.31), rng.choice([-1.0, 1.0])
+        far = side * (share + share**p / (1.0 - share) ** (p - 1.0)) ** (-1.0 / p)
         points = np.array([far, -far * share / (1.0 - share)])
         chances = np.array([share, 1.0 - share])
         assert abs(chances @ points) < 1e-12
         assert chances @ np.abs(points) ** p == pytest.approx(1.0)
         D = rng.uniform(0.0, 1.0)
-        tau, off = D * 10.0 ** rng.uniform(0.05, 1.5), D * rng.choice([-1.0, 1.0, rng.uniform(-1, 1)])
+        tau = D * 10.0 ** rng.uniform(0.05, 1.5)
+        off = D * rng.choice([-1.0, 1.0, rng.uniform(-1.0, 1.0)])
         xi = np.clip(points, -tau - off, tau - off)
         s2, eps = (tau + D) ** (2.0 - p), clip_cost(p) * (tau - D) ** -p
         y = c[:, None] * xi
@@ -322,23 +324,32 @@ def test_the_slots_of_the_block_are_numbered_from_nought():
     assert tuple(numbered(type(SLOTS))) == tuple(range(len(SLOTS)))
 
 
-@pytest.mark.parametrize("p", [1.5, None])
-@pytest.mark.parametrize("reward", [1e160, -1e300, 1e308])
-def test_what_leaves_the_range_is_refused_and_nothing_has_changed(p, reward):
+@pytest.mark.parametrize(
+    ("p", "reward", "nu", "is_refused"),
+    [
+        (1.5, 1e300, 1.0, False),  # clipped
+        (1.5, 1.0, 1e80, True),  # the square of sigma
+        (None, 1.0, 1e80, True),
+        (None, 1e76, 1.0, True),  # that of the residual
+        (None, -1e160, 1.0, True),
+        (None, 1e308, 1.0, True),
+        (None, 1e60, 1.0, False),
+    ],
+)
+def test_what_leaves_the_range_is_refused_and_nothing_has_changed(p, reward, nu, is_refused):
     tail = "symmetric" if p is None else ht.MomentBound(p, 1.0)
     policy = ht.HvtUCB(2, tail=tail, theta_bound=1.0, radius="sharp")
     policy.update([0.6, 0.8], 1.0)
     s, M = (part.copy() for part in policy.packed)
-    x = np.array([1.0, 0.0])
-    measured = measure(s, M, AT, gram_row(M), x)
+    measured = measure(s, M, AT, gram_row(M), np.array([1.0, 0.0]))
     before = s.copy(), M.copy()
     learn = learn_bounded if p else learn_symmetric
-    code = learn(s, M, AT, gram_row(M), measured, reward, 1.0)
-    if p is None:
-        assert code == OVERFLOW
+    far = step(s, M, AT, gram_row(M), measured, 1e160, 1.0, math.inf, 1.0, 0.0)  # theta itself
+    assert far == OVERFLOW
+    code = learn(s, M, AT, gram_row(M), measured, reward, nu)
+    assert code == (OVERFLOW if is_refused else OK)
+    if is_refused:
         np.testing.assert_array_equal(s, before[0])
         np.testing.assert_array_equal(M, before[1])
-    else:
-        assert code == 0  # clipped
-        assert np.isfinite(M).all()
-        assert np.isfinite(s[AT:]).all()
+    assert np.isfinite(M).all()
+    assert np.isfinite(s[AT : AT + SLOTS.LAST_TAU]).all()
