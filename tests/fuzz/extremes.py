@@ -34,6 +34,8 @@ MODES: dict[str, list[dict[str, Any]]] = {
     "HvtUCB": [
         {},
         {"radius": "theory"},
+        {"radius": "sharp", "theta_bound": 1.0},
+        {"radius": "sharp", "theta_bound": 1.0, "tail": "symmetric"},
         {"forget": 0.95},
         {"forget": "auto"},
         {"clip": np.inf, "theta_bound": 2.0},
@@ -42,6 +44,7 @@ MODES: dict[str, list[dict[str, Any]]] = {
         {},
         {"target": "typical"},
         {"radius": "theory"},
+        {"radius": "sharp", "theta_bound": 1.0},
         {"forget": 0.95},
         {"forget": "auto"},
         {"target": "typical", "forget": "auto"},
@@ -284,7 +287,7 @@ def kinds() -> dict[str, Kind]:
         )
         for kind in played
         for options in MODES.get(kind.__name__, [{}])
-        if "theory" not in options.values() and np.inf not in options.values()
+        if not {"theory", "symmetric", np.inf} & set(options.values())
     ]
     return {
         "policies": Kind(modes("policies"), teach_policy),

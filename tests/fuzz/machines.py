@@ -35,7 +35,8 @@ from tests.naive import (
     practice,
 )
 from tests.naive.hurdle import Hurdle
-from tests.naive.two_estimates import TwinTheory
+from tests.naive.sharp import HvtSharp
+from tests.naive.two_estimates import TwinSharp, TwinTheory
 
 import heavytail as ht
 from heavytail.checks.policies import paid
@@ -47,6 +48,7 @@ ARMS = 0.9 * np.array([[1.0, 0.0], [0.5, 0.6], [-0.3, 0.8], [0.1, -0.7]])
 # The policy, its twin, what both are told, and what the policy alone or the twin alone is.
 Pair = tuple[str, Any, dict[str, Any], dict[str, Any], dict[str, Any]]
 LONG = {"horizon": HORIZON}
+BALL = {"theta_bound": 1.0}
 POOL = {**LONG, "arms": 6}
 NO_TAIL = {"order": None, "scale": None}
 UNTUNED = {**NO_TAIL, "radius_scale": 0.4}
@@ -56,8 +58,10 @@ PAIRS: dict[str, Pair] = {
     "CRTM": ("CRTM", one_pass.CRTM, LONG, {}, {}),
     "Hvt-UCB": ("HvtUCB", practice.HvtPractice, {}, {}, {}),
     "Hvt-UCB in theory": ("HvtUCB", one_pass.HvtTheory, LONG, {"radius": "theory"}, {}),
+    "Hvt-UCB, sharp": ("HvtUCB", HvtSharp, BALL, {"radius": "sharp"}, {}),
     "Twin-UCB": ("TwinUCB", practice.TwinUCB, {}, {"tail": None}, NO_TAIL),
     "Twin-UCB in theory": ("TwinUCB", TwinTheory, LONG, {"radius": "theory"}, {}),
+    "Twin-UCB, sharp": ("TwinUCB", TwinSharp, BALL, {"radius": "sharp"}, {}),
     "Hurdle-UCB": ("HurdleUCB", Hurdle, {}, {"tail": None}, NO_TAIL),
     "HEAVY-OFUL": ("HeavyOFUL", history.HeavyOFUL, LONG, {}, {"radius_scale": 0.001}),
     "AdaOFUL": ("AdaOFUL", history.AdaOFUL, LONG, {}, {"radius_scale": 0.0003, "order": 2.0}),

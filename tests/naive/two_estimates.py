@@ -1,4 +1,4 @@
-"""Twin of Twin-UCB in theory: Algorithm 1 for the mean, a fixed clip beside it, and the rule."""
+"""Twins of Twin-UCB in theory and at the sharp width: a mean, a fixed clip beside it, the rule."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from typing import Any
 import numpy as np
 from tests.naive.common import TIE, Array, first_of_largest
 from tests.naive.one_pass import HvtTheory
+from tests.naive.sharp import HvtSharp
 
 
-class TwinTheory(HvtTheory):
-    """Plays the bulk's favourite among plausible arms unless optimism's arm is c times wider."""
+class Rule:
+    """Plays the bulk's favourite among plausible arms unless optimism's arm is c times wider; the
+    mean is that of the class beside it.
+    """
 
     c = 3.0
     clip = 1.345
+    prior: float
 
     def __init__(self, dim: int, **knobs: Any) -> None:
         super().__init__(dim, **knobs)
-        self.prior = self.ridge / knobs.get("arm_bound", 1.0) ** 2
         self.bulk = np.zeros(dim)
         self.squares: list[float] = []
         self.stability: list[float] = []
@@ -43,7 +46,7 @@ class TwinTheory(HvtTheory):
 
     def ends(self, arms: Array) -> tuple[Array, Array, Array]:
         """The lower ends and the upper ends of the mean's intervals, and the widths."""
-        widths = np.sqrt(np.sum(arms.T * np.linalg.solve(self.V, arms.T), axis=0))
+        widths = self.widths(arms)
         means = arms @ self.theta
         return means - self.radius * widths, means + self.radius * widths, widths
 
@@ -64,3 +67,24 @@ class TwinTheory(HvtTheory):
             return optimist
         self.played["favourite"] += favourite != optimist
         return favourite
+
+
+class TwinTheory(Rule, HvtTheory):
+    """The mean is Algorithm 1."""
+
+    def __init__(self, dim: int, **knobs: Any) -> None:
+        super().__init__(dim, **knobs)
+        self.prior = self.ridge / knobs.get("arm_bound", 1.0) ** 2
+
+    def widths(self, arms: Array) -> Array:
+        return np.asarray(np.sqrt(np.sum(arms.T * np.linalg.solve(self.V, arms.T), axis=0)))
+
+
+class TwinSharp(Rule, HvtSharp):
+    """The mean is that of the sharp width, whose Q stands for V^-1; the bulk's start weighs lambda
+    S².
+    """
+
+    def __init__(self, dim: int, **knobs: Any) -> None:
+        super().__init__(dim, **knobs)
+        self.prior = self.ridge * self.S**2

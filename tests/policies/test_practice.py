@@ -18,10 +18,10 @@ import heavytail as ht
 from heavytail.kernels.layout import CLIPPED, INVERSE, LOG_DET, ROUNDS, THETA, THETA_BOUND
 from heavytail.kernels.scores import MEAN, SQUARED
 from heavytail.policies import twin_ucb
-from heavytail.policies.core import practice
+from heavytail.policies.core import practice, two_estimates
 from heavytail.policies.core.forgetting import MEMORY
 from heavytail.policies.core.practice import PRACTICE as P
-from heavytail.policies.twin_ucb import S
+from heavytail.policies.core.two_estimates import TWO as S
 
 ARMS = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, -1.0], [-0.5, 0.5]])
 PRIOR = np.array([[4.0, 0.3], [0.3, 0.5]])
@@ -326,7 +326,7 @@ def test_what_sets_the_two_estimates_apart_is_summed_and_fades(forget):
     for x, reward in rounds(150):
         feature = np.array([*x, 1.0])
         mean = reward - float(feature @ M[THETA])
-        bulk = reward - float(feature @ M[twin_ucb.bulk_row(M)])
+        bulk = reward - float(feature @ M[two_estimates.bulk_row(M)])
         tau, known = s[P.TAU], s[P.UNIT] > 0.0
         policy.update(x, reward)
         if known:
@@ -445,7 +445,7 @@ def test_the_bulk_of_the_theory_steps_by_clipped_residuals():
     total = 0.0
     for x, reward in rounds(100):
         z = reward - float(x @ M[THETA])
-        y = reward - float(x @ M[twin_ucb.bulk_row(M)])
+        y = reward - float(x @ M[two_estimates.bulk_row(M)])
         policy.update(x, reward)
         sigma, tau = s[P.SIGMA], s[P.TAU]
         total += (np.clip(z / sigma, -tau, tau) - np.clip(y / sigma, -1.345, 1.345)) ** 2

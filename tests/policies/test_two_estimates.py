@@ -13,7 +13,8 @@ from tests.naive.two_estimates import TwinTheory
 
 import heavytail as ht
 from heavytail.kernels.layout import INVERSE, RADIUS, THETA
-from heavytail.policies.twin_ucb import S, bulk_row
+from heavytail.policies.core.two_estimates import TWO as S
+from heavytail.policies.core.two_estimates import bulk_row
 
 C = 3.0
 TAIL = ht.MomentBound(order=1.6, scale=1.0)

@@ -226,7 +226,7 @@ ENVIRONMENTS = {
 }
 
 
-KINDS = ["hvt", "plain", "theory", "oful", "lints"]
+KINDS = ["hvt", "plain", "theory", "sharp", "oful", "lints"]
 PAIRS = [  # one policy in every world, the others in two: each pair is compiled twice
     *(("hvt", name) for name in ENVIRONMENTS),
     *((kind, name) for kind in KINDS[1:] for name in ("varying", "skewed")),
@@ -241,6 +241,7 @@ def test_a_trial_is_the_policy_played_on_the_draws_of_its_number(kind: str, name
         "hvt": ht.HvtUCB(d, tail=TAIL, exploration=0.05),
         "plain": ht.HvtUCB(d, tail=TAIL, intercept=False, exploration=0.05),
         "theory": ht.HvtUCB(d, tail=TAIL, radius="theory", horizon=40),  # the truth is well inside
+        "sharp": ht.HvtUCB(d, tail=TAIL, radius="sharp", theta_bound=1.0, radius_scale=0.1),
         "oful": ht.OFUL(d, noise_scale=0.1),
         "lints": ht.make_policy("LinTS", dim=d, horizon=60, tail=ht.MomentBound(2.0, 1.0), arms=6),
     }[kind]

@@ -19,8 +19,20 @@ TAIL = ht.MomentBound(order=2.0, scale=0.5)
 SYSTEM = control.laplacian(T21)
 ARMS = np.random.default_rng(0).uniform(-0.5, 0.5, (6, 3))
 MODES: dict[str, list[dict[str, Any]]] = {
-    "HvtUCB": [{}, {"radius": "theory"}, {"forget": 0.95}],
-    "TwinUCB": [{}, {"radius": "theory"}, {"forget": 0.95}, {"forget": "auto"}],
+    "HvtUCB": [
+        {},
+        {"radius": "theory"},
+        {"radius": "sharp", "theta_bound": 1.0},
+        {"radius": "sharp", "theta_bound": 1.0, "tail": "symmetric"},
+        {"forget": 0.95},
+    ],
+    "TwinUCB": [
+        {},
+        {"radius": "theory"},
+        {"radius": "sharp", "theta_bound": 1.0},
+        {"forget": 0.95},
+        {"forget": "auto"},
+    ],
     "BTC": [{}, {"sup": True}],
     "BMM": [{}, {"sup": True}],
     "HuberBandit": [{}, {"shared": True}],
@@ -47,7 +59,7 @@ def teach(policy: Any, rounds: int, seed: int = 1) -> None:
 
 
 def policy(name: str, options: dict[str, Any]) -> Any:
-    made = ht.make_policy(name, dim=3, horizon=2000, tail=TAIL, arms=6, **options)
+    made = ht.make_policy(name, **{"dim": 3, "horizon": 2000, "tail": TAIL, "arms": 6, **options})
     teach(made, 23)
     if not made.info.repeats:
         made.decide(ARMS, now=1e9)  # twins are compared

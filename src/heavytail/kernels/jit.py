@@ -32,6 +32,7 @@ from numba.core.runtime import rtsys
 __all__ = ["compiled", "jit", "only_for", "specialise"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+LONGEST_NAME = 160
 
 # id of a compiled kernel (kernels live as long as the process) -> the function it was made of
 _KERNELS: dict[int, Callable[..., Any]] = {}
@@ -124,6 +125,8 @@ def specialise(template: Callable[..., Any], name: str, **bindings: Any) -> Call
     globals (rather than arguments or a closure) lets the compiler inline them and the cache find
     them again.
     """
+    if len(name) > LONGEST_NAME:  # the cache has it in the name of a file
+        name = name[:LONGEST_NAME] + _digest(name.encode()).hex()[:16]
     function = types.FunctionType(
         template.__code__, {**template.__globals__, **bindings}, name, template.__defaults__
     )

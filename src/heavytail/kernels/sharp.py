@@ -73,7 +73,7 @@ class Sharp(NamedTuple):
     SURE: Fixed  # 2 log(1/delta)
     BIAS: Fixed  # lambda S / sqrt(mu)
     FLOOR: Fixed  # rho: Q is stored as Q + rho I
-    FINEST: Fixed  # sigma is at least this times the length of x
+    LEAST_SIGMA: Fixed  # sigma is at least this times the length of x
     FACTOR: Fixed  # multiplies the radius of selection
     BETA: Size  # the radius of the set
     SPENT: Size  # sum of eps
@@ -162,7 +162,7 @@ def start(
     s[at + K.SURE] = 2.0 * log_inverse_delta
     s[at + K.BIAS] = ridge * theta_bound / math.sqrt(mu)
     s[at + K.FLOOR] = RESOLUTION * mu / ridge**2
-    s[at + K.FINEST] = FINEST / math.sqrt(ridge)
+    s[at + K.LEAST_SIGMA] = FINEST / math.sqrt(ridge)
     s[at + K.FACTOR] = factor
     M[INVERSE + each, each] = mu / ridge**2 + s[at + K.FLOOR]
     M[V + each, each] = 1.0 / ridge
@@ -220,7 +220,7 @@ def measure(s: Vector, M: Matrix, at: int, V: int, x: Vector) -> Measured:
     expected = predict(M)
     farthest = s[THETA_BOUND] * math.sqrt(length) + abs(expected)
     reach = min(s[at + K.BETA] * math.sqrt(stored), farthest)
-    least = s[at + K.FINEST] * math.sqrt(length)
+    least = s[at + K.LEAST_SIGMA] * math.sqrt(length)
     return Measured(known, max(stored - floor * length, 0.0), spread, reach, least, expected)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Final, NamedTuple, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,7 +29,6 @@ from heavytail.kernels.layout import (
     DIRECTION,
     FEATURE,
     GAIN,
-    INVERSE,
     NO_ARM,
     OK,
     PROJECTED,
@@ -37,15 +36,11 @@ from heavytail.kernels.layout import (
     SET_ANEW,
     STEP,
     THETA,
-    Count,
-    Flag,
-    Size,
-    numbered,
 )
 from heavytail.kernels.one_pass import measure
 from heavytail.kernels.scale import NORMAL_CONSISTENCY
 from heavytail.kernels.scores import PRODUCT, multiply
-from heavytail.policies.core import forgetting, practice, theory
+from heavytail.policies.core import forgetting, practice, sharp, theory, two_estimates
 from heavytail.policies.core.answers import Explanation
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.forgetting import clear, drop_log_det, foresee, remember
@@ -55,7 +50,6 @@ from heavytail.policies.core.practice import (
     SIZES,
     begin,
     doubt_unit,
-    growing_radius,
     learned,
     radius,
     scale_of,
@@ -64,44 +58,28 @@ from heavytail.policies.core.practice import (
     watch,
 )
 from heavytail.policies.core.theory import THEORY
-from heavytail.policies.core.theory import step as step_theory
+from heavytail.policies.core.two_estimates import (
+    BULK_EXPLORATION,
+    EXPLORATION,
+    TWO,
+    bulk_row,
+    learn_bulk,
+    look,
+    predict_bulk,
+)
 from heavytail.tails import MomentBound
 
 __all__ = ["TwinUCB"]
 
-EXPLORATION: Final = 0.7  # of the mean's optimism
-BULK_EXPLORATION: Final = 0.6
 TYPICAL_EXPLORATION: Final = 0.8  # of the bulk where it is alone
 TRUST: Final = 0.15  # of the mean's radius without exploration: how far the bulk is believed
 AUDITS: Final = 3.0  # a share AUDITS t^(-1/3) of the rounds, but at most ...
 MOST_AUDITS: Final = 0.5
 FEWER: Final = (AUDITS / MOST_AUDITS) ** 3.0  # the round from which it is less
-WIDER: Final = 3.0  # c of the theory: optimism's arm is played where it is c times less known
 
-
-class Slots(NamedTuple):
-    """TwinUCB's own numbers."""
-
-    BULK_RADIUS: Size
-    BULK_STEP: int  # what the bulk moved by along u
-    BULK_STABILITY: Size
-    BULK_ENERGY: Size
-    TRUSTED: int  # how far from the mean the bulk is believed, in widths
-    SHIFT: int  # what the bulk lies below the mean where most is known
-    AUDIT: Flag  # 1 if the next round is the mean's
-    TURN: Count  # the first round not played yet that is
-    APART: int  # sum of (psi of the mean - psi of the bulk)²
-
-
-S: Final = numbered(Slots, after=THEORY)
+S: Final = TWO
 P: Final = PRACTICE
 BULK: Final = SCORES  # the row of a pool's scores behind the linear index's
-
-
-@jit
-def bulk_row(M: Matrix) -> int:
-    """The row of M that holds the bulk's estimate; the weighted sum of all x follows it."""
-    return INVERSE + 2 * M.shape[1] + 1
 
 
 @jit
@@ -123,32 +101,6 @@ def next_audit(t: float) -> float:
     if due <= 0.0:
         return math.ceil(FEWER + due / MOST_AUDITS)
     return math.ceil((FEWER ** (2.0 / 3.0) + due / (1.5 * AUDITS)) ** 1.5)
-
-
-@jit
-def predict_bulk(M: Matrix) -> float:
-    """What the bulk expects of the x that was measured last."""
-    bulk = bulk_row(M)
-    expected = 0.0
-    for i in range(M.shape[1]):
-        expected += M[bulk, i] * M[FEATURE, i]
-    return expected
-
-
-@jit
-def learn_bulk(s: Vector, M: Matrix, squared: float, y: float, mean: float, sigma: float) -> None:
-    """The bulk's step along the u of the mean's, after it; ``y`` is the bulk's residual in units of
-    sigma, ``mean`` the clipped one of the mean. 1 / (sigma² growth) is alpha times the gain.
-    """
-    bulk = bulk_row(M)
-    psi = score(y, s[P.CLIP])
-    gain = s[P.ALPHA] * s[GAIN]
-    s[S.BULK_STEP] = psi * sigma * gain
-    s[S.BULK_STABILITY] += psi * psi * squared * gain
-    s[S.BULK_ENERGY] += psi * psi
-    s[S.APART] += (mean - psi) * (mean - psi)
-    for i in range(M.shape[1]):
-        M[bulk, i] += s[S.BULK_STEP] * M[DIRECTION, i]
 
 
 @jit
@@ -243,26 +195,6 @@ def widest(s: Vector) -> float:
 
 
 @jit
-def look(s: Vector, M: Matrix, arms: Matrix, a: int) -> tuple[float, float, float]:
-    """Of arm a: its mean and its typical reward, without the constant feature's share, which is
-    the same for all, and its squared width. O(d²).
-    """
-    bulk = bulk_row(M)
-    size = arms.shape[1]
-    mean = typical = half = 0.0
-    for j in range(M.shape[1]):
-        x = arms[a, j] if j < size else s[CONSTANT]
-        row = 0.5 * M[INVERSE + j, j] * x
-        for k in range(j):
-            row += M[INVERSE + j, k] * arms[a, k]
-        half += row * x
-        if j < size:
-            mean += M[THETA, j] * x
-            typical += M[bulk, j] * x
-    return mean, typical, max(2.0 * half, 0.0)
-
-
-@jit
 def select(s: Vector, M: Matrix, arms: Matrix) -> int:
     """The first arm of largest index, the mean's own where it is its turn. O(n d²)."""
     if s[S.AUDIT] != 0.0:
@@ -353,65 +285,6 @@ TWIN: Final = scoring(
 )
 
 
-@jit
-def update_theory(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
-    """Algorithm 1 for the mean, then the bulk along the same u; OVERFLOW with the state
-    untouched.
-    """
-    squared = measure(s, M, x)
-    expected = predict_bulk(M)
-    residual = reward - predict(M)
-    code = step_theory(s, M, x.shape[0], squared, residual, reward, nu)
-    if code != OK:
-        return code
-    sigma = s[P.SIGMA]
-    z = residual / sigma if squared > 0.0 else 0.0
-    y = (reward - expected) / sigma if squared > 0.0 else 0.0
-    learn_bulk(s, M, squared, y, score(z, s[P.TAU]), sigma)
-    s[S.BULK_RADIUS] = bulk_radius_theory(s)
-    return OK
-
-
-@jit
-def bulk_radius_theory(s: Vector) -> float:
-    """The bulk's optimism, which no theorem asks about: not scaled with Lemma 1's radius."""
-    return growing_radius(s, BULK_EXPLORATION, s[S.BULK_STABILITY], s[S.BULK_ENERGY], learned(s))
-
-
-@jit
-def select_theory(s: Vector, M: Matrix, arms: Matrix) -> int:
-    """The bulk's favourite among the arms that the mean has not ruled out, unless the mean's
-    optimist is WIDER times less known: then that. O(n d²).
-
-    An arm is ruled out where its upper end lies below another's lower end. One with the largest
-    lower end never is, so there is a favourite wherever there are arms.
-    """
-    if not usable(arms, s[ARM_LIMIT]):
-        return BAD_X
-    radius = s[RADIUS]
-    optimist = favourite = NO_ARM
-    unknown = known = 0.0  # widths of the two
-    best = floor = -math.inf
-    for a in range(arms.shape[0]):
-        mean, typical, squared = look(s, M, arms, a)
-        width = math.sqrt(squared)
-        if mean + radius * width > best:
-            optimist = a
-            unknown = width
-            best = beyond(mean + radius * width)
-        floor = max(floor, mean - radius * width)
-    best = -math.inf
-    for a in range(arms.shape[0]):
-        mean, typical, squared = look(s, M, arms, a)
-        width = math.sqrt(squared)
-        found = typical + s[S.BULK_RADIUS] * width
-        if beyond(mean + radius * width) >= floor and found > best:
-            favourite = a
-            known = width
-            best = beyond(found)
-    return optimist if unknown > beyond(WIDER * known) else favourite
-
-
 @final
 class TwinUCB(forgetting.ForgettingPolicy):
     r"""The best mean reward, with the help of the typical one. One pass, nothing tuned.
@@ -436,6 +309,10 @@ class TwinUCB(forgetting.ForgettingPolicy):
     On Lemma 1's event every round's regret is at most $8\,\beta_{t-1}\|x_t\|_{V_{t-1}^{-1}}$, four
     times the bound of Hvt-UCB. As there, the radius is too large to learn at a human horizon.
 
+    **Sharp** (``radius="sharp"``, needs ``tail`` and ``theta_bound``; anytime): the same rule with
+    the mean and the width of ``HvtUCB(radius="sharp")``. With probability 1 - delta every round's
+    regret is at most 8 radius * width of the arm played, and it learns at the whole width.
+
     >>> import heavytail as ht
     >>> policy = ht.TwinUCB(2)
     >>> arm = policy.select([[1.0, 0.0], [0.0, 1.0]])
@@ -445,25 +322,26 @@ class TwinUCB(forgetting.ForgettingPolicy):
         dim: length of a feature vector.
         target: "mean", or "typical": the bulk alone, for noise that is an error to be ignored
             (sensors, contaminated logs), and the fastest where it has one shape for all arms.
-            The theory is of the mean.
+            What is proved is of the mean.
         tail: the moment bound on the noise, if it is known; otherwise its scale is learned, and a
-            round's ``scale`` says how it compares with other rounds. Needed by the theory.
-        horizon: T. Needed by the theory; otherwise only a promise that is warned about once it is
-            broken.
+            round's ``scale`` says how it compares with other rounds. Needed by the theory and by
+            the sharp width, which also takes "symmetric": symmetric noise of any size.
+        horizon: T. Needed by the theory; otherwise a promise, warned about once it is broken.
         arm_bound: L >= ‖x‖; longer vectors are refused.
-        radius: "empirical" (no guarantee) or "theory".
-        theta_bound: S >= ‖theta*‖, theory only; 1 unless given.
-        radius_scale: multiplies Lemma 1's radius, theory only; below 1 the guarantee is gone.
-        forget: weight of a round one step older, not in theory: 0.999 remembers about 1,000 rounds,
-            1 all of them, and the diagnostics say when theta seems to have changed; "auto" then
-            begins anew by itself. Nothing is forgotten nor watched unless given.
+        radius: "empirical" (no guarantee), "theory" or "sharp".
+        theta_bound: S >= ‖theta*‖; 1 in the theory unless given, the sharp width must be told.
+        radius_scale: multiplies the radius, not if "empirical"; below 1 the guarantee is gone.
+        delta: failure probability, sharp only; 0.05 unless given.
+        forget: weight of a round one step older, "empirical" only: 0.999 remembers about 1,000
+            rounds, 1 all of them, and the diagnostics say when theta seems to have changed; "auto"
+            then begins anew by itself. Nothing is forgotten nor watched unless given.
     """
 
     name = "Twin-UCB"
     info = Info(
         method="two Huber estimates",
         reference="this library",
-        regret="none proved; in theory 4 times Hvt-UCB's",
+        regret="none proved; in theory and sharp 4 times Hvt-UCB's",
         cost="O(1)",
         storage="O(1)",
         moment="central",
@@ -472,10 +350,10 @@ class TwinUCB(forgetting.ForgettingPolicy):
             "*Ours*: the rule, and constants chosen for the distribution of regret. "
             '`radius="theory"`: the mean is Algorithm 1 with Lemma 1 of the paper of Hvt-UCB; that '
             "playing another's choice among plausible arms costs a factor 1 + c is ours, proved on "
-            "the page on two estimates. *Decided*: c = 3."
+            "the page on two estimates, as is what holds of it at the sharp width. *Decided*: c = 3."
         ),
     )
-    slots = (COMMON, PRACTICE, THEORY, S)
+    slots: tuple[Any, ...] = (COMMON, PRACTICE, THEORY, S)
     takes_prior = True
     rank_one = True
 
@@ -490,28 +368,31 @@ class TwinUCB(forgetting.ForgettingPolicy):
         radius: str = "empirical",
         theta_bound: float | None = None,
         radius_scale: float | None = None,
+        delta: float | None = None,
         forget: float | str | None = None,
     ) -> None:
         check = Check(type(self))
-        self._start(dim, practice.stated(check, tail), horizon, scale_known=False)
+        check.choice("radius", radius, ("empirical", "theory", "sharp"))
+        self._start(dim, sharp.stated(check, tail, radius), horizon, scale_known=False)
         twin = check.choice("target", target, ("mean", "typical")) == "mean"
-        is_theory = check.choice("radius", radius, ("empirical", "theory")) == "theory"
-        forget = self._asked_to_forget(check, forget, self.dim + 1, is_theory)
-        if is_theory:
+        if radius != "empirical" and not twin:
+            raise ValueError(f'TwinUCB.target must be "mean" for radius="{radius}".')
+        if radius != "sharp" and delta is not None:
+            raise ValueError(f'TwinUCB.delta is for radius="sharp" only; got {delta!r}.')
+        proved: dict[str, Any] = {"arm_bound": arm_bound, "theta_bound": theta_bound}
+        proved["radius_scale"] = 1.0 if radius_scale is None else radius_scale
+        if radius == "sharp":
+            sharp.check_unused(check, forget=forget)
+            two_estimates.begin_sharp(self, check, delta=delta, **proved)
+            return
+        forget = self._asked_to_forget(check, forget, self.dim + 1, radius == "theory")
+        if radius == "theory":
             told = theory.check_told(check, tail, horizon)
-            if not twin:
-                raise ValueError('TwinUCB.target must be "mean" for radius="theory".')
-            self._begin_theory(
-                check,
-                told,
-                arm_bound=arm_bound,
-                theta_bound=1.0 if theta_bound is None else theta_bound,
-                radius_scale=1.0 if radius_scale is None else radius_scale,
-            )
+            two_estimates.begin_theory(self, check, told, **proved)
             return
         for name, value in (("theta_bound", theta_bound), ("radius_scale", radius_scale)):
             if value is not None:
-                raise ValueError(f'TwinUCB.{name} is for radius="theory" only; got {value!r}.')
+                raise ValueError(f'TwinUCB.{name} is not for radius="empirical"; got {value!r}.')
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         ridge = practice.own_ridge(self.dim, arm_bound)
         if forget is None:
@@ -542,33 +423,6 @@ class TwinUCB(forgetting.ForgettingPolicy):
         if twin:
             prepare(self._s, self._M, self.dim)
 
-    def _begin_theory(
-        self,
-        check: Check,
-        told: tuple[MomentBound, int],
-        *,
-        arm_bound: float,
-        theta_bound: float,
-        radius_scale: float,
-    ) -> None:
-        ridge = float(self.dim)
-        self.update_kernel, self.select_kernel = update_theory, select_theory
-        self._allocate(
-            ridge=ridge, arm_bound=arm_bound, theta_bound=theta_bound, rows={"bulk": None}
-        )
-        practice.start(
-            self,
-            check,
-            exploration=EXPLORATION,
-            delta=None,
-            ridge=ridge,
-            alpha=theory.ALPHA,
-            radius_scale=radius_scale,
-            arm_bound=arm_bound,
-        )
-        theory.start(self, *told, arm_bound=arm_bound)
-        self._s[S.BULK_RADIUS] = bulk_radius_theory(self._s)
-
     @property
     def _is_twin(self) -> bool:
         """Whether it has two estimates and no theory."""
@@ -581,13 +435,15 @@ class TwinUCB(forgetting.ForgettingPolicy):
         return np.asarray(self._M[row, : self.dim].copy())
 
     def _begun(self) -> None:
-        if self.update_kernel is not update_theory:
+        if self.update_kernel is not two_estimates.update_theory:
             practice.settle_prior(self._s, self._M, self.dim)
-        if self.update_kernel is update_theory or self._is_twin:
+        if self.update_kernel is two_estimates.update_theory or self._is_twin:
             self._M[bulk_row(self._M), : self.dim] = self._M[THETA, : self.dim]
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
-        if self.update_kernel is update_theory:
+        if self.update_kernel is two_estimates.update_sharp:
+            return sharp.half_widths("TwinUCB", self._s, two_estimates.AT, self._widths(X), level)
+        if self.update_kernel is two_estimates.update_theory:
             return super()._half_widths(X, level)
         return practice.half_widths(self._s, self._widths(X), level)
 
@@ -595,9 +451,9 @@ class TwinUCB(forgetting.ForgettingPolicy):
     def explain(self, arms: ArrayLike) -> Explanation:
         """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
         s, found = self._s, super().explain(arms)
-        if self.update_kernel is update_theory:
+        if self.select_kernel is two_estimates.select_plausible:
             rule = "the bulk's favourite of the arms that the mean has not ruled out, unless the "
-            rule += f"largest mean + radius * width is {WIDER:g} times less known"
+            rule += f"largest mean + radius * width is {two_estimates.WIDER:g} times less known"
             return replace(found, rule=rule)
         if not self._is_twin or s[S.AUDIT] != 0.0:
             return found
@@ -620,7 +476,8 @@ class TwinUCB(forgetting.ForgettingPolicy):
         """
         t = max(learned(self._s), 3.0)
         D = self.theta - self.bulk
-        C = self.inverse_gram[: self.dim, : self.dim] * max(self._s[S.APART] / t, 1e-300)
+        inverse = self._M[self._rows.get("gram_inverse", self._rows["inverse"])]
+        C = inverse[: self.dim, : self.dim] * max(self._s[S.APART] / t, 1e-300)
         sure = math.log(100.0) + 2.0 * math.log(math.log(t))
         most = self.dim + 2.0 * math.sqrt(self.dim * sure) + 2.0 * sure
         try:

@@ -16,10 +16,11 @@ from heavytail._typing import Matrix, Vector
 from heavytail.kernels import index
 from heavytail.kernels.layout import CONSTANT, INVERSE, NO_ARM, RADIUS, THETA
 from heavytail.policies import twin_ucb
+from heavytail.policies.core import two_estimates
 
 __all__ = ["substitutes"]
 
-AUDIT = twin_ucb.S.AUDIT
+AUDIT = two_estimates.TWO.AUDIT
 TINY = 1e-290  # stands for a squared width of 0, whose reciprocal root is infinite
 
 
@@ -28,7 +29,7 @@ def substitutes(cuda: Any) -> dict[int, Any]:
     device: Callable[[Any], Any] = cuda.jit(device=True)
     beyond, bulk_row, twin_index = (
         device(getattr(kernel, "py_func", kernel))
-        for kernel in (index.beyond, twin_ucb.bulk_row, twin_ucb.index_of)
+        for kernel in (index.beyond, two_estimates.bulk_row, twin_ucb.index_of)
     )
     root = device(_root(_reciprocal_root(cuda)))
 
