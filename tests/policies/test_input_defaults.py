@@ -94,6 +94,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "radius": "empirical",
         "theta_bound": None,
         "radius_scale": None,
+        "delta": None,
     },
     "Uniform": {"seed": 0},
 }
@@ -310,7 +311,8 @@ def test_any_other_failure_probability_is_taken(delta: float) -> None:
     assert lemma_1(2, 1.5, 10, delta=delta).ell > 0.0
     for name, defaults in DEFAULTS.items():
         if "delta" in defaults:
-            assert build(name, horizon=100_000, delta=delta).radius > 0.0
+            more = {"radius": "sharp", "theta_bound": 1.0} if name == "TwinUCB" else {}
+            assert build(name, horizon=100_000, delta=delta, **more).radius > 0.0
 
 
 @pytest.mark.parametrize("argument", ["ridge", "sigma_min"])

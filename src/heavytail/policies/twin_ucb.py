@@ -350,7 +350,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
             "*Ours*: the rule, and constants chosen for the distribution of regret. "
             '`radius="theory"`: the mean is Algorithm 1 with Lemma 1 of the paper of Hvt-UCB; that '
             "playing another's choice among plausible arms costs a factor 1 + c is ours, proved on "
-            "the page on two estimates, as is what holds of it at the sharp width. *Decided*: c = 3."
+            "the page on two estimates, which says what holds at the sharp width. *Decided*: c = 3."
         ),
     )
     slots: tuple[Any, ...] = (COMMON, PRACTICE, THEORY, S)
