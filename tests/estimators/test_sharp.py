@@ -64,6 +64,17 @@ def test_it_is_its_formula_over_rows(p, d, intercept):
         assert model.scale_ == 0.7
 
 
+@pytest.mark.parametrize("p", [1.3, 2.0])
+def test_it_is_its_formula_where_the_bound_is_large_beside_the_noise(p):
+    X, y, _ = table()
+    told = {"theta_bound": 300.0, "delta": 0.05}
+    model = regression(tail=ht.MomentBound(order=p, scale=0.05), **told).fit(X, y)
+    twin = SharpRegression(order=p, scale=0.05, **told).fit(X, y)
+    pairs = zip(model.predict(X, return_interval=True), twin.predict(X, 0.95), strict=True)
+    for ours, theirs in pairs:
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
+
+
 def test_scales_of_one_are_no_scales():
     X, y, _ = table()
     given = regression().fit(X, y, sample_scale=np.ones(len(y)))
@@ -230,3 +241,5 @@ def test_a_file_of_other_numbers_is_refused():
             other.resume(arrays)
     with pytest.raises(ValueError, match="'kept' does not fit"):
         ht.AdaptiveHuberRegressor().resume({"kept": arrays["kept"]})
+    with pytest.raises(ValueError, match="'kept' does not fit"):
+        ht.OnlineRidge().resume(ht.OnlineRidge()._model(2).arrays())

@@ -2,7 +2,7 @@
 
 V_0 = lambda I and A_0 = 10 lambda I with lambda = 0.3 d/S². A row of features x and scale nu is
 taken in units of sigma = max(nu, 0.01 |x| / sqrt(lambda), reach), reach = min(w(x), S|x| +
-|x'theta|).
+|x'theta|). Q = V^-1 A V^-1 counts 1e-12 of its first value more, as a guard against rounding.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SharpRegression:
 
     def width(self, x):
         u = np.linalg.solve(self.V, x)
-        return math.sqrt(u @ self.A @ u)
+        return math.sqrt(u @ self.A @ u + 1e-11 / self.ridge * (x @ x))
 
     def predict(self, X, level):
         Z = self.features(X)
