@@ -172,7 +172,7 @@ def test_the_thresholds_factor_makes_the_width_of_a_known_arm_least(p):
     k = np.exp(np.linspace(-5.0, 3.0, 8001))
     best = k[np.argmin(k ** (2.0 - p) * (1.0 + 2.0 * clip_cost(p) * k**-p))]
     assert threshold_factor(p) == pytest.approx(best, rel=2e-3)
-    assert threshold_factor(p) < threshold_factor(2.0) == 8.0
+    assert threshold_factor(p) < threshold_factor(2.0) == 4.0
 
 
 # --- the recursions

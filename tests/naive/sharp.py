@@ -26,9 +26,9 @@ def clip_cost(p: float) -> float:
 
 
 def threshold_factor(p: float) -> float:
-    """k of k^p = 4 e_p (p - 1) / (2 - p), at most 8."""
+    """k of k^p = 4 e_p (p - 1) / (2 - p), at most 4."""
     power = 4.0 * clip_cost(p) * (p - 1.0)
-    return 8.0 if 8.0**p * (2.0 - p) <= power else float((power / (2.0 - p)) ** (1.0 / p))
+    return 4.0 if 4.0**p * (2.0 - p) <= power else float((power / (2.0 - p)) ** (1.0 / p))
 
 
 class HvtSharp:

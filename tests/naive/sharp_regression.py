@@ -29,7 +29,7 @@ class SharpRegression:
         Z = self.features(X)
         n, d = Z.shape
         p, S, cost = self.p, self.S, clip_cost(self.p)
-        far = 8.0 if p == 2.0 else min(8.0, (4.0 * cost * (p - 1.0) / (2.0 - p)) ** (1.0 / p))
+        far = 4.0 if p == 2.0 else min(4.0, (4.0 * cost * (p - 1.0) / (2.0 - p)) ** (1.0 / p))
         self.ridge = 0.3 * d / S**2
         self.V, self.A = self.ridge * np.eye(d), 10.0 * self.ridge * np.eye(d)
         self.theta, self.spent = np.zeros(d), 0.0

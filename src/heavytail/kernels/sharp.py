@@ -86,7 +86,7 @@ SLOTS: Final = numbered(Sharp)
 K: Final = SLOTS
 
 MIXING: Final = 10.0  # mu / lambda
-FARTHEST_CLIP: Final = 8.0  # the largest k_p: at p = 2 the clip costs nothing but its eps
+FARTHEST_CLIP: Final = 4.0  # the largest k_p: at p = 2 the clip costs nothing but its eps
 FINEST: Final = 0.01  # a round weighs at most lambda over its square: V^-1 keeps its digits
 RESOLUTION: Final = 1e-12  # rho over mu / lambda²: rounding of Q stays below it
 DELTA: Final = 0.05
