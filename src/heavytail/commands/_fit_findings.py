@@ -128,7 +128,7 @@ class Findings:
         return head
 
     def _slopes(self) -> str:
-        level = f"{100.0 * self.model.level:g} %"
+        level = f"{100.0 * self.model.level_:g} %"
         columns = ("", "coefficient", f"{level} from", "to")
         rows = [
             (name, *(f"{one:.6g}" for one in numbers)) for name, *numbers in self.coefficients()

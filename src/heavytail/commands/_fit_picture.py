@@ -42,7 +42,7 @@ def _slopes(axis: Any, found: Findings) -> None:
     axis.set_yticks(range(len(order)), [drawn(found.features[i]) for i in order])
     axis.set(ylim=(-1.0, len(order)))
     axis.set(xlabel=f"{drawn(found.target)} per standard deviation of the feature")
-    level = f"{100.0 * found.model.level:g} %"
+    level = f"{100.0 * found.model.level_:g} %"
     axis.set_title(f"slopes, {level} intervals", fontsize=9)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Final, Protocol, Self
 
 import numpy as np
 
@@ -71,11 +71,14 @@ class Model(Protocol):
         """Take over, in a fresh model, what ``arrays`` gave, or refuse it."""
 
 
+LEVEL: Final = 0.95
+
+
 class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
     """fit, partial_fit, predict and the fitted attributes, for a subclass that gives ``_model``."""
 
     noun: ClassVar[str] = "regression"
-    level: float
+    level: float | None
     n_features_in_: int
     model_: Model
 
@@ -85,7 +88,8 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
     def _check(self) -> Check:
         """The checker of the constructor's arguments, the level checked already."""
         check = Check(type(self))
-        check.number("level", self.level, above=0.0, below=1.0)
+        if self.level is not None:
+            check.number("level", self.level, above=0.0, below=1.0)
         return check
 
     def fit(self, X: Any, y: Any, sample_scale: Any = None) -> Self:
@@ -155,10 +159,15 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         self, centre: FloatArray, error: FloatArray, doubt: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """As many errors as the level asks for, wider by each ``doubt`` on its side."""
-        level = Check(type(self)).number("level", self.level, above=0.0, below=1.0)
+        level = Check(type(self)).number("level", self.level_, above=0.0, below=1.0)
         half = error * self._quantile(level)
         below, above = np.minimum(doubt, 0.0).sum(axis=0), np.maximum(doubt, 0.0).sum(axis=0)
         return centre - half + below, centre + half + above
+
+    @property
+    def level_(self) -> float:
+        """The level of the intervals."""
+        return LEVEL if self.level is None else self.level
 
     def _quantile(self, level: float) -> float:
         """Half of an interval, in standard errors: Student's quantile."""

@@ -95,7 +95,7 @@ class OnePassHuberRegressor(Regression):
             ``ridge`` means the same for all.
         forget: weight of a row one step older, at least 0.5; 1 remembers all alike, 0.999 about
             1,000 rows.
-        level: of the intervals.
+        level: of the intervals; 0.95 unless given, and 1 - delta where they are sharp.
         interval: "approximate", or "sharp", which is proved; then ``fit_intercept`` and ``level``
             alone of the above have a meaning, and the others must be left as they are.
         tail: the moment bound on the noise; nu of a row is its scale, times the row's
@@ -114,7 +114,7 @@ class OnePassHuberRegressor(Regression):
         fit_intercept: bool = True,
         standardize: bool = False,
         forget: float = 1.0,
-        level: float = 0.95,
+        level: float | None = None,
         interval: str = "approximate",
         tail: MomentBound | None = None,
         theta_bound: float | None = None,
@@ -135,6 +135,14 @@ class OnePassHuberRegressor(Regression):
 
     def slot_names(self) -> dict[str, tuple[str, ...]]:
         return sharp.NAMES if self.interval == "sharp" else NAMES
+
+    @property
+    def level_(self) -> float:
+        """The level of the intervals; 1 - delta where they are sharp and none was given."""
+        model = getattr(self, "model_", None)
+        if self.level is None and isinstance(model, sharp.SharpStream):
+            return model.level
+        return super().level_
 
     def _quantile(self, level: float) -> float:
         if isinstance(self.model_, sharp.SharpStream):

@@ -7,6 +7,7 @@ such as a centre or a unit, may come between. The first row is a step like all o
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -79,7 +80,7 @@ class SharpStream(TakingTurns):
         theta_bound: float | None,
         delta: float,
         intercept: bool,
-        level: float,
+        level: float | None,
     ) -> None:
         if not isinstance(tail, MomentBound):
             raise ValueError(
@@ -103,7 +104,13 @@ class SharpStream(TakingTurns):
             theta_bound=S,
             log_inverse_delta=log_inverse_delta,
         )
-        self.radius(level)
+        if level is not None:
+            self.radius(level)
+
+    @property
+    def level(self) -> float:
+        """1 - delta."""
+        return float(-math.expm1(-0.5 * self.s[WIDTH.SURE]))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Arrays read back from a memory map are read-only; the kernels write into theirs."""

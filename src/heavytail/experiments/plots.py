@@ -68,7 +68,7 @@ _MARKERS = {"Hvt-UCB": "o", "Twin-UCB": "s", "Uniform": "x"}  # of what is not
 _WHOSE = {  # by whose constants a policy that this library takes part in runs
     ("Hvt-UCB", "tuned"): "paper's",
     ("Hvt-UCB", "theory"): "paper's",
-    ("Hvt-UCB", "sharp"): "ours, proved",
+    ("Hvt-UCB", "sharp"): "ours, proved for a true nu",
     ("Hvt-UCB", "untuned"): "our constants",
     ("Twin-UCB", "untuned"): "ours",
     ("Twin-UCB", "theory"): "ours",

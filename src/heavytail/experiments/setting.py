@@ -113,6 +113,11 @@ class Setting:
             nu *= 10.0**self.noise.spread
         return MomentBound(order=self.order, scale=nu)
 
+    @property
+    def true_nu(self) -> bool:
+        """Whether the scale that policies are told bounds the moment of the noise."""
+        return self.scale is None or self.scale >= self._true_scale()
+
     def _true_scale(self) -> float:
         world = self.environment
         law = world.noise if isinstance(world, LinearBandit) else world

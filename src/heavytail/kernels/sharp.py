@@ -186,7 +186,7 @@ def radius_at(name: str, s: Vector, at: int, level: float) -> float:
     if sure > s[at + K.SURE] * (1.0 + 1e-9):
         raise ValueError(
             f"{name} must be at most 1 - delta = {-math.expm1(-0.5 * s[at + K.SURE]):.6g}; got "
-            f"{level!r}. Build it with a smaller delta."
+            f"{level!r}. Ask for a lower level, or build it with a smaller delta."
         )
     spent = sure + s[at + K.SPREAD] + 2.0 * s[at + K.SPENT]
     return float(math.sqrt(max(spent, 0.0)) + s[at + K.BIAS])

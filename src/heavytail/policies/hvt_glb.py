@@ -318,12 +318,13 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         return practice.half_widths(self._s, np.zeros(len(X)), level)
 
     @alone
-    def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
+    def predict(self, x: ArrayLike, *, level: float | None = None) -> Prediction:
         """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.
 
         The score's interval goes through the link, and what the clip may have taken from the mean
         is added to both sides. No theorem's; meant for the arm that is chosen.
         """
+        level = self.level if level is None else level
         found = super().predict(x, level=level)
         if self.link.name == "identity":
             return found

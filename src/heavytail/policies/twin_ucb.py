@@ -452,9 +452,13 @@ class TwinUCB(forgetting.ForgettingPolicy):
         """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
         s, found = self._s, super().explain(arms)
         if self.select_kernel is two_estimates.select_plausible:
-            rule = "the bulk's favourite of the arms that the mean has not ruled out, unless the "
-            rule += f"largest mean + radius * width is {two_estimates.WIDER:g} times less known"
-            return replace(found, rule=rule)
+            rule = "the largest index, the bulk's, of arms whose high reaches the largest low; but "
+            rule += f"the arm of the largest high where it is {two_estimates.WIDER:g} times wider"
+            X = self._offered(arms, ".explain")
+            mean, bonus = found.parts["mean"], found.parts["bonus"]
+            index = X @ self.bulk + s[S.BULK_RADIUS] * self._widths(X)
+            parts = {"low": mean - bonus, "mean": mean, "high": mean + bonus, "index": index}
+            return replace(found, rule=rule, parts=parts)
         if not self._is_twin or s[S.AUDIT] != 0.0:
             return found
         X = self._offered(arms, ".explain")

@@ -19,7 +19,7 @@ from heavytail.experiments.claim import Claim, Part, above, at_least, below, bot
 from heavytail.experiments.plots import label
 from heavytail.experiments.stats import Interval, median_ratio, ratio
 from heavytail.experiments.unit import Key
-from heavytail.policies.core.sharp import DELTA
+from heavytail.kernels.sharp import DELTA
 from heavytail.reproduction.cost import IN_TURNS, NOISES, SOLVERS
 from heavytail.reproduction.growth import ENVIRONMENTS, OURS, PAPERS
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from heavytail.experiments import plots
 from heavytail.experiments.experiment import Experiment, Plan, Request, Section, Table
 from heavytail.experiments.unit import Key, Trials, Unit
-from heavytail.policies.core.sharp import DELTA
+from heavytail.kernels.sharp import DELTA
 from heavytail.reproduction.catalogue import setting
 from heavytail.reproduction.protocol import built
 from heavytail.simulation.distribution import least_share

@@ -311,10 +311,12 @@ def _once(name: str) -> bool:
 def variants_section(found: Found) -> Section:
     """What is proved against what is not: a row per setting, a column per policy."""
     section = Section("variants", "Theory against practice")
+    false = ", ".join(name for name in found if _once(name) and not setting(name).true_nu)
     section.text.append(
         "Mean regret at the end, tuned / untuned / theory / sharp; a dash where there is none. "
-        "Tuned and theory are the papers' algorithms. Sharp is Hvt-UCB's step at a width of ours "
-        "that is proved, all of it (docs/mathematics/sharp.md), where nu is a bound on the moment. "
+        "Tuned and theory are the papers' algorithms. Sharp is Hvt-UCB with our proved "
+        "confidence width (docs/mathematics/sharp.md), used in full, told nu and S, nothing tuned. "
+        f"The proof needs a nu that is true: it says nothing of {false}, where nu is less. "
         "Untuned Hvt-UCB has our constants, Twin-UCB is ours, "
         "and the others' untuned defaults are the papers' radii times one multiplier for all "
         "settings (see the page on untuned defaults). Untuned is not uninformed: every policy, "

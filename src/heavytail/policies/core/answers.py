@@ -80,6 +80,8 @@ class Explanation:
 class Answering:
     """width, predict and explain, for a policy with one estimate and one inverse Gram matrix."""
 
+    level: float = 0.95  # of an interval that is asked for without one
+
     if TYPE_CHECKING:  # what a policy brings
         dim: int
         rank_one: ClassVar[bool]
@@ -106,19 +108,25 @@ class Answering:
 
     @alone
     def width(self, x: ArrayLike) -> float:
-        """‖x‖_{V_t^-1}; the half-width of the policy's confidence set at x is radius * width(x)."""
+        """‖x‖_{V_t^-1}, or ‖x‖_Q with ``radius="sharp"``; the half-width of the policy's confidence
+        set at x is radius * width(x).
+        """
         return float(self._widths(self._asked_at(x, ".width")[None])[0])
 
     @alone
-    def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
+    def predict(self, x: ArrayLike, *, level: float | None = None) -> Prediction:
         """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.
 
-        The interval is that of the confidence set, whatever ``level``; where the radius is read
-        off the data it is of ``level``, and no theorem's: the spread of the clipped residuals, and
-        a bound on what the clip took. With a fixed clip all this is of a typical reward. It is
-        meant for the arm that is chosen: arms that were given up are those that looked worse than
-        they are, and their intervals are too low.
+        With ``radius="sharp"`` all intervals of a ``level`` hold at once, for every x and at all
+        times, with that probability; it is 1 - delta unless given, and at most that. With
+        ``radius="theory"``, and of the papers' policies, the interval is that of the confidence
+        set, whatever ``level``. Where the radius is read off the data it is of ``level``, 0.95
+        unless given, and no theorem's: the spread of the clipped residuals, and a bound on what the
+        clip took; with a fixed clip all this is of a typical reward. It is then meant for the arm
+        that is chosen: arms that were given up are those that looked worse than they are, and their
+        intervals are too low.
         """
+        level = self.level if level is None else level
         rows, many = self._asked(x, level)
         mean, half = self._means(rows), self._half_widths(rows, level)
         parts = (mean, mean - half, mean + half)

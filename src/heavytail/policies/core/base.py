@@ -78,6 +78,7 @@ class PackedPolicy(Answering, Remembering, Policy):
     scoring: index.Scoring = index.LINEAR
     rank_one: ClassVar[bool] = False
     takes_prior: bool = False
+    projects: bool = True  # whether theta is kept in the ball of THETA_BOUND
     key_slot: ClassVar[int] = -1
     any_ridge: ClassVar[bool] = False  # whether sigma_t keeps x x' / sigma_t² small beside V
     grows: ClassVar[bool] = False  # whether a round needs room, or leaves something to `_settle`

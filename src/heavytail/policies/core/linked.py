@@ -160,13 +160,14 @@ class Linking(PackedPolicy):
         return mean if math.isfinite(mean) else None
 
     @alone
-    def predict(self, x: ArrayLike, *, level: float = 0.95) -> Prediction:
+    def predict(self, x: ArrayLike, *, level: float | None = None) -> Prediction:
         """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.
 
         The interval is the score's, through the link: it lies where rewards can, and is not
         symmetric. In theory it is that of the confidence set, whatever ``level``; in practice it is
         of ``level`` and no theorem's. It is meant for the arm that is chosen.
         """
+        level = self.level if level is None else level
         rows, many = self._asked(x, level)
         score, half = self._means(rows), self._half_widths(rows, level)
         parts = [self.link.mean(one) for one in (score, score - half, score + half)]

@@ -408,6 +408,8 @@ class PracticalPolicy(PackedPolicy):
 def stated(check: Check, tail: MomentBound | str | None) -> MomentBound | None:
     """The moment bound, or None where the scale is to be learned."""
     if isinstance(tail, str):
+        if tail == "symmetric":
+            raise ValueError(f'{check.owner}.tail="symmetric" is for radius="sharp" alone.')
         check.choice("tail", tail, ("auto",))
         return None
     return tail
@@ -468,7 +470,7 @@ def advise(policy: PackedPolicy) -> tuple[str, ...]:
     t = learned(s)
     if t < ENOUGH or s[P.UNIT] == 0.0:
         return ()
-    words += on_ball(policy.theta, float(s[THETA_BOUND]))
+    words += on_ball(policy.theta, float(s[THETA_BOUND]) if policy.projects else math.inf)
     samples = s[P.WEIGHT] ** 2 / s[P.WEIGHT_SQUARES]
     if samples < 0.05 * t:
         words.append(

@@ -78,10 +78,16 @@ def stated(check: Check, tail: MomentBound | str | None, radius: str) -> MomentB
 
 def check_unused(check: Check, **arguments: Any) -> None:
     """Refuse arguments that mean nothing to the sharp width."""
+    hints = {
+        "intercept": " Append a constant feature to every arm; theta_bound then bounds its "
+        "coefficient, too.",
+        "forget": " The theorem is of a theta that stays.",
+    }
     for name, value in arguments.items():
         if value is not None:
             raise ValueError(
                 f'{check.owner}.{name} must not be given for radius="sharp"; got {value!r}.'
+                + hints.get(name, "")
             )
 
 
@@ -145,6 +151,8 @@ def begin(
         factor=radius_scale,
     )
     s[at + K.REACH] *= check.number("threshold_scale", threshold_scale, above=0.0)
+    policy.level = float(-np.expm1(-0.5 * s[at + K.SURE]))  # 1 - delta
+    policy.projects = False
 
 
 def half_widths(owner: str, s: Vector, at: int, widths: FloatArray, level: float) -> FloatArray:
