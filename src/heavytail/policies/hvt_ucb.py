@@ -56,10 +56,10 @@ class HvtUCB(forgetting.ForgettingPolicy):
     learn at any horizon a person will run.
 
     **Sharp** (``radius="sharp"``, needs ``tail`` and ``theta_bound``; anytime): the step without
-    the ball at a width of our own, hundreds of times smaller, proved on docs/mathematics/sharp.md.
+    the ball at a width of our own, a thousand times smaller, proved on docs/mathematics/sharp.md.
     With probability 1 - delta, for all t and all x at once,
-    |x'(theta_t - theta*)| <= radius * width(x), which ``predict`` gives as intervals. It learns at
-    the whole of that width.
+    |x'(theta_t - theta*)| <= radius * width(x), which ``predict`` gives as intervals. It learns
+    with all of that width. There is no intercept: give arms a constant feature where they need one.
 
     >>> import heavytail as ht
     >>> tail = ht.MomentBound(order=1.5, scale=1.0)
