@@ -162,14 +162,19 @@ def regret(args: argparse.Namespace) -> None:
         f"Mean regret at T = {T:,} (standard error), in units of the noise, {args.trials:,} trials;"
     )
     print("beta is the radius at T, over the width in V^-1 of the best arm for the sharp one.\n")
-    print("| world | sharp | Lemma 1 | OFUL, its radius | Hvt-UCB | Twin-UCB | uniform |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print(
+        "| world | sharp | Twin-UCB sharp | Lemma 1 | OFUL, its radius | Hvt-UCB | Twin-UCB ",
+        end="",
+    )
+    print("| uniform |")
+    print("| --- " * 8 + "|")
     for row in WORLDS:
         world, tail, unit = _world(*row)
         dim = row[1]
         common = {"tail": tail, "theta_bound": unit}
         policies = (
             ht.HvtUCB(dim, **common, radius="sharp", delta=DELTA),
+            ht.TwinUCB(dim, **common, radius="sharp", delta=DELTA),
             ht.HvtUCB(dim, **common, radius="theory", horizon=T),
             ht.OFUL(dim, **common, delta=DELTA, radius_scale=1.0, ridge=unit**-2.0),
             ht.HvtUCB(dim),
