@@ -72,6 +72,7 @@ class HvtSharp:
         self.theta = np.zeros(dim)
         self.E = self.sigma = self.tau = 0.0
         self.clipped = 0
+        self.weights: list[float] = []
 
     def beta(self, delta: float) -> float:
         log_det = float(np.linalg.slogdet(self.A / self.mu)[1])
@@ -119,7 +120,8 @@ class HvtSharp:
             psi = float(np.clip(z, -tau, tau))
             s2, eps = (tau + D) ** (2.0 - p) * share, self.e * (tau - D) ** -p * share
             g = ((abs(psi) + D) ** 2 + 2.0 * s2) / 3.0
-        self.sigma, self.tau = sigma, tau
+        self.sigma, self.tau, self.psi = sigma, tau, psi
+        self.weights.append(sigma**-2.0)
         self.clipped += abs(z) > tau
         if length == 0.0:
             return

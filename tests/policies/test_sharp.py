@@ -45,7 +45,9 @@ def test_it_is_its_formulas(p, d, scales):
     policy, twin = both(d, p, 0.4, 1.3)
     together(policy, twin, game(d, 200, noise=0.4, scales=scales), LOOK)
     assert twin.clipped > 0 or p in (2.0, None)
-    assert policy.diagnostics().clipped_share == twin.clipped / 200
+    told, weights = policy.diagnostics(), np.array(twin.weights)
+    assert told.clipped_share == twin.clipped / 200
+    near(told.effective_samples, weights.sum() ** 2 / (weights**2).sum(), "samples")
 
 
 @pytest.mark.parametrize(

@@ -96,12 +96,16 @@ def test_a_vector_of_nothing_moves_neither_estimate():
 
 
 def test_how_far_the_two_lie_apart_is_told_in_the_metric_of_their_steps():
-    """Without a clip that bites the two are one, and the test of their difference is of V^-1."""
-    policy = sharp(2, 2.0)
+    """The covariance of their difference is V^-1 times what their scores differ by, not Q."""
+    policy, twin = both(2, 2.0, 0.3)
+    apart = 0.0
     for arms, noise, _ in game(2, 400, noise=0.3):
-        policy.update(arms[0], float(arms[0].sum()) + noise)
+        x, reward = arms[0], float(arms[0].sum()) + noise
+        off = reward - float(x @ twin.bulk)
+        policy.update(x, reward)
+        twin.learn(x, reward)
+        apart += (twin.psi - float(np.clip(off / twin.sigma, -1.345, 1.345))) ** 2 / 400
     D = policy.theta - policy.bulk
-    apart = policy._s[TWO.APART] / 400
     H = D @ np.linalg.solve(policy.state["gram_inverse"] * apart, D)
     assert policy.hausman()[0] == pytest.approx(H, rel=1e-9)
 
