@@ -159,14 +159,10 @@ def regret(args: argparse.Namespace) -> None:
     """Mean regret at T, at the whole width and beside it."""
     T = args.rounds
     print(
-        f"Mean regret at T = {T:,} (standard error), in units of the noise, {args.trials:,} trials;"
+        f"Mean regret at T = {T:,} (standard error) in units of the noise, {args.trials:,} trials."
     )
-    print("beta is the radius at T, over the width in V^-1 of the best arm for the sharp one.\n")
-    print(
-        "| world | sharp | Twin-UCB sharp | Lemma 1 | OFUL, its radius | Hvt-UCB | Twin-UCB ",
-        end="",
-    )
-    print("| uniform |")
+    names = ("Hvt-UCB, sharp", "Twin-UCB, sharp", "Lemma 1", "OFUL, its radius")
+    print(f"| world | {' | '.join((*names, 'Hvt-UCB', 'Twin-UCB', 'uniform'))} |")
     print("| --- " * 8 + "|")
     for row in WORLDS:
         world, tail, unit = _world(*row)
