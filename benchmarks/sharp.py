@@ -258,8 +258,15 @@ def rounds(args: argparse.Namespace) -> None:
             f"| {outside[1] / outside[0]:.2f} |",
             flush=True,
         )
+    world, tail, _ = _world(*WORLDS[0])
+    policy = ht.HvtUCB(2, tail=tail, theta_bound=1.0, radius="sharp", delta=DELTA)
+    block = block_of(world, 10_000)
+    before = compiled(policy, block)
+    while policy.rounds < 10_000_000:
+        _play_pool(policy, block, np.empty(block.length))
+    after = compiled(policy, block)
+    print(f"\nA round after 10^7 of them: {1e3 * after:.0f} ns, at first {1e3 * before:.0f} ns.")
     if args.engine == "cuda":
-        world, tail, _ = _world(*WORLDS[0])
         policy = ht.HvtUCB(2, tail=tail, theta_bound=1.0, radius="sharp", delta=DELTA)
         run = {"rounds": 18_000, "seed": args.seed, "engine": "cuda", "record": 1}
         ht.distribution(policy, world, trials=32, **run, progress=False)
