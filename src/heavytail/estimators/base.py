@@ -81,6 +81,7 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
     level: float | None
     n_features_in_: int
     model_: Model
+    _fitted_with: dict[str, Any]  # the arguments that the model was built with
 
     def _model(self, dim: int) -> Model:
         raise NotImplementedError
@@ -124,7 +125,8 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         nu = _NONE
         if sample_scale is not None:
             nu = as_rows(sample_scale, y.shape, f"{where}: sample_scale, one scale per row,")
-        twin.model_ = self._model(X.shape[1]) if afresh else self.model_
+        if afresh:
+            twin.model_, twin._fitted_with = self._model(X.shape[1]), self.get_params(deep=False)
         twin.model_.learn(_writable(X), _writable(y), _writable(nu))
         self.__dict__ = twin.__dict__
         return self
@@ -182,6 +184,12 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
     def saved_arrays(self) -> dict[str, Any]:
         if "model_" not in self.__dict__:
             return {}
+        for name, value in getattr(self, "_fitted_with", {}).items():
+            if name != "level" and repr(getattr(self, name)) != repr(value):
+                raise ValueError(
+                    f"{type(self).__name__}.{name} was changed after the fit; fit anew, or set it "
+                    "back, before it is saved."
+                )
         names = getattr(self, "feature_names_in_", None)
         named = {} if names is None else {"names": np.asarray(names, dtype=np.str_)}
         return {**self.model_.arrays(), **named}
@@ -198,6 +206,7 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         model = self._model(dim)
         model.take(arrays, where)
         self.model_, self.n_features_in_ = model, dim
+        self._fitted_with = self.get_params(deep=False)
         if names is not None:
             self.feature_names_in_ = names.astype(object)
 

@@ -87,7 +87,7 @@ class SharpStream(TakingTurns):
                 f"{check.owner}.tail must be a MomentBound(order, scale) for {MODE}: the theorem "
                 f"needs E|noise|^order <= scale^order; got {shown(tail)}."
             )
-        S = stated_bound(check, MODE, theta_bound)
+        S = stated_bound(check, MODE, theta_bound, tail.scale)
         log_inverse_delta = check.log_inverse(delta)
         self.dim, self.size, self.spread = dim, dim + intercept, tail.scale
         self._level = f"{check.owner}.level"

@@ -35,6 +35,7 @@ from heavytail.kernels.layout import (
     PROJECTED,
     RADIUS,
     ROUNDS,
+    SET_ANEW,
     STEP,
     THETA,
     THETA_BOUND,
@@ -72,12 +73,13 @@ class Sharp(NamedTuple):
     REACH: Fixed  # k_p, of the threshold
     SURE: Fixed  # 2 log(1/delta)
     BIAS: Fixed  # lambda S / sqrt(mu)
-    FLOOR: Fixed  # rho: Q is stored as Q + rho I
+    FLOOR: Size  # rho: Q is stored as Q + rho I
+    SPREAD_FLOOR: Fixed  # as much is added to x'A^-1 x, for x of length 1
     LEAST_SIGMA: Fixed  # sigma is at least this times the length of x
     FACTOR: Fixed  # multiplies the radius of selection
     BETA: Size  # the radius of the set
     SPENT: Size  # sum of eps
-    SPREAD: int  # log det(A / mu)
+    SPREAD: Size  # log det(A / mu)
     LAST_SIGMA: Size  # of the last round ...
     LAST_TAU: Size  # ... and its threshold, in sigmas
 
@@ -88,10 +90,10 @@ K: Final = SLOTS
 MIXING: Final = 10.0  # mu / lambda
 FARTHEST_CLIP: Final = 4.0  # the largest k_p: at p = 2 the clip costs nothing but its eps
 FINEST: Final = 0.01  # a round weighs at most lambda over its square: V^-1 keeps its digits
-RESOLUTION: Final = 1e-12  # rho over mu / lambda²: rounding of Q stays below it
+RESOLUTION: Final = 1e-12  # rho over the largest that Q was: rounding stays below it
 DELTA: Final = 0.05
 RIDGE: Final = 0.3  # lambda, in units of d / S²
-LEAST_BOUND, MOST_BOUND = 1e-70, 1e70  # of S: its square and the square's inverse are numbers
+LEAST_BOUND, MOST_BOUND = 1e-70, 1e70  # of S and nu: squares and their inverses are numbers
 
 
 def clip_cost(order: float) -> float:
@@ -129,12 +131,17 @@ def threshold_factor(order: float) -> float:
     return float((power / (2.0 - order)) ** (1.0 / order))
 
 
-def stated_bound(check: Check, mode: str, theta_bound: float | None) -> float:
-    """S, which must be given."""
+def stated_bound(check: Check, mode: str, theta_bound: float | None, scale: float | None) -> float:
+    """S, which must be given; ``scale`` is nu, where there is one."""
     if theta_bound is None:
         raise ValueError(
             f"{check.owner}.theta_bound must be given for {mode}: the theorem needs "
             "theta_bound >= ‖theta*‖."
+        )
+    if scale is not None and not LEAST_BOUND <= scale <= MOST_BOUND:
+        raise ValueError(
+            f"{check.owner}.tail must have a scale between {LEAST_BOUND:g} and {MOST_BOUND:g} for "
+            f"{mode}; got {scale!r}. Change the unit of the reward."
         )
     return check.number("theta_bound", theta_bound, least=LEAST_BOUND, most=MOST_BOUND)
 
@@ -162,6 +169,7 @@ def start(
     s[at + K.SURE] = 2.0 * log_inverse_delta
     s[at + K.BIAS] = ridge * theta_bound / math.sqrt(mu)
     s[at + K.FLOOR] = RESOLUTION * mu / ridge**2
+    s[at + K.SPREAD_FLOOR] = RESOLUTION / mu
     s[at + K.LEAST_SIGMA] = FINEST / math.sqrt(ridge)
     s[at + K.FACTOR] = factor
     M[INVERSE + each, each] = mu / ridge**2 + s[at + K.FLOOR]
@@ -213,7 +221,7 @@ def measure(s: Vector, M: Matrix, at: int, V: int, x: Vector) -> Measured:
         length += x[i] * x[i]
     known = multiply(M, V, DIRECTION)
     stored = multiply(M, INVERSE, INVERSE + size)
-    spread = multiply(M, V + size, INVERSE + size + 1)
+    spread = multiply(M, V + size, INVERSE + size + 1) + s[at + K.SPREAD_FLOOR] * length
     floor = s[at + K.FLOOR]
     for i in range(size):
         M[INVERSE + size, i] -= floor * x[i]
@@ -308,6 +316,7 @@ def step(
     s[GAIN] = gain
     s[STEP] = move
     s[PROJECTED] = 0.0
+    raise_floor(s, M, at)
     s[LOG_DET] += math.log(1.0 + x.known / square)
     s[at + K.SPREAD] += math.log(growth)
     if x.known > 0.0:
@@ -321,8 +330,26 @@ def step(
 
 
 @jit
+def raise_floor(s: Vector, M: Matrix, at: int) -> None:
+    """Let rho follow the largest entry that Q ever had, by doublings: its rounding is of that size.
+    O(d).
+    """
+    largest = 0.0
+    for i in range(M.shape[1]):
+        largest = max(largest, M[INVERSE + i, i])
+    if RESOLUTION * largest > 2.0 * s[at + K.FLOOR]:
+        for i in range(M.shape[1]):
+            M[INVERSE + i, i] += RESOLUTION * largest - s[at + K.FLOOR]
+        s[at + K.FLOOR] = RESOLUTION * largest
+        s[PROJECTED] = SET_ANEW  # scores that were kept are formed anew
+
+
+@jit
 def follow(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> None:
     """Bring the scores of a pool over the last update: x'Q x moves by -2 x'u x'b. O(n d)."""
+    if s[PROJECTED] == SET_ANEW:
+        rate(s, M, pool, scores)
+        return
     size = pool.shape[0]
     multiply_pool(pool, size, M, DIRECTION, scores, PRODUCT)
     multiply_pool(pool, size, M, INVERSE + size, scores, PRODUCT + 1)

@@ -36,7 +36,7 @@ def sides(variance: float, level: float) -> float:
     """
     from scipy.special import ndtri
 
-    return CHOSEN * float(ndtri(0.5 + level / 2.0)) * math.sqrt(variance)
+    return CHOSEN * float(ndtri(0.5 + min(level, SUREST) / 2.0)) * math.sqrt(variance)
 
 
 class Prediction(NamedTuple):
@@ -180,7 +180,7 @@ class Answering:
         where = f"{type(self).__name__}.predict"
         if not self.one_estimate:
             raise ValueError(f"{where}: this policy has more than one estimate.")
-        check_number(f"{where}: level", level, above=0.0, most=SUREST)
+        check_number(f"{where}: level", level, above=0.0, below=1.0)
         if np.ndim(x) == 1:
             return self._asked_at(x, ".predict")[None], False
         rows = as_rows(x, (None, self.dim), f"{where}: x").copy()

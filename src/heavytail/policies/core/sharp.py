@@ -13,6 +13,7 @@ from heavytail.kernels.layout import INVERSE, OK
 from heavytail.kernels.scale import NORMAL_CONSISTENCY
 from heavytail.kernels.sharp import (
     DELTA,
+    MOST_BOUND,
     RIDGE,
     SLOTS,
     learn_bounded,
@@ -107,14 +108,18 @@ def begin(
     """Allocate and start the state of a policy whose kernels and slots are set; its own slots of
     the width begin at ``at``, and the row before V^-1 is called ``bulk``.
     """
-    S = stated_bound(check, 'radius="sharp"', theta_bound)
+    order = 0.0 if policy.tail is None else policy.tail.order
+    nu = None if policy.tail is None else policy.tail.scale
+    S = stated_bound(check, 'radius="sharp"', theta_bound, nu)
     arm_bound = check.number("arm_bound", arm_bound, above=0.0)
-    nu, order = (0.0, 0.0) if policy.tail is None else (policy.tail.scale, policy.tail.order)
+    if not S * arm_bound <= MOST_BOUND:
+        raise ValueError(
+            f"{check.owner}.theta_bound * arm_bound must be at most {MOST_BOUND:g} for "
+            f'radius="sharp"; got {S * arm_bound:g}. Change the unit of the reward.'
+        )
     unit = policy.dim / S**2
     if ridge is None:
         ridge = RIDGE * unit
-        if nu > 0.0:  # V^-1 is not lost to rounding where S L is large beside the noise
-            ridge = min(max(ridge, LEAST_RIDGE * (arm_bound / nu) ** 2), MOST_RIDGE * unit)
     ridge = check.number("ridge", ridge, least=LEAST_RIDGE * unit, most=MOST_RIDGE * unit)
     radius_scale = check.number("radius_scale", radius_scale, least=0.0)
     d = policy.dim
