@@ -138,7 +138,40 @@ def test_a_level_below_is_narrower_and_one_above_is_refused():
         with pytest.raises(ValueError, match=r"level must be at most 1 - delta = 0\.95; got 0\.96"):
             ask()
     with pytest.raises(ValueError, match=r"level must be at most 1 - delta = 0\.9; got 0\.95"):
-        regression(delta=0.1).fit(X, y)
+        regression(delta=0.1, level=0.95).fit(X, y)
+    model = regression(delta=0.1).fit(X, y)
+    given = regression(delta=0.1, level=0.9).fit(X, y)
+    assert model.level_ == pytest.approx(0.9)
+    np.testing.assert_allclose(
+        model.predict(X, return_interval=True), given.predict(X, return_interval=True), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("change", [{"delta": 0.01}, {"theta_bound": 9.0}, {"level": 0.5}])
+def test_arguments_changed_after_the_fit_are_not_saved_with_it(change, tmp_path):
+    X, y, _ = table()
+    model = regression().fit(X, y).set_params(**change)
+    path = tmp_path / "model.npz"
+    if "level" in change:
+        model.save(path)
+        assert ht.load(path).level == 0.5
+        return
+    with pytest.raises(ValueError, match=r"was changed after the fit; fit anew"):
+        model.save(path)
+    assert not path.exists()
+    model.fit(X, y).save(path)
+    assert ht.load(path).get_params() == model.get_params()
+
+
+def test_a_state_read_from_a_memory_map_can_be_learned_on():
+    X, y, _ = table()
+    model = regression().fit(X, y)
+    state = dict(model.model_.__dict__)
+    for name in ("s", "M"):
+        state[name] = state[name].copy()
+        state[name].flags.writeable = False
+    model.model_.__setstate__(state)
+    model.partial_fit(X, y)
 
 
 BAD = {

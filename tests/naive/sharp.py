@@ -58,8 +58,6 @@ class HvtSharp:
         unit = dim / theta_bound**2
         if ridge is None:
             ridge = 0.3 * unit
-            if order is not None:
-                ridge = min(max(ridge, 1e-12 * (arm_bound / scale) ** 2), 1e12 * unit)
         self.ridge, self.mu, self.factor = ridge, 10.0 * ridge, radius_scale
         if order is None:
             size = theta_bound * arm_bound

@@ -12,7 +12,6 @@ from tests.naive.sharp import HvtSharp
 import heavytail as ht
 from heavytail.kernels.index import WIDE
 from heavytail.kernels.sharp import SLOTS
-from heavytail.policies.core.sharp import LEAST_RIDGE, MOST_RIDGE
 from heavytail.policies.hvt_ucb import AT
 
 LOOK = ("theta", "radius", "inverse_gram", "sigma", "tau", "intercept")
@@ -265,12 +264,54 @@ def test_save_and_load_and_copies_know_the_blocks(tmp_path):
         assert {"gram_inverse", "spread_inverse"} <= set(policy.state)
 
 
-def test_a_ridge_that_would_lose_the_digits_is_raised_to_one_that_does_not():
-    policy = sharp(1, 2.0, nu=1e-9, S=10.0)
-    assert policy.state["scalars"]["ridge"] == pytest.approx(LEAST_RIDGE * 1e18)
-    policy = sharp(1, 2.0, nu=1e-9, S=1e4)  # no farther than this
-    assert policy.state["scalars"]["ridge"] == pytest.approx(MOST_RIDGE / 1e8)
-    assert sharp(4, 2.0, S=2.0).state["scalars"]["ridge"] == pytest.approx(0.3)
+def test_the_ridge_hangs_on_theta_alone():
+    for knobs in ({}, {"nu": 1e-9}, {"arm_bound": 1e7}):
+        assert sharp(4, 2.0, S=2.0, **knobs).state["scalars"]["ridge"] == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("size", [1e8, 1e10, 1e14, 1e30])
+def test_no_reward_takes_the_width_of_other_directions(size):
+    policy = sharp(2, None)
+    x = 0.99 * np.array([math.cos(0.4), math.sin(0.4)])
+    across = np.array([-x[1], x[0]])
+    before = policy.width(across)
+    policy.update(x, size)
+    assert policy.width(across) >= before
+    pool, arms = ht.Pool(np.array([x, across])), np.array([x, across])
+    for reward in (1.0, -size, 2.0):
+        assert policy.select(pool) == policy.select(arms)
+        policy.update(across, reward)
+        error = policy.theta
+        inside = error @ np.linalg.solve(policy.inverse_gram, error)
+        assert math.isfinite(inside)
+
+
+def test_the_determinant_of_the_weights_is_kept():
+    policy = sharp(3, 1.5)
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        x = rng.normal(size=3)
+        policy.update(x / np.linalg.norm(x), float(rng.standard_t(2.0)))
+    V = np.linalg.inv(policy.state_arrays()["gram_inverse"])
+    ridge = policy.state["scalars"]["ridge"]
+    near(policy.state["scalars"]["log_det"], np.linalg.slogdet(V / ridge)[1], "log det")
+
+
+def test_intervals_are_of_1_minus_delta_unless_asked_otherwise():
+    for delta in (0.3, 0.05, 0.001):
+        policy = sharp(delta=delta)
+        policy.update([1.0, 0.0], 2.0)
+        asked = policy.predict([0.6, 0.8], level=1.0 - delta)
+        near(np.array(policy.predict([0.6, 0.8])), np.array(asked), f"delta {delta}")
+    assert ht.HvtUCB(2).level == 0.95
+
+
+def test_a_theta_that_is_not_projected_is_not_said_to_lie_on_a_ball():
+    policy = sharp(2, 2.0, S=0.5)
+    for _ in range(200):
+        policy.update([1.0, 0.0], 5.0)
+    assert np.linalg.norm(policy.theta) > 0.5
+    assert not any("ball" in word for word in policy.diagnostics().advice)
 
 
 # --- what it must be told
@@ -289,6 +330,9 @@ def test_a_ridge_that_would_lose_the_digits_is_raised_to_one_that_does_not():
         ({"theta_bound": 0.0}, r"HvtUCB\.theta_bound"),
         ({"theta_bound": math.inf}, r"HvtUCB\.theta_bound"),
         ({"theta_bound": 1e80}, r"HvtUCB\.theta_bound"),
+        ({"theta_bound": 1e60, "arm_bound": 1e11}, r"HvtUCB\.theta_bound \* arm_bound must be"),
+        ({"tail": ht.MomentBound(1.5, 1e76)}, r"HvtUCB\.tail must have a scale between"),
+        ({"tail": ht.MomentBound(1.5, 1e-76)}, r"HvtUCB\.tail must have a scale between"),
         ({"arm_bound": 0.0}, r"HvtUCB\.arm_bound"),
         ({"delta": 0.0}, r"HvtUCB\.delta"),
         ({"delta": 1.0}, r"HvtUCB\.delta"),

@@ -169,7 +169,7 @@ def start(
     s[at + K.SURE] = 2.0 * log_inverse_delta
     s[at + K.BIAS] = ridge * theta_bound / math.sqrt(mu)
     s[at + K.FLOOR] = RESOLUTION * mu / ridge**2
-    s[at + K.SPREAD_FLOOR] = RESOLUTION / mu
+    s[at + K.SPREAD_FLOOR] = 0.01 * RESOLUTION / mu
     s[at + K.LEAST_SIGMA] = FINEST / math.sqrt(ridge)
     s[at + K.FACTOR] = factor
     M[INVERSE + each, each] = mu / ridge**2 + s[at + K.FLOOR]
