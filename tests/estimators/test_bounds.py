@@ -20,6 +20,7 @@ STREAMED = {**COMMON, "standardize": False, "forget": 1.0}
 DEFAULTS = {
     ht.OnePassHuberRegressor: {
         **STREAMED,
+        "level": None,
         "target": "mean",
         "clip": 1.0,
         "scale": "auto",

@@ -405,7 +405,7 @@ def test_an_explanation_holds_the_bulk_near_the_mean_on_either_side():
 
 def test_what_is_explained_says_by_which_rule():
     told = {"tail": ht.MomentBound(2.0, 1.0), "horizon": 400, "radius": "theory"}
-    assert "3 times less known" in fed(ht.TwinUCB(2, **told)).explain(ARMS).rule
+    assert "where it is 3 times wider" in fed(ht.TwinUCB(2, **told)).explain(ARMS).rule
     typical = fed(ht.TwinUCB(2, target="typical")).explain(ARMS)
     assert typical.rule == "the largest mean + radius * width"
     assert set(typical.parts) == {"mean", "bonus", "index"}

@@ -46,5 +46,5 @@ def test_only_what_was_asked_for_is_shown(tmp_path, capsys, monkeypatch):
 
 def test_claims_are_judged_where_an_experiment_they_need_is_asked_for():
     assert asked_claims(["glb"]) == []
-    assert [one.name for one in asked_claims(["coverage"])] == ["C10"]
+    assert [one.name for one in asked_claims(["coverage"])] == ["C10", "sharp"]
     assert asked_claims([]) == list(CLAIMS)

@@ -62,7 +62,7 @@ def test_a_regression_keeps_what_it_was_given_and_saves_plain_numbers(name):
     kind = getattr(estimators, name)
     X = np.random.default_rng(0).normal(size=(60, 2))
     for key, value in kind().get_params().items():
-        if isinstance(value, bool | str) or not np.isfinite(value):
+        if value is None or isinstance(value, bool | str) or not np.isfinite(value):
             continue
         for dress in REALS:
             given = dress(value)

@@ -42,7 +42,7 @@ HOLDS, PART, NOT, OPEN = "holds", "holds in part", "does not hold", "undecided"
 MISSING, FEW = "not measured", "too few trials"
 SIGNS = (
     "Each sign answers one question about a number. ✓ is yes: the whole interval is on that side. "
-    "✗ is no: none of it does. ? is undecided: the number asked about lies inside the interval. "
+    "✗ is no: none of it is. ? is undecided: the number asked about lies inside the interval. "
     "All ✓, the claim holds; some, it holds in part; none, it does not hold, or is undecided where "
     "there is a ?."
 )

@@ -53,7 +53,7 @@ from heavytail.policies.core import practice
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.low_rank import LARGEST_REWARD, LowRankPolicy
-from heavytail.policies.core.practice import PRACTICE, SIZES, restart
+from heavytail.policies.core.practice import FIRST, PRACTICE, SIZES, restart
 from heavytail.policies.core.practice import update as learn_inside
 from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
@@ -196,7 +196,8 @@ def begin(s: Vector, M: Matrix, H: Matrix) -> None:
     s[P.BEGAN] = s[ROUNDS]
     if s[P.UNIT] > 0.0:
         s[CLIPPED] = 0.0
-        restart(s, M, s[P.UNIT])
+        s[P.TELLING] = FIRST
+    restart(s, M, s[P.UNIT])
     for row in range(count):
         turn(s, M, H, row, z, False)
         if learn_inside(s, M, M[z, :k], H[row, column + REWARD], H[row, column + NU]) != OK:
