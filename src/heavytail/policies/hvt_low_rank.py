@@ -197,7 +197,7 @@ def begin(s: Vector, M: Matrix, H: Matrix) -> None:
     if s[P.UNIT] > 0.0:
         s[CLIPPED] = 0.0
         s[P.TELLING] = FIRST
-    restart(s, M, s[P.UNIT])
+        restart(s, M, s[P.UNIT])
     for row in range(count):
         turn(s, M, H, row, z, False)
         if learn_inside(s, M, M[z, :k], H[row, column + REWARD], H[row, column + NU]) != OK:

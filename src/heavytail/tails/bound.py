@@ -32,7 +32,7 @@ class MomentBound:
             above=1.0,
             most=2.0,
             hint="It is the moment order itself: for Student's t with 1.7 degrees of freedom "
-            "pass any order below 1.7; where a higher moment than the second is finite, pass 2.",
+            "pass any order below 1.7.",
         )
         check_number(
             "MomentBound.scale",
