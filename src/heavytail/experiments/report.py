@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import math
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -251,7 +252,8 @@ def markdown(
             ]
         for table in section.tables:
             lines += ["", f"| {' | '.join(table.columns)} |", "| --- " * len(table.columns) + "|"]
-            lines += [f"| {' | '.join(row)} |".replace("*", r"\*") for row in table.rows]
+            rows = (f"| {' | '.join(row)} |" for row in table.rows)
+            lines += [re.sub(r"(?<!\*)\*(?!\*)", r"\*", row) for row in rows]  # bold stays
             lines += ["", table.note] if table.note else []
     return "\n".join(lines) + "\n"
 
