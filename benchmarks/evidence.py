@@ -49,7 +49,7 @@ COMMIT = r"(?:[0-9a-f]{7,10}\+?|COMMIT)"
 
 
 class Made(NamedTuple):
-    """What is on record of a part."""
+    """The record of a part."""
 
     commit: str
     date: str

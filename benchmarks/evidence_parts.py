@@ -1,4 +1,4 @@
-"""What ``make evidence`` makes: commands, the pages they feed, the code their numbers hang on."""
+"""The parts of ``make evidence``: commands, the pages they feed, the code their numbers hang on."""
 
 from __future__ import annotations
 
@@ -185,7 +185,10 @@ PARTS = (
     *(
         Part(
             f"sharp-{name}",
-            ("docs/mathematics/sharp.md",),
+            (
+                *(("README.md",) if name in ("radius", "regret") else ()),
+                "docs/mathematics/sharp.md",
+            ),
             minutes,
             (f"python -m benchmarks.sharp {name}{options}",),
             ("benchmarks.sharp_attack", *_policies("hvt_ucb", *others)),

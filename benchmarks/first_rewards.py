@@ -1,5 +1,5 @@
-"""What absurd first rewards cost Twin-UCB and Hvt-UCB, untuned, and how often their unit is set
-anew without need.
+"""The cost of absurd first rewards to Twin-UCB and Hvt-UCB, untuned, and how often their unit is
+set anew without need.
 
     python -m benchmarks.first_rewards
 
@@ -54,7 +54,7 @@ ALONE = ("level + 100", "level + 10,000")  # ordinary starts only
 
 
 class Run(NamedTuple):
-    """What came of a run."""
+    """The outcome of a run."""
 
     regret: float
     anew: bool  # whether the unit was set anew

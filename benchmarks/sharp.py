@@ -59,7 +59,7 @@ def laws(order: float) -> Iterator[tuple[str, int, float, float, float]]:
 
 
 class Attack(NamedTuple):
-    """What came of one law and one way to choose arms."""
+    """The outcome of one law and one way to choose arms."""
 
     name: str
     trials: int
@@ -75,12 +75,12 @@ class Attack(NamedTuple):
 
     @property
     def broken(self) -> bool:
-        """Whether more missed than a binomial of DELTA has with 99 %."""
+        """True where more missed than a binomial of DELTA has with 99 %."""
         return bool(self.missed > binom.ppf(0.99, self.trials, DELTA))
 
 
 def coverage(args: argparse.Namespace) -> None:
-    """How often the set missed the truth at some time, by dimension and order."""
+    """Count how often the set missed the truth at some time, by dimension and order."""
     print(f"Trials in which the set missed the truth at some time; delta = {DELTA}, ", end="")
     print(f"T = {args.rounds:,}, seed {args.seed}, {machine(args.engine)}.")
     print(

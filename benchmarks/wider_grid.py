@@ -1,4 +1,4 @@
-"""What a wider grid of multipliers would change in the reproduction.
+"""The change that a wider grid of multipliers would make in the reproduction.
 
     python -m benchmarks.wider_grid [SETTING ...]
 

@@ -109,6 +109,23 @@ def test_the_numbers_of_the_readme_are_those_of_its_records(made) -> None:
         assert re.search(said, readme), said
 
 
+def test_the_readme_says_of_the_sharp_width_what_is_recorded(made) -> None:
+    readme = " ".join(PAGES["README.md"].split())
+    shares = re.findall(r"\| 1/([\d,]+) \|", "\n".join(made["sharp-radius"].printed))
+    assert len(shares) == 5
+    assert all(500 < float(share.replace(",", "")) < 2000 for share in shares)
+    assert "about a thousand times smaller" in readme
+    rows = [line.strip("| ").split(" | ") for line in made["sharp-regret"].printed]
+    head = next(row for row in rows if row[0] == "world")
+    for world, said in (
+        ("the paper's: 50 arms, t(2.1), p = 2", "is {} where the untuned default, .*?, has {};"),
+        ("10 arms, t(1.6), p = 1.5", "at order 1.5 it is {} to {} "),
+    ):
+        row = dict(zip(head, next(row for row in rows if row[0] == world), strict=True))
+        pair = [row[name].split()[0] for name in ("Twin-UCB, sharp", "Twin-UCB")]
+        assert re.search(said.format(*pair), readme), said.format(*pair)
+
+
 # The mechanism itself.
 
 

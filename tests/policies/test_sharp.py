@@ -281,9 +281,6 @@ def test_no_reward_takes_the_width_of_other_directions(size):
     for reward in (1.0, -size, 2.0):
         assert policy.select(pool) == policy.select(arms)
         policy.update(across, reward)
-        error = policy.theta
-        inside = error @ np.linalg.solve(policy.inverse_gram, error)
-        assert math.isfinite(inside)
 
 
 def test_the_determinant_of_the_weights_is_kept():

@@ -54,22 +54,22 @@ def results_of(sections: Iterable[Section]) -> dict[Key, Any]:
 
 
 def above(interval: Interval, number: float) -> bool | None:
-    """Whether the whole interval lies above the number: no where none of it does."""
+    """Answer yes where the whole interval lies above the number, no where none of it does."""
     return True if interval.low > number else None if interval.high > number else False
 
 
 def at_least(interval: Interval, number: float) -> bool | None:
-    """Whether the whole interval lies at the number or above: no where none of it does."""
+    """Answer yes where the whole interval is at the number or above, no where none of it is."""
     return True if interval.low >= number else None if interval.high >= number else False
 
 
 def below(interval: Interval, number: float) -> bool | None:
-    """Whether the whole interval lies below the number: no where none of it does."""
+    """Answer yes where the whole interval lies below the number, no where none of it does."""
     return True if interval.high < number else None if interval.low < number else False
 
 
 def up_to(interval: Interval, number: float) -> bool | None:
-    """Whether the whole interval lies at the number or below: no where none of it does."""
+    """Answer yes where the whole interval is at the number or below, no where none of it is."""
     return True if interval.high <= number else None if interval.low <= number else False
 
 
@@ -80,7 +80,7 @@ def both(*met: bool | None) -> bool | None:
 
 @dataclass(frozen=True)
 class Part:
-    """What was measured, and whether it meets the rule; None where that is undecided.
+    """A measurement, and whether it meets the rule; None where that is undecided.
 
     ``world`` is where it was measured, for claims about several. ``met_at`` answers the question
     anew by an interval of another level.
@@ -155,7 +155,7 @@ class Verdict:
 
     @functools.cached_property
     def chance(self) -> str:
-        """What chance may have decided among so many intervals, and what stands without it."""
+        """A sentence on how many answers chance may have given, and which stand without it."""
         asked = [(part, part.met_at) for part in self.parts if part.met_at is not None]
         if len(asked) < 2:
             return ""

@@ -115,7 +115,7 @@ class Setting:
 
     @property
     def true_nu(self) -> bool:
-        """Whether the scale that policies are told bounds the moment of the noise."""
+        """True where the scale that policies are told bounds the moment of the noise."""
         return self.scale is None or self.scale >= self._true_scale()
 
     def _true_scale(self) -> float:

@@ -201,7 +201,7 @@ def radius_at(name: str, s: Vector, at: int, level: float) -> float:
 
 
 class Measured(NamedTuple):
-    """What is known of x before its reward."""
+    """The numbers of x that are known before its reward."""
 
     known: float  # x'V^-1 x
     wide: float  # x'Q x

@@ -279,7 +279,7 @@ def record_speedup(section: Section, request: Request) -> None:
 
 
 def read_speedup(path: Path = RECORD) -> dict[str, Any]:
-    """What ``heavytail reproduce speedup`` has recorded, by noise and solver."""
+    """Read what ``heavytail reproduce speedup`` has recorded, by noise and solver."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 

@@ -115,8 +115,8 @@ def _with_others(
 
 
 def _shown(found: Mapping[Key, Trials]) -> list[Key]:
-    """What a figure draws: everyone tuned, Hvt-UCB untuned and sharp, and Twin-UCB and a user's
-    own, which may be tuned as well, untuned.
+    """The runs that a figure draws: everyone tuned, Hvt-UCB untuned and sharp, and untuned Twin-UCB
+    and a user's own, which may be tuned as well.
     """
     tuned = [key for key in found if key[1] == "tuned"]
     if not tuned:
@@ -283,7 +283,7 @@ def chosen_section(found: Found, tuned: Tuned) -> Section:
 def _edge(
     tuned: Tuned, worlds: Sequence[Setting], name: str, multiplier: str
 ) -> tuple[str, str, str]:
-    """Where the smallest multiplier was chosen, and what the step to it brought there."""
+    """The settings in which the smallest multiplier was chosen, and the gain of the step to it."""
     steps: dict[str, float] = {}
     for one in worlds:
         chosen, grid = tuned.options(one.name, name), tuned.grids(one.name).get(name, [])
@@ -304,12 +304,12 @@ def _edge(
 
 
 def _once(name: str) -> bool:
-    """Whether a setting is the paper's and not another's run under a second name."""
+    """Tell whether a setting is the paper's and not another's run under a second name."""
     return setting(name).group != "ours" and not setting(name).repeats
 
 
 def variants_section(found: Found) -> Section:
-    """What is proved against what is not: a row per setting, a column per policy."""
+    """Mean regret of what is proved and of what is not: a row per setting, a column per policy."""
     section = Section("variants", "Theory against practice")
     false = ", ".join(name for name in found if _once(name) and not setting(name).true_nu)
     section.text.append(
@@ -376,5 +376,5 @@ def untuned_section(found: Found, policy: str = HVT) -> Section:
 
 
 def meets_mark(heavy: Interval, first: Interval) -> bool | None:
-    """Whether both ratios keep to the mark, by their whole intervals."""
+    """Tell whether both ratios keep to the mark, by their whole intervals."""
     return both(up_to(heavy, BESIDE_HEAVY), up_to(first, BESIDE_BEST))

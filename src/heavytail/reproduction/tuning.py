@@ -169,7 +169,7 @@ def retune(settings: Sequence[Setting], request: Request) -> Tuned:
 
 
 def search_text(tuned: Tuned, names: Iterable[str]) -> str:
-    """What the record of these settings says of its grids and trials, alike settings together."""
+    """Sentences on the grids and trials of these settings' record, alike settings together."""
     said: dict[str, list[str]] = {}
     for one in dict.fromkeys(setting(name).tuned_as for name in names):
         searches = tuned.settings.get(one)

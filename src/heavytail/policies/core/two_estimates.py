@@ -65,7 +65,7 @@ WIDER: Final = 3.0  # c of the theory: optimism's arm is played where it is c ti
 
 
 class Slots(NamedTuple):
-    """What two estimates need beside the slots of one."""
+    """Slots that two estimates need beside those of one."""
 
     BULK_RADIUS: Size
     BULK_STEP: int  # what the bulk moved by along u
@@ -95,7 +95,7 @@ def bulk_row(M: Matrix) -> int:
 
 @jit
 def predict_bulk(M: Matrix) -> float:
-    """What the bulk expects of the x that was measured last."""
+    """Predict by the bulk the reward of the x that was measured last."""
     bulk = bulk_row(M)
     expected = 0.0
     for i in range(M.shape[1]):
