@@ -83,15 +83,23 @@ def solve(H: Vector, at: int, need: float, floor: float) -> float:
 
 @jit
 def follow(
-    H: Vector, at: int, size: float, tau: float, t: float, coordinates: float, floor: float
+    H: Vector,
+    at: int,
+    size: float,
+    tau: float,
+    t: float,
+    coordinates: float,
+    logs: float,
+    floor: float,
 ) -> float:
-    """Count |z| = ``size``, the t-th, and return the threshold of the value after it. O(1), but
+    """Count |z| = ``size``, the t-th, and return the threshold of the value after it, which about
+    ``coordinates`` + ``logs`` log t of all values lie beyond. O(1), but
     for every 32nd value and those beyond ``tau``, of which there are at most about
     m log t + (log t)²/2 in t.
     """
     note(H, at, size, floor)
     if size > tau or int(t) % EVERY == 0:
-        return solve(H, at, coordinates + math.log(t), floor)
+        return solve(H, at, coordinates + logs * math.log(t), floor)
     return tau
 
 

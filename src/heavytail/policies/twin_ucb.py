@@ -10,279 +10,31 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail._turns import alone
-from heavytail._typing import FloatArray, IntArray, Matrix, Vector
+from heavytail._typing import FloatArray
 from heavytail._validate import Check
-from heavytail.kernels.gram import predict
-from heavytail.kernels.huber import score
-from heavytail.kernels.index import MARGIN, MEAN, SCORES, SQUARED, beyond, may_win, scoring, usable
-from heavytail.kernels.index import choose as choose_linear
-from heavytail.kernels.index import choose_offered as choose_offered_linear
-from heavytail.kernels.index import rate as rate_linear
-from heavytail.kernels.index import select as select_linear
-from heavytail.kernels.jit import jit
-from heavytail.kernels.layout import (
-    ARM_LIMIT,
-    BAD_X,
-    CLIPPED,
-    COMMON,
-    CONSTANT,
-    DIRECTION,
-    FEATURE,
-    GAIN,
-    NO_ARM,
-    OK,
-    PROJECTED,
-    RADIUS,
-    SET_ANEW,
-    STEP,
-    THETA,
-)
-from heavytail.kernels.one_pass import measure
-from heavytail.kernels.scale import NORMAL_CONSISTENCY
-from heavytail.kernels.scores import PRODUCT, multiply
-from heavytail.policies.core import forgetting, practice, sharp, theory, two_estimates
-from heavytail.policies.core.answers import Explanation
+from heavytail.kernels.layout import COMMON, CONSTANT, INVERSE, ROUNDS, THETA
+from heavytail.policies.core import forgetting, practice, sharp, theory, twin, two_estimates
+from heavytail.policies.core.answers import Explanation, sides
 from heavytail.policies.core.diagnostics import Diagnostics
-from heavytail.policies.core.forgetting import clear, drop_log_det, foresee, remember
+from heavytail.policies.core.every_round import CONVERSION, EVERY_ROUND, JUDGE
+from heavytail.policies.core.every_round import own_rows
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.practice import (
-    PRACTICE,
-    SIZES,
-    begin,
-    doubt_unit,
-    learned,
-    radius,
-    scale_of,
-    step,
-    tune,
-    watch,
-)
+from heavytail.policies.core.noise_size import NOISE_SIZE
+from heavytail.policies.core.practice import PRACTICE, SIZES, learned
+from heavytail.policies.core.remembering import Arrays
 from heavytail.policies.core.theory import THEORY
-from heavytail.policies.core.two_estimates import (
-    BULK_EXPLORATION,
-    EXPLORATION,
-    TWO,
-    bulk_row,
-    learn_bulk,
-    look,
-    predict_bulk,
-)
+from heavytail.policies.core.twin import OWN
+from heavytail.policies.core.two_estimates import TWO, bulk_row
 from heavytail.tails import MomentBound
 
 __all__ = ["TwinUCB"]
 
 TYPICAL_EXPLORATION: Final = 0.8  # of the bulk where it is alone
-TRUST: Final = 0.15  # of the mean's radius without exploration: how far the bulk is believed
-AUDITS: Final = 3.0  # a share AUDITS t^(-1/3) of the rounds, but at most ...
-MOST_AUDITS: Final = 0.5
-FEWER: Final = (AUDITS / MOST_AUDITS) ** 3.0  # the round from which it is less
+MOST_PATIENCE: Final = 1e6
 
-S: Final = TWO
+S: Final = OWN
+E: Final = EVERY_ROUND
 P: Final = PRACTICE
-BULK: Final = SCORES  # the row of a pool's scores behind the linear index's
-
-
-@jit
-def audits(t: float) -> float:
-    """Rounds among the first t that are the mean's: the integral of their share, and a quarter, so
-    that past the turn it is never whole and rounding decides nothing.
-    """
-    if t <= FEWER:
-        return MOST_AUDITS * t + 0.25
-    return MOST_AUDITS * FEWER + 0.25 + 1.5 * AUDITS * (t ** (2.0 / 3.0) - FEWER ** (2.0 / 3.0))
-
-
-@jit
-def next_audit(t: float) -> float:
-    """The first round after t that is the mean's: where ``audits`` reaches the next whole number.
-    Roots are dear, so it is asked only once that round is over.
-    """
-    due = math.floor(audits(t)) + 0.75 - MOST_AUDITS * FEWER
-    if due <= 0.0:
-        return math.ceil(FEWER + due / MOST_AUDITS)
-    return math.ceil((FEWER ** (2.0 / 3.0) + due / (1.5 * AUDITS)) ** 1.5)
-
-
-@jit
-def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
-    """A round: the mean's step, then the bulk's along the same u; OVERFLOW with the state
-    untouched.
-    """
-    squared = measure(s, M, x)
-    if s[P.UNIT] == 0.0:
-        return begin(s, M, x.shape[0], squared, reward, nu)
-    bulk = bulk_row(M)
-    expected = predict_bulk(M)
-    sigma = scale_of(s, squared, nu)
-    z = (reward - predict(M)) / sigma if squared > 0.0 else 0.0
-    y = (reward - expected) / sigma if squared > 0.0 else 0.0
-    tau = s[P.TAU]
-    code = step(s, M, x.shape[0], squared, z, sigma)
-    if code != OK:
-        return code
-    learn_bulk(s, M, squared, y, score(z, tau), sigma)
-    for i in range(M.shape[1]):
-        M[bulk + 1, i] += M[FEATURE, i] / (sigma * sigma)
-    tune(s, M, z)
-    watch(s, reward, abs(reward - expected) / nu)
-    if doubt_unit(s, M, abs(reward) / nu):
-        s[S.BULK_STABILITY] = s[S.BULK_ENERGY] = s[S.APART] = s[S.TURN] = 0.0
-        for i in range(M.shape[1]):
-            M[bulk, i] = M[bulk + 1, i] = 0.0
-    prepare(s, M, x.shape[0])
-    return OK
-
-
-@jit
-def update_forgetting(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
-    """A round and what it lets fade; OVERFLOW with the state untouched."""
-    begun = s[P.UNIT] > 0.0
-    bulk = bulk_row(M)
-    off = (reward - foresee(s, M, bulk, x)) / nu
-    typical = NORMAL_CONSISTENCY * s[P.TYPICAL]
-    clipped, began = s[CLIPPED], s[P.BEGAN]
-    code = update(s, M, x, reward, nu)
-    if code != OK:
-        return code
-    drop_log_det(s)
-    if not begun:
-        return OK
-    if learned(s) == 0.0:
-        clear(s)
-        return OK
-    factor = remember(s, M, off / typical, s[CLIPPED] - clipped)
-    if factor < 1.0:
-        s[S.BULK_STABILITY] *= factor
-        s[S.BULK_ENERGY] *= factor
-        s[S.APART] *= factor
-        for i in range(M.shape[1]):
-            M[bulk + 1, i] *= factor
-        s[S.TURN] = max(s[S.TURN] - (s[P.BEGAN] - began), 0.0)
-        prepare(s, M, x.shape[0])
-    return OK
-
-
-@jit
-def prepare(s: Vector, M: Matrix, dim: int) -> None:
-    """What the next choice needs: both radii, how far the bulk is trusted, whose turn it is."""
-    bulk = bulk_row(M)
-    beta = radius(s, 1.0, s[P.STABILITY], s[P.ENERGY])
-    s[RADIUS] = s[P.EXPLORATION] * beta
-    s[S.TRUSTED] = TRUST * beta
-    s[S.BULK_RADIUS] = radius(s, BULK_EXPLORATION, s[S.BULK_STABILITY], s[S.BULK_ENERGY])
-    shift = 0.0
-    for i in range(dim):
-        shift += (M[THETA, i] - M[bulk, i]) * M[bulk + 1, i]
-    s[S.SHIFT] = shift / max(s[P.WEIGHT], 1e-300)
-    t = learned(s)
-    if t >= s[S.TURN]:
-        s[S.TURN] = next_audit(t)
-    s[S.AUDIT] = 1.0 if t + 1.0 == s[S.TURN] else 0.0
-
-
-@jit
-def index_of(s: Vector, mean: float, bulk: float, width: float) -> float:
-    """clip(bulk + shift, mean ± trusted width) + the bulk's radius times the width."""
-    reach = s[S.TRUSTED] * width
-    return min(max(bulk + s[S.SHIFT], mean - reach), mean + reach) + s[S.BULK_RADIUS] * width
-
-
-@jit
-def widest(s: Vector) -> float:
-    """An index is at most mean + this times the width, squared and a little more."""
-    furthest = s[S.TRUSTED] + s[S.BULK_RADIUS]
-    return furthest * furthest * (1.0 + MARGIN)
-
-
-@jit
-def select(s: Vector, M: Matrix, arms: Matrix) -> int:
-    """The first arm of largest index, the mean's own where it is its turn. O(n d²)."""
-    if s[S.AUDIT] != 0.0:
-        return select_linear(s, M, arms)
-    if not usable(arms, s[ARM_LIMIT]):
-        return BAD_X
-    widened = widest(s)
-    best = NO_ARM
-    best_index = -math.inf
-    for a in range(arms.shape[0]):
-        mean, typical, squared = look(s, M, arms, a)
-        if may_win(mean, squared, widened, best_index):
-            found = index_of(s, mean, typical, math.sqrt(squared))
-            if found > best_index:
-                best = a
-                best_index = beyond(found)
-    return best
-
-
-@jit
-def rate(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> int:
-    """Score every arm of a pool from the state alone, the bulk's mean too. O(n d²)."""
-    multiply(pool, pool.shape[0], M, bulk_row(M), scores, BULK)
-    return rate_linear(s, M, pool, scores)
-
-
-@jit
-def follow(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> None:
-    """Bring the scores over the last update. O(n d)."""
-    if s[PROJECTED] == SET_ANEW:
-        rate(s, M, pool, scores)
-        return
-    size = pool.shape[0]
-    constant = s[CONSTANT] * M[DIRECTION, size]
-    multiply(pool, size, M, DIRECTION, scores, PRODUCT)
-    for i in range(pool.shape[1]):
-        g = scores[PRODUCT, i]
-        scores[MEAN, i] += s[STEP] * g
-        scores[BULK, i] += s[S.BULK_STEP] * g
-        scores[SQUARED, i] -= s[GAIN] * (g + constant) * (g + constant)
-
-
-@jit
-def choose(s: Vector, scores: Matrix) -> int:
-    """The first arm of the pool of largest index. O(n)."""
-    if s[S.AUDIT] != 0.0:
-        return choose_linear(s, scores)
-    widened = widest(s)
-    best = NO_ARM
-    best_index = -math.inf
-    for i in range(scores.shape[1]):
-        if may_win(scores[MEAN, i], scores[SQUARED, i], widened, best_index):
-            width = math.sqrt(max(scores[SQUARED, i], 0.0))
-            found = index_of(s, scores[MEAN, i], scores[BULK, i], width)
-            if found > best_index:
-                best = i
-                best_index = beyond(found)
-    return best
-
-
-@jit
-def choose_offered(s: Vector, scores: Matrix, offered: IntArray, t: int) -> int:
-    """The place in row t of ``offered`` of the first arm of largest index. O(k)."""
-    if s[S.AUDIT] != 0.0:
-        return choose_offered_linear(s, scores, offered, t)
-    widened = widest(s)
-    best = NO_ARM
-    best_index = -math.inf
-    for k in range(offered.shape[1]):
-        i = offered[t, k]
-        if may_win(scores[MEAN, i], scores[SQUARED, i], widened, best_index):
-            width = math.sqrt(max(scores[SQUARED, i], 0.0))
-            found = index_of(s, scores[MEAN, i], scores[BULK, i], width)
-            if found > best_index:
-                best = k
-                best_index = beyond(found)
-    return best
-
-
-TWIN: Final = scoring(
-    "twin",
-    select=select,
-    rate=rate,
-    follow=follow,
-    choose=choose,
-    choose_offered=choose_offered,
-    rows=SCORES + 1,
-)
 
 
 @final
@@ -353,7 +105,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
             "the page on two estimates, which says what holds at the sharp width. *Decided*: c = 3."
         ),
     )
-    slots: tuple[Any, ...] = (COMMON, PRACTICE, THEORY, S)
+    slots: tuple[Any, ...] = (COMMON, PRACTICE, THEORY, TWO)
     takes_prior = True
     rank_one = True
 
@@ -370,12 +122,14 @@ class TwinUCB(forgetting.ForgettingPolicy):
         radius_scale: float | None = None,
         delta: float | None = None,
         forget: float | str | None = None,
+        patience: float = 1.0,
     ) -> None:
         check = Check(type(self))
         check.choice("radius", radius, ("empirical", "theory", "sharp"))
         self._start(dim, sharp.stated(check, tail, radius), horizon, scale_known=False)
-        twin = check.choice("target", target, ("mean", "typical")) == "mean"
-        if radius != "empirical" and not twin:
+        mean = check.choice("target", target, ("mean", "typical")) == "mean"
+        patience = check.number("patience", patience, least=0.0, most=MOST_PATIENCE)
+        if radius != "empirical" and not mean:
             raise ValueError(f'TwinUCB.target must be "mean" for radius="{radius}".')
         if radius != "sharp" and delta is not None:
             raise ValueError(f'TwinUCB.delta is for radius="sharp" only; got {delta!r}.')
@@ -396,37 +150,41 @@ class TwinUCB(forgetting.ForgettingPolicy):
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         ridge = practice.own_ridge(self.dim, arm_bound)
         if forget is None:
-            self.update_kernel = update if twin else practice.update
+            self.update_kernel = twin.update if mean else practice.update
         else:
-            self.update_kernel = update_forgetting if twin else forgetting.update
-        if twin:
-            self.select_kernel, self.scoring = select, TWIN
+            self.update_kernel = twin.update_forgetting if mean else forgetting.update
+        if mean:
+            self.slots = (*self.slots, EVERY_ROUND, NOISE_SIZE, OWN)
+            self.select_kernel, self.scoring = twin.select, twin.TWIN
+        size = self.dim + 1
         self._allocate(
             ridge=ridge,
             arm_bound=arm_bound,
             theta_bound=math.inf,
-            size=self.dim + 1,
-            rows={"bulk": None, "centre": None} if twin else None,
-            runs=self._remembers(forget, {"sizes": SIZES} if twin else {}),
+            size=size,
+            rows={"bulk": None, "centre": None, **own_rows(size)} if mean else None,
+            runs=self._remembers(forget, {"sizes": SIZES} if mean else {}),
         )
         self._s[CONSTANT] = arm_bound
         practice.start(
             self,
             check,
-            exploration=EXPLORATION if twin else TYPICAL_EXPLORATION,
+            exploration=twin.EXPLORATION if mean else TYPICAL_EXPLORATION,
             delta=None,
             ridge=ridge,
             arm_bound=arm_bound,
-            tunes=twin,
+            tunes=mean,
         )
         self._forget(forget)
-        if twin:
-            prepare(self._s, self._M, self.dim)
+        if mean:
+            self._s[S.PATIENCE] = patience
+            self._M[self._rows["tried_inverse"]] = np.eye(size) / ridge
+            twin.prepare(self._s, self._M, self.dim)
 
     @property
     def _is_twin(self) -> bool:
         """Whether it has two estimates and no theory."""
-        return self.select_kernel is select
+        return self.select_kernel is twin.select
 
     @property
     def bulk(self) -> FloatArray:
@@ -434,61 +192,132 @@ class TwinUCB(forgetting.ForgettingPolicy):
         row = bulk_row(self._M) if self._s[P.TUNES] != 0.0 else THETA
         return np.asarray(self._M[row, : self.dim].copy())
 
+    def _hangs_together(self, arrays: Arrays) -> bool:
+        s, sound = arrays["scalars"], super()._hangs_together(arrays)
+        return sound and (not self._is_twin or bool(s[S.DUE] <= 1.0 and s[E.ZEROS] <= s[ROUNDS]))
+
     def _begun(self) -> None:
-        if self.update_kernel is not two_estimates.update_theory:
+        theory_kernel = self.update_kernel is two_estimates.update_theory
+        if not theory_kernel:
             practice.settle_prior(self._s, self._M, self.dim)
-        if self.update_kernel is two_estimates.update_theory or self._is_twin:
+        if theory_kernel or self._is_twin:
             self._M[bulk_row(self._M), : self.dim] = self._M[THETA, : self.dim]
+        if self._is_twin:
+            s, M, at = self._s, self._M, bulk_row(self._M)
+            M[at + JUDGE] = M[THETA]
+            M[at + CONVERSION, self.dim] = 1.0 / s[CONSTANT]
+            inverse = M[INVERSE : INVERSE + M.shape[1]]
+            M[self._rows["tried_inverse"]] = inverse / (s[P.UNIT] * s[P.NU]) ** 2
+
+    @property
+    def one_estimate(self) -> bool:
+        """Predictions may be of a product; ``_means`` and ``_half_widths`` know it."""
+        return True
+
+    @property
+    def _has_zeros(self) -> bool:
+        """Whether a reward was exactly 0, so that conversion is learned by itself."""
+        return self._is_twin and bool(self._s[E.ZEROS] > 0.0)
+
+    @property
+    @alone
+    def theta(self) -> FloatArray:
+        """The slopes of the mean reward; where rewards were 0, those of conversion times amount at
+        the average x, a copy.
+        """
+        M = self._M
+        slopes = M[THETA].copy()
+        if self._has_zeros:
+            at, s = bulk_row(M), self._s
+            middle = M[at + 1] / max(s[P.WEIGHT], 1e-300)
+            share = float(np.clip(M[at + CONVERSION] @ middle, 0.0, 1.0))
+            slopes = share * slopes + float(M[THETA] @ middle) * M[at + CONVERSION]
+        return np.asarray(slopes[: self.dim])
+
+    def conversion(self, x: ArrayLike) -> float:
+        """The estimated chance that ``x`` pays anything, in [0, 1]; 1 if nothing was ever 0."""
+        feature = self._asked_at(x, ".conversion")
+        return float(self._parts(feature[None])[0][0])
+
+    def amount(self, x: ArrayLike) -> float:
+        """What ``x`` is estimated to pay where it pays, without optimism."""
+        return float(self._parts(self._asked_at(x, ".amount")[None])[1][0])
+
+    def _parts(self, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of each row: the chance that it pays, its mean amount, and the width of the chance."""
+        M, F = self._M, np.hstack([X, np.full((len(X), 1), self._s[CONSTANT])])
+        amount = F[:, : M.shape[1]] @ M[THETA, : F.shape[1]]
+        if not self._has_zeros:
+            return np.ones(len(X)), amount, np.zeros(len(X))
+        at = bulk_row(M)
+        U = M[self._rows["tried_inverse"]]
+        spread = np.sqrt(np.maximum(np.sum(F @ U * F, axis=1), 0.0))
+        return np.clip(F @ M[at + CONVERSION], 0.0, 1.0), amount, spread
+
+    def _means(self, X: FloatArray) -> FloatArray:
+        if not self._has_zeros:
+            return super()._means(X)
+        share, amount, _ = self._parts(X)
+        return np.asarray(share * amount)
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
+        """Half of an interval. A product lies off by what its factors do, each of these at half of
+        what ``level`` leaves over.
+        """
+        s = self._s
         if self.update_kernel is two_estimates.update_sharp:
-            return sharp.half_widths("TwinUCB", self._s, two_estimates.AT, self._widths(X), level)
+            return sharp.half_widths("TwinUCB", s, two_estimates.AT, self._widths(X), level)
         if self.update_kernel is two_estimates.update_theory:
             return super()._half_widths(X, level)
-        return practice.half_widths(self._s, self._widths(X), level)
+        if not self._has_zeros:
+            return practice.half_widths(s, self._widths(X), level)
+        each = 0.5 + 0.5 * level
+        share, amount, spread = self._parts(X)
+        q = sides((1.0 + s[E.CONVERSION_ENERGY]) / (1.0 + s[ROUNDS]), each) * spread
+        m = practice.half_widths(s, self._widths(X), each)
+        return np.asarray(np.abs(amount) * q + share * m + q * m)
 
     @alone
     def explain(self, arms: ArrayLike) -> Explanation:
         """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
-        s, found = self._s, super().explain(arms)
+        s = self._s
         if self.select_kernel is two_estimates.select_plausible:
+            plain = super().explain(arms)
             rule = "the largest index, the bulk's, of arms whose high reaches the largest low; but "
             rule += f"the arm of the largest high where it is {two_estimates.WIDER:g} times wider"
             X = self._offered(arms, ".explain")
-            mean, bonus = found.parts["mean"], found.parts["bonus"]
-            index = X @ self.bulk + s[S.BULK_RADIUS] * self._widths(X)
+            mean, bonus = plain.parts["mean"], plain.parts["bonus"]
+            index = X @ self.bulk + s[TWO.BULK_RADIUS] * self._widths(X)
             parts = {"low": mean - bonus, "mean": mean, "high": mean + bonus, "index": index}
-            return replace(found, rule=rule, parts=parts)
-        if not self._is_twin or s[S.AUDIT] != 0.0:
-            return found
+            return replace(plain, rule=rule, parts=parts)
+        if not self._is_twin:
+            return super().explain(arms)
         X = self._offered(arms, ".explain")
-        mean, widths = found.parts["mean"], self._widths(X)
-        shift = s[S.SHIFT] + self.intercept
-        bulk, reach = X @ self.bulk + shift, s[S.TRUSTED] * widths
-        believed = np.clip(bulk, mean - reach, mean + reach)
-        bonus = s[S.BULK_RADIUS] * widths
-        parts = {"mean": mean, "bulk": bulk, "believed": believed, "bonus": bonus}
-        parts["index"] = believed + bonus
-        rule = "the largest believed + bonus; believed is the bulk, held near the mean"
-        return Explanation(found.arm, rule, parts)
+        M, at = self._M, bulk_row(self._M)
+        share, amount, spread = self._parts(X)
+        judge = X @ M[at + JUDGE, : self.dim]
+        slopes = X @ M[at + CONVERSION, : self.dim]
+        squares, mean = self._widths(X) ** 2, X @ M[THETA, : self.dim]
+        rows = zip(mean, X @ self.bulk, judge, slopes, squares, spread**2, strict=True)
+        index = np.array([twin.index_of(s, *row) for row in rows])
+        parts = {"mean": share * amount, "judge": judge + s[S.JUDGE_LEVEL], "index": index}
+        if self._has_zeros:
+            parts = {"conversion": share, "amount": amount, **parts}
+        rule = "the largest index: the bulk, held near the mean and the judge, and a bonus"
+        if s[S.AUDIT] != 0.0:
+            rule = "the largest index: the mean and its bonus; before that an arm too little known"
+        return Explanation(self.select(X), rule, parts)
 
     def hausman(self) -> tuple[float, float]:
         """H, of the difference between the slopes of mean and bulk, and what it may be by chance.
 
-        H = D' C^-1 D with D the difference and C its covariance, that of noise of one size; by
+        H = D' C^-1 D with D the difference and C its covariance, that of noise of one shape; by
         chance it stays below d + 2 sqrt(d l) + 2 l, l = log 100 + 2 log log t, at every t.
         """
         t = max(learned(self._s), 3.0)
-        D = self.theta - self.bulk
-        inverse = self._M[self._rows.get("gram_inverse", self._rows["inverse"])]
-        C = inverse[: self.dim, : self.dim] * max(self._s[S.APART] / t, 1e-300)
         sure = math.log(100.0) + 2.0 * math.log(math.log(t))
         most = self.dim + 2.0 * math.sqrt(self.dim * sure) + 2.0 * sure
-        try:
-            np.linalg.cholesky(C)  # a determinant would be 0 to a double where d is large
-        except np.linalg.LinAlgError:  # nothing can be told
-            return 0.0, most
-        return float(D @ np.linalg.solve(C, D)), most
+        return float(twin.hausman(self._s.copy(), self._M.copy(), self.dim)), most
 
     def diagnostics(self) -> Diagnostics:
         found = super().diagnostics()

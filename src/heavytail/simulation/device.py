@@ -15,22 +15,16 @@ import numpy as np
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels import index
 from heavytail.kernels.layout import CONSTANT, INVERSE, NO_ARM, RADIUS, THETA
-from heavytail.policies import twin_ucb
-from heavytail.policies.core import two_estimates
 
 __all__ = ["substitutes"]
 
-AUDIT = two_estimates.TWO.AUDIT
 TINY = 1e-290  # stands for a squared width of 0, whose reciprocal root is infinite
 
 
 def substitutes(cuda: Any) -> dict[int, Any]:
     """Device versions, by the id of the kernel each stands for."""
     device: Callable[[Any], Any] = cuda.jit(device=True)
-    beyond, bulk_row, twin_index = (
-        device(getattr(kernel, "py_func", kernel))
-        for kernel in (index.beyond, two_estimates.bulk_row, twin_ucb.index_of)
-    )
+    beyond = device(getattr(index.beyond, "py_func", index.beyond))
     root = device(_root(_reciprocal_root(cuda)))
 
     @device
@@ -64,11 +58,6 @@ def substitutes(cuda: Any) -> dict[int, Any]:
     def linear_value(s: Vector, M: Matrix, arms: Matrix, a: int) -> float:
         return product(M, THETA, arms, a) + s[RADIUS] * width(s, M, arms, a)
 
-    @device
-    def twin_value(s: Vector, M: Matrix, arms: Matrix, a: int) -> float:
-        mean, typical = product(M, THETA, arms, a), product(M, bulk_row(M), arms, a)
-        return twin_index(s, mean, typical, width(s, M, arms, a))
-
     def largest(value: Any) -> Any:
         """The kernel that finds the first arm of largest ``value``; all arms are within bounds."""
 
@@ -99,15 +88,7 @@ def substitutes(cuda: Any) -> dict[int, Any]:
 
         return select
 
-    select_linear, select_favourite = largest(linear_value), largest(twin_value)
-
-    @device
-    def select_twin(s: Vector, M: Matrix, arms: Matrix) -> int:
-        if s[AUDIT] != 0.0:
-            return select_linear(s, M, arms)
-        return select_favourite(s, M, arms)
-
-    return {id(index.select): select_linear, id(twin_ucb.select): select_twin}
+    return {id(index.select): largest(linear_value)}
 
 
 def _root(reciprocal: Callable[[float], float] | None) -> Callable[[float], float]:

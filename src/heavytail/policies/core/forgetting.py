@@ -30,7 +30,7 @@ import numpy as np
 from heavytail._invariants import are_counts
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
-from heavytail.kernels.gram import shrink
+from heavytail.kernels.gram import shrink_block
 from heavytail.kernels.huber import score
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
@@ -64,7 +64,20 @@ from heavytail.policies.core.practice import (
 from heavytail.policies.core.practice import update as update_practice
 from heavytail.policies.core.remembering import Arrays
 
-__all__ = ["ROOM", "ForgettingPolicy", "clear", "drop_log_det", "foresee", "remember", "update"]
+__all__ = [
+    "FORGET",
+    "RENEWAL",
+    "ROOM",
+    "ForgettingPolicy",
+    "clear",
+    "drop_log_det",
+    "fade_block",
+    "foresee",
+    "place",
+    "remember",
+    "set_block",
+    "update",
+]
 
 
 class Memory(NamedTuple):
@@ -86,6 +99,8 @@ MEMORY: Final = numbered(Memory)
 ROOM: Final = len(MEMORY)
 P: Final = PRACTICE
 K: Final = MEMORY
+FORGET: Final = K.FORGET
+RENEWAL: Final = K.RENEWAL
 
 CLIP: Final = 1.345  # of a residual, in typical ones
 # Chosen beside 0.25 and 30, 0.15 and 45, 0.1 and 40: no false alarm in 16 million rounds of either
@@ -133,27 +148,39 @@ def first_weight(s: Vector) -> float:
 
 
 @jit
+def fade_block(M: Matrix, block: int, row: int, i: int, weight: float, forget: float) -> None:
+    """V <- forget (V + ``weight`` at coordinate i), for the V^-1 that begins at the row ``block``;
+    ``row`` is room. O(d²).
+    """
+    for j in range(M.shape[1]):
+        M[row, j] = M[block + i, j]
+    shrink_block(M, block, row, weight / (1.0 + weight * M[block + i, i]))
+    for k in range(M.shape[1]):
+        for j in range(M.shape[1]):
+            M[block + k, j] /= forget
+
+
+@jit
+def set_block(M: Matrix, block: int, weight: float) -> None:
+    """V <- ``weight`` I, for the V^-1 that begins at the row ``block``. O(d²)."""
+    for k in range(M.shape[1]):
+        for j in range(M.shape[1]):
+            M[block + k, j] = 1.0 / weight if k == j else 0.0
+
+
+@jit
 def fade(s: Vector, M: Matrix, at: int) -> None:
     """V <- forget (V + the start of one coordinate). O(d²)."""
-    forget = s[at + K.FORGET]
-    size = M.shape[1]
     i = int(s[at + K.TURN])
-    s[at + K.TURN] = (i + 1.0) % size
-    for j in range(size):
-        M[DIRECTION, j] = M[INVERSE + i, j]
+    s[at + K.TURN] = (i + 1.0) % M.shape[1]
     weight = first_weight(s) * s[at + K.RENEWAL]
-    shrink(M, weight / (1.0 + weight * M[INVERSE + i, i]))
-    for i in range(size):
-        for j in range(size):
-            M[INVERSE + i, j] /= forget
+    fade_block(M, INVERSE, DIRECTION, i, weight, s[at + K.FORGET])
 
 
 @jit
 def begin_anew(s: Vector, M: Matrix, at: int) -> None:
     """P as it was at first, around the theta of now; the scale of the noise stays known."""
-    for i in range(M.shape[1]):
-        for j in range(M.shape[1]):
-            M[INVERSE + i, j] = 1.0 / first_weight(s) if i == j else 0.0
+    set_block(M, INVERSE, first_weight(s))
     begin_again(s)
     s[at + K.LEVEL] = s[at + K.ABOVE] = s[at + K.BELOW] = 0.0
     s[at + K.CHANGES] += 1.0

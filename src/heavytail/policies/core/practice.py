@@ -119,11 +119,11 @@ class Practice(NamedTuple):
     VOTES: int  # rewards of exactly 0 ahead of all others
     RUN: int  # sizes in a row above (+) or below (-) the typical one ...
     EXTREME: Size  # ... and the least or largest of them
-    FIRST_1: Size  # the first sizes, in order, until later ones that contradict them overwrite them
-    FIRST_2: Size
-    FIRST_3: Size
-    FIRST_4: Size
-    FIRST_5: Size
+    FIRST_1: int  # the first sizes, in order, until later ones that contradict them overwrite them
+    FIRST_2: int
+    FIRST_3: int
+    FIRST_4: int
+    FIRST_5: int
     PRESSED: Count  # rounds that ended on the ball, ahead of those that did not
     NEAR: Count  # rounds whose residual was beyond TAIL_FROM typical sizes ...
     FAR: Count  # ... and beyond TAIL_TO: their ratio is the tail's slope
@@ -332,11 +332,11 @@ def step(s: Vector, M: Matrix, dim: int, squared: float, z: float, sigma: float)
 
 
 @jit
-def tune(s: Vector, M: Matrix, z: float) -> None:
+def tune(s: Vector, M: Matrix, z: float, logs: float) -> None:
     """tau of the next round, mean-consistent: see :mod:`heavytail.kernels.self_tuning`."""
     size = float(M.shape[1])
     at = int(s[P.SIZES])
-    s[P.TAU] = follow_threshold(s, at, abs(z), s[P.TAU], learned(s), size, s[P.CLIP])
+    s[P.TAU] = follow_threshold(s, at, abs(z), s[P.TAU], learned(s), size, logs, s[P.CLIP])
 
 
 @jit
@@ -387,7 +387,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     if code != OK:
         return code
     if s[P.TUNES] != 0.0:
-        tune(s, M, z)
+        tune(s, M, z, 1.0)
     watch(s, reward, abs(residual) / nu)
     if not doubt_unit(s, M, abs(reward) / nu):
         s[RADIUS] = radius(s, s[P.EXPLORATION], s[P.STABILITY], s[P.ENERGY])

@@ -26,8 +26,6 @@ from heavytail.kernels.layout import (
     RADIUS,
     STEP,
     THETA,
-    Count,
-    Flag,
     Size,
     numbered,
 )
@@ -71,10 +69,6 @@ class Slots(NamedTuple):
     BULK_STEP: int  # what the bulk moved by along u
     BULK_STABILITY: Size
     BULK_ENERGY: Size
-    TRUSTED: int  # how far from the mean the bulk is believed, in widths
-    SHIFT: int  # what the bulk lies below the mean where most is known
-    AUDIT: Flag  # 1 if the next round is the mean's
-    TURN: Count  # the first round not played yet that is
     APART: int  # sum of (psi of the mean - psi of the bulk)²
 
 

@@ -1,0 +1,550 @@
+"""The round of Twin-UCB: two estimates of an amount, how often one is paid, and whose turn it is.
+
+:mod:`heavytail.policies.core.two_estimates` has the bulk and its step, ``every_round`` conversion,
+the judge and how well directions are known, ``noise_size`` the scale that follows x.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+from heavytail._typing import IntArray, Matrix, Vector
+from heavytail.kernels.cholesky import factorise, substitute
+from heavytail.kernels.gram import predict
+from heavytail.kernels.huber import score
+from heavytail.kernels.index import MEAN, SCORES, SQUARED, beyond, scoring, usable
+from heavytail.kernels.index import rate as rate_linear
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import (
+    ARM_LIMIT,
+    BAD_X,
+    CLIPPED,
+    CONSTANT,
+    DIRECTION,
+    FEATURE,
+    GAIN,
+    INVERSE,
+    NO_ARM,
+    OK,
+    PROJECTED,
+    RADIUS,
+    ROUNDS,
+    SCRATCH,
+    SET_ANEW,
+    STEP,
+    THETA,
+    Fixed,
+    Flag,
+    Size,
+    numbered,
+)
+from heavytail.kernels.one_pass import learn, measure
+from heavytail.kernels.scale import NORMAL_CONSISTENCY
+from heavytail.kernels.scores import PRODUCT, multiply
+from heavytail.kernels.self_tuning import EVERY
+from heavytail.policies.core.every_round import CONVERSION, EVERY_ROUND, JUDGE, TRIED
+from heavytail.policies.core.every_round import INVERSE as TRIED_INVERSE
+from heavytail.policies.core.every_round import learn_always, weigh
+from heavytail.policies.core.forgetting import (
+    FORGET,
+    RENEWAL,
+    clear,
+    drop_log_det,
+    fade_block,
+    foresee,
+    place,
+    remember,
+    set_block,
+)
+from heavytail.policies.core.noise_size import NOISE_SIZE, factor_at, forget_sizes, learn_size, part
+from heavytail.policies.core.practice import (
+    CAUTION,
+    FIRST,
+    LARGEST_SIZE,
+    PRACTICE,
+    doubt_unit,
+    growing_radius,
+    learned,
+    radius,
+    scale_of,
+    settle,
+    step,
+    tune,
+    watch,
+)
+from heavytail.policies.core.two_estimates import (
+    TWO,
+    bulk_row,
+    learn_bulk,
+    look,
+    predict_bulk,
+)
+
+__all__ = ["OWN", "TWIN", "audit_share", "hausman", "index_of", "prepare", "select", "update"]
+
+EXPLORATION: Final = 0.65  # of the mean's optimism, in its radius
+BULK_EXPLORATION: Final = 0.45
+CONVERSION_EXPLORATION: Final = 0.35
+TRUST: Final = 0.12  # of the mean's radius without exploration: how far the bulk is believed
+AUDITS: Final = 3.0  # a share AUDITS t^(-1/3) of the rounds is the mean's, times what Hausman's ...
+FEWEST, MOST = 0.15, 4.0  # ... statistic says, within these; but at most ...
+MOST_AUDITS: Final = 0.5
+CHANCE: Final = 2.5  # times d: Hausman's statistic at which the share is left as it is
+GRACE: Final = 150.0  # rounds a coordinate before it is asked
+HELD: Final = 2.0  # units, over log t: how far from the judge an arm's worth is believed
+LOGS: Final = 0.3  # log t: so many amounts, and one a coordinate, may lie beyond the threshold
+LOOKS: Final = 0.1  # times patience log² t: as often every direction is tried, and this times ...
+UNPAID: Final = 10.0  # ... as often where nothing was ever paid
+
+
+class Slots(NamedTuple):
+    """Slots of the rule."""
+
+    PATIENCE: Fixed
+    CENTRE: int  # the reward over nu_t that the intercept begins at
+    TRUSTED: int  # how far from the mean the bulk is believed, in widths
+    SHIFT: int  # what the bulk lies below the mean where most is known
+    LEVEL: int  # what the constant feature adds to the mean of an amount ...
+    CONVERSION_LEVEL: int  # ... to conversion ...
+    JUDGE_LEVEL: int  # ... and to the judge's
+    HELD: Size  # how far from the judge an arm's worth is believed
+    KNOWN: Size  # x'U x of a direction that was tried often enough, over what patience asks
+    SHARE: Size  # of the rounds that are the mean's
+    DUE: Size  # such rounds that are owed
+    AUDIT: Flag  # 1 if the next round is one
+
+
+OWN: Final = numbered(Slots, after=NOISE_SIZE)
+S: Final = OWN
+E: Final = EVERY_ROUND
+P: Final = PRACTICE
+
+# Rows of a pool's scores behind the linear index's.
+BULK: Final = SCORES
+SHARES: Final = SCORES + 1
+JUDGED: Final = SCORES + 2
+UNKNOWN: Final = SCORES + 3  # x'U x
+
+
+@jit
+def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: float) -> int:
+    """A round before the unit is known, after ``measure``: the arms are spread, theta stays 0.
+
+    The first rewards other than 0 are kept in order; from the fifth on the intercept begins at
+    their median, and the unit is CAUTION times the median distance from it. Where there were
+    rewards of 0, or all five are alike, both are counted from 0.
+    """
+    code = learn(s, M, dim, squared, 0.0, max(1.0, math.sqrt(squared)), 1.0, math.inf)
+    if code != OK or reward == 0.0:
+        return code
+    value = min(max(reward / nu, -LARGEST_SIZE), LARGEST_SIZE)
+    k = P.FIRST_1 + int(s[P.TELLING])
+    while k > P.FIRST_1 and s[k - 1] > value:
+        s[k] = s[k - 1]
+        k -= 1
+    s[k] = value
+    s[P.TELLING] += 1.0
+    s[P.NU] += nu
+    if s[P.TELLING] < FIRST:
+        return OK
+    s[P.NU] /= FIRST
+    s[S.CENTRE] = s[P.FIRST_3] if s[E.ZEROS] == 0.0 else 0.0
+    if s[P.FIRST_2] == s[P.FIRST_3] and s[P.FIRST_4] == s[P.FIRST_3]:
+        s[S.CENTRE] = 0.0
+    for k in range(P.FIRST_1, P.FIRST_5 + 1):
+        s[k] = abs(s[k] - s[S.CENTRE])
+    s[P.FIRST_1 : P.FIRST_5 + 1].sort()
+    settle(s, M, CAUTION * s[P.FIRST_3])
+    recentre(s, M, dim)
+    return OK
+
+
+@jit
+def recentre(s: Vector, M: Matrix, dim: int) -> None:
+    """Both intercepts begin at the centre."""
+    M[THETA, dim] = M[bulk_row(M), dim] = s[S.CENTRE] * s[P.NU] / s[CONSTANT]
+
+
+@jit
+def pay(s: Vector, M: Matrix, dim: int, squared: float, tried: float, r: float, nu: float) -> int:
+    """Learn an amount: its mean, its bulk, the size of its noise."""
+    bulk = bulk_row(M)
+    expected = predict_bulk(M)
+    factor = factor_at(s, M, dim)
+    sigma = scale_of(s, squared, nu * factor)
+    z = (r - predict(M)) / sigma if squared > 0.0 else 0.0
+    y = (r - expected) / sigma if squared > 0.0 else 0.0
+    tau = s[P.TAU]
+    code = step(s, M, dim, squared, z, sigma)
+    if code != OK:
+        return code
+    learn_bulk(s, M, squared, y, score(z, tau), sigma)
+    for i in range(M.shape[1]):
+        M[bulk + 1, i] += M[FEATURE, i] / (sigma * sigma)
+    tune(s, M, z, LOGS)
+    size = min(abs(r - expected) / nu, LARGEST_SIZE)
+    learn_size(s, M, dim, tried, size, factor)
+    watch(s, r, size / factor)
+    if doubt_unit(s, M, min(abs(r / nu - s[S.CENTRE]), LARGEST_SIZE)):
+        s[TWO.BULK_STABILITY] = s[TWO.BULK_ENERGY] = s[TWO.APART] = 0.0
+        for i in range(M.shape[1]):
+            M[bulk, i] = M[bulk + 1, i] = 0.0
+        recentre(s, M, dim)
+        forget_sizes(s, M)
+    return OK
+
+
+@jit
+def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """A round: the amount where there is one, then whether there was; OVERFLOW with the state
+    untouched.
+    """
+    code = learn_round(s, M, x, reward, nu)
+    if code == OK:
+        prepare(s, M, x.shape[0])
+        take_turn(s, M, x.shape[0])
+    return code
+
+
+@jit
+def learn_round(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """All that is learned from a round."""
+    dim = x.shape[0]
+    squared = measure(s, M, x)
+    tried = weigh(M)
+    code = OK
+    if s[P.UNIT] == 0.0:
+        code = begin(s, M, dim, squared, reward, nu)
+    elif reward != 0.0:
+        code = pay(s, M, dim, squared, tried, reward, nu)
+    else:  # a round, but none that the amount is made of
+        s[ROUNDS] += 1.0
+        s[P.BEGAN] += 1.0
+        s[GAIN] = s[STEP] = s[TWO.BULK_STEP] = s[PROJECTED] = 0.0
+    if code != OK:
+        return code
+    if reward == 0.0 and s[E.ZEROS] == 0.0:
+        part(M)
+    learn_always(s, M, tried, reward)
+    return OK
+
+
+@jit
+def update_forgetting(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
+    """A round and what it lets fade; OVERFLOW with the state untouched. What is known of amounts
+    fades with every amount, what is known of conversion with every round.
+    """
+    begun = s[P.UNIT] > 0.0
+    off = (reward - foresee(s, M, bulk_row(M), x)) / nu
+    typical = NORMAL_CONSISTENCY * s[P.TYPICAL]
+    clipped = s[CLIPPED]
+    code = learn_round(s, M, x, reward, nu)
+    if code != OK:
+        return code
+    drop_log_det(s)
+    if begun and learned(s) == 0.0:
+        clear(s)
+    elif begun:
+        factor = s[place(s) + FORGET]
+        if reward != 0.0:
+            factor = remember(s, M, off / typical, s[CLIPPED] - clipped)
+        if factor < 1.0:
+            forget_round(s, M, factor, reward != 0.0)
+    prepare(s, M, x.shape[0])
+    take_turn(s, M, x.shape[0])
+    return OK
+
+
+@jit
+def forget_round(s: Vector, M: Matrix, factor: float, paid: bool) -> None:
+    """Everything but the mean counts ``factor`` times as much, the amounts only where one was
+    ``paid``; 0 begins anew.
+    """
+    bulk = bulk_row(M)
+    U = bulk + TRIED_INVERSE
+    size = M.shape[1]
+    turn = int(s[ROUNDS]) % size
+    renewed = s[P.RIDGE] * s[place(s) + RENEWAL]
+    if factor == 0.0:
+        set_block(M, U, s[P.RIDGE])
+        set_block(M, U + size, s[P.RIDGE])
+    else:
+        fade_block(M, U, bulk + TRIED, turn, renewed, factor)
+    s[E.ZEROS] *= factor
+    s[E.CONVERSION_STABILITY] *= factor
+    s[E.CONVERSION_ENERGY] *= factor
+    s[PROJECTED] = SET_ANEW
+    if not paid:
+        return
+    if s[E.ZEROS] > 0.0:
+        fade_block(M, U + size, bulk + TRIED, turn, renewed, factor)
+    for slot in (TWO.BULK_STABILITY, TWO.BULK_ENERGY, TWO.APART):
+        s[slot] *= factor
+    N = NOISE_SIZE
+    for slot in (N.SIZE_COUNT, N.SIZE_STABILITY, N.SIZE_ENERGY, N.SIZE_SQUARES):
+        s[slot] *= factor
+    for i in range(size):
+        M[bulk + 1, i] *= factor
+
+
+@jit
+def prepare(s: Vector, M: Matrix, dim: int) -> None:
+    """What the next choice needs of the estimates: radii, levels, how far the bulk is trusted."""
+    bulk = bulk_row(M)
+    beta = radius(s, 1.0, s[P.STABILITY], s[P.ENERGY])
+    s[RADIUS] = s[P.EXPLORATION] * beta
+    s[S.TRUSTED] = TRUST * beta
+    s[TWO.BULK_RADIUS] = radius(s, BULK_EXPLORATION, s[TWO.BULK_STABILITY], s[TWO.BULK_ENERGY])
+    if s[E.ZEROS] > 0.0:
+        explored, energy = CONVERSION_EXPLORATION, s[E.CONVERSION_ENERGY]
+        t = learned(s) + s[E.ZEROS]
+        s[E.CONVERSION_RADIUS] = growing_radius(s, explored, s[E.CONVERSION_STABILITY], energy, t)
+    shift = 0.0
+    for i in range(dim):
+        shift += (M[THETA, i] - M[bulk, i]) * M[bulk + 1, i]
+    s[S.SHIFT] = shift / max(s[P.WEIGHT], 1e-300)
+    s[S.LEVEL] = M[THETA, dim] * s[CONSTANT]
+    s[S.CONVERSION_LEVEL] = M[bulk + CONVERSION, dim] * s[CONSTANT]
+    s[S.JUDGE_LEVEL] = M[bulk + JUDGE, dim] * s[CONSTANT]
+
+
+@jit
+def take_turn(s: Vector, M: Matrix, dim: int) -> None:
+    """Whose turn the next round is. The share of the mean's follows the evidence, now and then."""
+    if int(s[ROUNDS]) % EVERY == 0 or s[S.KNOWN] == 0.0:
+        t = learned(s) + s[E.ZEROS]
+        log_t = math.log(t + math.e)
+        s[S.KNOWN] = 1.0 / (log_t * log_t)
+        s[S.HELD] = HELD * s[P.UNIT] * s[P.NU] / log_t
+        s[S.SHARE] = audit_share(s, M, dim, t)
+    s[S.DUE] += s[S.SHARE]
+    s[S.AUDIT] = 1.0 if s[S.DUE] >= 1.0 else 0.0
+    s[S.DUE] -= s[S.AUDIT]
+
+
+@jit
+def audit_share(s: Vector, M: Matrix, dim: int, t: float) -> float:
+    """The share of rounds that are the mean's: falls as t^(-1/3), faster where the mean does not
+    contradict the bulk and slower where it does.
+    """
+    evidence = 1.0
+    if t >= GRACE * M.shape[1]:
+        ratio = hausman(s, M, dim) / (CHANCE * dim)
+        evidence = min(max(ratio * ratio, FEWEST), MOST)
+    return min(AUDITS * (t + 1.0) ** (-1.0 / 3.0) * evidence, MOST_AUDITS)
+
+
+@jit
+def hausman(s: Vector, M: Matrix, dim: int) -> float:
+    """Hausman's statistic D' C^-1 D of D, the difference between the slopes of mean and bulk, and C
+    its covariance under noise of one shape; 0 where nothing can be told. O(d³).
+    """
+    apart = s[TWO.APART] / max(learned(s), 1.0)
+    factor = INVERSE + M.shape[1]  # room for it
+    if apart <= 0.0 or not factorise(M, INVERSE, factor, dim, 0.0, 0.0):
+        return 0.0
+    for i in range(dim):
+        M[SCRATCH, i] = M[THETA, i] - M[bulk_row(M), i]
+    substitute(M, factor, dim, SCRATCH, SCRATCH, False)
+    total = 0.0
+    for i in range(dim):
+        total += M[SCRATCH, i] * M[SCRATCH, i]
+    return total / apart
+
+
+@jit
+def index_of(
+    s: Vector, mean: float, bulk: float, judge: float, share: float, squared: float, tried: float
+) -> float:
+    """What an arm is worth and what it may be worth beyond that, where the mean and the bulk of its
+    amount, the judge and conversion are without the constant feature's part; ``squared`` is x'P x,
+    ``tried`` x'U x.
+    """
+    width = math.sqrt(max(squared, 0.0))
+    if s[P.UNIT] == 0.0:
+        return width
+    if s[S.AUDIT] != 0.0:
+        worth = mean + s[S.LEVEL]
+        hope = s[RADIUS] * width
+    else:
+        reach = s[S.TRUSTED] * width
+        worth = min(max(bulk + s[S.SHIFT], mean - reach), mean + reach) + s[S.LEVEL]
+        hope = s[TWO.BULK_RADIUS] * width
+    if s[E.ZEROS] > 0.0:
+        paid = min(max(share + s[S.CONVERSION_LEVEL], 0.0), 1.0)
+        spread = s[E.CONVERSION_RADIUS] * math.sqrt(max(tried, 0.0))
+        hope = math.hypot(spread * worth, min(paid + spread, 1.0) * hope)
+        worth *= paid
+    if s[S.AUDIT] == 0.0:
+        judged = judge + s[S.JUDGE_LEVEL]
+        worth = min(max(worth, judged - s[S.HELD]), judged + s[S.HELD])
+    return worth + hope
+
+
+@jit
+def overdue(s: Vector, share: float, tried: float) -> float:
+    """By how much an arm is less known than patience asks: above 1 it must be looked at.
+
+    1 / x'U x is about how often it was tried, so that times conversion how often it paid; more
+    patience is had where that is less than once.
+    """
+    looks = s[S.PATIENCE] * LOOKS
+    if s[E.ZEROS] > 0.0 and min(max(share + s[S.CONVERSION_LEVEL], 0.0), 1.0) < tried:
+        looks *= UNPAID
+    return looks * tried / s[S.KNOWN]
+
+
+@jit
+def uncertainty(s: Vector, M: Matrix, arms: Matrix, a: int, block: int) -> float:
+    """x'A x of arm a for the symmetric A that begins at the row ``block``. O(d²)."""
+    size = arms.shape[1]
+    half = 0.0
+    for j in range(M.shape[1]):
+        x = arms[a, j] if j < size else s[CONSTANT]
+        row = 0.5 * M[block + j, j] * x
+        for k in range(j):
+            row += M[block + j, k] * arms[a, k]
+        half += row * x
+    return max(2.0 * half, 0.0)
+
+
+@jit
+def select(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """The first arm of largest index; where it is the mean's turn, first the arm that is most
+    overdue. O(n d²).
+    """
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
+    at = bulk_row(M)
+    best = late = NO_ARM
+    best_index = -math.inf
+    latest = 1.0
+    for a in range(arms.shape[0]):
+        mean, typical, squared = look(s, M, arms, a)
+        judge = share = tried = 0.0
+        for j in range(arms.shape[1]):
+            judge += M[at + JUDGE, j] * arms[a, j]
+        if s[S.AUDIT] != 0.0 or s[E.ZEROS] > 0.0:
+            tried = uncertainty(s, M, arms, a, at + TRIED_INVERSE)
+            for j in range(arms.shape[1]):
+                share += M[at + CONVERSION, j] * arms[a, j]
+        index = index_of(s, mean, typical, judge, share, squared, tried)
+        if index > best_index:
+            best = a
+            best_index = beyond(index)
+        if s[S.AUDIT] != 0.0 and overdue(s, share, tried) > latest:
+            late = a
+            latest = beyond(overdue(s, share, tried))
+    return best if late == NO_ARM else late
+
+
+@jit
+def rate(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> int:
+    """Score every arm of a pool from the state alone. O(n d²)."""
+    at = bulk_row(M)
+    size = pool.shape[0]
+    multiply(pool, size, M, at, scores, BULK)
+    multiply(pool, size, M, at + CONVERSION, scores, SHARES)
+    multiply(pool, size, M, at + JUDGE, scores, JUDGED)
+    U = at + TRIED_INVERSE
+    multiply(pool, size, M, U + size, scores, UNKNOWN)
+    for i in range(pool.shape[1]):  # from the constant feature: 2 c U_cx x + c² U_cc
+        scores[UNKNOWN, i] = s[CONSTANT] * (
+            2.0 * scores[UNKNOWN, i] + s[CONSTANT] * M[U + size, size]
+        )
+    for j in range(size):
+        multiply(pool, j, M, U + j, scores, PRODUCT)
+        for i in range(pool.shape[1]):
+            x = pool[j, i]
+            scores[UNKNOWN, i] += x * (2.0 * scores[PRODUCT, i] + M[U + j, j] * x)
+    return rate_linear(s, M, pool, scores)
+
+
+@jit
+def follow(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> None:
+    """Bring the scores over the last update. O(n d)."""
+    if s[PROJECTED] == SET_ANEW:
+        rate(s, M, pool, scores)
+        return
+    size = pool.shape[0]
+    if s[GAIN] != 0.0:
+        constant = s[CONSTANT] * M[DIRECTION, size]
+        multiply(pool, size, M, DIRECTION, scores, PRODUCT)
+        for i in range(pool.shape[1]):
+            g = scores[PRODUCT, i]
+            scores[MEAN, i] += s[STEP] * g
+            scores[BULK, i] += s[TWO.BULK_STEP] * g
+            scores[SQUARED, i] -= s[GAIN] * (g + constant) * (g + constant)
+    tried = bulk_row(M) + TRIED
+    constant = s[CONSTANT] * M[tried, size]
+    multiply(pool, size, M, tried, scores, PRODUCT)
+    for i in range(pool.shape[1]):
+        g = scores[PRODUCT, i]
+        scores[SHARES, i] += s[E.CONVERSION_STEP] * g
+        scores[JUDGED, i] += s[E.JUDGE_STEP] * g
+        scores[UNKNOWN, i] -= s[E.TRIED_GAIN] * (g + constant) * (g + constant)
+
+
+@jit
+def index_in(s: Vector, scores: Matrix, i: int) -> float:
+    """The index of arm i of a pool."""
+    return index_of(
+        s,
+        scores[MEAN, i],
+        scores[BULK, i],
+        scores[JUDGED, i],
+        scores[SHARES, i],
+        scores[SQUARED, i],
+        scores[UNKNOWN, i],
+    )
+
+
+@jit
+def choose(s: Vector, scores: Matrix) -> int:
+    """What ``select`` chooses from the pool. O(n)."""
+    best = late = NO_ARM
+    best_index = -math.inf
+    latest = 1.0
+    for i in range(scores.shape[1]):
+        index = index_in(s, scores, i)
+        if index > best_index:
+            best = i
+            best_index = beyond(index)
+        if s[S.AUDIT] != 0.0:
+            late_by = overdue(s, scores[SHARES, i], scores[UNKNOWN, i])
+            if late_by > latest:
+                late = i
+                latest = beyond(late_by)
+    return best if late == NO_ARM else late
+
+
+@jit
+def choose_offered(s: Vector, scores: Matrix, offered: IntArray, t: int) -> int:
+    """The place in row t of ``offered`` of the arm that ``select`` chooses among them. O(k)."""
+    best = late = NO_ARM
+    best_index = -math.inf
+    latest = 1.0
+    for k in range(offered.shape[1]):
+        i = offered[t, k]
+        index = index_in(s, scores, i)
+        if index > best_index:
+            best = k
+            best_index = beyond(index)
+        if s[S.AUDIT] != 0.0:
+            late_by = overdue(s, scores[SHARES, i], scores[UNKNOWN, i])
+            if late_by > latest:
+                late = k
+                latest = beyond(late_by)
+    return best if late == NO_ARM else late
+
+
+TWIN: Final = scoring(
+    "twin",
+    select=select,
+    rate=rate,
+    follow=follow,
+    choose=choose,
+    choose_offered=choose_offered,
+    rows=SCORES + 4,
+)
