@@ -45,7 +45,7 @@ def stream(z, H, floor, m):
     tau = floor
     for i in range(z.shape[0]):
         taus[i] = tau
-        tau = self_tuning.follow(H, 0, abs(z[i]), tau, i + 1.0, m, floor)
+        tau = self_tuning.follow(H, 0, abs(z[i]), tau, i + 1.0, m, 1.0, floor)
     return taus
 
 
@@ -149,7 +149,7 @@ def test_tau_is_found_anew_every_32nd_value_and_beyond_it():
         (48.0, 8, 7.0, True),
     ):
         twin, again = H.copy(), H.copy()
-        found = self_tuning.follow(twin, 0, float(size), tau, t, 4.0, FLOOR)
+        found = self_tuning.follow(twin, 0, float(size), tau, t, 4.0, 1.0, FLOOR)
         self_tuning.note(again, 0, float(size), FLOOR)
         assert found == (self_tuning.solve(again, 0, 4.0 + math.log(t), FLOOR) if anew else tau)
         np.testing.assert_array_equal(twin, again)
@@ -201,7 +201,7 @@ def running_mean(values, scale, H):
         z = (values[i] - theta) / scale
         theta += scale * score(z, tau) / (i + 1.0)
         if H.shape[0] > 0:
-            tau = self_tuning.follow(H, 0, abs(z), tau, i + 1.0, 1.0, FLOOR)
+            tau = self_tuning.follow(H, 0, abs(z), tau, i + 1.0, 1.0, 1.0, FLOOR)
     return theta
 
 

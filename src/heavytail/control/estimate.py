@@ -176,7 +176,7 @@ def learn_row(
         sizes = FIELDS + PER_ROW * n + ROOM * row
         size = abs(residual) / (reach * spread(s, row))
         t, width = s[ROUNDS] + 1.0, float(M.shape[1])
-        s[at + ROW.TAU] = follow(s, sizes, size, s[at + ROW.TAU], t, width, s[S.CLIP])
+        s[at + ROW.TAU] = follow(s, sizes, size, s[at + ROW.TAU], t, width, 1.0, s[S.CLIP])
     size = abs(residual) / (reach * nu)
     s[at + ROW.TYPICAL] = follow_typical(s[at + ROW.TYPICAL], size, s[ROUNDS] + 1.0, SMALLEST)
 

@@ -141,7 +141,7 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
         s[CLIPPED] += 1.0
     note(s, squared, e, sigma, tau, 1.0)
     if s[P.TUNES] != 0.0:
-        tune(s, M, e)
+        tune(s, M, e, 1.0)
     watch(s, reward if link == AMOUNTS else 1.0, abs(residual))
     s[RADIUS] = radius(s, s[P.EXPLORATION], s[P.STABILITY], s[P.ENERGY])
     return OK

@@ -1,4 +1,4 @@
-"""Twin-UCB: a bulk and a mean on one Gram matrix. Ours; no paper's."""
+"""Twin-UCB: a bulk and a mean, conversion, and a judge of them all. Ours; no paper's."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from heavytail.kernels.layout import COMMON, CONSTANT, INVERSE, ROUNDS, THETA
 from heavytail.policies.core import forgetting, practice, sharp, theory, twin, two_estimates
 from heavytail.policies.core.answers import Explanation, sides
 from heavytail.policies.core.diagnostics import Diagnostics
-from heavytail.policies.core.every_round import CONVERSION, EVERY_ROUND, JUDGE
-from heavytail.policies.core.every_round import own_rows
+from heavytail.policies.core.every_round import CONVERSION, EVERY_ROUND, JUDGE, own_rows
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.noise_size import NOISE_SIZE
 from heavytail.policies.core.practice import PRACTICE, SIZES, learned
@@ -39,21 +38,33 @@ P: Final = PRACTICE
 
 @final
 class TwinUCB(forgetting.ForgettingPolicy):
-    r"""The best mean reward, with the help of the typical one. One pass, nothing tuned.
+    r"""The best mean reward, whatever the noise: the policy to take where nothing is known of it.
+    One pass, nothing tuned, no unit.
 
-    Two estimates share the weights, and with them the Gram matrix $V_t$: the *mean* $m$, clipped
-    at a threshold that grows by itself, made for every noise with a finite moment of order above 1
-    whatever its shape; and the *bulk* $r$, clipped at a fixed one, which learns fast and
-    finds the mean only where the noise has one shape for all arms. In most rounds
+    Four estimates, each for what it is good at:
 
-    $$\operatorname*{argmax}_x\ \mathrm{clip}\big(x^\top r_t + c_t,\ x^\top m_t \pm
-      k\,\beta_t\|x\|_{V_t^{-1}}\big) + \gamma_t\|x\|_{V_t^{-1}},$$
+    - the *mean* $m$ of an amount, a reward other than 0, clipped at a threshold that grows by
+      itself: for every noise with a finite moment of order above 1, whatever its shape;
+    - the *bulk* $r$, clipped at a fixed one: fast, and right where the noise has one shape for all
+      arms. Both weigh a round by $1/\sigma_t^2$, where $\sigma_t$ follows x if the sizes of
+      residuals say so, and share the Gram matrix $V_t$;
+    - *conversion* $q$, how often a reward is other than 0, 1 as long as none was 0;
+    - the *judge* $j$, plain least squares of all rewards, on the unweighted Gram matrix $U_t$.
 
-    the bulk as long as the mean does not contradict it, $c_t$ what the two differ by where most is
-    known; in a share $3\,t^{-1/3}$ of the rounds, at most a half, the mean's own optimism,
-    $\operatorname*{argmax}_x x^\top m_t + 0.7\,\beta_t\|x\|_{V_t^{-1}}$, so that a rare large
-    reward is seen wherever it is. A round costs O(d²), the state is constant, and decisions do not
-    change with the unit of the rewards.
+    In most rounds it plays
+
+    $$\operatorname*{argmax}_x\ \mathrm{clip}\big(q_t(x)\,a_t(x),\ j_t(x) \pm h_t\big)
+      + \text{bonus},\qquad
+      a_t(x) = \mathrm{clip}\big(x^\top r_t + c_t,\ m_t(x) \pm k\,\beta_t\|x\|_{V_t^{-1}}\big):$$
+
+    the bulk, shifted by $c_t$ to the mean where most is known, as long as neither the mean nor the
+    judge contradicts it. A share of the rounds, at most a half, are *audits*, played by the mean's
+    own optimism so that a rare large reward is seen wherever it is. Their share falls as
+    $t^{-1/3}$, faster where the mean agrees with the bulk and slower where it does not (Hausman's
+    statistic). An audit first looks at an arm that was tried less often than patience asks,
+    $\log^2 t$ / 10 times, or $\log^2 t$ times where nothing was ever paid: with these looks regret
+    is o(T) for every law of the rewards that has a mean (docs/mathematics/consistency.md).
+    A round costs O(d²), and the state is constant.
 
     **Theory** (``radius="theory"``, needs ``tail`` and ``horizon``): the mean is Hvt-UCB's
     Algorithm 1 with Lemma 1's radius, to the letter. Play the bulk's favourite among the arms that
@@ -86,14 +97,17 @@ class TwinUCB(forgetting.ForgettingPolicy):
         delta: failure probability, sharp only; 0.05 unless given.
         forget: weight of a round one step older, "empirical" only: 0.999 remembers about 1,000
             rounds, 1 all of them, and the diagnostics say when theta seems to have changed; "auto"
-            then begins anew by itself. Nothing is forgotten nor watched unless given.
+            then begins anew by itself. Nothing is forgotten nor watched unless given. Amounts
+            are forgotten with every reward other than 0, conversion with every round.
+        patience: how much is spent on looking for rare prizes, "empirical" only: multiplies how
+            often an arm is tried that seems not worth it. 0 never looks.
     """
 
     name = "Twin-UCB"
     info = Info(
         method="two Huber estimates",
         reference="this library",
-        regret="none proved; in theory and sharp 4 times Hvt-UCB's",
+        regret="o(T) for every law; in theory and sharp 4 times Hvt-UCB's",
         cost="O(1)",
         storage="O(1)",
         moment="central",

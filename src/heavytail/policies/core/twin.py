@@ -43,9 +43,15 @@ from heavytail.kernels.one_pass import learn, measure
 from heavytail.kernels.scale import NORMAL_CONSISTENCY
 from heavytail.kernels.scores import PRODUCT, multiply
 from heavytail.kernels.self_tuning import EVERY
-from heavytail.policies.core.every_round import CONVERSION, EVERY_ROUND, JUDGE, TRIED
+from heavytail.policies.core.every_round import (
+    CONVERSION,
+    EVERY_ROUND,
+    JUDGE,
+    TRIED,
+    learn_always,
+    weigh,
+)
 from heavytail.policies.core.every_round import INVERSE as TRIED_INVERSE
-from heavytail.policies.core.every_round import learn_always, weigh
 from heavytail.policies.core.forgetting import (
     FORGET,
     RENEWAL,
