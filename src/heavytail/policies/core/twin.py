@@ -91,7 +91,7 @@ __all__ = ["OWN", "TWIN", "audit_share", "hausman", "index_of", "prepare", "sele
 
 EXPLORATION: Final = 0.65  # of the mean's optimism, in its radius
 BULK_EXPLORATION: Final = 0.45
-CONVERSION_EXPLORATION: Final = 0.35
+CONVERSION_EXPLORATION: Final = 0.45
 TRUST: Final = 0.12  # of the mean's radius without exploration: how far the bulk is believed
 AUDITS: Final = 3.0  # a share AUDITS t^(-1/3) of the rounds is the mean's, times what Hausman's ...
 FEWEST, MOST = 0.15, 4.0  # ... statistic says, within these; but at most ...
