@@ -58,11 +58,11 @@ class TwinUCB(forgetting.ForgettingPolicy):
       a_t(x) = \mathrm{clip}\big(x^\top r_t + c_t,\ m_t(x) \pm k\,\beta_t\|x\|_{V_t^{-1}}\big):$$
 
     the bulk, shifted by $c_t$ to the mean where most is known, as long as neither the mean nor the
-    judge contradicts it. A share of the rounds, at most a half, are *audits*, played by the mean's
+    judge contradicts it. A share of the rounds, at first 70 %, are *audits*, played by the mean's
     own optimism so that a rare large reward is seen wherever it is. Their share falls as
     $t^{-1/3}$, faster where the mean agrees with the bulk and slower where it does not (Hausman's
     statistic). An audit first looks at an arm that was tried less often than patience asks,
-    $\log^2 t$ / 10 times, or $\log^2 t$ times where nothing was ever paid: with these looks regret
+    $\log^2 t$ / 5 times, or $\log^2 t$ times where nothing was ever paid: with these looks regret
     is o(T) for every law of the rewards that has a mean (docs/mathematics/consistency.md).
     A round costs O(d²), and the state is constant.
 

@@ -1,8 +1,8 @@
 """A scale of the noise that follows x: sigma(x) = typical size * exp(kappa gamma'x).
 
 gamma is ridge regression of log |residual| on x, one pass, without moments of the noise. kappa is
-James and Stein's factor: 0, one size for all arms, unless the slopes explain more than twice what
-chance would.
+James and Stein's factor: 0, one size for all arms, unless the slopes explain more than four times
+what chance would.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from heavytail.policies.core.two_estimates import bulk_row
 
 __all__ = ["NOISE_SIZE", "believed", "factor_at", "forget_sizes", "learn_size", "part"]
 
-CHANCE: Final = 2.0  # times what chance explains: from there on the slopes are believed
+CHANCE: Final = 4.0  # times what chance explains: from there on the slopes are believed
 SMALLEST: Final = 0.1  # of the typical size: a residual below it counts as this, not as log 0
 LARGEST_STEP: Final = 2.5  # of the log of a residual, after EARLY of them
 EARLY: Final = 20.0

@@ -94,14 +94,14 @@ BULK_EXPLORATION: Final = 0.45
 CONVERSION_EXPLORATION: Final = 0.45
 TRUST: Final = 0.12  # of the mean's radius without exploration: how far the bulk is believed
 AUDITS: Final = 3.0  # a share AUDITS t^(-1/3) of the rounds is the mean's, times what Hausman's ...
-FEWEST, MOST = 0.15, 4.0  # ... statistic says, within these; but at most ...
-MOST_AUDITS: Final = 0.5
+FEWEST, MOST = 0.2, 4.0  # ... statistic says, within these; but at most ...
+MOST_AUDITS: Final = 0.7
 CHANCE: Final = 2.5  # times d: Hausman's statistic at which the share is left as it is
 GRACE: Final = 150.0  # rounds a coordinate before it is asked
-HELD: Final = 2.0  # units, over log t: how far from the judge an arm's worth is believed
+HELD: Final = 4.0  # units, over log t: how far from the judge an arm's worth is believed
 LOGS: Final = 0.3  # log t: so many amounts, and one a coordinate, may lie beyond the threshold
-LOOKS: Final = 0.1  # times patience log² t: as often every direction is tried, and this times ...
-UNPAID: Final = 10.0  # ... as often where nothing was ever paid
+LOOKS: Final = 0.2  # times patience log² t: as often every direction is tried, and this times ...
+UNPAID: Final = 5.0  # ... as often where nothing was ever paid
 
 
 class Slots(NamedTuple):
