@@ -13,7 +13,15 @@ from heavytail._turns import alone
 from heavytail._typing import FloatArray
 from heavytail._validate import Check
 from heavytail.kernels.layout import COMMON, CONSTANT, INVERSE, ROUNDS, THETA
-from heavytail.policies.core import forgetting, practice, sharp, theory, twin, two_estimates
+from heavytail.policies.core import (
+    forgetting,
+    practice,
+    sharp,
+    theory,
+    twin,
+    twin_choice,
+    two_estimates,
+)
 from heavytail.policies.core.answers import Explanation, sides
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.every_round import CONVERSION, EVERY_ROUND, JUDGE, own_rows
@@ -169,7 +177,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
             self.update_kernel = twin.update_forgetting if mean else forgetting.update
         if mean:
             self.slots = (*self.slots, EVERY_ROUND, NOISE_SIZE, OWN)
-            self.select_kernel, self.scoring = twin.select, twin.TWIN
+            self.select_kernel, self.scoring = twin_choice.select, twin_choice.TWIN
         size = self.dim + 1
         self._allocate(
             ridge=ridge,
@@ -198,7 +206,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
     @property
     def _is_twin(self) -> bool:
         """Whether it has two estimates and no theory."""
-        return self.select_kernel is twin.select
+        return self.select_kernel is twin_choice.select
 
     @property
     def bulk(self) -> FloatArray:
@@ -313,7 +321,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
         slopes = X @ M[at + CONVERSION, : self.dim]
         squares, mean = self._widths(X) ** 2, X @ M[THETA, : self.dim]
         rows = zip(mean, X @ self.bulk, judge, slopes, squares, spread**2, strict=True)
-        index = np.array([twin.index_of(s, *row) for row in rows])
+        index = np.array([twin_choice.index_of(s, *row) for row in rows])
         parts = {"mean": share * amount, "judge": judge + s[S.JUDGE_LEVEL], "index": index}
         if self._has_zeros:
             parts = {"conversion": share, "amount": amount, **parts}

@@ -1,0 +1,243 @@
+"""The choice of Twin-UCB: what an arm is worth and may be worth beyond that, and looks at arms that
+were given up. From the state alone, and from the scores of a pool that are kept.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from heavytail._typing import IntArray, Matrix, Vector
+from heavytail.kernels.index import MEAN, SCORES, SQUARED, beyond, scoring, usable
+from heavytail.kernels.index import rate as rate_linear
+from heavytail.kernels.jit import jit
+from heavytail.kernels.layout import (
+    ARM_LIMIT,
+    BAD_X,
+    CONSTANT,
+    DIRECTION,
+    GAIN,
+    NO_ARM,
+    PROJECTED,
+    RADIUS,
+    SET_ANEW,
+    STEP,
+)
+from heavytail.kernels.scores import PRODUCT, multiply
+from heavytail.policies.core.every_round import CONVERSION, EVERY_ROUND, JUDGE, TRIED
+from heavytail.policies.core.every_round import INVERSE as TRIED_INVERSE
+from heavytail.policies.core.practice import PRACTICE
+from heavytail.policies.core.twin import OWN
+from heavytail.policies.core.two_estimates import TWO, bulk_row, look
+
+__all__ = ["TWIN", "index_of", "select"]
+
+LOOKS: Final = 0.2  # times patience log² t: as often every direction is tried, and this times ...
+UNPAID: Final = 5.0  # ... as often where nothing was ever paid
+
+S: Final = OWN
+E: Final = EVERY_ROUND
+P: Final = PRACTICE
+
+# Rows of a pool's scores behind the linear index's.
+BULK: Final = SCORES
+SHARES: Final = SCORES + 1
+JUDGED: Final = SCORES + 2
+UNKNOWN: Final = SCORES + 3  # x'U x
+
+
+@jit
+def index_of(
+    s: Vector, mean: float, bulk: float, judge: float, share: float, squared: float, tried: float
+) -> float:
+    """What an arm is worth and what it may be worth beyond that, where the mean and the bulk of its
+    amount, the judge and conversion are without the constant feature's part; ``squared`` is x'P x,
+    ``tried`` x'U x.
+    """
+    width = math.sqrt(max(squared, 0.0))
+    if s[P.UNIT] == 0.0:
+        return width
+    if s[S.AUDIT] != 0.0:
+        worth = mean + s[S.LEVEL]
+        hope = s[RADIUS] * width
+    else:
+        reach = s[S.TRUSTED] * width
+        worth = min(max(bulk + s[S.SHIFT], mean - reach), mean + reach) + s[S.LEVEL]
+        hope = s[TWO.BULK_RADIUS] * width
+    if s[E.ZEROS] > 0.0:
+        paid = min(max(share + s[S.CONVERSION_LEVEL], 0.0), 1.0)
+        spread = s[E.CONVERSION_RADIUS] * math.sqrt(max(tried, 0.0))
+        hope = math.hypot(spread * worth, min(paid + spread, 1.0) * hope)
+        worth *= paid
+    if s[S.AUDIT] == 0.0:
+        judged = judge + s[S.JUDGE_LEVEL]
+        worth = min(max(worth, judged - s[S.HELD]), judged + s[S.HELD])
+    return worth + hope
+
+
+@jit
+def overdue(s: Vector, share: float, tried: float) -> float:
+    """By how much an arm is less known than patience asks: above 1 it must be looked at.
+
+    1 / x'U x is about how often it was tried, so that times conversion how often it paid; more
+    patience is had where that is less than once.
+    """
+    looks = s[S.PATIENCE] * LOOKS
+    if s[E.ZEROS] > 0.0 and min(max(share + s[S.CONVERSION_LEVEL], 0.0), 1.0) < tried:
+        looks *= UNPAID
+    return looks * tried / s[S.KNOWN]
+
+
+@jit
+def uncertainty(s: Vector, M: Matrix, arms: Matrix, a: int, block: int) -> float:
+    """x'A x of arm a for the symmetric A that begins at the row ``block``. O(d²)."""
+    size = arms.shape[1]
+    half = 0.0
+    for j in range(M.shape[1]):
+        x = arms[a, j] if j < size else s[CONSTANT]
+        row = 0.5 * M[block + j, j] * x
+        for k in range(j):
+            row += M[block + j, k] * arms[a, k]
+        half += row * x
+    return max(2.0 * half, 0.0)
+
+
+@jit
+def select(s: Vector, M: Matrix, arms: Matrix) -> int:
+    """The first arm of largest index; where it is the mean's turn, first the arm that is most
+    overdue. O(n d²).
+    """
+    if not usable(arms, s[ARM_LIMIT]):
+        return BAD_X
+    at = bulk_row(M)
+    best = late = NO_ARM
+    best_index = -math.inf
+    latest = 1.0
+    for a in range(arms.shape[0]):
+        mean, typical, squared = look(s, M, arms, a)
+        judge = share = tried = 0.0
+        for j in range(arms.shape[1]):
+            judge += M[at + JUDGE, j] * arms[a, j]
+        if s[S.AUDIT] != 0.0 or s[E.ZEROS] > 0.0:
+            tried = uncertainty(s, M, arms, a, at + TRIED_INVERSE)
+            for j in range(arms.shape[1]):
+                share += M[at + CONVERSION, j] * arms[a, j]
+        index = index_of(s, mean, typical, judge, share, squared, tried)
+        if index > best_index:
+            best = a
+            best_index = beyond(index)
+        if s[S.AUDIT] != 0.0 and overdue(s, share, tried) > latest:
+            late = a
+            latest = beyond(overdue(s, share, tried))
+    return best if late == NO_ARM else late
+
+
+@jit
+def rate(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> int:
+    """Score every arm of a pool from the state alone. O(n d²)."""
+    at = bulk_row(M)
+    size = pool.shape[0]
+    multiply(pool, size, M, at, scores, BULK)
+    multiply(pool, size, M, at + CONVERSION, scores, SHARES)
+    multiply(pool, size, M, at + JUDGE, scores, JUDGED)
+    U = at + TRIED_INVERSE
+    multiply(pool, size, M, U + size, scores, UNKNOWN)
+    for i in range(pool.shape[1]):  # from the constant feature: 2 c U_cx x + c² U_cc
+        scores[UNKNOWN, i] = s[CONSTANT] * (
+            2.0 * scores[UNKNOWN, i] + s[CONSTANT] * M[U + size, size]
+        )
+    for j in range(size):
+        multiply(pool, j, M, U + j, scores, PRODUCT)
+        for i in range(pool.shape[1]):
+            x = pool[j, i]
+            scores[UNKNOWN, i] += x * (2.0 * scores[PRODUCT, i] + M[U + j, j] * x)
+    return rate_linear(s, M, pool, scores)
+
+
+@jit
+def follow(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> None:
+    """Bring the scores over the last update. O(n d)."""
+    if s[PROJECTED] == SET_ANEW:
+        rate(s, M, pool, scores)
+        return
+    size = pool.shape[0]
+    if s[GAIN] != 0.0:
+        constant = s[CONSTANT] * M[DIRECTION, size]
+        multiply(pool, size, M, DIRECTION, scores, PRODUCT)
+        for i in range(pool.shape[1]):
+            g = scores[PRODUCT, i]
+            scores[MEAN, i] += s[STEP] * g
+            scores[BULK, i] += s[TWO.BULK_STEP] * g
+            scores[SQUARED, i] -= s[GAIN] * (g + constant) * (g + constant)
+    tried = bulk_row(M) + TRIED
+    constant = s[CONSTANT] * M[tried, size]
+    multiply(pool, size, M, tried, scores, PRODUCT)
+    for i in range(pool.shape[1]):
+        g = scores[PRODUCT, i]
+        scores[SHARES, i] += s[E.CONVERSION_STEP] * g
+        scores[JUDGED, i] += s[E.JUDGE_STEP] * g
+        scores[UNKNOWN, i] -= s[E.TRIED_GAIN] * (g + constant) * (g + constant)
+
+
+@jit
+def index_in(s: Vector, scores: Matrix, i: int) -> float:
+    """The index of arm i of a pool."""
+    return index_of(
+        s,
+        scores[MEAN, i],
+        scores[BULK, i],
+        scores[JUDGED, i],
+        scores[SHARES, i],
+        scores[SQUARED, i],
+        scores[UNKNOWN, i],
+    )
+
+
+@jit
+def choose(s: Vector, scores: Matrix) -> int:
+    """What ``select`` chooses from the pool. O(n)."""
+    best = late = NO_ARM
+    best_index = -math.inf
+    latest = 1.0
+    for i in range(scores.shape[1]):
+        index = index_in(s, scores, i)
+        if index > best_index:
+            best = i
+            best_index = beyond(index)
+        if s[S.AUDIT] != 0.0:
+            late_by = overdue(s, scores[SHARES, i], scores[UNKNOWN, i])
+            if late_by > latest:
+                late = i
+                latest = beyond(late_by)
+    return best if late == NO_ARM else late
+
+
+@jit
+def choose_offered(s: Vector, scores: Matrix, offered: IntArray, t: int) -> int:
+    """The place in row t of ``offered`` of the arm that ``select`` chooses among them. O(k)."""
+    best = late = NO_ARM
+    best_index = -math.inf
+    latest = 1.0
+    for k in range(offered.shape[1]):
+        i = offered[t, k]
+        index = index_in(s, scores, i)
+        if index > best_index:
+            best = k
+            best_index = beyond(index)
+        if s[S.AUDIT] != 0.0:
+            late_by = overdue(s, scores[SHARES, i], scores[UNKNOWN, i])
+            if late_by > latest:
+                late = k
+                latest = beyond(late_by)
+    return best if late == NO_ARM else late
+
+
+TWIN: Final = scoring(
+    "twin",
+    select=select,
+    rate=rate,
+    follow=follow,
+    choose=choose,
+    choose_offered=choose_offered,
+    rows=SCORES + 4,
+)
