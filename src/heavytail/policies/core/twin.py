@@ -91,7 +91,8 @@ FEWEST, MOST = 0.2, 4.0  # ... statistic says, within these; but at most ...
 MOST_AUDITS: Final = 0.7
 CHANCE: Final = 2.5  # times d: Hausman's statistic at which the share is left as it is
 GRACE: Final = 150.0  # rounds a coordinate before it is asked
-HELD: Final = 4.0  # units, over log t: how far from the judge an arm's worth is believed
+HELD: Final = 30.0  # typical residuals, over log t: how far from the judge an arm is believed
+HOPE: Final = 40.0  # units, over log t: the most that it may be worth beyond that
 LOGS: Final = 0.3  # log t: so many amounts, and one a coordinate, may lie beyond the threshold
 
 
@@ -105,7 +106,8 @@ class Slots(NamedTuple):
     LEVEL: int  # what the constant feature adds to the mean of an amount ...
     CONVERSION_LEVEL: int  # ... to conversion ...
     JUDGE_LEVEL: int  # ... and to the judge's
-    HELD: Size  # how far from the judge an arm's worth is believed
+    HELD: Size  # how far from the judge an arm's worth is believed ...
+    HOPE: Size  # ... and the most that it may be worth beyond that
     KNOWN: Size  # x'U x of a direction that was tried often enough, over what patience asks
     SHARE: Size  # of the rounds that are the mean's
     DUE: Size  # such rounds that are owed
@@ -307,7 +309,8 @@ def take_turn(s: Vector, M: Matrix, dim: int) -> None:
         t = learned(s) + s[E.ZEROS]
         log_t = math.log(t + math.e)
         s[S.KNOWN] = 1.0 / (log_t * log_t)
-        s[S.HELD] = HELD * s[P.UNIT] * s[P.NU] / log_t
+        s[S.HELD] = HELD * NORMAL_CONSISTENCY * s[P.TYPICAL] * s[P.NU] / log_t
+        s[S.HOPE] = HOPE * s[P.UNIT] * s[P.NU] / log_t
         s[S.SHARE] = audit_share(s, M, dim, t)
     s[S.DUE] += s[S.SHARE]
     s[S.AUDIT] = 1.0 if s[S.DUE] >= 1.0 else 0.0

@@ -72,6 +72,7 @@ def index_of(
     if s[S.AUDIT] == 0.0:
         judged = judge + s[S.JUDGE_LEVEL]
         worth = min(max(worth, judged - s[S.HELD]), judged + s[S.HELD])
+        hope = min(hope, s[S.HOPE])
     return worth + hope
 
 
