@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import norm
 from tests.naive.common import game, near, together
 from tests.naive.forgetting import TwinFading
-from tests.naive.practice import TwinUCB as NaiveTwin
+from tests.naive.twin import TwinUCB as NaiveTwin
 
 import heavytail as ht
 from heavytail.kernels.layout import CLIPPED, INVERSE, LOG_DET, ROUNDS, THETA, THETA_BOUND
