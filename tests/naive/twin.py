@@ -77,7 +77,7 @@ class TwinUCB(HvtPractice):
         self.zeros = 0.0
         self.share = self.due = self.held = 0.0
         self.log_t = 1.0
-        self.audit = False
+        self.audit = self.turned = False
 
     # --- a round
 
@@ -94,7 +94,14 @@ class TwinUCB(HvtPractice):
             self.pay(row, reward, nu)
         self.zeros += reward == 0.0
         self.conversions.learn(row, float(reward != 0.0))
-        self.judge.learn(row, float(np.clip(reward, -1e100, 1e100)))
+        self.judge.learn(row, self.as_judged(reward))
+
+    def as_judged(self, reward: float) -> float:
+        """Within as many units of the centre as there were rounds."""
+        if self.typical is None:
+            return float(np.clip(reward, -1e100, 1e100))
+        centre, most = self.centre * self.mean_nu, self.rounds * self.unit * self.mean_nu
+        return float(np.clip(reward, centre - most, centre + most))
 
     def begin(self, feature: Array, reward: float, nu: float) -> None:
         self.V = self.V + np.outer(feature, feature) / max(1.0, width(self.V, feature)) ** 2
@@ -107,16 +114,20 @@ class TwinUCB(HvtPractice):
             return
         middle = float(np.median(self.first))
         apart = float(np.median(np.abs(np.array(self.first) - middle)))
-        if self.zeros > 0.0 or apart == 0.0:
-            middle, apart = 0.0, float(np.median(np.abs(self.first)))
         nu = float(np.mean(self.first_nu))
+        if self.zeros > 0.0 or apart == 0.0 or abs(middle * nu) > 1e70:
+            middle, apart = 0.0, float(np.median(np.abs(self.first)))
         self.centre = middle
         self.settle(float(np.clip(10.0 * apart * nu, 1e-70, 1e70) / nu))
-        self.centre_both()
+        if middle != 0.0:
+            self.centre_all()
+        self.turned = False
 
-    def centre_both(self) -> None:
-        self.theta_all, self.bulk_all = np.zeros((2, self.dim + 1))
-        self.theta_all[-1] = self.bulk_all[-1] = self.centre * self.mean_nu / self.constant
+    def centre_all(self) -> None:
+        """Mean and bulk begin at the centre, and the judge as if all rewards had been there."""
+        start = np.append(np.zeros(self.dim), self.centre * self.mean_nu / self.constant)
+        self.theta_all, self.bulk_all = start, start
+        self.judge.y = self.judge.X @ start
 
     def pay(self, row: Array, reward: float, nu: float) -> None:
         assert self.typical is not None
@@ -137,13 +148,16 @@ class TwinUCB(HvtPractice):
         floor = 0.1 * self.typical.value * factor
         self.noise.learn(row, math.log(max(size, floor) / self.unit))
         self.watch(reward, size / factor)
-        self.doubt(abs(reward / nu - self.centre))
+        self.gone = abs(reward / nu) < abs(self.centre) / 1000.0
+        self.doubt(abs(reward / nu - (0.0 if self.gone else self.centre)))
 
     def begin_again(self, unit: float) -> None:
         super().begin_again(unit)
         self.bulk_squares, self.bulk_stability, self.apart, self.played = [], [], [], []
-        self.centre_both()
+        self.centre = 0.0 if self.gone else self.centre
+        self.centre_all()
         self.noise.forget()
+        self.turned = False
 
     # --- whose turn it is
 
@@ -153,7 +167,8 @@ class TwinUCB(HvtPractice):
         return len(self.squares) if self.typical is not None else self.rounds
 
     def take_turn(self) -> None:
-        if self.rounds % 32 == 0 or self.rounds == 1:
+        if self.rounds % 32 == 0 or not self.turned:
+            self.turned = True
             t = self.amounts + self.zeros
             self.log_t = math.log(t + math.e)
             self.held = 2.0 * self.unit * getattr(self, "mean_nu", 0.0) / self.log_t

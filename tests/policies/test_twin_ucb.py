@@ -136,13 +136,32 @@ def of_one_sign(t, x, noise):
     return abs(linear(t, x, noise)) + 0.1
 
 
-LAWS = [linear, rarely, later, offset, unequal, doubted, small_at_first, zero_first, of_one_sign]
+def alike_at_first(t, x, noise):
+    """Three of five alike at one end: ratings, say."""
+    return [2.0, 1.0, 1.0, 3.0, 1.0][t] if t < 5 else linear(t, x, noise)
+
+
+def jumps(t, x, noise):
+    """Rewards that no unit may be made of, and one far off later."""
+    return 1e200 * (1.0 + t) if t < 4 else 1e9 if t == 99 else linear(t, x, noise)
+
+
+LAWS = [linear, rarely, later, offset, unequal, zero_first, of_one_sign]
+STARTS = [doubted, small_at_first, alike_at_first, jumps]
 
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_it_is_its_formulas(law, d):
     side_by_side(ht.TwinUCB(d), NaiveTwin(d), game(d, 300, noise=0.4), law)
+
+
+@pytest.mark.parametrize("law", STARTS)
+def test_its_start_is_its_formulas(law):
+    policy, _ = side_by_side(ht.TwinUCB(2), NaiveTwin(2), game(2, 200, noise=0.4), law)
+    s = policy.packed[0]
+    assert 1.0 < s[P.UNIT] < 100.0
+    assert (s[P.BEGAN] > 30.0) == (law is not alike_at_first)
 
 
 @pytest.mark.parametrize("patience", [0.0, 20.0])
