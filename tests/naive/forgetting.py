@@ -149,6 +149,8 @@ class TwinFading(Fading, TwinUCB):
     def sums(self) -> list[list[float]]:
         return [*super().sums, self.bulk_squares, self.bulk_stability, self.apart]
 
+    beta = TwinUCB.beta
+
     @property
     def amounts(self) -> float:
         return self.known if self.typical is not None else self.rounds

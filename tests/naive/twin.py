@@ -166,6 +166,14 @@ class TwinUCB(HvtPractice):
         """How many the mean is made of."""
         return len(self.squares) if self.typical is not None else self.rounds
 
+    def beta(self, exploration: float, squares: list[float], stability: list[float]) -> float:
+        return self.read_off(exploration, sum(squares), sum(stability), self.amounts)
+
+    def read_off(self, exploration: float, energy: float, stability: float, t: float) -> float:
+        """exploration sqrt(lambda / L² + G + rho log(sqrt(1 + t) / delta))."""
+        rho, sure = (1.0 + energy) / (1.0 + t), self.log_inverse + 0.5 * math.log(1.0 + t)
+        return exploration * math.sqrt(self.ridge / self.constant**2 + stability + rho * sure)
+
     def take_turn(self) -> None:
         if self.rounds % 32 == 0 or not self.turned:
             self.turned = True
@@ -216,10 +224,8 @@ class TwinUCB(HvtPractice):
 
     @property
     def conversion_radius(self) -> float:
-        q, t = self.conversions, self.amounts + self.zeros
-        rho = (1.0 + q.energy) / (1.0 + t)
-        sure = self.log_inverse + 0.5 * math.log(1.0 + t)
-        return 0.35 * math.sqrt(self.ridge / self.constant**2 + q.stability + rho * sure)
+        q = self.conversions
+        return self.read_off(0.35, q.energy, q.stability, self.amounts + self.zeros)
 
     def index(self, x: Array) -> float:
         row = self.feature(x)
