@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 from tests.naive.common import Array
-from tests.naive.practice import HvtPractice, Threshold, TwinUCB
+from tests.naive.practice import HvtPractice, Threshold
+from tests.naive.twin import TwinUCB
 
 
 class FadingThreshold(Threshold):
@@ -15,8 +16,8 @@ class FadingThreshold(Threshold):
 
     n = 0  # rounds remembered, this one among them
 
-    def __init__(self, floor: float, coordinates: int) -> None:
-        super().__init__(floor, coordinates)
+    def __init__(self, floor: float, coordinates: int, logs: float = 1.0) -> None:
+        super().__init__(floor, coordinates, logs)
         self.weights: list[float] = []
 
     def learn(self, size: float) -> None:
@@ -25,7 +26,7 @@ class FadingThreshold(Threshold):
         if size <= self.tau and self.n % 32 != 0:
             return
         squares, weights = (np.array(self.sizes) / self.floor) ** 2, np.array(self.weights)
-        need = self.m + math.log(self.n)
+        need = self.m + self.logs * math.log(self.n)
         for k in range(63):
             above = weights[squares > 2.0**k].sum()
             below = (weights * squares)[squares <= 2.0**k].sum()
@@ -41,7 +42,7 @@ class Fading(HvtPractice):
         self, dim: int, *, forget: float = 1.0, restarts: bool = False, **knobs: Any
     ) -> None:
         super().__init__(dim, **knobs)
-        self.threshold: Any = FadingThreshold(1.345, len(self.V))
+        self.threshold: Any = FadingThreshold(1.345, len(self.V), self.threshold.logs)
         self.forget, self.restarts = forget, restarts
         self.seen, self.known = 0.0, 0  # rounds remembered, and the whole number nearest
         self.coordinate = self.changes = 0
@@ -95,7 +96,7 @@ class Fading(HvtPractice):
             self.level = self.above = self.below = self.seen = 0.0
             self.known = 0
             self.V = start * np.eye(len(self.V))
-            self.threshold = FadingThreshold(1.345, len(self.V))
+            self.threshold = self.threshold.fresh()
             for numbers in self.sums:
                 numbers.clear()
         elif self.forget < 1.0:
@@ -136,9 +137,9 @@ class HvtFading(Fading):
 
 
 class TwinFading(Fading, TwinUCB):
-    """Twin-UCB that forgets: it watches the bulk, and the mean's turns come as at that age."""
-
-    turn = 0
+    """Twin-UCB that forgets: amounts with every one of them, what every round teaches with every
+    round since the unit is known. It watches the bulk.
+    """
 
     @property
     def watched(self) -> Array:
@@ -146,31 +147,38 @@ class TwinFading(Fading, TwinUCB):
 
     @property
     def sums(self) -> list[list[float]]:
-        return [*super().sums, self.bulk_squares, self.bulk_stability]
+        return [*super().sums, self.bulk_squares, self.bulk_stability, self.apart]
 
-    def next_turn(self) -> int:
-        def until(t: int) -> int:
-            most = 0.5 * t if t <= 216 else 108.0 + 4.5 * (t ** (2.0 / 3.0) - 36.0)
-            return math.floor(0.25 + most)
+    beta = TwinUCB.beta
 
-        t = self.known + 1
-        while until(t) == until(t - 1):
-            t += 1
-        return t
+    @property
+    def amounts(self) -> float:
+        return self.known if self.typical is not None else self.rounds
 
-    def after(self, psi: float) -> None:
-        if self.known >= self.turn:
-            self.turn = self.next_turn()
-        before = self.known
-        super().after(psi)
+    def learn(self, x: Array, reward: float, scale: float | None = None) -> None:
+        nu, before = scale or self.nu, self.changes
+        if self.typical is None:
+            self.observe(x, reward, nu)
+        else:
+            off = (reward - float(self.feature(x) @ self.watched)) / nu
+            z = off / (1.4826 * self.typical.value)
+            self.known += reward != 0.0
+            self.threshold.n = self.known
+            self.observe(x, reward, nu)
+            if self.known > 0:
+                if reward != 0.0:
+                    self.after(min(max(z, -1.345), 1.345))
+                self.fade_rows(0.0 if self.changes > before else self.forget, reward != 0.0)
+        self.take_turn()
+
+    def fade_rows(self, factor: float, paid: bool) -> None:
+        if factor == 1.0:
+            return
+        turn, size = self.rounds % (self.dim + 1), self.dim + 1
+        renewed = self.ridge * (self.forget**-size - 1.0)
+        for regression in (self.conversions, self.judge):
+            regression.fade(turn, renewed, factor)
+        self.zeros *= factor
+        if paid:
+            self.noise.fade(turn, renewed, factor)
         del self.played[: len(self.played) - len(self.weights)]
-        self.turn = max(self.turn - (before - self.known), 0)
-        if self.known >= self.turn:
-            self.turn = self.next_turn()
-
-    def begin_again(self, unit: float) -> None:
-        super().begin_again(unit)
-        self.turn = self.next_turn()
-
-    def is_audit(self) -> bool:
-        return self.known + 1 == (self.turn or self.next_turn())

@@ -1,25 +1,28 @@
-"""Twins of the practical mode: Hvt-UCB as it is by default, and Twin-UCB."""
+"""The twin of the practical mode: Hvt-UCB as it is by default."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from tests.naive.common import TIE, Array, first_of_largest, width
+from tests.naive.common import Array, width
 from tests.naive.one_pass import Mirror
 
 
 class Threshold:
-    """tau of sum min(z², tau²) = tau² (m + log n), from the list of all sizes.
+    """tau of sum min(z², tau²) = tau² (m + logs log n), from the list of all sizes.
 
     Sizes up to the floor are one bin, the others half an octave each; of a bin, its sizes' squares
     count in full up to the edge below which tau is found. Anew every 32nd size, and after one
     beyond tau.
     """
 
-    def __init__(self, floor: float, coordinates: int) -> None:
-        self.floor, self.m, self.tau = floor, coordinates, floor
+    def __init__(self, floor: float, coordinates: int, logs: float = 1.0) -> None:
+        self.floor, self.m, self.tau, self.logs = floor, coordinates, floor, logs
         self.sizes: list[float] = []
+
+    def fresh(self) -> Threshold:
+        return type(self)(self.floor, self.m, self.logs)
 
     def learn(self, size: float) -> None:
         self.sizes.append(size)
@@ -27,7 +30,7 @@ class Threshold:
         if size <= self.tau and n % 32 != 0:
             return
         squares = np.minimum(np.array(self.sizes) / self.floor, 1e150) ** 2
-        need = self.m + math.log(n)
+        need = self.m + self.logs * math.log(n)
         for k in range(63):
             above = np.sum(squares > 2.0**k)
             below = np.sum(squares[squares <= 2.0**k])
@@ -161,7 +164,7 @@ class HvtPractice(Mirror):
         self.zero_votes, self.stated = self.typical.zero_votes, False
         self.settle(unit)
         self.theta_all = np.zeros(len(self.V))
-        self.threshold = type(self.threshold)(self.threshold.floor, len(self.V))
+        self.threshold = self.threshold.fresh()
         self.squares, self.stability, self.sizes, self.weights = [], [], [], []
         self.pressed, self.sigma = 0, 0.0
 
@@ -256,69 +259,3 @@ class HvtPractice(Mirror):
             else 0.0,
             "tail_index": index,
         }
-
-
-class TwinUCB(HvtPractice):
-    """The mean as above, and a bulk clipped at 1.345 on the same V; see the class."""
-
-    def __init__(
-        self, dim: int, *, order: float = 2.0, scale: float | None = None, arm_bound: float = 1.0
-    ) -> None:
-        super().__init__(dim, scale=scale, arm_bound=arm_bound)
-        self.bulk_all = np.zeros(dim + 1)
-        self.bulk_squares: list[float] = []
-        self.bulk_stability: list[float] = []
-        self.played: list[Array] = []
-
-    @property
-    def bulk(self) -> Array:
-        return self.bulk_all[: self.dim]
-
-    def learn(self, x: Array, reward: float, scale: float | None = None) -> None:
-        nu = scale or self.nu
-        feature = self.feature(x)
-        if self.typical is None:
-            super().learn(x, reward, scale)
-            return
-        self.rounds += 1
-        before, residual = self.V, reward - float(feature @ self.bulk_all)
-        self.step(feature, reward - float(feature @ self.theta_all), nu)
-        y = residual / self.sigma if width(before, feature) > 0.0 else 0.0
-        psi = math.copysign(min(abs(y), 1.345), y)
-        gradient = psi / self.sigma * feature
-        move = np.linalg.solve(self.V, gradient)
-        self.bulk_all = self.bulk_all + move
-        self.bulk_squares.append(psi**2)
-        self.bulk_stability.append(float(gradient @ move))
-        self.played.append(x)
-        self.watch(reward, abs(residual) / nu)
-        self.doubt(abs(reward) / nu)
-
-    def begin_again(self, unit: float) -> None:
-        super().begin_again(unit)
-        self.bulk_all = np.zeros(len(self.V))
-        self.bulk_squares, self.bulk_stability, self.played = [], [], []
-
-    def is_audit(self) -> bool:
-        """A share 3 t^(-1/3), at most 1/2, of the rounds, spread evenly."""
-        t = len(self.squares)
-
-        def until(t: float) -> float:
-            return 0.25 + (0.5 * t if t <= 216 else 108.0 + 4.5 * (t ** (2.0 / 3.0) - 36.0))
-
-        return math.floor(until(t + 1.0)) > math.floor(until(float(t)))
-
-    def choose(self, arms: Array) -> int:
-        if self.is_audit():
-            return super().choose(arms)
-        features = np.array([self.feature(x) for x in arms])
-        widths = np.sqrt(np.sum(features.T * np.linalg.solve(self.V, features.T), axis=0))
-        reach = 0.15 * self.beta(1.0, self.squares, self.stability) * widths
-        shift = 0.0
-        if self.played:
-            centre = np.average(self.played, axis=0, weights=self.weights)
-            shift = float((self.theta - self.bulk) @ centre)
-        mean = arms @ self.theta
-        value = np.clip(arms @ self.bulk + shift, mean - reach, mean + reach)
-        value = value + self.beta(0.6, self.bulk_squares, self.bulk_stability) * widths
-        return first_of_largest(value, TIE)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.naive import baselines, one_pass
 from tests.naive import practice as naive
+from tests.naive import twin as naive_twin
 from tests.naive.common import game, near, together
 
 import heavytail as ht
@@ -258,7 +259,7 @@ TWIN = ("theta", "radius", "inverse_gram", "bulk")
 @pytest.mark.parametrize("fixed", [False, True])
 def test_twin_ucb_is_its_formulas(d, scale, fixed):
     tail = None if scale is None else ht.MomentBound(1.5, scale)
-    policy, twin = ht.TwinUCB(d, tail=tail), naive.TwinUCB(d, scale=scale)
+    policy, twin = ht.TwinUCB(d, tail=tail), naive_twin.TwinUCB(d, scale=scale)
     together(policy, twin, game(d, 330, noise=0.4, fixed=fixed, scales=fixed), TWIN)
     same_diagnostics(policy, twin)
     assert twin.clipped > 0
@@ -267,7 +268,7 @@ def test_twin_ucb_is_its_formulas(d, scale, fixed):
 @pytest.mark.parametrize("d", [2, 13])
 def test_twin_ucb_follows_the_mean_where_the_bulk_leads_away_from_it(d):
     rng = np.random.default_rng(d)
-    policy, twin = ht.TwinUCB(d), naive.TwinUCB(d)
+    policy, twin = ht.TwinUCB(d), naive_twin.TwinUCB(d)
     rounds = game(d, 400, noise=0.3, fixed=True)
     together(
         policy,

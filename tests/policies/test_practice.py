@@ -12,15 +12,14 @@ import pytest
 from scipy.stats import norm
 from tests.naive.common import game, near, together
 from tests.naive.forgetting import TwinFading
-from tests.naive.practice import TwinUCB as NaiveTwin
 
 import heavytail as ht
-from heavytail.kernels.layout import CLIPPED, INVERSE, LOG_DET, ROUNDS, THETA, THETA_BOUND
+from heavytail.kernels.layout import CLIPPED, INVERSE, LOG_DET, RADIUS, ROUNDS, THETA, THETA_BOUND
 from heavytail.kernels.scores import MEAN, SQUARED
-from heavytail.policies import twin_ucb
-from heavytail.policies.core import practice, two_estimates
+from heavytail.policies.core import practice, twin, two_estimates
 from heavytail.policies.core.forgetting import MEMORY
 from heavytail.policies.core.practice import PRACTICE as P
+from heavytail.policies.core.twin import OWN
 from heavytail.policies.core.two_estimates import TWO as S
 
 ARMS = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, -1.0], [-0.5, 0.5]])
@@ -310,15 +309,6 @@ def test_rewards_far_from_0_beside_their_noise_are_said(ratio, heard):
 # --- Twin-UCB
 
 
-def test_the_turns_of_the_mean_are_those_of_its_share():
-    twin, turn = NaiveTwin(1), 0.0
-    for t in range(20_000):
-        if t >= turn:
-            turn = twin_ucb.next_audit(float(t))
-        twin.squares = range(t)
-        assert (turn == t + 1) is twin.is_audit(), t
-
-
 @pytest.mark.parametrize("forget", [1.0, 0.95])
 def test_what_sets_the_two_estimates_apart_is_summed_and_fades(forget):
     policy, total = ht.TwinUCB(2, forget=forget), 0.0
@@ -338,9 +328,9 @@ def test_what_sets_the_two_estimates_apart_is_summed_and_fades(forget):
 
 
 def test_the_level_of_residuals_is_in_units_of_the_stated_scale():
-    policy, twin = ht.TwinUCB(2, forget=0.95), TwinFading(2, forget=0.95)
-    together(policy, twin, game(2, 100, noise=0.4, scales=True))
-    near(policy.state_arrays()["memory"][MEMORY.LEVEL], twin.level, "level")
+    policy, mirror = ht.TwinUCB(2, forget=0.95), TwinFading(2, forget=0.95)
+    together(policy, mirror, game(2, 100, noise=0.4, scales=True))
+    near(policy.state_arrays()["memory"][MEMORY.LEVEL], mirror.level, "level")
 
 
 def test_hausmans_statistic_is_its_formula():
@@ -381,26 +371,33 @@ def test_an_explanation_has_the_parts_of_the_index(count):
     found, widths = policy.explain(ARMS), np.array([*map(policy.width, ARMS)])
     mean = ARMS @ policy.theta + policy.intercept
     np.testing.assert_allclose(found.parts["mean"], mean, rtol=1e-12)
-    if s[S.AUDIT]:
-        assert set(found.parts) == {"mean", "bonus", "index"}
+    assert set(found.parts) == {"mean", "judge", "index"}
+    if s[OWN.AUDIT]:
         np.testing.assert_allclose(found.parts["index"], mean + policy.radius * widths)
         return
-    bulk = ARMS @ policy.bulk + s[S.SHIFT] + policy.intercept
-    reach = 0.15 / 0.7 * policy.radius * widths
+    bulk = ARMS @ policy.bulk + s[OWN.SHIFT] + policy.intercept
+    reach = 0.12 / 0.65 * policy.radius * widths
     believed = np.minimum(np.maximum(bulk, mean - reach), mean + reach)
-    np.testing.assert_allclose(found.parts["bulk"], bulk, rtol=1e-12)
-    np.testing.assert_allclose(found.parts["believed"], believed, rtol=1e-12)
-    np.testing.assert_allclose(found.parts["index"], believed + s[S.BULK_RADIUS] * widths)
+    judge = found.parts["judge"]
+    worth = np.clip(believed, judge - s[OWN.HELD], judge + s[OWN.HELD])
+    np.testing.assert_allclose(found.parts["index"], worth + s[S.BULK_RADIUS] * widths)
 
 
-def test_an_explanation_holds_the_bulk_near_the_mean_on_either_side():
-    sides = set()
-    for count in range(100, 160):
-        policy = fed(ht.TwinUCB(2), count, wild=0.2)
-        parts = policy.explain(ARMS).parts
-        if "bulk" in parts:
-            sides |= set(np.sign(parts["believed"] - parts["bulk"]))
-    assert sides == {-1.0, 0.0, 1.0}
+def test_the_bulk_is_held_near_the_mean_and_both_near_the_judge():
+    """Index_of from made-up numbers: what binds is the nearer end of either."""
+    s = fed(ht.TwinUCB(2)).packed[0]
+    s[OWN.AUDIT] = s[OWN.SHIFT] = s[OWN.LEVEL] = s[OWN.JUDGE_LEVEL] = s[S.BULK_RADIUS] = 0.0
+    s[OWN.TRUSTED], s[OWN.HELD] = 0.5, 2.0
+    for mean, bulk, judge, worth in (
+        (1.0, 1.3, 1.0, 1.3),
+        (1.0, 9.0, 1.0, 1.5),
+        (1.0, -9.0, 1.0, 0.5),
+        (1.0, 1.0, 4.0, 2.0),
+        (1.0, 1.0, -4.0, -2.0),
+    ):
+        assert twin.index_of(s, mean, bulk, judge, 0.0, 1.0, 0.0) == worth
+    s[OWN.AUDIT], s[RADIUS] = 1.0, 0.25  # an audit is the mean's alone
+    assert twin.index_of(s, 1.0, 9.0, 9.0, 0.0, 4.0, 0.0) == 1.5
 
 
 def test_what_is_explained_says_by_which_rule():
@@ -420,23 +417,29 @@ def test_an_explanation_is_printed_in_columns():
 def test_of_the_arms_offered_the_first_of_largest_index_is_taken(audit):
     rng = np.random.default_rng(3)
     s = fed(ht.TwinUCB(2)).packed[0]
-    s[S.AUDIT] = audit
+    s[OWN.AUDIT], s[OWN.KNOWN], s[OWN.LEVEL], s[OWN.HELD] = audit, 0.5, 0.0, 0.3
+    late = 0
     for _ in range(200):
-        scores = np.zeros((twin_ucb.BULK + 1, 12))
-        scores[MEAN], scores[twin_ucb.BULK] = rng.normal(size=(2, 12))
+        scores = np.zeros((twin.UNKNOWN + 1, 12))
+        scores[[MEAN, twin.BULK, twin.JUDGED]] = rng.normal(size=(3, 12))
         scores[SQUARED] = rng.exponential(size=12)
+        scores[twin.UNKNOWN] = rng.exponential(size=12) ** 2
         offered = rng.integers(0, 12, size=(3, 5))
         offered[1, 4] = offered[1, 0]
         for t in range(3):
-            mean, bulk = scores[MEAN][offered[t]], scores[twin_ucb.BULK][offered[t]]
+            mean, bulk, judge = scores[[MEAN, twin.BULK, twin.JUDGED]][:, offered[t]]
             width = np.sqrt(scores[SQUARED][offered[t]])
-            reach = s[S.TRUSTED] * width
-            value = np.clip(bulk + s[S.SHIFT], mean - reach, mean + reach)
-            value = value + s[S.BULK_RADIUS] * width
+            reach = s[OWN.TRUSTED] * width
+            value = np.clip(bulk + s[OWN.SHIFT], mean - reach, mean + reach)
+            judge = judge + s[OWN.JUDGE_LEVEL]
+            value = np.clip(value, judge - 0.3, judge + 0.3) + s[S.BULK_RADIUS] * width
+            overdue = 0.1 * scores[twin.UNKNOWN][offered[t]] / 0.5
             if audit:
-                value = mean + 0.7 / 0.15 * reach
-            chosen = twin_ucb.choose_offered(s, scores, offered, t)
-            assert chosen == int(np.argmax(value))
+                value = mean + 0.65 / 0.12 * reach
+                value = overdue if overdue.max() > 1.0 else value
+                late += overdue.max() > 1.0
+            assert twin.choose_offered(s, scores, offered, t) == int(np.argmax(value))
+    assert 50 < late < 550 or not audit
 
 
 def test_the_bulk_of_the_theory_steps_by_clipped_residuals():

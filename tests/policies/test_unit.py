@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.naive import practice as naive
+from tests.naive import twin as naive_twin
 from tests.naive.common import game, together
 from tests.naive.forgetting import HvtFading, TwinFading
 from tests.storage_tools import rewrite
@@ -203,7 +204,7 @@ def test_a_file_from_before_is_gone_on_with(make, tmp_path):
 LOOK = ("theta", "radius", "inverse_gram")
 TWINS = {
     "hvt": (ht.HvtUCB, naive.HvtPractice),
-    "twin": (ht.TwinUCB, naive.TwinUCB),
+    "twin": (ht.TwinUCB, naive_twin.TwinUCB),
     "twin that forgets": (
         lambda d: ht.TwinUCB(d, forget=0.98),
         lambda d: TwinFading(d, forget=0.98),
@@ -215,7 +216,7 @@ TWINS = {
     ),
     "stated": (
         lambda d: ht.TwinUCB(d, tail=ht.MomentBound(2.0, 0.5)),
-        lambda d: naive.TwinUCB(d, scale=0.5),
+        lambda d: naive_twin.TwinUCB(d, scale=0.5),
     ),
 }
 

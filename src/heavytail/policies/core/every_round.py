@@ -23,6 +23,7 @@ __all__ = [
     "EVERY_ROUND",
     "INVERSE",
     "JUDGE",
+    "LARGEST_REWARD",
     "SIZED",
     "SLOPES",
     "TRIED",
@@ -40,7 +41,7 @@ TRIED: Final = 5  # U x of the last round
 SIZED: Final = 6  # the same by the Gram matrix of the rounds that had a size
 INVERSE: Final = 7  # U begins here, and that matrix behind it
 
-LARGEST_REWARD: Final = 1e100  # to the judge, so that its estimate stays a number
+LARGEST_REWARD: Final = 1e100  # to the judge, before there is a unit
 
 
 class EveryRound(NamedTuple):
@@ -82,15 +83,16 @@ def weigh(M: Matrix) -> float:
 
 
 @jit
-def learn_always(s: Vector, M: Matrix, squared: float, reward: float) -> None:
-    """Conversion, the judge and U after a round; ``squared`` is what ``weigh`` returned. O(d²)."""
+def learn_always(s: Vector, M: Matrix, squared: float, reward: float, judged: float) -> None:
+    """Conversion, the judge, who is told of ``judged``, and U after a round; ``squared`` is what
+    ``weigh`` returned. O(d²).
+    """
     at = bulk_row(M)
     gain = 1.0 / (1.0 + squared)
     paid = 1.0 if reward != 0.0 else 0.0
     off = paid - foretell(M, at + CONVERSION)
-    amount = min(max(reward, -LARGEST_REWARD), LARGEST_REWARD)
     s[E.CONVERSION_STEP] = off * gain
-    s[E.JUDGE_STEP] = (amount - foretell(M, at + JUDGE)) * gain
+    s[E.JUDGE_STEP] = (judged - foretell(M, at + JUDGE)) * gain
     s[E.TRIED_GAIN] = gain
     s[E.CONVERSION_STABILITY] += off * off * squared * gain
     s[E.CONVERSION_ENERGY] += off * off

@@ -41,6 +41,7 @@ from heavytail.policies.core.every_round import (
     CONVERSION,
     EVERY_ROUND,
     JUDGE,
+    LARGEST_REWARD,
     TRIED,
     learn_always,
     weigh,
@@ -60,8 +61,10 @@ from heavytail.policies.core.forgetting import (
 from heavytail.policies.core.noise_size import NOISE_SIZE, factor_at, forget_sizes, learn_size, part
 from heavytail.policies.core.practice import (
     CAUTION,
+    FAR,
     FIRST,
     LARGEST_SIZE,
+    LARGEST_UNIT,
     PRACTICE,
     doubt_unit,
     growing_radius,
@@ -126,7 +129,8 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
 
     The first rewards other than 0 are kept in order; from the fifth on the intercept begins at
     their median, and the unit is CAUTION times the median distance from it. Where there were
-    rewards of 0, or all five are alike, both are counted from 0.
+    rewards of 0, or three of the five are alike, or no unit reaches so far, both are counted from
+    0.
     """
     code = learn(s, M, dim, squared, 0.0, max(1.0, math.sqrt(squared)), 1.0, math.inf)
     if code != OK or reward == 0.0:
@@ -142,21 +146,28 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
     if s[P.TELLING] < FIRST:
         return OK
     s[P.NU] /= FIRST
-    s[S.CENTRE] = s[P.FIRST_3] if s[E.ZEROS] == 0.0 else 0.0
-    if s[P.FIRST_2] == s[P.FIRST_3] and s[P.FIRST_4] == s[P.FIRST_3]:
-        s[S.CENTRE] = 0.0
+    low, middle, high = s[P.FIRST_1], s[P.FIRST_3], s[P.FIRST_5]
+    alike = low == middle or middle == high or s[P.FIRST_2] == s[P.FIRST_4]
+    if s[E.ZEROS] == 0.0 and not alike and abs(middle * s[P.NU]) <= LARGEST_UNIT:
+        s[S.CENTRE] = middle
     for k in range(P.FIRST_1, P.FIRST_5 + 1):
         s[k] = abs(s[k] - s[S.CENTRE])
     s[P.FIRST_1 : P.FIRST_5 + 1].sort()
     settle(s, M, CAUTION * s[P.FIRST_3])
-    recentre(s, M, dim)
+    if s[S.CENTRE] != 0.0:
+        recentre(s, M, dim)
+    s[S.KNOWN] = 0.0
     return OK
 
 
 @jit
 def recentre(s: Vector, M: Matrix, dim: int) -> None:
-    """Both intercepts begin at the centre."""
-    M[THETA, dim] = M[bulk_row(M), dim] = s[S.CENTRE] * s[P.NU] / s[CONSTANT]
+    """All intercepts begin at the centre; to the judge, all rewards so far were there."""
+    at = bulk_row(M)
+    for i in range(dim):
+        M[at + JUDGE, i] = 0.0
+    intercept = s[S.CENTRE] * s[P.NU] / s[CONSTANT]
+    M[THETA, dim] = M[at, dim] = M[at + JUDGE, dim] = intercept
 
 
 @jit
@@ -179,7 +190,11 @@ def pay(s: Vector, M: Matrix, dim: int, squared: float, tried: float, r: float, 
     size = min(abs(r - expected) / nu, LARGEST_SIZE)
     learn_size(s, M, dim, tried, size, factor)
     watch(s, r, size / factor)
-    if doubt_unit(s, M, min(abs(r / nu - s[S.CENTRE]), LARGEST_SIZE)):
+    gone = FAR * abs(r / nu) < abs(s[S.CENTRE])  # the reward is near 0, so the centre is not
+    if doubt_unit(s, M, min(abs(r / nu - (0.0 if gone else s[S.CENTRE])), LARGEST_SIZE)):
+        s[S.KNOWN] = 0.0
+        if gone:
+            s[S.CENTRE] = 0.0
         s[TWO.BULK_STABILITY] = s[TWO.BULK_ENERGY] = s[TWO.APART] = 0.0
         for i in range(M.shape[1]):
             M[bulk, i] = M[bulk + 1, i] = 0.0
@@ -219,8 +234,19 @@ def learn_round(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> in
         return code
     if reward == 0.0 and s[E.ZEROS] == 0.0:
         part(M)
-    learn_always(s, M, tried, reward)
+    learn_always(s, M, tried, reward, as_judged(s, reward))
     return OK
+
+
+@jit
+def as_judged(s: Vector, reward: float) -> float:
+    """The t-th reward within t units of the centre. Where the rewards have a mean only finitely
+    many lie beyond, and no single one is believed for good.
+    """
+    if s[P.UNIT] == 0.0:
+        return min(max(reward, -LARGEST_REWARD), LARGEST_REWARD)
+    centre, most = s[S.CENTRE] * s[P.NU], s[ROUNDS] * s[P.UNIT] * s[P.NU]
+    return min(max(reward, centre - most), centre + most)
 
 
 @jit
