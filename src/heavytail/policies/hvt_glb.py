@@ -339,7 +339,7 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         found = replace(super().diagnostics(), **practice.told(self))
         if self._s[S.LINK] == AMOUNTS and self._s[P.VOTES] > 2.0 * MAJORITY:
             words = (
-                "most rewards are 0, which no amount is: HurdleUCB learns how often and how much."
+                "most rewards are 0, which no amount is: TwinUCB learns how often and how much."
             )
             found = replace(found, advice=(*found.advice, words))
         return found
