@@ -27,9 +27,10 @@ class Part(NamedTuple):
 
 
 def _policies(*names: str) -> tuple[str, ...]:
-    """The modules of policies, and of the worlds they play in."""
+    """The modules of policies, of kernels that lie elsewhere, and of the worlds they play in."""
     worlds = ("heavytail.environments.noise", "heavytail.environments.geometry")
-    return (*(f"heavytail.policies.{name}" for name in names), *worlds)
+    kernels = ("heavytail.policies.core.twin",) if "twin_ucb" in names else ()
+    return (*(f"heavytail.policies.{name}" for name in names), *kernels, *worlds)
 
 
 _ONE_SHAPE = (
@@ -38,8 +39,8 @@ _ONE_SHAPE = (
 )
 ONE_SHAPE = " ".join(f"'{name} (3,10)'" for name in _ONE_SHAPE)
 NORMAL = "'normal (3,10)' 'normal (5,20)' 'normal (2,50)'"
-SHOPS = " ".join(f'"{name} (3,10)"' for name in ("amounts differ", "conversion differs", "rarely"))
-UNTOLD = "Twin-UCB Hvt-UCB LinTS uniform"
+_SHOPS = ("amounts differ", "conversion differs", "converts rarely")
+SHOPS = " ".join(f'"{name} (3,10)"' for name in (*_SHOPS, "normal"))
 UNTUNED = "Hvt-UCB 'Twin-UCB, typical'"
 LEAST_SQUARES = "'least squares 0.3' 'least squares 0.5' 'least squares 0.7'"
 OFUL = "'OFUL 1.0' 'OFUL 0.3' 'OFUL 0.1'"
@@ -209,7 +210,10 @@ PARTS = (
         "zeros",
         ("docs/howto/zeros.md",),
         4,
-        (f"{MEAN} --trials 400 --seed 20991 --worlds {SHOPS} 'normal (3,10)' --policies {UNTOLD}",),
+        (
+            f"{MEAN} --trials 400 --seed 20991 --worlds {SHOPS} "
+            "--policies Twin-UCB Hvt-UCB LinTS uniform",
+        ),
         (*PLAYED, "heavytail.environments.skewed_bandit"),
     ),
     *(
