@@ -239,10 +239,10 @@ def read(
         name = str(told.get(noun))
         kind = own.get((noun, name)) or (known[noun](name) if noun in known else None)
         if kind is None or kind.noun != noun:
-            do = f"learn its log anew with {GONE[name]}" if name in GONE else "pass its class in kinds"
+            anew = f"learn its log anew with {GONE.get(name)}"
             raise ValueError(
                 f"{path} holds a {printable(noun)} {shown(name)}, which heavytail does not have; "
-                f"{do}."
+                f"{anew if name in GONE else 'pass its class in kinds'}."
             )
         try:
             afford(kind.__name__, OBJECT)
