@@ -27,9 +27,10 @@ class Part(NamedTuple):
 
 
 def _policies(*names: str) -> tuple[str, ...]:
-    """The modules of policies, and of the worlds they play in."""
+    """The modules of policies, of kernels that lie elsewhere, and of the worlds they play in."""
     worlds = ("heavytail.environments.noise", "heavytail.environments.geometry")
-    return (*(f"heavytail.policies.{name}" for name in names), *worlds)
+    kernels = ("heavytail.policies.core.twin",) if "twin_ucb" in names else ()
+    return (*(f"heavytail.policies.{name}" for name in names), *kernels, *worlds)
 
 
 _ONE_SHAPE = (
@@ -38,6 +39,8 @@ _ONE_SHAPE = (
 )
 ONE_SHAPE = " ".join(f"'{name} (3,10)'" for name in _ONE_SHAPE)
 NORMAL = "'normal (3,10)' 'normal (5,20)' 'normal (2,50)'"
+_SHOPS = ("amounts differ", "conversion differs", "converts rarely")
+SHOPS = " ".join(f'"{name} (3,10)"' for name in (*_SHOPS, "normal"))
 UNTUNED = "Hvt-UCB 'Twin-UCB, typical'"
 LEAST_SQUARES = "'least squares 0.3' 'least squares 0.5' 'least squares 0.7'"
 OFUL = "'OFUL 1.0' 'OFUL 0.3' 'OFUL 0.1'"
@@ -96,7 +99,7 @@ PARTS = (
         ("README.md", PAGE, "docs/howto/zeros.md"),
         1,
         ("python examples/shop_figure.py docs/assets/shop.png",),
-        (*PLAYED, "heavytail.policies.hurdle_ucb", "heavytail.environments.skewed_bandit"),
+        (*PLAYED, "heavytail.environments.skewed_bandit"),
         writes=True,
     ),
     Part(
@@ -104,12 +107,7 @@ PARTS = (
         ("README.md", "docs/start/gallery.md"),
         1,
         tuple(f"python examples/{name}.py docs/assets/gallery/{name}.png" for name in GALLERY),
-        (
-            *OF_THE_MEAN,
-            "heavytail.policies.hurdle_ucb",
-            "heavytail.estimators.one_pass_huber",
-            "heavytail.tails.index",
-        ),
+        (*OF_THE_MEAN, "heavytail.estimators.one_pass_huber", "heavytail.tails.index"),
         writes=True,
     ),
     # How-to pages, and the policies that look for the mean.
@@ -118,7 +116,7 @@ PARTS = (
         ("docs/start/playground.md",),
         2,
         ("python -m benchmarks.playground",),
-        (*PLAYED, "heavytail.policies.hurdle_ucb"),
+        PLAYED,
         writes=True,
     ),
     Part(
@@ -126,7 +124,7 @@ PARTS = (
         ("docs/howto/randhie.md",),
         2,
         ("python examples/randhie.py",),
-        (*PLAYED, "heavytail.policies.hurdle_ucb", "heavytail.tails.index"),
+        (*PLAYED, "heavytail.tails.index"),
     ),
     *(
         Part(
@@ -211,9 +209,12 @@ PARTS = (
     Part(
         "zeros",
         ("docs/howto/zeros.md",),
-        30,
-        (f'{MEAN} --worlds "(3,10)" --trials 400 --seed 20991',),
-        (*PLAYED, "heavytail.policies.hurdle_ucb", "heavytail.environments.skewed_bandit"),
+        4,
+        (
+            f"{MEAN} --trials 400 --seed 20991 --worlds {SHOPS} "
+            "--policies Twin-UCB Hvt-UCB LinTS uniform",
+        ),
+        (*PLAYED, "heavytail.environments.skewed_bandit"),
     ),
     *(
         Part(

@@ -153,7 +153,6 @@ POLICIES: dict[str, Callable[[Any], Policy | None]] = {
     "Twin-UCB": lambda w: ht.TwinUCB(w.dim),
     "Twin-UCB, scale stated": lambda w: ht.TwinUCB(w.dim, tail=scale_of(w)),
     "Twin-UCB, typical": lambda w: ht.TwinUCB(w.dim, target="typical"),
-    "Hurdle-UCB": lambda w: ht.HurdleUCB(w.dim),
     "Hvt-UCB": lambda w: ht.HvtUCB(w.dim),
     **{
         f"least squares {e}": lambda w, e=e: ht.HvtUCB(w.dim, clip=np.inf, exploration=e)  # type: ignore[misc]

@@ -41,7 +41,6 @@ ARMS = {
 POLICIES: dict[str, Callable[[int, float], ht.Policy]] = {  # of the features, and what is told
     "Twin-UCB": lambda dim, _: ht.TwinUCB(dim),
     "Hvt-UCB": lambda dim, _: ht.HvtUCB(dim),
-    "Hurdle-UCB": lambda dim, _: ht.HurdleUCB(dim),
     "OFUL": lambda dim, told: ht.OFUL(dim, noise_scale=told),
     "LinTS": lambda dim, told: ht.LinTS(dim, noise_scale=told),
     "Uniform": lambda dim, _: ht.Uniform(dim),

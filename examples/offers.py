@@ -26,7 +26,7 @@ sold = rng.random((VISITS, 1)) < chance
 size = np.exp(rng.standard_normal((VISITS, 1)) - 0.5)  # log-normal, of mean 1
 revenue = sold * size * basket  # what each visit would have spent under each offer
 
-policy = ht.HurdleUCB(len(arms))  # chance and amount apart; nothing to tune
+policy = ht.TwinUCB(len(arms))  # chance and amount apart; nothing to tune
 shown = np.empty(VISITS, dtype=int)
 for visit in range(VISITS):
     shown[visit] = policy.select(arms)

@@ -39,7 +39,6 @@ def policies(plans: int, known: ht.MomentBound) -> dict[str, ht.Policy]:
         "OFUL, told a scale": ht.OFUL(plans, tail=known, radius_scale=1.0),
         "Hvt-UCB": ht.HvtUCB(plans),
         "Twin-UCB": ht.TwinUCB(plans),
-        "Hurdle-UCB": ht.HurdleUCB(plans),
         "Twin-UCB, typical": ht.TwinUCB(plans, target="typical"),
     }
 

@@ -21,7 +21,6 @@ STYLES = {  # Okabe and Ito: told apart by everyone; and by the line too
     "OFUL": ("#d55e00", "-."),
     "LinTS": ("#e69f00", (0, (6, 2, 1, 2, 1, 2))),
     "Twin-UCB": ("#009e73", "-"),
-    "Hurdle-UCB": ("#0072b2", "--"),
 }
 
 figure, panels = plt.subplots(1, 2, figsize=(6.4, 3.9), sharey=True, layout="constrained")
@@ -34,7 +33,6 @@ for axes, (skew, title) in zip(panels, SHOPS.items(), strict=True):
         "OFUL": ht.OFUL(3, noise_scale=scale),
         "LinTS": ht.LinTS(3, noise_scale=scale),
         "Twin-UCB": ht.TwinUCB(3),
-        "Hurdle-UCB": ht.HurdleUCB(3),
     }
     with warnings.catch_warnings():  # OFUL and LinTS assume light tails
         warnings.simplefilter("ignore")

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import heavytail as ht
-from heavytail import cli
+from heavytail import _lazy, cli
 
 ARMS = [[1.0, 0.0], [0.0, 1.0]]
 
@@ -123,6 +123,18 @@ def test_a_name_that_is_not_there_is_refused_with_the_nearest(name, near):
     with pytest.raises(AttributeError, match=rf"no attribute '{name}'\. Did you mean '{near}'\?"):
         getattr(ht, name)
     assert not hasattr(ht, "_private")
+
+
+def test_a_class_that_is_gone_is_refused_with_the_one_that_does_its_work():
+    assert {*_lazy.GONE.values()} <= {*ht.policies.NAMES}
+    assert not {*_lazy.GONE} & {*ht.policies.NAMES}
+    words = r"has no attribute 'HurdleUCB': TwinUCB does its work now\.$"
+    for place in (ht, ht.policies):
+        with pytest.raises(AttributeError, match=words):
+            place.HurdleUCB  # noqa: B018
+    with pytest.raises(ValueError, match="called 'Hurdle-UCB'; did you mean TwinUCB"):
+        ht.make_policy("Hurdle-UCB", dim=2)
+    assert _lazy.nearest("HurdleUCB", ["colour"]) is None
 
 
 def test_all_that_can_be_had_from_the_package_is_listed():

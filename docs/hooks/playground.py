@@ -50,5 +50,5 @@ def stamp(runs: dict[str, Any]) -> str:
 def played() -> list[PackedPolicy]:
     """One of each policy that is played."""
     told = {"noise_scale": 1.0}
-    own = [ht.TwinUCB(2), ht.HvtUCB(2), ht.HurdleUCB(2), ht.Uniform(2)]
+    own = [ht.TwinUCB(2), ht.HvtUCB(2), ht.Uniform(2)]
     return [*own, ht.OFUL(2, **told), ht.LinTS(2, **told)]

@@ -38,7 +38,6 @@ from .logs import select as select
 from .logs.decision_log import DecisionLog as DecisionLog
 from .policies import *  # every policy, by its name
 from .policies import OFUL as OFUL
-from .policies import HurdleUCB as HurdleUCB
 from .policies import HvtUCB as HvtUCB
 from .policies import Policy as Policy
 from .policies import Pool as Pool

@@ -7,10 +7,11 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["lazy", "missing", "nearest", "stub"]
+__all__ = ["GONE", "lazy", "missing", "nearest", "stub"]
 
+GONE: Final = {"HurdleUCB": "TwinUCB"}  # classes of earlier versions, and which do their work now
 IMPORT = re.compile(r"^from (\.[\w.]*) import (\w+) as \2$", re.MULTILINE)
 
 
@@ -49,7 +50,9 @@ def missing(package: str, name: str, known: Iterable[str]) -> AttributeError:
     """The error for a name that ``package`` has not, with the nearest of those it has."""
     problem = f"module {package!r} has no attribute {name!r}"
     near = None if name.startswith("_") else nearest(name, known)  # tools ask for private ones
-    if near:
+    if name in GONE:
+        problem += f": {GONE[name]} does its work now."
+    elif near:
         problem += f". Did you mean {near!r}?"
     return AttributeError(problem, name=name)
 
@@ -59,5 +62,6 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     import difflib
 
     plain = {one.replace("_", "").lower(): one for one in known}
+    plain |= {one.lower(): GONE[one] for one in GONE if GONE[one].lower() in plain}
     near = difflib.get_close_matches(name.replace("_", "").replace("-", "").lower(), plain, n=1)
     return plain[near[0]] if near else None

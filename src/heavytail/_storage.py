@@ -25,6 +25,7 @@ import numpy as np
 
 from heavytail._archive import FACTOR, contents, is_sealed, members, replace, sealed
 from heavytail._constructors import misfit, spelled_out, within_range
+from heavytail._lazy import GONE
 from heavytail._memory import check_memory
 from heavytail._signals import raised_by_handler
 from heavytail._turns import TakingTurns
@@ -238,9 +239,10 @@ def read(
         name = str(told.get(noun))
         kind = own.get((noun, name)) or (known[noun](name) if noun in known else None)
         if kind is None or kind.noun != noun:
+            anew = f"learn its log anew with {GONE.get(name)}"
             raise ValueError(
                 f"{path} holds a {printable(noun)} {shown(name)}, which heavytail does not have; "
-                "pass its class in kinds."
+                f"{anew if name in GONE else 'pass its class in kinds'}."
             )
         try:
             afford(kind.__name__, OBJECT)
@@ -306,7 +308,7 @@ def _by_name(
             raise ValueError(
                 f"{path} does not fit this version of {type(subject).__name__}: of its slots "
                 f"{shown(missing) if missing else 'none'} are missing and "
-                f"{shown(foreign) if foreign else 'none'} are unknown here."
+                f"{shown(foreign) if foreign else 'none'} are unknown here; learn its log anew."
             )
         if key in arrays and arrays[key].shape[-1:] == (len(saved),):
             packed, absent = arrays[key], [name for name in names if name not in saved]

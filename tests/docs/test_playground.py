@@ -31,7 +31,7 @@ SCRIPT = ROOT / "docs" / "assets" / "playground.js"
     [
         ("student", "apart", "Twin-UCB"),
         ("zeros", "close", "Hvt-UCB"),
-        ("zeros", "shared", "Hurdle-UCB"),
+        ("zeros", "shared", "Twin-UCB"),
         ("student", "apart", "OFUL"),
         ("pareto", "close", "LinTS"),
         ("normal", "shared", "Uniform"),
@@ -94,7 +94,7 @@ def test_what_the_page_says_was_lost_was_lost():
         ("pareto/close", "OFUL", [mean, worst]),
         ("pareto/close", "Twin-UCB", [mean, worst]),
         ("normal/apart", "Twin-UCB", [mean]),
-        *(("zeros/apart", policy, [worst]) for policy in ("Hurdle-UCB", "OFUL", "Twin-UCB")),
+        *(("zeros/apart", policy, [worst]) for policy in ("OFUL", "Twin-UCB")),
     ]
     for world, policy, rows in told:
         for row in rows:
@@ -141,7 +141,7 @@ function choose(name, value) {
 }
 addEventListener("load", () => setTimeout(async () => {
   found.first_said = at("said").textContent;
-  choose("noise", "normal"); choose("arms", "close"); choose("first", "Hurdle-UCB");
+  choose("noise", "normal"); choose("arms", "close"); choose("first", "Hvt-UCB");
   choose("second", "Uniform"); choose("log", true); choose("time", 9);
   found.said_at_10 = at("said").textContent;
   at("play").click();
@@ -185,7 +185,7 @@ def test_a_browser_draws_what_is_chosen_from_a_file_and_asks_nobody(page, tmp_pa
     for choice in ("noise", "arms", "first", "second", "time"):  # lines, bars and words
         assert found[choice] == [True, True, True], choice
     assert found["log"] == [True, False, False]
-    assert found["said_at_10"].startswith("After 500 rounds Hurdle-UCB has lost ")
+    assert found["said_at_10"].startswith("After 500 rounds Hvt-UCB has lost ")
     assert (found["playing"], found["paused"], found["moved"]) == ("Pause", "Play", True)
     assert found["rows"] == 1 + 5
     assert found["numbers"]

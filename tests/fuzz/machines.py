@@ -34,7 +34,6 @@ from tests.naive import (
     one_pass,
     practice,
 )
-from tests.naive.hurdle import Hurdle
 from tests.naive.sharp import HvtSharp
 from tests.naive.two_estimates import TwinSharp, TwinTheory
 
@@ -62,7 +61,6 @@ PAIRS: dict[str, Pair] = {
     "Twin-UCB": ("TwinUCB", practice.TwinUCB, {}, {"tail": None}, NO_TAIL),
     "Twin-UCB in theory": ("TwinUCB", TwinTheory, LONG, {"radius": "theory"}, {}),
     "Twin-UCB, sharp": ("TwinUCB", TwinSharp, BALL, {"radius": "sharp"}, {}),
-    "Hurdle-UCB": ("HurdleUCB", Hurdle, {}, {"tail": None}, NO_TAIL),
     "HEAVY-OFUL": ("HeavyOFUL", history.HeavyOFUL, LONG, {}, {"radius_scale": 0.001}),
     "AdaOFUL": ("AdaOFUL", history.AdaOFUL, LONG, {}, {"radius_scale": 0.0003, "order": 2.0}),
     "TOFU": ("TOFU", history.TOFU, LONG, {}, {}),

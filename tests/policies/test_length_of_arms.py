@@ -13,7 +13,6 @@ UNTUNED = {
     "Twin-UCB, typical": lambda L: ht.TwinUCB(3, target="typical", arm_bound=L),
     "Hvt-UCB": lambda L: ht.HvtUCB(3, arm_bound=L),
     "Hvt-UCB, no intercept": lambda L: ht.HvtUCB(3, intercept=False, arm_bound=L),
-    "Hurdle-UCB": lambda L: ht.HurdleUCB(3, arm_bound=L),
     "GLB-OMD, clicks": lambda L: ht.GLBOMD(3, link="logistic", arm_bound=L),
     "GLB-OMD, counts": lambda L: ht.GLBOMD(3, link="log", arm_bound=L),
     "Hvt-GLB, counts": lambda L: ht.HvtGLB(3, link="log", arm_bound=L),

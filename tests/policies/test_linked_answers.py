@@ -30,9 +30,9 @@ def test_advice_names_counts_that_spread_too_far_a_small_ball_and_amounts_that_a
     assert told.startswith("theta lies on the ball of radius 0.1")
     amounts = np.where(np.arange(300) % 10 == 0, 20.0, 0.0)
     told = learned_from(ht.HvtGLB(2, link="log", rewards="amounts"), amounts)
-    assert any("HurdleUCB" in one for one in told)
+    assert any("TwinUCB" in one for one in told)
     told = learned_from(ht.HvtGLB(2, link="log", rewards="amounts"), amounts + 1.0)
-    assert not any("HurdleUCB" in one for one in told)
+    assert not any("TwinUCB" in one for one in told)
 
 
 def test_rewards_of_a_kind_need_the_log_link():

@@ -107,7 +107,7 @@ def test_theory_begins_from_an_earlier_estimate_in_its_own_unit():
 
 
 @pytest.mark.parametrize("factor", [2.0**-20, 2.0**10, 1000.0])
-@pytest.mark.parametrize("make", [ht.HvtUCB, ht.TwinUCB, ht.HurdleUCB])
+@pytest.mark.parametrize("make", [ht.HvtUCB, ht.TwinUCB])
 def test_the_unit_of_the_scales_does_not_matter(make, factor):
     """Without a tail, a round's scale only says how it compares with other rounds."""
     one, two = make(2), make(2)

@@ -23,7 +23,6 @@ POLICIES = {
     "hvt": ht.HvtUCB,
     "hvt, fixed clip": lambda dim: ht.HvtUCB(dim, clip=1.345),
     "hvt that forgets": lambda dim: ht.HvtUCB(dim, forget=0.999),
-    "hurdle": ht.HurdleUCB,
     "stated": lambda dim: ht.TwinUCB(dim, tail=ht.MomentBound(1.5, 1.0)),
 }
 EACH = pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)

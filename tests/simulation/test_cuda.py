@@ -34,7 +34,7 @@ CASES: dict[str, dict[str, Any]] = (
         "Hvt-UCB, auto": {"name": "Hvt-UCB", "tail": "auto"},
         "Hvt-UCB, forgetting": {"name": "Hvt-UCB", "forget": 0.9},
         "Twin-UCB, forgetting": {"name": "Twin-UCB", "forget": 0.9},
-        "Hurdle-UCB in a shop": {"name": "Hurdle-UCB", "skew": "dear"},
+        "Twin-UCB in a shop": {"name": "Twin-UCB", "skew": "dear"},
         "SupBMM": {"name": "BMM", "sup": True, "copies": 3},
         "RobustUCB, medians": {"name": "RobustUCB", "estimator": "median of means"},
         "arms in global memory, in batches": {"name": "Uniform", "shared": False},

@@ -20,7 +20,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "Twin-UCB, theory": ("TwinUCB", {"radius": "theory", "radius_scale": 1e-4}),
     "LinTS": ("LinTS", {}),
     "EpsilonGreedy": ("EpsilonGreedy", {}),
-    "HurdleUCB": ("HurdleUCB", {}),
     "RobustUCB truncated": ("RobustUCB", {}),
     "RobustUCB median": ("RobustUCB", {"estimator": "median of means"}),
     "RobustUCB catoni": ("RobustUCB", {"estimator": "catoni"}),

@@ -30,7 +30,7 @@ def test_features_that_a_round_overwrites_are_learned_as_they_came(name):
 
 
 def test_a_batch_that_a_thread_writes_to_is_learned_or_refused_by_a_sentence():
-    policy, X, paid_out = ht.HurdleUCB(3), np.tile(ARMS, (50, 1)), np.ones(300)
+    policy, X, paid_out = ht.TwinUCB(3), np.tile(ARMS, (50, 1)), np.ones(300)
     done = threading.Event()
 
     def spoil() -> None:

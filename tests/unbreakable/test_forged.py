@@ -157,19 +157,19 @@ def test_forged_features_and_estimates_too_large_to_square_are_refused(name, val
 @pytest.mark.parametrize(
     ("slot", "value"),
     [
-        ("size_mean", 1e300),
-        ("size_mean", -1e5),
-        ("size_factor", 1e9),
-        ("mean_factor", -1e9),
-        ("middle", 1e200),
+        ("zeros", 1e6),
+        ("due", 1.5),
+        ("share", -0.1),
+        ("audit", 0.5),
         ("size_energy", -1.0),
-        ("conversion_energy", 1e300),
-        ("first_size", 0.0),
+        ("size_factor", -1e9),
+        ("conversion_energy", -1.0),
+        ("patience", 3.0),
     ],
 )
-def test_parts_of_a_hurdle_that_cannot_be_are_refused(slot, value, tmp_path):
+def test_parts_of_a_twin_that_cannot_be_are_refused(slot, value, tmp_path):
     path = tmp_path / "it.npz"
-    policy("HurdleUCB", {}).save(path)
+    policy("TwinUCB", {}).save(path)
     forge(path, "scalars", slot, value)
     with pytest.raises(ValueError, match="damaged"):
         ht.load(path)

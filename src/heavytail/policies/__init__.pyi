@@ -1,7 +1,6 @@
 # The policies, in the order of the table. A new one is listed here and nowhere else: its name, its
 # row in every table, its page and its part of the conformance tests follow from this line.
 from .twin_ucb import TwinUCB as TwinUCB
-from .hurdle_ucb import HurdleUCB as HurdleUCB
 from .hvt_ucb import HvtUCB as HvtUCB
 from .heavy_oful import HeavyOFUL as HeavyOFUL
 from .ada_oful import AdaOFUL as AdaOFUL

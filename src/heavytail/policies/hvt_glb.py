@@ -338,8 +338,6 @@ class HvtGLB(Linking, practice.PracticalPolicy):
     def diagnostics(self) -> Diagnostics:
         found = replace(super().diagnostics(), **practice.told(self))
         if self._s[S.LINK] == AMOUNTS and self._s[P.VOTES] > 2.0 * MAJORITY:
-            words = (
-                "most rewards are 0, which no amount is: HurdleUCB learns how often and how much."
-            )
+            words = "most rewards are 0, which no amount is: TwinUCB learns how often and how much."
             found = replace(found, advice=(*found.advice, words))
         return found

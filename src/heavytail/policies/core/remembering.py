@@ -23,7 +23,6 @@ Arrays = Mapping[str, FloatArray]
 # counts are 0.
 LATER: Final = {
     "CRTM": ("link", "fractions"),
-    "HurdleUCB": ("prior", "astray", "dropped"),
     **dict.fromkeys(("HvtUCB", "TwinUCB"), ("prior", "astray")),
     **dict.fromkeys(("HvtGLB", "HvtLowRank"), ("astray",)),
 }
