@@ -199,7 +199,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
         )
         self._forget(forget)
         if mean:
-            self._s[S.PATIENCE] = patience
+            self._s[S.PATIENCE], self._s[S.RATIO] = patience, 1.0
             self._M[self._rows["tried_inverse"]] = np.eye(size) / ridge
             twin.prepare(self._s, self._M, self.dim)
 
@@ -339,7 +339,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
         t = max(learned(self._s), 3.0)
         sure = math.log(100.0) + 2.0 * math.log(math.log(t))
         most = self.dim + 2.0 * math.sqrt(self.dim * sure) + 2.0 * sure
-        return float(twin.hausman(self._s.copy(), self._M.copy(), self.dim)), most
+        return float(twin.hausman(self._s.copy(), self._M.copy(), self.dim, 1.0)), most
 
     def diagnostics(self) -> Diagnostics:
         found = super().diagnostics()

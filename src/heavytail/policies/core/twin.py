@@ -93,6 +93,7 @@ AUDITS: Final = 3.0  # a share AUDITS t^(-1/3) of the rounds is the mean's, time
 FEWEST, MOST = 0.2, 4.0  # ... statistic says, within these; but at most ...
 MOST_AUDITS: Final = 0.7
 CHANCE: Final = 2.5  # times d: Hausman's statistic at which the share is left as it is
+MOST_RATIO: Final = 20.0
 GRACE: Final = 150.0  # rounds a coordinate before it is asked
 HELD: Final = 30.0  # typical residuals, over log t: how far from the judge an arm is believed
 HOPE: Final = 40.0  # units, over log t: the most that it may be worth beyond that
@@ -105,7 +106,8 @@ class Slots(NamedTuple):
     PATIENCE: Fixed
     CENTRE: int  # the reward over nu_t that the intercept begins at
     TRUSTED: int  # how far from the mean the bulk is believed, in widths
-    SHIFT: int  # what the bulk lies below the mean where most is known
+    RATIO: int  # what the bulk is multiplied by, 1 unless noise grows with the amount ...
+    SHIFT: int  # ... and what it then lies below the mean where most is known
     LEVEL: int  # what the constant feature adds to the mean of an amount ...
     CONVERSION_LEVEL: int  # ... to conversion ...
     JUDGE_LEVEL: int  # ... and to the judge's
@@ -321,7 +323,7 @@ def prepare(s: Vector, M: Matrix, dim: int) -> None:
         s[E.CONVERSION_RADIUS] = growing_radius(s, explored, s[E.CONVERSION_STABILITY], energy, t)
     shift = 0.0
     for i in range(dim):
-        shift += (M[THETA, i] - M[bulk, i]) * M[bulk + 1, i]
+        shift += (M[THETA, i] - s[S.RATIO] * M[bulk, i]) * M[bulk + 1, i]
     s[S.SHIFT] = shift / max(s[P.WEIGHT], 1e-300)
     s[S.LEVEL] = M[THETA, dim] * s[CONSTANT]
     s[S.CONVERSION_LEVEL] = M[bulk + CONVERSION, dim] * s[CONSTANT]
@@ -349,23 +351,42 @@ def audit_share(s: Vector, M: Matrix, dim: int, t: float) -> float:
     contradict the bulk and slower where it does.
     """
     evidence = 1.0
+    ratio = mean_over_bulk(s, M)
+    contrast, scaled = hausman(s, M, dim, 1.0), hausman(s, M, dim, ratio)
+    s[S.RATIO] = ratio if scaled < contrast else 1.0
     if t >= GRACE * M.shape[1]:
-        ratio = hausman(s, M, dim) / (CHANCE * dim)
-        evidence = min(max(ratio * ratio, FEWEST), MOST)
+        contrast = min(contrast, scaled) / (CHANCE * dim)
+        evidence = min(max(contrast * contrast, FEWEST), MOST)
     return min(AUDITS * (t + 1.0) ** (-1.0 / 3.0) * evidence, MOST_AUDITS)
 
 
 @jit
-def hausman(s: Vector, M: Matrix, dim: int) -> float:
-    """Hausman's statistic D' C^-1 D of D, the difference between the slopes of mean and bulk, and C
-    its covariance under noise of one shape; 0 where nothing can be told. O(d³).
+def mean_over_bulk(s: Vector, M: Matrix) -> float:
+    """The mean over the bulk at the average x: what parts them where noise is a factor. 1 where
+    they do not have one sign, or one is MOST_RATIO times the other.
+    """
+    bulk = bulk_row(M)
+    mean = typical = 0.0
+    for i in range(M.shape[1]):
+        mean += M[THETA, i] * M[bulk + 1, i]
+        typical += M[bulk, i] * M[bulk + 1, i]
+    if not (abs(typical) < MOST_RATIO * abs(mean) and abs(mean) < MOST_RATIO * abs(typical)):
+        return 1.0
+    return mean / typical if mean * typical > 0.0 else 1.0
+
+
+@jit
+def hausman(s: Vector, M: Matrix, dim: int, ratio: float) -> float:
+    """Hausman's statistic D' C^-1 D of D, the difference between the slopes of the mean and
+    ``ratio`` times those of the bulk, and C its covariance under noise of one shape; 0 where
+    nothing can be told. O(d³).
     """
     apart = s[TWO.APART] / max(learned(s), 1.0)
     factor = INVERSE + M.shape[1]  # room for it
     if apart <= 0.0 or not factorise(M, INVERSE, factor, dim, 0.0, 0.0):
         return 0.0
     for i in range(dim):
-        M[SCRATCH, i] = M[THETA, i] - M[bulk_row(M), i]
+        M[SCRATCH, i] = M[THETA, i] - ratio * M[bulk_row(M), i]
     substitute(M, factor, dim, SCRATCH, SCRATCH, False)
     total = 0.0
     for i in range(dim):

@@ -23,6 +23,7 @@ from heavytail.kernels.layout import (
     SET_ANEW,
     STEP,
 )
+from heavytail.kernels.scale import NORMAL_CONSISTENCY
 from heavytail.kernels.scores import PRODUCT, multiply
 from heavytail.policies.core.every_round import CONVERSION, EVERY_ROUND, JUDGE, TRIED
 from heavytail.policies.core.every_round import INVERSE as TRIED_INVERSE
@@ -59,15 +60,20 @@ def index_of(
         return width
     if s[S.AUDIT] != 0.0:
         worth = mean + s[S.LEVEL]
-        hope = s[RADIUS] * width
+        radius = s[RADIUS]
     else:
         reach = s[S.TRUSTED] * width
-        worth = min(max(bulk + s[S.SHIFT], mean - reach), mean + reach) + s[S.LEVEL]
-        hope = s[TWO.BULK_RADIUS] * width
-    if s[E.ZEROS] > 0.0:
+        guess = s[S.RATIO] * bulk + s[S.SHIFT]
+        worth = min(max(guess, mean - reach), mean + reach) + s[S.LEVEL]
+        radius = s[TWO.BULK_RADIUS]
+    hope = radius * width
+    if s[E.ZEROS] > 0.0:  # a reward of 0 says of the amount that the product is not large
+        root = math.sqrt(max(tried, 0.0))
         paid = min(max(share + s[S.CONVERSION_LEVEL], 0.0), 1.0)
-        spread = s[E.CONVERSION_RADIUS] * math.sqrt(max(tried, 0.0))
-        hope = math.hypot(spread * worth, min(paid + spread, 1.0) * hope)
+        spread = s[E.CONVERSION_RADIUS] * root
+        sigma = NORMAL_CONSISTENCY * s[P.TYPICAL] * s[P.NU]
+        hope = min(min(paid + spread, 1.0) * hope, radius * sigma * root)
+        hope = math.hypot(spread * worth, hope)
         worth *= paid
     if s[S.AUDIT] == 0.0:
         judged = judge + s[S.JUDGE_LEVEL]
