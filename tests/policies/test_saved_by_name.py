@@ -114,7 +114,7 @@ def test_the_state_is_a_dict_by_name(kind: type[ht.Policy]) -> None:
     assert scalars["rounds"] == 5.0
     assert scalars["radius"] == policy.radius
     assert list(scalars)[: len(COMMON)] == [name.lower() for name in COMMON._fields]
-    assert len(scalars) == len(slot_names(*kind.slots))  # type: ignore[attr-defined]
+    assert len(scalars) == len(slot_names(*policy.slots))
 
 
 @pytest.fixture

@@ -362,19 +362,20 @@ def audit_share(s: Vector, M: Matrix, dim: int, t: float) -> float:
     """
     evidence = 1.0
     if t >= GRACE * M.shape[1]:
-        ratio = hausman(s, M, dim) / (CHANCE * dim)
+        ratio = hausman(s, M, dim, INVERSE) / (CHANCE * dim)
         evidence = min(max(ratio * ratio, FEWEST), MOST)
     return min(AUDITS * (t + 1.0) ** (-1.0 / 3.0) * evidence, MOST_AUDITS)
 
 
 @jit
-def hausman(s: Vector, M: Matrix, dim: int) -> float:
+def hausman(s: Vector, M: Matrix, dim: int, block: int) -> float:
     """Hausman's statistic D' C^-1 D of D, the difference between the slopes of mean and bulk, and C
-    its covariance under noise of one shape; 0 where nothing can be told. O(d³).
+    its covariance under noise of one shape, by the V^-1 that begins at the row ``block``; 0 where
+    nothing can be told. O(d³).
     """
     apart = s[TWO.APART] / max(learned(s), 1.0)
     factor = INVERSE + M.shape[1]  # room for it
-    if apart <= 0.0 or not factorise(M, INVERSE, factor, dim, 0.0, 0.0):
+    if apart <= 0.0 or not factorise(M, block, factor, dim, 0.0, 0.0):
         return 0.0
     for i in range(dim):
         M[SCRATCH, i] = M[THETA, i] - M[bulk_row(M), i]
