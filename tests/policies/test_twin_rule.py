@@ -72,7 +72,9 @@ def test_a_unit_that_is_a_power_of_two_changes_no_bit(forget, law, unit):
 # --- the start
 
 
-@pytest.mark.parametrize("first", [[1, 1, 1, 2, 3], [3, 1, 3, 2, 3], [2, 1, 2, 3, 2], [4, 4, 4, 4, 4]])
+@pytest.mark.parametrize(
+    "first", [[1, 1, 1, 2, 3], [3, 1, 3, 2, 3], [2, 1, 2, 3, 2], [4, 4, 4, 4, 4]]
+)
 def test_where_three_of_the_first_are_alike_the_unit_is_that_of_their_sizes(first):
     policy = ht.TwinUCB(2)
     for k, reward in enumerate(first):
@@ -88,7 +90,12 @@ def test_else_it_is_that_of_their_distances_from_the_middle():
     s = policy.packed[0]
     assert (s[S.CENTRE], s[P.UNIT]) == (102.0, 20.0)
     assert policy.intercept == pytest.approx(102.0, rel=1e-14)
-    np.testing.assert_allclose(policy.explain(ARMS).parts["judge"], 102.0, rtol=1e-12)
+    pulled = np.linalg.inv(policy.packed[1][policy._rows["tried_inverse"]])
+    assert pulled[2, 2] == pytest.approx(5.02)
+    rows = np.hstack([ARMS[[0, 1, 2, 3, 0]], np.ones((5, 1))])
+    off = np.linalg.solve(pulled, rows.T @ [5.0, -1.0, 8.0, -2.0, 0.0])
+    judge = 102.0 + np.hstack([ARMS, np.ones((4, 1))]) @ off
+    np.testing.assert_allclose(policy.explain(ARMS).parts["judge"], judge, rtol=1e-12)
 
 
 @pytest.mark.parametrize("size", [1e5, 1e9, 1e60, 1e200, 1e300])
@@ -109,12 +116,24 @@ def test_no_single_reward_decides_for_good(forget, size):
     assert np.mean(chosen[2_000:] == 1) > 0.8
 
 
+def test_a_prize_among_the_first_rewards_is_remembered_and_an_absurd_one_is_not():
+    for prize, believed in ((60.0, True), (1e300, False)):
+        policy = ht.TwinUCB(2)
+        for x, reward in zip(ARMS[[0, 1, 2, 3, 1]], [1.0, 1.2, prize, 0.9, 1.1], strict=True):
+            policy.update(x, reward)
+        judge = policy.explain(ARMS).parts["judge"]
+        assert np.all(np.abs(judge) < 100.0)
+        assert (judge[2] > 10.0) == believed
+
+
 def test_the_judge_hears_no_more_than_as_many_units_as_there_were_rounds():
     s = ht.TwinUCB(2).packed[0]
     assert [twin.as_judged(s, r) for r in (7.0, 1e200, -1e200)] == [7.0, 1e100, -1e100]
-    s[P.UNIT], s[P.NU], s[S.CENTRE], s[0] = 2.0, 3.0, 10.0, 5.0
-    heard = [twin.as_judged(s, r) for r in (7.0, 61.0, -1.0, -100.0)]
-    assert heard == [7.0, 60.0, -1.0, 0.0]
+    s[P.UNIT], s[P.NU], s[S.CENTRE] = 2.0, 3.0, 10.0
+    for rounds, most in ((5.0, 600.0), (150.0, 900.0)):
+        s[0] = rounds
+        heard = [twin.as_judged(s, r) for r in (7.0, 29.0 + most, 1e9, 31.0 - most, -1e9)]
+        assert heard == [7.0, 29.0 + most, 30.0 + most, 31.0 - most, 30.0 - most]
 
 
 # --- the scale that follows x
@@ -203,23 +222,28 @@ def test_a_prize_of_one_in_fifty_is_found_beside_sure_arms(seed):
     sure = [lambda rng, k=k: 1.0 - 0.1 * k + 0.2 * rng.normal() for k in range(3)]
     law = by_arm([*sure, lambda rng: 60.0 * (rng.random() < 0.02)])
     chosen = play(ht.TwinUCB(4), law, 20_000, seed, np.eye(4))
-    assert np.mean(chosen[-1_000:] == 3) > 0.9
+    assert np.sum(chosen == 3) > 2_000
 
 
-@pytest.mark.parametrize("patience", [1.0, 20.0])
-@pytest.mark.parametrize("pays", [True, False])
-def test_every_direction_is_tried_as_often_as_patience_asks(patience, pays):
+def test_arms_that_never_pay_are_soon_left():
+    law = by_arm([lambda rng: 1.0 + 0.1 * rng.normal(), lambda rng: 0.0, lambda rng: 0.0])
+    chosen = play(ht.TwinUCB(3), law, 2_000, arms=np.eye(3))
+    assert np.mean(chosen == 0) > 0.7
+
+
+@pytest.mark.parametrize(("pays", "patience"), [(True, 1.0), (True, 20.0), (False, 1.0)])
+def test_every_direction_is_tried_as_often_as_patience_asks(pays, patience):
     """1 / x'U x is at least 0.1 patience log² t, and ten times that where nothing ever paid."""
     dull = (lambda rng: 0.5 * rng.normal() - 3.0) if pays else (lambda rng: 0.0)
     law = by_arm([lambda rng: 1.0 + 0.1 * rng.normal(), dull, dull])
     policy = ht.TwinUCB(3, patience=patience)
-    chosen = play(policy, law, 4_000, arms=np.eye(3))
+    chosen = play(policy, law, 8_000, arms=np.eye(3))
     U = policy.packed[1][policy._rows["tried_inverse"]]
     rows = np.hstack([np.eye(3), np.ones((3, 1))])
     tried = 1.0 / np.sum(rows @ U * rows, axis=1)
-    asked = 0.1 * patience * (1.0 if pays else 10.0) * math.log(4_000) ** 2
+    asked = 0.1 * patience * (1.0 if pays else 10.0) * math.log(8_000) ** 2
     assert tried.min() > 0.9 * asked
-    assert np.bincount(chosen)[1:].max() < 2.0 * asked + 40.0
+    assert np.bincount(chosen)[1:].max() < 1.5 * asked + 200.0
     assert np.bincount(chosen).argmax() == 0
 
 
@@ -247,16 +271,16 @@ def test_an_arm_is_overdue_by_its_formula():
 
 @pytest.mark.parametrize("patience", [-1.0, math.nan, math.inf, 1e7, "much"])
 def test_patience_is_a_number_of_at_least_0(patience):
-    with pytest.raises((ValueError, TypeError), match="TwinUCB.patience"):
+    with pytest.raises((ValueError, TypeError), match=r"TwinUCB\.patience"):
         ht.TwinUCB(2, patience=patience)
 
 
 # --- what it says
 
 
-@pytest.mark.parametrize("law", [plain, sold])
-def test_an_explanation_names_the_arm_of_largest_index_unless_one_was_overdue(law):
-    policy, late = ht.TwinUCB(2), 0
+@pytest.mark.parametrize(("law", "patience"), [(plain, 20.0), (sold, 5.0)])
+def test_an_explanation_names_the_arm_of_largest_index_unless_one_was_overdue(law, patience):
+    policy, late = ht.TwinUCB(2, patience=patience), 0
     rng = np.random.default_rng(2)
     for _ in range(300):
         arm, said = policy.select(ARMS), policy.explain(ARMS)
@@ -267,7 +291,7 @@ def test_an_explanation_names_the_arm_of_largest_index_unless_one_was_overdue(la
             late += 1
         assert ("conversion" in said.parts) == (policy.packed[0][E.ZEROS] > 0.0)
         policy.update(ARMS[arm], float(law(ARMS[arm], rng)))
-    assert 0 < late < 100
+    assert 0 < late < 150
 
 
 def test_conversion_times_amount_is_what_is_predicted():
@@ -289,7 +313,14 @@ def test_conversion_times_amount_is_what_is_predicted():
         policy.amount([math.nan, 0.2])
 
 
-@pytest.mark.parametrize("options", [{"target": "typical"}, {"tail": ht.MomentBound(1.6, 1.0), "theta_bound": 1.0, "radius": "sharp"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"target": "typical"},
+        {"tail": ht.MomentBound(1.6, 1.0), "theta_bound": 1.0, "radius": "sharp"},
+    ],
+    ids=str,
+)
 def test_other_modes_pay_always_and_their_amount_is_their_mean(options):
     policy = ht.TwinUCB(2, **options)
     play(policy, sold, 100)
@@ -325,6 +356,6 @@ def test_it_starts_from_an_earlier_estimate(forget):
     np.testing.assert_allclose(policy.explain(ARMS).parts["judge"], ARMS @ [0.2, -0.1], atol=1e-12)
     U = M[policy._rows["tried_inverse"]] * (s[P.UNIT] * s[P.NU]) ** 2
     np.testing.assert_allclose(U, M[INVERSE : INVERSE + 3], rtol=1e-12)
-    policy.update(ARMS[0], 0.0)
-    assert 0.5 < policy.conversion(ARMS[1]) <= 1.0
+    policy.update(ARMS[0], 1.0)
+    assert policy.conversion(ARMS[1]) == 1.0
     assert np.mean(play(policy, plain, 500)[300:] == 1) > 0.8

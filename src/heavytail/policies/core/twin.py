@@ -102,6 +102,8 @@ MOST_AUDITS: Final = 0.5
 CHANCE: Final = 2.5  # times d: Hausman's statistic at which the share is left as it is
 GRACE: Final = 150.0  # rounds a coordinate before it is asked
 HELD: Final = 2.0  # units, over log t: how far from the judge an arm's worth is believed
+HEARD: Final = 100.0  # units that a reward may lie from the centre for the judge to hear it whole
+HOPED: Final = 3.0  # units: the most that is hoped of an amount where not every round pays one
 LOGS: Final = 0.3  # log t: so many amounts, and one a coordinate, may lie beyond the threshold
 LOOKS: Final = 0.1  # times patience log² t: as often every direction is tried, and this times ...
 UNPAID: Final = 10.0  # ... as often where nothing was ever paid
@@ -167,20 +169,24 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
         s[k] = abs(s[k] - s[S.CENTRE])
     s[P.FIRST_1 : P.FIRST_5 + 1].sort()
     settle(s, M, CAUTION * s[P.FIRST_3])
-    if s[S.CENTRE] != 0.0:
-        recentre(s, M, dim)
+    recentre(s, M, dim, s[P.FIRST_5] <= FAR * s[P.UNIT])
     s[S.KNOWN] = 0.0
     return OK
 
 
 @jit
-def recentre(s: Vector, M: Matrix, dim: int) -> None:
-    """All intercepts begin at the centre; to the judge, all rewards so far were there."""
+def recentre(s: Vector, M: Matrix, dim: int, heard: bool) -> None:
+    """All intercepts begin at the centre: the judge's as if its ridge had pulled there and not to 0
+    where the rewards so far are ``heard``, else as if all of them had been there.
+    """
     at = bulk_row(M)
-    for i in range(dim):
-        M[at + JUDGE, i] = 0.0
     intercept = s[S.CENTRE] * s[P.NU] / s[CONSTANT]
-    M[THETA, dim] = M[at, dim] = M[at + JUDGE, dim] = intercept
+    M[THETA, dim] = M[at, dim] = intercept
+    for i in range(M.shape[1]):
+        if heard:
+            M[at + JUDGE, i] += s[P.RIDGE] * M[at + TRIED_INVERSE + dim, i] * intercept
+        else:
+            M[at + JUDGE, i] = intercept if i == dim else 0.0
 
 
 @jit
@@ -211,7 +217,7 @@ def pay(s: Vector, M: Matrix, dim: int, squared: float, tried: float, r: float, 
         s[TWO.BULK_STABILITY] = s[TWO.BULK_ENERGY] = s[TWO.APART] = 0.0
         for i in range(M.shape[1]):
             M[bulk, i] = M[bulk + 1, i] = 0.0
-        recentre(s, M, dim)
+        recentre(s, M, dim, False)
         forget_sizes(s, M)
     return OK
 
@@ -253,12 +259,12 @@ def learn_round(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> in
 
 @jit
 def as_judged(s: Vector, reward: float) -> float:
-    """The t-th reward within t units of the centre. Where the rewards have a mean only finitely
-    many lie beyond, and no single one is believed for good.
+    """The t-th reward within t units of the centre, or HEARD. Where the rewards have a mean only
+    finitely many lie beyond, and no single one is believed for good.
     """
     if s[P.UNIT] == 0.0:
         return min(max(reward, -LARGEST_REWARD), LARGEST_REWARD)
-    centre, most = s[S.CENTRE] * s[P.NU], s[ROUNDS] * s[P.UNIT] * s[P.NU]
+    centre, most = s[S.CENTRE] * s[P.NU], max(s[ROUNDS], HEARD) * s[P.UNIT] * s[P.NU]
     return min(max(reward, centre - most), centre + most)
 
 
@@ -407,6 +413,7 @@ def index_of(
     if s[E.ZEROS] > 0.0:
         paid = min(max(share + s[S.CONVERSION_LEVEL], 0.0), 1.0)
         spread = s[E.CONVERSION_RADIUS] * math.sqrt(max(tried, 0.0))
+        hope = min(hope, HOPED * s[P.UNIT] * s[P.NU])
         hope = math.hypot(spread * worth, min(paid + spread, 1.0) * hope)
         worth *= paid
     if s[S.AUDIT] == 0.0:
