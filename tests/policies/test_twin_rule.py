@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 import heavytail as ht
-from heavytail.kernels.layout import INVERSE
+from heavytail.kernels.layout import FEATURE, INVERSE
 from heavytail.policies.core import noise_size, twin
 from heavytail.policies.core.every_round import EVERY_ROUND as E
+from heavytail.policies.core.every_round import SLOPES
 from heavytail.policies.core.noise_size import NOISE_SIZE as N
 from heavytail.policies.core.practice import PRACTICE as P
 from heavytail.policies.core.twin import OWN as S
+from heavytail.policies.core.two_estimates import TWO, bulk_row
 
 ARMS = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, -1.0], [-0.5, 0.5]])
 MEMORIES = pytest.mark.parametrize("forget", [None, 0.99, "auto"])
@@ -145,6 +147,13 @@ def test_james_and_steins_factor_is_0_up_to_what_chance_explains():
     assert noise_size.believed(8.0, 2.0) == 0.75
 
 
+@pytest.mark.parametrize(("slope", "power"), [(2.0, 1.0), (50.0, 3.0), (-50.0, -3.0)])
+def test_the_scale_at_x_is_within_a_cube_of_e(slope, power):
+    s, M = ht.TwinUCB(2).packed
+    M[FEATURE], M[bulk_row(M) + SLOPES], s[N.SIZE_FACTOR] = [0.8, 0.0, 1.0], [slope, 0, 9.0], 0.625
+    assert noise_size.factor_at(s, M, 2) == pytest.approx(math.exp(power), rel=1e-12)
+
+
 def fresh_arms(policy, rounds, size, seed):
     rng = np.random.default_rng(seed)
     for _ in range(rounds):
@@ -193,6 +202,19 @@ def test_audits_are_few_where_mean_and_bulk_agree_and_many_where_not():
     apart, policy = share(lambda x, rng: 30.0 * (rng.random() < 0.2 + 0.2 * x[0]) + rng.normal())
     assert apart > 1.0
     assert policy.packed[0][S.SHARE] <= 0.5
+
+
+def test_the_share_follows_the_square_of_hausmans_statistic():
+    _, policy = share(lambda x, rng: x[0] + rng.standard_normal(), 600)
+    s, M = (array.copy() for array in policy.packed)
+    H = twin.hausman(s, M, 2, INVERSE)
+    for wanted, evidence in ((2.5, 0.25), (5.0, 1.0), (7.5, 2.25), (1.0, 0.15), (99.0, 4.0)):
+        s[TWO.APART] = policy.packed[0][TWO.APART] * H / wanted
+        for t in (450.0, 1e6):  # from 150 rounds a coordinate on
+            assert twin.audit_share(s, M, 2, t) == pytest.approx(
+                min(3.0 * (t + 1.0) ** (-1.0 / 3.0) * evidence, 0.5), rel=1e-9
+            )
+        assert twin.audit_share(s, M, 2, 449.0) == pytest.approx(3.0 * 450.0 ** (-1.0 / 3.0))
 
 
 def test_the_share_is_owed_round_by_round():
@@ -267,6 +289,8 @@ def test_an_arm_is_overdue_by_its_formula():
     assert twin.overdue(s, 0.1, 0.4) == pytest.approx(3.0 * 0.4 / 0.05)
     assert twin.overdue(s, 0.3, 0.4) == pytest.approx(0.3 * 0.4 / 0.05)
     assert twin.overdue(s, -9.0, 0.4) == pytest.approx(3.0 * 0.4 / 0.05)
+    s[S.CONVERSION_LEVEL] = 0.0  # paid once: equal up to rounding
+    assert twin.overdue(s, 0.4 * (1.0 - 1e-12), 0.4) == pytest.approx(0.3 * 0.4 / 0.05)
 
 
 @pytest.mark.parametrize("patience", [-1.0, math.nan, math.inf, 1e7, "much"])
