@@ -97,10 +97,10 @@ class TwinUCB(HvtPractice):
         self.judge.learn(row, self.as_judged(reward))
 
     def as_judged(self, reward: float) -> float:
-        """Within as many units of the centre as there were rounds."""
+        """Within as many units of the centre as there were rounds, or 100."""
         if self.typical is None:
             return float(np.clip(reward, -1e100, 1e100))
-        centre, most = self.centre * self.mean_nu, self.rounds * self.unit * self.mean_nu
+        centre, most = self.centre * self.mean_nu, max(self.rounds, 100) * self.unit * self.mean_nu
         return float(np.clip(reward, centre - most, centre + most))
 
     def begin(self, feature: Array, reward: float, nu: float) -> None:
@@ -119,15 +119,17 @@ class TwinUCB(HvtPractice):
             middle, apart = 0.0, float(np.median(np.abs(self.first)))
         self.centre = middle
         self.settle(float(np.clip(10.0 * apart * nu, 1e-70, 1e70) / nu))
-        if middle != 0.0:
-            self.centre_all()
+        farthest = float(np.max(np.abs(np.array(self.first) - middle)))
+        self.centre_all(len(self.V) if farthest <= 1000.0 * self.unit else None)
         self.turned = False
 
-    def centre_all(self) -> None:
-        """Mean and bulk begin at the centre, and the judge as if all rewards had been there."""
+    def centre_all(self, rows: int | None = None) -> None:
+        """Mean and bulk begin at the centre, and the judge as if so many of its first rows, or all,
+        had said the centre.
+        """
         start = np.append(np.zeros(self.dim), self.centre * self.mean_nu / self.constant)
         self.theta_all, self.bulk_all = start, start
-        self.judge.y = self.judge.X @ start
+        self.judge.y[:rows] = self.judge.X[:rows] @ start
 
     def pay(self, row: Array, reward: float, nu: float) -> None:
         assert self.typical is not None
@@ -242,6 +244,7 @@ class TwinUCB(HvtPractice):
         if self.zeros > 0.0:
             chance = self.conversion(x)
             spread = self.conversion_radius * width(self.conversions.V, row)
+            hope = min(hope, 3.0 * self.unit * self.mean_nu)
             hope = math.hypot(spread * worth, min(chance + spread, 1.0) * hope)
             worth *= chance
         if not self.audit:
@@ -260,7 +263,7 @@ class TwinUCB(HvtPractice):
     def overdue(self, x: Array) -> float:
         tried = width(self.conversions.V, self.feature(x)) ** 2
         looks = 0.1 * self.patience * self.log_t**2
-        if self.zeros > 0.0 and self.conversion(x) < tried:
+        if self.zeros > 0.0 and self.conversion(x) * (1.0 + TIE) < tried:
             looks *= 10.0
         return looks * tried
 

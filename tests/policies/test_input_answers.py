@@ -207,7 +207,7 @@ NEEDS: dict[str, tuple[int, int, int | None]] = {
     "shared HuberBandit": (1 + 1, 5 + 3 * 1, 3),
     "HvtUCB": (128, 0, None),
     "HvtUCB, theory": (0, 0, None),
-    "TwinUCB": (128, 2, None),
+    "TwinUCB": (128, 7 + 2 * 3, None),
     "LinTS": (0, 0, None),
     "MENU": (3, 1 + 3 + 3, None),
     "MoM": (3 + 3, 1, None),

@@ -1,4 +1,4 @@
-"""Policies that do not choose by kept scores play in the compiled engine as in the reference."""
+"""Policies whose choice is their own play in the compiled engine as in the reference."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "MoM": ("MoM", {"groups": 3, "repeats": 9}),
     "BMM": ("BMM", {"copies": 5}),
     "SupBMM": ("BMM", {"copies": 3, "sup": True}),
+    "Twin-UCB": ("TwinUCB", {}),
+    "Twin-UCB, forgetting": ("TwinUCB", {"forget": 0.99}),
+    "Twin-UCB, patient": ("TwinUCB", {"patience": 30.0, "forget": "auto"}),
     "Twin-UCB, theory": ("TwinUCB", {"radius": "theory", "radius_scale": 1e-4}),
     "LinTS": ("LinTS", {}),
     "EpsilonGreedy": ("EpsilonGreedy", {}),

@@ -339,7 +339,10 @@ class TwinUCB(forgetting.ForgettingPolicy):
         t = max(learned(self._s), 3.0)
         sure = math.log(100.0) + 2.0 * math.log(math.log(t))
         most = self.dim + 2.0 * math.sqrt(self.dim * sure) + 2.0 * sure
-        return float(twin.hausman(self._s.copy(), self._M.copy(), self.dim, 1.0)), most
+        if "bulk" not in self._rows:  # one estimate
+            return 0.0, most
+        block = self._rows.get("gram_inverse", self._rows["inverse"]).start  # type: ignore[union-attr]
+        return float(twin.hausman(self._s.copy(), self._M.copy(), self.dim, block, 1.0)), most
 
     def diagnostics(self) -> Diagnostics:
         found = super().diagnostics()

@@ -97,6 +97,7 @@ MOST_RATIO: Final = 20.0
 GRACE: Final = 150.0  # rounds a coordinate before it is asked
 HELD: Final = 30.0  # typical residuals, over log t: how far from the judge an arm is believed
 HOPE: Final = 40.0  # units, over log t: the most that it may be worth beyond that
+HEARD: Final = 100.0  # units that a reward may lie from the centre for the judge to hear it whole
 LOGS: Final = 0.3  # log t: so many amounts, and one a coordinate, may lie beyond the threshold
 
 
@@ -156,20 +157,24 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
         s[k] = abs(s[k] - s[S.CENTRE])
     s[P.FIRST_1 : P.FIRST_5 + 1].sort()
     settle(s, M, CAUTION * s[P.FIRST_3])
-    if s[S.CENTRE] != 0.0:
-        recentre(s, M, dim)
+    recentre(s, M, dim, s[P.FIRST_5] <= FAR * s[P.UNIT])
     s[S.KNOWN] = 0.0
     return OK
 
 
 @jit
-def recentre(s: Vector, M: Matrix, dim: int) -> None:
-    """All intercepts begin at the centre; to the judge, all rewards so far were there."""
+def recentre(s: Vector, M: Matrix, dim: int, heard: bool) -> None:
+    """All intercepts begin at the centre: the judge's as if its ridge had pulled there and not to 0
+    where the rewards so far are ``heard``, else as if all of them had been there.
+    """
     at = bulk_row(M)
-    for i in range(dim):
-        M[at + JUDGE, i] = 0.0
     intercept = s[S.CENTRE] * s[P.NU] / s[CONSTANT]
-    M[THETA, dim] = M[at, dim] = M[at + JUDGE, dim] = intercept
+    M[THETA, dim] = M[at, dim] = intercept
+    for i in range(M.shape[1]):
+        if heard:
+            M[at + JUDGE, i] += s[P.RIDGE] * M[at + TRIED_INVERSE + dim, i] * intercept
+        else:
+            M[at + JUDGE, i] = intercept if i == dim else 0.0
 
 
 @jit
@@ -200,7 +205,7 @@ def pay(s: Vector, M: Matrix, dim: int, squared: float, tried: float, r: float, 
         s[TWO.BULK_STABILITY] = s[TWO.BULK_ENERGY] = s[TWO.APART] = 0.0
         for i in range(M.shape[1]):
             M[bulk, i] = M[bulk + 1, i] = 0.0
-        recentre(s, M, dim)
+        recentre(s, M, dim, False)
         forget_sizes(s, M)
     return OK
 
@@ -242,12 +247,12 @@ def learn_round(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> in
 
 @jit
 def as_judged(s: Vector, reward: float) -> float:
-    """The t-th reward within t units of the centre. Where the rewards have a mean only finitely
-    many lie beyond, and no single one is believed for good.
+    """The t-th reward within t units of the centre, or HEARD. Where the rewards have a mean only
+    finitely many lie beyond, and no single one is believed for good.
     """
     if s[P.UNIT] == 0.0:
         return min(max(reward, -LARGEST_REWARD), LARGEST_REWARD)
-    centre, most = s[S.CENTRE] * s[P.NU], s[ROUNDS] * s[P.UNIT] * s[P.NU]
+    centre, most = s[S.CENTRE] * s[P.NU], max(s[ROUNDS], HEARD) * s[P.UNIT] * s[P.NU]
     return min(max(reward, centre - most), centre + most)
 
 
@@ -352,7 +357,8 @@ def audit_share(s: Vector, M: Matrix, dim: int, t: float) -> float:
     """
     evidence = 1.0
     ratio = mean_over_bulk(s, M)
-    contrast, scaled = hausman(s, M, dim, 1.0), hausman(s, M, dim, ratio)
+    contrast = hausman(s, M, dim, INVERSE, 1.0)
+    scaled = hausman(s, M, dim, INVERSE, ratio)
     s[S.RATIO] = ratio if scaled < contrast else 1.0
     if t >= GRACE * M.shape[1]:
         contrast = min(contrast, scaled) / (CHANCE * dim)
@@ -376,14 +382,15 @@ def mean_over_bulk(s: Vector, M: Matrix) -> float:
 
 
 @jit
-def hausman(s: Vector, M: Matrix, dim: int, ratio: float) -> float:
+def hausman(s: Vector, M: Matrix, dim: int, block: int, ratio: float) -> float:
     """Hausman's statistic D' C^-1 D of D, the difference between the slopes of the mean and
-    ``ratio`` times those of the bulk, and C its covariance under noise of one shape; 0 where
+    ``ratio`` times those of the bulk, and C its covariance under noise of one shape, by the V^-1
+    that begins at the row ``block``; 0 where
     nothing can be told. O(d³).
     """
     apart = s[TWO.APART] / max(learned(s), 1.0)
     factor = INVERSE + M.shape[1]  # room for it
-    if apart <= 0.0 or not factorise(M, INVERSE, factor, dim, 0.0, 0.0):
+    if apart <= 0.0 or not factorise(M, block, factor, dim, 0.0, 0.0):
         return 0.0
     for i in range(dim):
         M[SCRATCH, i] = M[THETA, i] - ratio * M[bulk_row(M), i]

@@ -90,7 +90,8 @@ def overdue(s: Vector, share: float, tried: float) -> float:
     patience is had where that is less than once.
     """
     looks = s[S.PATIENCE] * LOOKS
-    if s[E.ZEROS] > 0.0 and min(max(share + s[S.CONVERSION_LEVEL], 0.0), 1.0) < tried:
+    paid = min(max(share + s[S.CONVERSION_LEVEL], 0.0), 1.0)
+    if s[E.ZEROS] > 0.0 and beyond(paid) < tried:  # the only one to have paid, once: equal
         looks *= UNPAID
     return looks * tried / s[S.KNOWN]
 

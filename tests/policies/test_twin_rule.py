@@ -1,0 +1,385 @@
+"""Twin-UCB's rule: no offset, no unit, sizes that follow x, audits by evidence, looks, a judge."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import heavytail as ht
+from heavytail.kernels.layout import FEATURE, INVERSE
+from heavytail.policies.core import noise_size, twin
+from heavytail.policies.core.every_round import EVERY_ROUND as E
+from heavytail.policies.core.every_round import SLOPES
+from heavytail.policies.core.noise_size import NOISE_SIZE as N
+from heavytail.policies.core.practice import PRACTICE as P
+from heavytail.policies.core.twin import OWN as S
+from heavytail.policies.core.two_estimates import TWO, bulk_row
+
+ARMS = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, -1.0], [-0.5, 0.5]])
+MEMORIES = pytest.mark.parametrize("forget", [None, 0.99, "auto"])
+
+
+def plain(x, rng):
+    return 3.0 + x @ [1.0, -0.3] + 0.3 * rng.standard_t(2.5)
+
+
+def sold(x, rng):
+    """Nothing in most rounds."""
+    return plain(x, rng) * (rng.random() < 0.3)
+
+
+def play(policy, law, rounds, seed=0, arms=ARMS, change=lambda reward: reward):
+    """The arms chosen; each reward is ``change`` of the law's."""
+    rng, chosen = np.random.default_rng(seed), []
+    for _ in range(rounds):
+        chosen.append(policy.select(arms))
+        policy.update(arms[chosen[-1]], change(float(law(arms[chosen[-1]], rng))))
+    return np.array(chosen)
+
+
+def by_arm(laws):
+    """A law of each coordinate's own."""
+    return lambda x, rng: laws[int(np.argmax(x))](rng)
+
+
+# --- offsets and units
+
+
+@MEMORIES
+@pytest.mark.parametrize("offset", [1000.0, -50.0, 1e6])
+def test_an_offset_changes_no_choice(forget, offset):
+    chosen, moved = (
+        play(ht.TwinUCB(2, forget=forget), plain, 800, change=lambda r, c=c: r + c)
+        for c in (0.0, offset)
+    )
+    np.testing.assert_array_equal(chosen, moved)
+
+
+@MEMORIES
+@pytest.mark.parametrize("law", [plain, sold])
+@pytest.mark.parametrize("unit", [2.0**40, 2.0**-60])
+def test_a_unit_that_is_a_power_of_two_changes_no_bit(forget, law, unit):
+    one, other = ht.TwinUCB(2, forget=forget), ht.TwinUCB(2, forget=forget)
+    chosen = play(one, law, 500), play(other, law, 500, change=lambda r: unit * r)
+    np.testing.assert_array_equal(*chosen)
+    mine, yours = one.predict(ARMS), other.predict(ARMS)
+    for side in ("mean", "low", "high"):
+        np.testing.assert_array_equal(unit * getattr(mine, side), getattr(yours, side))
+    assert [one.conversion(x) for x in ARMS] == [other.conversion(x) for x in ARMS]
+    assert one.packed[0][N.SIZE_FACTOR] == other.packed[0][N.SIZE_FACTOR]
+
+
+# --- the start
+
+
+@pytest.mark.parametrize(
+    "first", [[1, 1, 1, 2, 3], [3, 1, 3, 2, 3], [2, 1, 2, 3, 2], [4, 4, 4, 4, 4]]
+)
+def test_where_three_of_the_first_are_alike_the_unit_is_that_of_their_sizes(first):
+    policy = ht.TwinUCB(2)
+    for k, reward in enumerate(first):
+        policy.update(ARMS[k % 4], float(reward))
+    s = policy.packed[0]
+    assert (s[S.CENTRE], s[P.UNIT]) == (0.0, 10.0 * np.median(first))
+
+
+def test_else_it_is_that_of_their_distances_from_the_middle():
+    policy = ht.TwinUCB(2)
+    for k, reward in enumerate([107.0, 101.0, 110.0, 100.0, 102.0]):
+        policy.update(ARMS[k % 4], reward)
+    s = policy.packed[0]
+    assert (s[S.CENTRE], s[P.UNIT]) == (102.0, 20.0)
+    assert policy.intercept == pytest.approx(102.0, rel=1e-14)
+    pulled = np.linalg.inv(policy.packed[1][policy._rows["tried_inverse"]])
+    assert pulled[2, 2] == pytest.approx(5.02)
+    rows = np.hstack([ARMS[[0, 1, 2, 3, 0]], np.ones((5, 1))])
+    off = np.linalg.solve(pulled, rows.T @ [5.0, -1.0, 8.0, -2.0, 0.0])
+    judge = 102.0 + np.hstack([ARMS, np.ones((4, 1))]) @ off
+    np.testing.assert_allclose(policy.explain(ARMS).parts["judge"], judge, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e5, 1e9, 1e60, 1e200, 1e300])
+@pytest.mark.parametrize("count", [3, 4, 8])
+def test_first_rewards_that_are_absurd_and_differ_do_not_decide_for_good(size, count):
+    policy, first = ht.TwinUCB(2), iter([size * (1.0 + 0.07 * k) for k in range(count)])
+    chosen = play(policy, plain, 600, change=lambda reward: next(first, reward))
+    assert np.mean(chosen[300:] == 1) > 0.8
+
+
+@MEMORIES
+@pytest.mark.parametrize("size", [1e12, -1e12, 1e300, -1e300])
+def test_no_single_reward_decides_for_good(forget, size):
+    policy = ht.TwinUCB(2, forget=forget)
+    play(policy, plain, 200)
+    policy.update(ARMS[1], size)
+    chosen = play(policy, plain, 3_000, seed=1)
+    assert np.mean(chosen[2_000:] == 1) > 0.8
+
+
+def test_a_prize_among_the_first_rewards_is_remembered_and_an_absurd_one_is_not():
+    for prize, believed in ((60.0, True), (1e300, False)):
+        policy = ht.TwinUCB(2)
+        for x, reward in zip(ARMS[[0, 1, 2, 3, 1]], [1.0, 1.2, prize, 0.9, 1.1], strict=True):
+            policy.update(x, reward)
+        judge = policy.explain(ARMS).parts["judge"]
+        assert np.all(np.abs(judge) < 100.0)
+        assert (judge[2] > 10.0) == believed
+
+
+def test_the_judge_hears_no_more_than_as_many_units_as_there_were_rounds():
+    s = ht.TwinUCB(2).packed[0]
+    assert [twin.as_judged(s, r) for r in (7.0, 1e200, -1e200)] == [7.0, 1e100, -1e100]
+    s[P.UNIT], s[P.NU], s[S.CENTRE] = 2.0, 3.0, 10.0
+    for rounds, most in ((5.0, 600.0), (150.0, 900.0)):
+        s[0] = rounds
+        heard = [twin.as_judged(s, r) for r in (7.0, 29.0 + most, 1e9, 31.0 - most, -1e9)]
+        assert heard == [7.0, 29.0 + most, 30.0 + most, 31.0 - most, 30.0 - most]
+
+
+# --- the scale that follows x
+
+
+def test_james_and_steins_factor_is_0_up_to_what_chance_explains():
+    assert noise_size.believed(2.0, 2.0) == 0.0
+    assert noise_size.believed(-1.0, 2.0) == 0.0
+    assert noise_size.believed(8.0, 2.0) == 0.75
+
+
+@pytest.mark.parametrize(("slope", "power"), [(2.0, 1.0), (50.0, 3.0), (-50.0, -3.0)])
+def test_the_scale_at_x_is_within_a_cube_of_e(slope, power):
+    s, M = ht.TwinUCB(2).packed
+    M[FEATURE], M[bulk_row(M) + SLOPES], s[N.SIZE_FACTOR] = [0.8, 0.0, 1.0], [slope, 0, 9.0], 0.625
+    assert noise_size.factor_at(s, M, 2) == pytest.approx(math.exp(power), rel=1e-12)
+
+
+def fresh_arms(policy, rounds, size, seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(rounds):
+        x = rng.uniform(-0.7, 0.7, 2)
+        policy.update(x, float(x[0] + size(x) * rng.standard_normal()))
+    return float(policy.packed[0][N.SIZE_FACTOR])
+
+
+def test_sizes_that_are_equal_are_taken_for_equal_and_tenfold_ones_are_not():
+    equal = [fresh_arms(ht.TwinUCB(2), 400, lambda x: 1.0, seed) for seed in range(20)]
+    assert np.mean(np.array(equal) == 0.0) > 0.6
+    assert max(equal) < 0.8
+    unlike = [
+        fresh_arms(ht.TwinUCB(2), 400, lambda x: 10.0 ** (x[1] / 1.4), seed) for seed in range(5)
+    ]
+    assert min(unlike) > 0.9
+
+
+def test_quiet_rounds_weigh_more_by_the_square_of_their_size():
+    policy = ht.TwinUCB(2)
+    fresh_arms(policy, 3_000, lambda x: 10.0 ** (x[1] / 1.4), 3)
+    s, M = policy.packed
+    ratio = []
+    for x in ([0.0, -0.7], [0.0, 0.7]):
+        copy, matrix = s.copy(), M.copy()
+        twin.pay(copy, matrix, 2, twin.measure(copy, matrix, np.array(x)), 0.1, 1.0, 1.0)
+        ratio.append(copy[P.SIGMA])
+    assert 6.0 < ratio[1] / ratio[0] < 16.0
+
+
+# --- audits
+
+
+def share(law, rounds=3_000, seed=0, dim=2):
+    rng, policy = np.random.default_rng(seed), ht.TwinUCB(dim)
+    for _ in range(rounds):
+        x = rng.uniform(-0.7, 0.7, dim)
+        policy.update(x, float(law(x, rng)))
+    return policy.packed[0][S.SHARE] / (3.0 * rounds ** (-1.0 / 3.0)), policy
+
+
+def test_audits_are_few_where_mean_and_bulk_agree_and_many_where_not():
+    agree = [share(lambda x, rng: x[0] + rng.standard_normal(), seed=k)[0] for k in range(3)]
+    assert min(agree) == pytest.approx(0.15, rel=0.02)
+    assert max(agree) < 1.0
+    apart, policy = share(lambda x, rng: 30.0 * (rng.random() < 0.2 + 0.2 * x[0]) + rng.normal())
+    assert apart > 1.0
+    assert policy.packed[0][S.SHARE] <= 0.5
+
+
+def test_the_share_follows_the_square_of_hausmans_statistic():
+    _, policy = share(lambda x, rng: x[0] + rng.standard_normal(), 600)
+    s, M = (array.copy() for array in policy.packed)
+    H = twin.hausman(s, M, 2, INVERSE)
+    for wanted, evidence in ((2.5, 0.25), (5.0, 1.0), (7.5, 2.25), (1.0, 0.15), (99.0, 4.0)):
+        s[TWO.APART] = policy.packed[0][TWO.APART] * H / wanted
+        for t in (450.0, 1e6):  # from 150 rounds a coordinate on
+            assert twin.audit_share(s, M, 2, t) == pytest.approx(
+                min(3.0 * (t + 1.0) ** (-1.0 / 3.0) * evidence, 0.5), rel=1e-9
+            )
+        assert twin.audit_share(s, M, 2, 449.0) == pytest.approx(3.0 * 450.0 ** (-1.0 / 3.0))
+
+
+def test_the_share_is_owed_round_by_round():
+    policy, audits, owed = ht.TwinUCB(2), 0, 0.0
+    rng, s = np.random.default_rng(4), policy.packed[0]
+    for t in range(1, 1_000):
+        policy.update(rng.uniform(-0.7, 0.7, 2), float(rng.standard_normal()))
+        owed += s[S.SHARE]
+        audits += s[S.AUDIT]
+        assert 0 <= owed - audits < 1.0 + 1e-9, t
+
+
+# --- looks
+
+
+LOTTERY = by_arm([lambda rng: 1.0 + 0.2 * rng.normal(), lambda rng: 20.0 * (rng.random() < 0.1)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_lottery_is_found(seed):
+    chosen = play(ht.TwinUCB(2), LOTTERY, 2_000, seed, np.eye(2))
+    assert np.mean(chosen[-500:] == 1) > 0.9
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_prize_of_one_in_fifty_is_found_beside_sure_arms(seed):
+    sure = [lambda rng, k=k: 1.0 - 0.1 * k + 0.2 * rng.normal() for k in range(3)]
+    law = by_arm([*sure, lambda rng: 60.0 * (rng.random() < 0.02)])
+    chosen = play(ht.TwinUCB(4), law, 20_000, seed, np.eye(4))
+    assert np.sum(chosen == 3) > 2_000
+
+
+def test_arms_that_never_pay_are_soon_left():
+    law = by_arm([lambda rng: 1.0 + 0.1 * rng.normal(), lambda rng: 0.0, lambda rng: 0.0])
+    chosen = play(ht.TwinUCB(3), law, 2_000, arms=np.eye(3))
+    assert np.mean(chosen == 0) > 0.7
+
+
+@pytest.mark.parametrize(("pays", "patience"), [(True, 1.0), (True, 20.0), (False, 1.0)])
+def test_every_direction_is_tried_as_often_as_patience_asks(pays, patience):
+    """1 / x'U x is at least 0.1 patience log² t, and ten times that where nothing ever paid."""
+    dull = (lambda rng: 0.5 * rng.normal() - 3.0) if pays else (lambda rng: 0.0)
+    law = by_arm([lambda rng: 1.0 + 0.1 * rng.normal(), dull, dull])
+    policy = ht.TwinUCB(3, patience=patience)
+    chosen = play(policy, law, 8_000, arms=np.eye(3))
+    U = policy.packed[1][policy._rows["tried_inverse"]]
+    rows = np.hstack([np.eye(3), np.ones((3, 1))])
+    tried = 1.0 / np.sum(rows @ U * rows, axis=1)
+    asked = 0.1 * patience * (1.0 if pays else 10.0) * math.log(8_000) ** 2
+    assert tried.min() > 0.9 * asked
+    assert np.bincount(chosen)[1:].max() < 1.5 * asked + 200.0
+    assert np.bincount(chosen).argmax() == 0
+
+
+def test_without_patience_nothing_is_looked_at():
+    law = by_arm([lambda rng: 1.0 + 0.1 * rng.normal(), lambda rng: rng.normal() - 30.0])
+    counts = [
+        np.bincount(play(ht.TwinUCB(2, patience=k), law, 5_000, arms=np.eye(2)))[1]
+        for k in (0.0, 1.0, 10.0)
+    ]
+    assert counts[0] < counts[1] < counts[2]
+    s = ht.TwinUCB(2, patience=0.0).packed[0]
+    s[S.KNOWN] = 1e-9
+    assert twin.overdue(s, 0.0, 1e9) == 0.0
+
+
+def test_an_arm_is_overdue_by_its_formula():
+    s = ht.TwinUCB(2, patience=3.0).packed[0]
+    s[S.KNOWN], s[S.CONVERSION_LEVEL] = 0.05, 0.1
+    assert twin.overdue(s, 0.1, 0.4) == pytest.approx(0.3 * 0.4 / 0.05)
+    s[E.ZEROS] = 2.0
+    assert twin.overdue(s, 0.1, 0.4) == pytest.approx(3.0 * 0.4 / 0.05)
+    assert twin.overdue(s, 0.3, 0.4) == pytest.approx(0.3 * 0.4 / 0.05)
+    assert twin.overdue(s, -9.0, 0.4) == pytest.approx(3.0 * 0.4 / 0.05)
+    s[S.CONVERSION_LEVEL] = 0.0  # paid once: equal up to rounding
+    assert twin.overdue(s, 0.4 * (1.0 - 1e-12), 0.4) == pytest.approx(0.3 * 0.4 / 0.05)
+
+
+@pytest.mark.parametrize("patience", [-1.0, math.nan, math.inf, 1e7, "much"])
+def test_patience_is_a_number_of_at_least_0(patience):
+    with pytest.raises((ValueError, TypeError), match=r"TwinUCB\.patience"):
+        ht.TwinUCB(2, patience=patience)
+
+
+# --- what it says
+
+
+@pytest.mark.parametrize(("law", "patience"), [(plain, 20.0), (sold, 5.0)])
+def test_an_explanation_names_the_arm_of_largest_index_unless_one_was_overdue(law, patience):
+    policy, late = ht.TwinUCB(2, patience=patience), 0
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        arm, said = policy.select(ARMS), policy.explain(ARMS)
+        assert said.arm == arm
+        index = said.parts["index"]
+        if index[arm] < index.max() - 1e-9 * abs(index.max()):
+            assert policy.packed[0][S.AUDIT] == 1.0
+            late += 1
+        assert ("conversion" in said.parts) == (policy.packed[0][E.ZEROS] > 0.0)
+        policy.update(ARMS[arm], float(law(ARMS[arm], rng)))
+    assert 0 < late < 150
+
+
+def test_conversion_times_amount_is_what_is_predicted():
+    policy = ht.TwinUCB(2)
+    assert policy.conversion([0.3, 0.1]) == 1.0
+    rng = np.random.default_rng(0)
+    for k in range(4_000):
+        x = ARMS[k % 4]
+        policy.update(x, float((5.0 + x[1] + rng.normal()) * (rng.random() < 0.4 + 0.3 * x[0])))
+    for x in ARMS:
+        assert policy.conversion(x) == pytest.approx(0.4 + 0.3 * x[0], abs=0.06)
+        assert policy.amount(x) == pytest.approx(5.0 + x[1], abs=0.3)
+        found = policy.predict(x)
+        assert found.mean == pytest.approx(policy.conversion(x) * policy.amount(x), rel=1e-12)
+        assert found.low < (0.4 + 0.3 * x[0]) * (5.0 + x[1]) < found.high
+    with pytest.raises(ValueError, match="conversion"):
+        policy.conversion([0.1, 0.2, 0.3])
+    with pytest.raises(ValueError, match="amount"):
+        policy.amount([math.nan, 0.2])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"target": "typical"},
+        {"tail": ht.MomentBound(1.6, 1.0), "theta_bound": 1.0, "radius": "sharp"},
+    ],
+    ids=str,
+)
+def test_other_modes_pay_always_and_their_amount_is_their_mean(options):
+    policy = ht.TwinUCB(2, **options)
+    play(policy, sold, 100)
+    assert policy.conversion(ARMS[0]) == 1.0
+    assert policy.amount(ARMS[0]) == pytest.approx(policy.predict(ARMS[0]).mean)
+    assert (policy.hausman()[0] == 0.0) == ("target" in options)
+
+
+# --- kept and gone on with
+
+
+@MEMORIES
+@pytest.mark.parametrize("law", [plain, sold])
+@pytest.mark.parametrize("rounds", [0, 3, 40, 400])
+def test_it_is_saved_and_goes_on_to_the_same_bits(forget, law, rounds, tmp_path):
+    policy = ht.TwinUCB(2, forget=forget, patience=2.0)
+    play(policy, law, rounds)
+    policy.save(tmp_path / "policy.npz")
+    loaded = ht.load(tmp_path / "policy.npz")
+    chosen = [play(each, law, 200, seed=5) for each in (policy, loaded)]
+    np.testing.assert_array_equal(*chosen)
+    mine, yours = policy.state_arrays(), loaded.state_arrays()
+    for key in mine:
+        np.testing.assert_array_equal(mine[key], yours[key])
+
+
+@MEMORIES
+def test_it_starts_from_an_earlier_estimate(forget):
+    policy, cov = ht.TwinUCB(2, forget=forget), np.array([[4.0, 0.3], [0.3, 0.5]])
+    policy.start_from([0.2, -0.1], cov)
+    s, M = policy.packed
+    np.testing.assert_array_equal(policy.bulk, [0.2, -0.1])
+    np.testing.assert_allclose(policy.explain(ARMS).parts["judge"], ARMS @ [0.2, -0.1], atol=1e-12)
+    U = M[policy._rows["tried_inverse"]] * (s[P.UNIT] * s[P.NU]) ** 2
+    np.testing.assert_allclose(U, M[INVERSE : INVERSE + 3], rtol=1e-12)
+    policy.update(ARMS[0], 1.0)
+    assert policy.conversion(ARMS[1]) == 1.0
+    assert np.mean(play(policy, plain, 500)[300:] == 1) > 0.8
