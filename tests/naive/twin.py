@@ -41,7 +41,7 @@ class Sizes:
         self.mean = float(np.average(self.values, weights=self.weights))
         total = float(np.array(self.weights) @ (np.array(self.values) - self.mean) ** 2)
         rest = max(self.by_x.energy - self.by_x.stability, 0.0)
-        explained, chance = total - rest, 2.0 * self.dim * rest / (n - self.dim)
+        explained, chance = total - rest, 4.0 * self.dim * rest / (n - self.dim)
         self.kappa = 1.0 - chance / explained if explained > chance else 0.0
 
     def fade(self, coordinate: int, weight: float, factor: float) -> None:
@@ -75,7 +75,8 @@ class TwinUCB(HvtPractice):
         self.judge = Regression(dim + 1, self.ridge)
         self.noise = Sizes(dim, self.ridge)
         self.zeros = 0.0
-        self.share = self.due = self.held = 0.0
+        self.share = self.due = self.held = self.most_hope = 0.0
+        self.ratio = 1.0
         self.log_t = 1.0
         self.audit = self.turned = False
 
@@ -181,22 +182,35 @@ class TwinUCB(HvtPractice):
             self.turned = True
             t = self.amounts + self.zeros
             self.log_t = math.log(t + math.e)
-            self.held = 2.0 * self.unit * getattr(self, "mean_nu", 0.0) / self.log_t
+            nu = getattr(self, "mean_nu", 0.0)
+            typical = 0.0 if self.typical is None else self.typical.value
+            self.held = 30.0 * NORMAL * typical * nu / self.log_t
+            self.most_hope = 40.0 * self.unit * nu / self.log_t
+            ratio = self.mean_over_bulk if self.zeros > 0.0 else 1.0
             evidence = 1.0
+            contrasts = self.hausman(1.0), self.hausman(ratio)
+            self.ratio = ratio if contrasts[1] < contrasts[0] else 1.0
             if t >= 150 * (self.dim + 1):
-                evidence = float(np.clip((self.hausman / (2.5 * self.dim)) ** 2, 0.15, 4.0))
-            self.share = min(3.0 * (t + 1.0) ** (-1.0 / 3.0) * evidence, 0.5)
+                evidence = float(np.clip((min(contrasts) / (3.0 * self.dim)) ** 2, 0.2, 4.0))
+            self.share = min(3.0 * (t + 1.0) ** (-1.0 / 3.0) * evidence, 0.7)
         self.due += self.share
         self.audit = self.due >= 1.0
         self.due -= self.audit
 
     @property
-    def hausman(self) -> float:
+    def mean_over_bulk(self) -> float:
+        """How the two compare at the average of what paid, if they have one sign."""
+        mean, typical = float(self.middle @ self.theta_all), float(self.middle @ self.bulk_all)
+        if mean * typical <= 0.0 or not 0.05 < mean / typical < 20.0:
+            return 1.0
+        return mean / typical
+
+    def hausman(self, ratio: float) -> float:
         apart = sum(self.apart) / max(self.amounts, 1.0)
         if apart == 0.0:
             return 0.0
         block = np.linalg.inv(self.V)[: self.dim, : self.dim]
-        D = (self.theta_all - self.bulk_all)[: self.dim]
+        D = (self.theta_all - ratio * self.bulk_all)[: self.dim]
         return float(D @ np.linalg.solve(block, D)) / apart
 
     # --- the choice
@@ -214,7 +228,8 @@ class TwinUCB(HvtPractice):
 
     @property
     def shift(self) -> float:
-        return float((self.theta_all - self.bulk_all)[: self.dim] @ self.middle[: self.dim])
+        apart = self.theta_all - self.ratio * self.bulk_all
+        return float(apart[: self.dim] @ self.middle[: self.dim])
 
     @property
     def theta(self) -> Array:
@@ -227,7 +242,7 @@ class TwinUCB(HvtPractice):
     @property
     def conversion_radius(self) -> float:
         q = self.conversions
-        return self.read_off(0.35, q.energy, q.stability, self.amounts + self.zeros)
+        return self.read_off(0.45, q.energy, q.stability, self.amounts + self.zeros)
 
     def index(self, x: Array) -> float:
         row = self.feature(x)
@@ -235,21 +250,25 @@ class TwinUCB(HvtPractice):
         if self.typical is None:
             return known
         beta = self.beta(1.0, self.squares, self.stability)
-        worth, hope = float(row @ self.theta_all), 0.65 * beta * known
+        worth, radius = float(row @ self.theta_all), 0.65 * beta
         if not self.audit:
             reach = 0.12 * beta * known
-            typical = float(x @ self.bulk) + float(self.theta_all[-1] * row[-1]) + self.shift
+            typical = self.ratio * float(x @ self.bulk) + self.shift
+            typical += float(self.theta_all[-1] * row[-1])
             worth = float(np.clip(typical, worth - reach, worth + reach))
-            hope = self.beta(0.45, self.bulk_squares, self.bulk_stability) * known
+            radius = self.beta(0.45, self.bulk_squares, self.bulk_stability)
+        hope = radius * known
         if self.zeros > 0.0:
             chance = self.conversion(x)
-            spread = self.conversion_radius * width(self.conversions.V, row)
-            hope = min(hope, 3.0 * self.unit * self.mean_nu)
-            hope = math.hypot(spread * worth, min(chance + spread, 1.0) * hope)
+            tried = width(self.conversions.V, row)
+            spread = self.conversion_radius * tried
+            plain = 0.5 * self.unit * self.mean_nu * tried
+            hope = math.hypot(spread * worth, min(min(chance + spread, 1.0) * hope, plain))
             worth *= chance
         if not self.audit:
             judged = float(row @ self.judge.theta)
             worth = float(np.clip(worth, judged - self.held, judged + self.held))
+            hope = min(hope, self.most_hope)
         return worth + hope
 
     def conversion(self, x: Array) -> float:
@@ -262,9 +281,9 @@ class TwinUCB(HvtPractice):
 
     def overdue(self, x: Array) -> float:
         tried = width(self.conversions.V, self.feature(x)) ** 2
-        looks = 0.1 * self.patience * self.log_t**2
+        looks = 0.2 * self.patience * self.log_t**2
         if self.zeros > 0.0 and self.conversion(x) * (1.0 + TIE) < tried:
-            looks *= 10.0
+            looks *= 5.0
         return looks * tried
 
     def choose(self, arms: Array) -> int:

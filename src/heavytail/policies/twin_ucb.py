@@ -341,7 +341,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
         most = self.dim + 2.0 * math.sqrt(self.dim * sure) + 2.0 * sure
         if "bulk" not in self._rows:  # one estimate
             return 0.0, most
-        block = self._rows.get("gram_inverse", self._rows["inverse"]).start  # type: ignore[union-attr]
+        block = sharp.gram_row(self._M) if "gram_inverse" in self._rows else INVERSE
         return float(twin.hausman(self._s.copy(), self._M.copy(), self.dim, block, 1.0)), most
 
     def diagnostics(self) -> Diagnostics:

@@ -80,6 +80,7 @@ __all__ = [
     "half_widths",
     "learned",
     "note",
+    "order_first",
     "radius",
     "restart",
     "scale_of",
@@ -252,6 +253,18 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
 
 
 @jit
+def order_first(s: Vector) -> None:
+    """Put the first sizes in order; arrays are not sorted on a GPU."""
+    for i in range(P.FIRST_2, P.FIRST_5 + 1):
+        size = s[i]
+        k = i
+        while k > P.FIRST_1 and s[k - 1] > size:
+            s[k] = s[k - 1]
+            k -= 1
+        s[k] = size
+
+
+@jit
 def doubt_unit(s: Vector, M: Matrix, size: float) -> bool:
     """Count a reward of ``size`` = |reward| / nu_t for or against the unit, after its round; True
     where so many contradict it that all has begun again in another, of the last five as of the
@@ -280,7 +293,7 @@ def doubt_unit(s: Vector, M: Matrix, size: float) -> bool:
     s[P.SIGMA] = s[P.TYPICAL] = s[P.RUN] = s[P.EXTREME] = 0.0
     s[P.TELLING] = FIRST
     s[P.ASTRAY] = 0.0
-    s[P.FIRST_1 : P.FIRST_5 + 1].sort()
+    order_first(s)
     restart(s, M, CAUTION * s[P.FIRST_3])
     s[RADIUS] = radius(s, s[P.EXPLORATION], 0.0, 0.0)
     return True

@@ -69,6 +69,7 @@ from heavytail.policies.core.practice import (
     doubt_unit,
     growing_radius,
     learned,
+    order_first,
     radius,
     scale_of,
     settle,
@@ -92,7 +93,7 @@ TRUST: Final = 0.12  # of the mean's radius without exploration: how far the bul
 AUDITS: Final = 3.0  # a share AUDITS t^(-1/3) of the rounds is the mean's, times what Hausman's ...
 FEWEST, MOST = 0.2, 4.0  # ... statistic says, within these; but at most ...
 MOST_AUDITS: Final = 0.7
-CHANCE: Final = 2.5  # times d: Hausman's statistic at which the share is left as it is
+CHANCE: Final = 3.0  # times d: Hausman's statistic at which the share is left as it is
 MOST_RATIO: Final = 20.0
 GRACE: Final = 150.0  # rounds a coordinate before it is asked
 HELD: Final = 30.0  # typical residuals, over log t: how far from the judge an arm is believed
@@ -155,7 +156,7 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
         s[S.CENTRE] = middle
     for k in range(P.FIRST_1, P.FIRST_5 + 1):
         s[k] = abs(s[k] - s[S.CENTRE])
-    s[P.FIRST_1 : P.FIRST_5 + 1].sort()
+    order_first(s)
     settle(s, M, CAUTION * s[P.FIRST_3])
     recentre(s, M, dim, s[P.FIRST_5] <= FAR * s[P.UNIT])
     s[S.KNOWN] = 0.0
@@ -217,8 +218,8 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     """
     code = learn_round(s, M, x, reward, nu)
     if code == OK:
-        prepare(s, M, x.shape[0])
         take_turn(s, M, x.shape[0])
+        prepare(s, M, x.shape[0])
     return code
 
 
@@ -277,8 +278,8 @@ def update_forgetting(s: Vector, M: Matrix, x: Vector, reward: float, nu: float)
             factor = remember(s, M, off / typical, s[CLIPPED] - clipped)
         if factor < 1.0:
             forget_round(s, M, factor, reward != 0.0)
-    prepare(s, M, x.shape[0])
     take_turn(s, M, x.shape[0])
+    prepare(s, M, x.shape[0])
     return OK
 
 
@@ -356,7 +357,7 @@ def audit_share(s: Vector, M: Matrix, dim: int, t: float) -> float:
     contradict the bulk and slower where it does.
     """
     evidence = 1.0
-    ratio = mean_over_bulk(s, M)
+    ratio = mean_over_bulk(s, M) if s[E.ZEROS] > 0.0 else 1.0
     contrast = hausman(s, M, dim, INVERSE, 1.0)
     scaled = hausman(s, M, dim, INVERSE, ratio)
     s[S.RATIO] = ratio if scaled < contrast else 1.0

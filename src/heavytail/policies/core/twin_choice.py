@@ -23,7 +23,6 @@ from heavytail.kernels.layout import (
     SET_ANEW,
     STEP,
 )
-from heavytail.kernels.scale import NORMAL_CONSISTENCY
 from heavytail.kernels.scores import PRODUCT, multiply
 from heavytail.policies.core.every_round import CONVERSION, EVERY_ROUND, JUDGE, TRIED
 from heavytail.policies.core.every_round import INVERSE as TRIED_INVERSE
@@ -33,6 +32,7 @@ from heavytail.policies.core.two_estimates import TWO, bulk_row, look
 
 __all__ = ["TWIN", "index_of", "select"]
 
+HOPED: Final = 0.5  # units, for an arm tried once: the most that is hoped of an amount among zeros
 LOOKS: Final = 0.2  # times patience log² t: as often every direction is tried, and this times ...
 UNPAID: Final = 5.0  # ... as often where nothing was ever paid
 
@@ -71,9 +71,8 @@ def index_of(
         root = math.sqrt(max(tried, 0.0))
         paid = min(max(share + s[S.CONVERSION_LEVEL], 0.0), 1.0)
         spread = s[E.CONVERSION_RADIUS] * root
-        sigma = NORMAL_CONSISTENCY * s[P.TYPICAL] * s[P.NU]
-        hope = min(min(paid + spread, 1.0) * hope, radius * sigma * root)
-        hope = math.hypot(spread * worth, hope)
+        most = HOPED * s[P.UNIT] * s[P.NU] * root
+        hope = math.hypot(spread * worth, min(min(paid + spread, 1.0) * hope, most))
         worth *= paid
     if s[S.AUDIT] == 0.0:
         judged = judge + s[S.JUDGE_LEVEL]
