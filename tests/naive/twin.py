@@ -91,7 +91,8 @@ class TwinUCB(HvtPractice):
         row = self.feature(x)
         if self.typical is None:
             self.begin(row, reward, nu)
-        elif reward != 0.0:
+            return
+        if reward != 0.0:
             self.pay(row, reward, nu)
         self.zeros += reward == 0.0
         self.conversions.learn(row, float(reward != 0.0))
@@ -99,18 +100,15 @@ class TwinUCB(HvtPractice):
 
     def as_judged(self, reward: float) -> float:
         """Within as many units of the centre as there were rounds, or 100."""
-        if self.typical is None:
-            return float(np.clip(reward, -1e100, 1e100))
         centre, most = self.centre * self.mean_nu, max(self.rounds, 100) * self.unit * self.mean_nu
         return float(np.clip(reward, centre - most, centre + most))
 
     def begin(self, feature: Array, reward: float, nu: float) -> None:
         self.V = self.V + np.outer(feature, feature) / max(1.0, width(self.V, feature)) ** 2
+        self.zeros += reward == 0.0
         if reward != 0.0:
             self.first.append(float(np.clip(reward / nu, -1e300, 1e300)))
             self.first_nu.append(nu)
-        if self.zeros == 0.0 and reward != 0.0:
-            self.noise.by_x.meet(feature)
         if len(self.first) < 5:
             return
         middle = float(np.median(self.first))
@@ -120,17 +118,14 @@ class TwinUCB(HvtPractice):
             middle, apart = 0.0, float(np.median(np.abs(self.first)))
         self.centre = middle
         self.settle(float(np.clip(10.0 * apart * nu, 1e-70, 1e70) / nu))
-        farthest = float(np.max(np.abs(np.array(self.first) - middle)))
-        self.centre_all(len(self.V) if farthest <= 1000.0 * self.unit else None)
+        self.centre_all()
         self.turned = False
 
-    def centre_all(self, rows: int | None = None) -> None:
-        """Mean and bulk begin at the centre, and the judge as if so many of its first rows, or all,
-        had said the centre.
-        """
+    def centre_all(self) -> None:
+        """Mean and bulk begin at the centre, and the judge as if all its rows had said that."""
         start = np.append(np.zeros(self.dim), self.centre * self.mean_nu / self.constant)
         self.theta_all, self.bulk_all = start, start
-        self.judge.y[:rows] = self.judge.X[:rows] @ start
+        self.judge.y = self.judge.X @ start
 
     def pay(self, row: Array, reward: float, nu: float) -> None:
         assert self.typical is not None

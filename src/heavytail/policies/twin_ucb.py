@@ -200,7 +200,8 @@ class TwinUCB(forgetting.ForgettingPolicy):
         self._forget(forget)
         if mean:
             self._s[S.PATIENCE], self._s[S.RATIO] = patience, 1.0
-            self._M[self._rows["tried_inverse"]] = np.eye(size) / ridge
+            for name in ("tried_inverse", "size_inverse"):
+                self._M[self._rows[name]] = np.eye(size) / ridge
             twin.prepare(self._s, self._M, self.dim)
 
     @property

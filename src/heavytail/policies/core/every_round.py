@@ -23,7 +23,6 @@ __all__ = [
     "EVERY_ROUND",
     "INVERSE",
     "JUDGE",
-    "LARGEST_REWARD",
     "SIZED",
     "SLOPES",
     "TRIED",
@@ -40,8 +39,6 @@ SLOPES: Final = 4  # of the size of the noise: see :mod:`heavytail.policies.core
 TRIED: Final = 5  # U x of the last round
 SIZED: Final = 6  # the same by the Gram matrix of the rounds that had a size
 INVERSE: Final = 7  # U begins here, and that matrix behind it
-
-LARGEST_REWARD: Final = 1e100  # to the judge, before there is a unit
 
 
 class EveryRound(NamedTuple):

@@ -41,7 +41,6 @@ from heavytail.policies.core.every_round import (
     CONVERSION,
     EVERY_ROUND,
     JUDGE,
-    LARGEST_REWARD,
     TRIED,
     learn_always,
     weigh,
@@ -129,7 +128,8 @@ P: Final = PRACTICE
 
 @jit
 def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: float) -> int:
-    """A round before the unit is known, after ``measure``: the arms are spread, theta stays 0.
+    """A round before the unit is known, after ``measure``: the arms are spread, and nothing is
+    learned but that rewards are 0.
 
     The first rewards other than 0 are kept in order; from the fifth on the intercept begins at
     their median, and the unit is CAUTION times the median distance from it. Where there were
@@ -137,8 +137,11 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
     0.
     """
     code = learn(s, M, dim, squared, 0.0, max(1.0, math.sqrt(squared)), 1.0, math.inf)
-    if code != OK or reward == 0.0:
+    if code != OK:
         return code
+    if reward == 0.0:
+        s[E.ZEROS] += 1.0
+        return OK
     value = min(max(reward / nu, -LARGEST_SIZE), LARGEST_SIZE)
     k = P.FIRST_1 + int(s[P.TELLING])
     while k > P.FIRST_1 and s[k - 1] > value:
@@ -158,24 +161,19 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
         s[k] = abs(s[k] - s[S.CENTRE])
     order_first(s)
     settle(s, M, CAUTION * s[P.FIRST_3])
-    recentre(s, M, dim, s[P.FIRST_5] <= FAR * s[P.UNIT])
+    recentre(s, M, dim)
     s[S.KNOWN] = 0.0
     return OK
 
 
 @jit
-def recentre(s: Vector, M: Matrix, dim: int, heard: bool) -> None:
-    """All intercepts begin at the centre: the judge's as if its ridge had pulled there and not to 0
-    where the rewards so far are ``heard``, else as if all of them had been there.
-    """
+def recentre(s: Vector, M: Matrix, dim: int) -> None:
+    """All intercepts begin at the centre; to the judge, all rewards so far were there."""
     at = bulk_row(M)
+    for i in range(dim):
+        M[at + JUDGE, i] = 0.0
     intercept = s[S.CENTRE] * s[P.NU] / s[CONSTANT]
-    M[THETA, dim] = M[at, dim] = intercept
-    for i in range(M.shape[1]):
-        if heard:
-            M[at + JUDGE, i] += s[P.RIDGE] * M[at + TRIED_INVERSE + dim, i] * intercept
-        else:
-            M[at + JUDGE, i] = intercept if i == dim else 0.0
+    M[THETA, dim] = M[at, dim] = M[at + JUDGE, dim] = intercept
 
 
 @jit
@@ -206,7 +204,7 @@ def pay(s: Vector, M: Matrix, dim: int, squared: float, tried: float, r: float, 
         s[TWO.BULK_STABILITY] = s[TWO.BULK_ENERGY] = s[TWO.APART] = 0.0
         for i in range(M.shape[1]):
             M[bulk, i] = M[bulk + 1, i] = 0.0
-        recentre(s, M, dim, False)
+        recentre(s, M, dim)
         forget_sizes(s, M)
     return OK
 
@@ -229,10 +227,10 @@ def learn_round(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> in
     dim = x.shape[0]
     squared = measure(s, M, x)
     tried = weigh(M)
-    code = OK
     if s[P.UNIT] == 0.0:
-        code = begin(s, M, dim, squared, reward, nu)
-    elif reward != 0.0:
+        return begin(s, M, dim, squared, reward, nu)
+    code = OK
+    if reward != 0.0:
         code = pay(s, M, dim, squared, tried, reward, nu)
     else:  # a round, but none that the amount is made of
         s[ROUNDS] += 1.0
@@ -251,8 +249,6 @@ def as_judged(s: Vector, reward: float) -> float:
     """The t-th reward within t units of the centre, or HEARD. Where the rewards have a mean only
     finitely many lie beyond, and no single one is believed for good.
     """
-    if s[P.UNIT] == 0.0:
-        return min(max(reward, -LARGEST_REWARD), LARGEST_REWARD)
     centre, most = s[S.CENTRE] * s[P.NU], max(s[ROUNDS], HEARD) * s[P.UNIT] * s[P.NU]
     return min(max(reward, centre - most), centre + most)
 
