@@ -278,7 +278,7 @@ class TwinUCB(HvtPractice):
         tried = width(self.conversions.V, self.feature(x)) ** 2
         looks = 0.2 * self.patience * self.log_t**2
         if self.zeros > 0.0 and self.conversion(x) * (1.0 + TIE) < tried:
-            looks *= 5.0
+            looks *= 10.0
         return looks * tried
 
     def choose(self, arms: Array) -> int:

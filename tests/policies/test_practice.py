@@ -16,7 +16,7 @@ from tests.naive.forgetting import TwinFading
 import heavytail as ht
 from heavytail.kernels.layout import CLIPPED, INVERSE, LOG_DET, RADIUS, ROUNDS, THETA, THETA_BOUND
 from heavytail.kernels.scores import MEAN, SQUARED
-from heavytail.policies.core import practice, twin, two_estimates
+from heavytail.policies.core import practice, twin_choice, two_estimates
 from heavytail.policies.core.forgetting import MEMORY
 from heavytail.policies.core.practice import PRACTICE as P
 from heavytail.policies.core.twin import OWN
@@ -395,9 +395,9 @@ def test_the_bulk_is_held_near_the_mean_and_both_near_the_judge():
         (1.0, 1.0, 4.0, 2.0),
         (1.0, 1.0, -4.0, -2.0),
     ):
-        assert twin.index_of(s, mean, bulk, judge, 0.0, 1.0, 0.0) == worth
+        assert twin_choice.index_of(s, mean, bulk, judge, 0.0, 1.0, 0.0) == worth
     s[OWN.AUDIT], s[RADIUS] = 1.0, 0.25  # an audit is the mean's alone
-    assert twin.index_of(s, 1.0, 9.0, 9.0, 0.0, 4.0, 0.0) == 1.5
+    assert twin_choice.index_of(s, 1.0, 9.0, 9.0, 0.0, 4.0, 0.0) == 1.5
 
 
 def test_what_is_explained_says_by_which_rule():
@@ -420,25 +420,25 @@ def test_of_the_arms_offered_the_first_of_largest_index_is_taken(audit):
     s[OWN.AUDIT], s[OWN.KNOWN], s[OWN.LEVEL], s[OWN.HELD] = audit, 0.5, 0.0, 0.3
     late = 0
     for _ in range(200):
-        scores = np.zeros((twin.UNKNOWN + 1, 12))
-        scores[[MEAN, twin.BULK, twin.JUDGED]] = rng.normal(size=(3, 12))
+        scores = np.zeros((twin_choice.UNKNOWN + 1, 12))
+        scores[[MEAN, twin_choice.BULK, twin_choice.JUDGED]] = rng.normal(size=(3, 12))
         scores[SQUARED] = rng.exponential(size=12)
-        scores[twin.UNKNOWN] = rng.exponential(size=12) ** 2
+        scores[twin_choice.UNKNOWN] = rng.exponential(size=12) ** 2
         offered = rng.integers(0, 12, size=(3, 5))
         offered[1, 4] = offered[1, 0]
         for t in range(3):
-            mean, bulk, judge = scores[[MEAN, twin.BULK, twin.JUDGED]][:, offered[t]]
+            mean, bulk, judge = scores[[MEAN, twin_choice.BULK, twin_choice.JUDGED]][:, offered[t]]
             width = np.sqrt(scores[SQUARED][offered[t]])
             reach = s[OWN.TRUSTED] * width
             value = np.clip(bulk + s[OWN.SHIFT], mean - reach, mean + reach)
             judge = judge + s[OWN.JUDGE_LEVEL]
             value = np.clip(value, judge - 0.3, judge + 0.3) + s[S.BULK_RADIUS] * width
-            overdue = 0.1 * scores[twin.UNKNOWN][offered[t]] / 0.5
+            overdue = 0.2 * scores[twin_choice.UNKNOWN][offered[t]] / 0.5
             if audit:
                 value = mean + 0.65 / 0.12 * reach
                 value = overdue if overdue.max() > 1.0 else value
                 late += overdue.max() > 1.0
-            assert twin.choose_offered(s, scores, offered, t) == int(np.argmax(value))
+            assert twin_choice.choose_offered(s, scores, offered, t) == int(np.argmax(value))
     assert 50 < late < 550 or not audit
 
 

@@ -34,7 +34,7 @@ __all__ = ["TWIN", "index_of", "select"]
 
 HOPED: Final = 0.5  # units, for an arm tried once: the most that is hoped of an amount among zeros
 LOOKS: Final = 0.2  # times patience log² t: as often every direction is tried, and this times ...
-UNPAID: Final = 5.0  # ... as often where nothing was ever paid
+UNPAID: Final = 10.0  # ... as often where nothing was ever paid
 
 S: Final = OWN
 E: Final = EVERY_ROUND
