@@ -25,6 +25,7 @@ from heavytail.tails import MomentBound
 
 __all__ = ["compare"]
 
+BEYOND = 3.0  # times as far out as a policy's own rows others may lie that never came
 OUTSIDE = (
     "The difference of the two values lies outside its interval, which is the better guess: a few "
     "large rows were clipped."
@@ -62,9 +63,10 @@ def compare(
       (w_a - w_b)+ (r - l) + (w_a - w_b)- (h - r) + (h - l)(1 - D) is never negative and has mean
       V_a - V_b + h - l, D being half of sum |pi_a - pi_b|;
     - with ``tail``, a MomentBound of the rows' differences w_a r - w_b r, by Catoni's sequence;
-    - else about Huber's estimate, as "huber" of :func:`heavytail.evaluate`, each side with the
-      tail of the differences of its sign, if 50 effective rows show one: approximate, and
-      ``guaranteed`` is False. Where the estimate lies outside, it is made an end.
+    - else by the bet that is best in hindsight (:func:`heavytail.logs.intervals.hindsight_lower`),
+      each side with room for rows that never came: as far out as the farthest reward of the whole
+      log, and three times as far as the policies' own rows. Approximate, and ``guaranteed`` is
+      False. Where the estimate lies outside, it is made an end.
 
     Where the interval holds 0, ``rows_needed`` estimates how many rows would do: the distance d of
     the value to the end beyond 0 falls like n^(1/p - 1), p the order of the moment that is stated
@@ -110,16 +112,17 @@ def compare(
         for each, target in zip((one, two), targets, strict=True)
     ]  # fmt: skip
     value = ends[0].value - ends[1].value
-    found = _difference(apart, plan, mean, level, 0.5 * (ends[0].value + ends[1].value))
-    both = _interval(apart, plan, tail, level, horizon, found, value)
+    centre = 0.5 * (ends[0].value + ends[1].value)
+    error = _difference(apart, mean, level, centre).error
+    both = _interval(apart, plan, mean, tail, level, horizon, centre, value)
     said = [s for s in dict.fromkeys((*ends[0].advice, *ends[1].advice)) if "no reason" not in s]
-    if both.interval == "huber":
-        said.append(APPROXIMATE)
+    if both.interval == "hindsight":
+        said.append(_overturned(apart, both, one.rows, level, centre, value))
     if both.lower is not None and both.upper is not None and not both.lower <= value <= both.upper:
         said.append(OUTSIDE)
     return Comparison(
         value=value, lower=both.lower, upper=both.upper, reason=both.reason,
-        guaranteed=both.guaranteed, level=level, interval=both.interval, error=found.error,
+        guaranteed=both.guaranteed, level=level, interval=both.interval, error=error,
         rows=one.rows, rows_needed=_enough(value, both, one.rows), a=ends[0], b=ends[1],
         advice=tuple(said),
     )  # fmt: skip
@@ -132,12 +135,16 @@ class Apart:
     Attributes:
         pairs: (w_a - w_b, v_a - v_b), or (0, v_a - v_b) where nothing is self-normalised.
         values: v_a - v_b by epoch.
+        gaps: sums of (w_a - w_b)+ and of its square, and of (w_b - w_a)+ and of its square.
+        far: the largest reward of the log, and minus the least one.
         up: by epoch, the value whose mean is V_a - V_b plus the range's width, or None.
         down: the same of V_b - V_a, or None.
     """
 
     pairs: Pairs
     values: Sketch
+    gaps: FloatArray
+    far: FloatArray
     up: Sketch | None
     down: Sketch | None
 
@@ -145,6 +152,8 @@ class Apart:
         return type(self)(
             self.pairs + other.pairs,
             self.values + other.values,
+            self.gaps + other.gaps,
+            np.maximum(self.far, other.far),
             None if self.up is None or other.up is None else self.up + other.up,
             None if self.down is None or other.down is None else self.down + other.down,
         )
@@ -186,7 +195,13 @@ def _apart(one: Seen, two: Seen, plan: Plan) -> Apart:
     if plan.ceiling is not None and one.weight is not None and two.weight is not None:
         up = Sketch(_lifted(one, two, plan.floor, plan.ceiling), epoch)
         down = Sketch(_lifted(two, one, plan.floor, plan.ceiling), epoch)
-    return Apart(Pairs(u_a - u_b, v_a - v_b), Sketch(v_a - v_b, epoch), up, down)
+    r, gap = one.rows.reward, np.zeros(1)
+    if one.weight is not None and two.weight is not None:
+        gap = one.weight - two.weight
+    sides = [np.maximum(side * gap, 0.0) for side in (1.0, -1.0)]
+    gaps = np.array([total for side in sides for total in (side.sum(), side @ side)])
+    far = np.array([r.max(initial=-np.inf), (-r).max(initial=-np.inf)])
+    return Apart(Pairs(u_a - u_b, v_a - v_b), Sketch(v_a - v_b, epoch), gaps, far, up, down)
 
 
 def _lifted(one: Seen, two: Seen, low: float, high: float) -> FloatArray:
@@ -204,12 +219,17 @@ def _lifted(one: Seen, two: Seen, low: float, high: float) -> FloatArray:
     return np.asarray(gain + (high - low) * same)
 
 
-def _difference(apart: Apart, plan: Plan, mean: str, level: float, centre: float) -> means.Estimate:
-    """The mean of v - c u; z from the effective size of |u|, as few rows may carry all of it."""
+def _located(apart: Apart, centre: float) -> PairCells:
+    """v - c u of the rows, as values beside ones."""
     cells = apart.pairs.cells()
     n, v = cells.count, cells.v - centre * cells.u
     square = cells.vv - 2.0 * centre * cells.uv + centre**2 * cells.uu
-    located = PairCells(n, n, v, n, v, np.maximum(square, 0.0))
+    return PairCells(n, n, v, n, v, np.maximum(square, 0.0))
+
+
+def _difference(apart: Apart, mean: str, level: float, centre: float) -> means.Estimate:
+    """The mean of v - c u; z from the effective size of |u|, as few rows may carry all of it."""
+    cells, located = apart.pairs.cells(), _located(apart, centre)
     if mean == "plain":
         return means.plain_mean(located)
     if mean == "catoni":
@@ -243,10 +263,11 @@ class Ends(NamedTuple):
 def _interval(
     apart: Apart,
     plan: Plan,
+    mean: str,
     tail: MomentBound | None,
     level: float,
     horizon: int | None,
-    found: means.Estimate,
+    centre: float,
     value: float,
 ) -> Ends:
     alpha = 1.0 - level
@@ -263,31 +284,67 @@ def _interval(
     if tail is not None:
         ends = intervals.catoni(apart.values, tail, alpha, horizon)
         return Ends(*ends, "catoni", True, "", (tail.order, tail.order))
-    if math.isnan(found.below):
+    if mean != "huber":
         return Ends(None, None, None, False, "state reward_range= or tail=, or take mean='huber'")
-    (below, low_order), (above, high_order) = (_index(apart, side) for side in (-1, 1))
-    hidden = (
-        intervals.hidden_mean(found.below if below else found.beyond, below),
-        intervals.hidden_mean(found.above if above else found.beyond, above),
+    if np.any(apart.gaps) and not apart.far.sum() > 0.0:
+        why = "all rewards of the log are equal, and nothing shows how far another may lie. State "
+        return Ends(None, None, None, False, why + "reward_range= or tail=")
+    lower, upper = (side * _hindsight(apart, centre, side, alpha) + 0.0 for side in (1.0, -1.0))
+    orders = _order(apart, -1), _order(apart, 1)
+    return Ends(min(lower, value), max(upper, value), "hindsight", False, "", orders)
+
+
+def _hindsight(apart: Apart, centre: float, side: float, alpha: float) -> float:
+    """The lower end (side 1), or minus the upper one (side -1), of the mean of e = v - c u.
+
+    side e is taken to be no less than -B: the farthest reward of the whole log, at the weight that
+    a row of the policy has, or three times what was seen of e itself, whichever is farther out.
+    """
+    n, _, total, _, _, square = _located(apart, centre)
+    mean = side * total / n
+    weights = _row_weights(apart)[:: -int(side)]  # gains of b lower the lower end, losses of a do
+    away = apart.far + np.array([-centre, centre])
+    reach = max(0.0, BEYOND * float(np.max(-mean)), *(weights * away))
+    variance = np.maximum(square / n - mean**2, 0.0)
+    return intervals.hindsight_lower(n, mean + reach, variance, alpha) - reach
+
+
+def _row_weights(apart: Apart) -> FloatArray:
+    """sum w²/sum w over the rows that a plays more often, and over those that b does."""
+    total, square = apart.gaps[::2], apart.gaps[1::2]
+    return np.asarray(square / np.where(total > 0.0, total, 1.0))
+
+
+def _overturned(
+    apart: Apart, ends: Ends, rows: int, level: float, centre: float, value: float
+) -> str:
+    """What the interval takes for granted: where it decides, the rewards that would make both
+    policies equal, so rare that with probability 1 - level a log like this has none of them.
+    """
+    assert ends.lower is not None
+    assert ends.upper is not None
+    if ends.lower <= 0.0 <= ends.upper:
+        return APPROXIMATE
+    first = ends.lower > 0.0
+    upward = apart.far[0] - centre >= apart.far[1] + centre  # where the farthest rewards are
+    at = int(first == upward)  # the worse policy's large gains, or the better one's large losses
+    each = max(rows / (float(_row_weights(apart)[at]) * -math.log(1.0 - level)), 1.0)
+    size = centre + (1.0 if upward else -1.0) * abs(value) * each
+    return (
+        f"It is taken that {'ab'[at]} has no rewards of {size:.3g} which this log does not show: "
+        f"1 in {each:,.0f} of its rows would make both equal, and {1.0 - level:.0%} of such logs "
+        "have none of them."
     )
-    lower, upper = intervals.huber_interval(found, hidden, level)
-    orders = low_order, high_order
-    return Ends(min(lower, value), max(upper, value), "huber", False, "", orders)
 
 
-def _index(apart: Apart, side: int) -> tuple[float, float]:
-    """The tail's index of the differences of one sign: the lower end of its interval, and itself
-    between 1.1 and 2. Infinite and 2 where these are all alike; 0 and 2 of fewer than 50 effective
-    rows, of which nothing is known: as many may then be hidden as can be clipped.
+def _order(apart: Apart, side: int) -> float:
+    """The tail's index of the differences of one sign, between 1.1 and 2; 2 where these are all
+    alike, or fewer than 50 effective rows.
     """
     cells = apart.pairs.cells()
     effective = _effective(PairCells(*(sums[side * cells.v > 0.0] for sums in cells)))
-    if effective < LEAST_TAIL:
-        return 0.0, 2.0
-    seen = tail_of(apart.values, effective, side)
-    if seen is None:
-        return math.inf, 2.0
-    return seen.low, min(max(seen.index, intervals.LEAST_INDEX), 2.0)
+    seen = None if effective < LEAST_TAIL else tail_of(apart.values, effective, side)
+    return 2.0 if seen is None else min(max(seen.index, intervals.LEAST_INDEX), 2.0)
 
 
 def _effective(cells: PairCells) -> float:

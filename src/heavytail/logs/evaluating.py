@@ -236,7 +236,7 @@ def bounds(
     if plan.interval == "huber":
         found = means.skew_corrected(summary.pairs.cells())
         hidden = intervals.hidden_mean(found.beyond, 0.0 if seen is None else seen.low)
-        return *intervals.huber_interval(found, (hidden, hidden), level), None
+        return *intervals.huber_interval(found, hidden, level), None
     if plan.interval == "catoni":
         sketch = summary.pseudo if summary.pseudo is not None else values
         assert tail is not None
@@ -244,7 +244,8 @@ def bounds(
     side = alpha if plan.ceiling is None else alpha / 2.0
     if plan.interval == "bernstein":
         return *_bernstein(summary, plan, side), None
-    course = intervals.betting_lower(values, side, horizon)
+    assert summary.paid is not None
+    course = intervals.betting_lower(values, side, horizon, intervals.first_epoch(summary.paid))
     upper = None
     if summary.above is not None and plan.ceiling is not None:
         upper = plan.ceiling - intervals.betting_lower(summary.above, side, horizon).best
