@@ -236,10 +236,9 @@ def _about_rewards(found: Evaluation) -> list[str]:
     if 0 < found.half_rows < min(CARRIERS, few):
         words = f"Half of the total is in {found.half_rows} of the {found.rows:,} rows"
         if abs(found.half_side) >= ONE_SIDED:
-            words += (
-                ": of logs like this, more have a value that lies "
-                f"{_side(found.half_side)} than one that lies {_side(-found.half_side)}"
-            )
+            larger = "gains" if found.half_side > 0.0 else "losses"
+            words += f": if there are larger {larger}, too rare for this log, the value lies "
+            words += _side(found.half_side)
         said.append(words + ".")
     if found.mean == "huber" and abs(found.plain - found.value) > TAKEN * abs(found.plain):
         said.append(

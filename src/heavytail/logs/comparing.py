@@ -14,7 +14,7 @@ from heavytail._typing import FloatArray
 from heavytail.logs import intervals, means
 from heavytail.logs.advice import APPROXIMATE
 from heavytail.logs.estimates import METHODS, Seen
-from heavytail.logs.evaluating import LEAST_TAIL, UNBIASED, finish, plan_of, tail_of, target_of
+from heavytail.logs.evaluating import UNBIASED, finish, plan_of, target_of
 from heavytail.logs.results import Comparison
 from heavytail.logs.rows import Rows
 from heavytail.logs.sketch import PairCells, Pairs, Sketch, epochs
@@ -25,7 +25,7 @@ from heavytail.tails import MomentBound
 
 __all__ = ["compare"]
 
-BEYOND = 3.0  # times as far out as a policy's own rows others may lie that never came
+BEYOND = 5.0  # times as far out as a policy's own rows others may lie that never came
 OUTSIDE = (
     "The difference of the two values lies outside its interval, which is the better guess: a few "
     "large rows were clipped."
@@ -65,13 +65,14 @@ def compare(
     - with ``tail``, a MomentBound of the rows' differences w_a r - w_b r, by Catoni's sequence;
     - else by the bet that is best in hindsight (:func:`heavytail.logs.intervals.hindsight_lower`),
       each side with room for rows that never came: as far out as the farthest reward of the whole
-      log, and three times as far as the policies' own rows. Approximate, and ``guaranteed`` is
+      log, and five times as far as the policies' own rows. Approximate, and ``guaranteed`` is
       False. Where the estimate lies outside, it is made an end.
 
-    Where the interval holds 0, ``rows_needed`` estimates how many rows would do: the distance d of
-    the value to the end beyond 0 falls like n^(1/p - 1), p the order of the moment that is stated
-    or the index of the tail that is seen, at most 2, so that n (d/|value|)^(p/(p - 1)) rows bring
-    that end to 0. If the difference is what it seems, so many decide about as often as not.
+    Where the interval holds 0, ``rows_needed`` estimates how many rows would do. In hindsight that
+    is :func:`heavytail.logs.intervals.hindsight_rows`; else the distance d of the value to the end
+    beyond 0 falls like n^(1/p - 1), p the order of the stated moment, or 2, so that
+    n (d/|value|)^(p/(p - 1)) rows bring that end to 0. If the difference is what it seems, so many
+    decide about as often as not.
 
     Args:
         log: and
@@ -249,7 +250,8 @@ class Ends(NamedTuple):
         interval: where it comes from.
         guaranteed: whether it rests on stated assumptions alone.
         reason: why there is none.
-        orders: p on either side: the distance of an end to the value falls like n^(1/p - 1).
+        order: p where the distance of an end to the value falls like n^(1/p - 1).
+        needed: how many rows like these would bring either end to 0; None where ``order`` says it.
     """
 
     lower: float | None
@@ -257,7 +259,8 @@ class Ends(NamedTuple):
     interval: str | None
     guaranteed: bool
     reason: str
-    orders: tuple[float, float] = (2.0, 2.0)
+    order: float = 2.0
+    needed: tuple[float, float] | None = None
 
 
 def _interval(
@@ -283,22 +286,23 @@ def _interval(
         return Ends(lower, upper, "betting", True, "")
     if tail is not None:
         ends = intervals.catoni(apart.values, tail, alpha, horizon)
-        return Ends(*ends, "catoni", True, "", (tail.order, tail.order))
+        return Ends(*ends, "catoni", True, "", tail.order)
     if mean != "huber":
         return Ends(None, None, None, False, "state reward_range= or tail=, or take mean='huber'")
     if np.any(apart.gaps) and not apart.far.sum() > 0.0:
         why = "all rewards of the log are equal, and nothing shows how far another may lie. State "
         return Ends(None, None, None, False, why + "reward_range= or tail=")
-    lower, upper = (side * _hindsight(apart, centre, side, alpha) + 0.0 for side in (1.0, -1.0))
-    orders = _order(apart, -1), _order(apart, 1)
-    return Ends(min(lower, value), max(upper, value), "hindsight", False, "", orders)
+    (lower, more), (upper, less) = (_hindsight(apart, centre, side, alpha) for side in (1.0, -1.0))
+    lower, upper = min(lower, value), max(-upper + 0.0, value)
+    return Ends(lower, upper, "hindsight", False, "", needed=(more, less))
 
 
-def _hindsight(apart: Apart, centre: float, side: float, alpha: float) -> float:
-    """The lower end (side 1), or minus the upper one (side -1), of the mean of e = v - c u.
+def _hindsight(apart: Apart, centre: float, side: float, alpha: float) -> tuple[float, float]:
+    """The lower end (side 1), or minus the upper one (side -1), of the mean of e = v - c u, and
+    how many rows like these would bring it to 0.
 
     side e is taken to be no less than -B: the farthest reward of the whole log, at the weight that
-    a row of the policy has, or three times what was seen of e itself, whichever is farther out.
+    a row of the policy has, or five times what was seen of e itself, whichever is farther out.
     """
     n, _, total, _, _, square = _located(apart, centre)
     mean = side * total / n
@@ -306,7 +310,8 @@ def _hindsight(apart: Apart, centre: float, side: float, alpha: float) -> float:
     away = apart.far + np.array([-centre, centre])
     reach = max(0.0, BEYOND * float(np.max(-mean)), *(weights * away))
     variance = np.maximum(square / n - mean**2, 0.0)
-    return intervals.hindsight_lower(n, mean + reach, variance, alpha) - reach
+    values = n, mean + reach, variance, alpha
+    return intervals.hindsight_lower(*values) - reach, intervals.hindsight_rows(*values, reach)
 
 
 def _row_weights(apart: Apart) -> FloatArray:
@@ -337,30 +342,17 @@ def _overturned(
     )
 
 
-def _order(apart: Apart, side: int) -> float:
-    """The tail's index of the differences of one sign, between 1.1 and 2; 2 where these are all
-    alike, or fewer than 50 effective rows.
-    """
-    cells = apart.pairs.cells()
-    effective = _effective(PairCells(*(sums[side * cells.v > 0.0] for sums in cells)))
-    seen = None if effective < LEAST_TAIL else tail_of(apart.values, effective, side)
-    return 2.0 if seen is None else min(max(seen.index, intervals.LEAST_INDEX), 2.0)
-
-
-def _effective(cells: PairCells) -> float:
-    """(sum |u|)²/sum u²; the rows where nothing is self-normalised."""
-    size, square = float(np.sum(np.abs(cells.u))), float(np.sum(cells.uu))
-    return size * size / square if square > 0.0 else float(np.sum(cells.count))
-
-
 def _enough(value: float, ends: Ends, rows: int) -> float | None:
     """How many rows in all would bring the end that is beyond 0 to it, were the value right.
 
-    n (d/|value|)^(p/(p - 1)), d the distance from the value to that end. None where the interval
-    decides already, or where there is none.
+    n (d/|value|)^(p/(p - 1)), d the distance from the value to that end, or what the ends say.
+    None where the interval decides already, where there is none, or where no number would do.
     """
     lower, upper = ends.lower, ends.upper
     if lower is None or upper is None or not lower <= 0.0 <= upper or not value:
         return None
-    far, order = (value - lower, ends.orders[0]) if value > 0.0 else (upper - value, ends.orders[1])
-    return rows * max(far / abs(value), 1.0) ** (order / (order - 1.0))
+    if ends.needed is not None:
+        needed = ends.needed[0 if value > 0.0 else 1]
+        return max(needed, float(rows)) if math.isfinite(needed) else None
+    far = value - lower if value > 0.0 else upper - value
+    return rows * max(far / abs(value), 1.0) ** (ends.order / (ends.order - 1.0))

@@ -25,10 +25,11 @@ __all__ = [
     "bernstein_lower",
     "betting_lower",
     "catoni",
-    "first_epoch",
     "hidden_mean",
     "hindsight_lower",
+    "hindsight_rows",
     "huber_interval",
+    "ready",
 ]
 
 ROUGH = 8  # cells per octave of the past that bets are read off
@@ -69,7 +70,7 @@ class Sequence(NamedTuple):
 
 
 def betting_lower(
-    sketch: Sketch, delta: float, horizon: float | None = None, first: int = 0
+    sketch: Sketch, delta: float, horizon: float | None = None, paid: FloatArray | None = None
 ) -> Sequence:
     """Lower bounds of the mean of non-negative values with a finite mean; nothing else is assumed.
 
@@ -89,10 +90,10 @@ def betting_lower(
     were they like the past. A ninth of the wealth begins at each of 2^-1, 2^-1.5, ..., 2^-5 of the
     horizon: bets read off rows of another size than most (a trace of exploration has tiny weights,
     and these come first) cost the parts that had begun, and log 9 at the most what begins later.
-    Where the first rows are like the others, little is lost but a thirty-second of them. Nothing is
-    bet before the epoch ``first``, which must be known from the rows before it
-    (:func:`first_epoch`). Without a horizon the wealth is spread over several, 4^3, 4^4, ..., with
-    shares that fall like 1/j². O(epochs² + cells) each.
+    Where the first rows are like the others, little is lost but a thirty-second of them. With
+    ``paid``, nothing is bet while the target's own actions have paid too little (:func:`ready`).
+    Without a horizon the wealth is spread over several, 4^3, 4^4, ..., with shares that fall like
+    1/j². O(epochs² + cells) each.
     """
     cells = sketch.cells()
     last = int(np.max(cells.epoch, initial=-1)) + 1
@@ -103,24 +104,24 @@ def betting_lower(
     starts = np.searchsorted(epoch_starts(last), horizons[:, None] * STARTS)
     begun = (np.arange(last)[:, None] >= starts[:, None, :]).astype(np.float64)
     bets = _bets(cells, last, math.log(1.0 / delta), horizons)
-    bets[:, :first] = 0.0
+    if paid is not None:
+        bets[:, 1:] *= ready(paid)[: last - 1]
     gains = [_gains(cells, bet, last)[:, None] * on for bet, on in zip(bets, begun, strict=True)]
     wealth = np.cumsum(gains, axis=1) + np.log(shares)[:, None, :]
     lower = _solve(wealth, rows, bets, begun, math.log(1.0 / delta))
     return Sequence(np.cumsum(rows), bets, starts, shares, lower)
 
 
-def first_epoch(paid: FloatArray) -> int:
-    """The epoch after the first by whose end the rows that paid have a tenth of a row's weight.
+def ready(paid: FloatArray) -> FloatArray:
+    """1 where the rows that paid, up to the end of an epoch, have a tenth of a row's weight or
+    more together, else 0.
 
     ``paid`` has the sums of w, of w², and of w where something was paid, by epoch; a row's weight
-    is sum w²/sum w. Until then all that was seen are rewards of actions that the target hardly
-    plays, and bets that are read off them are far too large.
+    is sum w²/sum w. Before, all that was seen are rewards of actions that the target hardly plays,
+    and bets that are read off them are far too large.
     """
     total, square, earned = np.cumsum(paid, axis=1)
-    ready = earned * total >= PAID * square
-    ready &= earned > 0.0
-    return int(np.argmax(ready)) + 1 if ready.any() else paid.shape[1]
+    return (earned * total >= PAID * square).astype(np.float64)
 
 
 def _rows(cells: Cells, last: int) -> FloatArray:
@@ -212,12 +213,36 @@ def hindsight_lower(
     n, total = float(count.sum()), float(count @ mean)
     if not total > 0.0:
         return 0.0
-    best, unit = 0.0, n / total
+
+    def bound(stake: float) -> float:
+        gain = float(count @ _log_wealth(stake, mean, variance))
+        return math.expm1((gain + math.log(delta)) / n) / stake
+
+    return max(0.0, _best(bound, n / total))
+
+
+def hindsight_rows(
+    count: FloatArray, mean: FloatArray, variance: FloatArray, delta: float, least: float
+) -> float:
+    """How many rows like these would bring :func:`hindsight_lower` to ``least``: log(1/delta) over
+    what a row adds to the logarithm of the best bet's wealth against it; infinity where it loses.
+    """
+    n, total = float(count.sum()), float(count @ mean)
+
+    def growth(stake: float) -> float:
+        return float(count @ _log_wealth(stake, mean, variance)) - n * math.log1p(stake * least)
+
+    if not total > n * least:
+        return math.inf
+    return n * math.log(1.0 / delta) / _best(growth, n / total)
+
+
+def _best(score: Callable[[float], float], unit: float) -> float:
+    """The largest score of a bet, by octaves of ``unit`` and then about the best of these."""
+    best = -math.inf
     for bets in (OCTAVES, FINE):
-        tried = unit * bets
-        gains = [float(count @ _log_wealth(stake, mean, variance)) for stake in tried]
-        bound = [math.expm1((gain + math.log(delta)) / n) for gain in gains] / tried
-        best, unit = max(best, float(bound.max())), float(tried[int(np.argmax(bound))])
+        scores = [score(stake) for stake in unit * bets]
+        best, unit = max(best, *scores), unit * float(bets[int(np.argmax(scores))])
     return best
 
 
