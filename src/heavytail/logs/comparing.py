@@ -289,6 +289,8 @@ def _interval(
         return Ends(*ends, "catoni", True, "", tail.order)
     if mean != "huber":
         return Ends(None, None, None, False, "state reward_range= or tail=, or take mean='huber'")
+    if math.isnan(value):
+        return Ends(None, None, None, False, "no row of the log has an action of one of the two")
     if np.any(apart.gaps) and not apart.far.sum() > 0.0:
         why = "all rewards of the log are equal, and nothing shows how far another may lie. State "
         return Ends(None, None, None, False, why + "reward_range= or tail=")
