@@ -155,6 +155,9 @@ def test_what_few_rows_carry_is_said_with_its_side():
     assert "Half of the total" not in advice(many)
     assert "Half of the total" not in advice(np.zeros(400))
     assert "3 rows have half of the sum of squares" in advice(few)
+    for large, told in ((17, True), (19, False)):  # 9 of them have half, and 10
+        equal = np.where(np.arange(400) < large, 200.0, usual)
+        assert ("rows have half of the sum of squares" in advice(equal)) == told
     once = np.where(np.arange(400) == 7, 2000.0, usual)
     assert "1 row has half of the sum of squares" in advice(once)
     capped = ht.evaluate({**log, "reward": once}, np.ones((400, 1)), reward_range=(0.0, 3000.0))

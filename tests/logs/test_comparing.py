@@ -74,20 +74,20 @@ def test_the_approximate_interval_has_room_for_what_never_came(shift, turned):
 def test_the_farthest_reward_of_the_whole_log_counts(turned):
     """A jackpot that only actions had which neither policy plays: widens the end of either."""
     rng = np.random.default_rng(17)
-    action = rng.integers(4, size=1200)
-    log = {
-        "action": action,
-        "reward": rng.exponential(size=1200),
-        "propensity": np.full(1200, 0.25),
-    }
+    odds = np.array([0.1, 0.4, 0.25, 0.25])
+    action = rng.choice(4, p=odds, size=1200)
+    log = {"action": action, "reward": rng.exponential(size=1200), "propensity": odds[action]}
     far = {
         **log,
         "reward": np.where(np.arange(1200) == np.argmax(action == 3), 300.0, log["reward"]),
     }
     pair = [np.tile(np.eye(4)[k], (1200, 1)) for k in (0, 1)]
     near, wide = (ht.compare(each, *(pair[::-1] if turned else pair)) for each in (log, far))
-    for gap in (near.lower - wide.lower, wide.upper - near.upper):
-        assert 0.5 < gap / (3.0 * 4.0 * 300.0 / 1200.0) < 1.0  # log 20 rows of it
+    weights = (10.0, 2.5) if turned else (2.5, 10.0)  # of b's gains, and of a's
+    for gap, weight in zip(
+        (near.lower - wide.lower, wide.upper - near.upper), weights, strict=True
+    ):
+        assert 0.5 < gap / (3.0 * weight * 300.0 / 1200.0) < 1.0  # log 20 rows of it
     assert wide.value == near.value
 
 
