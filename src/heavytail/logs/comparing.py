@@ -71,8 +71,8 @@ def compare(
     Where the interval holds 0, ``rows_needed`` estimates how many rows would do. In hindsight that
     is :func:`heavytail.logs.intervals.hindsight_rows`; else the distance d of the value to the end
     beyond 0 falls like n^(1/p - 1), p the order of the stated moment, or 2, so that
-    n (d/|value|)^(p/(p - 1)) rows bring that end to 0. If the difference is what it seems, so many
-    decide about as often as not.
+    n (d/|value|)^(p/(p - 1)) rows bring that end to 0, if the difference is what it seems. In
+    hindsight it errs low where tails are heavy: larger rewards than these may come.
 
     Args:
         log: and

@@ -131,9 +131,9 @@ class Comparison:
         interval: where it comes from.
         error: standard error that the rows' differences suggest; no bound.
         rows: rows of the log.
-        rows_needed: about how many rows in all would decide as often as not, if the difference is
-            what it seems (:func:`heavytail.compare`); None where the interval decides, or is none,
-            or where no number of rows like these would do.
+        rows_needed: about how many rows in all would decide, if the difference is what it seems and
+            no larger rewards come (:func:`heavytail.compare`); None where the interval decides, or
+            is none, or where no number of rows like these would do.
         a: the evaluation of ``a``.
         b: the evaluation of ``b``.
         advice: what to think of it, warnings first.
