@@ -60,13 +60,14 @@ from heavytail.tails import MomentBound
 
 __all__ = ["HvtLowRank"]
 
-EXPLORATION: Final = 0.7
+EXPLORATION: Final = 0.4  # few coordinates, found anew: less than all entries want
 THRESHOLD: Final = 0.25  # of the threshold that a fit of the mean has
 SHARE: Final = 3  # rounds of any arm, in features d1 + d2
 ROUGHLY: Final = 3  # passes of that fit, which is polished afterwards
 ENOUGH: Final = 10  # rows that the penalised fit is made of, in r (d1 + d2)
 LARGER: Final = 1e-11  # of the first P: a rotation that leaves more than this is not made
 AGAIN: Final = 1.5  # times as many rounds after which the subspace is found anew
+WHOLE: Final = 400  # entries up to which no rank is too large to be looked for
 KEPT: Final = 1500  # rounds that a fit is made of
 
 
@@ -351,6 +352,9 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
         stated = rank
         check, rank = self._start_low_rank(d1, d2, form, rank)
         d1, d2 = self.d1, self.d2
+        least = rank * (d1 + d2)
+        if stated is None and d1 * d2 <= WHOLE:
+            rank = min(d1, d2)
         self._start(self._length, practice.stated(check, tail), None, scale_known=False)
         limit, arm_bound = self._bounds(check, arm_bound)
         k = rank * (d1 + d2) - rank * rank
@@ -373,7 +377,7 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
         s = self._s
         s[S.RANKS] = rank
         s[S.FINDS] = min(d1, d2) > (1 if stated is None else rank)
-        s[S.MOST] = check.count("kept", kept, least=rank * (d1 + d2))
+        s[S.MOST] = check.count("kept", kept, least=least)
         first = SHARE * (d1 + d2)
         least = d1 + d2 - 1  # k of rank 1
         s[S.NEXT] = first if explore is None else check.count("explore", explore, least=least)
