@@ -281,7 +281,8 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
       \rho\,\|\Theta\|_*,$$
 
     with its threshold and penalty read off the residuals; r grows from 1 while one more lowers the
-    loss by more than noise alone would. In between :class:`heavytail.HvtUCB` chooses and learns in
+    loss by more than noise alone would, and is the full rank where all that is left does so
+    together. In between :class:`heavytail.HvtUCB` chooses and learns in
     the k coordinates that the first r singular vectors of Theta span. While all rounds are kept
     they are learned anew in the next subspace; later what is known inside is carried over. With k
     of the largest rank looked for, a round costs O(n k²), a fit O(n d1 d2) a step, of which there
@@ -302,9 +303,11 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
     Args:
         d1: rows of an arm.
         d2: columns of an arm.
-        rank: the largest r that is looked for; sqrt(min(d1, d2)), rounded up, unless given. One
-            too many costs little regret, and time; ``policy.rank`` is what was found. With
-            min(d1, d2) itself nothing is looked for: it is HvtUCB on all entries.
+        rank: the largest r that is looked for; unless given, min(d1, d2) where there are at most 400
+            entries, so that all of them are learned where no lower rank is enough, and otherwise
+            sqrt(min(d1, d2)), rounded up. One too many costs little regret, and time;
+            ``policy.rank`` is what was found. With min(d1, d2) stated nothing is looked for: it is
+            Hvt-UCB on all entries.
         form: "matrices", arms (n, d1, d2) or, row by row, (n, d1 d2); or "pairs", arms
             (n, d1 + d2) of vectors u and v that stand for u v', see :func:`heavytail.pairs`.
         tail: the moment bound on the noise, if it is known; otherwise its scale is learned, and a
