@@ -168,7 +168,10 @@ def test_fits_come_at_shares_until_one_succeeds_and_then_by_halves(told, silent,
 @pytest.mark.parametrize("explore", [60, 20])
 def test_what_it_begins_with_is_the_rows_kept_and_not_the_rounds_explored(explore):
     """Of full rank it then is HvtUCB, taught the rows kept in their order."""
-    policy, plain = ht.HvtLowRank(3, 2, rank=2, explore=explore, kept=20), ht.HvtUCB(6, exploration=0.4)
+    policy, plain = (
+        ht.HvtLowRank(3, 2, rank=2, explore=explore, kept=20),
+        ht.HvtUCB(6, exploration=0.4),
+    )
     X, y, nu = rounds(3, 2, 400, rank=2, seed=4, spread=0.5)
     teach(policy, X[:explore], y[:explore], nu[:explore])
     assert (policy.rounds, policy.kept) == (explore, 20)

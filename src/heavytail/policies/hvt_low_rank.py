@@ -303,7 +303,7 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
     Args:
         d1: rows of an arm.
         d2: columns of an arm.
-        rank: the largest r that is looked for; unless given, min(d1, d2) where there are at most 400
+        rank: the largest r looked for; unless given, min(d1, d2) where there are at most 400
             entries, so that all of them are learned where no lower rank is enough, and otherwise
             sqrt(min(d1, d2)), rounded up. One too many costs little regret, and time;
             ``policy.rank`` is what was found. With min(d1, d2) stated nothing is looked for: it is
