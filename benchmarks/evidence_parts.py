@@ -319,10 +319,38 @@ PARTS = (
         ("heavytail.tails",),
     ),
     Part(
+        "tails-words",
+        ("docs/howto/unknown.md",),
+        3,
+        ("python -m benchmarks.tails --words --trials 400",),
+        ("heavytail.tails",),
+    ),
+    Part(
+        "skew-slopes",
+        ("docs/howto/regression.md",),
+        4,
+        ("python -m benchmarks.regression --quick --only skewed",),
+        ("heavytail.estimators",),
+    ),
+    Part(
+        "moving-slopes",
+        ("docs/howto/regression.md",),
+        3,
+        ("python -m benchmarks.regression --quick --only moving",),
+        ("heavytail.estimators",),
+    ),
+    Part(
         "ranks",
         ("docs/howto/pairs.md",),
         20,
         ("python -m benchmarks.ranks",),
+        _policies("hvt_low_rank", "twin_ucb"),
+    ),
+    Part(
+        "ranks-every",
+        ("docs/howto/pairs.md",),
+        8,
+        ("python -m benchmarks.ranks --every --trials 8 --seed 8128",),
         _policies("hvt_low_rank", "twin_ucb"),
     ),
     Part(
