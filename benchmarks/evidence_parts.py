@@ -347,13 +347,6 @@ PARTS = (
         _policies("hvt_low_rank", "twin_ucb"),
     ),
     Part(
-        "ranks-every",
-        ("docs/howto/pairs.md",),
-        8,
-        ("python -m benchmarks.ranks --every --trials 8 --seed 8128",),
-        _policies("hvt_low_rank", "twin_ucb"),
-    ),
-    Part(
         "link-regret",
         ("docs/howto/clicks.md",),
         10,

@@ -1,11 +1,9 @@
 """What Hvt-LowRank loses by a rank that is not known, beside Twin-UCB on all entries.
 
     python -m benchmarks.ranks [--trials N] [--rounds T] [--seed SEED]
-    python -m benchmarks.ranks --every         # ranks from 1 to the full one, none stated
 
 Regret of pairs with the right rank, with one more, and with none stated: median and worst of the
-trials, and the mean over that of the right rank; with ``--every`` of none stated beside Twin-UCB,
-and the mean over Twin-UCB's. Fixed items but where they are fresh.
+trials, and the mean over that of the right rank. Fixed items but where they are fresh.
 """
 
 from __future__ import annotations
@@ -28,31 +26,10 @@ WORLDS: dict[str, tuple[tuple[int, int, int, int], ht.noise.Noise, dict[str, Any
 }
 
 
-EVERY: dict[str, tuple[tuple[int, int, int, int], ht.noise.Noise]] = {
-    f"{d1} x {d2}, rank {rank}, {name}": ((d1, d2, rank, 15), law)
-    for name, law in (("t(2)", ht.noise.StudentT(2.0)), ("normal", ht.noise.Gaussian()))
-    for d1, d2, rank in ((8, 8, 1), (8, 8, 2), (8, 8, 4), (8, 8, 8), (10, 6, 1), (10, 6, 3))
-}
-
-
 def regrets(policy: ht.Policy, world: ht.LowRankBandit, told: dict[str, Any]) -> FloatArray:
     """Regret of each trial."""
     runs = ht.simulate([policy], world, progress=False, **told)
     return np.asarray(runs[policy.name].final)
-
-
-def every(told: dict[str, Any]) -> None:
-    """Print a line for each world: mean, median and worst of both, and the ratio of the means."""
-    print("| world | none stated | Twin-UCB | ratio |")
-    print("| --- | --- | --- | --- |")
-    for name, (shape, law) in EVERY.items():
-        d1, d2 = shape[:2]
-        pairs = ht.LowRankBandit(*shape, law)
-        entries = ht.LowRankBandit(*shape, law, form="matrices")
-        ours = regrets(ht.HvtLowRank(d1, d2, form="pairs"), pairs, told)
-        whole = regrets(ht.TwinUCB(d1 * d2), entries, told)
-        cells = [f"{r.mean():,.0f} ({np.median(r):,.0f}, {r.max():,.0f})" for r in (ours, whole)]
-        print(f"| {name} | {' | '.join(cells)} | {ours.mean() / whole.mean():.2f} |", flush=True)
 
 
 def main() -> None:
@@ -61,12 +38,8 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=5_000)
     parser.add_argument("--seed", type=int, default=4711)
-    parser.add_argument("--every", action="store_true")
     args = parser.parse_args()
     told = {"rounds": args.rounds, "trials": args.trials, "seed": args.seed}
-    if args.every:
-        every(told)
-        return
     print(f"{'':<32}{'':<12}{'median':>8}{'worst':>8}{'mean / right':>14}")
     for name, (shape, law, options) in WORLDS.items():
         d1, d2, rank, _ = shape

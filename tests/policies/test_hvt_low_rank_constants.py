@@ -168,10 +168,7 @@ def test_fits_come_at_shares_until_one_succeeds_and_then_by_halves(told, silent,
 @pytest.mark.parametrize("explore", [60, 20])
 def test_what_it_begins_with_is_the_rows_kept_and_not_the_rounds_explored(explore):
     """Of full rank it then is HvtUCB, taught the rows kept in their order."""
-    policy, plain = (
-        ht.HvtLowRank(3, 2, rank=2, explore=explore, kept=20),
-        ht.HvtUCB(6, exploration=0.4),
-    )
+    policy, plain = ht.HvtLowRank(3, 2, rank=2, explore=explore, kept=20), ht.HvtUCB(6)
     X, y, nu = rounds(3, 2, 400, rank=2, seed=4, spread=0.5)
     teach(policy, X[:explore], y[:explore], nu[:explore])
     assert (policy.rounds, policy.kept) == (explore, 20)
@@ -227,7 +224,7 @@ def test_a_fit_carries_over_what_lies_in_both_subspaces_above_the_first_ridge(sc
 
 def test_intervals_count_the_rows_it_began_with_even_before_the_unit_is_known():
     """Fewer than five rewards that tell: HvtUCB, taught the rows kept, is as unsure."""
-    policy, plain = ht.HvtLowRank(3, 2, rank=2, explore=60, kept=20), ht.HvtUCB(6, exploration=0.4)
+    policy, plain = ht.HvtLowRank(3, 2, rank=2, explore=60, kept=20), ht.HvtUCB(6)
     X, y, nu = rounds(3, 2, 60, rank=2, seed=6)
     teach(policy, X, np.where(np.arange(60) % 15 == 0, y, 0.0), nu)
     kept = kept_rows(policy)
@@ -247,27 +244,8 @@ def test_it_finds_the_rank_that_the_rewards_have(rank, seed, stated):
     teach(policy, *rounds(6, 5, 300, rank=rank, seed=seed, degrees=2.5))
     assert policy.rank == rank
     assert policy.finds_rank
-    assert "none above was looked for" not in " ".join(policy.diagnostics().advice)
-
-
-def test_all_that_is_left_is_looked_for_at_once_where_there_are_few_entries():
-    """Six singular values alike: one more explains little, all of them much."""
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(300, 6, 6)) / 6.0
-    y = 3.0 * np.einsum("nii->n", X) + 0.3 * rng.standard_normal(300)
-    policy = ht.HvtLowRank(6, 6, explore=300, arm_bound=2.0)
-    for x, reward in zip(X, y, strict=True):
-        policy.update(x, reward)
-    assert policy.rank == 6
-    largest = ht.HvtLowRank(20, 20), ht.HvtLowRank(21, 20), ht.HvtLowRank(20, 20, rank=7)
-    assert [int(policy._s[SLOT.RANKS]) for policy in largest] == [20, 5, 7]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_noise_is_not_taken_for_all_that_is_left(seed):
-    policy = ht.HvtLowRank(6, 5, explore=300)
-    teach(policy, *rounds(6, 5, 300, rank=1, seed=20 + seed, degrees=3.0))
-    assert policy.rank == 1
+    looked = "none above was looked for" in " ".join(policy.diagnostics().advice)
+    assert looked == (rank == 3 and stated is None)
 
 
 def test_one_rank_more_is_taken_where_it_gains_more_than_noise_does():
@@ -332,7 +310,7 @@ def test_while_all_rounds_are_kept_a_fit_learns_them_once_more():
         one.update(X[242], y[242], scale=nu[242])
     assert (policy._s[L.FITS], before._s[L.FITS]) == (7.0, 6.0)
     assert before._s[P.TAU] > 1.1 * 1.345
-    plain = ht.HvtUCB(6, exploration=0.4)
+    plain = ht.HvtUCB(6)
     for slot in ("UNIT", "NU", "TYPICAL", "VOTES", "RUN", "EXTREME"):
         plain._s[getattr(P, slot)] = before._s[getattr(P, slot)]
     plain._s[P.TELLING] = 5.0

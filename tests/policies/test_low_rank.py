@@ -20,10 +20,7 @@ L = SHAPE
 
 @pytest.mark.parametrize(("d1", "d2"), [(3, 3), (2, 4), (4, 1)])
 def test_of_full_rank_hvt_low_rank_is_hvt_ucb_arm_by_arm(d1, d2):
-    policy, plain = (
-        ht.HvtLowRank(d1, d2, rank=min(d1, d2), explore=20),
-        ht.HvtUCB(d1 * d2, exploration=0.4),
-    )
+    policy, plain = ht.HvtLowRank(d1, d2, rank=min(d1, d2), explore=20), ht.HvtUCB(d1 * d2)
     played(policy, d1, d2, 20, twin=plain, seed=1)
     for X, paid in rounds(d1, d2, 400, seed=2):
         arm = policy.select(X)

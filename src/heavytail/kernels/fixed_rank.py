@@ -35,7 +35,6 @@ S: Final = SHAPE
 STEPS: Final = 60
 STILL: Final = 1e-6  # of Theta: a step that moves it less is the last
 ABOVE: Final = 1.2  # times what noise alone gains by one rank more
-DEVIATIONS: Final = 4.0  # above what noise gains by all that is left
 TINY: Final = 1e-12  # of the largest square: added, so that what no row tells stays near 0
 
 
@@ -167,58 +166,28 @@ def rank_of_fit(s: Vector, M: Matrix, most: int) -> int:
 
 
 @jit
-def gained(
-    s: Vector, M: Matrix, H: Matrix, count: int, tau_scale: float, last: int, offset: float
-) -> float:
-    """Theta of rank r, and by how much it lowers Huber's loss below that of the matrix in rows
-    ``last``.., over what noise gains by a coordinate; 0 where there are not two rows for each.
-
-    2 (D_last - D_r) mean(psi') / mean(psi²) (1 - k/n), psi and k of rank r, and both losses at its
-    threshold: the drop of twice the log-likelihood for normal noise.
-    """
-    k = inside(s)
-    if not k < 0.5 * count:
-        return 0.0
-    column = H.shape[1] - WIDTH
-    polish(s, M, H, count, tau_scale)
-    residuals(s, M, estimate_row(s, M), H, count, 1.0, s[S.OFFSET])
-    tau = tau_scale * solve_rows(H, count, column + RESIDUAL, k + math.log(count + 1.0))
-    energy = 0.0
-    unclipped = 0.0
-    gain = 0.0
-    for row in range(count):
-        z = H[row, column + RESIDUAL]
-        energy += score(z, tau) ** 2.0
-        unclipped += 1.0 if abs(z) <= tau else 0.0
-        gain -= huber(z, tau)
-    residuals(s, M, last, H, count, 1.0, offset)
-    for row in range(count):
-        gain += huber(H[row, column + RESIDUAL], tau)
-    return gain * 2.0 * unclipped * (1.0 - k / count) / energy if energy > 0.0 else 0.0
-
-
-@jit
 def choose_rank(
     s: Vector, M: Matrix, H: Matrix, count: int, tau_scale: float, most: int, room: int
 ) -> None:
     """Theta of the rank that the rows ask for, at most ``most``, from where a fit left it.
 
-    One rank more is taken while it gains (:func:`gained`) more than noise alone would,
+    One rank more is taken while it lowers Huber's loss by more than noise alone would:
 
-        1.2 (sqrt(d1 - r) + sqrt(d2 - r))²,
+        2 (D_r - D_{r+1}) mean(psi') / mean(psi²) (1 - k/n) > 1.2 (sqrt(d1 - r) + sqrt(d2 - r))²,
 
-    which is what the best of all directions makes of noise. Where it does not, and ``most`` is the
-    full rank, all that is left may together: (d1 - r) (d2 - r) coordinates, by more than
-    four standard deviations. Rows ``room``.. are room for 2 d1 + d2.
+    psi and k of rank r + 1, and both losses at its threshold. On the left is the drop of twice the
+    log-likelihood for normal noise; the bracket is what the best of all directions makes of noise.
+    Rows ``room``.. are room for 2 d1 + d2.
     """
     d1 = int(s[S.D1])
     d2 = int(s[S.D2])
+    column = H.shape[1] - WIDTH
     E = estimate_row(s, M)
     U = new_left_row(s, M)
     V = new_right_row(s, M)
     last = room + d1 + d2
     s[S.RANK] = 1.0
-    largest = rank_of_fit(s, M, most)
+    most = rank_of_fit(s, M, most)
     copy_rows(M, U, room, d1)
     copy_rows(M, V, room + d1, d2)
     polish(s, M, H, count, tau_scale)
@@ -226,22 +195,32 @@ def choose_rank(
         offset = s[S.OFFSET]
         rank = s[S.RANK]
         copy_rows(M, E, last, d1)
-        for whole in (False, True):
-            if most < min(d1, d2) if whole else rank >= largest:
+        copy_rows(M, room, U, d1)
+        copy_rows(M, room + d1, V, d2)
+        s[S.RANK] += 1.0
+        if inside(s) < 0.5 * count:
+            polish(s, M, H, count, tau_scale)
+            residuals(s, M, E, H, count, 1.0, s[S.OFFSET])
+            parts = inside(s) + math.log(count + 1.0)
+            tau = tau_scale * solve_rows(H, count, column + RESIDUAL, parts)
+            energy = 0.0
+            unclipped = 0.0
+            gain = 0.0
+            for row in range(count):
+                z = H[row, column + RESIDUAL]
+                energy += score(z, tau) ** 2.0
+                unclipped += 1.0 if abs(z) <= tau else 0.0
+                gain -= huber(z, tau)
+            residuals(s, M, last, H, count, 1.0, offset)
+            for row in range(count):
+                gain += huber(H[row, column + RESIDUAL], tau)
+            gain *= 2.0 * unclipped * (1.0 - inside(s) / count)
+            noise = (math.sqrt(d1 - rank) + math.sqrt(d2 - rank)) ** 2.0
+            if gain > ABOVE * noise * energy:
                 continue
-            copy_rows(M, room, U, d1)
-            copy_rows(M, room + d1, V, d2)
-            s[S.RANK] = most if whole else rank + 1.0
-            noise = ABOVE * (math.sqrt(d1 - rank) + math.sqrt(d2 - rank)) ** 2.0
-            if whole:
-                left = (d1 - rank) * (d2 - rank)
-                noise = left + DEVIATIONS * math.sqrt(2.0 * left)
-            if gained(s, M, H, count, tau_scale, last, offset) > noise:
-                break
-            s[S.RANK] = rank
-            s[S.OFFSET] = offset
-        if s[S.RANK] == rank:
-            A = room_row(s, M) + d1
-            copy_rows(M, last, A, d1)
-            cut_rank(s, M, A, U, V)
-            break
+        s[S.RANK] = rank
+        s[S.OFFSET] = offset
+        A = room_row(s, M) + d1
+        copy_rows(M, last, A, d1)
+        cut_rank(s, M, A, U, V)
+        break

@@ -60,14 +60,13 @@ from heavytail.tails import MomentBound
 
 __all__ = ["HvtLowRank"]
 
-EXPLORATION: Final = 0.4  # few coordinates, found anew: less than all entries want
+EXPLORATION: Final = 0.7
 THRESHOLD: Final = 0.25  # of the threshold that a fit of the mean has
 SHARE: Final = 3  # rounds of any arm, in features d1 + d2
 ROUGHLY: Final = 3  # passes of that fit, which is polished afterwards
 ENOUGH: Final = 10  # rows that the penalised fit is made of, in r (d1 + d2)
 LARGER: Final = 1e-11  # of the first P: a rotation that leaves more than this is not made
 AGAIN: Final = 1.5  # times as many rounds after which the subspace is found anew
-WHOLE: Final = 400  # entries up to which no rank is too large to be looked for
 KEPT: Final = 1500  # rounds that a fit is made of
 
 
@@ -281,8 +280,7 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
       \rho\,\|\Theta\|_*,$$
 
     with its threshold and penalty read off the residuals; r grows from 1 while one more lowers the
-    loss by more than noise alone would, and is the full rank where all that is left does so
-    together. In between :class:`heavytail.HvtUCB` chooses and learns in
+    loss by more than noise alone would. In between :class:`heavytail.HvtUCB` chooses and learns in
     the k coordinates that the first r singular vectors of Theta span. While all rounds are kept
     they are learned anew in the next subspace; later what is known inside is carried over. With k
     of the largest rank looked for, a round costs O(n k²), a fit O(n d1 d2) a step, of which there
@@ -303,11 +301,9 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
     Args:
         d1: rows of an arm.
         d2: columns of an arm.
-        rank: the largest r looked for; unless given, min(d1, d2) where there are at most 400
-            entries, so that all of them are learned where no lower rank is enough, and otherwise
-            sqrt(min(d1, d2)), rounded up. One too many costs little regret, and time;
-            ``policy.rank`` is what was found. With min(d1, d2) stated nothing is looked for: it is
-            Hvt-UCB on all entries.
+        rank: the largest r that is looked for; sqrt(min(d1, d2)), rounded up, unless given. One
+            too many costs little regret, and time; ``policy.rank`` is what was found. With
+            min(d1, d2) itself nothing is looked for: it is HvtUCB on all entries.
         form: "matrices", arms (n, d1, d2) or, row by row, (n, d1 d2); or "pairs", arms
             (n, d1 + d2) of vectors u and v that stand for u v', see :func:`heavytail.pairs`.
         tail: the moment bound on the noise, if it is known; otherwise its scale is learned, and a
@@ -355,9 +351,6 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
         stated = rank
         check, rank = self._start_low_rank(d1, d2, form, rank)
         d1, d2 = self.d1, self.d2
-        least = rank * (d1 + d2)
-        if stated is None and d1 * d2 <= WHOLE:
-            rank = min(d1, d2)
         self._start(self._length, practice.stated(check, tail), None, scale_known=False)
         limit, arm_bound = self._bounds(check, arm_bound)
         k = rank * (d1 + d2) - rank * rank
@@ -380,7 +373,7 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
         s = self._s
         s[S.RANKS] = rank
         s[S.FINDS] = min(d1, d2) > (1 if stated is None else rank)
-        s[S.MOST] = check.count("kept", kept, least=least)
+        s[S.MOST] = check.count("kept", kept, least=rank * (d1 + d2))
         first = SHARE * (d1 + d2)
         least = d1 + d2 - 1  # k of rank 1
         s[S.NEXT] = first if explore is None else check.count("explore", explore, least=least)
