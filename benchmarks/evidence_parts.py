@@ -302,14 +302,14 @@ PARTS = (
             (page,),
             minutes,
             (f"python -m benchmarks.logs --part {name} --trials {trials} --seed {seed}",),
-            ("heavytail.logs", "heavytail.tails", f"benchmarks.{script}"),
+            ("heavytail.logs", "heavytail.tails", f"benchmarks.{script}", "benchmarks.log_laws"),
         )
         for name, page, minutes, trials, seed, script in (
-            ("soft", "docs/mathematics/logs.md", 20, 1000, 2900, "log_bounds"),
+            ("soft", "docs/mathematics/logs.md", 5, 200, 7300, "log_bounds"),
             ("judges", "docs/mathematics/logs.md", 20, 40, 4023, "log_truth"),
-            ("pairs", "docs/howto/logs.md", 20, 100, 3100, "log_bounds"),
-            ("values", "docs/howto/logs.md", 10, 400, 4021, "log_truth"),
-            ("sentences", "docs/howto/logs.md", 10, 400, 5101, "log_truth"),
+            ("pairs", "docs/howto/logs.md", 10, 100, 7400, "log_bounds"),
+            ("values", "docs/howto/logs.md", 5, 300, 7500, "log_truth"),
+            ("sentences", "docs/howto/logs.md", 5, 400, 7600, "log_truth"),
         )
     ),
     Part(
@@ -318,6 +318,27 @@ PARTS = (
         5,
         ("python -m benchmarks.tails --slow --trials 240",),
         ("heavytail.tails",),
+    ),
+    Part(
+        "tails-words",
+        ("docs/howto/unknown.md",),
+        3,
+        ("python -m benchmarks.tails --words --trials 400",),
+        ("heavytail.tails",),
+    ),
+    Part(
+        "skew-slopes",
+        ("docs/howto/regression.md",),
+        4,
+        ("python -m benchmarks.regression --quick --only skewed",),
+        ("heavytail.estimators",),
+    ),
+    Part(
+        "moving-slopes",
+        ("docs/howto/regression.md",),
+        3,
+        ("python -m benchmarks.regression --quick --only moving",),
+        ("heavytail.estimators",),
     ),
     Part(
         "ranks",

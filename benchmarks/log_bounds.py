@@ -1,87 +1,75 @@
 """Lower bounds of soft targets, and how often ``ht.compare`` decides, rightly and wrongly.
 
-python -m benchmarks.logs --part soft --trials 1000
-python -m benchmarks.logs --part pairs --trials 200
+python -m benchmarks.logs --part soft --trials 200
+python -m benchmarks.logs --part pairs --trials 100
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+import functools
 from typing import Any
 
 import numpy as np
 
 import heavytail as ht
-from heavytail.logs import intervals
-from heavytail.logs.sketch import Sketch, epochs
+from benchmarks.log_laws import LAWS, RARE, Law, exponential, seldom, spikes, weibull
 
-DELTA = 0.05
-UNIFORM = (0.0, 0.01, 0.1)  # draws that are mixed into a target
-ROWS = 2000
+UNIFORM = (0.0, 0.001, 0.01, 0.1)  # draws that are mixed into a target
 ARMS = 12
 MOST_ROWS = 50_000  # that a predicted number of rows is tried with
 PLAYED = np.array([0.2, 0.2, 0.05, 0.4, 0.15])  # by the log of two targets
-
-Law = Callable[[np.random.Generator, int], Any]
-
-
-def _frechet(a: float) -> Law:
-    return lambda rng, n: rng.exponential(size=n) ** (-1.0 / a) / math.gamma(1.0 - 1.0 / a)
-
-
-def _weibull(k: float) -> Law:
-    return lambda rng, n: rng.weibull(k, n) / math.gamma(1.0 + 1.0 / k)
-
-
-def _seldom(share: float, law: Law) -> Law:
-    return lambda rng, n: (rng.random(n) < share) * law(rng, n) / share
-
-
-def _log_logistic(b: float) -> Law:
-    mean = math.pi / b / math.sin(math.pi / b)
-    return lambda rng, n: np.exp(rng.logistic(size=n) / b) / mean
-
-
-LAWS: dict[str, Law] = {  # of mean 1
-    "gamma(0.7)": lambda rng, n: rng.gamma(0.7, 1.0 / 0.7, n),
-    "Weibull(0.45)": _weibull(0.45),
-    "log-logistic(1.9)": _log_logistic(1.9),
-    "inverse gamma(1.6)": lambda rng, n: 0.6 / rng.gamma(1.6, 1.0, n),
-    "Frechet(1.3)": _frechet(1.3),
-    "6 % Weibull(0.8)": _seldom(0.06, _weibull(0.8)),
-    "20 % Frechet(1.9)": _seldom(0.2, _frechet(1.9)),
+SOFT: dict[str, tuple[int, Law]] = {  # rows and rewards
+    **{name: (2000, LAWS[name]) for name in ("gamma(0.7)", "Frechet(1.3)", "6 % Weibull(0.8)")},
+    **{name: (2000, RARE[name]) for name in ("compound Poisson", "1.5 % log-normal spikes")},
+    "4 % exponential": (2000, seldom(0.04, exponential)),
+    "1.5 % exponential": (2000, seldom(0.015, exponential)),
+    "1.5 % exponential, more rows": (8000, seldom(0.015, exponential)),
+    "0.7 % Weibull(1.5)": (2000, seldom(0.007, weibull(1.5))),
+    "0.7 % Weibull(1.5), more rows": (8000, seldom(0.007, weibull(1.5))),
 }
 
 
 def soft(trials: int, seed: int) -> None:
     """Print bounds of a target that plays one arm, and of the same with uniform draws mixed in."""
-    print(f"\n## At least, as a part of the value; {ROWS:,} rows, {trials} logs each\n")
-    print("| rewards | one arm | 1 % uniform | 10 % uniform | kept, 1 % | kept, 10 % | holds |")
+    print(f"\n## At least, as a part of the value; {trials} logs each\n")
+    print("Kept: beside the bound of one arm alone, with 0.1 %, 1 % and 10 % of uniform draws; and")
+    print("the share of logs that keep less than nine tenths of it, with 1 %.\n")
+    print("| rewards | rows | paid by the arm | one arm | kept | less than 0.9 | holds |")
     print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
-    for name, law in LAWS.items():
-        found = np.array([_soft_bounds(law, [seed + s, 101]) for s in range(trials)])
-        part = found.mean(axis=0)
-        held = "/".join(f"{share:.1%}" for share in np.mean(found <= 1.0, axis=0))
-        shown = " | ".join(f"{one:.3f}" for one in (*part, *part[1:] / part[0]))
-        print(f"| {name} | {shown} | {held} |", flush=True)
+    for name, (rows, law) in SOFT.items():
+        drawn = [_soft_bounds(law, rows, [seed + s, 101]) for s in range(trials)]
+        bounds, paid = np.array([part[0] for part in drawn]), np.mean([part[1] for part in drawn])
+        means = bounds.mean(axis=0)
+        kept = ", ".join(f"{part:.2f}" for part in means[1:] / means[0])
+        less = np.mean(bounds[:, 2] < 0.9 * bounds[:, 0])
+        held = ", ".join(f"{share:.1%}" for share in np.mean(bounds <= 1.0, axis=0))
+        print(
+            f"| {name} | {rows:,} | {paid:.0f} | {means[0]:.3f} | {kept} | {less:.1%} | {held} |",
+            flush=True,
+        )
 
 
-def _soft_bounds(law: Law, seed: Any) -> list[float]:
-    """The bound over the value at each share of uniform draws, on one log."""
+def _soft_bounds(law: Law, rows: int, seed: Any) -> tuple[list[float], int]:
+    """The bound over the value at each share of uniform draws, on one log; and how many rows of
+    the target's own arm paid.
+    """
     rng = np.random.default_rng(seed)
     logging = 0.6 * rng.dirichlet(np.ones(ARMS)) + 0.4 / ARMS
     means = rng.uniform(0.3, 1.5, ARMS)
-    action = rng.choice(ARMS, size=ROWS, p=logging)
-    reward, epoch = means[action] * law(rng, ROWS), epochs(0, ROWS)
+    action = rng.choice(ARMS, size=rows, p=logging)
+    log = {
+        "action": action,
+        "reward": means[action] * law(rng, rows),
+        "propensity": logging[action],
+    }
     bounds = []
     for uniform in UNIFORM:
         target = np.full(ARMS, uniform / ARMS)
         target[np.argmax(means)] += 1.0 - uniform
-        x = target[action] / logging[action] * reward
-        lower = intervals.betting_lower(Sketch(x, epoch), DELTA, ROWS).best
+        lower = ht.evaluate(log, np.tile(target, (rows, 1))).lower
+        assert lower is not None
         bounds.append(lower / float(target @ means))
-    return bounds
+    return bounds, int(np.sum((action == np.argmax(means)) & (log["reward"] > 0.0)))
 
 
 def pairs(trials: int, seed: int) -> None:
@@ -89,49 +77,69 @@ def pairs(trials: int, seed: int) -> None:
     few = max(trials // 4, 1)
     print(f"\n## Comparisons at 95 %: {trials} logs, {few} of 20,000 rows\n")
     print("1.86 against 0.83 at 1,000 rows, and 71 % more at 20,000: decided rightly, wrongly.")
-    print("Equal: decided, of logs of 1,000 rows; alike, one logged more often, one of light tail.")
-    print("Holds: of the 95 % intervals of all these logs. Sign: unlike a.value - b.value.")
+    print("Equal: decided, of logs of 1,000 rows; alike, one logged more often, one of light tail,")
+    print("and all of the log of light tail but one. Holds: of the 95 % intervals of these logs.")
     print("Needed: the median of the rows that would decide 1.86 against 0.83, by those of 1,000")
     print("rows that did not, and how often so many rows decide.\n")
     print(
-        "| rewards | 1.86 to 0.83 | 71 % more | equal: alike | odds | tails | holds | sign | "
+        "| rewards | 1.86 to 0.83 | 71 % more | equal: alike | odds | tails | alone | holds | "
         "needed |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
-    for name, law in LAWS.items():
+    for name, law in (LAWS | RARE).items():
         far = [_pair(law, (1.86, 0.83), 1000, [seed + s, 102]) for s in range(trials)]
         more = [_pair(law, (1.71, 1.0), 20_000, [seed + s, 103]) for s in range(few)]
-        alike = [_pair(law, (1.0, 1.0), 1000, [seed + s, 104]) for s in range(trials)]
-        odds = [_pair(law, (1.0, 1.0), 1000, [seed + s, 105], (2, 3)) for s in range(trials)]
-        tails = [_pair(law, (1.0, 1.0), 1000, [seed + s, 106], light=1) for s in range(trials)]
+        equal = _equals(law, trials, seed)
         everything = [
             (found, truth)
-            for group, truth in ((far, 1.03), (more, 0.71), (alike, 0.0), (odds, 0.0), (tails, 0.0))
+            for group, truth in ((far, 1.03), (more, 0.71), *((group, 0.0) for group in equal))
             for found in group
         ]
         holds = np.mean([_holds(found, truth) for found, truth in everything])
-        turned = np.mean([f.value * (f.a.value - f.b.value) < 0.0 for f, _ in everything])
         decided = " | ".join(f"{_share(g, 'a'):.0%}, {_share(g, 'b'):.0%}" for g in (far, more))
-        wrong = " | ".join(f"{1.0 - _share(g, None):.1%}" for g in (alike, odds, tails))
+        wrong = " | ".join(f"{1.0 - _share(g, None):.1%}" for g in equal)
         print(
-            f"| {name} | {decided} | {wrong} | {holds:.1%} | {turned:.1%} | "
-            f"{_needed(law, far, few, seed)} |",
+            f"| {name} | {decided} | {wrong} | {holds:.1%} | {_needed(law, far, few, seed)} |",
             flush=True,
         )
+    print("\nEqual policies, of which one earns half in jackpots of one size, and the other has a")
+    print("light tail; decided, of logs of 1,000 rows, and logs without a jackpot.\n")
+    print("| jackpots expected of the policy | the log has others | the log has no others | none |")
+    print("| --- | --- | --- | --- |", flush=True)
+    for expected in (2, 3, 4, 8):
+        law = spikes(expected / 200.0, 0.5, lambda rng, n: np.ones(n), exponential)
+        _, _, tails, alone = _equals(law, 2 * trials, seed + 500)
+        shares = " | ".join(f"{1.0 - _share(g, None):.1%}" for g in (tails, alone))
+        print(f"| {expected} | {shares} | {np.exp(-expected):.1%} |", flush=True)
+
+
+def _equals(law: Law, trials: int, seed: int) -> list[list[ht.Comparison]]:
+    """Targets of one value: alike, one logged more often, one of light tail, and all but one."""
+    pair = functools.partial(_pair, law, (1.0, 1.0), 1000)
+    return [
+        [pair([seed + s, 104]) for s in range(trials)],
+        [pair([seed + s, 105], (2, 3)) for s in range(trials)],
+        [pair([seed + s, 106], light=(1,)) for s in range(trials)],
+        [pair([seed + s, 108], light=(1, 2, 3, 4)) for s in range(trials)],
+    ]
 
 
 def _pair(
-    law: Law, means: tuple[float, float], rows: int, seed: Any, arms: Any = (0, 1), light: int = -1
+    law: Law,
+    means: tuple[float, float],
+    rows: int,
+    seed: Any,
+    arms: tuple[int, int] = (0, 1),
+    light: tuple[int, ...] = (),
 ) -> ht.Comparison:
-    """Two targets that play an arm each, compared; that of place ``light`` pays gamma(4)."""
+    """Two targets that play an arm each, compared; the arms ``light`` pay gamma(4)."""
     rng = np.random.default_rng(seed)
     action = rng.choice(len(PLAYED), size=rows, p=PLAYED)
     reward = law(rng, rows)
-    for place, (arm, mean) in enumerate(zip(arms, means, strict=True)):
-        at = action == arm
-        reward[at] *= mean
-        if place == light:
-            reward[at] = mean * rng.gamma(4.0, 0.25, int(at.sum()))
+    steady = np.isin(action, light)
+    reward[steady] = rng.gamma(4.0, 0.25, int(steady.sum()))
+    for arm, mean in zip(arms, means, strict=True):
+        reward[action == arm] *= mean
     log = {"action": action, "reward": reward, "propensity": PLAYED[action]}
     one, two = (np.tile(np.eye(len(PLAYED))[arm], (rows, 1)) for arm in arms)
     return ht.compare(log, one, two)

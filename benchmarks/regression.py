@@ -175,27 +175,69 @@ def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def turning(trials: int, forget: float = 0.998) -> None:
-    """How often intervals of slopes hold a theta that turns, by the rows of a turn."""
+def skewed(trials: int, sizes: tuple[int, ...] = (1000, 4000, 20_000)) -> None:
+    """How often intervals of the first slope hold where size or side of the noise depends on it,
+    and how wide they are where the noise is symmetric.
+    """
+    laws = {
+        "log-normal(1.2)": lambda rng, n: np.exp(1.2 * rng.standard_normal(n)) - math.exp(0.72),
+        "gamma(0.6)": lambda rng, n: rng.gamma(0.6, 1.0, n) - 0.6,
+        "Pareto(2.5)": lambda rng, n: rng.pareto(2.5, n) - 1.0 / 1.5,
+        "t(1.8)": lambda rng, n: rng.standard_t(1.8, n),
+        "Laplace": lambda rng, n: rng.laplace(size=n),
+    }
+    print(f"\nThe first slope's 95 % interval: held, and mean width; {trials} trials\n")
+    print("| noise | depends on x | features |" + "".join(f" n = {n:,} |" for n in sizes))
+    print("| --- | --- | --- |" + " --- |" * len(sizes))
+    for name, draw in laws.items():
+        symmetric = name in ("t(1.8)", "Laplace")
+        kinds = ("no",) if symmetric else ("size, 0.7", "size, 0.3", "side, 0.8", "side, 0.4")
+        for kind, d in ((kind, d) for kind in kinds for d in (2, 12)):
+            cells = []
+            for n in sizes:
+                held, width = [], []
+                for seed in range(trials if n < 10_000 else trials // 2):
+                    rng = np.random.default_rng([60_601, d, n, seed])
+                    X = rng.uniform(-1.0, 1.0, (n, d))
+                    errors, strength = draw(rng, n), float(kind.rpartition(" ")[2].strip("no") or 0)
+                    if kind.startswith("size"):
+                        errors *= 1.0 + strength * X[:, 0]
+                    elif kind.startswith("side"):
+                        right = rng.random(n) < 0.5 + 0.5 * strength * X[:, 0]
+                        errors *= np.where(right, 1.0, -1.0)
+                    low, high = ht.OnePassHuberRegressor().fit(X, X[:, 0] + errors).coef_interval()
+                    held.append(low[0] <= 1.0 <= high[0])
+                    width.append(high[0] - low[0])
+                cells.append(f"{np.mean(held):.0%}, {np.mean(width):.3f}")
+            print(f"| {name} | {kind} | {d} | {' | '.join(cells)} |", flush=True)
+
+
+def moving(trials: int, forget: float = 0.998) -> None:
+    """How often intervals of slopes hold a theta that turns, by the rows of a turn, or walks, by
+    the size of its steps.
+    """
     from itertools import product
 
     memory = round(1.0 / (1.0 - forget))
     n = 12 * memory
     print(f"\nCoverage of the slopes' 95 % intervals, forget = {forget}, {trials} trials\n")
-    print("| noise | rows of a turn | one pass | typical | ridge |")
+    print("| noise | theta | one pass | typical | ridge |")
     print("| --- | --- | --- | --- | --- |")
     models = (
         lambda: ht.OnePassHuberRegressor(forget=forget),
         lambda: ht.OnePassHuberRegressor(forget=forget, target="typical"),
         lambda: ht.OnlineRidge(forget=forget),
     )
-    for name, turn in product(("normal", "t(2.1)", "Pareto(1.5)"), (math.inf, 80, 40, 20, 10)):
+    ways = (math.inf, 40, 20, 10, -0.002, -0.006, -0.02)  # memories of a turn, or minus a step
+    for name, way in product(("normal", "t(2.1)", "Pareto(1.5)"), ways):
         held: list[list[float]] = [[] for _ in models]
         for seed, (i, make) in product(range(trials), enumerate(models)):
-            rng = np.random.default_rng([31_415, seed])
+            rng = np.random.default_rng([27_182, seed])
             X = rng.normal(size=(n, 2))
-            angle = 2.0 * np.pi * (rng.random() + np.arange(n) / (turn * memory))
+            angle = 2.0 * np.pi * (rng.random() + np.arange(n) / (abs(way) * memory))
             theta = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+            if way < 0.0:
+                theta = 1.0 + np.cumsum(way * rng.normal(size=(n, 2)), axis=0)
             y = np.sum(X * theta, axis=1) + 0.7 * noise(name, n, rng)
             model = make()
             for first in range(0, n, memory):
@@ -205,9 +247,9 @@ def turning(trials: int, forget: float = 0.998) -> None:
                     low, high = model.coef_interval()
                     now = theta[first + memory - 1]
                     held[i].append(float(np.mean((low <= now) & (now <= high))))
-        cells = " | ".join(f"{np.mean(one):.0%}" for one in held)
-        rows_of = "stays" if math.isinf(turn) else f"{turn * memory:,}"
-        print(f"| {name} | {rows_of} | {cells} |", flush=True)
+        cells = " | ".join(f"{np.mean(part):.0%}" for part in held)
+        moves = f"turns in {way * memory:,} rows" if way > 0.0 else f"walks by {-way} a row"
+        print(f"| {name} | {'stays' if math.isinf(way) else moves} | {cells} |", flush=True)
 
 
 def outlier(n: int = 10_000, d: int = 10) -> None:
@@ -336,7 +378,8 @@ PARTS = {
     "shape": lambda quick: shape(20 if quick else 40),
     "coverage": lambda quick: coverage(60 if quick else 200),
     "adaptive": lambda quick: adaptive(60 if quick else 200),
-    "turning": lambda quick: turning(10 if quick else 40),
+    "skewed": lambda quick: skewed(60 if quick else 200),
+    "moving": lambda quick: moving(10 if quick else 40),
     "quality": lambda quick: quality({2: 10, 10: 5, 50: 2} if quick else {2: 40, 10: 12, 50: 4}),
 }
 

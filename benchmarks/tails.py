@@ -2,12 +2,14 @@
 
     python -m benchmarks.tails                 # about four minutes
     python -m benchmarks.tails --slow          # tails of a small share and ones that settle slowly
+    python -m benchmarks.tails --words         # every sentence, on laws whose moments are known
 
 "fine" is "averages and least squares are fine", "few" is "too few values to tell", "heavy" is a
-tail of a stated index, "no mean" that "even the mean may not exist" (a part of "heavy"), "holds"
-how often the 95 % interval holds the index. Whole numbers have no index but where one is named.
-``--slow`` adds how often the variance "is finite" or "is infinite" (parts of "heavy"), where that
-is false, and how often fits "disagree".
+tail of a stated index, "no mean" that "if the tail goes on like this there is no mean", "undecided"
+that the values "do not decide whether there is a mean" (parts of "heavy"), "holds" how often the
+95 % interval holds the index. Whole numbers have no index but where one is named. ``--slow`` and
+``--words`` add how often the variance is "finite" or "infinite" "if the tail goes on like this"
+(parts of "heavy"), and how often fits "disagree": no one power law fits more values.
 """
 
 from __future__ import annotations
@@ -116,25 +118,53 @@ SLOW: dict[str, tuple[Draw, float]] = {
 }
 
 
-def slow(trials: int) -> None:
-    """Samples whose index only the largest values show, and two of one law, of three sizes."""
-    columns = ("few", "no mean", "finite", "infinite", "disagree", "holds", "median interval")
-    print("| sample | values | " + " | ".join(columns) + " |")
-    print("| --- |" + " --- |" * (1 + len(columns)))
-    for at, (name, (draw, index)) in enumerate(SLOW.items()):
-        for n, count in ((2_000, trials), (20_000, trials), (1_000_000, max(trials // 10, 1))):
-            seeds = ([SEED, 1, at, n, trial] for trial in range(count))
+def inverse_gaussian(shape: float) -> Draw:
+    return lambda rng, n: rng.wald(1.0, shape, n)
+
+
+# Laws, and whether they have a mean, and a variance: all are one law, and the last six a power law.
+WORDS: dict[str, tuple[Draw, float]] = {
+    "Wald(1, 0.01)": (inverse_gaussian(0.01), math.inf),
+    "Wald(1, 0.1)": (inverse_gaussian(0.1), math.inf),
+    "Wald(1, 3)": (inverse_gaussian(3.0), math.inf),
+    "Rayleigh": (lambda rng, n: rng.rayleigh(size=n), math.inf),
+    "Beta(2, 6)": (lambda rng, n: rng.beta(2.0, 6.0, n), math.inf),
+    "Weibull(0.4)": (lambda rng, n: rng.weibull(0.4, n), math.inf),
+    "log-normal(1.8)": (lambda rng, n: rng.lognormal(0.0, 1.8, n), math.inf),
+    "logistic": (lambda rng, n: rng.logistic(size=n), math.inf),
+    "Lomax(0.8)": (lambda rng, n: rng.pareto(0.8, n), 0.8),
+    "Lomax(1.3)": (lambda rng, n: rng.pareto(1.3, n), 1.3),
+    "Fréchet(1.8)": (frechet(1.8), 1.8),
+    "Student(2.3)": (student(2.3), 2.3),
+    "log-logistic(2.6)": (burr(2.6, 1.0), 2.6),
+    "inverse gamma(3.4)": (lambda rng, n: 1.0 / rng.gamma(3.4, 1.0, n), 3.4),
+}
+
+
+def said(laws: dict[str, tuple[Draw, float]], trials: int, group: int, largest: int) -> None:
+    """What is said of samples of three sizes, the largest of them in a tenth of the trials."""
+    columns = ("few", "no mean", "undecided", "fine", "finite", "infinite", "disagree", "holds")
+    print("| sample | values | " + " | ".join(columns) + " | median interval |")
+    print("| --- |" + " --- |" * (2 + len(columns)))
+    for at, (name, (draw, index)) in enumerate(laws.items()):
+        for n in (500, 5_000, largest) if group == 2 else (2_000, 20_000, largest):
+            count = max(trials // 10, 1) if n == 1_000_000 else trials
+            seeds = ([SEED, group, at, n, trial] for trial in range(count))
             found = [diagnose(draw(np.random.default_rng(seed), n)) for seed in seeds]
             words = [report.advice for report in found]
-            said = [
+            rows = [
                 [not report.clear for report in found],
-                ["may not exist" in text for text in words],
-                ["is finite" in text or "are fine" in text for text in words],
+                ["there is no mean" in text for text in words],
+                ["whether there is a mean" in text for text in words],
+                ["are fine" in text for text in words],
+                ["is finite" in text for text in words],
                 ["is infinite" in text for text in words],
                 [not report.agree for report in found],
                 [report.low <= index <= report.high for report in found],
             ]
-            cells = [f"{100.0 * np.mean(row):.0f}" for row in said]
+            cells = [f"{100.0 * np.mean(row):.0f}" for row in rows]
+            if math.isinf(index):
+                cells[-1] = ""
             ends = [np.median([getattr(r, end) for r in found]) for end in ("low", "high")]
             print(
                 f"| {name} | {n:,} | {' | '.join(cells)} | {ends[0]:.2f} to {ends[1]:.2f} |",
@@ -143,26 +173,29 @@ def slow(trials: int) -> None:
 
 
 def rates(draw: Draw, index: float, n: int, trials: int, at: int) -> np.ndarray:
-    """Per cent of the samples: fine, few, heavy, no mean, interval holds."""
-    said = []
+    """Per cent of the samples: fine, few, heavy, no mean, undecided, interval holds."""
+    counted = []
     for trial in range(trials):
         found = diagnose(draw(np.random.default_rng([SEED, at, n, trial]), n))
         words = found.advice
         few, fine = not found.clear, "are fine" in words
         heavy, holds = not few and not fine, found.low <= index <= found.high
-        said.append((fine, few, heavy, "may not exist" in words, holds))
-    return 100.0 * np.mean(said, axis=0)
+        undecided = "whether there is a mean" in words
+        counted.append((fine, few, heavy, "there is no mean" in words, undecided, holds))
+    return 100.0 * np.mean(counted, axis=0)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=400)
     parser.add_argument("--slow", action="store_true")
+    parser.add_argument("--words", action="store_true")
     args = parser.parse_args()
-    if args.slow:
-        slow(args.trials // 4)
+    if args.slow or args.words:
+        laws, group, largest = (SLOW, 1, 1_000_000) if args.slow else (WORDS, 2, 50_000)
+        said(laws, args.trials // 4, group, largest)
         return
-    columns = ("fine", "few", "heavy", "no mean", "holds")
+    columns = ("fine", "few", "heavy", "no mean", "undecided", "holds")
     print("| sample | values | " + " | ".join(columns) + " |")
     print("| --- |" + " --- |" * (1 + len(columns)))
     for at, (name, (draw, index)) in enumerate(LAWS.items()):

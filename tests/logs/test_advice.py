@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import gamma
 from tests.logs.drawing import draw
 from tests.naive import logs as naive
 
 import heavytail as ht
-from heavytail.logs.advice import index_bound, log_wealth
+from heavytail.logs.advice import half_rows, log_wealth
 from heavytail.logs.sketch import Sketch
 
 
@@ -101,55 +100,68 @@ def test_a_known_lack_of_support_does_not_hide_wrong_propensities():
     assert not ht.evaluate({**few, "probabilities": both}, always_one(n)).propensities_ok
 
 
-def test_the_bound_of_the_index_is_that_of_a_power():
-    """A sum of k logarithms, times the index, has the gamma distribution of shape k."""
-    x = np.random.default_rng(5).pareto(1.2, 10_000) + 1.0
-    top = np.sort(x)[::-1]
-    expected = gamma(100).ppf(0.999) / np.sum(np.log(top[:100] / top[100]))
-    assert index_bound(Sketch(x), 10_000.0) == pytest.approx(expected)
-    assert 1.2 < expected < 2.0
-    assert index_bound(Sketch(-x), 10_000.0) == pytest.approx(expected)
-    few = gamma(50).ppf(0.999) / np.sum(np.log(top[:50] / top[50]))
-    assert index_bound(Sketch(x), 1_600.0) == pytest.approx(few)
-    assert index_bound(Sketch(x), 200.0) == pytest.approx(few)
-    assert index_bound(Sketch(x), 199.0) == math.inf
+@pytest.mark.parametrize("limit", [2**17, 10])
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_the_rows_with_half_of_the_sum_are_counted(power, limit):
+    x = np.random.default_rng(5).standard_t(1.5, 3000)
+    size = np.sort(np.abs(x))[::-1] ** power
+    expected = int(np.argmax(np.cumsum(size) >= 0.5 * size.sum())) + 1
+    sign = np.sign(x[np.argsort(-np.abs(x))])[:expected]
+    rows, side = half_rows(Sketch(x, limit=limit), power)
+    assert rows == pytest.approx(expected, rel=0.02)  # in cells nearly
+    assert side == pytest.approx(np.sum(sign * size[:expected]) / size[:expected].sum(), abs=0.02)
+    assert half_rows(Sketch(np.abs(x)), power) == (expected, 1.0)
+    assert half_rows(Sketch(-np.abs(x)), power) == (expected, -1.0)
 
 
-def test_values_with_an_end_have_no_index():
-    x = np.random.default_rng(6).pareto(1.2, 10_000) + 1.0
-    assert index_bound(Sketch(np.minimum(x, np.sort(x)[-3])), 10_000.0) == math.inf
-    assert index_bound(Sketch(np.minimum(x, np.sort(x)[-2])), 10_000.0) < 2.0
-    assert index_bound(Sketch(np.where(x > 2.0, x, 0.0)[:600]), 10_000.0) == math.inf
+def test_half_of_nothing_is_in_no_row_and_of_equal_ones_in_half():
+    assert half_rows(Sketch(np.zeros(5))) == (0, 0.0)
+    assert half_rows(Sketch(np.empty(0))) == (0, 0.0)
+    assert half_rows(Sketch(np.full(7, 1e-160)), 2.0) == (4, 1.0)
+    assert half_rows(Sketch(np.array([3.0, 1.0, 1.0, 1.0]))) == (1, 1.0)
 
 
-def test_logarithms_that_bend_as_those_of_log_normal_values_are_no_power():
-    e = -np.log(1.0 - (np.arange(400) + 0.5) / 400.0)  # exponential quantiles
-    answers = set()
-    for bend in np.linspace(1.0, 1.1, 101):
-        logs = e ** (1.0 / bend) / 1.2
-        x = np.exp(np.r_[logs, np.zeros(9600)])
-        straight = logs.std() >= 0.95 * logs.mean()
-        assert (index_bound(Sketch(x), 10_000.0) < 2.0) == straight
-        answers.add(bool(straight))
-    assert answers == {True, False}
-
-
-def test_an_infinite_variance_is_mentioned_of_powers_and_hardly_ever_of_what_has_one():
+def test_no_sentence_claims_a_law_that_rows_cannot_show():
+    """Exponentials of which 2 % are 40 times as large have all moments."""
     rng = np.random.default_rng(7)
-    words = "variance is infinite"
-    heavy = light = 0
-    for _ in range(40):
-        p = np.exp(-np.abs(1.5 * rng.standard_normal(2000)))
-        light += said(two_actions(rng, p, 1.0 * (rng.random(2000) < 0.3)), words)
-        p = np.exp(-rng.uniform(0.0, math.log(60.0), 2000))
-        light += said(two_actions(rng, p, np.exp(rng.standard_normal(2000))), words)
-        half = np.full(4000, 0.5)
-        heavy += said(two_actions(rng, half, rng.pareto(1.1, 4000)), words)
-    assert light == 0
-    assert heavy >= 20
-    bounded = two_actions(rng, half, np.minimum(rng.pareto(1.1, 4000), 1e6))
-    found = ht.evaluate(bounded, always_one(4000), reward_range=(0.0, 1e6))
-    assert not any(words in sentence for sentence in found.advice)
+    half = np.full(2000, 0.5)
+    for _ in range(10):
+        large = np.where(rng.random(2000) < 0.02, 40.0, 1.0)
+        log = two_actions(rng, half, large * rng.exponential(size=2000))
+        assert not said(log, "infinite")
+        found = ht.evaluate(log, always_one(2000), interval=None)
+        x = np.sort((log["action"] * log["reward"]) ** 2)[::-1]
+        k = found.square_rows
+        assert x[: k - 1].sum() < 0.5 * x.sum() <= x[:k].sum()
+        assert said(log, "half of the sum of squares") == (k < 10)
+
+
+def test_what_few_rows_carry_is_said_with_its_side():
+    rng = np.random.default_rng(9)
+    usual = rng.uniform(0.5, 1.5, 400)
+    few = np.where(np.arange(400) % 100 == 0, 200.0, usual)
+    many = np.where(np.arange(400) % 10 == 0, 20.0, usual)
+    log = {"action": np.zeros(400, int), "propensity": np.ones(400)}
+
+    def advice(reward, **kw):
+        found = ht.evaluate({**log, "reward": reward}, np.ones((400, 1)), interval=None, **kw)
+        return " ".join(found.advice)
+
+    words = "is in 3 of the 400 rows: if there are larger {}, too rare for this log, the value lies"
+    assert words.format("gains") + " low." in advice(few)
+    assert words.format("losses") + " high." in advice(-few)
+    mixed = np.where(np.arange(400) % 200 == 0, -few, few)
+    assert "Half of the total is in 3 of the 400 rows." in advice(mixed)
+    assert "Half of the total" not in advice(many)
+    assert "Half of the total" not in advice(np.zeros(400))
+    assert "3 rows have half of the sum of squares" in advice(few)
+    for large, told in ((17, True), (19, False)):  # 9 of them have half, and 10
+        equal = np.where(np.arange(400) < large, 200.0, usual)
+        assert ("rows have half of the sum of squares" in advice(equal)) == told
+    once = np.where(np.arange(400) == 7, 2000.0, usual)
+    assert "1 row has half of the sum of squares" in advice(once)
+    capped = ht.evaluate({**log, "reward": once}, np.ones((400, 1)), reward_range=(0.0, 3000.0))
+    assert "sum of squares" not in " ".join(capped.advice)
 
 
 def test_few_rows_are_called_few_and_policies_different_only_where_they_are():
@@ -168,6 +180,11 @@ def test_what_clipping_takes_is_said_beside_the_value():
     found = ht.evaluate(log, np.ones((400, 1)))
     assert found.plain == pytest.approx(reward.mean())
     assert any("in full, the mean is 1000," in sentence for sentence in found.advice)
+    [part] = [sentence for sentence in found.advice if "count in part" in sentence]
+    assert part.endswith("lies low.")
+    owed = ht.evaluate({**log, "reward": -reward}, np.ones((400, 1)), interval=None)
+    [part] = [sentence for sentence in owed.advice if "count in part" in sentence]
+    assert part.endswith("lies high.")
     full = ht.evaluate(log, np.ones((400, 1)), mean="plain")
     assert full.value == full.plain
     assert not any("count in part" in sentence for sentence in full.advice)

@@ -143,10 +143,21 @@ def test_an_action_without_support_is_named():
     assert any("never has" in sentence for sentence in found.advice)
 
 
+@pytest.mark.filterwarnings("error")
 def test_rewards_too_large_to_be_squared_are_refused():
     d = draw(4)
     with pytest.raises(ValueError, match=r"row 7, column 'reward'.*Change the unit"):
         ht.evaluate(changed(d.log, "reward", 7, 1e200), d.target)
+    for size in (1e200, 1e308):
+        huge = changed(d.log, "reward", 7, size)
+        for call in (
+            lambda log: ht.evaluate(log, d.target, interval=None),
+            lambda log: ht.compare(log, d.target, d.target[::-1]),
+            lambda log: ht.select(log, [d.target]),
+            lambda log: ht.evaluate(log, d.target, model="arms"),
+        ):
+            with pytest.raises(ValueError, match=r"1e\+100.*Change the unit"):
+                call(huge)
     tiny = {**d.log, "reward": 1e-150 * d.reward}
     assert 0.0 < ht.evaluate(tiny, d.target).lower < 1e-150 * 2.0
 

@@ -226,7 +226,73 @@ def test_what_clipping_may_hide_is_that_of_an_index_of_at_least_1_1(low, index):
     assert intervals.hidden_mean(0.2, np.inf) == 0.0
 
 
-def test_each_end_of_the_approximate_interval_has_what_its_side_may_hide():
-    lower, upper = intervals.huber_interval(Estimate(3.0, 0.5), (0.3, 0.7), 0.95)
-    half = 1.959963985 * 0.5
-    assert (lower, upper) == pytest.approx((3.0 - half - 0.3, 3.0 + half + 0.7))
+def test_the_approximate_interval_has_the_error_and_what_may_be_hidden():
+    lower, upper = intervals.huber_interval(Estimate(3.0, 0.5), 0.3, 0.95)
+    half = 1.959963985 * 0.5 + 0.3
+    assert (lower, upper) == pytest.approx((3.0 - half, 3.0 + half))
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.2])
+@pytest.mark.parametrize("shift", [0.0, 5.0])
+def test_the_bound_in_hindsight_is_that_of_the_likelihood(delta, shift):
+    x = np.random.default_rng(20).gamma(0.8, 1.0, 200) + shift
+    ones, none = np.ones(200), np.zeros(200)
+    found = intervals.hindsight_lower(ones, x, none, delta)
+    twin = naive.likelihood_lower(x, delta)
+    assert x.mean() - found == pytest.approx(x.mean() - twin, rel=2e-3)
+    assert found <= twin * (1.0 + 1e-9)
+    assert intervals.hindsight_lower(ones, 1e80 * x, none, delta) == pytest.approx(1e80 * found)
+
+
+def test_rows_that_never_came_have_the_room_of_log_20_rows():
+    """Of n values that are all 1, 0 may come with a probability of 1 - 0.05^(1/n)."""
+    for n in (1.0, 60.0):
+        found = intervals.hindsight_lower(np.array([n]), np.ones(1), np.zeros(1), 0.05)
+        assert found == pytest.approx(0.05 ** (1.0 / n), rel=1e-4)
+    assert intervals.hindsight_lower(np.array([9.0]), np.zeros(1), np.zeros(1), 0.05) == 0.0
+
+
+def test_a_spread_within_cells_lowers_the_bound_in_hindsight():
+    x = np.random.default_rng(21).uniform(0.9, 1.1, (300, 2))
+    exact = intervals.hindsight_lower(np.ones(600), x.ravel(), np.zeros(600), 0.05)
+    cells = intervals.hindsight_lower(np.full(300, 2.0), x.mean(1), x.var(1), 0.05)
+    blind = intervals.hindsight_lower(np.full(300, 2.0), x.mean(1), np.zeros(300), 0.05)
+    assert cells == pytest.approx(exact, rel=1e-4)
+    assert blind > exact * 1.0005
+
+
+def test_so_many_rows_like_these_bring_the_bound_in_hindsight_where_it_is_wanted():
+    x = np.random.default_rng(22).gamma(0.8, 1.0, 50)
+    ones, none = np.ones(50), np.zeros(50)
+    for least in (0.5 * x.mean(), 0.9 * x.mean()):
+        rows = intervals.hindsight_rows(ones, x, none, 0.05, least)
+        there = intervals.hindsight_lower(ones * rows / 50.0, x, none, 0.05)
+        assert there == pytest.approx(least, rel=1e-3)
+    assert intervals.hindsight_rows(ones, x, none, 0.05, x.mean()) == np.inf
+
+
+def test_nothing_is_bet_while_only_what_the_target_hardly_plays_has_paid():
+    w = np.array([0.01, 0.01, 10.0, 10.0, 10.0, 0.01])
+    paid = np.array([1.0, 1.0, 0.0, 0.0, 1.0, 1.0]) * w
+    on = intervals.ready(np.stack([w, w * w, paid]))
+    assert on.tolist() == [1.0, 1.0, 0.0, 0.0, 1.0, 1.0]
+    tenth = np.array([[10.0, 1.0], [100.0, 1.0], [0.0, 1.0]])
+    assert intervals.ready(tenth).tolist() == [0.0, 1.0]  # 1 of 101/11: more than a tenth
+    tenth[2, 1] = 0.9
+    assert intervals.ready(tenth).tolist() == [0.0, 0.0]
+
+
+def test_a_trace_of_uniform_draws_costs_little_where_few_rows_pay():
+    """Of 2,000 rows about six of the target's own arm pay; a tenth of the bound may be lost."""
+    bounds = np.zeros((25, 3))
+    for seed in range(25):
+        rng = np.random.default_rng([seed, 23])
+        action = rng.integers(10, size=2000)
+        reward = (rng.random(2000) < 0.03) * rng.exponential(size=2000)
+        log = {"action": action, "reward": reward, "propensity": np.full(2000, 0.1)}
+        for k, uniform in enumerate((0.0, 0.001, 0.01)):
+            target = np.tile((1.0 - uniform) * np.eye(10)[3] + 0.1 * uniform, (2000, 1))
+            bounds[seed, k] = ht.evaluate(log, target).lower
+    means = bounds.mean(axis=0)
+    assert means[0] > 0.002
+    assert np.all(means[1:] > 0.95 * means[0])  # 0.8 and less when betting began with any reward

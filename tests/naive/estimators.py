@@ -87,8 +87,11 @@ class MeanStart:
         r, edge = y - Z @ theta, max(self.tau, clip * robust.spread)
         psi, whole = np.clip(r, -edge, edge), np.clip(r, -max(n * robust.spread, edge), None)
         whole = np.minimum(whole, max(n * robust.spread, edge))
-        bulk = np.clip(y - Z @ robust.theta, -clip * robust.spread, clip * robust.spread)
-        gap = psi - bulk / max(robust.inside, 0.3)
+        bulk, middle = y - Z @ robust.theta, math.sqrt(clip * robust.spread * edge)
+        self.between = np.mean(np.abs(bulk) <= middle)
+        gap = np.clip(bulk, -middle, middle) / max(self.between, 0.3)
+        gap -= np.clip(bulk, -clip * robust.spread, clip * robust.spread) / max(robust.inside, 0.3)
+        self.gap = Z.T @ gap
         more = n / max(n - size, 1)
         self.theta, self.energy, self.whole = (
             theta,
@@ -108,6 +111,7 @@ class Mean:
         known = bulk.spread > 0
         self.theta, self.energy, self.squares = start.theta, start.energy, start.squares
         self.cut, self.whole, self.unit = start.cut, start.whole, 1.345 * bulk.spread
+        self.gap, self.between = start.gap, start.between
         self.tau = start.tau if known else 0.0
         self.sizes = list(start.sizes) if known else []
         self.weights = [1.0] * len(self.sizes)
@@ -120,17 +124,22 @@ class Mean:
         far = max(tau, bulk.n * bulk.spread)
         return z, tau, min(max(z, -tau), tau), min(max(z, -far), far)
 
-    def step(self, x, nu, judged, newton, clipped, share, faded):
+    def step(self, x, nu, judged, typical, newton, clip, share, faded):
         z, tau, psi, whole = judged
         bulk = self.bulk
         if faded:
             self.cut, self.squares = bulk.forget * self.cut, bulk.forget**2 * self.squares
+            self.gap = bulk.forget * self.gap
         self.theta = self.theta + np.linalg.solve(bulk.V, x) * psi / nu
         self.cut = self.cut + x * (whole - psi) / nu
         self.energy += share * (psi**2 - self.energy)
         self.whole += share * (whole**2 - self.whole)
-        weight = 1 if clipped else FEW if bulk.n % FEW == 0 else 0
-        self.squares = self.squares + weight * np.outer(x, x) * ((psi - newton) / nu) ** 2
+        middle = (clip * tau) ** 0.5
+        gap = min(max(typical, -middle), middle) / max(self.between, 0.3) - newton
+        self.between += share * ((abs(typical) <= middle) - self.between)
+        self.gap = self.gap + x * gap / nu
+        weight = 1 if abs(typical) > clip else FEW if bulk.n % FEW == 0 else 0
+        self.squares = self.squares + weight * np.outer(x, x) * (gap / nu) ** 2
         self.follow(abs(z), tau)
 
     def follow(self, size, tau):
@@ -223,6 +232,7 @@ class OnePass:
             self.mean = Mean(MeanStart(Z, target, penalty, self.clip, start), self)
         self.lag = self.theta.copy()
         self.mean_lag = self.mean.theta.copy() if self.mean else None
+        self.moved = self.mean_moved = np.zeros(size)
 
     def step(self, x, y, nu):
         self.n += 1
@@ -243,9 +253,20 @@ class OnePass:
         if self.scale is None:
             self.follow(y, abs(z))
         if self.mean:
-            self.mean.step(x, nu, judged, newton, abs(z) > tau, share, faded)
-            self.mean_lag = (1 - share) * self.mean_lag + share * self.mean.theta
-        self.lag = (1 - share) * self.lag + share * self.theta
+            self.mean.step(x, nu, judged, z, newton, tau, share, faded)
+        if self.forget < 1:
+            self.lag, self.moved = self.behind(self.theta, self.lag, self.moved, share)
+        if self.forget < 1 and self.mean:
+            behind = self.behind(self.mean.theta, self.mean_lag, self.mean_moved, share)
+            self.mean_lag, self.mean_moved = behind
+
+    def behind(self, theta, lag, moved, share):
+        """The running mean of theta over a memory, and over ten that of the squares of what it is
+        behind by, the first memory left out.
+        """
+        memory, gap = 1 / (1 - self.forget), theta - lag
+        slow = 1 / min(max(self.n - memory, 1), 10 * memory)
+        return lag + share * gap, (1 - slow) * moved + slow * gap**2
 
     def follow(self, y, size):
         if not self.vote.common(y):
@@ -255,39 +276,47 @@ class OnePass:
         self.vote.take(y)
 
     @property
-    def hausman(self):
-        """(a - f)' C^-1 (a - f) on the slopes, C = V^-1 squares V^-1."""
+    def asymmetry(self):
+        """g = V^-1 sum x (psi_m - psi_f) over its standard deviation: of the slopes together, and
+        the larger of all together and of each alone, over the 0.99 quantile of chi².
+        """
         if self.mean is None or self.n < self.warm:
-            return 0.0
-        d, P = len(self.centre), np.linalg.inv(self.V)
-        C = (P @ self.mean.squares @ P)[:d, :d]
-        gap = (self.mean.theta - self.theta)[:d]
-        return gap @ np.linalg.pinv(C, hermitian=True) @ gap
+            return 0.0, 0.0
+        d, size, P = len(self.centre), len(self.theta), np.linalg.inv(self.V)
+        C, gap = P @ self.mean.squares @ P, P @ self.mean.gap
+        slopes, every = (
+            gap[:k] @ np.linalg.pinv(C[:k, :k], hermitian=True) @ gap[:k] / stats.chi2.ppf(0.99, k)
+            for k in (d, size)
+        )
+        alone = max(0.0, *(g**2 / c for g, c in zip(gap, np.diag(C), strict=True) if c > 0), 0.0)
+        return slopes, max(every, alone / stats.norm.isf(0.005 / size) ** 2)
 
     @property
     def answer(self):
-        """Coefficients, what may lie beyond, and the errors of a row of slopes and of the level."""
+        """Coefficients, what may lie beyond, the errors of a row of slopes and of the level, and
+        the mean squares by which the estimate was behind.
+        """
         d, error = len(self.centre), math.sqrt(self.energy) / max(self.inside, 0.3)
         if self.mean is None:
-            return self.theta, [self.drift(self.theta, self.lag)], error, error
+            return self.theta, [self.drift(self.theta, self.lag)], error, error, self.moved
         a, level = self.mean.theta, math.sqrt(self.mean.whole)
-        if 0.95 * math.sqrt(self.mean.energy) <= error or self.hausman > stats.chi2.ppf(0.99, d):
-            beyond = 2 * np.linalg.solve(self.V, self.mean.cut)
-            return a, [beyond, self.drift(a, self.mean_lag)], level, level
-        theta, beyond = self.theta.copy(), np.zeros(len(a))
+        slopes, every = self.asymmetry
+        cut = 2 * np.linalg.solve(self.V, self.mean.cut)
+        if 0.95 * math.sqrt(self.mean.energy) <= error or slopes > 1:
+            return a, [cut, self.drift(a, self.mean_lag)], level, level, self.mean_moved
+        theta, behind, beyond = self.theta.copy(), self.lag.copy(), np.zeros(len(a))
         if self.intercept:  # as high as a at the middle of the features
             middle = self.V[d] / self.V[d, d]
             theta[d] = a @ middle - theta[:d] @ middle[:d]
             beyond[d] = 2 * self.mean.cut[d] / self.V[d, d]
-            behind = self.lag.copy()
             behind[d] = self.mean_lag @ middle - behind[:d] @ middle[:d]
-        else:
-            behind = self.lag
-        return theta, [a - theta + beyond, self.drift(theta, behind)], error, level
+        reasons = [a - theta + (cut if every > 1 else beyond), self.drift(theta, behind)]
+        moved = np.append(self.moved[:d], self.mean_moved[d:])
+        return theta, reasons, level if every > 1 else error, level, moved
 
     def drift(self, theta, behind):
-        """Twice what lies between an estimate and its running mean, where rows are forgotten."""
-        return 2 * (theta - behind) if self.forget < 1 else 0 * theta
+        """What lies between an estimate and its running mean, where rows are forgotten."""
+        return theta - behind if self.forget < 1 else 0 * theta
 
     @property
     def coef(self):
@@ -301,9 +330,12 @@ class OnePass:
         """Mean and the ends of its interval."""
         mean = X @ self.coef + self.constant
         Z, half = self.standardised(X), np.full(len(X), math.inf)
-        _, beyond, error, level = self.answer
+        _, beyond, error, level, moved = self.answer
         if self.n > len(self.theta):
             squared = error**2 * np.sum(Z * np.linalg.solve(self.V, Z.T).T, axis=1)
+            sizes = np.array([error] * len(self.centre) + [level] * self.intercept)
+            excess = 2 * moved - sizes**2 * np.linalg.inv(self.V).diagonal()
+            squared += Z**2 @ np.maximum(excess, 0)
             if self.intercept:  # the part at the middle has the level's error
                 squared += (level**2 - error**2) / self.V[-1, -1]
             half = 1.05 * np.sqrt(squared)
@@ -353,4 +385,5 @@ class Adaptive(OnePass):
     def answer(self):
         """The exact minimiser: no factor for what one pass loses."""
         error = self.rms / 1.05
-        return self.theta, [2 * np.linalg.solve(self.V, self.cut)], error, error
+        beyond = 2 * np.linalg.solve(self.V, self.cut)
+        return self.theta, [beyond], error, error, 0 * self.theta

@@ -105,6 +105,22 @@ def log_wealth(w: Array, mean: float, side: float) -> float:
     return max(parts) + math.log(sum(math.exp(part - max(parts)) for part in parts))
 
 
+def likelihood_lower(x: Array, delta: float) -> float:
+    """The least mean m of a law on [0, oo) that makes the rows delta times as likely as their own
+    frequencies do: where max over b of sum log(1 + b (x - m)), 0 <= b <= 1/m, is log(1/delta).
+    """
+
+    def over(m: float) -> float:
+        def slope(b: float) -> float:
+            return float(np.sum((x - m) / (1.0 + b * (x - m))))
+
+        most = (1.0 - 1e-12) / m
+        b = most if slope(most) > 0.0 else brentq(slope, 0.0, most, xtol=1e-15)
+        return float(np.sum(np.log1p(b * (x - m)))) - math.log(1.0 / delta)
+
+    return brentq(over, 1e-9 * x.mean(), (1.0 - 1e-12) * x.mean(), xtol=1e-14)
+
+
 def shrunk(w: Array, most: float) -> Array:
     """w most² / (w² + most²): about w where it is small, most²/w where it is large."""
     return w * most**2 / (w**2 + most**2)

@@ -30,12 +30,17 @@ def report(index, *, suggested=BOUND, skewed=False, hills=(), top=None, count=10
 @pytest.mark.parametrize(
     ("index", "heavy", "words"),
     [
-        (1.5, True, "the variance is infinite"),
+        (
+            0.7,
+            True,
+            "over the largest 0 of 1,000 values: if the tail goes on like this there is no",
+        ),
+        (1.5, True, "the variance is infinite if the tail goes on like this, and averages"),
         (1.9, True, "the variance looks infinite"),
         (2.0, True, "the variance looks infinite"),
         (2.1, True, "the variance looks finite"),
-        (2.3, True, "the variance is finite"),
-        (3.99, True, "the variance is finite"),
+        (2.3, True, "the variance is finite if the tail goes on like this, but"),
+        (3.99, True, "the variance is finite if"),
         (4.0, False, "No heavy tail seen"),
         (math.inf, False, "No heavy tail seen"),
     ],
@@ -58,7 +63,10 @@ def test_a_mean_that_is_likely_but_not_proved_is_called_so():
 def test_the_mean_is_in_question_where_a_standard_error_reaches_1(likely, said):
     for suggested in (None, BOUND):
         words = report(1.5, suggested=suggested, likely=likely).advice
-        assert ("even the mean may not exist" in words) == said
+        assert ("1,000 values do not decide whether there is a mean" in words) == said
+        assert "there is no mean" not in words
+        apart = report(1.5, suggested=suggested, likely=likely, agree=False).advice
+        assert "whether there is a mean" not in apart
     assert "No heavy tail seen" in report(5.0, suggested=None).advice
 
 
@@ -89,7 +97,7 @@ def test_too_few_values_are_called_so(index, low, high, clear):
 @pytest.mark.parametrize(
     ("index", "high", "words"),
     [
-        (0.8, 0.99, "may not exist"),
+        (0.8, 0.99, "no mean"),
         (0.8, 1.1, "infinite"),
         (1.5, 1.6, "infinite"),
         (3, 5, "finite"),
@@ -97,8 +105,8 @@ def test_too_few_values_are_called_so(index, low, high, clear):
 )
 def test_it_is_said_where_fits_disagree(index, high, words):
     change = (
-        " That is of the largest 1,234 values: with more of them the index is another, so it may "
-        f"be anything from {0.9 * index:.2f} to {high:.2f}."
+        " That is of the largest 1,234 values: no one power law fits more of them, so the index "
+        f"may be anything from {0.9 * index:.2f} to {high:.2f}."
     )
     for agree in (True, False):
         found = report(index, high=high, fitted=1234, agree=agree)
@@ -106,7 +114,7 @@ def test_it_is_said_where_fits_disagree(index, high, words):
         assert ("; fits to more than 1,234 values disagree\n" in str(found)) == (not agree)
     assert words in found.advice
     few = report(index, low=0.5, high=math.inf, fitted=1234, agree=False).advice
-    assert "with more of them the index is another" in few
+    assert "no one power law fits more of them" in few
 
 
 def test_without_a_bound_no_order_is_named():

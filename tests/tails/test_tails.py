@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -69,7 +70,7 @@ def test_the_suggested_bound_is_one_a_policy_takes_and_holds_for_the_sample():
 def test_a_tail_without_a_mean_gets_no_bound():
     report = ht.tails.diagnose(draw("pareto", 0.7))
     assert report.suggested is None
-    assert "even the mean may not exist" in report.advice
+    assert "if the tail goes on like this there is no mean" in report.advice
 
 
 def test_a_stream_says_what_the_sample_says():
@@ -167,12 +168,31 @@ def test_the_command_can_leave_empty_cells_out(table, capsys):
 )
 def test_the_mean_is_called_into_question_where_it_is_in_question(draw, least, most):
     found = [ht.tails.diagnose(draw(np.random.default_rng(seed))) for seed in range(20)]
-    said = ["even the mean may not exist" in one.advice for one in found]
+    said = ["no mean" in one.advice or "whether there is a mean" in one.advice for one in found]
     assert least <= sum(said) <= most
     in_question = [one.likely <= 1.0 and (one.agree or one.high <= 1.0) for one in found]
     assert said == [
         q and one.heavy and one.clear for q, one in zip(in_question, found, strict=True)
     ]
+
+
+def test_what_no_sample_can_tell_is_said_as_a_condition():
+    """Wald(1, 0.01): like a power law of index 0.5 up to 200, where all moments end."""
+    rng, sure, conditions = np.random.default_rng(5), [], []
+    for n in (*[500] * 20, 5000):
+        words = ht.tails.diagnose(rng.wald(1.0, 0.01, n)).advice
+        sure.append("may not exist" in words or re.search("is (in)?finite (?!if the tail)", words))
+        conditions.append("if the tail goes on like this there is no mean" in words)
+    assert not any(sure)
+    assert any(conditions)
+
+
+def test_a_tail_is_said_to_have_no_mean_in_few_samples_of_one_that_has():
+    said = 0
+    for seed in range(60):
+        rng = np.random.default_rng([71, seed])
+        said += "there is no mean" in ht.tails.diagnose(rng.pareto(1.2, 800) + 1.0).advice
+    assert said <= 3
 
 
 def mixed(share, tail, bulk, n, seed):
@@ -203,7 +223,7 @@ def test_a_tail_that_a_small_share_has_is_seen_and_said_to_be_another_than_furth
         assert f"; fits to more than {report.fitted:,} values disagree" in str(report)
         assert "is finite" not in report.advice
         assert "are fine" not in report.advice
-        assert "mean may not exist" not in report.advice
+        assert "there is no mean" not in report.advice
     assert held >= 10
 
 
@@ -227,5 +247,5 @@ def test_where_scales_disagree_the_mean_is_doubted_only_by_all_of_the_interval()
     report = ht.tails.diagnose(values)
     assert not report.agree
     assert report.high <= 1.0
-    assert "even the mean may not exist" in report.advice
+    assert "there is no mean" in report.advice
     assert report.suggested is None

@@ -49,19 +49,23 @@ class OnePassHuberRegressor(Regression):
     ``target="typical"`` answers f: for noise that is an error to be ignored, such as broken sensors
     or contaminated logs. ``target="mean"`` answers the mean: for noise that is real, such as
     revenue, cost or delay. The level is then a's, always. The slopes are f's, which is far more
-    precise under heavy tails, unless the two differ by more than chance: Hausman's
-    $H = (a - f)^\top C^{-1} (a - f)$ above the 0.99 quantile of $\chi^2_d$; or f is not clearly
-    the more precise by the residuals, as under normal noise. With clip = infinity all of it is
-    ridge regression, exactly.
+    precise under heavy tails, unless what depends on x in the shape of the noise biases them:
+    f's residuals clipped at a threshold between the two would move its slopes by more than chance
+    (:func:`heavytail.estimators.symmetry.asymmetry`, wrongly in one case of a hundred); or f is not
+    clearly the more precise by the residuals, as under normal noise. With clip = infinity all of it
+    is ridge regression, exactly.
 
     **Interval.** sqrt(mean psi²) ‖x‖_{V^-1} of what was answered, times Student's quantile, as if
-    noise, divided by its stated scale, had one size at every x; for the mean it reaches on to a,
-    where f's slopes were taken, and by twice what a's own threshold cut off, on that side; with
-    ``forget`` also by twice what the estimate has beyond its running mean over the memory, which
-    is by how much it is behind a theta that moves slowly. In
-    practice it covers the mean at about its level (tables in the docs); there is no finite-sample
-    theorem. It covers less often than stated where noise is skewed and of infinite variance, where
-    its size hangs on x and no ``sample_scale`` says so, and where theta moves fast or jumped.
+    noise, divided by its stated scale, had one size at every x. For the mean it reaches on to a,
+    where f's slopes were taken, and by twice what a's own threshold cut off, on that side; and
+    where the noise is not symmetric, so that a bias may be too small to be seen, f's slopes have
+    the error of a's. With ``forget`` the variance is at least twice the mean square of what the
+    estimate has beyond its running mean, which is the error of one that follows a random walk, and
+    the interval reaches on by what it has beyond today: by that much it is behind a theta that
+    moves steadily. In practice it covers the mean at about its level (tables in the docs); there is
+    no finite-sample theorem. It covers less often than stated where noise is skewed and of infinite
+    variance, where its size hangs strongly on x and no ``sample_scale`` says so, where its skew
+    hangs on x alone and weakly, and where theta jumped.
 
     **Sharp** (``interval="sharp"``, needs ``tail`` and ``theta_bound``): the one-pass step of
     docs/mathematics/sharp.md on the features as they are, the constant 1 behind them unless there

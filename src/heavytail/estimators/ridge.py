@@ -18,8 +18,8 @@ class OnlineRidge(Regression):
     $$ \theta = \arg\min \sum_s (y_s - x_s^\top\theta)^2 / \nu_s^2 + \lambda \|\theta\|^2 $$
 
     The efficient choice for normal noise; one outlier moves it as far as it likes. O(d²) per row,
-    O(d²) memory. Intervals are the classical ones, and with ``forget`` reach on by twice what the
-    estimate has beyond its running mean over the memory.
+    O(d²) memory. Intervals are the classical ones, and with ``forget`` hold a theta that walks or
+    turns as those of :class:`OnePassHuberRegressor` do.
 
     >>> import heavytail as ht
     >>> model = ht.OnlineRidge().partial_fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])

@@ -66,6 +66,7 @@ class Slots(NamedTuple):
     TAU: Size  # the mean's threshold as last solved for, in the unit of y
     FADE: Fixed  # forget^EVERY: of the histogram, each time it is due
     UNIT: Size  # the first edge of its histogram, in the unit of y; 0 before there is a scale
+    BETWEEN: Size  # as INSIDE, of the threshold between the clip and the mean's
 
 
 class Rows(NamedTuple):
@@ -81,7 +82,10 @@ class Rows(NamedTuple):
     PER_UNIT: int  # 1 / width of a feature
     LAG: int  # running mean of f over the memory, where rows are forgotten ...
     MEAN_LAG: int  # ... and of a
-    INVERSE: int  # P begins here, ``stride`` rows; the sum of x x' (psi_a - psi_f)² follows
+    MOVED: int  # running mean of (f - LAG)² over SLOWER memories ...
+    MEAN_MOVED: int  # ... and of (a - MEAN_LAG)²
+    GAP: int  # sum of x (psi_m - psi_f)
+    INVERSE: int  # P begins here, ``stride`` rows; the sum of x x' (psi_m - psi_f)² follows
 
 
 SLOT: Final = numbered(Slots)
@@ -108,14 +112,17 @@ ROW: Final = numbered(Rows)
     TAU,
     FADE,
     UNIT,
+    BETWEEN,
 ) = SLOT
-THETA, MEAN_THETA, FEATURE, DIRECTION, CUT, ROOT, CENTRE, PER_UNIT, LAG, MEAN_LAG, INVERSE = ROW
+THETA, MEAN_THETA, FEATURE, DIRECTION, CUT, ROOT = ROW[:6]
+CENTRE, PER_UNIT, LAG, MEAN_LAG, MOVED, MEAN_MOVED, GAP, INVERSE = ROW[6:]
 HISTOGRAM: Final = 24  # behind the slots
 SLOTS: Final = HISTOGRAM + self_tuning.ROOM  # so that the rows behind begin on a cache line
 LEAST_CLIP: Final = 1.345  # of the mean, in scales: Huber's constant, 95 % efficient when normal
 SMALLEST: Final = 2.0**-6  # a scale out of these bounds, in units of the histogram, begins it anew
 GREATEST: Final = 2.0**16
 FEW: Final = 4
+SLOWER: Final = 10.0  # memories over which a moving theta's steps are measured
 
 FAR: Final = 1e6
 HEAVIEST: Final = 1e12  # what a row weighs beside all before it, unless it is doubted
@@ -185,9 +192,9 @@ def forget(S: Vector, stride: int) -> None:
     for i in range(root, root + stride):
         S[i] /= math.sqrt(S[FORGET])
     if S[MEAN] == 1.0:
-        cut = SLOTS + CUT * stride
-        for i in range(cut, cut + stride):
-            S[i] *= S[FORGET]
+        for i in range(stride):
+            S[SLOTS + CUT * stride + i] *= S[FORGET]
+            S[SLOTS + GAP * stride + i] *= S[FORGET]
         for i in range(squares, squares + stride * stride):
             S[i] *= S[FORGET] * S[FORGET]
 
@@ -295,7 +302,7 @@ def advance(S: Vector, width: int, step: float, mean_step: float, root: float) -
 
 @jit
 def differ(S: Vector, width: int, weight: float) -> None:
-    """The sum of x x' (psi_a - psi_f)², its lower half by blocks of four, grows by weight x x'."""
+    """The sum of x x' (psi_m - psi_f)², its lower half by blocks of four, grows by weight x x'."""
     stride = np.uint64(width)
     x = np.uint64(SLOTS) + np.uint64(FEATURE) * stride
     squares = np.uint64(SLOTS) + (np.uint64(INVERSE) + stride) * stride
@@ -319,19 +326,23 @@ def differ(S: Vector, width: int, weight: float) -> None:
 
 
 @jit
-def cut_off(S: Vector, stride: int, amount: float) -> None:
-    """The sum of what was cut off grows by amount x."""
+def add(S: Vector, stride: int, row: int, amount: float) -> None:
+    """The sum in ``row`` grows by amount x."""
     for i in range(stride):
-        S[SLOTS + CUT * stride + i] += amount * S[SLOTS + FEATURE * stride + i]
+        S[SLOTS + row * stride + i] += amount * S[SLOTS + FEATURE * stride + i]
 
 
 @jit
-def lag(S: Vector, stride: int, share: float) -> None:
+def lag(S: Vector, stride: int, n: float) -> None:
     """The running means of f and a: where theta moves they are behind f and a by as much as these
-    are behind theta.
+    are behind theta; and the mean squares of what they are behind by.
     """
+    share = 1.0 / min(n, S[WINDOW])
+    slow = 1.0 / min(max(n - S[WINDOW], 1.0), SLOWER * S[WINDOW])  # begins after the first memory
     for i in range(SLOTS + THETA * stride, SLOTS + (MEAN_THETA + 1) * stride):
-        S[i + LAG * stride] += share * (S[i] - S[i + LAG * stride])
+        behind = S[i] - S[i + LAG * stride]
+        S[i + LAG * stride] += share * behind
+        S[i + MOVED * stride] += slow * (behind * behind - S[i + MOVED * stride])
 
 
 @jit
@@ -409,11 +420,14 @@ def learn_row(S: Vector, stride: int, y: float, nu: float, tame: bool) -> int:
     if S[MEAN] == 1.0:
         whole = score(z_mean, max(n * scale, tau))  # no row counts for more than n scales
         if whole != psi_mean:
-            cut_off(S, stride, (whole - psi_mean) / nu)
+            add(S, stride, CUT, (whole - psi_mean) / nu)
         S[MEAN_ENERGY] += share * (psi_mean * psi_mean - S[MEAN_ENERGY])
         S[WHOLE_ENERGY] += share * (whole * whole - S[WHOLE_ENERGY])
         follow_tau(S, n, abs(z_mean), tau, LEAST_CLIP * NORMAL_CONSISTENCY * S[TYPICAL])
-        gap = psi_mean - newton
+        middle = math.sqrt(clip * tau)
+        gap = score(z, middle) / max(S[BETWEEN], LEAST_INSIDE) - newton
+        S[BETWEEN] += share * ((1.0 if abs(z) <= middle else 0.0) - S[BETWEEN])
+        add(S, stride, GAP, gap / nu)
         # It is small and bounded where nothing is clipped: of such rows one in FEW stands for all.
         if abs(z) > clip:
             differ(S, stride, weight * gap * gap)
@@ -421,7 +435,7 @@ def learn_row(S: Vector, stride: int, y: float, nu: float, tame: bool) -> int:
             differ(S, stride, FEW * weight * gap * gap)
     advance(S, stride, step, mean_step, math.sqrt(weight / growth))
     if S[FORGET] < 1.0:
-        lag(S, stride, share)
+        lag(S, stride, n)
     return code
 
 

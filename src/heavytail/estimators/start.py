@@ -52,9 +52,10 @@ class MeanFit:
     """An estimate of the mean beside a robust one.
 
     ``tau`` is its threshold and ``histogram`` that of its residuals, from ``unit`` on; ``energy``
-    is their mean square clipped at tau, ``whole`` clipped at n scales. ``squares`` is the sum of
-    x x' (psi_a - psi_f)², psi_f being the robust fit's, and ``cut`` that of x times what tau cut
-    off, to n scales.
+    is their mean square clipped at tau, ``whole`` clipped at n scales. ``gap`` is the sum of
+    x (psi_m - psi_f), ``squares`` that of x x' (psi_m - psi_f)²: psi_f is the robust fit's, psi_m
+    that of its residuals clipped at the geometric mean of both thresholds, over the share of rows
+    ``between``; ``cut`` is the sum of x times what tau cut off, to n scales.
     """
 
     theta: FloatArray
@@ -63,6 +64,8 @@ class MeanFit:
     histogram: FloatArray
     energy: float
     whole: float
+    between: float
+    gap: FloatArray
     squares: FloatArray
     cut: FloatArray
 
@@ -151,7 +154,10 @@ def mean_fit(
     r = target - Z @ theta
     psi = _clipped(r, max(tau, edge))
     whole, cut = cut_off(Z, r, max(tau, edge), fit.spread)
-    newton = _clipped(target - Z @ fit.theta, edge) / max(fit.inside, LEAST_INSIDE)
+    robust, middle = target - Z @ fit.theta, math.sqrt(edge * max(tau, edge))
+    between = float(np.mean(np.abs(robust) <= middle))
+    gap = _clipped(robust, middle) / max(between, LEAST_INSIDE)
+    gap -= _clipped(robust, edge) / max(fit.inside, LEAST_INSIDE)
     freedom = max(n - size, 1) / n
     return MeanFit(
         theta=theta,
@@ -160,7 +166,9 @@ def mean_fit(
         histogram=histogram,
         energy=float(np.mean(psi * psi)) / freedom,
         whole=whole,
-        squares=np.asarray((Z * (psi - newton)[:, None] ** 2).T @ Z) / freedom,
+        between=between,
+        gap=np.asarray(Z.T @ gap),
+        squares=np.asarray((Z * gap[:, None] ** 2).T @ Z) / freedom,
         cut=cut,
     )
 

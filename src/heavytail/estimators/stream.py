@@ -48,6 +48,7 @@ from heavytail.estimators.rows import (
     stride_of,
 )
 from heavytail.estimators.start import BatchFit, MeanFit, mean_fit, robust_fit, telling
+from heavytail.estimators.symmetry import asymmetry, solve_psd
 from heavytail.kernels.jit import compiled, only_for
 from heavytail.kernels.layout import slot_kinds, slot_names
 from heavytail.kernels.scale import NORMAL_CONSISTENCY, vote
@@ -56,10 +57,10 @@ from heavytail.kernels.self_tuning import EVERY
 __all__ = ["LEAST_FORGET", "NAMES", "Stream"]
 
 LEAST_FORGET: Final = 0.5  # a row counts for no less than half of the next one
-LEVEL: Final = 0.99  # of Hausman's test that the clip does not bias the slopes
 CLEARLY: Final = 0.95  # of the mean's error must the fixed clip's not exceed to be worth a bias
 ROUNDING = 1e-12  # of an estimate: two that differ by less are one
-UNSEEN: Final = 2.0  # times what was cut off or moved by: as much again in what was not seen
+WALK: Final = 2.0  # times the mean square of theta minus its running mean is its error's
+UNSEEN: Final = 2.0  # times what was cut off: as much again in what was not seen
 ONE_PASS: Final = 1.05  # error of one pass against that of the exact minimiser, as measured
 WARM: Final = 50  # rows fitted together at the start: WARM, or ROWS_PER_COORDINATE each if more
 ROWS_PER_COORDINATE: Final = 5
@@ -82,7 +83,8 @@ class Reading:
     constant with which it agrees at ``middle``, the mean of the features, with another, of the
     relative error ``level_error``. ``beyond`` is what may be missing, a row for each reason: what
     the mean's estimate has beyond it and even the mean's threshold cut off; and, where rows are
-    forgotten, how far theta may have moved on.
+    forgotten, how far theta may have moved on. ``moved`` is the variance of each coordinate that a
+    moving theta adds to the noise's.
     """
 
     theta: FloatArray
@@ -90,6 +92,7 @@ class Reading:
     middle: FloatArray
     slopes_error: float
     level_error: float
+    moved: FloatArray
 
 
 class Stream(TakingTurns):
@@ -354,17 +357,19 @@ class Stream(TakingTurns):
     def _take_mean(self, fit: MeanFit) -> None:
         self.M[ROW.MEAN_THETA, : self.size] = fit.theta
         self.M[ROW.CUT, : self.size] = fit.cut
+        self.M[ROW.GAP, : self.size] = fit.gap
         self.squares[:] = fit.squares
         known = self.s[SLOT.TYPICAL] > 0.0
         self.s[SLOT.TAU] = fit.tau if known else 0.0
         self.s[SLOT.UNIT] = fit.unit if known else 0.0
         self.s[SLOT.MEAN_ENERGY] = fit.energy
         self.s[SLOT.WHOLE_ENERGY] = fit.whole
+        self.s[SLOT.BETWEEN] = fit.between
         self.state[HISTOGRAM:SLOTS] = fit.histogram if known else 0.0
 
     @property
     def squares(self) -> FloatArray:
-        """The sum of x x' (psi_a - psi_f)², of which the lower half counts."""
+        """The sum of x x' (psi_m - psi_f)², of which the lower half counts."""
         return self.M[INVERSE + self.stride :, : self.size][: self.size]
 
     @property
@@ -385,45 +390,46 @@ class Stream(TakingTurns):
     @property
     @alone
     def reading(self) -> Reading:
-        """The slopes with a fixed clip, unless the mean is asked for and these differ from the
-        mean's own by Hausman's test, or are not clearly more precise. The constant is the mean's.
+        """The slopes with a fixed clip, unless the mean is asked for and the noise's shape biases
+        these, or they are not clearly more precise. The constant is the mean's. Where the noise is
+        not symmetric, slopes with a fixed clip have the error of the mean's own.
         """
         self.refresh()
         d, f, a = self.dim, self.theta, self.mean_theta
         error = math.sqrt(self.s[SLOT.ENERGY]) / max(float(self.s[SLOT.INSIDE]), LEAST_INSIDE)
-        own, level = True, error
+        own, skewed, level = True, False, error
         if self.mean:
             # What one row can decide counts to its threshold; what is not known counts whole.
             own = CLEARLY * math.sqrt(self.s[SLOT.MEAN_ENERGY]) <= error
-            own = own or self.hausman() > _critical(d)
+            slopes, every = self.asymmetry()
+            own, skewed = own or slopes > 1.0, every > 1.0
             level = math.sqrt(self.s[SLOT.WHOLE_ENERGY])
         P, cut, middle = self.inverse, self.M[ROW.CUT, : self.size].copy(), np.zeros(0)
         if self.size > d:
-            middle = -_solve(P[:d, :d], P[:d, d])
+            middle = -solve_psd(P[:d, :d], P[:d, d])
         theta = _joined(f, a, own, middle)
-        if not own:  # f's slopes need what was cut off at the middle alone: the constant's
+        if not (own or skewed):  # f's slopes need what was cut off at the middle: the constant's
             cut[:d] = cut[d:].sum() * middle if self.size > d else 0.0
         beyond = [a - theta + UNSEEN * (P @ cut)]
+        slopes_error = level if own or skewed else error
+        moved = np.zeros(self.size)
         if self.s[SLOT.FORGET] < 1.0:
             f, a = self.M[[ROW.LAG, ROW.MEAN_LAG if self.mean else ROW.LAG], : self.size]
-            beyond.append(np.asarray(UNSEEN * (theta - _joined(f, a, own, middle))))
-        return Reading(theta, np.array(beyond), middle, level if own else error, level)
+            beyond.append(theta - _joined(f, a, own, middle))
+            moved = self.M[ROW.MEAN_MOVED if own and self.mean else ROW.MOVED, : self.size].copy()
+            moved[d:] = self.M[ROW.MEAN_MOVED if self.mean else ROW.MOVED, d : self.size]
+            known = np.append(np.full(d, slopes_error**2), np.full(self.size - d, level**2))
+            moved = np.maximum(WALK * moved - known * np.diag(P), 0.0)
+        return Reading(theta, np.array(beyond), middle, slopes_error, level, moved)
 
     @alone
-    def hausman(self) -> float:
-        """H = (a - f)' C^-1 (a - f) on the slopes, C = P sum x x' (psi_a - psi_f)² P: about
-        chi² with d degrees of freedom where the fixed clip does not bias them, as n grows.
-        """
+    def asymmetry(self) -> tuple[float, float]:
+        """:func:`heavytail.estimators.symmetry.asymmetry` of the rows; 0 within the start."""
         self.refresh()
         if not self.mean or self.seen < self.warm:
-            return 0.0
-        half, P = np.tril(self.squares), self.inverse[: self.dim]
-        with np.errstate(over="ignore", invalid="ignore"):
-            C = P @ (half + np.tril(half, -1).T) @ P.T
-            gap = (self.mean_theta - self.theta)[: self.dim]
-            if np.max(np.abs(gap), initial=0.0) <= ROUNDING * np.max(np.abs(self.theta)):
-                return 0.0  # the same estimate twice: both parts of the quotient are rounding
-            return float(gap @ _solve(C, gap)) if np.all(np.isfinite(C)) else 0.0
+            return 0.0, 0.0
+        gap, size = self.M[ROW.GAP, : self.size], float(np.max(np.abs(self.theta)))
+        return asymmetry(self.inverse, gap, np.tril(self.squares), self.dim, ROUNDING * size)
 
     @alone
     def standard_error(self, X: FloatArray) -> FloatArray:
@@ -433,18 +439,18 @@ class Stream(TakingTurns):
         reading, d, P = self.reading, self.dim, self.inverse
         if self.seen <= self.size:
             return np.full(X.shape[0], math.inf)
-        away = self._standardised(X)[:, :d]
-        level = 0.0
+        Z = self._standardised(X)
+        away, level = Z[:, :d], Z**2 @ reading.moved
         if self.size > d:
             away = away - reading.middle
-            level = reading.level_error**2 * max(P[d, d] + P[d, :d] @ reading.middle, 0.0)
+            level += reading.level_error**2 * max(P[d, d] + P[d, :d] @ reading.middle, 0.0)
         width = np.maximum(np.einsum("ij,jk,ik->i", away, P[:d, :d], away), 0.0)
         return np.asarray(ONE_PASS * np.sqrt(reading.slopes_error**2 * width + level))
 
     def doubt(self, X: FloatArray) -> FloatArray:
         """What the mean's own estimate, where its slopes were not taken, has beyond the fitted
-        value, a bias too small for the test to see, and what its threshold cut off; and twice what
-        the estimate moved by within its memory, by which it is behind a theta that moves.
+        value, a bias too small for the test to see, and what its threshold cut off; and what the
+        estimate moved by within its memory, by which it is behind a theta that moves steadily.
         """
         return np.asarray(self.reading.beyond @ self._standardised(X).T)
 
@@ -455,8 +461,9 @@ class Stream(TakingTurns):
         doubt = reading.beyond[:, :d] * self.F[1]
         if self.seen <= self.size:
             return np.full(d, math.inf), doubt
-        width = np.sqrt(np.maximum(np.diag(self.inverse)[:d], 0.0))
-        return ONE_PASS * reading.slopes_error * width * self.F[1], doubt
+        width = np.maximum(np.diag(self.inverse)[:d], 0.0)
+        error = np.sqrt(reading.slopes_error**2 * width + reading.moved[:d])
+        return ONE_PASS * error * self.F[1], doubt
 
 
 def _joined(f: FloatArray, a: FloatArray, own: bool, middle: FloatArray) -> FloatArray:
@@ -465,17 +472,3 @@ def _joined(f: FloatArray, a: FloatArray, own: bool, middle: FloatArray) -> Floa
     if d:
         theta[d] = a[d] + middle @ (a - theta)[:d]
     return theta
-
-
-def _critical(dim: int) -> float:
-    from scipy import stats
-
-    return float(stats.chi2.ppf(LEVEL, dim))
-
-
-def _solve(A: FloatArray, b: FloatArray) -> FloatArray:
-    """A^-1 b for a positive semidefinite A, whatever the units of its coordinates."""
-    width = np.sqrt(np.maximum(np.diag(A), 0.0))  # below 0 by rounding alone
-    unit = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0.0)
-    R = A * unit[:, None] * unit
-    return np.asarray(unit * (np.linalg.pinv(R, hermitian=True) @ (unit * b)))

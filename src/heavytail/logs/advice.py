@@ -22,9 +22,10 @@ FEW = 100.0  # effective rows below which an estimate is called rough
 DOMINANT = 0.1  # share of the total that one row may have
 TAKEN = 0.1  # share of the plain mean that clipping takes before it is mentioned
 TOP = 0.01
-LEAST_TOP = 50  # values that a tail is judged by at least
-WIDER = 4  # times as many values must fall off like a power, too
-STRAIGHT = 1.0  # standard errors that the spread of their logarithms may fall short of a power's
+CARRIERS = 30  # rows below which half of the total is said to hang on few
+SPREADERS = 10  # the same of the sum of squares
+MANY = 0.1  # of the effective rows are not few
+ONE_SIDED = 0.9  # of the half that few rows carry, net of signs, before a side is named
 APPROXIMATE = "The interval takes the tail to go on as this log shows it: no guarantee."
 
 
@@ -33,8 +34,9 @@ def diagnostics(summary: Summary) -> dict[str, Any]:
     missing, share = _support(summary)
     support: dict[str, Any] = {"unsupported": missing, "unsupported_share": share}
     if summary.weights is None or summary.values is None:
-        names = ("effective_size", "largest_share", "top_share", "index_bound")
+        names = ("effective_size", "largest_share", "top_share")
         none = dict.fromkeys(names, math.nan)
+        none |= {"half_rows": 0, "half_side": 0.0, "square_rows": 0}
         return {**support, **none, "mean_weight": (math.nan,) * 3, "propensities_ok": True}
     cells = summary.weights.cells()
     total = float(cells.count @ cells.mean)
@@ -49,7 +51,9 @@ def diagnostics(summary: Summary) -> dict[str, Any]:
         "effective_size": effective,
         "largest_share": largest,
         "top_share": top,
-        "index_bound": index_bound(values, effective),
+        "half_rows": half_rows(values)[0],
+        "half_side": half_rows(values)[1],
+        "square_rows": half_rows(values, 2.0)[0],
         "mean_weight": (mean, mean - Z95 * error, mean + Z95 * error),
         "propensities_ok": max(
             log_wealth(summary.weights, 1.0, 1.0), log_wealth(summary.weights, known, -1.0)
@@ -81,28 +85,24 @@ def log_wealth(weights: Sketch, mean: float, side: float) -> float:
     return float(np.logaddexp.reduce(wealth + np.log(shares / shares.sum())))
 
 
-def index_bound(values: Sketch, effective: float) -> float:
-    """An upper bound of the index of the power that the largest |X| fall off like, at 99.9 %.
-
-    Of a power of index a, a sum_i log(X_i/X_{k+1}) over the k largest has the gamma distribution of
-    shape k. k is the root of the effective rows. Infinity where the largest value comes three
-    times, as values do that have an end, where there are too few, and where the 4 k largest bend
-    down as log-normal ones do: the spread of their logarithms is that of an exponential law less
-    more than a standard error.
+def half_rows(sketch: Sketch, power: float = 1.0) -> tuple[int, float]:
+    """How many of the largest rows have half of the sum of |X|^power, and the part of theirs that
+    is left when signs are kept: 1 where all are gains, -1 where all are losses.
     """
-    from scipy.special import gammaincinv
-
-    k = max(LEAST_TOP, math.ceil(math.sqrt(effective)))
-    size = WIDER * k
-    if 2 * size > effective:
-        size = 2 * k
-    top = np.abs(values.largest(size + 1, size + 1))
-    if 2 * size > effective or len(top) <= size or not 0.0 < top[-1] < top[2] < top[0]:
-        return math.inf
-    wide = np.log(top[:size] / top[size])
-    if wide.std() < (1.0 - STRAIGHT / math.sqrt(size)) * wide.mean():
-        return math.inf
-    return float(gammaincinv(k, 1.0 - SURE)) / float(np.log(top[:k] / top[k]).sum())
+    cells = sketch.cells()
+    size = np.abs(cells.mean)
+    most = float(np.max(size, initial=0.0))
+    if not most > 0.0:
+        return 0, 0.0
+    order = np.argsort(-size, kind="stable")
+    each, count = (size[order] / most) ** power, cells.count[order]
+    through = np.cumsum(count * each)
+    half = 0.5 * through[-1]
+    last = int(np.searchsorted(through, half))
+    taken = np.where(np.arange(len(count)) < last, count, 0.0)
+    taken[last] = math.ceil((half - taken @ each) / each[last])
+    part = taken * each
+    return int(taken.sum()), float(part @ np.sign(cells.mean[order]) / part.sum())
 
 
 def _shares(sketch: Sketch) -> tuple[float, float]:
@@ -223,21 +223,34 @@ def _about_weights(found: Evaluation) -> list[str]:
     return said
 
 
+def _side(gain: float) -> str:
+    """Where a value lies that misses large gains, or large losses."""
+    return "low" if gain > 0.0 else "high"
+
+
 def _about_rewards(found: Evaluation) -> list[str]:
     said = []
     if found.largest_share > DOMINANT:
         said.append(f"One row has {found.largest_share:.0%} of the total.")
-    if found.mean == "huber" and found.plain - found.value > TAKEN * abs(found.plain):
+    few = MANY * found.effective_size
+    if 0 < found.half_rows < min(CARRIERS, few):
+        words = f"Half of the total is in {found.half_rows} of the {found.rows:,} rows"
+        if abs(found.half_side) >= ONE_SIDED:
+            larger = "gains" if found.half_side > 0.0 else "losses"
+            words += f": if there are larger {larger}, too rare for this log, the value lies "
+            words += _side(found.half_side)
+        said.append(words + ".")
+    if found.mean == "huber" and abs(found.plain - found.value) > TAKEN * abs(found.plain):
         said.append(
             f"The largest rows count in part; in full, the mean is {found.plain:.4g}, and hangs on "
-            "them. Over many logs of rare large rewards, a value in which they count in part lies "
-            "low."
+            "them. Over many logs, a value in which they count in part lies "
+            f"{_side(found.plain - found.value)}."
         )
     bounded = found.upper is not None and found.interval in ("betting", "bernstein")
-    if found.index_bound < 2.0 and not bounded:
+    if 0 < found.square_rows < min(SPREADERS, few) and not bounded:
+        has = "row has" if found.square_rows == 1 else "rows have"
         said.append(
-            "The largest weighted rewards fall off like a power of index "
-            f"{found.index_bound:.2f} or less (99.9 %): if they go on so, their variance is "
-            "infinite. Take no normal or bootstrap interval for them."
+            f"{found.square_rows} {has} half of the sum of squares: the variance that this log "
+            "shows hangs on that. Take no normal or bootstrap interval."
         )
     return said

@@ -14,7 +14,7 @@ from heavytail._typing import FloatArray
 from heavytail.logs import intervals, means
 from heavytail.logs.advice import APPROXIMATE
 from heavytail.logs.estimates import METHODS, Seen
-from heavytail.logs.evaluating import LEAST_TAIL, UNBIASED, finish, plan_of, tail_of, target_of
+from heavytail.logs.evaluating import UNBIASED, finish, plan_of, target_of
 from heavytail.logs.results import Comparison
 from heavytail.logs.rows import Rows
 from heavytail.logs.sketch import PairCells, Pairs, Sketch, epochs
@@ -25,6 +25,7 @@ from heavytail.tails import MomentBound
 
 __all__ = ["compare"]
 
+BEYOND = 5.0  # times as far out as a policy's own rows others may lie that never came
 OUTSIDE = (
     "The difference of the two values lies outside its interval, which is the better guess: a few "
     "large rows were clipped."
@@ -62,14 +63,16 @@ def compare(
       (w_a - w_b)+ (r - l) + (w_a - w_b)- (h - r) + (h - l)(1 - D) is never negative and has mean
       V_a - V_b + h - l, D being half of sum |pi_a - pi_b|;
     - with ``tail``, a MomentBound of the rows' differences w_a r - w_b r, by Catoni's sequence;
-    - else about Huber's estimate, as "huber" of :func:`heavytail.evaluate`, each side with the
-      tail of the differences of its sign, if 50 effective rows show one: approximate, and
-      ``guaranteed`` is False. Where the estimate lies outside, it is made an end.
+    - else by the bet that is best in hindsight (:func:`heavytail.logs.intervals.hindsight_lower`),
+      each side with room for rows that never came: as far out as the farthest reward of the whole
+      log, and five times as far as the policies' own rows. Approximate, and ``guaranteed`` is
+      False. Where the estimate lies outside, it is made an end.
 
-    Where the interval holds 0, ``rows_needed`` estimates how many rows would do: the distance d of
-    the value to the end beyond 0 falls like n^(1/p - 1), p the order of the moment that is stated
-    or the index of the tail that is seen, at most 2, so that n (d/|value|)^(p/(p - 1)) rows bring
-    that end to 0. If the difference is what it seems, so many decide about as often as not.
+    Where the interval holds 0, ``rows_needed`` estimates how many rows would do. In hindsight that
+    is :func:`heavytail.logs.intervals.hindsight_rows`; else the distance d of the value to the end
+    beyond 0 falls like n^(1/p - 1), p the order of the stated moment, or 2, so that
+    n (d/|value|)^(p/(p - 1)) rows bring that end to 0, if the difference is what it seems. In
+    hindsight it errs low where tails are heavy: larger rewards than these may come.
 
     Args:
         log: and
@@ -110,16 +113,17 @@ def compare(
         for each, target in zip((one, two), targets, strict=True)
     ]  # fmt: skip
     value = ends[0].value - ends[1].value
-    found = _difference(apart, plan, mean, level, 0.5 * (ends[0].value + ends[1].value))
-    both = _interval(apart, plan, tail, level, horizon, found, value)
+    centre = 0.5 * (ends[0].value + ends[1].value)
+    error = _difference(apart, mean, level, centre).error
+    both = _interval(apart, plan, mean, tail, level, horizon, centre, value)
     said = [s for s in dict.fromkeys((*ends[0].advice, *ends[1].advice)) if "no reason" not in s]
-    if both.interval == "huber":
-        said.append(APPROXIMATE)
+    if both.interval == "hindsight":
+        said.append(_overturned(apart, both, one.rows, level, centre, value))
     if both.lower is not None and both.upper is not None and not both.lower <= value <= both.upper:
         said.append(OUTSIDE)
     return Comparison(
         value=value, lower=both.lower, upper=both.upper, reason=both.reason,
-        guaranteed=both.guaranteed, level=level, interval=both.interval, error=found.error,
+        guaranteed=both.guaranteed, level=level, interval=both.interval, error=error,
         rows=one.rows, rows_needed=_enough(value, both, one.rows), a=ends[0], b=ends[1],
         advice=tuple(said),
     )  # fmt: skip
@@ -132,12 +136,16 @@ class Apart:
     Attributes:
         pairs: (w_a - w_b, v_a - v_b), or (0, v_a - v_b) where nothing is self-normalised.
         values: v_a - v_b by epoch.
+        gaps: sums of (w_a - w_b)+ and of its square, and of (w_b - w_a)+ and of its square.
+        far: the largest reward of the log, and minus the least one.
         up: by epoch, the value whose mean is V_a - V_b plus the range's width, or None.
         down: the same of V_b - V_a, or None.
     """
 
     pairs: Pairs
     values: Sketch
+    gaps: FloatArray
+    far: FloatArray
     up: Sketch | None
     down: Sketch | None
 
@@ -145,6 +153,8 @@ class Apart:
         return type(self)(
             self.pairs + other.pairs,
             self.values + other.values,
+            self.gaps + other.gaps,
+            np.maximum(self.far, other.far),
             None if self.up is None or other.up is None else self.up + other.up,
             None if self.down is None or other.down is None else self.down + other.down,
         )
@@ -186,7 +196,13 @@ def _apart(one: Seen, two: Seen, plan: Plan) -> Apart:
     if plan.ceiling is not None and one.weight is not None and two.weight is not None:
         up = Sketch(_lifted(one, two, plan.floor, plan.ceiling), epoch)
         down = Sketch(_lifted(two, one, plan.floor, plan.ceiling), epoch)
-    return Apart(Pairs(u_a - u_b, v_a - v_b), Sketch(v_a - v_b, epoch), up, down)
+    r, gap = one.rows.reward, np.zeros(1)
+    if one.weight is not None and two.weight is not None:
+        gap = one.weight - two.weight
+    sides = [np.maximum(side * gap, 0.0) for side in (1.0, -1.0)]
+    gaps = np.array([total for side in sides for total in (side.sum(), side @ side)])
+    far = np.array([r.max(initial=-np.inf), (-r).max(initial=-np.inf)])
+    return Apart(Pairs(u_a - u_b, v_a - v_b), Sketch(v_a - v_b, epoch), gaps, far, up, down)
 
 
 def _lifted(one: Seen, two: Seen, low: float, high: float) -> FloatArray:
@@ -204,12 +220,17 @@ def _lifted(one: Seen, two: Seen, low: float, high: float) -> FloatArray:
     return np.asarray(gain + (high - low) * same)
 
 
-def _difference(apart: Apart, plan: Plan, mean: str, level: float, centre: float) -> means.Estimate:
-    """The mean of v - c u; z from the effective size of |u|, as few rows may carry all of it."""
+def _located(apart: Apart, centre: float) -> PairCells:
+    """v - c u of the rows, as values beside ones."""
     cells = apart.pairs.cells()
     n, v = cells.count, cells.v - centre * cells.u
     square = cells.vv - 2.0 * centre * cells.uv + centre**2 * cells.uu
-    located = PairCells(n, n, v, n, v, np.maximum(square, 0.0))
+    return PairCells(n, n, v, n, v, np.maximum(square, 0.0))
+
+
+def _difference(apart: Apart, mean: str, level: float, centre: float) -> means.Estimate:
+    """The mean of v - c u; z from the effective size of |u|, as few rows may carry all of it."""
+    cells, located = apart.pairs.cells(), _located(apart, centre)
     if mean == "plain":
         return means.plain_mean(located)
     if mean == "catoni":
@@ -229,7 +250,8 @@ class Ends(NamedTuple):
         interval: where it comes from.
         guaranteed: whether it rests on stated assumptions alone.
         reason: why there is none.
-        orders: p on either side: the distance of an end to the value falls like n^(1/p - 1).
+        order: p where the distance of an end to the value falls like n^(1/p - 1).
+        needed: how many rows like these would bring either end to 0; None where ``order`` says it.
     """
 
     lower: float | None
@@ -237,16 +259,18 @@ class Ends(NamedTuple):
     interval: str | None
     guaranteed: bool
     reason: str
-    orders: tuple[float, float] = (2.0, 2.0)
+    order: float = 2.0
+    needed: tuple[float, float] | None = None
 
 
 def _interval(
     apart: Apart,
     plan: Plan,
+    mean: str,
     tail: MomentBound | None,
     level: float,
     horizon: int | None,
-    found: means.Estimate,
+    centre: float,
     value: float,
 ) -> Ends:
     alpha = 1.0 - level
@@ -262,48 +286,75 @@ def _interval(
         return Ends(lower, upper, "betting", True, "")
     if tail is not None:
         ends = intervals.catoni(apart.values, tail, alpha, horizon)
-        return Ends(*ends, "catoni", True, "", (tail.order, tail.order))
-    if math.isnan(found.below):
+        return Ends(*ends, "catoni", True, "", tail.order)
+    if mean != "huber":
         return Ends(None, None, None, False, "state reward_range= or tail=, or take mean='huber'")
-    (below, low_order), (above, high_order) = (_index(apart, side) for side in (-1, 1))
-    hidden = (
-        intervals.hidden_mean(found.below if below else found.beyond, below),
-        intervals.hidden_mean(found.above if above else found.beyond, above),
-    )
-    lower, upper = intervals.huber_interval(found, hidden, level)
-    orders = low_order, high_order
-    return Ends(min(lower, value), max(upper, value), "huber", False, "", orders)
+    if math.isnan(value):
+        return Ends(None, None, None, False, "no row of the log has an action of one of the two")
+    if np.any(apart.gaps) and not apart.far.sum() > 0.0:
+        why = "all rewards of the log are equal, and nothing shows how far another may lie. State "
+        return Ends(None, None, None, False, why + "reward_range= or tail=")
+    (lower, more), (upper, less) = (_hindsight(apart, centre, side, alpha) for side in (1.0, -1.0))
+    lower, upper = min(lower, value), max(-upper + 0.0, value)
+    return Ends(lower, upper, "hindsight", False, "", needed=(more, less))
 
 
-def _index(apart: Apart, side: int) -> tuple[float, float]:
-    """The tail's index of the differences of one sign: the lower end of its interval, and itself
-    between 1.1 and 2. Infinite and 2 where these are all alike; 0 and 2 of fewer than 50 effective
-    rows, of which nothing is known: as many may then be hidden as can be clipped.
+def _hindsight(apart: Apart, centre: float, side: float, alpha: float) -> tuple[float, float]:
+    """The lower end (side 1), or minus the upper one (side -1), of the mean of e = v - c u, and
+    how many rows like these would bring it to 0.
+
+    side e is taken to be no less than -B: the farthest reward of the whole log, at the weight that
+    a row of the policy has, or five times what was seen of e itself, whichever is farther out.
     """
-    cells = apart.pairs.cells()
-    effective = _effective(PairCells(*(sums[side * cells.v > 0.0] for sums in cells)))
-    if effective < LEAST_TAIL:
-        return 0.0, 2.0
-    seen = tail_of(apart.values, effective, side)
-    if seen is None:
-        return math.inf, 2.0
-    return seen.low, min(max(seen.index, intervals.LEAST_INDEX), 2.0)
+    n, _, total, _, _, square = _located(apart, centre)
+    mean = side * total / n
+    weights = _row_weights(apart)[:: -int(side)]  # gains of b lower the lower end, losses of a do
+    away = apart.far + np.array([-centre, centre])
+    reach = max(0.0, BEYOND * float(np.max(-mean)), *(weights * away))
+    variance = np.maximum(square / n - mean**2, 0.0)
+    values = n, mean + reach, variance, alpha
+    return intervals.hindsight_lower(*values) - reach, intervals.hindsight_rows(*values, reach)
 
 
-def _effective(cells: PairCells) -> float:
-    """(sum |u|)²/sum u²; the rows where nothing is self-normalised."""
-    size, square = float(np.sum(np.abs(cells.u))), float(np.sum(cells.uu))
-    return size * size / square if square > 0.0 else float(np.sum(cells.count))
+def _row_weights(apart: Apart) -> FloatArray:
+    """sum w²/sum w over the rows that a plays more often, and over those that b does."""
+    total, square = apart.gaps[::2], apart.gaps[1::2]
+    return np.asarray(square / np.where(total > 0.0, total, 1.0))
+
+
+def _overturned(
+    apart: Apart, ends: Ends, rows: int, level: float, centre: float, value: float
+) -> str:
+    """What the interval takes for granted: where it decides, the rewards that would make both
+    policies equal, so rare that with probability 1 - level a log like this has none of them.
+    """
+    assert ends.lower is not None
+    assert ends.upper is not None
+    if ends.lower <= 0.0 <= ends.upper:
+        return APPROXIMATE
+    first = ends.lower > 0.0
+    upward = apart.far[0] - centre >= apart.far[1] + centre  # where the farthest rewards are
+    at = int(first == upward)  # the worse policy's large gains, or the better one's large losses
+    each = max(rows / (float(_row_weights(apart)[at]) * -math.log(1.0 - level)), 1.0)
+    size = centre + (1.0 if upward else -1.0) * abs(value) * each
+    return (
+        f"It is taken that {'ab'[at]} has no rewards of {size:.3g} which this log does not show: "
+        f"1 in {each:,.0f} of its rows would make both equal, and {1.0 - level:.0%} of such logs "
+        "have none of them."
+    )
 
 
 def _enough(value: float, ends: Ends, rows: int) -> float | None:
     """How many rows in all would bring the end that is beyond 0 to it, were the value right.
 
-    n (d/|value|)^(p/(p - 1)), d the distance from the value to that end. None where the interval
-    decides already, or where there is none.
+    n (d/|value|)^(p/(p - 1)), d the distance from the value to that end, or what the ends say.
+    None where the interval decides already, where there is none, or where no number would do.
     """
     lower, upper = ends.lower, ends.upper
     if lower is None or upper is None or not lower <= 0.0 <= upper or not value:
         return None
-    far, order = (value - lower, ends.orders[0]) if value > 0.0 else (upper - value, ends.orders[1])
-    return rows * max(far / abs(value), 1.0) ** (order / (order - 1.0))
+    if ends.needed is not None:
+        needed = ends.needed[0 if value > 0.0 else 1]
+        return max(needed, float(rows)) if math.isfinite(needed) else None
+    far = value - lower if value > 0.0 else upper - value
+    return rows * max(far / abs(value), 1.0) ** (ends.order / (ends.order - 1.0))

@@ -21,7 +21,7 @@ from heavytail.logs.summary import Plan, Summary, summarise
 from heavytail.logs.target import Target
 from heavytail.tails import MomentBound, TailReport, diagnose
 
-__all__ = ["evaluate", "finish", "plan_of", "tail_of", "target_of"]
+__all__ = ["evaluate", "finish", "plan_of", "target_of"]
 
 UNBIASED = ("ips", "snips", "dr")
 INTERVALS = ("betting", "catoni", "bernstein", "huber")
@@ -236,7 +236,7 @@ def bounds(
     if plan.interval == "huber":
         found = means.skew_corrected(summary.pairs.cells())
         hidden = intervals.hidden_mean(found.beyond, 0.0 if seen is None else seen.low)
-        return *intervals.huber_interval(found, (hidden, hidden), level), None
+        return *intervals.huber_interval(found, hidden, level), None
     if plan.interval == "catoni":
         sketch = summary.pseudo if summary.pseudo is not None else values
         assert tail is not None
@@ -244,7 +244,7 @@ def bounds(
     side = alpha if plan.ceiling is None else alpha / 2.0
     if plan.interval == "bernstein":
         return *_bernstein(summary, plan, side), None
-    course = intervals.betting_lower(values, side, horizon)
+    course = intervals.betting_lower(values, side, horizon, summary.paid)
     upper = None
     if summary.above is not None and plan.ceiling is not None:
         upper = plan.ceiling - intervals.betting_lower(summary.above, side, horizon).best
@@ -263,9 +263,9 @@ def _bernstein(summary: Summary, plan: Plan, delta: float) -> tuple[float, float
     return plan.floor + low, plan.ceiling - high
 
 
-def tail_of(sketch: Sketch | None, effective: float, side: int = 0) -> TailReport | None:
+def tail_of(sketch: Sketch | None, effective: float) -> TailReport | None:
     """The tail of as many of the largest values as there are effective rows; None of too few, or
-    of values that are all alike. With a ``side``, 1 or -1, of the values of that sign alone.
+    of values that are all alike.
 
     Rows of small weight are no part of it: with them, what is a mixture of weights looks like a
     tail (Lomax(1.5) rewards, an action logged in a fifth of 2,000 rows: index 1.2 of all rows, 1.5
@@ -273,7 +273,7 @@ def tail_of(sketch: Sketch | None, effective: float, side: int = 0) -> TailRepor
     """
     if sketch is None or math.isnan(effective):
         return None
-    values = sketch.largest(max(effective, LEAST_TAIL), MOST_TAIL, side)
+    values = sketch.largest(max(effective, LEAST_TAIL), MOST_TAIL)
     if len(values) < LEAST_TAIL:
         return None
     return diagnose(values) if np.ptp(values) > 0.0 else None

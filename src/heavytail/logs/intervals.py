@@ -26,7 +26,10 @@ __all__ = [
     "betting_lower",
     "catoni",
     "hidden_mean",
+    "hindsight_lower",
+    "hindsight_rows",
     "huber_interval",
+    "ready",
 ]
 
 ROUGH = 8  # cells per octave of the past that bets are read off
@@ -35,8 +38,11 @@ HORIZONS: FloatArray = 4.0 ** np.arange(
     3.0, 16.0
 )  # rows for which bets are best where their number is not known
 STARTS: FloatArray = 0.5 ** np.arange(1.0, 5.1, 0.5)  # of betting, in parts of the horizon
+OCTAVES: FloatArray = 2.0 ** np.arange(-22.0, 21.0)  # bets in hindsight, in units of 1 / mean
+FINE: FloatArray = 2.0 ** np.arange(-1.0, 1.01, 0.125)  # and about the best of these
 STEPS = 60  # of Newton's method
 CLOSE = 1e-9
+PAID = 0.1  # of a row's weight must have been paid before anything is bet
 LEAST_INDEX = 1.1  # of a tail, whatever a log shows
 
 
@@ -63,7 +69,9 @@ class Sequence(NamedTuple):
         return float(np.max(self.lower, initial=0.0))
 
 
-def betting_lower(sketch: Sketch, delta: float, horizon: float | None = None) -> Sequence:
+def betting_lower(
+    sketch: Sketch, delta: float, horizon: float | None = None, paid: FloatArray | None = None
+) -> Sequence:
     """Lower bounds of the mean of non-negative values with a finite mean; nothing else is assumed.
 
     At the true mean m the wealth of one who begins at row s and bets lambda_i against m,
@@ -82,9 +90,10 @@ def betting_lower(sketch: Sketch, delta: float, horizon: float | None = None) ->
     were they like the past. A ninth of the wealth begins at each of 2^-1, 2^-1.5, ..., 2^-5 of the
     horizon: bets read off rows of another size than most (a trace of exploration has tiny weights,
     and these come first) cost the parts that had begun, and log 9 at the most what begins later.
-    Where the first rows are like the others, little is lost but a thirty-second of them. Without a
-    horizon the wealth is spread over several, 4^3, 4^4, ..., with shares that fall like 1/j².
-    O(epochs² + cells) each.
+    Where the first rows are like the others, little is lost but a thirty-second of them. With
+    ``paid``, nothing is bet while the target's own actions have paid too little (:func:`ready`).
+    Without a horizon the wealth is spread over several, 4^3, 4^4, ..., with shares that fall like
+    1/j². O(epochs² + cells) each.
     """
     cells = sketch.cells()
     last = int(np.max(cells.epoch, initial=-1)) + 1
@@ -95,10 +104,24 @@ def betting_lower(sketch: Sketch, delta: float, horizon: float | None = None) ->
     starts = np.searchsorted(epoch_starts(last), horizons[:, None] * STARTS)
     begun = (np.arange(last)[:, None] >= starts[:, None, :]).astype(np.float64)
     bets = _bets(cells, last, math.log(1.0 / delta), horizons)
+    if paid is not None:
+        bets[:, 1:] *= ready(paid)[: last - 1]
     gains = [_gains(cells, bet, last)[:, None] * on for bet, on in zip(bets, begun, strict=True)]
     wealth = np.cumsum(gains, axis=1) + np.log(shares)[:, None, :]
     lower = _solve(wealth, rows, bets, begun, math.log(1.0 / delta))
     return Sequence(np.cumsum(rows), bets, starts, shares, lower)
+
+
+def ready(paid: FloatArray) -> FloatArray:
+    """1 where the rows that paid, up to the end of an epoch, have a tenth of a row's weight or
+    more together, else 0.
+
+    ``paid`` has the sums of w, of w², and of w where something was paid, by epoch; a row's weight
+    is sum w²/sum w. Before, all that was seen are rewards of actions that the target hardly plays,
+    and bets that are read off them are far too large.
+    """
+    total, square, earned = np.cumsum(paid, axis=1)
+    return (earned * total >= PAID * square).astype(np.float64)
 
 
 def _rows(cells: Cells, last: int) -> FloatArray:
@@ -174,6 +197,58 @@ def _bets(cells: Cells, last: int, log_inverse: float, horizons: FloatArray) -> 
         bound = np.expm1(growth - log_inverse / horizons[:, None]) / tried
         bets[:, e] = tried[np.argmax(bound, axis=1)]
     return bets
+
+
+def hindsight_lower(
+    count: FloatArray, mean: FloatArray, variance: FloatArray, delta: float
+) -> float:
+    """The lower bound of the mean of values that are not below 0, by the bet best in hindsight:
+
+        max over lambda of (exp(mean log(1 + lambda X) - log(1/delta)/n) - 1)/lambda.
+
+    Of all laws on [0, oo) with a smaller mean, none makes the rows more than delta times as likely
+    as their own frequencies do (Honda and Takemura 2010): so it finds room for values near 0 that
+    never came. As the bet has seen the rows, it is no guarantee. O(cells) for each of 60 bets.
+    """
+    n, total = float(count.sum()), float(count @ mean)
+    if not total > 0.0:
+        return 0.0
+
+    def bound(stake: float) -> float:
+        gain = float(count @ _log_wealth(stake, mean, variance))
+        return math.expm1((gain + math.log(delta)) / n) / stake
+
+    return max(0.0, _best(bound, n / total))
+
+
+def hindsight_rows(
+    count: FloatArray, mean: FloatArray, variance: FloatArray, delta: float, least: float
+) -> float:
+    """How many rows like these would bring :func:`hindsight_lower` to ``least``: log(1/delta) over
+    what a row adds to the logarithm of the best bet's wealth against it; infinity where it loses.
+    """
+    n, total = float(count.sum()), float(count @ mean)
+
+    def growth(stake: float) -> float:
+        return float(count @ _log_wealth(stake, mean, variance)) - n * math.log1p(stake * least)
+
+    if not total > n * least:
+        return math.inf
+    return n * math.log(1.0 / delta) / _best(growth, n / total)
+
+
+def _best(score: Callable[[float], float], unit: float) -> float:
+    """The largest score of a bet, by octaves of ``unit`` and then about the best of these."""
+    best = -math.inf
+    for bets in (OCTAVES, FINE):
+        scores = [score(stake) for stake in unit * bets]
+        best, unit = max(best, *scores), unit * float(bets[int(np.argmax(scores))])
+    return best
+
+
+def _log_wealth(stake: float, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """log(1 + lambda X) at a cell's mean, less half its curvature there times the variance."""
+    return np.asarray(np.log1p(stake * mean) - 0.5 * (stake / (1.0 + stake * mean)) ** 2 * variance)
 
 
 def catoni(
@@ -272,19 +347,16 @@ def hidden_mean(beyond: float, index: float) -> float:
     return beyond / (max(LEAST_INDEX, index) - 1.0)
 
 
-def huber_interval(
-    found: Estimate, hidden: tuple[float, float], level: float
-) -> tuple[float, float]:
+def huber_interval(found: Estimate, hidden: float, level: float) -> tuple[float, float]:
     """Both ends about Huber's estimate, approximate: for where nothing is known beforehand.
 
-    value - q error - hidden[0] and value + q error + hidden[1], q the normal quantile. Hidden is
+    value -+ (q error + hidden), q the normal quantile. Hidden is
     what clipping may hide if the tail goes on as the log shows it (:func:`hidden_mean` at the
-    lower end of the interval of its index): of an evaluation on both sides alike, with as many
-    rows as can be clipped; of a comparison side by side, with half a row more than were. No bound
-    can be guaranteed without an assumption; ``benchmarks.logs`` measures this one.
+    lower end of the interval of its index), with as many rows as can be clipped. No bound can be
+    guaranteed without an assumption; ``benchmarks.logs`` measures this one.
     """
-    half = NormalDist().inv_cdf(0.5 + 0.5 * level) * found.error
-    return found.value - half - hidden[0], found.value + half + hidden[1]
+    half = NormalDist().inv_cdf(0.5 + 0.5 * level) * found.error + hidden
+    return found.value - half, found.value + half
 
 
 def bernstein_lower(count: float, total: float, square: float, bound: float, delta: float) -> float:

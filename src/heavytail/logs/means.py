@@ -33,7 +33,6 @@ __all__ = [
 MEANS = ("huber", "catoni", "minsker-ndaoud", "median-of-means", "plain")
 BLOCKS = 16  # of the means of blocks: row number mod 16
 LEAST_ORDER = 3.0  # of z, where the rows have one: see huber_order
-UNSEEN = 0.5  # of a row: more than were seen may lie beyond a threshold
 STEPS = 200  # Huber's fixed point needs 3 to 20
 CLOSE = 1e-13
 FAR = 4.0  # thresholds up to which large rows on one side count, and a fourth of one shows a side
@@ -48,16 +47,12 @@ class Estimate(NamedTuple):
         threshold: tau; infinity where nothing is clipped by the estimate's kind.
         beyond: tau z / sum u. Of rows with P(|e| > x) ~ x^-a, clipping at tau moves the mean by
             at most beyond/(a - 1).
-        below: tau (k + 1/2) / sum u, k rows being clipped from below: that side's own estimate.
-        above: the same of the rows that are clipped from above.
     """
 
     value: float
     error: float
     threshold: float = math.inf
     beyond: float = math.nan
-    below: float = math.nan
-    above: float = math.nan
 
 
 def blocks(start: int, u: FloatArray, v: FloatArray) -> FloatArray:
@@ -134,10 +129,9 @@ def huber(cells: PairCells, order: float | None = None) -> Estimate:
         if abs(step) <= CLOSE * max(abs(m), tau if math.isfinite(tau) else 0.0, 1e-300):
             break
     clipped = np.minimum(_squares(cells, m), cells.count * tau * tau)
-    size, error = float(cells.u.sum()), mean_v - mean_u * m
-    hidden = [z, *(float(cells.count[side * error > tau].sum()) + UNSEEN for side in (-1.0, 1.0))]
-    each = tau / size if math.isfinite(tau) else 0.0
-    return Estimate(m, math.sqrt(float(clipped.sum())) / size, tau, *(each * k for k in hidden))
+    size = float(cells.u.sum())
+    beyond = tau * z / size if math.isfinite(tau) else 0.0
+    return Estimate(m, math.sqrt(float(clipped.sum())) / size, tau, beyond)
 
 
 def skew_corrected(cells: PairCells) -> Estimate:

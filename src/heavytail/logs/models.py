@@ -14,7 +14,7 @@ import numpy as np
 
 from heavytail._memory import check_memory
 from heavytail._typing import FloatArray, IntArray
-from heavytail._validate import as_rows, check_count, shown
+from heavytail._validate import GREATEST, as_rows, check_count, shown
 from heavytail.logs.means import skew_corrected
 from heavytail.logs.rows import Rows
 from heavytail.logs.sketch import Pairs
@@ -119,6 +119,11 @@ class ArmMeans:
         parts = [(rows.action, rows.reward) for rows in source.chunks()]
         action = np.concatenate([part[0] for part in parts])
         reward = np.concatenate([part[1] for part in parts])
+        if np.any(np.abs(reward) > GREATEST):
+            raise ValueError(
+                f"model 'arms': the log's rewards must be at most {GREATEST:g} in size; got "
+                f"{np.max(np.abs(reward)):g}. Change the unit, or pass model=None."
+            )
         fold = np.arange(len(action)) % folds
         order = np.argsort(action, kind="stable")
         seen, first = np.unique(action[order], return_index=True)

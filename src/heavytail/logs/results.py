@@ -23,7 +23,8 @@ class Evaluation:
     """What a policy would have earned per row.
 
     Attributes:
-        value: the estimate. Over many logs of rare large rewards it lies low: see ``plain``.
+        value: the estimate. Over many logs of rare large gains it lies low, of rare large losses
+            high: see ``plain``.
         lower: a bound that the true value is not below with probability ``level`` (both bounds
             together, where there are two), or None.
         upper: a bound that it is not above, or None.
@@ -38,8 +39,9 @@ class Evaluation:
         largest_share: the part of sum w |r| (of the terms of "dr", with "catoni") in one row.
         top_share: the part in the largest 1 % of the rows.
         tail: what the tail of the weighted rewards looks like, or None where too little is known.
-        index_bound: a 99.9 % upper bound of the power that the largest weighted rewards fall off
-            like; infinity where they fall off faster, have an end or are too few.
+        half_rows: how many rows have half of sum w |r|; 0 where nothing was paid.
+        half_side: 1 where these are all gains, -1 where all are losses, between where they differ.
+        square_rows: how many rows have half of sum (w r)².
         mean_weight: the mean of w, which is 1 if the propensities are right, and a 95 % interval by
             the normal law, which heavy-tailed weights leave more often: it tests nothing.
         propensities_ok: False where a test at 0.1 % proves that this mean is above 1, or, if no
@@ -67,7 +69,9 @@ class Evaluation:
     largest_share: float
     top_share: float
     tail: TailReport | None
-    index_bound: float
+    half_rows: int
+    half_side: float
+    square_rows: int
     mean_weight: tuple[float, float, float]
     propensities_ok: bool
     unsupported: tuple[int, ...]
@@ -127,8 +131,9 @@ class Comparison:
         interval: where it comes from.
         error: standard error that the rows' differences suggest; no bound.
         rows: rows of the log.
-        rows_needed: about how many rows in all would decide as often as not, if the difference is
-            what it seems (:func:`heavytail.compare`); None where the interval decides, or is none.
+        rows_needed: about how many rows in all would decide, if the difference is what it seems and
+            no larger rewards come (:func:`heavytail.compare`); None where the interval decides, or
+            is none, or where no number of rows like these would do.
         a: the evaluation of ``a``.
         b: the evaluation of ``b``.
         advice: what to think of it, warnings first.

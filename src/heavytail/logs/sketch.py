@@ -171,14 +171,12 @@ class Sketch:
         variance = np.clip(square / count - mean * mean, 0.0, np.maximum(most, 0.0))
         return Cells(self._keys >> SHIFT, count, mean, variance, low, high)
 
-    def largest(self, count: float, most: int, side: int = 0) -> FloatArray:
+    def largest(self, count: float, most: int) -> FloatArray:
         """The ``count`` values largest in size, or ``most`` of them at equal ranks; the cells'
-        means where values are not held. Of a ``side``, 1 or -1, those of that sign.
+        means where values are not held.
         """
         cells = self.cells()
         order = np.argsort(-np.abs(cells.mean), kind="stable")
-        if side:
-            order = order[side * cells.mean[order] > 0.0]
         ends = np.cumsum(cells.count[order])
         size = int(min(count, ends[-1] if len(ends) else 0))
         ranks = (np.arange(min(size, most)) + 0.5) * (size / max(min(size, most), 1))

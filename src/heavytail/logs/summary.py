@@ -23,7 +23,7 @@ from heavytail.logs.target import Target
 
 __all__ = ["Plan", "Summary", "look", "modelled", "of_seen", "summarise"]
 
-BY_ACTION = ("played", "mass", "blocked")
+PADDED = ("paid", "played", "mass", "blocked")
 LEAST_LARGEST = 1e-150  # the largest value's square, and those that count beside it, are no 0
 
 
@@ -67,6 +67,7 @@ class Summary:
         values: w (r - floor) by epoch, or None.
         above: w (ceiling - r) by epoch, or None.
         pseudo: v by epoch for Catoni's interval of "dr", w r where the floor is not 0; else None.
+        paid: (3, epochs), sums of w, of w², and of w where w (r - floor) is not 0, or None.
         moments: sums and squares of min(w, clip) (r - floor) and of min(w, clip) (ceiling - r).
         played: how often the log has each action.
         mass: the target's probability of each action, summed, or None where it is not known.
@@ -80,6 +81,7 @@ class Summary:
     values: Sketch | None
     above: Sketch | None
     pseudo: Sketch | None
+    paid: FloatArray | None
     moments: FloatArray
     played: FloatArray
     mass: FloatArray | None
@@ -91,9 +93,9 @@ class Summary:
         joined: dict[str, Any] = {
             name: None if one is None or two is None else one + two
             for name, (one, two) in parts.items()
-            if name not in BY_ACTION
+            if name not in PADDED
         }
-        joined |= {name: _padded(*parts[name]) for name in BY_ACTION}
+        joined |= {name: _padded(*parts[name]) for name in PADDED}
         return type(self)(**joined)
 
     def check_unit(self) -> None:
@@ -108,11 +110,13 @@ class Summary:
 
 
 def _padded(one: FloatArray | None, two: FloatArray | None) -> FloatArray | None:
-    """The sum of two vectors of which one may be shorter; None where one is None."""
+    """The sum of two arrays of which one may have a shorter last axis; None where one is None."""
     if one is None or two is None:
         return None
-    size = max(len(one), len(two))
-    return np.asarray(np.pad(one, (0, size - len(one))) + np.pad(two, (0, size - len(two))))
+    more, less = (one, two) if one.shape[-1] >= two.shape[-1] else (two, one)
+    total = more.copy()
+    total[..., : less.shape[-1]] += less
+    return total
 
 
 def refuse(rows: Rows, bad: Any, column: str, problem: Callable[[int], str]) -> None:
@@ -193,19 +197,24 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
     rows = seen.rows
     n = len(rows.action)
     _check_sides(rows, plan)
+    with np.errstate(over="ignore"):
+        size = np.abs(rows.reward) * (1.0 if seen.weight is None else seen.weight)
     refuse(
         rows,
-        np.abs(rows.reward) * (1.0 if seen.weight is None else seen.weight) > GREATEST,
+        size > GREATEST,
         "reward",
         lambda at: f"weighted, it exceeds {GREATEST:g}; got {rows.reward[at]:g}. Change the unit.",
     )
     u, v = METHODS[plan.method].terms(seen, plan.clip)
     w, epoch = seen.weight, epochs(rows.start, n)
-    values = above = weights = None
+    values = above = weights = paid = None
     moments = np.zeros(4)
     if w is not None:
         weights = Sketch(w)
-        values = Sketch(w * (rows.reward - plan.floor), epoch)
+        gain = w * (rows.reward - plan.floor)
+        values = Sketch(gain, epoch)
+        parts = (w, w * w, w * (gain != 0.0))
+        paid = np.stack([np.bincount(epoch, part).astype(np.float64) for part in parts])
         if plan.ceiling is not None:
             above = Sketch(w * (plan.ceiling - rows.reward), epoch)
             light = np.minimum(w, plan.clip)
@@ -231,6 +240,7 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
         values,
         above,
         pseudo,
+        paid,
         moments,
         played,
         mass,

@@ -112,7 +112,7 @@ def followed(
     A bias that is too small to be seen may be larger than the error of many values. So the interval
     is that of a sixth of the values fitted, or of 48 n^(1/3) where that is less, a share that falls
     as n grows; but of at least 48 or, in small samples, the share ``most``. Where larger fits did
-    not agree, so that there is more than one law, it is of a tenth, however few. Where the estimate
+    not agree, so that no one power law fits them, it is of a tenth, however few. Where the estimate
     is not inside, the interval is drawn out to it. ``likely`` is what lies a standard error below
     by both fits.
     """

@@ -15,6 +15,7 @@ from heavytail.tails.bound import MomentBound
 __all__ = ["Hill", "TailReport"]
 
 LIGHT = 4.0  # an index above this is not called heavy: the fourth moment, so the variance's error
+GOES_ON = "if the tail goes on like this"  # beyond all values seen, which no sample can tell
 LINE = 50  # the slope is drawn through one value of so many, the largest
 NONE = 100.0  # an index from which on there is no tail to speak of
 
@@ -42,8 +43,8 @@ class TailReport:
         high: upper end.
         likely: what lies a standard error below the index, on the scale of 1/index, in which the
             estimates are near normal, by the fit of the index or that of the interval, whichever is
-            higher. The mean is called into question where this is 1 or less; where the fits do not
-            agree, only if all of the interval is.
+            higher. Where this is 1 or less and the fits agree, the mean is in question; that a tail
+            which goes on like this has none is said only where all of the interval is 1 or less.
         hills: Hill's estimates from the top 0.1 % to the top 10 %.
         top_share: part of the sum of |v - centre| that the largest 0.1 % hold.
         skewed: whether one side reaches more than twice as far as the other.
@@ -102,23 +103,30 @@ class TailReport:
                 "little here."
             )
         share = f"The largest 0.1 % hold {self.top_share:.0%} of the total deviation."
-        if self.likely <= 1.0 and (self.agree or self.high <= 1.0):
+        instead = "Learn the median or a transformed value instead of the mean"
+        if self.high <= 1.0:
             return (
-                f"The tail index is about {self.index:.2f}, so even the mean may not exist."
-                f"{self._change} {share} Learn the median or a transformed value instead of the "
-                "mean."
+                f"The tail index is about {self.index:.2f} over the largest {self.fitted:,} of "
+                f"{self.count:,} values: {GOES_ON} there is no mean. No sample tells what lies "
+                f"beyond its largest value.{self._change} {share} {instead}, or state a limit and "
+                "clip there."
+            )
+        if self.likely <= 1.0 and self.agree:
+            return (
+                f"The tail index is about {self.index:.2f}: {self.count:,} values do not decide "
+                f"whether there is a mean.{self._change} {share} {instead} until there are more."
             )
         doubt = ""
         if self.low <= 1.0:
             doubt = f" {self.count:,} values do not prove that the mean exists: look at more."
         if self.index <= 2.0:
-            infinite = "is infinite" if self.high <= 2.0 else "looks infinite"
+            infinite = f"is infinite {GOES_ON}," if self.high <= 2.0 else "looks infinite"
             return (
                 f"The tail index is about {self.index:.2f}: the variance {infinite} and averages "
                 f"jump with every outlier.{self._change} {share} Use robust methods (Hvt-UCB, "
                 f"OnePassHuberRegressor){self._with_order}.{doubt}"
             )
-        finite = "is finite" if self.low > 2.0 else "looks finite"
+        finite = f"is finite {GOES_ON}" if self.low > 2.0 else "looks finite"
         return (
             f"The tail index is about {self.index:.2f}: the variance {finite}, but a few outliers "
             f"dominate it.{self._change} {share} Robust methods gain something, least squares "
@@ -134,8 +142,8 @@ class TailReport:
         if self.agree:
             return ""
         return (
-            f" That is of the largest {self.fitted:,} values: with more of them the index is "
-            f"another, so it may be anything from {_show(self.low)} to {_show(self.high)}."
+            f" That is of the largest {self.fitted:,} values: no one power law fits more of them, "
+            f"so the index may be anything from {_show(self.low)} to {_show(self.high)}."
         )
 
     def __str__(self) -> str:
