@@ -277,7 +277,7 @@ class TwinUCB(HvtPractice):
     def overdue(self, x: Array) -> float:
         tried = width(self.conversions.V, self.feature(x)) ** 2
         looks = 0.2 * self.patience * self.log_t**2
-        if self.zeros > 0.0 and self.conversion(x) * (1.0 + TIE) < tried:
+        if self.zeros > 0.0 and self.conversion(x) * (1.0 + TIE) < 3.0 * tried:
             looks *= 10.0
         return looks * tried
 

@@ -270,10 +270,10 @@ def test_an_arm_is_overdue_by_its_formula():
     assert twin_choice.overdue(s, 0.1, 0.4) == pytest.approx(0.6 * 0.4 / 0.05)
     s[E.ZEROS] = 2.0
     assert twin_choice.overdue(s, 0.1, 0.4) == pytest.approx(6.0 * 0.4 / 0.05)
-    assert twin_choice.overdue(s, 0.3, 0.4) == pytest.approx(0.6 * 0.4 / 0.05)
+    assert twin_choice.overdue(s, 0.3, 0.13) == pytest.approx(0.6 * 0.13 / 0.05)
     assert twin_choice.overdue(s, -9.0, 0.4) == pytest.approx(6.0 * 0.4 / 0.05)
-    s[S.CONVERSION_LEVEL] = 0.0  # paid once: equal up to rounding
-    assert twin_choice.overdue(s, 0.4 * (1.0 - 1e-12), 0.4) == pytest.approx(0.6 * 0.4 / 0.05)
+    s[S.CONVERSION_LEVEL] = 0.0  # paid three times: equal up to rounding
+    assert twin_choice.overdue(s, 0.6 * (1.0 - 1e-12), 0.2) == pytest.approx(0.6 * 0.2 / 0.05)
 
 
 @pytest.mark.parametrize("patience", [-1.0, math.nan, math.inf, 1e7, "much"])

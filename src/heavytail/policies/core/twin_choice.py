@@ -34,7 +34,8 @@ __all__ = ["TWIN", "index_of", "select"]
 
 HOPED: Final = 0.5  # units, for an arm tried once: the most that is hoped of an amount among zeros
 LOOKS: Final = 0.2  # times patience log² t: as often every direction is tried, and this times ...
-UNPAID: Final = 10.0  # ... as often where nothing was ever paid
+UNPAID: Final = 10.0  # ... as often where a reward other than 0 came less than ...
+PAID: Final = 3.0  # ... so often: fewer do not show how large they are
 
 S: Final = OWN
 E: Final = EVERY_ROUND
@@ -85,12 +86,11 @@ def index_of(
 def overdue(s: Vector, share: float, tried: float) -> float:
     """By how much an arm is less known than patience asks: above 1 it must be looked at.
 
-    1 / x'U x is about how often it was tried, so that times conversion how often it paid; more
-    patience is had where that is less than once.
+    1 / x'U x is about how often it was tried, so that times conversion how often it paid.
     """
     looks = s[S.PATIENCE] * LOOKS
     paid = min(max(share + s[S.CONVERSION_LEVEL], 0.0), 1.0)
-    if s[E.ZEROS] > 0.0 and beyond(paid) < tried:  # the only one to have paid, once: equal
+    if s[E.ZEROS] > 0.0 and beyond(paid) < PAID * tried:  # not by rounding
         looks *= UNPAID
     return looks * tried / s[S.KNOWN]
 
