@@ -81,6 +81,15 @@ def test_of_both_sides_too_the_index_is_of_the_others(far):
     assert tails.diagnose(values[:2000]).apart == 0
 
 
+def test_each_end_is_the_farther_of_with_and_without_those_apart(monkeypatch):
+    for swap in (1, -1):
+        answers = [index.Estimate(5.0, 4.0, 6.0, 4.5), index.Estimate(3.0, 2.0, 7.0, 2.5)][::swap]
+        last = answers[-1].index
+        monkeypatch.setattr(monitor, "symmetric", lambda *_, answers=answers: answers.pop(0))
+        report = tails.diagnose(np.append(np.linspace(-1.0, 1.0, 500), 1e3))
+        assert told(report) == (last, 2.0, 7.0, 2.5)
+
+
 @pytest.mark.parametrize("size", [0.0, 0.7, 1.0, 9.0])
 def test_the_values_that_hold_half_of_the_sum_of_squares_are_counted(size):
     values = np.random.default_rng(2).standard_normal(500)

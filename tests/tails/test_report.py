@@ -87,6 +87,7 @@ def test_a_few_values_far_beyond_the_others_show_no_tail(apart, high, words):
     seen = report(0.7, high=high, apart=apart)
     assert seen.advice.startswith(f"Too few values to tell: the largest {words}")
     assert "mean" not in seen.advice
+    assert "the largest 2 values lie far" in report(0.7, apart=2).advice
     assert not seen.clear
     assert report(0.7, high=high).clear
 
