@@ -114,7 +114,10 @@ def overturned(trials: int, seed: int, rows: int = 3_000) -> None:
                 row = []
                 for one_in, more in (old, now):
                     gain = (2.0 * soft - 1.0) * more / one_in
-                    row += [1.0 - gain / ((2.0 * soft - 1.0) * 1.4), np.prod(1.0 - p / one_in)]
+                    row += [
+                        1.0 - gain / ((2.0 * soft - 1.0) * 1.4),
+                        float(np.prod(1.0 - p / one_in)),
+                    ]
                 left.append(row)
             means = np.mean(left, axis=0)
             told = " | ".join(f"{means[k]:+.0%}, {means[k + 1]:.1%}" for k in (0, 2))
