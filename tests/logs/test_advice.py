@@ -251,3 +251,18 @@ def test_a_low_mean_weight_is_no_proof_while_larger_weights_may_be_missing():
         assert not told or said(log, "Either rows of larger weight than any of this log's")
     assert some == 0
     assert none >= 30
+
+
+def test_no_side_is_named_where_most_large_rows_stand_on_the_other():
+    """Hundred gains, and one loss that outweighs them: what counts in part is the loss."""
+    reward = np.random.default_rng(23).uniform(-1.0, 1.0, 2000)
+    reward[:100], reward[100] = 60.0, -4000.0
+    found, words = clipped(reward)
+    assert found.plain < found.value
+    assert words.endswith("hangs on them.")
+
+
+def test_a_reward_of_zero_is_no_limit_that_was_stated():
+    reward = np.where(np.arange(400) < 3, -200.0, -1.0 * (np.arange(400) % 2))
+    found, _ = clipped(reward)
+    assert "if there are larger losses" in " ".join(found.advice)
