@@ -310,6 +310,7 @@ PARTS = (
             ("pairs", "docs/howto/logs.md", 10, 100, 7400, "log_bounds"),
             ("values", "docs/howto/logs.md", 5, 300, 7500, "log_truth"),
             ("sentences", "docs/howto/logs.md", 5, 400, 7600, "log_truth"),
+            ("words", "docs/howto/logs.md", 2, 300, 7700, "log_words"),
         )
     ),
     Part(

@@ -136,7 +136,7 @@ SAID = {  # what each sentence of today has in it
     "above 1": "cannot be above 1",
     "below 1": "and should be 1",
     "squares": "half of the sum of squares",
-    "half": "Half of the total",
+    "half": "Half of all gains and losses",
 }
 
 

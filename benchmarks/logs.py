@@ -14,7 +14,8 @@ estimators of Open Bandit Pipeline (obp) are written here from their formulas; t
 have the arms' means of the other half of the rows. ``learner`` is about
 ``ht.LogPolicy``: see :mod:`benchmarks.log_policy`. ``soft`` and ``pairs`` are about lower bounds of
 targets that explore, and about ``ht.compare``: see :mod:`benchmarks.log_bounds`; ``values``,
-``sentences`` and ``judges`` are :mod:`benchmarks.log_truth`'s.
+``sentences`` and ``judges`` are :mod:`benchmarks.log_truth`'s, ``words`` is
+:mod:`benchmarks.log_words`'s.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import numpy as np
 from scipy.integrate import quad
 
 import heavytail as ht
-from benchmarks import log_bounds, log_policy, log_truth
+from benchmarks import log_bounds, log_policy, log_truth, log_words
 from heavytail.logs import intervals
 from heavytail.logs.sketch import Sketch, epochs
 
@@ -329,6 +330,7 @@ def main() -> None:
     fresh_tables = {
         **{name: getattr(log_bounds, name) for name in ("soft", "pairs")},
         **{name: getattr(log_truth, name) for name in ("values", "sentences", "judges")},
+        "words": log_words.words,
     }
     parts = ("errors", "coverage", "choice", "comparison", "fresh", "learner", *fresh_tables)
     parser.add_argument("--part", choices=parts, action="append", help="the first four if none")

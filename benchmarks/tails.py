@@ -8,8 +8,9 @@
 tail of a stated index, "no mean" that "if the tail goes on like this there is no mean", "undecided"
 that the values "do not decide whether there is a mean" (parts of "heavy"), "holds" how often the
 95 % interval holds the index. Whole numbers have no index but where one is named. ``--slow`` and
-``--words`` add how often the variance is "finite" or "infinite" "if the tail goes on like this"
-(parts of "heavy"), and how often fits "disagree": no one power law fits more values.
+``--words`` add how often the variance is "finite" or "infinite" "if the tail goes on like this",
+and how often it "looks" so (parts of "heavy"), how often the largest lie "apart", as "so few show
+no tail" (a part of "few"), and how often fits "disagree": no one power law fits more values.
 """
 
 from __future__ import annotations
@@ -122,8 +123,20 @@ def inverse_gaussian(shape: float) -> Draw:
     return lambda rng, n: rng.wald(1.0, shape, n)
 
 
-# Laws, and whether they have a mean, and a variance: all are one law, and the last six a power law.
+def beside(values: tuple[float, ...], bulk: Draw) -> Draw:
+    return lambda rng, n: np.append(bulk(rng, n - len(values)), values)
+
+
+# Five samples with a few outliers, eight laws that have all moments, and six power laws.
 WORDS: dict[str, tuple[Draw, float]] = {
+    "normal and 100": (beside((100.0,), NORMAL), math.inf),
+    "heights in cm, one in mm": (
+        beside((1_740.0,), lambda rng, n: rng.normal(174.0, 8.0, n)),
+        math.inf,
+    ),
+    "exponential, 60, 150": (beside((60.0, 150.0), EXPONENTIAL), math.inf),
+    "uniform, 30, 40, -90": (beside((30.0, 40.0, -90.0), lambda rng, n: rng.random(n)), math.inf),
+    "normal, five of 50 to 130": (beside((50.0, 55.0, 70.0, 100.0, 130.0), NORMAL), math.inf),
     "Wald(1, 0.01)": (inverse_gaussian(0.01), math.inf),
     "Wald(1, 0.1)": (inverse_gaussian(0.1), math.inf),
     "Wald(1, 3)": (inverse_gaussian(3.0), math.inf),
@@ -143,7 +156,8 @@ WORDS: dict[str, tuple[Draw, float]] = {
 
 def said(laws: dict[str, tuple[Draw, float]], trials: int, group: int, largest: int) -> None:
     """What is said of samples of three sizes, the largest of them in a tenth of the trials."""
-    columns = ("few", "no mean", "undecided", "fine", "finite", "infinite", "disagree", "holds")
+    columns = ("few", "apart", "no mean", "undecided", "fine", "finite", "looks finite")
+    columns += ("infinite", "looks infinite", "disagree", "holds")
     print("| sample | values | " + " | ".join(columns) + " | median interval |")
     print("| --- |" + " --- |" * (2 + len(columns)))
     for at, (name, (draw, index)) in enumerate(laws.items()):
@@ -154,11 +168,14 @@ def said(laws: dict[str, tuple[Draw, float]], trials: int, group: int, largest: 
             words = [report.advice for report in found]
             rows = [
                 [not report.clear for report in found],
+                ["so few show no tail" in text for text in words],
                 ["there is no mean" in text for text in words],
                 ["whether there is a mean" in text for text in words],
                 ["are fine" in text for text in words],
                 ["is finite" in text for text in words],
+                ["looks finite" in text for text in words],
                 ["is infinite" in text for text in words],
+                ["looks infinite" in text for text in words],
                 [not report.agree for report in found],
                 [report.low <= index <= report.high for report in found],
             ]

@@ -11,7 +11,10 @@ from tests.naive import logs as naive
 
 import heavytail as ht
 from heavytail.logs.advice import half_rows, log_wealth
+from heavytail.logs.means import _side
 from heavytail.logs.sketch import Sketch
+
+HALF = "Half of all gains and losses together"
 
 
 def always_one(n):
@@ -148,12 +151,15 @@ def test_what_few_rows_carry_is_said_with_its_side():
         return " ".join(found.advice)
 
     words = "is in 3 of the 400 rows: if there are larger {}, too rare for this log, the value lies"
+    assert words.format("gains") + " low." in advice(few, reward_range=(0.0, 201.0))
+    for sign, ends in ((1.0, (0.0, 200.0)), (-1.0, (-200.0, 0.0))):  # there are no larger ones
+        assert f"{HALF} is in 3 of the 400 rows." in advice(sign * few, reward_range=ends)
     assert words.format("gains") + " low." in advice(few)
     assert words.format("losses") + " high." in advice(-few)
     mixed = np.where(np.arange(400) % 200 == 0, -few, few)
-    assert "Half of the total is in 3 of the 400 rows." in advice(mixed)
-    assert "Half of the total" not in advice(many)
-    assert "Half of the total" not in advice(np.zeros(400))
+    assert f"{HALF} is in 3 of the 400 rows." in advice(mixed)
+    assert HALF not in advice(many)
+    assert HALF not in advice(np.zeros(400))
     assert "3 rows have half of the sum of squares" in advice(few)
     for large, told in ((17, True), (19, False)):  # 9 of them have half, and 10
         equal = np.where(np.arange(400) < large, 200.0, usual)
@@ -173,20 +179,90 @@ def test_few_rows_are_called_few_and_policies_different_only_where_they_are():
     assert "the two policies differ much. Log with more exploration." in words
 
 
+def clipped(reward, **kw):
+    """The value, and what is said of the rows that count in part; the target plays all."""
+    n = len(reward)
+    log = {"action": np.zeros(n, int), "reward": reward, "propensity": np.ones(n)}
+    found = ht.evaluate(log, np.ones((n, 1)), interval=None, **kw)
+    return found, " ".join(sentence for sentence in found.advice if "count in part" in sentence)
+
+
 def test_what_clipping_takes_is_said_beside_the_value():
     reward = np.random.default_rng(8).uniform(0.5, 1.5, 400)
     reward[7] += 4e5 - reward.sum()
-    log = {"action": np.zeros(400, int), "reward": reward, "propensity": np.ones(400)}
-    found = ht.evaluate(log, np.ones((400, 1)))
+    found, words = clipped(reward)
     assert found.plain == pytest.approx(reward.mean())
-    assert any("in full, the mean is 1000," in sentence for sentence in found.advice)
-    [part] = [sentence for sentence in found.advice if "count in part" in sentence]
-    assert part.endswith("lies low.")
-    owed = ht.evaluate({**log, "reward": -reward}, np.ones((400, 1)), interval=None)
-    [part] = [sentence for sentence in owed.advice if "count in part" in sentence]
-    assert part.endswith("lies high.")
-    full = ht.evaluate(log, np.ones((400, 1)), mean="plain")
-    assert full.value == full.plain
-    assert not any("count in part" in sentence for sentence in full.advice)
-    slight = {**log, "reward": np.where(reward > 2.0, 30.0, reward)}
-    assert not any("count in part" in s for s in ht.evaluate(slight, np.ones((400, 1))).advice)
+    assert words.endswith("in full, the mean is 1000, and hangs on them.")  # one row has no side
+    full, words = clipped(reward, mean="plain")
+    assert (full.value, words) == (full.plain, "")
+    assert clipped(np.where(reward > 2.0, 30.0, reward))[1] == ""
+
+
+def test_a_side_is_named_only_where_nearly_all_large_rows_stand_on_it():
+    rng = np.random.default_rng(21)
+    skewed = 0
+    for _ in range(30):
+        reward = rng.pareto(1.05, 2000) + 0.1
+        for sign, side in ((1.0, "low"), (-1.0, "high")):
+            words = clipped(sign * reward)[1]
+            assert "lies" not in words or f"in part lies {side}: nearly all" in words
+            skewed += "lies" in words
+        assert "lies" not in clipped(rng.standard_t(1.1, 2000) + 0.3)[1]
+    assert skewed >= 20
+
+
+def test_the_side_of_large_rows_is_that_of_a_sign_test():
+    """By the binomial law, of which Chernoff's bound is a little stricter."""
+    for rows in range(1, 60):
+        for most in range((rows + 1) // 2, rows + 1):
+            chance = 2.0 * sum(math.comb(rows, k) for k in range(most, rows + 1)) / 2.0**rows
+            side = _side(float(most), float(rows - most))
+            assert side == -_side(float(rows - most), float(most)) or most == rows - most
+            assert side in (0.0, 1.0)
+            if side:
+                assert chance <= 0.001
+                assert most >= 0.9 * rows
+            elif most >= 0.9 * rows:
+                assert chance > 0.0001
+    assert (_side(11.0, 0.0), _side(10.0, 0.0), _side(0.0, 0.0)) == (1.0, 0.0, 0.0)
+
+
+def test_where_nothing_was_paid_there_is_doubt():
+    log = {"action": np.zeros(300, int), "reward": np.zeros(300), "propensity": np.ones(300)}
+    for how in ({}, {"reward_range": (0.0, 1.0)}, {"interval": None}):
+        [sentence] = ht.evaluate(log, np.ones((300, 1)), **how).advice
+        assert sentence.startswith("No row with an action of the target's paid anything")
+    paid = {**log, "reward": np.ones(300)}
+    assert "no reason for doubt" in ht.evaluate(paid, np.ones((300, 1))).advice[0]
+
+
+def test_a_low_mean_weight_is_no_proof_while_larger_weights_may_be_missing():
+    """With right propensities: without a row of the rare kind it is said that rows may be missing,
+    and once the log has the largest weight there can be it is not said.
+    """
+    rng = np.random.default_rng(22)
+    p = np.where(np.arange(1000) < 600, 0.99, 0.002)
+    some = none = 0
+    for _ in range(150):
+        log = two_actions(rng, p, np.ones(1000))
+        rare = bool(np.any((p < 0.5) & (log["action"] == 1)))
+        told = said(log, "mean weight")
+        some, none = some + (told and rare), none + (told and not rare)
+        assert not told or said(log, "Either rows of larger weight than any of this log's")
+    assert some == 0
+    assert none >= 30
+
+
+def test_no_side_is_named_where_most_large_rows_stand_on_the_other():
+    """Hundred gains, and one loss that outweighs them: what counts in part is the loss."""
+    reward = np.random.default_rng(23).uniform(-1.0, 1.0, 2000)
+    reward[:100], reward[100] = 60.0, -4000.0
+    found, words = clipped(reward)
+    assert found.plain < found.value
+    assert words.endswith("hangs on them.")
+
+
+def test_a_reward_of_zero_is_no_limit_that_was_stated():
+    reward = np.where(np.arange(400) < 3, -200.0, -1.0 * (np.arange(400) % 2))
+    found, _ = clipped(reward)
+    assert "if there are larger losses" in " ".join(found.advice)

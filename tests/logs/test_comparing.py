@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from tests.logs.drawing import LOGGING, MEANS, draw
@@ -94,7 +96,7 @@ def test_the_farthest_reward_of_the_whole_log_counts(turned):
 def test_an_approximate_interval_reaches_to_the_value():
     e = np.random.default_rng(16).standard_normal(400)
     apart = comparing.Apart(
-        Pairs(np.sign(e), e), Sketch(e), np.ones(4), np.array([1.0, 1.0]), None, None
+        Pairs(np.sign(e), e), Sketch(e), np.ones((2, 3)), np.array([1.0, 1.0]), None, None
     )
     plan = Plan("snips", None, np.inf, 0.0, None, None, None)
     for value in (-3.0, 3.0):
@@ -137,13 +139,41 @@ def test_a_decision_says_what_would_overturn_it(sign, turned):
     pair = [np.tile(np.eye(4)[k], (3000, 1)) for k in (0, 1)]
     found = ht.compare(log, *(pair[::-1] if turned else pair))
     assert found.better == ("a" if (sign > 0.0) != turned else "b")
-    [sentence] = [words for words in found.advice if words.startswith("It is taken")]
+    [sentence] = [words for words in found.advice if words.startswith("If 1 in")]
     small = "ab"[not turned]  # gains of the worse, losses of the better: the arm that pays 1
-    each = 3000 / (4.0 * np.log(20.0))
-    size = 0.5 * (found.a.value + found.b.value) + sign * abs(found.value) * each
-    assert f"that {small} has no rewards of {size:.3g} which" in sentence
-    assert f"1 in {each:,.0f} of its rows" in sentence
+    share = 1.0 - 0.05 ** (1.0 / np.sum(action == 1))
+    size = abs(found.value) / (share * np.sum(action == 1) * 4.0 / 3000.0)
+    assert f"1 in {1.0 / share:,.0f} of the rows with actions that {small} plays" in sentence
+    assert f" paid {size:.3g} {'more' if sign > 0.0 else 'less'}, both" in sentence
     assert "5% of such logs" in sentence
+
+
+@pytest.mark.parametrize("soft", [0.0, 0.4])
+def test_rewards_that_would_overturn_a_decision_do_and_such_logs_miss_them_as_often_as_said(soft):
+    """By the truth: two kinds of rows with other odds, and targets that share their actions."""
+    n, rng = 4000, np.random.default_rng(19)
+    p = np.where(np.arange(n) % 2 == 0, 0.5, 0.04)  # of action 1
+    action = (rng.random(n) < p).astype(int)
+    reward = rng.gamma(3.0, np.where(action == 0, 1.0, 0.2))
+    log = {"action": action, "reward": reward, "propensity": np.where(action == 1, p, 1.0 - p)}
+    one, two = (np.tile([q, 1.0 - q], (n, 1)) for q in (1.0 - soft, soft))
+    found = ht.compare(log, one, two)
+    assert found.better == "a"
+    [words] = [s for s in found.advice if s.startswith("If 1 in")]
+    each, size = (
+        float(x.replace(",", "")) for x in re.findall("1 in ([0-9,]+) .*paid ([^ ]+)", words)[0]
+    )
+    lifted = 0.6 + size / each  # what action 1 pays then
+    gap = (1.0 - 2.0 * soft) * (3.0 - lifted)
+    assert abs(gap) < 0.15 * found.value
+    missed = np.prod(1.0 - p / each)  # logs without such a row
+    assert missed == pytest.approx(0.05, rel=0.3)
+
+
+def test_weights_that_differ_by_rounding_are_alike():
+    d = draw(0)
+    found = ht.compare(d.log, d.target, d.target * (1.0 + 1e-15))
+    assert not any("no guarantee" in sentence for sentence in found.advice)
 
 
 def jackpots(seed: int, expected: float, others: bool):
@@ -251,6 +281,18 @@ def test_a_policy_compared_with_itself_differs_by_nothing():
     assert found.value == 0.0
     assert (found.lower, found.upper) == (0.0, 0.0)
     assert found.better is None
+    assert not any("no guarantee" in sentence for sentence in found.advice)
+    assert all(sentence.startswith("a and b: ") for sentence in found.advice)
+
+
+def test_advice_names_the_policy_that_it_is_about():
+    d = draw(8, n=600, tail=1.3)
+    found = ht.compare(d.log, d.target, mixed(3, 600), reward_range=(0.0, 1e6))
+    for name, each, other in (("a", found.a, found.b), ("b", found.b, found.a)):
+        for sentence in set(each.advice) - set(other.advice):
+            assert f"{name}: {sentence}" in found.advice or "no reason" in sentence
+    assert found.advice
+    assert all(s.startswith(("a: ", "b: ", "a and b: ")) for s in found.advice)
 
 
 def test_a_comparison_turned_round_changes_its_sign():

@@ -98,7 +98,7 @@ def log_wealth(w: Array, mean: float, side: float) -> float:
     shares = [1.0 / (1.0 + k * k) for k in range(-9, 10)]
     parts = []
     for k, share in zip(range(-9, 10), shares, strict=True):
-        bet = min(2.0**k * math.sqrt(2.0 * math.log(2000.0) / len(w)), 0.5 / mean)
+        bet = min(2.0**k * math.sqrt(2.0 * math.log(2000.0) / len(w)), 0.5)
         factors = 1.0 + side * bet * (w - mean)
         if np.all(factors > 0.0):
             parts.append(math.log(share / sum(shares)) + float(np.sum(np.log(factors))))

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import f as fdist
 from scipy.stats import genpareto
 
 from heavytail.tails import index
@@ -116,13 +117,15 @@ def test_a_power_law_is_fitted_to_as_much_as_it_holds_for_and_the_interval_is_of
         gamma, error = fit(top, fitted)
         g, e = fit(top, few)
         step = 1.96 / math.sqrt(few)
-        least, largest = g - 1.96 * e, g + 1.96 * e
+        own = 1.96 / math.sqrt(fitted)
+        least = min(g - 1.96 * e, gamma - 1.96 * error)
+        largest = max(g + 1.96 * e, gamma + 1.96 * error)
         if fit is excess_fit:
-            least, largest = (1 + g) / (1 + step) - 1, (1 + g) / (1 - step) - 1
+            least = min((1 + g) / (1 + step), (1 + gamma) / (1 + own)) - 1
+            largest = max((1 + g) / (1 - step), (1 + gamma) / (1 - own)) - 1
         assert found.index == pytest.approx(1 / gamma, rel=1e-9)
-        assert found.low == pytest.approx(1 / max(largest, gamma), rel=1e-9)
-        lower = min(least, gamma)
-        assert found.high == pytest.approx(1 / lower if lower > 0 else math.inf, rel=1e-9)
+        assert found.low == pytest.approx(1 / largest, rel=1e-9)
+        assert found.high == pytest.approx(1 / least if least > 0 else math.inf, rel=1e-9)
         assert found.likely == pytest.approx(1 / min(gamma + error, g + e), rel=1e-9)
 
 
@@ -192,16 +195,68 @@ def test_a_large_sample_has_an_interval_of_a_share_that_falls():
     assert asked[2_000_000, 0.2] < 50
 
 
-def test_the_interval_is_drawn_out_to_an_estimate_beyond_it():
+def test_the_interval_holds_that_of_the_fit_of_the_index():
     above, _ = fits([0.5, 0.5, 0.5, 2.2], error=1.0)  # that of 48 values is 2 times 1.44 about 2
     assert (above.low, above.high) == pytest.approx((1 / (2 + 2 / math.sqrt(0.48)), math.inf))
     below, _ = fits([0.6, 0.6, 0.6, 0.6], error=0.01)
-    assert (below.high, below.index) == pytest.approx((1 / 0.6, 1 / 0.6))
+    assert (below.high, below.index) == pytest.approx((1 / 0.58, 1 / 0.6))
     assert below.low == pytest.approx(1 / (2.0 + 0.02 / math.sqrt(0.48)))
     assert below.likely == pytest.approx(1 / 0.61)  # the other fit's is 1 / 2.01
     high, _ = fits([2.5] * 4, error=0.01)
-    assert (high.low, high.high) == pytest.approx((1 / 2.5, 1 / (2.0 - 0.02 / math.sqrt(0.48))))
+    assert (high.low, high.high) == pytest.approx((1 / 2.52, 1 / (2.0 - 0.02 / math.sqrt(0.48))))
     assert high.likely == pytest.approx(1 / (2.0 + 0.01 / math.sqrt(0.48)))
+
+
+def test_where_fewer_than_48_were_fitted_and_more_disagree_the_interval_holds_every_fit():
+    few, asked = fits([1.0, 1.0, 0.2, 0.3], error=0.02)
+    assert (few.fitted, few.agree, asked[:4]) == (25, False, [12, 25, 50, 5])
+    assert set(asked[4:]) == {12, 25, 50, 100}
+    step = 0.04 / math.sqrt(0.5)
+    assert (few.low, few.high) == pytest.approx(
+        (1 / (2 + 0.04 / math.sqrt(0.05)), 1 / (0.2 - step))
+    )
+    enough, asked = fits([2.0, 2.0, 2.0, 0.3], error=0.02)
+    assert (enough.fitted, asked) == (50, [12, 25, 50, 100, 5])
+    assert enough.high == pytest.approx(1 / (2.0 - 0.04 / math.sqrt(0.05)))
+
+
+def far(gaps, n=1000):
+    """How many lie apart where the log-spacings, scaled, are 1 but for those named."""
+    spacing = np.ones(60)
+    for i, gap in gaps.items():
+        spacing[i - 1] = gap
+    logs = np.cumsum((spacing / np.arange(1, 61))[::-1])[::-1]
+    return index.apart(np.exp(np.append(logs, 0.0)), n)
+
+
+def test_the_largest_lie_apart_where_a_power_law_has_such_a_gap_once_in_a_thousand():
+    """The gap over the mean of the 20 that follow has the law F(2, 40)."""
+    edge = fdist.isf(0.001, 2, 40)
+    assert edge == pytest.approx(8.25, abs=0.01)
+    for i in (1, 4, 9):
+        assert far({i: edge + 0.01}) == i
+        assert far({i: edge - 0.01}) == 0
+    assert far({1: 20.0, 6: 20.0}) == 6  # the farthest in
+    assert far({10: 500.0}) == 0  # ten values are a tail
+    assert far({1: 10.0, 21: 8.0}) == 0  # their mean is 1.35
+    assert far({1: 10.0, 22: 8.0}) == 1
+
+
+def test_of_a_small_sample_a_fifth_shows_whether_a_gap_is_too_wide_and_five_values_at_least():
+    edge = fdist.isf(0.001, 2, 10)  # a fifth of 35 has a gap, and five beside it
+    assert [far({1: edge + 0.1}, n) for n in (35, 34)] == [1, 0]
+    assert far({1: edge - 0.1}, 35) == 0
+    assert far({2: 500.0}, 35) == 0
+    assert far({2: 500.0}, 40) == 2
+    assert index.apart(np.append(9.0, np.ones(50)), 200) == 0  # the others are equal
+    for size in range(4):
+        assert index.apart(np.arange(size, 0.0, -1.0), size) == 0
+
+
+def test_a_power_law_has_none_apart_in_99_samples_of_100():
+    rng = np.random.default_rng(11)
+    draws = np.sort(rng.pareto(1.3, (2000, 300)) + 1.0, axis=1)[:, ::-1]
+    assert 2 <= sum(index.apart(top, 300) > 0 for top in draws) <= 40
 
 
 def test_where_gamma_may_be_0_there_is_no_upper_end():

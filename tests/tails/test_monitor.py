@@ -48,9 +48,64 @@ def test_a_skewed_sample_is_read_from_the_side_that_reaches_further(sign):
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_one_value_further_out_than_all_is_enough_to_choose_the_side(sign):
-    values = sign * np.append(SKEWED, -1e9)
+    values = sign * np.append(SKEWED, -1.2 * SKEWED.max())
     expected = index.one_sided(np.sort(-sign * values)[::-1], N + 1)
-    assert tails.diagnose(values).index == pytest.approx(expected.index, rel=1e-6)
+    assert told(tails.diagnose(values)) == pytest.approx(told(expected), rel=1e-6)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("far", [[-1e9], [1e9], [-1e9, 1e9, 2e9]])
+def test_the_index_is_of_the_others_where_some_lie_apart_and_the_interval_of_both(sign, far):
+    values = sign * np.append(SKEWED, far)
+    n = len(values)
+    up = far[-1] > 0  # the side that reaches further
+    every = index.one_sided(np.sort(values if up == (sign > 0) else -values)[::-1], n)
+    rest = index.one_sided(np.sort(SKEWED)[::-1], n)
+    report = tails.diagnose(values)
+    assert (report.apart, report.clear) == (len(far), False)
+    assert (report.index, report.fitted) == pytest.approx((rest.index, rest.fitted), rel=1e-3)
+    assert report.low == pytest.approx(min(rest.low, every.low), rel=1e-3)
+    assert report.high == pytest.approx(max(rest.high, every.high), rel=1e-3)
+    assert report.likely == pytest.approx(min(rest.likely, every.likely), rel=1e-3)
+
+
+@pytest.mark.parametrize("far", [[1e4], [1e4, -1e4, 3e4]])
+def test_of_both_sides_too_the_index_is_of_the_others(far):
+    values = np.append(np.random.default_rng(1).standard_normal(2000), far)
+    report, top = tails.diagnose(values), deviations(values)
+    assert report.apart == len(far)
+    rest = index.symmetric(top[len(far) :], len(values))
+    every = index.symmetric(top, len(values))
+    assert (report.index, report.fitted) == pytest.approx((rest.index, rest.fitted))
+    assert report.low == pytest.approx(min(rest.low, every.low))
+    assert tails.diagnose(values[:2000]).apart == 0
+
+
+def test_each_end_is_the_farther_of_with_and_without_those_apart(monkeypatch):
+    for swap in (1, -1):
+        answers = [index.Estimate(5.0, 4.0, 6.0, 4.5), index.Estimate(3.0, 2.0, 7.0, 2.5)][::swap]
+        last = answers[-1].index
+        monkeypatch.setattr(monitor, "symmetric", lambda *_, answers=answers: answers.pop(0))
+        report = tails.diagnose(np.append(np.linspace(-1.0, 1.0, 500), 1e3))
+        assert told(report) == (last, 2.0, 7.0, 2.5)
+
+
+@pytest.mark.parametrize("size", [0.0, 0.7, 1.0, 9.0])
+def test_the_values_that_hold_half_of_the_sum_of_squares_are_counted(size):
+    values = np.random.default_rng(2).standard_normal(500)
+    values[:12] += size * np.arange(12)
+    squares = deviations(values) ** 2
+    expected = 1 + int(np.argmax(np.cumsum(squares) / squares.sum() > 0.5))
+    assert (expected <= 10) == (size >= 1.0)
+    assert tails.diagnose(values).outliers == (expected if expected <= 10 else 0)
+
+
+def test_ten_values_are_few_and_a_sum_past_all_numbers_has_no_half():
+    for many, count in ((10, 10), (11, 0)):  # so many of 1 hold half, and a trifle more, of all
+        values = np.concatenate([np.ones(many), -np.ones(many - 1), np.zeros(300)])
+        assert tails.diagnose(values).outliers == count
+    values[:3] = 1e200
+    assert tails.diagnose(values).outliers == 0
 
 
 def test_neither_shift_nor_unit_makes_a_symmetric_sample_another():

@@ -39,7 +39,7 @@ def report(index, *, suggested=BOUND, skewed=False, hills=(), top=None, count=10
         (1.9, True, "the variance looks infinite"),
         (2.0, True, "the variance looks infinite"),
         (2.1, True, "the variance looks finite"),
-        (2.3, True, "the variance is finite if the tail goes on like this, but"),
+        (2.3, True, "the variance is finite if the tail goes on like this."),
         (3.99, True, "the variance is finite if"),
         (4.0, False, "No heavy tail seen"),
         (math.inf, False, "No heavy tail seen"),
@@ -51,6 +51,45 @@ def test_the_advice_follows_the_index(index, heavy, words):
     assert words in found.advice
     assert ("hold 25% of the total deviation" in found.advice) == heavy
     assert found.order == 0.9 * index
+
+
+@pytest.mark.parametrize(
+    ("outliers", "words"),
+    [
+        (0, "looks finite."),
+        (1, "looks finite, but the largest value holds half of the sum of squares."),
+        (10, "looks finite, but the largest 10 values hold half of the sum of squares."),
+    ],
+)
+def test_that_outliers_dominate_the_variance_is_a_count(outliers, words):
+    advice = report(2.1, outliers=outliers).advice
+    assert f"about 2.10: the variance {words} The largest 0.1 %" in advice
+
+
+@pytest.mark.parametrize(
+    ("apart", "high", "words"),
+    [
+        (
+            1,
+            3.99,
+            "value lies far beyond the other 999, and so few show no tail. The tail index "
+            "may be as low as 0.63, or as high as 3.99. Look",
+        ),
+        (
+            9,
+            4.0,
+            "9 values lie far beyond the other 991, and so few show no tail. The tail index "
+            "may be as low as 0.63, or there may be no heavy tail. Look",
+        ),
+    ],
+)
+def test_a_few_values_far_beyond_the_others_show_no_tail(apart, high, words):
+    seen = report(0.7, high=high, apart=apart)
+    assert seen.advice.startswith(f"Too few values to tell: the largest {words}")
+    assert "mean" not in seen.advice
+    assert "the largest 2 values lie far" in report(0.7, apart=2).advice
+    assert not seen.clear
+    assert report(0.7, high=high).clear
 
 
 def test_a_mean_that_is_likely_but_not_proved_is_called_so():

@@ -249,3 +249,21 @@ def test_where_scales_disagree_the_mean_is_doubted_only_by_all_of_the_interval()
     assert report.high <= 1.0
     assert "there is no mean" in report.advice
     assert report.suggested is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("bulk", ["normal", "random", "exponential", "heights"])
+def test_a_few_outliers_among_light_values_are_no_tail(bulk, count):
+    """A tail of index 0.2 to 0.8 without a mean, it used to say of one or two."""
+    for seed in range(5):
+        rng = np.random.default_rng([31, seed])
+        values = (
+            rng.normal(171.0, 9.0, 1500) if bulk == "heights" else getattr(rng, bulk)(size=1500)
+        )
+        size = 1710.0 if bulk == "heights" else 100.0
+        values[:count] = size * rng.uniform(1.0, 2.0, count)
+        report = ht.tails.diagnose(values)
+        assert report.apart == count
+        assert report.low < 2.0
+        assert report.high > 4.0
+        assert "so few show no tail" in report.advice

@@ -11,7 +11,7 @@ from typing import Any
 from heavytail._validate import on_one_line
 from heavytail.commands._log_targets import Weights
 from heavytail.experiments.experiment import Table
-from heavytail.logs.advice import APPROXIMATE
+from heavytail.logs.comparing import ROOM_LEFT
 from heavytail.logs.results import Comparison, Evaluation, Selection
 
 __all__ = ["Findings", "in_options", "number", "tail_index"]
@@ -85,14 +85,15 @@ class Findings:
             f"{', '.join(labels)}: {sentence}" if len(self.policies) > 1 else sentence
             for sentence, labels in about.items()
         ]
-        if self._approximate and APPROXIMATE not in about:
-            said.append(f"The differences: {APPROXIMATE}")
+        if self._approximate:
+            said.append(f"The differences: {ROOM_LEFT}")
         return [on_one_line(sentence) for sentence in said]
 
     @property
     def _approximate(self) -> bool:
+        """Whether an interval is, but for one of policies that are alike."""
         found = self.comparisons.values()
-        return any(one.interval is not None and not one.guaranteed for one in found)
+        return any(one.interval == "hindsight" and one.lower != one.upper for one in found)
 
     def tables(self) -> list[Table]:
         """The values, and what the policies are better or worse by."""
@@ -122,7 +123,8 @@ class Findings:
         note = (
             f"{self.rows:,} rows; {one.method}, {one.mean} mean; bounds: {one.interval or 'none'}, "
             f"level {one.level:g} for each line by itself. The mean weight should be 1; its "
-            "interval is in brackets. Largest row, largest 1 %: their part of the total."
+            "interval is in brackets. Largest row, largest 1 %: their part of all gains and losses "
+            "together."
         )
         return Table("What each policy would have earned per row", ("policy", *columns), rows, note)
 

@@ -26,6 +26,7 @@ CARRIERS = 30  # rows below which half of the total is said to hang on few
 SPREADERS = 10  # the same of the sum of squares
 MANY = 0.1  # of the effective rows are not few
 ONE_SIDED = 0.9  # of the half that few rows carry, net of signs, before a side is named
+ALL = "of all gains and losses together"  # of sum |X|
 APPROXIMATE = "The interval takes the tail to go on as this log shows it: no guarantee."
 
 
@@ -66,16 +67,21 @@ def log_wealth(weights: Sketch, mean: float, side: float) -> float:
     """log of what bets on weights above ``mean`` (side 1), or below it (side -1), made of 1.
 
     If their mean is ``mean``, prod (1 + side b (w - mean)) is the wealth of one who bets on a fair
-    game, as long as no factor can be negative: above, for every b below 1/mean, whatever the
-    weights; below, where no weight can exceed mean + 1/b. The wealth is shared out, 1/(1 + k²) of
-    it to the bet 2^k sqrt(2 log(2/SURE)/n), at most 1/(2 mean), and a bet that met a larger weight
-    is lost. It reaches 2/SURE with probability SURE/2. In cells, from below.
+    game, as long as no factor can be negative. The wealth is shared out, 1/(1 + k²) of it to the
+    bet 2^k sqrt(2 log(2/SURE)/n), at most 1/2. Above, no factor is negative whatever the weights
+    (mean <= 1), and the wealth reaches 2/SURE with probability SURE/2 at most.
+
+    Below, a factor is negative at weights above mean + 1/b, and nothing bounds weights: no test of
+    a mean below 1 has a level, as the rows that would make it 1 may all be missing. A bet that met
+    such a weight is lost. Where the log has the largest weight that there can be, those left can
+    never be lost: so the wealth reaches 2/SURE *and* no larger weight is possible with probability
+    SURE/2 at most, which is what the sentence says. In cells, from below.
     """
     if mean <= 0.0:
         return 0.0
     cells = weights.cells()
     most = math.sqrt(2.0 * ROOM / float(cells.count.sum()))
-    bets = side * np.minimum(2.0**STEPS * most, 0.5 / mean)[:, None]
+    bets = side * np.minimum(2.0**STEPS * most, 0.5)[:, None]
     shares = 1.0 / (1.0 + STEPS**2)
     least = 1.0 + bets * ((cells.high if side < 0.0 else cells.low) - mean)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -152,9 +158,32 @@ def no_upper(plan: Plan, summary: Summary) -> str:
     )
 
 
-def sentences(found: Evaluation, propensities: Any) -> tuple[str, ...]:
-    """What to think of an evaluation, warnings first."""
-    said = [*_about_weights(found), *_about_rewards(found)]
+def at_limit(summary: Summary, plan: Plan, side: float) -> bool:
+    """Whether a row of the target's has the largest reward (side 1) or the least one (side -1)
+    that was said to be possible.
+    """
+    if summary.weights is None or summary.values is None:
+        return False
+    stated = plan.ceiling is not None or (plan.one_sign and side < 0.0)
+    room = summary.above if side > 0.0 else summary.values  # w times the distance to the limit
+    return stated and room is not None and _zeros(room) > _zeros(summary.weights)
+
+
+def _zeros(sketch: Sketch) -> float:
+    cells = sketch.cells()
+    return float(cells.count[cells.mean == 0.0].sum())
+
+
+def sentences(
+    found: Evaluation, propensities: Any, clipped_side: float, limited: bool
+) -> tuple[str, ...]:
+    """What to think of an evaluation, warnings first.
+
+    ``clipped_side`` is that of the large rows (:class:`heavytail.logs.means.Estimate`);
+    ``limited`` says that no reward can be larger than the rows that have half of the sum
+    (:func:`at_limit`).
+    """
+    said = [*_about_weights(found), *_about_rewards(found, clipped_side, limited)]
     if found.waiting:
         said.insert(0, _about_silence(found.waiting))
     if isinstance(propensities, str):  # "frequencies"
@@ -199,9 +228,10 @@ def _about_weights(found: Evaluation) -> list[str]:
         )
     elif not found.propensities_ok:
         said.append(
-            f"The mean weight is {mean:.3g} and should be 1, and a test at 0.1 % rules out that "
-            "weights like these are so by chance: the target plays what the log could not play, or "
-            "so rarely that this log does not show it, or the propensities are wrong."
+            f"The mean weight is {mean:.3g} and should be 1. Either rows of larger weight than any "
+            "of this log's are missing (the target plays what the log could not play, or so rarely "
+            "that it shows none), or the propensities are wrong: a test at 0.1 % rules out "
+            "anything else."
         )
     if found.unsupported:
         some = ", ".join(map(str, found.unsupported[:5]))
@@ -228,24 +258,31 @@ def _side(gain: float) -> str:
     return "low" if gain > 0.0 else "high"
 
 
-def _about_rewards(found: Evaluation) -> list[str]:
+def _about_rewards(found: Evaluation, clipped_side: float, limited: bool) -> list[str]:
     said = []
+    if found.half_rows == 0 and found.effective_size > 0.0:
+        said.append(
+            "No row with an action of the target's paid anything: whether it pays nothing or "
+            "rarely, this log cannot say."
+        )
     if found.largest_share > DOMINANT:
-        said.append(f"One row has {found.largest_share:.0%} of the total.")
+        said.append(f"One row has {found.largest_share:.0%} {ALL}.")
     few = MANY * found.effective_size
     if 0 < found.half_rows < min(CARRIERS, few):
-        words = f"Half of the total is in {found.half_rows} of the {found.rows:,} rows"
-        if abs(found.half_side) >= ONE_SIDED:
+        words = f"Half {ALL} is in {found.half_rows} of the {found.rows:,} rows"
+        if abs(found.half_side) >= ONE_SIDED and not limited:
             larger = "gains" if found.half_side > 0.0 else "losses"
             words += f": if there are larger {larger}, too rare for this log, the value lies "
             words += _side(found.half_side)
         said.append(words + ".")
-    if found.mean == "huber" and abs(found.plain - found.value) > TAKEN * abs(found.plain):
-        said.append(
-            f"The largest rows count in part; in full, the mean is {found.plain:.4g}, and hangs on "
-            "them. Over many logs, a value in which they count in part lies "
-            f"{_side(found.plain - found.value)}."
-        )
+    missed = found.plain - found.value
+    if found.mean == "huber" and abs(missed) > TAKEN * abs(found.plain):
+        words = "The largest rows count in part; in full, the mean is "
+        words += f"{found.plain:.4g}, and hangs on them."
+        if missed * clipped_side > 0.0:
+            words += " Over many logs, a value in which they count in part lies "
+            words += f"{_side(missed)}: nearly all large rows stand on one side."
+        said.append(words)
     bounded = found.upper is not None and found.interval in ("betting", "bernstein")
     if 0 < found.square_rows < min(SPREADERS, few) and not bounded:
         has = "row has" if found.square_rows == 1 else "rows have"

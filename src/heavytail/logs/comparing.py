@@ -12,7 +12,6 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail.logs import intervals, means
-from heavytail.logs.advice import APPROXIMATE
 from heavytail.logs.estimates import METHODS, Seen
 from heavytail.logs.evaluating import UNBIASED, finish, plan_of, target_of
 from heavytail.logs.results import Comparison
@@ -23,9 +22,15 @@ from heavytail.logs.summary import Plan, Summary, look, of_seen
 from heavytail.logs.target import Target
 from heavytail.tails import MomentBound
 
-__all__ = ["compare"]
+__all__ = ["ROOM_LEFT", "compare"]
 
+ALIKE = 1e-12  # of two weights is rounding
 BEYOND = 5.0  # times as far out as a policy's own rows others may lie that never came
+ROOM_LEFT = (
+    "The interval has room for rewards as far out as the farthest of the log, and for rows five "
+    "times as far out as the policies' own. If there are farther ones, it may be wrong: no "
+    "guarantee."
+)
 OUTSIDE = (
     "The difference of the two values lies outside its interval, which is the better guess: a few "
     "large rows were clipped."
@@ -116,8 +121,8 @@ def compare(
     centre = 0.5 * (ends[0].value + ends[1].value)
     error = _difference(apart, mean, level, centre).error
     both = _interval(apart, plan, mean, tail, level, horizon, centre, value)
-    said = [s for s in dict.fromkeys((*ends[0].advice, *ends[1].advice)) if "no reason" not in s]
-    if both.interval == "hindsight":
+    said = _named(ends[0].advice, ends[1].advice)
+    if both.interval == "hindsight" and np.any(apart.gaps):
         said.append(_overturned(apart, both, one.rows, level, centre, value))
     if both.lower is not None and both.upper is not None and not both.lower <= value <= both.upper:
         said.append(OUTSIDE)
@@ -136,7 +141,8 @@ class Apart:
     Attributes:
         pairs: (w_a - w_b, v_a - v_b), or (0, v_a - v_b) where nothing is self-normalised.
         values: v_a - v_b by epoch.
-        gaps: sums of (w_a - w_b)+ and of its square, and of (w_b - w_a)+ and of its square.
+        gaps: (2, 3), the sums of (w_a - w_b)+ and of its square and how many are not 0, and the
+            same of (w_b - w_a)+.
         far: the largest reward of the log, and minus the least one.
         up: by epoch, the value whose mean is V_a - V_b plus the range's width, or None.
         down: the same of V_b - V_a, or None.
@@ -199,8 +205,9 @@ def _apart(one: Seen, two: Seen, plan: Plan) -> Apart:
     r, gap = one.rows.reward, np.zeros(1)
     if one.weight is not None and two.weight is not None:
         gap = one.weight - two.weight
+        gap = np.where(np.abs(gap) > ALIKE * (one.weight + two.weight), gap, 0.0)
     sides = [np.maximum(side * gap, 0.0) for side in (1.0, -1.0)]
-    gaps = np.array([total for side in sides for total in (side.sum(), side @ side)])
+    gaps = np.array([[side.sum(), side @ side, np.count_nonzero(side)] for side in sides])
     far = np.array([r.max(initial=-np.inf), (-r).max(initial=-np.inf)])
     return Apart(Pairs(u_a - u_b, v_a - v_b), Sketch(v_a - v_b, epoch), gaps, far, up, down)
 
@@ -318,29 +325,40 @@ def _hindsight(apart: Apart, centre: float, side: float, alpha: float) -> tuple[
 
 def _row_weights(apart: Apart) -> FloatArray:
     """sum w²/sum w over the rows that a plays more often, and over those that b does."""
-    total, square = apart.gaps[::2], apart.gaps[1::2]
+    total, square, _ = apart.gaps.T
     return np.asarray(square / np.where(total > 0.0, total, 1.0))
+
+
+def _named(of_a: tuple[str, ...], of_b: tuple[str, ...]) -> list[str]:
+    """The warnings of both, each with the policy that it is about."""
+    said = [s for s in dict.fromkeys((*of_a, *of_b)) if "no reason" not in s]
+    who = {(True, False): "a", (False, True): "b", (True, True): "a and b"}
+    return [f"{who[s in of_a, s in of_b]}: {s}" for s in said]
 
 
 def _overturned(
     apart: Apart, ends: Ends, rows: int, level: float, centre: float, value: float
 ) -> str:
-    """What the interval takes for granted: where it decides, the rewards that would make both
-    policies equal, so rare that with probability 1 - level a log like this has none of them.
+    """What the interval takes for granted: where it decides, rewards that would make both policies
+    equal, so rare that with probability 1 - level a log like this has none of them.
+
+    If a share q of the rows of actions that b plays more often than a paid x more, V_b - V_a would
+    grow by q x D, D the mean of (w_b - w_a)+; N such rows have none with probability (1 - q)^N.
     """
     assert ends.lower is not None
     assert ends.upper is not None
-    if ends.lower <= 0.0 <= ends.upper:
-        return APPROXIMATE
-    first = ends.lower > 0.0
     upward = apart.far[0] - centre >= apart.far[1] + centre  # where the farthest rewards are
-    at = int(first == upward)  # the worse policy's large gains, or the better one's large losses
-    each = max(rows / (float(_row_weights(apart)[at]) * -math.log(1.0 - level)), 1.0)
-    size = centre + (1.0 if upward else -1.0) * abs(value) * each
+    at = int((ends.lower > 0.0) == upward)  # the worse one's large gains, or the better's losses
+    total, _, count = apart.gaps[at]
+    if ends.lower <= 0.0 <= ends.upper or not count:
+        return ROOM_LEFT
+    share = -math.expm1(math.log1p(-level) / count)
+    size = abs(value) * rows / (share * total)
     return (
-        f"It is taken that {'ab'[at]} has no rewards of {size:.3g} which this log does not show: "
-        f"1 in {each:,.0f} of its rows would make both equal, and {1.0 - level:.0%} of such logs "
-        "have none of them."
+        f"If 1 in {1.0 / share:,.0f} of the rows with actions that {'ab'[at]} plays more often "
+        f"than {'ba'[at]} paid {size:.3g} {'more' if upward else 'less'}, both would be equal, and "
+        f"{1.0 - level:.0%} of such logs would have no such row. Rule that out before you rely on "
+        "this difference: no guarantee."
     )
 
 

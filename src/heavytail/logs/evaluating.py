@@ -319,4 +319,6 @@ def finish(
         _path=np.empty(0) if course is None else np.maximum.accumulate(course.lower) + plan.floor,
         **looked,
     )
-    return replace(evaluation, advice=(*notes, *advice.sentences(evaluation, asked)))
+    limited = advice.at_limit(summary, plan, evaluation.half_side)
+    said = advice.sentences(evaluation, asked, found.side, limited)
+    return replace(evaluation, advice=(*notes, *said))

@@ -148,7 +148,10 @@ def kind(path: str) -> str:
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return "dsjson"
     what = "is empty" if not head else "is neither Parquet nor JSON lines"
-    raise ValueError(f"{path} {what}. Pass Parquet files, or lines of Vowpal Wabbit's dsjson.")
+    raise ValueError(
+        f"{path} {what}. Pass Parquet files, or lines of Vowpal Wabbit's dsjson; read a CSV file "
+        "with pandas.read_csv and pass the frame."
+    )
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,9 @@ class Evaluation:
         square_rows: how many rows have half of sum (w r)².
         mean_weight: the mean of w, which is 1 if the propensities are right, and a 95 % interval by
             the normal law, which heavy-tailed weights leave more often: it tests nothing.
-        propensities_ok: False where a test at 0.1 % proves that this mean is above 1, or, if no
-            weight can be much larger than those seen, below 1 by more than ``unsupported_share``.
+        propensities_ok: False where a test at 0.1 % proves that this mean is above 1, or that it
+            is below 1 by more than ``unsupported_share`` unless weights larger than any of the log
+            are possible: without such rows, right propensities look so, too.
         unsupported: actions that the target plays and the log never has.
         unsupported_share: the target's probability of them, and of actions in rows whose logged
             ``probabilities`` of them are 0.
@@ -94,8 +95,8 @@ class Evaluation:
             f"level            {self.level:.0%}   ({self.interval or 'no interval'})",
             f"rows             {self.rows:,}",
             f"effective size   {self.effective_size:,.0f}",
-            f"largest row      {self.largest_share:.1%} of the total",
-            f"largest 1 %      {self.top_share:.1%} of the total",
+            f"largest row      {self.largest_share:.1%} of all gains and losses together",
+            f"largest 1 %      {self.top_share:.1%} of all gains and losses together",
             f"tail index       {index}",
             "mean weight      {:.3f}   ({:.3f} to {:.3f}; should be 1)".format(*self.mean_weight),
         ]

@@ -96,6 +96,7 @@ class Place(NamedTuple):
     first: int  # number, in the source, of the first row
     column: str
     numbers: Sequence[int] | None = None  # of all rows, where they do not follow each other
+    hint: str = ""  # what to do about values of another type
 
     def words(self, row: int | None) -> str:
         """File, row and column."""
@@ -111,7 +112,7 @@ class Place(NamedTuple):
 
     def refuse_type(self, row: int | None, problem: str) -> NoReturn:
         """Raise a TypeError that names file, row and column."""
-        raise TypeError(f"{self.words(row)}: {problem}")
+        raise TypeError(f"{self.words(row)}: {problem}{self.hint}")
 
 
 Placing = Callable[[str], Place]  # of a column, by our name
@@ -191,7 +192,7 @@ def _action(action: Any, place: Place) -> IntArray:
         place.refuse(
             bad,
             f"must be a whole number, from 0 up; got {action[bad]:g}. It is the place of the arm "
-            "among those offered: number actions that have names.",
+            "among those offered: map actions that have names to 0, 1, ..., K - 1.",
         )
     bad = first(action >= MOST_ARMS)
     if bad >= 0:

@@ -17,7 +17,7 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 
-__all__ = ["NOTHING", "Estimate", "hill", "one_sided", "spread_ties", "symmetric"]
+__all__ = ["NOTHING", "Estimate", "apart", "hill", "one_sided", "spread_ties", "symmetric"]
 
 Z95 = 1.96
 BIAS_POWER = 0.9  # the tail's second term is taken as (share of the sample)^this
@@ -26,6 +26,8 @@ FEWEST = 10  # values that a fit has, at least
 FEW = 48  # and that an interval is of where the fits agree and the sample is large enough
 SETTLED, CHANGING = 6, 10  # the interval is of so many times fewer values than the index, or ...
 SLOW = 48.0  # ... than this times n^(1/3), if that is less
+BESIDE = 20  # values that show whether a gap is too wide, a fifth of the sample at most
+GAP = 0.001  # the chance of so wide a gap: of nine gaps of one power law, one in 100 samples has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,22 @@ def hill(top: FloatArray, k: int) -> tuple[float, float, float]:
     gamma = float(np.mean(np.log(top[:k] / top[k])))
     alpha = 1.0 / gamma if gamma > 0.0 else math.inf
     return alpha, alpha * (1.0 - Z95 / math.sqrt(k)), alpha * (1.0 + Z95 / math.sqrt(k))
+
+
+def apart(top: FloatArray, n: int) -> int:
+    """How many of the largest, fewer than ten, lie too far beyond all others for one power law.
+
+    The scaled log-spacings i log(v_i / v_{i+1}) of a power law are independent exponentials of one
+    mean: the chance that one is x times the mean of the k that follow is (1 + x/k)^-k.
+    """
+    logs = np.log(top[: n // 5])
+    spacing = -np.diff(logs) * np.arange(1, logs.shape[0])
+    for i in range(min(FEWEST - 1, spacing.shape[0] - FEWEST // 2), 0, -1):
+        beside = spacing[i : i + BESIDE]
+        k, mean = beside.shape[0], float(np.mean(beside))
+        if mean > 0.0 and (1.0 + spacing[i - 1] / mean / k) ** -k < GAP:
+            return i
+    return 0
 
 
 def symmetric(top: FloatArray, n: int) -> Estimate:
@@ -112,9 +130,10 @@ def followed(
     A bias that is too small to be seen may be larger than the error of many values. So the interval
     is that of a sixth of the values fitted, or of 48 n^(1/3) where that is less, a share that falls
     as n grows; but of at least 48 or, in small samples, the share ``most``. Where larger fits did
-    not agree, so that no one power law fits them, it is of a tenth, however few. Where the estimate
-    is not inside, the interval is drawn out to it. ``likely`` is what lies a standard error below
-    by both fits.
+    not agree, so that no one power law fits them, it is of a tenth, however few. It is drawn out to
+    hold the interval of the index's own fit, and where fewer than 48 values were fitted and more
+    do not agree, that of every fit: so few do not tell which scale is the tail. ``likely`` is what
+    lies a standard error below by both fits.
     """
     least = min(FEW, int(most * n))
     counts = [min(max(int(share * n), least), known - 1)]
@@ -134,10 +153,11 @@ def followed(
     part, fewest = (SETTLED, least) if agree else (CHANGING, FEWEST // 2)
     trusted = int(min(fitted, SLOW * n ** (1.0 / 3.0)) / part)
     ends = fit(min(max(trusted, fewest), fitted))
+    held = [ends, last] if agree or fitted >= FEW else [ends, *map(fit, counts)]
     return Estimate(
         index=_inverse(last.gamma),
-        low=_inverse(max(ends.most, last.gamma)),
-        high=_inverse(min(ends.least, last.gamma)),
+        low=_inverse(max(scale.most for scale in held)),
+        high=_inverse(min(scale.least for scale in held)),
         likely=_inverse(min(last.gamma + last.error, ends.gamma + ends.error)),
         fitted=fitted,
         agree=agree,

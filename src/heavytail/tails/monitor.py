@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from heavytail._typing import FloatArray
 from heavytail._validate import GREATEST, as_numbers, check_count
 from heavytail.tails.bound import MomentBound
-from heavytail.tails.index import NOTHING, Estimate, hill, one_sided, spread_ties, symmetric
+from heavytail.tails.index import NOTHING, Estimate, apart, hill, one_sided, spread_ties, symmetric
 from heavytail.tails.report import Hill, TailReport
 
 __all__ = ["TailMonitor", "diagnose"]
@@ -20,6 +20,7 @@ LEAST = 50  # values below which nothing is said
 FIRST = 1000  # values whose median is the centre of a stream
 HILL_SHARES = (0.001, 0.003, 0.01, 0.03, 0.1)
 TOP_SHARE = 0.001
+OUTLIERS = 10  # values that are few: where they hold half of the sum of squares, that is said
 SKEWED = 2.0  # one side reaches so many times as far as the other
 ORDERS = np.arange(1.05, 2.001, 0.05)
 CAUTION = 0.75  # the suggested order is 1 + this times what the index's lower end allows
@@ -97,7 +98,18 @@ class TailMonitor:
         high, low = self._sides()
         top = self._deviations(high, low)
         skewed = self._skewed(high, low)
+        far = apart(top, self._spread())
         found = self._index(high, low, top, skewed)
+        if far:
+            edge = float(top[far])
+            inside = high[high - centre <= edge], low[centre - low <= edge]
+            rest = self._index(*inside, top[far:], skewed)
+            found = replace(
+                rest,
+                low=min(rest.low, found.low),
+                high=max(rest.high, found.high),
+                likely=min(rest.likely, found.likely),
+            )
         report = TailReport(
             count=self.count,
             centre=centre,
@@ -107,6 +119,8 @@ class TailMonitor:
             likely=found.likely,
             fitted=found.fitted,
             agree=found.agree,
+            apart=far,
+            outliers=self._outliers(),
             hills=self._hills(top),
             top_share=self._share(),
             skewed=skewed,
@@ -190,6 +204,15 @@ class TailMonitor:
         top = self._deviations(self._high, self._low)
         k = max(int(TOP_SHARE * self.count), 1)
         return float(np.sum(top[:k])) / self._sum if self._sum > 0.0 else 0.0
+
+    def _outliers(self) -> int:
+        """How many of the largest hold half of the sum of squares; 0 where ten do not, or where it
+        is past all numbers.
+        """
+        top = self._deviations(self._high, self._low)[:OUTLIERS]
+        with np.errstate(over="ignore"):
+            held = np.cumsum(top**2) > 0.5 * self._powers[-1]
+        return int(np.argmax(held)) + 1 if held.any() else 0
 
     def _suggest(self, low: float) -> MomentBound | None:
         """A bound of an order that the index's lower end allows, with caution."""

@@ -54,7 +54,12 @@ class TailReport:
             range of ``MomentBound``.
         fitted: how many of the largest values the index was fitted to.
         agree: whether fits to fewer values and to more of them gave the same index; if not, the
-            interval is of a tenth of ``fitted``, to hold what the largest alone say.
+            interval is of a tenth of ``fitted``, to hold what the largest alone say, and of
+            every fit where these are few.
+        apart: how many of the largest, fewer than ten, lie too far beyond all others to be of one
+            power law with them: the index is that of the others, the interval with and without.
+        outliers: how many of the largest hold half of the sum of (v - centre)²; 0 where it takes
+            more than ten.
     """
 
     count: int
@@ -69,6 +74,8 @@ class TailReport:
     suggested: MomentBound | None
     fitted: int = 0
     agree: bool = True
+    apart: int = 0
+    outliers: int = 0
     _top: FloatArray = field(repr=False, compare=False, default_factory=lambda: np.empty(0))
 
     @property
@@ -79,9 +86,10 @@ class TailReport:
     @property
     def clear(self) -> bool:
         """Whether there are enough values to tell: the interval begins at 2 or more, so that the
-        variance looks finite, or the tail is heavy and the interval has an upper end.
+        variance looks finite, or the tail is heavy and the interval has an upper end, and no few
+        values lie far beyond all others.
         """
-        return self.low >= 2.0 or (self.heavy and self.high < NONE)
+        return not self.apart and (self.low >= 2.0 or (self.heavy and self.high < NONE))
 
     @property
     def order(self) -> float:
@@ -91,6 +99,14 @@ class TailReport:
     @property
     def advice(self) -> str:
         """What to do about it, in plain words."""
+        if self.apart:
+            lie = "value lies" if self.apart == 1 else f"{self.apart} values lie"
+            return (
+                f"Too few values to tell: the largest {lie} far beyond the other "
+                f"{self.count - self.apart:,}, and so few show no tail. The tail index may be as "
+                f"low as {self.low:.2f}, or {self._lightest}. Look for mistakes among them, and "
+                "use robust methods until there are more."
+            )
         if not self.clear:
             return (
                 f"Too few values to tell: the tail index may be as low as {self.low:.2f}, or there "
@@ -127,11 +143,19 @@ class TailReport:
                 f"OnePassHuberRegressor){self._with_order}.{doubt}"
             )
         finite = f"is finite {GOES_ON}" if self.low > 2.0 else "looks finite"
+        if self.outliers:
+            holds = "value holds" if self.outliers == 1 else f"{self.outliers} values hold"
+            finite += f", but the largest {holds} half of the sum of squares"
         return (
-            f"The tail index is about {self.index:.2f}: the variance {finite}, but a few outliers "
-            f"dominate it.{self._change} {share} Robust methods gain something, least squares "
-            f"still converges.{doubt}"
+            f"The tail index is about {self.index:.2f}: the variance {finite}.{self._change} "
+            f"{share} Robust methods gain something, least squares still converges.{doubt}"
         )
+
+    @property
+    def _lightest(self) -> str:
+        if self.high < LIGHT:
+            return f"as high as {self.high:.2f}"
+        return "there may be no heavy tail"
 
     @property
     def _with_order(self) -> str:
