@@ -12,7 +12,7 @@ from heavytail._validate import on_one_line
 from heavytail.commands._log_targets import Weights
 from heavytail.experiments.experiment import Table
 from heavytail.logs.comparing import ROOM_LEFT
-from heavytail.logs.results import Comparison, Evaluation, Selection
+from heavytail.logs.results import ALL, Comparison, Evaluation, Selection
 
 __all__ = ["Findings", "in_options", "number", "tail_index"]
 
@@ -91,7 +91,7 @@ class Findings:
 
     @property
     def _approximate(self) -> bool:
-        """Whether an interval is, but for one of policies that are alike."""
+        """True where an interval of policies that differ has no guarantee."""
         found = self.comparisons.values()
         return any(one.interval == "hindsight" and one.lower != one.upper for one in found)
 
@@ -123,8 +123,8 @@ class Findings:
         note = (
             f"{self.rows:,} rows; {one.method}, {one.mean} mean; bounds: {one.interval or 'none'}, "
             f"level {one.level:g} for each line by itself. The mean weight should be 1; its "
-            "interval is in brackets. Largest row, largest 1 %: their part of all gains and losses "
-            "together."
+            "interval is in brackets. Largest row, largest 1 %: their part "
+            f"{ALL}."
         )
         return Table("What each policy would have earned per row", ("policy", *columns), rows, note)
 

@@ -16,8 +16,8 @@ LEVEL: Final = 0.99  # of the tests that a clip does not bias what is estimated
 def asymmetry(
     P: FloatArray, gap: FloatArray, half: FloatArray, dim: int, rounding: float
 ) -> tuple[float, float]:
-    """How far steps of two clips differ, of the slopes and of all coordinates, as shares of what
-    one case in a hundred exceeds where they do not.
+    """The distance between steps of two clips, of the slopes and of all coordinates, as shares of
+    what one case in a hundred exceeds where they do not.
 
     psi_f is a residual at a fixed clip and psi_m the same one at a larger threshold, each over the
     share of rows within, so that neither says anything of an error of the estimate. ``gap`` is

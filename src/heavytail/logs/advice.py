@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytail._typing import FloatArray
-from heavytail.logs.results import Evaluation
+from heavytail.logs.results import ALL, Evaluation
 from heavytail.logs.sketch import Sketch
 from heavytail.logs.summary import Plan, Summary
 
@@ -26,7 +26,6 @@ CARRIERS = 30  # rows below which half of the total is said to hang on few
 SPREADERS = 10  # the same of the sum of squares
 MANY = 0.1  # of the effective rows are not few
 ONE_SIDED = 0.9  # of the half that few rows carry, net of signs, before a side is named
-ALL = "of all gains and losses together"  # of sum |X|
 APPROXIMATE = "The interval takes the tail to go on as this log shows it: no guarantee."
 
 
@@ -47,13 +46,14 @@ def diagnostics(summary: Summary) -> dict[str, Any]:
     known = 1.0 - (0.0 if math.isnan(share) else share)  # 1 where only chance left actions out
     values = summary.values if summary.pseudo is None else summary.pseudo
     largest, top = _shares(values)
+    carriers, side = half_rows(values)
     return {
         **support,
         "effective_size": effective,
         "largest_share": largest,
         "top_share": top,
-        "half_rows": half_rows(values)[0],
-        "half_side": half_rows(values)[1],
+        "half_rows": carriers,
+        "half_side": side,
         "square_rows": half_rows(values, 2.0)[0],
         "mean_weight": (mean, mean - Z95 * error, mean + Z95 * error),
         "propensities_ok": max(
@@ -92,8 +92,8 @@ def log_wealth(weights: Sketch, mean: float, side: float) -> float:
 
 
 def half_rows(sketch: Sketch, power: float = 1.0) -> tuple[int, float]:
-    """How many of the largest rows have half of the sum of |X|^power, and the part of theirs that
-    is left when signs are kept: 1 where all are gains, -1 where all are losses.
+    """Count the largest rows that have half of the sum of |X|^power, and say what part of theirs is
+    left when signs are kept: 1 where all are gains, -1 where all are losses.
     """
     cells = sketch.cells()
     size = np.abs(cells.mean)
@@ -159,7 +159,7 @@ def no_upper(plan: Plan, summary: Summary) -> str:
 
 
 def at_limit(summary: Summary, plan: Plan, side: float) -> bool:
-    """Whether a row of the target's has the largest reward (side 1) or the least one (side -1)
+    """Tell whether a row of the target's has the largest reward (side 1) or the least one (side -1)
     that was said to be possible.
     """
     if summary.weights is None or summary.values is None:
@@ -177,7 +177,7 @@ def _zeros(sketch: Sketch) -> float:
 def sentences(
     found: Evaluation, propensities: Any, clipped_side: float, limited: bool
 ) -> tuple[str, ...]:
-    """What to think of an evaluation, warnings first.
+    """Sentences on what to think of an evaluation, warnings first.
 
     ``clipped_side`` is that of the large rows (:class:`heavytail.logs.means.Estimate`);
     ``limited`` says that no reward can be larger than the rows that have half of the sum
@@ -254,7 +254,7 @@ def _about_weights(found: Evaluation) -> list[str]:
 
 
 def _side(gain: float) -> str:
-    """Where a value lies that misses large gains, or large losses."""
+    """The side on which a value lies that misses large gains, or large losses."""
     return "low" if gain > 0.0 else "high"
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import shown
-from heavytail.logs.rows import Place
+from heavytail.logs.rows import NAMES, Place
 
 __all__ = ["dense"]
 
@@ -31,7 +31,6 @@ DEPTHS = {  # how many axes a column may have
 KINDS = {1: "numbers", 2: "lists of numbers", 3: "lists of lists of numbers"}
 MAY_MISS = ("reward", "propensity")  # whose nulls somebody else judges: they are NaN here
 FILL = {"arms": np.nan, "probabilities": 0.0, "target": 0.0}
-NAMES = " Map actions that have names to 0, 1, ..., K - 1."
 ROOM = 2.0**24  # numbers that may be filled up whatever their share
 NANOSECONDS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 
@@ -49,7 +48,7 @@ def dense(key: str, value: Any, place: Place) -> FloatArray:
     A null of ``reward`` and ``propensity`` is a NaN.
     """
     if key == "action":
-        place = place._replace(hint=NAMES)
+        place = place._replace(hint=f" {NAMES}")
     if np.ma.is_masked(value):
         place.refuse(None, "has masked entries. Fill them first.")
     if type(value).__module__.split(".")[0] == "pyarrow":

@@ -339,8 +339,8 @@ def _named(of_a: tuple[str, ...], of_b: tuple[str, ...]) -> list[str]:
 def _overturned(
     apart: Apart, ends: Ends, rows: int, level: float, centre: float, value: float
 ) -> str:
-    """What the interval takes for granted: where it decides, rewards that would make both policies
-    equal, so rare that with probability 1 - level a log like this has none of them.
+    """A sentence on what the interval takes for granted: where it decides, rewards that would make
+    both policies equal, so rare that with probability 1 - level a log like this has none of them.
 
     If a share q of the rows of actions that b plays more often than a paid x more, V_b - V_a would
     grow by q x D, D the mean of (w_b - w_a)+; N such rows have none with probability (1 - q)^N.

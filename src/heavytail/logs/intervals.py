@@ -224,7 +224,7 @@ def hindsight_lower(
 def hindsight_rows(
     count: FloatArray, mean: FloatArray, variance: FloatArray, delta: float, least: float
 ) -> float:
-    """How many rows like these would bring :func:`hindsight_lower` to ``least``: log(1/delta) over
+    """Rows like these that would bring :func:`hindsight_lower` to ``least``: log(1/delta) over
     what a row adds to the logarithm of the best bet's wealth against it; infinity where it loses.
     """
     n, total = float(count.sum()), float(count @ mean)

@@ -13,7 +13,9 @@ from heavytail._extras import need_to_draw
 from heavytail._typing import FloatArray
 from heavytail.tails import TailReport
 
-__all__ = ["Comparison", "Evaluation", "Selection"]
+__all__ = ["ALL", "Comparison", "Evaluation", "Selection"]
+
+ALL = "of all gains and losses together"  # of sum |X|
 
 LIGHTEST = 100.0  # a tail index from here on is none
 
@@ -95,8 +97,8 @@ class Evaluation:
             f"level            {self.level:.0%}   ({self.interval or 'no interval'})",
             f"rows             {self.rows:,}",
             f"effective size   {self.effective_size:,.0f}",
-            f"largest row      {self.largest_share:.1%} of all gains and losses together",
-            f"largest 1 %      {self.top_share:.1%} of all gains and losses together",
+            f"largest row      {self.largest_share:.1%} {ALL}",
+            f"largest 1 %      {self.top_share:.1%} {ALL}",
             f"tail index       {index}",
             "mean weight      {:.3f}   ({:.3f} to {:.3f}; should be 1)".format(*self.mean_weight),
         ]

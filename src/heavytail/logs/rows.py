@@ -31,7 +31,17 @@ from numpy.typing import NDArray
 
 from heavytail._typing import FloatArray, IntArray
 
-__all__ = ["COLUMNS", "DRAWN", "MOST_ARMS", "Place", "Rows", "checked", "needed", "offered"]
+__all__ = [
+    "COLUMNS",
+    "DRAWN",
+    "MOST_ARMS",
+    "NAMES",
+    "Place",
+    "Rows",
+    "checked",
+    "needed",
+    "offered",
+]
 
 COLUMNS = (  # those that are read
     "action",
@@ -44,6 +54,7 @@ COLUMNS = (  # those that are read
     "time",
 )
 NEEDED = ("action", "reward")
+NAMES = "Map actions that have names to 0, 1, ..., K - 1."
 DRAWN = {"arms": "what was offered", "propensity": "how likely each action was"}
 SUM_SLACK = 1e-6  # of probabilities that must add up to 1: logs are often written in float32
 MOST_ARMS = 2**24  # actions are counted one by one: 128 MiB per count
@@ -192,7 +203,7 @@ def _action(action: Any, place: Place) -> IntArray:
         place.refuse(
             bad,
             f"must be a whole number, from 0 up; got {action[bad]:g}. It is the place of the arm "
-            "among those offered: map actions that have names to 0, 1, ..., K - 1.",
+            f"among those offered. {NAMES}",
         )
     bad = first(action >= MOST_ARMS)
     if bad >= 0:

@@ -64,7 +64,8 @@ def hill(top: FloatArray, k: int) -> tuple[float, float, float]:
 
 
 def apart(top: FloatArray, n: int) -> int:
-    """How many of the largest, fewer than ten, lie too far beyond all others for one power law.
+    """Count those of the largest, fewer than ten, that lie too far beyond all others for one power
+    law.
 
     The scaled log-spacings i log(v_i / v_{i+1}) of a power law are independent exponentials of one
     mean: the chance that one is x times the mean of the k that follow is (1 + x/k)^-k.

@@ -206,7 +206,7 @@ class TailMonitor:
         return float(np.sum(top[:k])) / self._sum if self._sum > 0.0 else 0.0
 
     def _outliers(self) -> int:
-        """How many of the largest hold half of the sum of squares; 0 where ten do not, or where it
+        """Count the largest that hold half of the sum of squares; 0 where ten do not, or where that
         is past all numbers.
         """
         top = self._deviations(self._high, self._low)[:OUTLIERS]
