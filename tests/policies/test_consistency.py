@@ -10,7 +10,7 @@ import numpy as np
 import heavytail as ht
 from heavytail.policies.core.every_round import EVERY_ROUND, JUDGE
 from heavytail.policies.core.twin import OWN
-from heavytail.policies.core.twin_choice import LOOKS, UNPAID, index_of
+from heavytail.policies.core.twin_choice import LOOKS, UNPAID, index_of, rule_of
 from heavytail.policies.core.two_estimates import bulk_row
 
 
@@ -82,7 +82,7 @@ def test_an_index_is_near_the_judge_where_it_is_no_audit():
         at = bulk_row(M) + JUDGE
         for mean, bulk in ((1e6, -1e6), (-1e6, 1e6), (0.0, 0.0)):
             judged = M[at, 0] + s[OWN.JUDGE_LEVEL]
-            index = index_of(s, mean, bulk, M[at, 0], 0.5, 1e4, 1e4)
+            index = index_of(rule_of(s), mean, bulk, M[at, 0], 0.5, 1e4, 1e4)
             assert judged - held <= index <= judged + held + hope
 
 

@@ -395,9 +395,11 @@ def test_the_bulk_is_held_near_the_mean_and_both_near_the_judge():
         (1.0, 1.0, 4.0, 2.0),
         (1.0, 1.0, -4.0, -2.0),
     ):
-        assert twin_choice.index_of(s, mean, bulk, judge, 0.0, 1.0, 0.0) == worth
+        assert (
+            twin_choice.index_of(twin_choice.rule_of(s), mean, bulk, judge, 0.0, 1.0, 0.0) == worth
+        )
     s[OWN.AUDIT], s[RADIUS] = 1.0, 0.25  # an audit is the mean's alone
-    assert twin_choice.index_of(s, 1.0, 9.0, 9.0, 0.0, 4.0, 0.0) == 1.5
+    assert twin_choice.index_of(twin_choice.rule_of(s), 1.0, 9.0, 9.0, 0.0, 4.0, 0.0) == 1.5
 
 
 def test_what_is_explained_says_by_which_rule():

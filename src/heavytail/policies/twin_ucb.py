@@ -322,7 +322,8 @@ class TwinUCB(forgetting.ForgettingPolicy):
         slopes = X @ M[at + CONVERSION, : self.dim]
         squares, mean = self._widths(X) ** 2, X @ M[THETA, : self.dim]
         rows = zip(mean, X @ self.bulk, judge, slopes, squares, spread**2, strict=True)
-        index = np.array([twin_choice.index_of(s, *row) for row in rows])
+        by = twin_choice.rule_of(s)
+        index = np.array([twin_choice.index_of(by, *row) for row in rows])
         parts = {"mean": share * amount, "judge": judge + s[S.JUDGE_LEVEL], "index": index}
         if self._has_zeros:
             parts = {"conversion": share, "amount": amount, **parts}

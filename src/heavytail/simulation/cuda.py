@@ -178,7 +178,7 @@ def _kernel(
     """The launchable kernel for one policy, one law and one size: sizes are constants to it."""
     cuda = _numba_cuda()
     known: dict[int, Any] = {}
-    known.update(substitutes(cuda))
+    known.update(substitutes(cuda, lambda kernel: _device(kernel, known)))
     play = _rebind(play_trial, "play_trial", dict(bound), known)
     constants = {
         "cuda": cuda,

@@ -316,9 +316,10 @@ def prepare(s: Vector, M: Matrix, dim: int) -> None:
     """What the next choice needs of the estimates: radii, levels, how far the bulk is trusted."""
     bulk = bulk_row(M)
     beta = radius(s, 1.0, s[P.STABILITY], s[P.ENERGY])
+    of_bulk = radius(s, BULK_EXPLORATION, s[TWO.BULK_STABILITY], s[TWO.BULK_ENERGY])
     s[RADIUS] = s[P.EXPLORATION] * beta
     s[S.TRUSTED] = TRUST * beta
-    s[TWO.BULK_RADIUS] = radius(s, BULK_EXPLORATION, s[TWO.BULK_STABILITY], s[TWO.BULK_ENERGY])
+    s[TWO.BULK_RADIUS] = of_bulk
     if s[E.ZEROS] > 0.0:
         explored, energy = CONVERSION_EXPLORATION, s[E.CONVERSION_ENERGY]
         t = learned(s) + s[E.ZEROS]
@@ -355,7 +356,7 @@ def audit_share(s: Vector, M: Matrix, dim: int, t: float) -> float:
     evidence = 1.0
     ratio = mean_over_bulk(s, M) if s[E.ZEROS] > 0.0 else 1.0
     contrast = hausman(s, M, dim, INVERSE, 1.0)
-    scaled = hausman(s, M, dim, INVERSE, ratio)
+    scaled = hausman(s, M, dim, INVERSE, ratio) if ratio != 1.0 else contrast
     s[S.RATIO] = ratio if scaled < contrast else 1.0
     if t >= GRACE * M.shape[1]:
         contrast = min(contrast, scaled) / (CHANCE * dim)

@@ -5,7 +5,7 @@ were given up. From the state alone, and from the scores of a pool that are kept
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 from heavytail._typing import IntArray, Matrix, Vector
 from heavytail.kernels.index import MEAN, SCORES, SQUARED, beyond, scoring, usable
@@ -30,7 +30,7 @@ from heavytail.policies.core.practice import PRACTICE
 from heavytail.policies.core.twin import OWN
 from heavytail.policies.core.two_estimates import TWO, bulk_row, look
 
-__all__ = ["TWIN", "index_of", "select"]
+__all__ = ["TWIN", "index_of", "rule_of", "select"]
 
 HOPED: Final = 0.5  # units, for an arm tried once: the most that is hoped of an amount among zeros
 LOOKS: Final = 0.2  # times patience log² t: as often every direction is tried, and this times ...
@@ -48,38 +48,93 @@ JUDGED: Final = SCORES + 2
 UNKNOWN: Final = SCORES + 3  # x'U x
 
 
+class Rule(NamedTuple):
+    """What an index is made of beside the scores of its arm; where there is no conversion, 1 is
+    paid for sure.
+    """
+
+    guess: float  # times the bulk ...
+    shift: float  # ... plus this is believed of an amount,
+    trusted: float  # as far as so many widths from the mean
+    level: float  # of the constant feature
+    radius: float
+    converts: float  # 1 if a reward was 0
+    paid: float  # conversion of the constant feature
+    spread: float  # widths of conversion
+    most: float  # that is hoped of an amount, in widths of conversion
+    judged: float  # the judge's reward of the constant feature
+    held: float  # how far from the judge an arm is believed
+    hope: float  # the most it may be worth beyond that
+
+
+@jit
+def rule_of(s: Vector) -> Rule:
+    """The rule of the next round. Before the unit is known, the index is the width."""
+    converts = 1.0 if s[E.ZEROS] > 0.0 else 0.0
+    paid, spread, most = 1.0, 0.0, math.inf
+    if converts != 0.0:
+        paid, spread = s[S.CONVERSION_LEVEL], s[E.CONVERSION_RADIUS]
+        most = HOPED * s[P.UNIT] * s[P.NU]
+    level, judged = s[S.LEVEL], s[S.JUDGE_LEVEL]
+    if s[P.UNIT] == 0.0:
+        inf = math.inf
+        return Rule(0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, inf, 0.0, inf, inf)
+    if s[S.AUDIT] != 0.0:
+        inf = math.inf
+        return Rule(0.0, 0.0, 0.0, level, s[RADIUS], converts, paid, spread, most, 0.0, inf, inf)
+    return Rule(
+        s[S.RATIO],
+        s[S.SHIFT],
+        s[S.TRUSTED],
+        level,
+        s[TWO.BULK_RADIUS],
+        converts,
+        paid,
+        spread,
+        most,
+        judged,
+        s[S.HELD],
+        s[S.HOPE],
+    )
+
+
 @jit
 def index_of(
-    s: Vector, mean: float, bulk: float, judge: float, share: float, squared: float, tried: float
+    rule: Rule,
+    mean: float,
+    bulk: float,
+    judge: float,
+    share: float,
+    squared: float,
+    tried: float,
 ) -> float:
     """What an arm is worth and what it may be worth beyond that, where the mean and the bulk of its
     amount, the judge and conversion are without the constant feature's part; ``squared`` is x'P x,
     ``tried`` x'U x.
     """
     width = math.sqrt(max(squared, 0.0))
-    if s[P.UNIT] == 0.0:
-        return width
-    if s[S.AUDIT] != 0.0:
-        worth = mean + s[S.LEVEL]
-        radius = s[RADIUS]
-    else:
-        reach = s[S.TRUSTED] * width
-        guess = s[S.RATIO] * bulk + s[S.SHIFT]
-        worth = min(max(guess, mean - reach), mean + reach) + s[S.LEVEL]
-        radius = s[TWO.BULK_RADIUS]
-    hope = radius * width
-    if s[E.ZEROS] > 0.0:  # a reward of 0 says of the amount that the product is not large
+    reach = rule.trusted * width
+    worth = min(max(rule.guess * bulk + rule.shift, mean - reach), mean + reach) + rule.level
+    hope = rule.radius * width
+    if rule.converts != 0.0:  # a reward of 0 says of the amount that the product is not large
         root = math.sqrt(max(tried, 0.0))
-        paid = min(max(share + s[S.CONVERSION_LEVEL], 0.0), 1.0)
-        spread = s[E.CONVERSION_RADIUS] * root
-        most = HOPED * s[P.UNIT] * s[P.NU] * root
-        hope = math.hypot(spread * worth, min(min(paid + spread, 1.0) * hope, most))
+        paid = min(max(share + rule.paid, 0.0), 1.0)
+        spread = rule.spread * root
+        hope = min(min(paid + spread, 1.0) * hope, rule.most * root)
+        hope = longer(spread * worth, hope)
         worth *= paid
-    if s[S.AUDIT] == 0.0:
-        judged = judge + s[S.JUDGE_LEVEL]
-        worth = min(max(worth, judged - s[S.HELD]), judged + s[S.HELD])
-        hope = min(hope, s[S.HOPE])
-    return worth + hope
+    judged = judge + rule.judged
+    worth = min(max(worth, judged - rule.held), judged + rule.held)
+    return worth + min(hope, rule.hope)
+
+
+@jit
+def longer(a: float, b: float) -> float:
+    """sqrt(a² + b²), which a loop over arms can do for several at once."""
+    most = max(abs(a), abs(b), 1e-300)
+    a /= most
+    b /= most
+    return most * math.sqrt(a * a + b * b)
 
 
 @jit
@@ -117,6 +172,7 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
     if not usable(arms, s[ARM_LIMIT]):
         return BAD_X
     at = bulk_row(M)
+    rule = rule_of(s)
     best = late = NO_ARM
     best_index = -math.inf
     latest = 1.0
@@ -129,7 +185,7 @@ def select(s: Vector, M: Matrix, arms: Matrix) -> int:
             tried = uncertainty(s, M, arms, a, at + TRIED_INVERSE)
             for j in range(arms.shape[1]):
                 share += M[at + CONVERSION, j] * arms[a, j]
-        index = index_of(s, mean, typical, judge, share, squared, tried)
+        index = index_of(rule, mean, typical, judge, share, squared, tried)
         if index > best_index:
             best = a
             best_index = beyond(index)
@@ -169,28 +225,30 @@ def follow(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> None:
         return
     size = pool.shape[0]
     if s[GAIN] != 0.0:
+        gain, step, bulk_step = s[GAIN], s[STEP], s[TWO.BULK_STEP]  # read once: scores are written
         constant = s[CONSTANT] * M[DIRECTION, size]
         multiply(pool, size, M, DIRECTION, scores, PRODUCT)
         for i in range(pool.shape[1]):
             g = scores[PRODUCT, i]
-            scores[MEAN, i] += s[STEP] * g
-            scores[BULK, i] += s[TWO.BULK_STEP] * g
-            scores[SQUARED, i] -= s[GAIN] * (g + constant) * (g + constant)
+            scores[MEAN, i] += step * g
+            scores[BULK, i] += bulk_step * g
+            scores[SQUARED, i] -= gain * (g + constant) * (g + constant)
     tried = bulk_row(M) + TRIED
+    gain, step, judge_step = s[E.TRIED_GAIN], s[E.CONVERSION_STEP], s[E.JUDGE_STEP]
     constant = s[CONSTANT] * M[tried, size]
     multiply(pool, size, M, tried, scores, PRODUCT)
     for i in range(pool.shape[1]):
         g = scores[PRODUCT, i]
-        scores[SHARES, i] += s[E.CONVERSION_STEP] * g
-        scores[JUDGED, i] += s[E.JUDGE_STEP] * g
-        scores[UNKNOWN, i] -= s[E.TRIED_GAIN] * (g + constant) * (g + constant)
+        scores[SHARES, i] += step * g
+        scores[JUDGED, i] += judge_step * g
+        scores[UNKNOWN, i] -= gain * (g + constant) * (g + constant)
 
 
 @jit
-def index_in(s: Vector, scores: Matrix, i: int) -> float:
+def index_in(rule: Rule, scores: Matrix, i: int) -> float:
     """The index of arm i of a pool."""
     return index_of(
-        s,
+        rule,
         scores[MEAN, i],
         scores[BULK, i],
         scores[JUDGED, i],
@@ -203,31 +261,36 @@ def index_in(s: Vector, scores: Matrix, i: int) -> float:
 @jit
 def choose(s: Vector, scores: Matrix) -> int:
     """What ``select`` chooses from the pool. O(n)."""
+    rule = rule_of(s)
+    for i in range(scores.shape[1]):
+        scores[PRODUCT, i] = index_in(rule, scores, i)
     best = late = NO_ARM
     best_index = -math.inf
+    for i in range(scores.shape[1]):
+        if scores[PRODUCT, i] > best_index:
+            best = i
+            best_index = beyond(scores[PRODUCT, i])
+    if s[S.AUDIT] == 0.0:
+        return best
     latest = 1.0
     for i in range(scores.shape[1]):
-        index = index_in(s, scores, i)
-        if index > best_index:
-            best = i
-            best_index = beyond(index)
-        if s[S.AUDIT] != 0.0:
-            late_by = overdue(s, scores[SHARES, i], scores[UNKNOWN, i])
-            if late_by > latest:
-                late = i
-                latest = beyond(late_by)
+        late_by = overdue(s, scores[SHARES, i], scores[UNKNOWN, i])
+        if late_by > latest:
+            late = i
+            latest = beyond(late_by)
     return best if late == NO_ARM else late
 
 
 @jit
 def choose_offered(s: Vector, scores: Matrix, offered: IntArray, t: int) -> int:
     """The place in row t of ``offered`` of the arm that ``select`` chooses among them. O(k)."""
+    rule = rule_of(s)
     best = late = NO_ARM
     best_index = -math.inf
     latest = 1.0
     for k in range(offered.shape[1]):
         i = offered[t, k]
-        index = index_in(s, scores, i)
+        index = index_in(rule, scores, i)
         if index > best_index:
             best = k
             best_index = beyond(index)
