@@ -26,11 +26,14 @@ class Part(NamedTuple):
     file: str = ""
 
 
+TWIN = ("core.twin", "core.twin_choice", "core.every_round", "core.noise_size")
+
+
 def _policies(*names: str) -> tuple[str, ...]:
     """The modules of policies, of kernels that lie elsewhere, and of the worlds they play in."""
     worlds = ("heavytail.environments.noise", "heavytail.environments.geometry")
-    kernels = ("heavytail.policies.core.twin",) if "twin_ucb" in names else ()
-    return (*(f"heavytail.policies.{name}" for name in names), *kernels, *worlds)
+    kernels = TWIN if "twin_ucb" in names else ()
+    return (*(f"heavytail.policies.{name}" for name in (*names, *kernels)), *worlds)
 
 
 _ONE_SHAPE = (

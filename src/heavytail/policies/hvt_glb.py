@@ -33,7 +33,7 @@ from heavytail.kernels.links import AMOUNTS, LOG, information, link_mean, within
 from heavytail.kernels.one_pass import LARGEST, learn, measure
 from heavytail.kernels.scale import MAJORITY
 from heavytail.links import Link
-from heavytail.policies.core import practice
+from heavytail.policies.core import practice, practice_report
 from heavytail.policies.core.answers import Prediction
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
@@ -310,12 +310,12 @@ class HvtGLB(Linking, practice.PracticalPolicy):
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         """Of the score; with the log link without what the clip took, which is of the mean."""
-        halves = practice.half_widths(self._s, self._widths(X), level)
+        halves = practice_report.half_widths(self._s, self._widths(X), level)
         return halves if self.link.name == "identity" else halves - self._taken(X, level)
 
     def _taken(self, X: FloatArray, level: float) -> FloatArray:
         """What the clip may have taken from the mean, in units of the model's deviation."""
-        return practice.half_widths(self._s, np.zeros(len(X)), level)
+        return practice_report.half_widths(self._s, np.zeros(len(X)), level)
 
     @alone
     def predict(self, x: ArrayLike, *, level: float | None = None) -> Prediction:
@@ -336,7 +336,7 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         return Prediction(*(part if many else float(part[0]) for part in parts))
 
     def diagnostics(self) -> Diagnostics:
-        found = replace(super().diagnostics(), **practice.told(self))
+        found = replace(super().diagnostics(), **practice_report.noise_report(self))
         if self._s[S.LINK] == AMOUNTS and self._s[P.VOTES] > 2.0 * MAJORITY:
             words = "most rewards are 0, which no amount is: TwinUCB learns how often and how much."
             found = replace(found, advice=(*found.advice, words))

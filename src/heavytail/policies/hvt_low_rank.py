@@ -49,11 +49,11 @@ from heavytail.kernels.low_rank import (
 )
 from heavytail.kernels.nuclear_norm import fit, is_sane
 from heavytail.kernels.random import uniform
-from heavytail.policies.core import practice
+from heavytail.policies.core import practice, practice_report
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.low_rank import LARGEST_REWARD, LowRankPolicy
-from heavytail.policies.core.practice import FIRST, PRACTICE, SIZES, restart
+from heavytail.policies.core.practice import PRACTICE, SIZES, restart
 from heavytail.policies.core.practice import update as learn_inside
 from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
@@ -196,7 +196,6 @@ def begin(s: Vector, M: Matrix, H: Matrix) -> None:
     s[P.BEGAN] = s[ROUNDS]
     if s[P.UNIT] > 0.0:
         s[CLIPPED] = 0.0
-        s[P.TELLING] = FIRST
         restart(s, M, s[P.UNIT])
     for row in range(count):
         turn(s, M, H, row, z, False)
@@ -395,10 +394,10 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         if self.explores:
             return super()._half_widths(X, level)
-        return practice.half_widths(self._s, self._widths(X), level)
+        return practice_report.half_widths(self._s, self._widths(X), level)
 
     def diagnostics(self) -> Diagnostics:
-        found, told = super().diagnostics(), practice.told(self)
+        found, told = super().diagnostics(), practice_report.noise_report(self)
         words = (*found.advice, *told.pop("advice"))
         most = int(self._s[S.RANKS])
         limited = self._arguments.get("rank") is None and most < min(self.d1, self.d2)

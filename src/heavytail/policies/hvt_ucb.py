@@ -12,7 +12,7 @@ from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import COMMON, CONSTANT, THETA, numbered
 from heavytail.kernels.one_pass import measure
 from heavytail.kernels.sharp import SHARP, Sharp
-from heavytail.policies.core import forgetting, practice, sharp, theory
+from heavytail.policies.core import forgetting, practice, practice_report, sharp, theory
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.practice import CLIP, PRACTICE, SIZES
 from heavytail.policies.core.sharp import learn as learn_sharp
@@ -268,4 +268,4 @@ class HvtUCB(forgetting.ForgettingPolicy):
             return sharp.half_widths("HvtUCB", self._s, AT, self._widths(X), level)
         if self.update_kernel is update_theory:
             return super()._half_widths(X, level)
-        return practice.half_widths(self._s, self._widths(X), level)
+        return practice_report.half_widths(self._s, self._widths(X), level)

@@ -16,6 +16,7 @@ from heavytail.kernels.layout import COMMON, CONSTANT, INVERSE, ROUNDS, THETA
 from heavytail.policies.core import (
     forgetting,
     practice,
+    practice_report,
     sharp,
     theory,
     twin,
@@ -293,11 +294,11 @@ class TwinUCB(forgetting.ForgettingPolicy):
         if self.update_kernel is two_estimates.update_theory:
             return super()._half_widths(X, level)
         if not self._has_zeros:
-            return practice.half_widths(s, self._widths(X), level)
+            return practice_report.half_widths(s, self._widths(X), level)
         each = 0.5 + 0.5 * level
         share, amount, spread = self._parts(X)
         q = sides((1.0 + s[E.CONVERSION_ENERGY]) / (1.0 + s[ROUNDS]), each) * spread
-        m = practice.half_widths(s, self._widths(X), each)
+        m = practice_report.half_widths(s, self._widths(X), each)
         return np.asarray(np.abs(amount) * q + share * m + q * m)
 
     @alone
@@ -348,7 +349,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
 
     def diagnostics(self) -> Diagnostics:
         found = super().diagnostics()
-        if not self._is_twin or learned(self._s) < practice.ENOUGH:
+        if not self._is_twin or learned(self._s) < practice_report.ENOUGH:
             return found
         H, most = self.hausman()
         words = found.advice

@@ -59,9 +59,9 @@ from heavytail.policies.core.practice import (
     begin_again,
     learned,
     radius,
-    told,
 )
 from heavytail.policies.core.practice import update as update_practice
+from heavytail.policies.core.practice_report import noise_report
 from heavytail.policies.core.remembering import Arrays
 
 __all__ = [
@@ -341,7 +341,7 @@ class ForgettingPolicy(PracticalPolicy):
         )
 
     def diagnostics(self) -> Diagnostics:
-        found = replace(super().diagnostics(), **told(self))
+        found = replace(super().diagnostics(), **noise_report(self))
         memory = self._memory
         if memory is None:
             return found

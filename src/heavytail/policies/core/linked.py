@@ -21,7 +21,8 @@ from heavytail.links import Link
 from heavytail.policies.core.answers import Explanation, Prediction, sides
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics, on_ball
-from heavytail.policies.core.practice import DELTA, ENOUGH, own_ridge
+from heavytail.policies.core.practice import DELTA, own_ridge
+from heavytail.policies.core.practice_report import ENOUGH
 from heavytail.tails import MomentBound
 
 __all__ = [

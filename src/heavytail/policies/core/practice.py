@@ -18,18 +18,15 @@ multiplied by it, to the bit for a power of two.
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import numpy as np
-
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail._validate import Check
 from heavytail.confidence import empirical_radius
 from heavytail.kernels.gram import predict
 from heavytail.kernels.huber import score
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
-    CLIPPED,
     COMMON,
     GAIN,
     INVERSE,
@@ -61,9 +58,7 @@ from heavytail.kernels.scale import (
 from heavytail.kernels.self_tuning import ROOM as SIZES
 from heavytail.kernels.self_tuning import fade as fade_sizes
 from heavytail.kernels.self_tuning import follow as follow_threshold
-from heavytail.policies.core.answers import sides
 from heavytail.policies.core.base import PackedPolicy
-from heavytail.policies.core.diagnostics import on_ball
 from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
@@ -77,7 +72,6 @@ __all__ = [
     "begin_again",
     "doubt_unit",
     "growing_radius",
-    "half_widths",
     "learned",
     "note",
     "order_first",
@@ -88,7 +82,6 @@ __all__ = [
     "start",
     "stated",
     "step",
-    "told",
     "tune",
     "update",
     "watch",
@@ -152,8 +145,6 @@ SMALLEST: Final = 1e-9  # of the unit: without noise the weights must stay bound
 # sigma_t stays above this times sqrt(t / lambda) L unit: V then grows no faster than
 # 1e13 lambda log t, and the rounding of P, 1e-16 / lambda, stays below the widths.
 RESOLUTION: Final = 3e-7
-ENOUGH: Final = 100  # rounds before anything is advised
-FAR_OFF: Final = 300.0  # noises that the first rewards may lie from 0
 PATIENCE: Final = 32.0  # rounds on the ball, net, after which it is believed to be too small, or
 # rewards, net, that contradict the unit; a ball is then ...
 WIDENED: Final = 10.0  # ... made so many times as large
@@ -204,6 +195,7 @@ def begin_again(s: Vector) -> None:
 def restart(s: Vector, M: Matrix, unit: float) -> None:
     """Begin again in ``unit`` with no round learned; the typical size stays."""
     begin_again(s)
+    s[P.TELLING] = FIRST
     for slot in SUMS:
         s[slot] = 0.0
     settle(s, M, unit)
@@ -290,9 +282,7 @@ def doubt_unit(s: Vector, M: Matrix, size: float) -> bool:
         s[P.ASTRAY] -= math.copysign(1.0, ahead)
     if abs(s[P.ASTRAY]) < PATIENCE:
         return False
-    s[P.SIGMA] = s[P.TYPICAL] = s[P.RUN] = s[P.EXTREME] = 0.0
-    s[P.TELLING] = FIRST
-    s[P.ASTRAY] = 0.0
+    s[P.SIGMA] = s[P.TYPICAL] = s[P.RUN] = s[P.EXTREME] = s[P.ASTRAY] = 0.0
     order_first(s)
     restart(s, M, CAUTION * s[P.FIRST_3])
     s[RADIUS] = radius(s, s[P.EXPLORATION], 0.0, 0.0)
@@ -463,60 +453,3 @@ def start(
     if policy.tail is not None:  # to begin with, a stated scale is believed
         s[P.TYPICAL] = 1.0 / NORMAL_CONSISTENCY
     s[RADIUS] = radius(s, s[P.EXPLORATION], 0.0, 0.0)
-
-
-def half_widths(s: Vector, widths: FloatArray, level: float) -> FloatArray:
-    """Half of an interval: the spread of the clipped residuals at ``level``, and a little more for
-    the arm's having been chosen. For the mean, also twice what the clip took; for a typical reward
-    (a fixed clip) what it took is no concern, but only those not clipped say where that lies.
-    """
-    t = max(learned(s), 1.0)
-    half = sides((1.0 + s[P.ENERGY]) / (1.0 + t), level)
-    if s[P.TUNES] == 0.0:
-        return np.asarray(half * widths * (1.0 + t) / (1.0 + max(t - s[CLIPPED], 0.0)))
-    return np.asarray(half * widths + 2.0 * s[P.LOST] / t)
-
-
-def advise(policy: PackedPolicy) -> tuple[str, ...]:
-    """What deserves a look, in words."""
-    s, words = policy.packed[0], []
-    t = learned(s)
-    if t < ENOUGH or s[P.UNIT] == 0.0:
-        return ()
-    words += on_ball(policy.theta, float(s[THETA_BOUND]) if policy.projects else math.inf)
-    samples = s[P.WEIGHT] ** 2 / s[P.WEIGHT_SQUARES]
-    if samples < 0.05 * t:
-        words.append(
-            f"{samples:.0f} rounds carry as much as all {t:.0f}: their scales differ by much, or "
-            "the noise became smaller. Look at the scale of each round."
-        )
-    if policy.tail is not None and not 0.01 < NORMAL_CONSISTENCY * s[P.TYPICAL] < 100.0:
-        words.append(
-            f"the scale stated is {policy.tail.scale:.3g}, residuals say "
-            f"{s[P.BASE] * NORMAL_CONSISTENCY * s[P.TYPICAL]:.3g}: look at the units."
-        )
-    if s[P.UNIT] > FAR_OFF * CAUTION * NORMAL_CONSISTENCY * s[P.TYPICAL]:
-        words.append(
-            f"rewards are {s[P.UNIT] / (CAUTION * NORMAL_CONSISTENCY * s[P.TYPICAL]):.0f} times as "
-            "large as their noise: subtract a typical reward from all of them."
-        )
-    if s[CLIPPED] > 0.3 * t:
-        words.append(f"{s[CLIPPED] / t:.0%} of the rewards were clipped.")
-    return tuple(words)
-
-
-def told(policy: PackedPolicy) -> dict[str, Any]:
-    """What the sums say of the noise, for :class:`Diagnostics`."""
-    s = policy.packed[0]
-    index = math.inf
-    if s[P.FAR] > 0.0:
-        index = math.log(s[P.NEAR] / s[P.FAR]) / math.log(TAIL_TO / TAIL_FROM)
-    squares = s[P.WEIGHT_SQUARES]
-    nu = s[P.NU] if s[P.UNIT] > 0.0 else s[P.BASE]
-    return {
-        "threshold": float(s[P.TAU] * s[P.SIGMA]) if s[P.TAU] < math.inf else math.inf,
-        "scale": float(nu * NORMAL_CONSISTENCY * s[P.TYPICAL]),
-        "effective_samples": float(s[P.WEIGHT] ** 2 / squares if squares > 0.0 else 0.0),
-        "tail_index": float(index),
-        "advice": advise(policy),
-    }

@@ -1,0 +1,82 @@
+"""What the practical mode says of itself: how far a prediction may lie off, what it learned of the
+noise, and what deserves a look.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from heavytail._typing import FloatArray, Vector
+from heavytail.kernels.layout import CLIPPED, THETA_BOUND
+from heavytail.kernels.scale import NORMAL_CONSISTENCY
+from heavytail.policies.core.answers import sides
+from heavytail.policies.core.base import PackedPolicy
+from heavytail.policies.core.diagnostics import on_ball
+from heavytail.policies.core.practice import CAUTION, PRACTICE, TAIL_FROM, TAIL_TO, learned
+
+__all__ = ["ENOUGH", "advise", "half_widths", "noise_report"]
+
+ENOUGH: Final = 100  # rounds before anything is advised
+FAR_OFF: Final = 300.0  # noises that the first rewards may lie from 0
+
+P: Final = PRACTICE
+
+
+def half_widths(s: Vector, widths: FloatArray, level: float) -> FloatArray:
+    """Half of an interval: the spread of the clipped residuals at ``level``, and a little more for
+    the arm's having been chosen. For the mean, also twice what the clip took; for a typical reward
+    (a fixed clip) what it took is no concern, but only those not clipped say where that lies.
+    """
+    t = max(learned(s), 1.0)
+    half = sides((1.0 + s[P.ENERGY]) / (1.0 + t), level)
+    if s[P.TUNES] == 0.0:
+        return np.asarray(half * widths * (1.0 + t) / (1.0 + max(t - s[CLIPPED], 0.0)))
+    return np.asarray(half * widths + 2.0 * s[P.LOST] / t)
+
+
+def advise(policy: PackedPolicy) -> tuple[str, ...]:
+    """What deserves a look, in words."""
+    s, words = policy.packed[0], []
+    t = learned(s)
+    if t < ENOUGH or s[P.UNIT] == 0.0:
+        return ()
+    words += on_ball(policy.theta, float(s[THETA_BOUND]) if policy.projects else math.inf)
+    samples = s[P.WEIGHT] ** 2 / s[P.WEIGHT_SQUARES]
+    if samples < 0.05 * t:
+        words.append(
+            f"{samples:.0f} rounds carry as much as all {t:.0f}: their scales differ by much, or "
+            "the noise became smaller. Look at the scale of each round."
+        )
+    if policy.tail is not None and not 0.01 < NORMAL_CONSISTENCY * s[P.TYPICAL] < 100.0:
+        words.append(
+            f"the scale stated is {policy.tail.scale:.3g}, residuals say "
+            f"{s[P.BASE] * NORMAL_CONSISTENCY * s[P.TYPICAL]:.3g}: look at the units."
+        )
+    if s[P.UNIT] > FAR_OFF * CAUTION * NORMAL_CONSISTENCY * s[P.TYPICAL]:
+        words.append(
+            f"rewards are {s[P.UNIT] / (CAUTION * NORMAL_CONSISTENCY * s[P.TYPICAL]):.0f} times as "
+            "large as their noise: subtract a typical reward from all of them."
+        )
+    if s[CLIPPED] > 0.3 * t:
+        words.append(f"{s[CLIPPED] / t:.0%} of the rewards were clipped.")
+    return tuple(words)
+
+
+def noise_report(policy: PackedPolicy) -> dict[str, Any]:
+    """What the sums say of the noise, for :class:`Diagnostics`."""
+    s = policy.packed[0]
+    index = math.inf
+    if s[P.FAR] > 0.0:
+        index = math.log(s[P.NEAR] / s[P.FAR]) / math.log(TAIL_TO / TAIL_FROM)
+    squares = s[P.WEIGHT_SQUARES]
+    nu = s[P.NU] if s[P.UNIT] > 0.0 else s[P.BASE]
+    return {
+        "threshold": float(s[P.TAU] * s[P.SIGMA]) if s[P.TAU] < math.inf else math.inf,
+        "scale": float(nu * NORMAL_CONSISTENCY * s[P.TYPICAL]),
+        "effective_samples": float(s[P.WEIGHT] ** 2 / squares if squares > 0.0 else 0.0),
+        "tail_index": float(index),
+        "advice": advise(policy),
+    }
