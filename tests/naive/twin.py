@@ -173,6 +173,8 @@ class TwinUCB(HvtPractice):
         return exploration * math.sqrt(self.ridge / self.constant**2 + stability + rho * sure)
 
     def take_turn(self) -> None:
+        if self.unit == 0.0:
+            return
         if self.rounds % 32 == 0 or not self.turned:
             self.turned = True
             t = self.amounts + self.zeros

@@ -335,7 +335,11 @@ def prepare(s: Vector, M: Matrix, dim: int) -> None:
 
 @jit
 def take_turn(s: Vector, M: Matrix, dim: int) -> None:
-    """Whose turn the next round is. The share of the mean's follows the evidence, now and then."""
+    """Whose turn the next round is. The share of the mean's follows the evidence, now and then.
+    Before the unit is known it is nobody's: the arms are spread.
+    """
+    if s[P.UNIT] == 0.0:
+        return
     if int(s[ROUNDS]) % EVERY == 0 or s[S.KNOWN] == 0.0:
         t = learned(s) + s[E.ZEROS]
         log_t = math.log(t + math.e)
