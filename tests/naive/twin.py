@@ -78,7 +78,8 @@ class TwinUCB(HvtPractice):
         self.share = self.due = self.held = self.most_hope = 0.0
         self.ratio = 1.0
         self.log_t = 1.0
-        self.audit = self.turned = False
+        self.turned = False
+        self.audit = self.audits = 0
 
     # --- a round
 
@@ -191,8 +192,11 @@ class TwinUCB(HvtPractice):
                 evidence = float(np.clip((min(contrasts) / (3.0 * self.dim)) ** 2, 0.2, 4.0))
             self.share = min(3.0 * (t + 1.0) ** (-1.0 / 3.0) * evidence, 0.7)
         self.due += self.share
-        self.audit = self.due >= 1.0
-        self.due -= self.audit
+        self.audit = 0
+        if self.due >= 1.0:
+            self.due -= 1.0
+            self.audits += 1
+            self.audit = 1 + (self.audits - 1) % 4
 
     @property
     def mean_over_bulk(self) -> float:
@@ -266,6 +270,8 @@ class TwinUCB(HvtPractice):
             judged = float(row @ self.judge.theta)
             worth = float(np.clip(worth, judged - self.held, judged + self.held))
             hope = min(hope, self.most_hope)
+        elif self.audit == 4:
+            worth = max(worth, float(row @ self.judge.theta))
         return worth + hope
 
     def conversion(self, x: Array) -> float:

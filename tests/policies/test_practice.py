@@ -372,6 +372,8 @@ def test_an_explanation_has_the_parts_of_the_index(count):
     mean = ARMS @ policy.theta + policy.intercept
     np.testing.assert_allclose(found.parts["mean"], mean, rtol=1e-12)
     assert set(found.parts) == {"mean", "judge", "index"}
+    if s[OWN.AUDIT] == 4.0:  # the judge is heard
+        mean = np.maximum(mean, found.parts["judge"])
     if s[OWN.AUDIT]:
         np.testing.assert_allclose(found.parts["index"], mean + policy.radius * widths)
         return
@@ -400,6 +402,9 @@ def test_the_bulk_is_held_near_the_mean_and_both_near_the_judge():
         )
     s[OWN.AUDIT], s[RADIUS] = 1.0, 0.25  # an audit is the mean's alone
     assert twin_choice.index_of(twin_choice.rule_of(s), 1.0, 9.0, 9.0, 0.0, 4.0, 0.0) == 1.5
+    s[OWN.AUDIT] = 4.0  # every fourth hears the judge, where it says more
+    assert twin_choice.index_of(twin_choice.rule_of(s), 1.0, 9.0, 9.0, 0.0, 4.0, 0.0) == 9.5
+    assert twin_choice.index_of(twin_choice.rule_of(s), 1.0, 9.0, -9.0, 0.0, 4.0, 0.0) == 1.5
 
 
 def test_what_is_explained_says_by_which_rule():

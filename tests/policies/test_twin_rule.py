@@ -207,7 +207,7 @@ def test_the_share_is_owed_round_by_round():
     for t in range(1, 1_000):
         policy.update(rng.uniform(-0.7, 0.7, 2), float(rng.standard_normal()))
         owed += s[S.SHARE]
-        audits += s[S.AUDIT]
+        audits += s[S.AUDIT] != 0.0
         assert 0 <= owed - audits < 1.0 + 1e-9, t
 
 
@@ -294,7 +294,7 @@ def test_an_explanation_names_the_arm_of_largest_index_unless_one_was_overdue(la
         assert said.arm == arm
         index = said.parts["index"]
         if index[arm] < index.max() - 1e-9 * abs(index.max()):
-            assert policy.packed[0][S.AUDIT] == 1.0
+            assert policy.packed[0][S.AUDIT] != 0.0
             late += 1
         assert ("conversion" in said.parts) == (policy.packed[0][E.ZEROS] > 0.0)
         policy.update(ARMS[arm], float(law(ARMS[arm], rng)))

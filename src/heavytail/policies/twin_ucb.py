@@ -68,7 +68,8 @@ class TwinUCB(forgetting.ForgettingPolicy):
 
     the bulk, shifted by $c_t$ to the mean where most is known, as long as neither the mean nor the
     judge contradicts it. A share of the rounds, at first 70 %, are *audits*, played by the mean's
-    own optimism so that a rare large reward is seen wherever it is. Their share falls as
+    own optimism so that a rare large reward is seen wherever it is, every fourth by the judge's
+    where that expects more. Their share falls as
     $t^{-1/3}$, faster where the mean agrees with the bulk and slower where it does not (Hausman's
     statistic). An audit first looks at an arm that was tried less often than patience asks,
     $\log^2 t$ / 5 times, or $2 \log^2 t$ times until it has paid three times: with these looks
@@ -218,7 +219,10 @@ class TwinUCB(forgetting.ForgettingPolicy):
 
     def _hangs_together(self, arrays: Arrays) -> bool:
         s, sound = arrays["scalars"], super()._hangs_together(arrays)
-        return sound and (not self._is_twin or bool(s[S.DUE] <= 1.0 and s[E.ZEROS] <= s[ROUNDS]))
+        if not self._is_twin:
+            return sound
+        turns = s[S.DUE] <= 1.0 and max(s[S.AUDIT], s[S.LAST_AUDIT]) <= twin.JUDGES
+        return sound and bool(turns and s[E.ZEROS] <= s[ROUNDS])
 
     def _begun(self) -> None:
         theory_kernel = self.update_kernel is two_estimates.update_theory
@@ -330,7 +334,8 @@ class TwinUCB(forgetting.ForgettingPolicy):
             parts = {"conversion": share, "amount": amount, **parts}
         rule = "the largest index: the bulk, held near the mean and the judge, and a bonus"
         if s[S.AUDIT] != 0.0:
-            rule = "the largest index: the mean and its bonus; before that an arm too little known"
+            whose = "the mean, or the judge," if s[S.AUDIT] == twin.JUDGES else "the mean"
+            rule = f"the largest index: {whose} and a bonus; before that an arm too little known"
         return Explanation(self.select(X), rule, parts)
 
     def hausman(self) -> tuple[float, float]:

@@ -30,7 +30,6 @@ from heavytail.kernels.layout import (
     STEP,
     THETA,
     Fixed,
-    Flag,
     Size,
     numbered,
 )
@@ -83,7 +82,16 @@ from heavytail.policies.core.two_estimates import (
     predict_bulk,
 )
 
-__all__ = ["EXPLORATION", "OWN", "audit_share", "hausman", "prepare", "update", "update_forgetting"]
+__all__ = [
+    "EXPLORATION",
+    "JUDGES",
+    "OWN",
+    "audit_share",
+    "hausman",
+    "prepare",
+    "update",
+    "update_forgetting",
+]
 
 EXPLORATION: Final = 0.65  # of the mean's optimism, in its radius
 BULK_EXPLORATION: Final = 0.45
@@ -92,6 +100,7 @@ TRUST: Final = 0.12  # of the mean's radius without exploration: how far the bul
 AUDITS: Final = 3.0  # a share AUDITS t^(-1/3) of the rounds is the mean's, times what Hausman's ...
 FEWEST, MOST = 0.2, 4.0  # ... statistic says, within these; but at most ...
 MOST_AUDITS: Final = 0.7
+JUDGES: Final = 4  # every so many-th audit hears the judge
 CHANCE: Final = 3.0  # times d: Hausman's statistic at which the share is left as it is
 MOST_RATIO: Final = 20.0
 GRACE: Final = 150.0  # rounds a coordinate before it is asked
@@ -117,7 +126,8 @@ class Slots(NamedTuple):
     KNOWN: Size  # x'U x of a direction that was tried often enough, over what patience asks
     SHARE: Size  # of the rounds that are the mean's
     DUE: Size  # such rounds that are owed
-    AUDIT: Flag  # 1 if the next round is one
+    AUDIT: Size  # 0 if the next round is none, otherwise its number, from 1 to JUDGES ...
+    LAST_AUDIT: Size  # ... and that of the last one
 
 
 OWN: Final = numbered(Slots, after=NOISE_SIZE)
@@ -348,8 +358,11 @@ def take_turn(s: Vector, M: Matrix, dim: int) -> None:
         s[S.HOPE] = HOPE * s[P.UNIT] * s[P.NU] / log_t
         s[S.SHARE] = audit_share(s, M, dim, t)
     s[S.DUE] += s[S.SHARE]
-    s[S.AUDIT] = 1.0 if s[S.DUE] >= 1.0 else 0.0
-    s[S.DUE] -= s[S.AUDIT]
+    s[S.AUDIT] = 0.0
+    if s[S.DUE] >= 1.0:
+        s[S.DUE] -= 1.0
+        s[S.LAST_AUDIT] = 1.0 + s[S.LAST_AUDIT] % JUDGES
+        s[S.AUDIT] = s[S.LAST_AUDIT]
 
 
 @jit

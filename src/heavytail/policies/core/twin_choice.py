@@ -27,7 +27,7 @@ from heavytail.kernels.scores import PRODUCT, multiply
 from heavytail.policies.core.every_round import CONVERSION, EVERY_ROUND, JUDGE, TRIED
 from heavytail.policies.core.every_round import INVERSE as TRIED_INVERSE
 from heavytail.policies.core.practice import PRACTICE
-from heavytail.policies.core.twin import OWN
+from heavytail.policies.core.twin import JUDGES, OWN
 from heavytail.policies.core.two_estimates import TWO, bulk_row, look
 
 __all__ = ["TWIN", "index_of", "rule_of", "select"]
@@ -63,7 +63,8 @@ class Rule(NamedTuple):
     spread: float  # widths of conversion
     most: float  # that is hoped of an amount, in widths of conversion
     judged: float  # the judge's reward of the constant feature
-    held: float  # how far from the judge an arm is believed
+    below: float  # how far below the judge an arm is believed ...
+    above: float  # ... and how far above
     hope: float  # the most it may be worth beyond that
 
 
@@ -78,10 +79,13 @@ def rule_of(s: Vector) -> Rule:
     level, judged = s[S.LEVEL], s[S.JUDGE_LEVEL]
     if s[P.UNIT] == 0.0:
         inf = math.inf
-        return Rule(0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, inf, 0.0, inf, inf)
+        return Rule(0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, inf, 0.0, inf, inf, inf)
     if s[S.AUDIT] != 0.0:
         inf = math.inf
-        return Rule(0.0, 0.0, 0.0, level, s[RADIUS], converts, paid, spread, most, 0.0, inf, inf)
+        below = 0.0 if s[S.AUDIT] == JUDGES else inf
+        return Rule(
+            0.0, 0.0, 0.0, level, s[RADIUS], converts, paid, spread, most, judged, below, inf, inf
+        )
     return Rule(
         s[S.RATIO],
         s[S.SHIFT],
@@ -93,6 +97,7 @@ def rule_of(s: Vector) -> Rule:
         spread,
         most,
         judged,
+        s[S.HELD],
         s[S.HELD],
         s[S.HOPE],
     )
@@ -124,7 +129,7 @@ def index_of(
         hope = longer(spread * worth, hope)
         worth *= paid
     judged = judge + rule.judged
-    worth = min(max(worth, judged - rule.held), judged + rule.held)
+    worth = min(max(worth, judged - rule.below), judged + rule.above)
     return worth + min(hope, rule.hope)
 
 
