@@ -161,15 +161,16 @@ def together(
     *,
     reward: Callable[[Array, float], float] | None = None,
     forced: int = FORCED,
+    rtol: float = 1e-9,
 ) -> None:
     """Play both side by side; every choice, and before and after every reward every attribute of
-    ``look``, must agree. ``reward`` makes one of the arm played and the noise; else they are
+    ``look``, must agree to ``rtol``. ``reward`` makes one of the arm played and the noise; else they are
     linear. Every ``forced`` rounds the arm played is not the one chosen.
     """
     theta = np.linspace(0.7, -0.4, policy.dim) / math.sqrt(policy.dim)
     for t, (arms, noise, scale) in enumerate(rounds):
         for name in look:
-            near(getattr(policy, name), getattr(twin, name), f"round {t}: {name}")
+            near(getattr(policy, name), getattr(twin, name), f"round {t}: {name}", rtol)
         choice = policy.select(arms)
         assert choice == twin.choose(arms), f"round {t}: choice"
         if forced and t % forced == forced - 1:

@@ -95,6 +95,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "theta_bound": None,
         "radius_scale": None,
         "delta": None,
+        "patience": 1.0,
     },
     "Uniform": {"seed": 0},
 }
