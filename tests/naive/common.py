@@ -164,8 +164,8 @@ def together(
     rtol: float = 1e-9,
 ) -> None:
     """Play both side by side; every choice, and before and after every reward every attribute of
-    ``look``, must agree to ``rtol``. ``reward`` makes one of the arm played and the noise; else they are
-    linear. Every ``forced`` rounds the arm played is not the one chosen.
+    ``look``, must agree to ``rtol``. ``reward`` makes one of the arm played and the noise; else
+    they are linear. Every ``forced`` rounds the arm played is not the one chosen.
     """
     theta = np.linspace(0.7, -0.4, policy.dim) / math.sqrt(policy.dim)
     for t, (arms, noise, scale) in enumerate(rounds):
@@ -180,5 +180,5 @@ def together(
         policy.update(x, paid, scale=scale)
         twin.learn(x, paid, scale)
     for name in look:
-        near(getattr(policy, name), getattr(twin, name), f"the end: {name}")
+        near(getattr(policy, name), getattr(twin, name), f"the end: {name}", rtol)
     assert policy.rounds == twin.rounds

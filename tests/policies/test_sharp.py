@@ -119,7 +119,8 @@ def test_it_is_its_formulas_over_two_thousand_rounds(p, d):
 @pytest.mark.parametrize(("p", "d"), [(p, d) for p in ORDERS for d in (2, 5, 16)])
 def test_it_is_its_formulas_over_ten_thousand_rounds(p, d):
     policy, twin = both(d, p)
-    together(policy, twin, game(d, 10_000, seed=1, scales=p != 2.0), LOOK, rtol=1e-8)
+    rtol = 1e-9 if p else 1e-7  # squared rewards weigh symmetric noise, over orders of magnitude
+    together(policy, twin, game(d, 10_000, seed=1, scales=p != 2.0), LOOK, rtol=rtol)
 
 
 # --- the same choices however arms come
