@@ -134,28 +134,19 @@ PARTS = (
             name,
             (PAGE,),
             minutes,
-            tuple(
-                f"{MEAN} --engine cuda --rounds 100000 --out benchmarks/recorded_mean.jsonl "
-                f"--trials {trials} --worlds {worlds} --policies {policies}"
-                for trials, policies in runs.items()
+            (
+                *(
+                    f"{MEAN} {rounds}--out results/{name}.jsonl --trials {trials} "
+                    f"--worlds '(3,10)' --policies {policies}"
+                    for trials, policies in runs.items()
+                ),
+                f"{MEAN} --table results/{name}.jsonl",
             ),
             (*PLAYED, "heavytail.environments.skewed_bandit"),
-            gpu=True,
-            writes=True,
         )
-        for name, worlds, minutes, runs in (
-            (
-                *("mean", "'(3,10)'", 60),
-                {
-                    10000: "Twin-UCB",
-                    2000: f"{UNTUNED} {LEAST_SQUARES}",
-                    200: f"{OFUL} LinTS uniform",
-                },
-            ),
-            (
-                *("mean-more-arms", "'(5,20)' '(2,50)'", 30),
-                {2000: f"Twin-UCB {UNTUNED}", 100: OFUL},
-            ),
+        for name, minutes, rounds, runs in (
+            ("mean", 20, "", {200: f"Twin-UCB {UNTUNED}", 50: f"{OFUL} LinTS uniform"}),
+            ("mean-long", 20, "--rounds 100000 ", {100: "Twin-UCB"}),
         )
     ),
     Part(
