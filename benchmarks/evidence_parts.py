@@ -168,6 +168,13 @@ PARTS = (
         (*_policies("twin_ucb"), "heavytail.environments.skewed_bandit"),
     ),
     Part(
+        "patience",
+        (PAGE,),
+        3,
+        ("python -m benchmarks.patience docs/assets/patience.png",),
+        _policies("twin_ucb"),
+    ),
+    Part(
         "first-rewards",
         (PAGE,),
         3,

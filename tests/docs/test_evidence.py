@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks import evidence, mean
+from benchmarks import evidence
 from benchmarks.evidence import COMMIT, Made
 from benchmarks.evidence_parts import PARTS
 
@@ -218,14 +218,6 @@ def test_the_list_names_every_part_with_its_page(capsys: pytest.CaptureFixture[s
 
 
 # Records with a file of their own.
-
-
-def test_the_tables_of_the_mean_are_those_of_their_record() -> None:
-    lines = (ROOT / "benchmarks" / "recorded_mean.jsonl").read_text().splitlines()
-    for sizes in (["(3,10)"], ["(5,20)", "(2,50)"]):
-        chosen = [world for world in mean.worlds() if any(size in world for size in sizes)]
-        table = mean.table(lines, chosen).partition("\n\n")[0]
-        assert table in PAGES["docs/algorithms/mean.md"]
 
 
 def test_the_page_of_benchmarks_shows_what_the_gpu_printed() -> None:
