@@ -156,7 +156,7 @@ PARTS = (
         tuple(
             f'{MEAN} --rounds {rounds} --trials 200 --worlds "jackpot (3,10)" "rarely (3,10)" '
             "--policies Twin-UCB uniform"
-            for rounds in (4000, 20000)
+            for rounds in (2000, 20000)
         ),
         (*_policies("twin_ucb", "uniform"), "heavytail.environments.skewed_bandit"),
     ),
