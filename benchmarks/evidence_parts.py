@@ -334,6 +334,13 @@ PARTS = (
         ("heavytail.estimators",),
     ),
     Part(
+        "adaptive-intervals",
+        ("docs/howto/regression.md",),
+        1,
+        ("python -m benchmarks.regression --quick --only adaptive",),
+        ("heavytail.estimators",),
+    ),
+    Part(
         "moving-slopes",
         ("docs/howto/regression.md",),
         3,

@@ -152,6 +152,18 @@ def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
         "t(1.7)": lambda rng: rng.standard_t(1.7, n),
         "gamma(0.5)": lambda rng: rng.gamma(0.5, 1.0, n) - 0.5,
         "normal": lambda rng: rng.standard_normal(n),
+        "0 in 60 % of rows, else t(3)": lambda rng: (rng.random(n) > 0.6) * rng.standard_t(3.0, n),
+        "0 in 80 % of rows, else gamma(2)": lambda rng: (
+            (rng.random(n) > 0.8) * rng.gamma(2.0, 1.0, n)
+        ),
+        "0 in 97 % of rows, else 2 Weibull(0.7)": lambda rng: (
+            (rng.random(n) > 0.97) * 2.0 * rng.weibull(0.7, n)
+        ),
+    }
+    above = {  # what the mean response has beyond the line; 0 unless it is here
+        "5 % of rows 50 higher": 2.5,
+        "0 in 80 % of rows, else gamma(2)": 0.4,
+        "0 in 97 % of rows, else 2 Weibull(0.7)": 0.06 * math.gamma(1.0 + 1.0 / 0.7),
     }
     print(f"\nCoverage of 95 % intervals after {n:,} rows, d = {d}, {trials} trials of 20 points")
     print("\n| noise | adaptive: mean | width | slopes | one pass: mean | width | slopes |")
@@ -165,7 +177,7 @@ def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
                 X, theta = rng.normal(size=(n, d)), rng.normal(size=d)
                 points = rng.normal(size=(20, d))
                 model = kind().fit(X, X @ theta + draw(rng))
-                truth = points @ theta + (2.5 if "higher" in name else 0.0)
+                truth = points @ theta + above.get(name, 0.0)
                 _, low, high = model.predict(points, return_interval=True)
                 held.append(np.mean((low <= truth) & (truth <= high)))
                 width.append(np.mean(high - low))

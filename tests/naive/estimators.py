@@ -371,11 +371,21 @@ class Adaptive(OnePass):
         target = bounded(y / nu)
         pilot = Start(Z, target, penalty, 1.345, self.scale)
         ratio = max(self.n / (size + math.log(max(self.n, 2))), 1.0)
-        tau = pilot.spread * ratio ** (1 / self.order)
         self.V, self.spread = pilot.V, pilot.spread
+        reach = self.spread
+        r = abs(target - Z @ pilot.theta)
+        near = sorted(range(self.n), key=lambda i: r[i])[: self.n // 2 + 1]
+        line = np.linalg.lstsq(Z[near], target[near], rcond=None)[0]
+        off = [abs(v - z @ line) for v, z in zip(target, Z, strict=True)]
+        rounding = 1e-10 * max(abs(target[i]) for i in near)
+        if self.scale is None and len(near) > size and all(off[i] <= rounding for i in near):
+            off = [v for v in off if v > rounding]
+            reach = 1.4826022185056018 * np.median(off) if off else reach
+            self.spread = reach if len(off) > size + math.log(self.n) else self.spread
+        tau = self.spread * ratio ** (1 / self.order)
         self.theta = huber_fit(Z, target, tau, penalty)
         r = target - Z @ self.theta
-        most = max(self.n * self.spread, tau)
+        most = max(self.n * reach, tau)
         whole = np.array([math.copysign(min(abs(v), most), v) for v in r])
         self.cut = sum((w - np.clip(v, -tau, tau)) * z for w, v, z in zip(whole, r, Z, strict=True))
         self.rms = math.sqrt(np.sum(whole**2) / max(self.n - size, 1))
