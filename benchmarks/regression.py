@@ -225,8 +225,8 @@ def skewed(trials: int, sizes: tuple[int, ...] = (1000, 4000, 20_000)) -> None:
 
 
 def moving(trials: int, forget: float = 0.998) -> None:
-    """How often intervals of slopes hold a theta that turns, by the rows of a turn, or walks, by
-    the size of its steps.
+    """How often intervals of slopes hold a theta that turns, by the rows of a turn, walks, by the
+    size of its steps, or returns to 0, by the rows in which it forgets where it was.
     """
     from itertools import product
 
@@ -240,16 +240,23 @@ def moving(trials: int, forget: float = 0.998) -> None:
         lambda: ht.OnePassHuberRegressor(forget=forget, target="typical"),
         lambda: ht.OnlineRidge(forget=forget),
     )
-    ways = (math.inf, 40, 20, 10, -0.002, -0.006, -0.02)  # memories of a turn, or minus a step
-    for name, way in product(("normal", "t(2.1)", "Pareto(1.5)"), ways):
+    ways = [("turns", turn) for turn in (math.inf, 20_000, 5000, 1600, 800, 200, 40)]
+    ways += [("walks", step) for step in (0.002, 0.006, 0.02)]
+    ways += [("returns", rows) for rows in (2000, 500, 150, 50)]
+    for name, (kind, way) in product(("normal", "log-normal", "Pareto(1.5)"), ways):
         held: list[list[float]] = [[] for _ in models]
         for seed, (i, make) in product(range(trials), enumerate(models)):
             rng = np.random.default_rng([27_182, seed])
             X = rng.normal(size=(n, 2))
-            angle = 2.0 * np.pi * (rng.random() + np.arange(n) / (abs(way) * memory))
+            angle = 2.0 * np.pi * (rng.random() + np.arange(n) / way)
             theta = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-            if way < 0.0:
+            if kind == "walks":
                 theta = 1.0 + np.cumsum(way * rng.normal(size=(n, 2)), axis=0)
+            elif kind == "returns":
+                theta = rng.normal(size=(n, 2))
+                theta[1:] *= math.sqrt(1.0 - (1.0 - 1.0 / way) ** 2)  # a variance of 1 at all times
+                for t in range(1, n):
+                    theta[t] += (1.0 - 1.0 / way) * theta[t - 1]
             y = np.sum(X * theta, axis=1) + 0.7 * noise(name, n, rng)
             model = make()
             for first in range(0, n, memory):
@@ -260,7 +267,7 @@ def moving(trials: int, forget: float = 0.998) -> None:
                     now = theta[first + memory - 1]
                     held[i].append(float(np.mean((low <= now) & (now <= high))))
         cells = " | ".join(f"{np.mean(part):.0%}" for part in held)
-        moves = f"turns in {way * memory:,} rows" if way > 0.0 else f"walks by {-way} a row"
+        moves = f"walks by {way} a row" if kind == "walks" else f"{kind} in {way:,} rows"
         print(f"| {name} | {'stays' if math.isinf(way) else moves} | {cells} |", flush=True)
 
 
