@@ -63,11 +63,12 @@ class OnePassHuberRegressor(Regression):
     what theta's own moves add to it: a step times the memory is theta's lead plus noise, so that
     its mean product with the steps just before it, over ten memories, is the mean square of the
     lead; and the interval reaches on by what the estimate has beyond its running mean today, which
-    is the lead over a theta that moves steadily. In practice it covers the mean at about its level (tables in the docs); there is
-    no finite-sample theorem. It covers less often than stated where noise is skewed and of infinite
-    variance, where its size hangs strongly on x and no ``sample_scale`` says so, where its skew
-    hangs on x alone and weakly, and where theta moves otherwise than in the last ten memories: in the
-    first one, at a jump, or to and fro within a fortieth of one.
+    is the lead over a theta that moves steadily. In practice it covers the mean at about its level
+    (tables in the docs); there is no finite-sample theorem. It covers less often than stated where
+    noise is skewed and of infinite variance, where its size hangs strongly on x and no
+    ``sample_scale`` says so, where its skew hangs on x alone and weakly, where far more than half
+    of the rows lie exactly on a line, and where theta moves otherwise than in the last ten
+    memories: in the first one, at a jump, or to and fro within a fortieth of one.
 
     **Sharp** (``interval="sharp"``, needs ``tail`` and ``theta_bound``): the one-pass step of
     docs/mathematics/sharp.md on the features as they are, the constant 1 behind them unless there
