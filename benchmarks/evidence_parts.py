@@ -307,6 +307,7 @@ PARTS = (
             ("soft", "docs/mathematics/logs.md", 5, 200, 7300, "log_bounds"),
             ("judges", "docs/mathematics/logs.md", 20, 40, 4023, "log_truth"),
             ("pairs", "docs/howto/logs.md", 10, 100, 7400, "log_bounds"),
+            ("jackpots", "docs/howto/logs.md", 2, 200, 7900, "log_bounds"),
             ("values", "docs/howto/logs.md", 5, 300, 7500, "log_truth"),
             ("sentences", "docs/howto/logs.md", 5, 400, 7600, "log_truth"),
             ("words", "docs/howto/logs.md", 2, 300, 7700, "log_words"),

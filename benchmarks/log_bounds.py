@@ -2,6 +2,7 @@
 
 python -m benchmarks.logs --part soft --trials 200
 python -m benchmarks.logs --part pairs --trials 100
+python -m benchmarks.logs --part jackpots --trials 200
 """
 
 from __future__ import annotations
@@ -102,15 +103,28 @@ def pairs(trials: int, seed: int) -> None:
             f"| {name} | {decided} | {wrong} | {holds:.1%} | {_needed(law, far, few, seed)} |",
             flush=True,
         )
+
+
+def jackpots(trials: int, seed: int) -> None:
+    """Print how often ``ht.compare`` decides between equals of which one earns half in jackpots."""
     print("\nEqual policies, of which one earns half in jackpots of one size, and the other has a")
-    print("light tail; decided, of logs of 1,000 rows, and logs without a jackpot.\n")
-    print("| jackpots expected of the policy | the log has others | the log has no others | none |")
-    print("| --- | --- | --- | --- |", flush=True)
-    for expected in (2, 3, 4, 8):
-        law = spikes(expected / 200.0, 0.5, lambda rng, n: np.ones(n), exponential)
-        _, _, tails, alone = _equals(law, 2 * trials, seed + 500)
-        shares = " | ".join(f"{1.0 - _share(g, None):.1%}" for g in (tails, alone))
-        print(f"| {expected} | {shares} | {np.exp(-expected):.1%} |", flush=True)
+    print("light tail; decided, of logs of so many rows, a fifth of them the policy's, and logs")
+    print("without a jackpot of it.\n")
+    print("| rows | jackpots expected | the log has others | the log has no others | none |")
+    print("| --- | --- | --- | --- | --- |", flush=True)
+    for rows, expected in (
+        *((50, 0.5), (100, 0.5), (200, 0.5), (1000, 0.5), (200, 1), (1000, 1)),
+        *((1000, 2), (1000, 3), (1000, 4), (1000, 8)),
+    ):
+        law = spikes(expected / (0.2 * rows), 0.5, lambda rng, n: np.ones(n), exponential)
+        pair = functools.partial(_pair, law, (1.0, 1.0), rows)
+        groups = [
+            [pair([seed + s, at], light=light) for s in range(trials)]
+            for at, light in ((106, (1,)), (108, (1, 2, 3, 4)))
+        ]
+        shares = " | ".join(f"{1.0 - _share(group, None):.1%}" for group in groups)
+        none = (1.0 - expected / (0.2 * rows) * 0.2) ** rows
+        print(f"| {rows:,} | {expected} | {shares} | {none:.1%} |", flush=True)
 
 
 def _equals(law: Law, trials: int, seed: int) -> list[list[ht.Comparison]]:

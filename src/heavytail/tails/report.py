@@ -127,11 +127,6 @@ class TailReport:
                 "transformed value instead of the mean, or state a limit and clip there."
             )
         about = f"The tail index is about {self.index:.2f}"
-        if self.low > 1.0 and self.high <= 2.0:
-            return (
-                f"{about}: the variance is infinite {GOES_ON}, and averages jump with every "
-                f"outlier.{self._change} {share} Use {ROBUST}{self._with_order}."
-            )
         if self.low > 2.0:
             return (
                 f"{about}: the variance is finite {GOES_ON}{self._dominant}.{self._change} {share} "
@@ -139,18 +134,22 @@ class TailReport:
             )
         if self.agree:  # else the ends are said below
             about += f" ({_show(self.low)} to {_show(self.high)})"
-        about += f": {self.count:,} values do not tell whether"
-        if self.low > 1.0:
+        unknown = f"{self.count:,} values do not tell whether"
+        variance = f"{unknown} the variance is finite{self._dominant}"
+        if self.high <= 2.0:
+            variance = f"the variance is infinite {GOES_ON}"
+        if self.low <= 1.0:
+            mean = ", nor even whether" if self.high > 2.0 else f", and {unknown}"
             return (
-                f"{about} the variance is finite{self._dominant}.{self._change} {share} Use "
-                f"{ROBUST}{self._with_order}: if it is infinite, averages jump with every outlier; "
-                "if it is finite, they cost little."
+                f"{about}: {variance}{mean} there is a mean.{self._change} {share} If there is "
+                "none, learn the median or a transformed value instead; if there is, use "
+                f"{ROBUST}{self._with_order}, and look at more."
             )
-        variance = "the variance is finite, nor even whether " if self.high > 2.0 else ""
+        either = "" if self.high <= 2.0 else "if it is infinite, "
+        cheap = "" if self.high <= 2.0 else "; if it is finite, they cost little"
         return (
-            f"{about} {variance}there is a mean.{self._change} {share} If there is none, "
-            f"learn the median or a transformed value instead; if there is, use "
-            f"{ROBUST}{self._with_order}, and look at more."
+            f"{about}: {variance}.{self._change} {share} Use {ROBUST}{self._with_order}: "
+            f"{either}averages jump with every outlier{cheap}."
         )
 
     @property
