@@ -305,6 +305,7 @@ PARTS = (
         )
         for name, page, minutes, trials, seed, script in (
             ("soft", "docs/mathematics/logs.md", 5, 200, 7300, "log_bounds"),
+            ("few", "docs/mathematics/logs.md", 2, 100, 7950, "log_bounds"),
             ("judges", "docs/mathematics/logs.md", 20, 40, 4023, "log_truth"),
             ("pairs", "docs/howto/logs.md", 10, 100, 7400, "log_bounds"),
             ("jackpots", "docs/howto/logs.md", 2, 200, 7900, "log_bounds"),
