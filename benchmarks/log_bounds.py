@@ -42,7 +42,7 @@ def few(trials: int, seed: int) -> None:
     laws["2^k jackpots"] = RARE["2^k jackpots"]
     _kept(
         {
-            f"{name}, odds {odds}": (rows, law, odds)
+            f"{name}, {odds:.1%} of {rows:,}": (rows, law, odds)
             for name, law in laws.items()
             for rows, odds in ((400, 0.01), (1000, 0.01), (4000, 0.002))
         },

@@ -271,6 +271,25 @@ def test_a_value_of_more_than_half_and_not_all_does_not_tell_the_scale() -> None
         assert start.telling(np.array(y, dtype=float)).tolist() == want
 
 
+@pytest.mark.parametrize(("n", "exact"), [(10, 5), (10, 6), (11, 5), (11, 6), (10, 10)])
+def test_more_than_half_of_the_rows_make_a_line(n, exact) -> None:
+    Z = np.column_stack([np.arange(float(n)) ** 2 % 7.0, np.ones(n)])
+    off = np.where(np.arange(n) < exact, 0.0, 5.0 + np.arange(n) ** 1.5)
+    found = start.off_the_line(Z, Z @ [3.0, 1.0] + off, np.array([3.0, 1.0]))
+    assert found.shape == (n - exact if 2 * exact > n else 0,)
+    np.testing.assert_allclose(np.sort(found), np.sort(off[off > 0.0])[: len(found)], rtol=1e-9)
+
+
+def test_as_many_rows_as_coefficients_make_no_line_nor_does_noise_beside_a_response_far_out():
+    rng = np.random.default_rng(5)
+    Z = np.column_stack([rng.normal(size=3), np.ones(3)])
+    assert start.off_the_line(Z, rng.normal(size=3), np.zeros(2)).shape == (0,)
+    Z = np.column_stack([rng.normal(size=30), np.ones(30)])
+    y = Z @ [2.0, 1.0] + 1e-3 * rng.normal(size=30)
+    y[4] = 1e12
+    assert start.off_the_line(Z, y, np.array([2.0, 1.0])).shape == (0,)
+
+
 def test_responses_are_cut_at_a_hundred_million_median_deviations() -> None:
     cut = start.bounded(np.array([0.0, 1.0, 2.0, 3.0, 1e12]))
     assert cut.tolist() == [0.0, 1.0, 2.0, 3.0, 2.0 + 1e8]
