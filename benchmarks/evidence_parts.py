@@ -307,8 +307,10 @@ PARTS = (
         )
         for name, page, minutes, trials, seed, script in (
             ("soft", "docs/mathematics/logs.md", 5, 200, 7300, "log_bounds"),
+            ("few", "docs/mathematics/logs.md", 2, 100, 7950, "log_bounds"),
             ("judges", "docs/mathematics/logs.md", 20, 40, 4023, "log_truth"),
             ("pairs", "docs/howto/logs.md", 10, 100, 7400, "log_bounds"),
+            ("jackpots", "docs/howto/logs.md", 2, 200, 7900, "log_bounds"),
             ("values", "docs/howto/logs.md", 5, 300, 7500, "log_truth"),
             ("sentences", "docs/howto/logs.md", 5, 400, 7600, "log_truth"),
             ("words", "docs/howto/logs.md", 2, 300, 7700, "log_words"),
@@ -333,6 +335,13 @@ PARTS = (
         ("docs/howto/regression.md",),
         4,
         ("python -m benchmarks.regression --quick --only skewed",),
+        ("heavytail.estimators",),
+    ),
+    Part(
+        "adaptive-intervals",
+        ("docs/howto/regression.md",),
+        1,
+        ("python -m benchmarks.regression --quick --only adaptive",),
         ("heavytail.estimators",),
     ),
     Part(

@@ -1,7 +1,9 @@
 """Lower bounds of soft targets, and how often ``ht.compare`` decides, rightly and wrongly.
 
 python -m benchmarks.logs --part soft --trials 200
+python -m benchmarks.logs --part few --trials 100
 python -m benchmarks.logs --part pairs --trials 100
+python -m benchmarks.logs --part jackpots --trials 200
 """
 
 from __future__ import annotations
@@ -31,13 +33,33 @@ SOFT: dict[str, tuple[int, Law]] = {  # rows and rewards
 
 def soft(trials: int, seed: int) -> None:
     """Print bounds of a target that plays one arm, and of the same with uniform draws mixed in."""
+    _kept({name: (*world, None) for name, world in SOFT.items()}, trials, seed)
+
+
+def few(trials: int, seed: int) -> None:
+    """The same where the log has few rows of the target's arm, about 4, 10 and 8."""
+    laws = {name: LAWS[name] for name in ("Weibull(0.45)", "inverse gamma(1.6)")}
+    laws["2^k jackpots"] = RARE["2^k jackpots"]
+    _kept(
+        {
+            f"{name}, {odds:.1%} of {rows:,}": (rows, law, odds)
+            for name, law in laws.items()
+            for rows, odds in ((400, 0.01), (1000, 0.01), (4000, 0.002))
+        },
+        trials,
+        seed,
+    )
+
+
+def _kept(worlds: dict[str, tuple[int, Law, float | None]], trials: int, seed: int) -> None:
+    """Print bounds in worlds of so many rows, rewards and odds of the best arm in the log."""
     print(f"\n## At least, as a part of the value; {trials} logs each\n")
     print("Kept: beside the bound of one arm alone, with 0.1 %, 1 % and 10 % of uniform draws; and")
     print("the share of logs that keep less than nine tenths of it, with 1 %.\n")
     print("| rewards | rows | paid by the arm | one arm | kept | less than 0.9 | holds |")
     print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
-    for name, (rows, law) in SOFT.items():
-        drawn = [_soft_bounds(law, rows, [seed + s, 101]) for s in range(trials)]
+    for name, (rows, law, odds) in worlds.items():
+        drawn = [_soft_bounds(law, rows, [seed + s, 101], odds) for s in range(trials)]
         bounds, paid = np.array([part[0] for part in drawn]), np.mean([part[1] for part in drawn])
         means = bounds.mean(axis=0)
         kept = ", ".join(f"{part:.2f}" for part in means[1:] / means[0])
@@ -49,13 +71,19 @@ def soft(trials: int, seed: int) -> None:
         )
 
 
-def _soft_bounds(law: Law, rows: int, seed: Any) -> tuple[list[float], int]:
+def _soft_bounds(
+    law: Law, rows: int, seed: Any, odds: float | None = None
+) -> tuple[list[float], int]:
     """The bound over the value at each share of uniform draws, on one log; and how many rows of
     the target's own arm paid.
     """
     rng = np.random.default_rng(seed)
     logging = 0.6 * rng.dirichlet(np.ones(ARMS)) + 0.4 / ARMS
     means = rng.uniform(0.3, 1.5, ARMS)
+    if odds is not None:
+        logging[np.argmax(means)] = 0.0
+        logging *= (1.0 - odds) / logging.sum()
+        logging[np.argmax(means)] = odds
     action = rng.choice(ARMS, size=rows, p=logging)
     log = {
         "action": action,
@@ -102,15 +130,28 @@ def pairs(trials: int, seed: int) -> None:
             f"| {name} | {decided} | {wrong} | {holds:.1%} | {_needed(law, far, few, seed)} |",
             flush=True,
         )
+
+
+def jackpots(trials: int, seed: int) -> None:
+    """Print how often ``ht.compare`` decides between equals of which one earns half in jackpots."""
     print("\nEqual policies, of which one earns half in jackpots of one size, and the other has a")
-    print("light tail; decided, of logs of 1,000 rows, and logs without a jackpot.\n")
-    print("| jackpots expected of the policy | the log has others | the log has no others | none |")
-    print("| --- | --- | --- | --- |", flush=True)
-    for expected in (2, 3, 4, 8):
-        law = spikes(expected / 200.0, 0.5, lambda rng, n: np.ones(n), exponential)
-        _, _, tails, alone = _equals(law, 2 * trials, seed + 500)
-        shares = " | ".join(f"{1.0 - _share(g, None):.1%}" for g in (tails, alone))
-        print(f"| {expected} | {shares} | {np.exp(-expected):.1%} |", flush=True)
+    print("light tail; decided, of logs of so many rows, a fifth of them the policy's, and logs")
+    print("without a jackpot of it.\n")
+    print("| rows | jackpots expected | the log has others | the log has no others | none |")
+    print("| --- | --- | --- | --- | --- |", flush=True)
+    for rows, expected in (
+        *((50, 0.5), (100, 0.5), (200, 0.5), (1000, 0.5), (200, 1), (1000, 1)),
+        *((1000, 2), (1000, 3), (1000, 4), (1000, 8)),
+    ):
+        law = spikes(expected / (0.2 * rows), 0.5, lambda rng, n: np.ones(n), exponential)
+        pair = functools.partial(_pair, law, (1.0, 1.0), rows)
+        groups = [
+            [pair([seed + s, at], light=light) for s in range(trials)]
+            for at, light in ((106, (1,)), (108, (1, 2, 3, 4)))
+        ]
+        shares = " | ".join(f"{1.0 - _share(group, None):.1%}" for group in groups)
+        none = (1.0 - expected / (0.2 * rows) * 0.2) ** rows
+        print(f"| {rows:,} | {expected} | {shares} | {none:.1%} |", flush=True)
 
 
 def _equals(law: Law, trials: int, seed: int) -> list[list[ht.Comparison]]:

@@ -328,7 +328,7 @@ def ratios(found: dict[str, dict[str, float]], environments: list[Environment]) 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     fresh_tables = {
-        **{name: getattr(log_bounds, name) for name in ("soft", "pairs")},
+        **{name: getattr(log_bounds, name) for name in ("soft", "few", "pairs", "jackpots")},
         **{name: getattr(log_truth, name) for name in ("values", "sentences", "judges")},
         "words": log_words.words,
     }

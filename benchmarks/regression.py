@@ -152,6 +152,18 @@ def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
         "t(1.7)": lambda rng: rng.standard_t(1.7, n),
         "gamma(0.5)": lambda rng: rng.gamma(0.5, 1.0, n) - 0.5,
         "normal": lambda rng: rng.standard_normal(n),
+        "0 in 60 % of rows, else t(3)": lambda rng: (rng.random(n) > 0.6) * rng.standard_t(3.0, n),
+        "0 in 80 % of rows, else gamma(2)": lambda rng: (
+            (rng.random(n) > 0.8) * rng.gamma(2.0, 1.0, n)
+        ),
+        "0 in 97 % of rows, else 2 Weibull(0.7)": lambda rng: (
+            (rng.random(n) > 0.97) * 2.0 * rng.weibull(0.7, n)
+        ),
+    }
+    above = {  # what the mean response has beyond the line; 0 unless it is here
+        "5 % of rows 50 higher": 2.5,
+        "0 in 80 % of rows, else gamma(2)": 0.4,
+        "0 in 97 % of rows, else 2 Weibull(0.7)": 0.06 * math.gamma(1.0 + 1.0 / 0.7),
     }
     print(f"\nCoverage of 95 % intervals after {n:,} rows, d = {d}, {trials} trials of 20 points")
     print("\n| noise | adaptive: mean | width | slopes | one pass: mean | width | slopes |")
@@ -165,7 +177,7 @@ def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
                 X, theta = rng.normal(size=(n, d)), rng.normal(size=d)
                 points = rng.normal(size=(20, d))
                 model = kind().fit(X, X @ theta + draw(rng))
-                truth = points @ theta + (2.5 if "higher" in name else 0.0)
+                truth = points @ theta + above.get(name, 0.0)
                 _, low, high = model.predict(points, return_interval=True)
                 held.append(np.mean((low <= truth) & (truth <= high)))
                 width.append(np.mean(high - low))
@@ -213,8 +225,8 @@ def skewed(trials: int, sizes: tuple[int, ...] = (1000, 4000, 20_000)) -> None:
 
 
 def moving(trials: int, forget: float = 0.998) -> None:
-    """How often intervals of slopes hold a theta that turns, by the rows of a turn, or walks, by
-    the size of its steps.
+    """How often intervals of slopes hold a theta that turns, by the rows of a turn, walks, by the
+    size of its steps, or returns to 0, by the rows in which it forgets where it was.
     """
     from itertools import product
 
@@ -228,16 +240,23 @@ def moving(trials: int, forget: float = 0.998) -> None:
         lambda: ht.OnePassHuberRegressor(forget=forget, target="typical"),
         lambda: ht.OnlineRidge(forget=forget),
     )
-    ways = (math.inf, 40, 20, 10, -0.002, -0.006, -0.02)  # memories of a turn, or minus a step
-    for name, way in product(("normal", "t(2.1)", "Pareto(1.5)"), ways):
+    ways = [("turns", turn) for turn in (math.inf, 20_000, 5000, 1600, 800, 200, 40)]
+    ways += [("walks", step) for step in (0.002, 0.006, 0.02)]
+    ways += [("returns", rows) for rows in (2000, 500, 150, 50)]
+    for name, (kind, way) in product(("normal", "log-normal", "Pareto(1.5)"), ways):
         held: list[list[float]] = [[] for _ in models]
         for seed, (i, make) in product(range(trials), enumerate(models)):
             rng = np.random.default_rng([27_182, seed])
             X = rng.normal(size=(n, 2))
-            angle = 2.0 * np.pi * (rng.random() + np.arange(n) / (abs(way) * memory))
+            angle = 2.0 * np.pi * (rng.random() + np.arange(n) / way)
             theta = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-            if way < 0.0:
+            if kind == "walks":
                 theta = 1.0 + np.cumsum(way * rng.normal(size=(n, 2)), axis=0)
+            elif kind == "returns":
+                theta = rng.normal(size=(n, 2))
+                theta[1:] *= math.sqrt(1.0 - (1.0 - 1.0 / way) ** 2)  # a variance of 1 at all times
+                for t in range(1, n):
+                    theta[t] += (1.0 - 1.0 / way) * theta[t - 1]
             y = np.sum(X * theta, axis=1) + 0.7 * noise(name, n, rng)
             model = make()
             for first in range(0, n, memory):
@@ -248,7 +267,7 @@ def moving(trials: int, forget: float = 0.998) -> None:
                     now = theta[first + memory - 1]
                     held[i].append(float(np.mean((low <= now) & (now <= high))))
         cells = " | ".join(f"{np.mean(part):.0%}" for part in held)
-        moves = f"turns in {way * memory:,} rows" if way > 0.0 else f"walks by {-way} a row"
+        moves = f"walks by {way} a row" if kind == "walks" else f"{kind} in {way:,} rows"
         print(f"| {name} | {'stays' if math.isinf(way) else moves} | {cells} |", flush=True)
 
 

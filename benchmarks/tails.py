@@ -6,11 +6,12 @@
 
 "fine" is "averages and least squares are fine", "few" is "too few values to tell", "heavy" is a
 tail of a stated index, "no mean" that "if the tail goes on like this there is no mean", "undecided"
-that the values "do not decide whether there is a mean" (parts of "heavy"), "holds" how often the
+that the values "do not tell whether there is a mean" (parts of "heavy"), "holds" how often the
 95 % interval holds the index. Whole numbers have no index but where one is named. ``--slow`` and
 ``--words`` add how often the variance is "finite" or "infinite" "if the tail goes on like this",
-and how often it "looks" so (parts of "heavy"), how often the largest lie "apart", as "so few show
-no tail" (a part of "few"), and how often fits "disagree": no one power law fits more values.
+and how often the values "do not tell whether the variance is finite", "either" (parts of "heavy",
+and "undecided" may be said with it), how often the largest lie "apart", as "so few show no tail" (a
+part of "few"), and how often fits "disagree": no one power law fits more values.
 """
 
 from __future__ import annotations
@@ -156,8 +157,8 @@ WORDS: dict[str, tuple[Draw, float]] = {
 
 def said(laws: dict[str, tuple[Draw, float]], trials: int, group: int, largest: int) -> None:
     """What is said of samples of three sizes, the largest of them in a tenth of the trials."""
-    columns = ("few", "apart", "no mean", "undecided", "fine", "finite", "looks finite")
-    columns += ("infinite", "looks infinite", "disagree", "holds")
+    columns = ("few", "apart", "no mean", "undecided", "fine", "finite", "infinite", "either")
+    columns += ("disagree", "holds")
     print("| sample | values | " + " | ".join(columns) + " | median interval |")
     print("| --- |" + " --- |" * (2 + len(columns)))
     for at, (name, (draw, index)) in enumerate(laws.items()):
@@ -172,10 +173,9 @@ def said(laws: dict[str, tuple[Draw, float]], trials: int, group: int, largest: 
                 ["there is no mean" in text for text in words],
                 ["whether there is a mean" in text for text in words],
                 ["are fine" in text for text in words],
-                ["is finite" in text for text in words],
-                ["looks finite" in text for text in words],
-                ["is infinite" in text for text in words],
-                ["looks infinite" in text for text in words],
+                ["is finite if the tail" in text for text in words],
+                ["is infinite if the tail" in text for text in words],
+                ["whether the variance is finite" in text for text in words],
                 [not report.agree for report in found],
                 [report.low <= index <= report.high for report in found],
             ]

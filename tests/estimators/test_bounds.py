@@ -144,14 +144,14 @@ def test_a_bad_feature_is_seen_in_every_column(d) -> None:
 
 def test_the_state_has_room_for_slots_rows_and_the_inverse() -> None:
     assert [rows.stride_of(size) for size in (1, 4, 5, 8, 9)] == [4, 4, 8, 8, 12]
-    assert (rows.HISTOGRAM, rows.SLOTS, rows.INVERSE) == (24, 24 + 128, 13)
+    assert (rows.HISTOGRAM, rows.SLOTS, rows.INVERSE) == (24, 24 + 128, 15)
     assert len(rows.SLOT) <= rows.HISTOGRAM
-    assert rows.length(5, mean=False) == 152 + (13 + 8) * 8
-    assert rows.length(5, mean=True) == 152 + (13 + 16) * 8
+    assert rows.length(5, mean=False) == 152 + (15 + 8) * 8
+    assert rows.length(5, mean=True) == 152 + (15 + 16) * 8
     assert (rows.LEAST_INSIDE, rows.LEAST_CLIP, rows.FEW) == (0.3, 1.345, 4)
     assert (symmetry.LEVEL, stream.CLEARLY) == (0.99, 0.95)
-    assert (stream.UNSEEN, stream.WALK, stream.ONE_PASS) == (2.0, 2.0, 1.05)
-    assert rows.SLOWER == 10.0
+    assert (stream.UNSEEN, stream.ONE_PASS) == (2.0, 1.05)
+    assert (rows.SLOWER, rows.FASTER) == (10.0, 40.0)
 
 
 @pytest.mark.parametrize(("d", "warm"), [(1, 50), (9, 50), (10, 55), (20, 105)])
@@ -269,6 +269,25 @@ def test_a_value_of_more_than_half_and_not_all_does_not_tell_the_scale() -> None
     }
     for y, want in cases.items():
         assert start.telling(np.array(y, dtype=float)).tolist() == want
+
+
+@pytest.mark.parametrize(("n", "exact"), [(10, 5), (10, 6), (11, 5), (11, 6), (10, 10)])
+def test_more_than_half_of_the_rows_make_a_line(n, exact) -> None:
+    Z = np.column_stack([np.arange(float(n)) ** 2 % 7.0, np.ones(n)])
+    off = np.where(np.arange(n) < exact, 0.0, 5.0 + np.arange(n) ** 1.5)
+    found = start.off_the_line(Z, Z @ [3.0, 1.0] + off, np.array([3.0, 1.0]))
+    assert found.shape == (n - exact if 2 * exact > n else 0,)
+    np.testing.assert_allclose(np.sort(found), np.sort(off[off > 0.0])[: len(found)], rtol=1e-9)
+
+
+def test_as_many_rows_as_coefficients_make_no_line_nor_does_noise_beside_a_response_far_out():
+    rng = np.random.default_rng(5)
+    Z = np.column_stack([rng.normal(size=3), np.ones(3)])
+    assert start.off_the_line(Z, rng.normal(size=3), np.zeros(2)).shape == (0,)
+    Z = np.column_stack([rng.normal(size=30), np.ones(30)])
+    y = Z @ [2.0, 1.0] + 1e-3 * rng.normal(size=30)
+    y[4] = 1e12
+    assert start.off_the_line(Z, y, np.array([2.0, 1.0])).shape == (0,)
 
 
 def test_responses_are_cut_at_a_hundred_million_median_deviations() -> None:

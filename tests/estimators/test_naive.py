@@ -187,6 +187,15 @@ def test_a_response_far_out_counts_as_the_formula_says(size):
         compare(ht.AdaptiveHuberRegressor(), naive.Adaptive(), X, wild, None, rtol=1e-5)
 
 
+@pytest.mark.parametrize("off", [2, 5, 8, 9, 30, 199, 200])
+def test_rows_off_a_line_that_more_than_half_lie_on_tell_the_scale_as_the_formula_says(off):
+    X, y, nu = table(2, "pareto", seed=9)
+    exact = np.where(np.arange(400) % 200 < off // 2, y, X @ [1.0, 2.0] + 4.0)
+    for options, scales in (({}, None), ({"order": 1.5}, nu), ({"scale": 0.3}, None)):
+        model, twin = ht.AdaptiveHuberRegressor(**options), naive.Adaptive(**options)
+        compare(model, twin, X, exact, scales, rtol=1e-5)
+
+
 def test_the_threshold_of_adaptive_huber_grows_with_the_rows():
     X, y, _ = table(1, "pareto", seed=8)
     for n in (30, 400):

@@ -339,3 +339,37 @@ def test_a_file_has_the_librarys_version_a_seal_and_the_names(tmp_path):
     np.testing.assert_array_equal(
         model.predict(table), Regressor(target="typical", clip=2.0).fit(table, y).predict(table)
     )
+
+
+@pytest.mark.parametrize(("share", "rows"), [(0.6, 400), (0.85, 400), (0.95, 1500)])
+def test_intervals_hold_where_most_rows_lie_exactly_on_a_line_and_the_others_above(
+    share, rows
+) -> None:
+    held, slopes, width = [], [], []
+    for seed in range(40):
+        rng = np.random.default_rng([63, seed])
+        X, points = rng.normal(size=(rows, 2)), rng.normal(size=(10, 2))
+        y = 3.0 + X @ [2.0, -1.0] + (rng.random(rows) > share) * rng.gamma(1.5, 2.0, rows)
+        model = ht.AdaptiveHuberRegressor().fit(X, y)
+        _, low, high = model.predict(points, return_interval=True)
+        truth = 3.0 + points @ [2.0, -1.0] + (1.0 - share) * 3.0
+        held.append(np.mean((low <= truth) & (truth <= high)))
+        width.append(np.mean(high - low))
+        low, high = model.coef_interval()
+        slopes.append(np.mean((low <= [2.0, -1.0]) & (high >= [2.0, -1.0])))
+    assert np.mean(held) > 0.85
+    assert np.mean(slopes) > 0.85
+    assert np.mean(width) < 2.0
+
+
+def test_a_few_wrong_rows_do_not_move_a_fit_off_the_line_but_its_interval_says_that_they_count():
+    x = np.arange(40.0)[:, None]
+    y = 1.0 + 2.0 * x[:, 0]
+    y[[3, 30]] += 50.0
+    model = ht.AdaptiveHuberRegressor().fit(x, y)
+    assert model.coef_[0] == pytest.approx(2.0, abs=1e-4)
+    _, low, high = model.predict([[20.0]], return_interval=True)
+    assert low[0] < 41.0 < 41.0 + 2.0 * 50.0 / 40.0 < high[0]
+    exact = ht.AdaptiveHuberRegressor().fit(x, 1.0 + 2.0 * x[:, 0])
+    _, low, high = exact.predict([[20.0]], return_interval=True)
+    assert high[0] - low[0] < 1e-4

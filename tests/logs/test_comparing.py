@@ -43,8 +43,8 @@ def apart_by_hand(log, one, two):
 
 def test_the_value_is_the_difference_of_the_two_that_are_printed():
     for seed in range(20):
-        d = draw(seed, n=500, tail=1.3)
-        found = ht.compare(d.log, d.target, mixed(3, 500))
+        d = draw(seed, n=1500, tail=1.3)
+        found = ht.compare(d.log, d.target, mixed(3, 1500))
         assert found.value == found.a.value - found.b.value
         assert found.a.value == ht.evaluate(d.log, d.target).value
         assert found.lower <= found.value <= found.upper
@@ -96,13 +96,42 @@ def test_the_farthest_reward_of_the_whole_log_counts(turned):
 def test_an_approximate_interval_reaches_to_the_value():
     e = np.random.default_rng(16).standard_normal(400)
     apart = comparing.Apart(
-        Pairs(np.sign(e), e), Sketch(e), np.ones((2, 3)), np.array([1.0, 1.0]), None, None
+        Pairs(np.sign(e), e), Sketch(e), np.full((2, 3), 200.0), np.array([1.0, 1.0]), None, None
     )
     plan = Plan("snips", None, np.inf, 0.0, None, None, None)
     for value in (-3.0, 3.0):
         ends = comparing._interval(apart, plan, "huber", None, 0.95, None, 0.0, value)
         assert value in (ends.lower, ends.upper)
         assert ends.lower < 0.0 < ends.upper
+
+
+@pytest.mark.parametrize(("level", "least"), [(0.95, 29), (0.8, 16)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_few_rows_of_a_policy_decide_nothing(level, least, turned):
+    """1 - 0.9^N of logs with N rows have a reward that one row in ten pays: N for the level."""
+    assert 0.9**least <= 1.0 - level < 0.9 ** (least - 1)
+    for own in (least - 1, least):
+        action = np.repeat([0, 1, 2], [own, 200, 100])
+        reward = np.where(action == 0, 1.0, 90.0) + 0.01 * np.arange(len(action)) % 0.7
+        log = {"action": action, "reward": reward, "propensity": np.full(len(action), 1.0 / 3.0)}
+        pair = [np.tile(np.eye(3)[k], (len(action), 1)) for k in (0, 1)]
+        found = ht.compare(log, *(pair[::-1] if turned else pair), level=level)
+        assert (found.lower is None) == (own < least)
+        better, worse = "ab" if turned else "ba"
+        if own < least:
+            assert (found.better, found.rows_needed, found.upper) == (None, None, None)
+            words = f"{worse} plays more often than {better} are worth {own}, and with fewer than "
+            assert words + f"{least} a reward" in found.reason
+            bounded = ht.compare(log, *pair, level=level, reward_range=(0.0, 100.0))
+            assert bounded.guaranteed
+        else:
+            assert found.better == better
+
+
+def test_a_policy_compared_with_itself_is_as_good():
+    d = draw(4, n=20)
+    found = ht.compare(d.log, d.target, d.target)
+    assert (found.value, found.lower, found.upper) == (0.0, 0.0, 0.0)
 
 
 def test_rewards_that_are_all_equal_prove_no_difference():

@@ -296,3 +296,66 @@ def test_a_trace_of_uniform_draws_costs_little_where_few_rows_pay():
     means = bounds.mean(axis=0)
     assert means[0] > 0.002
     assert np.all(means[1:] > 0.95 * means[0])  # 0.8 and less when betting began with any reward
+
+
+def test_what_the_target_mostly_plays_has_come_where_the_mean_weight_is_a_fifth():
+    paid, rows = np.zeros((3, 4)), np.array([10.0, 10.0, 20.0, 40.0])
+    paid[0] = [1.9, 2.1, 3.9, 8.2]
+    assert intervals.arrived(paid, rows).tolist() == [0.0, 1.0, 0.0, 1.0]
+
+
+def test_all_parts_but_the_last_to_begin_wait_for_what_the_target_mostly_plays():
+    """The wealth by hand: a part holds where it has not begun, or where the mean weight is low."""
+    rng = np.random.default_rng(24)
+    w = np.where(np.arange(400) % 100 == 99, 60.0, 0.01)
+    x, epoch = w * rng.exponential(size=400), epochs(0, 400)
+    paid = np.stack([np.bincount(epoch, part) for part in (w, w * w, w)])
+    course = intervals.betting_lower(Sketch(x, epoch), 0.05, 400, paid)
+    plain = intervals.betting_lower(Sketch(x, epoch), 0.05, 400)
+    assert course.lower[-1] > 1.5 * plain.lower[-1]
+
+    def over(m: float) -> float:
+        total = 0.0
+        for k, part in enumerate(0.5 ** np.arange(1.0, 5.1, 0.5)):
+            wealth, first = (
+                1.0,
+                np.flatnonzero(epoch == np.min(epoch[epoch >= course.starts[0, k]])),
+            )
+            assert abs(first[0] - 400 * part) < 0.15 * 400 * part + 1
+            for i in range(first[0], 400):
+                before = w[epoch < epoch[i]]
+                if k == 0 or before.sum() >= 0.2 * len(before):
+                    bet = course.bets[0, epoch[i]]
+                    wealth *= (1.0 + bet * x[i]) / (1.0 + bet * m)
+            total += wealth / 9.0
+        return total * 0.05 - 1.0
+
+    assert over(course.lower[-1] * 0.999) > 0.0 > over(course.lower[-1] * 1.001)
+
+
+@pytest.mark.parametrize(("odds", "rows"), [(0.01, 600), (0.004, 2000)])
+def test_a_trace_of_uniform_draws_costs_little_where_the_log_has_few_of_the_targets_rows(
+    odds, rows
+):
+    """Six or eight rows: the first comes after most parts would have begun."""
+    bounds, played = np.zeros((25, 3)), np.append(np.full(9, (1.0 - odds) / 9.0), odds)
+    for seed in range(25):
+        rng = np.random.default_rng([seed, 25])
+        action = rng.choice(10, size=rows, p=played)
+        log = {"action": action, "reward": rng.gamma(2.0, size=rows), "propensity": played[action]}
+        for k, uniform in enumerate((0.0, 0.001, 0.01)):
+            target = np.tile((1.0 - uniform) * np.eye(10)[9] + 0.1 * uniform, (rows, 1))
+            bounds[seed, k] = ht.evaluate(log, target).lower
+    means = bounds.mean(axis=0)
+    assert np.all(means[1:] > 0.95 * means[0])  # 0.8 when every part began at its time
+    assert np.mean(bounds <= 2.0) > 0.9
+
+
+def test_a_target_that_the_log_mostly_could_not_play_still_has_a_bound():
+    """A mean weight of 0.1: the part that does not wait bets alone."""
+    rng = np.random.default_rng(26)
+    x = 0.1 * rng.gamma(2.0, size=3000)
+    paid = np.stack(
+        [np.bincount(epochs(0, 3000), np.full(3000, part)) for part in (0.1, 0.01, 0.1)]
+    )
+    assert intervals.betting_lower(Sketch(x, epochs(0, 3000)), 0.05, 3000, paid).best > 0.15

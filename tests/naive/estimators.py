@@ -232,7 +232,7 @@ class OnePass:
             self.mean = Mean(MeanStart(Z, target, penalty, self.clip, start), self)
         self.lag = self.theta.copy()
         self.mean_lag = self.mean.theta.copy() if self.mean else None
-        self.moved = self.mean_moved = np.zeros(size)
+        self.paths = [[], []] if self.mean else [[]]  # the steps of f, and of a
 
     def step(self, x, y, nu):
         self.n += 1
@@ -246,6 +246,7 @@ class OnePass:
         newton = psi / max(self.inside, 0.3)
         judged = self.mean.judge(x, y, nu) if self.mean else None
         self.V = self.V + np.outer(x, x) / nu**2
+        before = self.theta, self.mean.theta if self.mean else None
         self.theta = self.theta + np.linalg.solve(self.V, x) * newton / nu
         share = 1.0 / self.n if self.forget == 1 else max(1.0 / self.n, 1 - self.forget)
         self.inside += share * ((abs(z) <= tau) - self.inside)
@@ -255,18 +256,24 @@ class OnePass:
         if self.mean:
             self.mean.step(x, nu, judged, z, newton, tau, share, faded)
         if self.forget < 1:
-            self.lag, self.moved = self.behind(self.theta, self.lag, self.moved, share)
+            self.lag = (1 - share) * self.lag + share * self.theta
+            self.paths[0].append(self.theta - before[0])
         if self.forget < 1 and self.mean:
-            behind = self.behind(self.mean.theta, self.mean_lag, self.mean_moved, share)
-            self.mean_lag, self.mean_moved = behind
+            self.mean_lag = (1 - share) * self.mean_lag + share * self.mean.theta
+            self.paths[1].append(self.mean.theta - before[1])
 
-    def behind(self, theta, lag, moved, share):
-        """The running mean of theta over a memory, and over ten that of the squares of what it is
-        behind by, the first memory left out.
+    def moved(self, which):
+        """The mean over ten memories, the first left out, of a memory's steps times the mean of
+        those in a fortieth of it before.
         """
-        memory, gap = 1 / (1 - self.forget), theta - lag
-        slow = 1 / min(max(self.n - memory, 1), 10 * memory)
-        return lag + share * gap, (1 - slow) * moved + slow * gap**2
+        memory = 1 / (1 - self.forget) if self.forget < 1 else math.inf
+        recent = total = np.zeros(len(self.theta))
+        for n, step in enumerate(self.paths[which], start=self.n - len(self.paths[which]) + 1):
+            if n > memory:
+                slow = 1 / min(max(n - memory, 1), 10 * memory)
+                total = (1 - slow) * total + slow * memory**2 * step * recent
+            recent = recent + (step - recent) / min(n, max(memory / 40, 1))
+        return total
 
     def follow(self, y, size):
         if not self.vote.common(y):
@@ -294,16 +301,16 @@ class OnePass:
     @property
     def answer(self):
         """Coefficients, what may lie beyond, the errors of a row of slopes and of the level, and
-        the mean squares by which the estimate was behind.
+        the variances that a moving theta adds.
         """
         d, error = len(self.centre), math.sqrt(self.energy) / max(self.inside, 0.3)
         if self.mean is None:
-            return self.theta, [self.drift(self.theta, self.lag)], error, error, self.moved
+            return self.theta, [self.drift(self.theta, self.lag)], error, error, self.moved(0)
         a, level = self.mean.theta, math.sqrt(self.mean.whole)
         slopes, every = self.asymmetry
         cut = 2 * np.linalg.solve(self.V, self.mean.cut)
         if 0.95 * math.sqrt(self.mean.energy) <= error or slopes > 1:
-            return a, [cut, self.drift(a, self.mean_lag)], level, level, self.mean_moved
+            return a, [cut, self.drift(a, self.mean_lag)], level, level, self.moved(1)
         theta, behind, beyond = self.theta.copy(), self.lag.copy(), np.zeros(len(a))
         if self.intercept:  # as high as a at the middle of the features
             middle = self.V[d] / self.V[d, d]
@@ -311,7 +318,7 @@ class OnePass:
             beyond[d] = 2 * self.mean.cut[d] / self.V[d, d]
             behind[d] = self.mean_lag @ middle - behind[:d] @ middle[:d]
         reasons = [a - theta + (cut if every > 1 else beyond), self.drift(theta, behind)]
-        moved = np.append(self.moved[:d], self.mean_moved[d:])
+        moved = np.append(self.moved(0)[:d], self.moved(1)[d:])
         return theta, reasons, level if every > 1 else error, level, moved
 
     def drift(self, theta, behind):
@@ -333,9 +340,7 @@ class OnePass:
         _, beyond, error, level, moved = self.answer
         if self.n > len(self.theta):
             squared = error**2 * np.sum(Z * np.linalg.solve(self.V, Z.T).T, axis=1)
-            sizes = np.array([error] * len(self.centre) + [level] * self.intercept)
-            excess = 2 * moved - sizes**2 * np.linalg.inv(self.V).diagonal()
-            squared += Z**2 @ np.maximum(excess, 0)
+            squared += Z**2 @ np.maximum(moved, 0)
             if self.intercept:  # the part at the middle has the level's error
                 squared += (level**2 - error**2) / self.V[-1, -1]
             half = 1.05 * np.sqrt(squared)
@@ -371,11 +376,21 @@ class Adaptive(OnePass):
         target = bounded(y / nu)
         pilot = Start(Z, target, penalty, 1.345, self.scale)
         ratio = max(self.n / (size + math.log(max(self.n, 2))), 1.0)
-        tau = pilot.spread * ratio ** (1 / self.order)
         self.V, self.spread = pilot.V, pilot.spread
+        reach = self.spread
+        r = abs(target - Z @ pilot.theta)
+        near = sorted(range(self.n), key=lambda i: r[i])[: self.n // 2 + 1]
+        line = np.linalg.lstsq(Z[near], target[near], rcond=None)[0]
+        off = [abs(v - z @ line) for v, z in zip(target, Z, strict=True)]
+        rounding = 1e-10 * max(abs(target[i]) for i in near)
+        if self.scale is None and len(near) > size and all(off[i] <= rounding for i in near):
+            off = [v for v in off if v > rounding]
+            reach = 1.4826022185056018 * np.median(off) if off else reach
+            self.spread = reach if len(off) > size + math.log(self.n) else self.spread
+        tau = self.spread * ratio ** (1 / self.order)
         self.theta = huber_fit(Z, target, tau, penalty)
         r = target - Z @ self.theta
-        most = max(self.n * self.spread, tau)
+        most = max(self.n * reach, tau)
         whole = np.array([math.copysign(min(abs(v), most), v) for v in r])
         self.cut = sum((w - np.clip(v, -tau, tau)) * z for w, v, z in zip(whole, r, Z, strict=True))
         self.rms = math.sqrt(np.sum(whole**2) / max(self.n - size, 1))

@@ -254,8 +254,8 @@ def test_no_bound_is_suggested_without_a_mean_or_a_spread_or_past_the_range():
     values = np.random.default_rng(0).standard_t(3.0, 2000)
     huge = tails.diagnose(1e150 * values)
     assert huge.suggested is None
-    assert "the variance looks finite" in huge.advice
-    assert "exist" not in huge.advice
+    assert "do not tell whether the variance is finite" in huge.advice
+    assert "a mean" not in huge.advice
     endless = tails.diagnose(1e306 * values)  # even the sum is past the range
     assert (endless.suggested, endless.top_share) == (None, 0.0)
 

@@ -20,8 +20,9 @@ from heavytail.estimators.base import (
     is_plain,
 )
 from heavytail.estimators.rows import NO_SCALES
-from heavytail.estimators.start import bounded, cut_off, robust_fit, solve
+from heavytail.estimators.start import bounded, cut_off, off_the_line, robust_fit, solve
 from heavytail.estimators.stream import UNSEEN
+from heavytail.kernels.scale import NORMAL_CONSISTENCY
 
 __all__ = ["AdaptiveHuberRegressor"]
 
@@ -124,11 +125,17 @@ class History(TakingTurns):
             penalty = np.full(self.size, self._ridge)
             penalty[self.dim :] = 0.0
             pilot = robust_fit(Z, target, penalty, PILOT_CLIP, self._scale)
-            tau = self.tau(pilot.spread)
+            spread = reach = pilot.spread
+            off = np.empty(0) if self._scale else off_the_line(Z, target, pilot.theta)
+            if off.shape[0]:
+                reach = NORMAL_CONSISTENCY * float(np.median(off))
+                if off.shape[0] > self.size + math.log(self.seen):  # so few may be mistakes
+                    spread = reach
+            tau = self.tau(spread)
             theta = solve(Z, target, penalty, tau, pilot.theta)
-            energy, cut = cut_off(Z, target - Z @ theta, tau, pilot.spread)
+            energy, cut = cut_off(Z, target - Z @ theta, tau, reach)
             beyond = UNSEEN * (pilot.inverse @ cut)
-            self._fit = ExactFit(theta, pilot.inverse, pilot.spread, energy, beyond)
+            self._fit = ExactFit(theta, pilot.inverse, spread, energy, beyond)
         return self._fit
 
     @property
@@ -183,8 +190,10 @@ class AdaptiveHuberRegressor(Regression):
     **Interval.** sqrt(mean r²) ‖x‖_{V^-1}, with residuals r to n scales, times Student's quantile;
     and on the side of what the threshold cut off as far again as twice that moves the fit, since
     values larger than any seen weigh as well. It is for the mean response: rows that are wrong
-    count as all others do. In practice it covers at about its level or above (tables in the docs);
-    there is no finite-sample theorem.
+    count as all others do. Where more than half of the rows lie exactly on one line, which makes a
+    median of 0, the scale is that of the others; but where these are d + log n or fewer, so that
+    they may be mistakes, in the interval alone. In practice it covers at about its level or above
+    (tables in the docs); there is no finite-sample theorem.
 
     >>> import heavytail as ht
     >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0]], [1.0, 3.0, 5.0, 7.0, 1e9]

@@ -59,13 +59,16 @@ class OnePassHuberRegressor(Regression):
     noise, divided by its stated scale, had one size at every x. For the mean it reaches on to a,
     where f's slopes were taken, and by twice what a's own threshold cut off, on that side; and
     where the noise is not symmetric, so that a bias may be too small to be seen, f's slopes have
-    the error of a's. With ``forget`` the variance is at least twice the mean square of what the
-    estimate has beyond its running mean, which is the error of one that follows a random walk, and
-    the interval reaches on by what it has beyond today: by that much it is behind a theta that
-    moves steadily. In practice it covers the mean at about its level (tables in the docs); there is
-    no finite-sample theorem. It covers less often than stated where noise is skewed and of infinite
-    variance, where its size hangs strongly on x and no ``sample_scale`` says so, where its skew
-    hangs on x alone and weakly, and where theta jumped.
+    the error of a's. With ``forget`` the variance also has
+    what theta's own moves add to it: a step times the memory is theta's lead plus noise, so that
+    its mean product with the steps just before it, over ten memories, is the mean square of the
+    lead; and the interval reaches on by what the estimate has beyond its running mean today, which
+    is the lead over a theta that moves steadily. In practice it covers the mean at about its level
+    (tables in the docs); there is no finite-sample theorem. It covers less often than stated where
+    noise is skewed and of infinite variance, where its size hangs strongly on x and no
+    ``sample_scale`` says so, where its skew hangs on x alone and weakly, where far more than half
+    of the rows lie exactly on a line, and where theta moves otherwise than in the last ten
+    memories: in the first one, at a jump, or to and fro within a fortieth of one.
 
     **Sharp** (``interval="sharp"``, needs ``tail`` and ``theta_bound``): the one-pass step of
     docs/mathematics/sharp.md on the features as they are, the constant 1 behind them unless there

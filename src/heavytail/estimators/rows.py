@@ -82,8 +82,10 @@ class Rows(NamedTuple):
     PER_UNIT: int  # 1 / width of a feature
     LAG: int  # running mean of f over the memory, where rows are forgotten ...
     MEAN_LAG: int  # ... and of a
-    MOVED: int  # running mean of (f - LAG)² over SLOWER memories ...
-    MEAN_MOVED: int  # ... and of (a - MEAN_LAG)²
+    STEPS: int  # running mean of f's steps over a FASTER part of the memory ...
+    MEAN_STEPS: int  # ... and of a's
+    MOVED: int  # running mean over SLOWER memories of f's step times STEPS, in memories ...
+    MEAN_MOVED: int  # ... and of a's
     GAP: int  # sum of x (psi_m - psi_f)
     INVERSE: int  # P begins here, ``stride`` rows; the sum of x x' (psi_m - psi_f)² follows
 
@@ -115,7 +117,7 @@ ROW: Final = numbered(Rows)
     BETWEEN,
 ) = SLOT
 THETA, MEAN_THETA, FEATURE, DIRECTION, CUT, ROOT = ROW[:6]
-CENTRE, PER_UNIT, LAG, MEAN_LAG, MOVED, MEAN_MOVED, GAP, INVERSE = ROW[6:]
+CENTRE, PER_UNIT, LAG, MEAN_LAG, STEPS, MEAN_STEPS, MOVED, MEAN_MOVED, GAP, INVERSE = ROW[6:]
 HISTOGRAM: Final = 24  # behind the slots
 SLOTS: Final = HISTOGRAM + self_tuning.ROOM  # so that the rows behind begin on a cache line
 LEAST_CLIP: Final = 1.345  # of the mean, in scales: Huber's constant, 95 % efficient when normal
@@ -123,6 +125,7 @@ SMALLEST: Final = 2.0**-6  # a scale out of these bounds, in units of the histog
 GREATEST: Final = 2.0**16
 FEW: Final = 4
 SLOWER: Final = 10.0  # memories over which a moving theta's steps are measured
+FASTER: Final = 40.0  # a step is measured by those before it in such a part of the memory
 
 FAR: Final = 1e6
 HEAVIEST: Final = 1e12  # what a row weighs beside all before it, unless it is doubted
@@ -333,16 +336,25 @@ def add(S: Vector, stride: int, row: int, amount: float) -> None:
 
 
 @jit
-def lag(S: Vector, stride: int, n: float) -> None:
-    """The running means of f and a: where theta moves they are behind f and a by as much as these
-    are behind theta; and the mean squares of what they are behind by.
+def follow_moves(S: Vector, stride: int, n: float, step: float, mean_step: float) -> None:
+    """The running means of f and a, and what their steps, f's of step u and a's of mean_step u,
+    have in common with those just before them. O(d).
+
+    A memory of W rows times a step is what theta has beyond the estimate, plus noise that no other
+    row has. So the mean of its product with that of a few rows before is the mean square of the
+    error, less what the noise alone explains: however theta moves, unless within those few rows.
     """
-    share = 1.0 / min(n, S[WINDOW])
-    slow = 1.0 / min(max(n - S[WINDOW], 1.0), SLOWER * S[WINDOW])  # begins after the first memory
-    for i in range(SLOTS + THETA * stride, SLOTS + (MEAN_THETA + 1) * stride):
-        behind = S[i] - S[i + LAG * stride]
-        S[i + LAG * stride] += share * behind
-        S[i + MOVED * stride] += slow * (behind * behind - S[i + MOVED * stride])
+    W, share = S[WINDOW], 1.0 / min(n, S[WINDOW])
+    fast, slow = 1.0 / min(n, max(W / FASTER, 1.0)), 1.0 / min(max(n - W, 1.0), SLOWER * W)
+    for k in range(2 * stride):
+        i = SLOTS + k
+        moved = step if k < stride else mean_step
+        moved *= S[SLOTS + DIRECTION * stride + k % stride]
+        S[i + LAG * stride] += share * (S[i] - S[i + LAG * stride])
+        if n > W:  # in the first memory a step is not of its size yet
+            product = W * moved * W * S[i + STEPS * stride]
+            S[i + MOVED * stride] += slow * (product - S[i + MOVED * stride])
+        S[i + STEPS * stride] += fast * (moved - S[i + STEPS * stride])
 
 
 @jit
@@ -435,7 +447,7 @@ def learn_row(S: Vector, stride: int, y: float, nu: float, tame: bool) -> int:
             differ(S, stride, FEW * weight * gap * gap)
     advance(S, stride, step, mean_step, math.sqrt(weight / growth))
     if S[FORGET] < 1.0:
-        lag(S, stride, n)
+        follow_moves(S, stride, n, step, mean_step)
     return code
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "bounded",
     "cut_off",
     "mean_fit",
+    "off_the_line",
     "robust_fit",
     "solve",
     "telling",
@@ -28,6 +29,7 @@ FAR = 1e8  # in median deviations: a response beyond is clipped at the solution 
 STEPS = 200
 TOLERANCE = 1e-10  # of the scale, in the largest change of a fitted value
 ROUNDING = 1e-14  # of a fitted value: what is less than that is no residual, and no step
+ON_THE_LINE = 1e-10  # of the largest response near a line: a smaller residual is rounding
 TINY = 1e-300
 TURNS = 10  # of threshold and estimate: the first is known to a half octave only
 
@@ -181,6 +183,19 @@ def cut_off(Z: FloatArray, r: FloatArray, tau: float, spread: float) -> tuple[fl
     whole = _clipped(r, max(n * spread, tau))
     energy = float(np.sum(whole * whole)) / max(n - size, 1)
     return energy, np.asarray(Z.T @ (whole - _clipped(r, tau)))
+
+
+def off_the_line(Z: FloatArray, y: FloatArray, theta: FloatArray) -> FloatArray:
+    """The sizes of residuals that are not 0, where more than half of the rows lie exactly on one
+    line, near ``theta``: their median says nothing of the others. Empty where no line has so many.
+    """
+    size = np.abs(y - Z @ theta)
+    nearest = np.argsort(size, kind="stable")[: y.shape[0] // 2 + 1]
+    line = _least_squares(Z[nearest], y[nearest])  # without the penalty, which moves theta off it
+    size, rounding = np.abs(y - Z @ line), ON_THE_LINE * float(np.max(np.abs(y[nearest])))
+    if nearest.shape[0] <= Z.shape[1] or np.max(size[nearest]) > rounding:
+        return np.empty(0)
+    return np.asarray(size[size > rounding])
 
 
 def bounded(y: FloatArray) -> FloatArray:

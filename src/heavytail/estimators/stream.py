@@ -59,7 +59,6 @@ __all__ = ["LEAST_FORGET", "NAMES", "Stream"]
 LEAST_FORGET: Final = 0.5  # a row counts for no less than half of the next one
 CLEARLY: Final = 0.95  # of the mean's error must the fixed clip's not exceed to be worth a bias
 ROUNDING = 1e-12  # of an estimate: two that differ by less are one
-WALK: Final = 2.0  # times the mean square of theta minus its running mean is its error's
 UNSEEN: Final = 2.0  # times what was cut off: as much again in what was not seen
 ONE_PASS: Final = 1.05  # error of one pass against that of the exact minimiser, as measured
 WARM: Final = 50  # rows fitted together at the start: WARM, or ROWS_PER_COORDINATE each if more
@@ -418,8 +417,7 @@ class Stream(TakingTurns):
             beyond.append(theta - _joined(f, a, own, middle))
             moved = self.M[ROW.MEAN_MOVED if own and self.mean else ROW.MOVED, : self.size].copy()
             moved[d:] = self.M[ROW.MEAN_MOVED if self.mean else ROW.MOVED, d : self.size]
-            known = np.append(np.full(d, slopes_error**2), np.full(self.size - d, level**2))
-            moved = np.maximum(WALK * moved - known * np.diag(P), 0.0)
+            moved = np.maximum(moved, 0.0)
         return Reading(theta, np.array(beyond), middle, slopes_error, level, moved)
 
     @alone

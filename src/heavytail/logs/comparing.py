@@ -26,6 +26,7 @@ __all__ = ["ROOM_LEFT", "compare"]
 
 ALIKE = 1e-12  # of two weights is rounding
 BEYOND = 5.0  # times as far out as a policy's own rows others may lie that never came
+COMMON = 0.1  # a reward of so many of the rows must be in most logs like this
 ROOM_LEFT = (
     "The interval has room for rewards as far out as the farthest of the log, and for rows five "
     "times as far out as the policies' own. If there are farther ones, it may be wrong: no "
@@ -71,7 +72,9 @@ def compare(
     - else by the bet that is best in hindsight (:func:`heavytail.logs.intervals.hindsight_lower`),
       each side with room for rows that never came: as far out as the farthest reward of the whole
       log, and five times as far as the policies' own rows. Approximate, and ``guaranteed`` is
-      False. Where the estimate lies outside, it is made an end.
+      False. Where the estimate lies outside, it is made an end. None is given where the rows that
+      one policy plays more often are worth fewer than 29, at a level of 95 %: a reward that one row
+      in ten pays would be missing in more than 5 % of such logs.
 
     Where the interval holds 0, ``rows_needed`` estimates how many rows would do. In hindsight that
     is :func:`heavytail.logs.intervals.hindsight_rows`; else the distance d of the value to the end
@@ -298,6 +301,9 @@ def _interval(
         return Ends(None, None, None, False, "state reward_range= or tail=, or take mean='huber'")
     if math.isnan(value):
         return Ends(None, None, None, False, "no row of the log has an action of one of the two")
+    few = _too_few(apart, level)
+    if few:
+        return Ends(None, None, None, False, few)
     if np.any(apart.gaps) and not apart.far.sum() > 0.0:
         why = "all rewards of the log are equal, and nothing shows how far another may lie. State "
         return Ends(None, None, None, False, why + "reward_range= or tail=")
@@ -327,6 +333,23 @@ def _row_weights(apart: Apart) -> FloatArray:
     """sum w²/sum w over the rows that a plays more often, and over those that b does."""
     total, square, _ = apart.gaps.T
     return np.asarray(square / np.where(total > 0.0, total, 1.0))
+
+
+def _too_few(apart: Apart, level: float) -> str:
+    """Why the rows of one policy are too few for any approximation: of (sum w)²/sum w² of them, so
+    many have no reward that one in ten pays with a probability above 1 - level. Empty if they do.
+    """
+    total, square, _ = apart.gaps.T
+    least = math.ceil(math.log1p(-level) / math.log1p(-COMMON))
+    size = total**2 / np.where(square > 0.0, square, 1.0)
+    at = int(np.argmin(size))
+    if not np.any(apart.gaps) or size[at] >= least:
+        return ""
+    return (
+        f"the rows that {'ab'[at]} plays more often than {'ba'[at]} are worth {size[at]:.0f}, and "
+        f"with fewer than {least} a reward that one row in ten pays is too often missing. Log more "
+        "rows, or state reward_range= or tail="
+    )
 
 
 def _named(of_a: tuple[str, ...], of_b: tuple[str, ...]) -> list[str]:

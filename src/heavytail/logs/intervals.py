@@ -43,6 +43,7 @@ FINE: FloatArray = 2.0 ** np.arange(-1.0, 1.01, 0.125)  # and about the best of 
 STEPS = 60  # of Newton's method
 CLOSE = 1e-9
 PAID = 0.1  # of a row's weight must have been paid before anything is bet
+ARRIVED = 0.2  # of a mean weight of 1 must the rows have before all parts but one are bet
 LEAST_INDEX = 1.1  # of a tail, whatever a log shows
 
 
@@ -91,7 +92,8 @@ def betting_lower(
     horizon: bets read off rows of another size than most (a trace of exploration has tiny weights,
     and these come first) cost the parts that had begun, and log 9 at the most what begins later.
     Where the first rows are like the others, little is lost but a thirty-second of them. With
-    ``paid``, nothing is bet while the target's own actions have paid too little (:func:`ready`).
+    ``paid``, nothing is bet while the target's own actions have paid too little (:func:`ready`),
+    and all parts but the last to begin wait until they have come (:func:`arrived`).
     Without a horizon the wealth is spread over several, 4^3, 4^4, ..., with shares that fall like
     1/j². O(epochs² + cells) each.
     """
@@ -106,6 +108,7 @@ def betting_lower(
     bets = _bets(cells, last, math.log(1.0 / delta), horizons)
     if paid is not None:
         bets[:, 1:] *= ready(paid)[: last - 1]
+        begun[:, 1:, 1:] *= arrived(paid, rows)[: last - 1, None]
     gains = [_gains(cells, bet, last)[:, None] * on for bet, on in zip(bets, begun, strict=True)]
     wealth = np.cumsum(gains, axis=1) + np.log(shares)[:, None, :]
     lower = _solve(wealth, rows, bets, begun, math.log(1.0 / delta))
@@ -122,6 +125,16 @@ def ready(paid: FloatArray) -> FloatArray:
     """
     total, square, earned = np.cumsum(paid, axis=1)
     return (earned * total >= PAID * square).astype(np.float64)
+
+
+def arrived(paid: FloatArray, rows: FloatArray) -> FloatArray:
+    """1 where the mean weight, up to the end of an epoch, is a fifth of 1 or more, else 0.
+
+    Weights have mean 1 in all: before, what the target mostly plays has not come, and bets are read
+    off rows that it hardly plays.
+    """
+    total = np.cumsum(paid[0, : len(rows)])
+    return (total >= ARRIVED * np.cumsum(rows)).astype(np.float64)
 
 
 def _rows(cells: Cells, last: int) -> FloatArray:

@@ -99,32 +99,32 @@ class TailMonitor:
         top = self._deviations(high, low)
         skewed = self._skewed(high, low)
         far = apart(top, self._spread())
-        found = self._index(high, low, top, skewed)
+        estimate = self._index(high, low, top, skewed)
         if far:
             edge = float(top[far])
             inside = high[high - centre <= edge], low[centre - low <= edge]
             rest = self._index(*inside, top[far:], skewed)
-            found = replace(
+            estimate = replace(
                 rest,
-                low=min(rest.low, found.low),
-                high=max(rest.high, found.high),
-                likely=min(rest.likely, found.likely),
+                low=min(rest.low, estimate.low),
+                high=max(rest.high, estimate.high),
+                likely=min(rest.likely, estimate.likely),
             )
         report = TailReport(
             count=self.count,
             centre=centre,
-            index=found.index,
-            low=found.low,
-            high=found.high,
-            likely=found.likely,
-            fitted=found.fitted,
-            agree=found.agree,
+            index=estimate.index,
+            low=estimate.low,
+            high=estimate.high,
+            likely=estimate.likely,
+            fitted=estimate.fitted,
+            agree=estimate.agree,
             apart=far,
             outliers=self._outliers(),
             hills=self._hills(top),
             top_share=self._share(),
             skewed=skewed,
-            suggested=self._suggest(found.low),
+            suggested=self._suggest(estimate.low),
             _top=top,
         )
         if report.low <= 1.0 < report.likely and report.clear and report.agree:
@@ -193,12 +193,8 @@ class TailMonitor:
         return one_sided(high if up else -low, self._spread())
 
     def _hills(self, top: FloatArray) -> tuple[Hill, ...]:
-        found = []
-        for share in HILL_SHARES:
-            k = int(share * self.count)
-            if 5 <= k < top.shape[0]:
-                found.append(Hill(k, float(top[k]), *hill(top, k)))
-        return tuple(found)
+        counts = (int(share * self.count) for share in HILL_SHARES)
+        return tuple(Hill(k, float(top[k]), *hill(top, k)) for k in counts if 5 <= k < top.shape[0])
 
     def _share(self) -> float:
         top = self._deviations(self._high, self._low)

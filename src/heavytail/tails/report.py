@@ -16,6 +16,7 @@ __all__ = ["Hill", "TailReport"]
 
 LIGHT = 4.0  # an index above this is not called heavy: the fourth moment, so the variance's error
 GOES_ON = "if the tail goes on like this"  # beyond all values seen, which no sample can tell
+ROBUST = "robust methods (Hvt-UCB, OnePassHuberRegressor)"
 LINE = 50  # the slope is drawn through one value of so many, the largest
 NONE = 100.0  # an index from which on there is no tail to speak of
 
@@ -43,13 +44,12 @@ class TailReport:
         high: upper end.
         likely: what lies a standard error below the index, on the scale of 1/index, in which the
             estimates are near normal, by the fit of the index or that of the interval, whichever is
-            higher. Where this is 1 or less and the fits agree, the mean is in question; that a tail
-            which goes on like this has none is said only where all of the interval is 1 or less.
+            higher. Where this is 1 or less no bound is suggested.
         hills: Hill's estimates from the top 0.1 % to the top 10 %.
         top_share: part of the sum of |v - centre| that the largest 0.1 % hold.
         skewed: whether one side reaches more than twice as far as the other.
         suggested: a bound to hand to a policy, of an order below ``low``, or of the least order,
-            1.05, where only ``likely`` is above 1; None where the mean is in question, the values
+            1.05, where only ``likely`` is above 1; None where neither is, the values
             are too few to say or the fits do not agree on it, and where the bound would be past the
             range of ``MomentBound``.
         fitted: how many of the largest values the index was fitted to.
@@ -119,37 +119,45 @@ class TailReport:
                 "little here."
             )
         share = f"The largest 0.1 % hold {self.top_share:.0%} of the total deviation."
-        instead = "Learn the median or a transformed value instead of the mean"
         if self.high <= 1.0:
             return (
                 f"The tail index is about {self.index:.2f} over the largest {self.fitted:,} of "
                 f"{self.count:,} values: {GOES_ON} there is no mean. No sample tells what lies "
-                f"beyond its largest value.{self._change} {share} {instead}, or state a limit and "
-                "clip there."
+                f"beyond its largest value.{self._change} {share} Learn the median or a "
+                "transformed value instead of the mean, or state a limit and clip there."
             )
-        if self.likely <= 1.0 and self.agree:
+        about = f"The tail index is about {self.index:.2f}"
+        if self.low > 2.0:
             return (
-                f"The tail index is about {self.index:.2f}: {self.count:,} values do not decide "
-                f"whether there is a mean.{self._change} {share} {instead} until there are more."
+                f"{about}: the variance is finite {GOES_ON}{self._dominant}.{self._change} {share} "
+                "Robust methods gain something, least squares still converges."
             )
-        doubt = ""
+        if self.agree:  # else the ends are said below
+            about += f" ({_show(self.low)} to {_show(self.high)})"
+        unknown = f"{self.count:,} values do not tell whether"
+        variance = f"{unknown} the variance is finite{self._dominant}"
+        if self.high <= 2.0:
+            variance = f"the variance is infinite {GOES_ON}"
         if self.low <= 1.0:
-            doubt = f" {self.count:,} values do not prove that the mean exists: look at more."
-        if self.index <= 2.0:
-            infinite = f"is infinite {GOES_ON}," if self.high <= 2.0 else "looks infinite"
+            mean = ", nor even whether" if self.high > 2.0 else f", and {unknown}"
             return (
-                f"The tail index is about {self.index:.2f}: the variance {infinite} and averages "
-                f"jump with every outlier.{self._change} {share} Use robust methods (Hvt-UCB, "
-                f"OnePassHuberRegressor){self._with_order}.{doubt}"
+                f"{about}: {variance}{mean} there is a mean.{self._change} {share} If there is "
+                "none, learn the median or a transformed value instead; if there is, use "
+                f"{ROBUST}{self._with_order}, and look at more."
             )
-        finite = f"is finite {GOES_ON}" if self.low > 2.0 else "looks finite"
-        if self.outliers:
-            holds = "value holds" if self.outliers == 1 else f"{self.outliers} values hold"
-            finite += f", but the largest {holds} half of the sum of squares"
+        either = "" if self.high <= 2.0 else "if it is infinite, "
+        cheap = "" if self.high <= 2.0 else "; if it is finite, they cost little"
         return (
-            f"The tail index is about {self.index:.2f}: the variance {finite}.{self._change} "
-            f"{share} Robust methods gain something, least squares still converges.{doubt}"
+            f"{about}: {variance}.{self._change} {share} Use {ROBUST}{self._with_order}: "
+            f"{either}averages jump with every outlier{cheap}."
         )
+
+    @property
+    def _dominant(self) -> str:
+        if not self.outliers:
+            return ""
+        holds = "value holds" if self.outliers == 1 else f"{self.outliers} values hold"
+        return f", but the largest {holds} half of the sum of squares"
 
     @property
     def _lightest(self) -> str:
