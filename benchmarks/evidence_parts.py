@@ -205,7 +205,12 @@ PARTS = (
         (PAGE,),
         2,
         ("python -m benchmarks.intervals --trials 40 --rounds 4000",),
-        (*OF_THE_MEAN, "heavytail.policies.core.answers", "heavytail.environments.skewed_bandit"),
+        (
+            *OF_THE_MEAN,
+            "heavytail.policies.core.answers",
+            "heavytail.policies.core.practice_report",
+            "heavytail.environments.skewed_bandit",
+        ),
     ),
     Part(
         "zeros",

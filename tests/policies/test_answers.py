@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import heavytail as ht
+from heavytail.kernels.layout import ROUNDS
 from heavytail.policies import ALL
+from heavytail.policies.core.practice import PRACTICE
+from heavytail.policies.core.practice_report import unseen
 
 TAIL = ht.MomentBound(order=2.0, scale=1.0)
 ARMS = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, -1.0]])
@@ -139,3 +142,28 @@ def test_advice_says_when_mean_and_typical_reward_part():
     assert found.mean_differs > 1.0
     assert any("do not order the arms alike" in word for word in found.advice)
     assert fed(ht.TwinUCB(2), 1000).diagnostics().mean_differs < 1.0
+
+
+@pytest.mark.parametrize("index", [1.05, 1.3, 1.6, 2.5])
+def test_what_a_threshold_takes_is_read_off_the_largest_residuals(index):
+    """Of a power law, E(|z| - T)+ = T P(|z| > T) / (a - 1), here with a less one standard error."""
+    policy = ht.TwinUCB(1)
+    policy.update_many(np.ones((10, 1)), np.arange(10.0))
+    s = policy.packed[0]
+    at, edges = int(s[PRACTICE.SIZES]), 2.0 ** (0.5 * np.arange(63))  # in clips
+    s[at + 1 : at + 63] = 1e4 * -np.diff(edges**-index)
+    s[ROUNDS], s[PRACTICE.BEGAN], s[PRACTICE.SIGMA] = 1e5, 0.0, 3.0
+    first = edges[1e4 * edges**-index >= 100.0][-1]
+    number = 1e4 * first**-index
+    believed = max(index * (1.0 - 1.0 / np.sqrt(number)), 1.1)
+    for threshold in (first, 5.0 * first):
+        s[PRACTICE.TAU] = threshold * s[PRACTICE.CLIP]
+        share = number / 1e5 * (first / threshold) ** believed
+        truth = 3.0 * s[PRACTICE.TAU] * share / (believed - 1.0)
+        assert unseen(s) == pytest.approx(truth, rel=0.02)
+
+
+def test_nothing_is_unseen_where_no_residual_was_large():
+    policy = ht.TwinUCB(1)
+    policy.update_many(np.ones((2_000, 1)), np.tile([1.0, 2.0], 1_000))
+    assert unseen(policy.packed[0]) == 0.0

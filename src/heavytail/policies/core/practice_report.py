@@ -12,29 +12,53 @@ import numpy as np
 from heavytail._typing import FloatArray, Vector
 from heavytail.kernels.layout import CLIPPED, THETA_BOUND
 from heavytail.kernels.scale import NORMAL_CONSISTENCY
+from heavytail.kernels.self_tuning import BINS
 from heavytail.policies.core.answers import sides
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import on_ball
 from heavytail.policies.core.practice import CAUTION, PRACTICE, TAIL_FROM, TAIL_TO, learned
 
-__all__ = ["ENOUGH", "advise", "half_widths", "noise_report"]
+__all__ = ["ENOUGH", "advise", "half_widths", "noise_report", "unseen"]
 
 ENOUGH: Final = 100  # rounds before anything is advised
 FAR_OFF: Final = 300.0  # noises that the first rewards may lie from 0
+FITTED: Final = 100  # largest residuals that a power law is fitted to, ...
+FEWEST: Final = 5  # ... if there are so many at all
+LEAST_INDEX: Final = 1.1
 
 P: Final = PRACTICE
 
 
 def half_widths(s: Vector, widths: FloatArray, level: float) -> FloatArray:
     """Half of an interval: the spread of the clipped residuals at ``level``, and a little more for
-    the arm's having been chosen. For the mean, also twice what the clip took; for a typical reward
-    (a fixed clip) what it took is no concern, but only those not clipped say where that lies.
+    the arm's having been chosen. For the mean, also twice what the clip took, or :func:`unseen` if
+    that is more; for a typical reward (a fixed clip) what it took is no concern, but only those not
+    clipped say where that lies.
     """
     t = max(learned(s), 1.0)
     half = sides((1.0 + s[P.ENERGY]) / (1.0 + t), level)
     if s[P.TUNES] == 0.0:
         return np.asarray(half * widths * (1.0 + t) / (1.0 + max(t - s[CLIPPED], 0.0)))
-    return np.asarray(half * widths + 2.0 * s[P.LOST] / t)
+    return np.asarray(half * widths + max(2.0 * s[P.LOST] / t, unseen(s)))
+
+
+def unseen(s: Vector) -> float:
+    """What the threshold takes off a mean, outliers that have not come yet among it: E(|r| - T)+ =
+    T P(|r| > T) / (a - 1) of a power law with index a, fitted to the FITTED largest residuals, less
+    one standard error of a.
+    """
+    at, t = int(s[P.SIZES]), max(learned(s), 1.0)
+    counts = s[at + 1 : at + BINS]  # of residuals, by half octaves from CLIP scales on
+    beyond = np.cumsum(counts[::-1])[::-1]
+    if beyond[0] < FEWEST:
+        return 0.0
+    first = int(np.flatnonzero(beyond >= min(FITTED, beyond[0]))[-1])
+    number = float(beyond[first])
+    steps = float(np.arange(counts.shape[0] - first) @ counts[first:])  # half octaves beyond it
+    index = 2.0 * math.log2(1.0 + number / max(steps, 1.0))  # of geometric steps: Hill's, in bins
+    index = max(index * (1.0 - 1.0 / math.sqrt(number)), LEAST_INDEX)
+    share = number / t * min((s[P.CLIP] * 2.0 ** (0.5 * first) / s[P.TAU]) ** index, 1.0)
+    return float(s[P.TAU] * s[P.SIGMA] * share / (index - 1.0))
 
 
 def advise(policy: PackedPolicy) -> tuple[str, ...]:
