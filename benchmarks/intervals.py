@@ -1,4 +1,5 @@
-"""How often ``predict``'s 95 % interval at the arm chosen next holds that arm's true mean.
+"""How often ``predict``'s 95 % interval holds an arm's true mean: of the arm chosen next, of those
+played OFTEN times or more, and of those played less often, that were given up.
 
     python -m benchmarks.intervals --trials 40 --rounds 4000
 
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 import heavytail as ht
+from heavytail._typing import FloatArray, IntArray
 from heavytail.environments import Block, Environment
 from heavytail.kernels.reward import earned
 from heavytail.policies import Policy
@@ -22,6 +24,7 @@ WORLDS: dict[str, Environment] = {
     "normal": ht.LinearBandit(3, 10, ht.noise.Gaussian(1.0)),
     "t(3)": ht.LinearBandit(3, 10, ht.noise.StudentT(3.0)),
     "t(1.7)": ht.LinearBandit(3, 10, ht.noise.StudentT(1.7)),
+    "Pareto(1.2)": ht.LinearBandit(3, 10, ht.noise.Pareto(1.2)),
     "Pareto(1.5)": ht.LinearBandit(3, 10, ht.noise.Pareto(1.5)),
     "log-normal(1)": ht.LinearBandit(3, 10, ht.noise.LogNormal(1.0)),
     "contaminated": ht.LinearBandit(3, 10, ht.noise.Contaminated()),
@@ -35,7 +38,7 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "Twin-UCB": lambda: ht.TwinUCB(3),
     "Hvt-UCB": lambda: ht.HvtUCB(3),
 }
-FIRST, EVERY, SEED = 1_000, 250, 51_007
+FIRST, EVERY, OFTEN, SEED = 1_000, 250, 200, 51_007
 
 
 def pay(block: Block, t: int, arm: int) -> float:
@@ -47,19 +50,35 @@ def pay(block: Block, t: int, arm: int) -> float:
 
 def episode(
     policy: Policy, world: Environment, rounds: int, seed: np.random.SeedSequence
-) -> Iterator[tuple[bool, float]]:
-    """At every checkpoint: whether the interval holds, and its half width in mean gaps."""
-    done = 0
+) -> Iterator[tuple[FloatArray, IntArray, int, FloatArray]]:
+    """At every checkpoint, of all arms: whether the interval holds, how often each was played,
+    which is chosen next, and the half widths in mean gaps.
+    """
+    done, played = 0, np.zeros(10, dtype=np.int64)
     for block in world.blocks(seed, rounds):
         gap = float(np.mean(block.means.max() - block.means))
         for t in range(block.length):
             arm = policy.select(block.arms)
             policy.update(block.arms[arm], pay(block, t, arm))
-            done += 1
+            done, played[arm] = done + 1, played[arm] + 1
             if done >= FIRST and done % EVERY == 0:
-                arm = policy.select(block.arms)
-                _, low, high = policy.predict(block.arms[arm])
-                yield bool(low <= block.means[arm] <= high), (high - low) / 2.0 / gap
+                _, low, high = np.array([policy.predict(x) for x in block.arms]).T
+                held = (low <= block.means) & (block.means <= high)
+                yield held, played.copy(), policy.select(block.arms), (high - low) / 2.0 / gap
+
+
+def summary(make: Callable[[], Policy], world: Environment, rounds: int, trials: int) -> list[str]:
+    """The shares that hold, of arms chosen, played often and given up, and the half width."""
+    shares: dict[str, list[bool]] = {"chosen": [], "often": [], "seldom": []}
+    halves = []
+    for trial in range(trials):
+        seed = np.random.SeedSequence([SEED, trial])
+        for held, played, arm, half in episode(make(), world, rounds, seed):
+            shares["chosen"].append(bool(held[arm]))
+            shares["often"].extend(held[played >= OFTEN])
+            shares["seldom"].extend(held[played < OFTEN])
+            halves.append(half[arm])
+    return [*(f"{np.mean(share):.0%}" for share in shares.values()), f"{np.mean(halves):.2f}"]
 
 
 def main() -> None:
@@ -67,19 +86,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=4_000)
     parser.add_argument("--trials", type=int, default=40)
     args = parser.parse_args()
-    print(f"| world | {' | '.join(f'{name} | half width' for name in POLICIES)} |")
-    print("| --- " * (2 * len(POLICIES) + 1) + "|")
+    columns = f"chosen | {OFTEN} rounds or more | fewer | half width"
+    print(f"| world | {' | '.join(f'{name}: {columns}' for name in POLICIES)} |")
+    print("| --- " * (4 * len(POLICIES) + 1) + "|")
     for name, world in WORLDS.items():
-        cells = []
-        for make in POLICIES.values():
-            found = np.array(
-                [
-                    list(episode(make(), world, args.rounds, np.random.SeedSequence([SEED, trial])))
-                    for trial in range(args.trials)
-                ]
-            )
-            share, half = found.mean(axis=(0, 1))
-            cells += [f"{share:.0%}", f"{half:.2f}"]
+        cells = [
+            cell
+            for make in POLICIES.values()
+            for cell in summary(make, world, args.rounds, args.trials)
+        ]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
