@@ -85,6 +85,7 @@ class Doubts:
 
     def __init__(self) -> None:
         self.side, self.sizes = 0, [0.0][:0]
+        self.last = self.sizes
 
     def learn(self, size: float, unit: float, nu: float) -> float | None:
         if size == 0.0:
@@ -98,7 +99,8 @@ class Doubts:
             self.sizes.pop()
         if len(self.sizes) < 32:
             return None
-        new = 10.0 * float(np.median(self.sizes[-5:]))
+        self.last = self.sizes[-5:]
+        new = 10.0 * float(np.median(self.last))
         self.sizes = []
         return float(np.clip(new * nu, 1e-70, 1e70) / nu)
 

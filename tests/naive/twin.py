@@ -147,13 +147,17 @@ class TwinUCB(HvtPractice):
         floor = 0.1 * self.typical.value * factor
         self.noise.learn(row, math.log(max(size, floor) / self.unit))
         self.watch(reward, size / factor)
-        self.gone = abs(reward / nu) < abs(self.centre) / 1000.0
+        self.now, self.gone = reward / nu, abs(reward / nu) < abs(self.centre) / 1000.0
         self.doubt(abs(reward / nu - (0.0 if self.gone else self.centre)))
 
     def begin_again(self, unit: float) -> None:
         super().begin_again(unit)
         self.bulk_squares, self.bulk_stability, self.apart, self.played = [], [], [], []
-        self.centre = 0.0 if self.gone else self.centre
+        last = self.doubts.last
+        if max(last) < 2.0 * min(last) and abs(self.now * self.mean_nu) <= 1e70:
+            self.centre = self.now
+        elif self.gone:
+            self.centre = 0.0
         self.centre_all()
         self.noise.forget()
         self.turned = False

@@ -150,8 +150,13 @@ def one_far_off_at_first(t, x, noise):
     return 1e300 if t == 2 else linear(t, x, noise)
 
 
+def rises(t, x, noise):
+    """A level that becomes another one."""
+    return linear(t, x, noise) + (1e7 if t >= 20 else 0.0)
+
+
 LAWS = [linear, rarely, later, offset, unequal, zero_first, of_one_sign]
-STARTS = [doubted, small_at_first, alike_at_first, jumps, one_far_off_at_first]
+STARTS = [doubted, small_at_first, alike_at_first, jumps, one_far_off_at_first, rises]
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -165,7 +170,7 @@ def test_its_start_is_its_formulas(law):
     policy, _ = side_by_side(ht.TwinUCB(2), NaiveTwin(2), game(2, 200, noise=0.4), law)
     s = policy.packed[0]
     assert 1.0 < s[P.UNIT] < 100.0
-    assert (s[P.BEGAN] > 30.0) == (law in (doubted, small_at_first, jumps))
+    assert (s[P.BEGAN] > 30.0) == (law in (doubted, small_at_first, jumps, rises))
 
 
 @pytest.mark.parametrize("patience", [0.0, 20.0])

@@ -106,6 +106,7 @@ MOST_RATIO: Final = 20.0
 GRACE: Final = 150.0  # rounds a coordinate before it is asked
 HELD: Final = 30.0  # typical residuals, over log t: how far from the judge an arm is believed
 HOPE: Final = 40.0  # units, over log t: the most that it may be worth beyond that
+ALIKE: Final = 2.0  # sizes within this factor that contradict the unit show a new level
 HEARD: Final = 100.0  # units that a reward may lie from the centre for the judge to hear it whole
 LOGS: Final = 0.3  # log t: so many amounts, and one a coordinate, may lie beyond the threshold
 
@@ -209,7 +210,10 @@ def pay(s: Vector, M: Matrix, dim: int, squared: float, tried: float, r: float, 
     gone = FAR * abs(r / nu) < abs(s[S.CENTRE])  # the reward is near 0, so the centre is not
     if doubt_unit(s, M, min(abs(r / nu - (0.0 if gone else s[S.CENTRE])), LARGEST_SIZE)):
         s[S.KNOWN] = 0.0
-        if gone:
+        level = s[P.FIRST_5] < ALIKE * s[P.FIRST_1]  # they lie at a level of their own
+        if level and abs(r / nu * s[P.NU]) <= LARGEST_UNIT:
+            s[S.CENTRE] = r / nu
+        elif gone:
             s[S.CENTRE] = 0.0
         s[TWO.BULK_STABILITY] = s[TWO.BULK_ENERGY] = s[TWO.APART] = 0.0
         for i in range(M.shape[1]):
