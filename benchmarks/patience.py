@@ -12,8 +12,8 @@ import numpy as np
 import heavytail as ht
 from heavytail._typing import FloatArray
 
-PATIENCE = (0.0, 0.25, 1.0, 4.0, 16.0)
-CHANCES = (10, 50, 200)  # one in so many
+PATIENCE = (0.0, 0.25, 1.0, 4.0, 10.0)
+CHANCES = (20, 50, 200)  # one in so many
 ROUNDS = 20_000
 WINDOW = 200
 PLAIN = {"normal": ht.noise.Gaussian(1.0), "t(2.1)": ht.noise.StudentT(2.1)}
@@ -56,17 +56,19 @@ def draw(path: str, costs: FloatArray, waits: FloatArray) -> None:
 
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.subplots()
+    markers = ("X", "v", "o", "s", "D")
     for column, one_in in enumerate(CHANCES):
-        axes.plot(waits[:, column], costs, "o-", label=f"prize of 1 in {one_in}")
-        for name, x, y in zip(PATIENCE, waits[:, column], costs, strict=True):
-            axes.annotate(f"{name:g}", (x, y), xytext=(4, 4), textcoords="offset points", size=8)
+        (line,) = axes.plot(waits[:, column], costs, "-", label=f"prize of 1 in {one_in}")
+        for marker, x, y in zip(markers, waits[:, column], costs, strict=True):
+            axes.plot(x, y, marker, color=line.get_color(), markersize=7)
+    for marker, patience in zip(markers, PATIENCE, strict=True):
+        axes.plot([], [], marker, color="0.4", label=f"patience {patience:g}")
     axes.set(
         xscale="log",
         xlabel="median round at which the prize is found (20,000: not found)",
         ylabel="mean regret, nothing hidden",
     )
     axes.set_ylim(bottom=0.0)
-    axes.set_title("Twin-UCB by patience")
     axes.legend(frameon=False)
     figure.savefig(path, dpi=150)
 
