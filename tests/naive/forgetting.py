@@ -169,6 +169,8 @@ class TwinFading(Fading, TwinUCB):
                 if reward != 0.0:
                     self.after(min(max(z, -1.345), 1.345))
                 self.fade_rows(0.0 if self.changes > before else self.forget, reward != 0.0)
+            elif reward == 0.0:
+                self.fade_rows(self.forget, False)
         self.take_turn()
 
     def fade_rows(self, factor: float, paid: bool) -> None:

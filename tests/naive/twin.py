@@ -145,7 +145,7 @@ class TwinUCB(HvtPractice):
         self.played.append(row)
         size = abs(reward - expected) / nu
         floor = 0.1 * self.typical.value * factor
-        self.noise.learn(row, math.log(max(size, floor) / self.unit))
+        self.noise.learn(row, math.log(min(max(size, floor) / self.unit, 1e300)))
         self.watch(reward, size / factor)
         self.now, self.gone = reward / nu, abs(reward / nu) < abs(self.centre) / 1000.0
         self.doubt(abs(reward / nu - (0.0 if self.gone else self.centre)))

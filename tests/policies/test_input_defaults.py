@@ -95,7 +95,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "theta_bound": None,
         "radius_scale": None,
         "delta": None,
-        "patience": 1.0,
+        "patience": None,
     },
     "Uniform": {"seed": 0},
 }

@@ -366,3 +366,27 @@ def test_it_starts_from_an_earlier_estimate(forget):
     policy.update(ARMS[0], 1.0)
     assert policy.conversion(ARMS[1]) == 1.0
     assert np.mean(play(policy, plain, 500)[300:] == 1) > 0.8
+
+
+def test_one_huge_reward_among_tiny_ones_leaves_a_state_that_can_be_saved(tmp_path):
+    policy, rng = ht.TwinUCB(1), np.random.default_rng(0)
+    for t in range(60):
+        policy.update([1.0], 1e300 if t == 7 else 1e-10 * (5.0 + rng.normal()))
+    policy.save(tmp_path / "it.npz")
+    again = ht.load(tmp_path / "it.npz")
+    assert np.isfinite(policy.packed[0][[N.SIZE_ENERGY, N.SIZE_SQUARES, N.SIZE_MEAN]]).all()
+    assert again.predict([1.0]) == policy.predict([1.0])
+
+
+def test_conversion_fades_with_every_round_though_nothing_was_ever_paid():
+    policy = ht.TwinUCB(2, forget=0.9)
+    policy.start_from([1.0, 0.0], np.eye(2))
+    for _ in range(300):
+        policy.update([1.0, 0.0], 0.0)
+    assert policy.packed[0][E.ZEROS] == pytest.approx(9.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("mode", [{"target": "typical"}, {"radius": "sharp"}, {"radius": "theory"}])
+def test_patience_is_refused_where_there_are_no_looks(mode):
+    with pytest.raises(ValueError, match=r"TwinUCB\.patience is for radius=\"empirical\""):
+        ht.TwinUCB(2, tail=ht.MomentBound(1.5, 1.0), horizon=9, patience=2.0, **mode)

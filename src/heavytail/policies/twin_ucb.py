@@ -109,8 +109,9 @@ class TwinUCB(forgetting.ForgettingPolicy):
             rounds, 1 all of them, and the diagnostics say when theta seems to have changed; "auto"
             then begins anew by itself. Nothing is forgotten nor watched unless given. Amounts
             are forgotten with every reward other than 0, conversion with every round.
-        patience: how much is spent on looking for rare prizes, "empirical" only: multiplies how
-            often an arm is tried that seems not worth it. 0 never looks.
+        patience: how much is spent on looking for rare prizes, 1 unless given; of the mean,
+            "empirical" only: multiplies how often an arm is tried that seems not worth it. 0 never
+            looks.
     """
 
     name = "Twin-UCB"
@@ -146,12 +147,17 @@ class TwinUCB(forgetting.ForgettingPolicy):
         radius_scale: float | None = None,
         delta: float | None = None,
         forget: float | str | None = None,
-        patience: float = 1.0,
+        patience: float | None = None,
     ) -> None:
         check = Check(type(self))
         check.choice("radius", radius, ("empirical", "theory", "sharp"))
         self._start(dim, sharp.stated(check, tail, radius), horizon, scale_known=False)
         mean = check.choice("target", target, ("mean", "typical")) == "mean"
+        if patience is not None and (radius != "empirical" or not mean):
+            raise ValueError(
+                f'TwinUCB.patience is for radius="empirical" and target="mean"; got {patience!r}.'
+            )
+        patience = 1.0 if patience is None else patience
         patience = check.number("patience", patience, least=0.0, most=MOST_PATIENCE)
         if radius != "empirical" and not mean:
             raise ValueError(f'TwinUCB.target must be "mean" for radius="{radius}".')
@@ -221,7 +227,11 @@ class TwinUCB(forgetting.ForgettingPolicy):
         s, sound = arrays["scalars"], super()._hangs_together(arrays)
         if not self._is_twin:
             return sound
-        turns = s[S.DUE] <= 1.0 and max(s[S.AUDIT], s[S.LAST_AUDIT]) <= twin.JUDGES
+        turns = (
+            s[S.SHARE] <= 1.0
+            and s[S.DUE] <= 1.0
+            and max(s[S.AUDIT], s[S.LAST_AUDIT]) <= twin.JUDGES
+        )
         return sound and bool(turns and s[E.ZEROS] <= s[ROUNDS])
 
     def _begun(self) -> None:

@@ -22,7 +22,7 @@ from heavytail.policies.core.every_round import (
     TRIED,
     foretell,
 )
-from heavytail.policies.core.practice import PRACTICE
+from heavytail.policies.core.practice import LARGEST_SIZE, PRACTICE
 from heavytail.policies.core.two_estimates import bulk_row
 
 __all__ = ["NOISE_SIZE", "believed", "factor_at", "forget_sizes", "learn_size", "part"]
@@ -92,7 +92,8 @@ def learn_size(s: Vector, M: Matrix, dim: int, tried: float, size: float, factor
     if s[EVERY_ROUND.ZEROS] > 0.0:
         along = bulk_row(M) + SIZED
         squared = multiply(M, own, along)
-    y = math.log(max(size, SMALLEST * s[P.TYPICAL] * factor) / s[P.UNIT])
+    size = max(size, SMALLEST * s[P.TYPICAL] * factor) / s[P.UNIT]
+    y = math.log(min(size, LARGEST_SIZE))
     off = y - foretell(M, row)
     apart = y - s[N.SIZE_MEAN]
     n = s[N.SIZE_COUNT]

@@ -405,7 +405,7 @@ class PracticalPolicy(PackedPolicy):
     def _hangs_together(self, arrays: Arrays) -> bool:
         s = arrays["scalars"]
         first = s[P.UNIT] > 0.0 or s[P.TELLING] < FIRST  # where the next of the first sizes goes
-        return bool(first and s[P.BEGAN] <= s[ROUNDS])
+        return bool(first and s[P.BEGAN] <= s[ROUNDS] and s[P.FAR] <= s[P.NEAR])
 
 
 def stated(check: Check, tail: MomentBound | str | None) -> MomentBound | None:

@@ -29,6 +29,7 @@ from heavytail.kernels.layout import (
     SET_ANEW,
     STEP,
     THETA,
+    Count,
     Fixed,
     Size,
     numbered,
@@ -127,8 +128,8 @@ class Slots(NamedTuple):
     KNOWN: Size  # x'U x of a direction that was tried often enough, over what patience asks
     SHARE: Size  # of the rounds that are the mean's
     DUE: Size  # such rounds that are owed
-    AUDIT: Size  # 0 if the next round is none, otherwise its number, from 1 to JUDGES ...
-    LAST_AUDIT: Size  # ... and that of the last one
+    AUDIT: Count  # 0 if the next round is none, otherwise its number, from 1 to JUDGES ...
+    LAST_AUDIT: Count  # ... and that of the last one
 
 
 OWN: Final = numbered(Slots, after=NOISE_SIZE)
@@ -280,10 +281,12 @@ def update_forgetting(s: Vector, M: Matrix, x: Vector, reward: float, nu: float)
     if code != OK:
         return code
     drop_log_det(s)
+    factor = s[place(s) + FORGET]
     if begun and learned(s) == 0.0:
         clear(s)
+        if reward == 0.0 and factor < 1.0:
+            forget_round(s, M, factor, False)
     elif begun:
-        factor = s[place(s) + FORGET]
         if reward != 0.0:
             factor = remember(s, M, off / typical, s[CLIPPED] - clipped)
         if factor < 1.0:
