@@ -161,13 +161,6 @@ PARTS = (
         (*_policies("twin_ucb", "uniform"), "heavytail.environments.skewed_bandit"),
     ),
     Part(
-        "mean-size",
-        (PAGE,),
-        2,
-        (f'{MEAN} --trials 2000 --worlds "size, log-normal(1) (3,10)" --policies Twin-UCB',),
-        (*_policies("twin_ucb"), "heavytail.environments.skewed_bandit"),
-    ),
-    Part(
         "patience",
         (PAGE,),
         3,
@@ -185,7 +178,7 @@ PARTS = (
         Part(
             f"sharp-{name}",
             (
-                *(("README.md",) if name in ("radius", "regret") else ()),
+                *(("README.md",) if name == "radius" else ()),
                 "docs/mathematics/sharp.md",
             ),
             minutes,
