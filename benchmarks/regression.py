@@ -26,6 +26,7 @@ import heavytail as ht
 
 WORLDS = ("t(1.7)", "t(2.1)", "Pareto(1.5)", "log-normal", "5 % gross", "normal")
 SKEWED = ("Pareto(1.5)", "log-normal")
+CENTS = "to cents: 0 in 90 % of rows, else 100 Weibull(0.7)"
 INTERCEPT = -3.0
 HERE = Path(__file__).parent
 
@@ -159,11 +160,13 @@ def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
         "0 in 97 % of rows, else 2 Weibull(0.7)": lambda rng: (
             (rng.random(n) > 0.97) * 2.0 * rng.weibull(0.7, n)
         ),
+        CENTS: lambda rng: (rng.random(n) > 0.9) * 100.0 * rng.weibull(0.7, n),
     }
     above = {  # what the mean response has beyond the line; 0 unless it is here
         "5 % of rows 50 higher": 2.5,
         "0 in 80 % of rows, else gamma(2)": 0.4,
         "0 in 97 % of rows, else 2 Weibull(0.7)": 0.06 * math.gamma(1.0 + 1.0 / 0.7),
+        CENTS: 10.0 * math.gamma(1.0 + 1.0 / 0.7),
     }
     print(f"\nCoverage of 95 % intervals after {n:,} rows, d = {d}, {trials} trials of 20 points")
     print("\n| noise | adaptive: mean | width | slopes | one pass: mean | width | slopes |")
@@ -176,7 +179,8 @@ def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
                 rng = np.random.default_rng([90_210, seed])
                 X, theta = rng.normal(size=(n, d)), rng.normal(size=d)
                 points = rng.normal(size=(20, d))
-                model = kind().fit(X, X @ theta + draw(rng))
+                y = X @ theta + draw(rng)
+                model = kind().fit(X, np.round(y, 2) if name == CENTS else y)
                 truth = points @ theta + above.get(name, 0.0)
                 _, low, high = model.predict(points, return_interval=True)
                 held.append(np.mean((low <= truth) & (truth <= high)))
