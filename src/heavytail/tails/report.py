@@ -144,8 +144,8 @@ class TailReport:
             if self.high > 2.0:
                 verdict = f"{n:,} values tell neither {variance} nor {mean}"
             return (
-                f"{about}: {verdict}.{self._dominant}{self._change} {share} If there is none, learn "
-                "the median or a transformed value instead; if there is, use "
+                f"{about}: {verdict}.{self._dominant}{self._change} {share} If there is none, "
+                "learn the median or a transformed value instead; if there is, use "
                 f"{ROBUST}{self._with_order}, and look at more."
             )
         either = "" if self.high <= 2.0 else "if it is infinite, "
@@ -177,8 +177,8 @@ class TailReport:
         if self.agree:
             return ""
         return (
-            f" Only the largest {self.fitted:,} values follow one power law; fits to more disagree, "
-            f"so that the index may be anything from {_show(self.low)} to {_show(self.high)}."
+            f" Only the largest {self.fitted:,} values follow one power law; fits to more "
+            f"disagree, so that the index may be anything from {_show(self.low)} to {_show(self.high)}."
         )
 
     def __str__(self) -> str:
