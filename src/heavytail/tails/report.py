@@ -178,7 +178,8 @@ class TailReport:
             return ""
         return (
             f" Only the largest {self.fitted:,} values follow one power law; fits to more "
-            f"disagree, so that the index may be anything from {_show(self.low)} to {_show(self.high)}."
+            f"disagree, so that the index may be anything from {_show(self.low)} to "
+            f"{_show(self.high)}."
         )
 
     def __str__(self) -> str:
