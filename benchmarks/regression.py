@@ -26,6 +26,7 @@ import heavytail as ht
 
 WORLDS = ("t(1.7)", "t(2.1)", "Pareto(1.5)", "log-normal", "5 % gross", "normal")
 SKEWED = ("Pareto(1.5)", "log-normal")
+CENTS = "to cents: 0 in 90 % of rows, else 100 Weibull(0.7)"
 INTERCEPT = -3.0
 HERE = Path(__file__).parent
 
@@ -159,11 +160,13 @@ def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
         "0 in 97 % of rows, else 2 Weibull(0.7)": lambda rng: (
             (rng.random(n) > 0.97) * 2.0 * rng.weibull(0.7, n)
         ),
+        CENTS: lambda rng: (rng.random(n) > 0.9) * 100.0 * rng.weibull(0.7, n),
     }
     above = {  # what the mean response has beyond the line; 0 unless it is here
         "5 % of rows 50 higher": 2.5,
         "0 in 80 % of rows, else gamma(2)": 0.4,
         "0 in 97 % of rows, else 2 Weibull(0.7)": 0.06 * math.gamma(1.0 + 1.0 / 0.7),
+        CENTS: 10.0 * math.gamma(1.0 + 1.0 / 0.7),
     }
     print(f"\nCoverage of 95 % intervals after {n:,} rows, d = {d}, {trials} trials of 20 points")
     print("\n| noise | adaptive: mean | width | slopes | one pass: mean | width | slopes |")
@@ -176,7 +179,8 @@ def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
                 rng = np.random.default_rng([90_210, seed])
                 X, theta = rng.normal(size=(n, d)), rng.normal(size=d)
                 points = rng.normal(size=(20, d))
-                model = kind().fit(X, X @ theta + draw(rng))
+                y = X @ theta + draw(rng)
+                model = kind().fit(X, np.round(y, 2) if name == CENTS else y)
                 truth = points @ theta + above.get(name, 0.0)
                 _, low, high = model.predict(points, return_interval=True)
                 held.append(np.mean((low <= truth) & (truth <= high)))
@@ -269,6 +273,52 @@ def moving(trials: int, forget: float = 0.998) -> None:
         cells = " | ".join(f"{np.mean(part):.0%}" for part in held)
         moves = f"walks by {way} a row" if kind == "walks" else f"{kind} in {way:,} rows"
         print(f"| {name} | {'stays' if math.isinf(way) else moves} | {cells} |", flush=True)
+
+
+def together(trials: int, forget: float = 0.99) -> None:
+    """How often intervals of predictions hold where all slopes move as one, and those of slopes
+    within the first memories.
+    """
+    memory = round(1.0 / (1.0 - forget))
+
+    def drawn(seed: int, n: int, d: int, alike: bool) -> tuple[np.ndarray, ...]:
+        """Rows, responses and slopes that return to their mean in a memory."""
+        rng = np.random.default_rng([31_416, seed])
+        theta = rng.normal(size=(n, 1 if alike else d))
+        theta[1:] *= math.sqrt(1.0 - (1.0 - 1.0 / memory) ** 2)
+        for t in range(1, n):
+            theta[t] += (1.0 - 1.0 / memory) * theta[t - 1]
+        X = rng.normal(size=(n, d))
+        y = np.sum(X * theta, axis=1) / math.sqrt(d) + 0.5 * rng.standard_normal(n)
+        return X, y, theta * np.ones(d) / math.sqrt(d)
+
+    print(f"\nAll slopes move as one, forget = {forget}, {trials} trials: held at x\n")
+    print("| features | (1, 1, ...) | (1, -1, ...) | slopes |")
+    print("| --- | --- | --- | --- |")
+    for d in (2, 6, 20):
+        held = np.zeros((trials, 3))
+        for seed in range(trials):
+            X, y, theta = drawn(seed, 12 * memory, d, True)
+            model = ht.OnePassHuberRegressor(forget=forget).fit(X, y)
+            points = np.stack([np.ones(d), np.where(np.arange(d) % 2, -1.0, 1.0)])
+            _, low, high = model.predict(points, return_interval=True)
+            held[seed, :2] = (low <= points @ theta[-1]) & (points @ theta[-1] <= high)
+            low, high = model.coef_interval()
+            held[seed, 2] = np.mean((low <= theta[-1]) & (theta[-1] <= high))
+        print(f"| {d} | {' | '.join(f'{share:.0%}' for share in held.mean(axis=0))} |", flush=True)
+    print("\nSlopes that move on their own, 3 features, so many memories after the start\n")
+    ages = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
+    print("| memories | " + " | ".join(f"{age:g}" for age in ages) + " |")
+    print("| --- |" + " --- |" * len(ages))
+    shares = []
+    for age in ages:
+        covered = []
+        for seed in range(3 * trials):
+            X, y, theta = drawn(seed, round(age * memory), 3, False)
+            low, high = ht.OnePassHuberRegressor(forget=forget).fit(X, y).coef_interval()
+            covered.append(np.mean((low <= theta[-1]) & (theta[-1] <= high)))
+        shares.append(f"{np.mean(covered):.0%}")
+    print(f"| held | {' | '.join(shares)} |", flush=True)
 
 
 def outlier(n: int = 10_000, d: int = 10) -> None:
@@ -398,7 +448,7 @@ PARTS = {
     "coverage": lambda quick: coverage(60 if quick else 200),
     "adaptive": lambda quick: adaptive(60 if quick else 200),
     "skewed": lambda quick: skewed(60 if quick else 200),
-    "moving": lambda quick: moving(10 if quick else 40),
+    "moving": lambda quick: [moving(10 if quick else 40), together(80 if quick else 200)],
     "quality": lambda quick: quality({2: 10, 10: 5, 50: 2} if quick else {2: 40, 10: 12, 50: 4}),
 }
 

@@ -11,7 +11,7 @@ that the values "do not tell whether there is a mean" (parts of "heavy"), "holds
 ``--words`` add how often the variance is "finite" or "infinite" "if the tail goes on like this",
 and how often the values "do not tell whether the variance is finite", "either" (parts of "heavy",
 and "undecided" may be said with it), how often the largest lie "apart", as "so few show no tail" (a
-part of "few"), and how often fits "disagree": no one power law fits more values.
+part of "few"), and how often fits to more values "disagree".
 """
 
 from __future__ import annotations

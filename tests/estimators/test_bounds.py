@@ -275,19 +275,47 @@ def test_a_value_of_more_than_half_and_not_all_does_not_tell_the_scale() -> None
 def test_more_than_half_of_the_rows_make_a_line(n, exact) -> None:
     Z = np.column_stack([np.arange(float(n)) ** 2 % 7.0, np.ones(n)])
     off = np.where(np.arange(n) < exact, 0.0, 5.0 + np.arange(n) ** 1.5)
-    found = start.off_the_line(Z, Z @ [3.0, 1.0] + off, np.array([3.0, 1.0]))
+    found = start.off_the_line(Z, Z @ [3.0, 1.0] + off, np.array([3.01, 1.0]))
     assert found.shape == (n - exact if 2 * exact > n else 0,)
     np.testing.assert_allclose(np.sort(found), np.sort(off[off > 0.0])[: len(found)], rtol=1e-9)
 
 
-def test_as_many_rows_as_coefficients_make_no_line_nor_does_noise_beside_a_response_far_out():
+def test_as_many_rows_as_coefficients_make_no_line_and_a_response_far_out_hides_no_noise() -> None:
     rng = np.random.default_rng(5)
     Z = np.column_stack([rng.normal(size=3), np.ones(3)])
     assert start.off_the_line(Z, rng.normal(size=3), np.zeros(2)).shape == (0,)
     Z = np.column_stack([rng.normal(size=30), np.ones(30)])
     y = Z @ [2.0, 1.0] + 1e-3 * rng.normal(size=30)
-    y[4] = 1e12
+    y[4] = 1.3  # some hundred times the noise
     assert start.off_the_line(Z, y, np.array([2.0, 1.0])).shape == (0,)
+    y[4] = 1e12
+    assert start.off_the_line(Z, y, np.array([2.0, 1.0])).tolist() == pytest.approx([1e12])
+
+
+@pytest.mark.parametrize("unit", [1e-7, 0.01, 20.0])
+def test_rows_are_on_a_line_within_ten_roundings_and_off_it_beyond_a_thousand(unit) -> None:
+    Z = np.column_stack([np.linspace(-1.0, 1.0, 41), np.ones(41)])
+    rounding = np.where(np.arange(41) % 2, unit, -unit)
+    for size, others in ((9.0, 0), (500.0, 0), (2_000.0, 5)):
+        off = np.where(np.arange(41) % 9 == 4, size * unit, 0.0)
+        off[0] = 5.0 * unit  # on the line still
+        sizes = start.off_the_line(Z, Z @ [3.0, 1.0] + rounding + off, np.array([3.0, 1.0]))
+        assert sizes.shape == (others,)
+    np.testing.assert_allclose(sizes, 2_000.0 * unit, rtol=0.01)
+
+
+@pytest.mark.parametrize("law", ["t(1.2)", "Pareto(1.2)", "5 % of 50 times the size"])
+def test_smooth_heavy_tails_have_one_scale(law) -> None:
+    for seed in range(100):
+        rng = np.random.default_rng([64, seed])
+        Z = np.column_stack([rng.normal(size=(300, 2)), np.ones(300)])
+        gross = np.where(rng.random(300) < 0.05, 50.0, 1.0)
+        noise = {
+            "t(1.2)": rng.standard_t(1.2, 300),
+            "Pareto(1.2)": rng.pareto(1.2, 300),
+            "5 % of 50 times the size": gross * rng.normal(size=300),
+        }[law]
+        assert start.off_the_line(Z, noise, np.zeros(3)).shape == (0,)
 
 
 def test_responses_are_cut_at_a_hundred_million_median_deviations() -> None:

@@ -84,6 +84,17 @@ def test_the_first_rows_past_the_start_are_steps_of_the_formula(d, options):
     compare(ht.OnePassHuberRegressor(**options), naive.OnePass(**options), X, y, nu)
 
 
+@pytest.mark.parametrize("target", ["mean", "typical"])
+def test_within_the_first_memory_no_move_of_theta_is_counted(target):
+    X, y, _ = table(2, "t", seed=13, n=110)
+    y += np.linspace(0.0, 40.0, 110) * X[:, 0]
+    options = {"forget": 0.99, "target": target}
+    for n in (60, 99, 110):
+        model = ht.OnePassHuberRegressor(**options)
+        compare(model, naive.OnePass(**options), X[:n], y[:n], None)
+        assert np.any(model.model_.reading.moved > 0.0) == (n > 100)
+
+
 @pytest.mark.parametrize("noise", ["t", "pareto"])
 def test_the_test_of_a_difference_is_its_formula(noise):
     X, y, nu = table(3, noise, seed=2)

@@ -341,16 +341,19 @@ def test_a_file_has_the_librarys_version_a_seal_and_the_names(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("share", "rows"), [(0.6, 400), (0.85, 400), (0.95, 1500)])
-def test_intervals_hold_where_most_rows_lie_exactly_on_a_line_and_the_others_above(
-    share, rows
+@pytest.mark.parametrize(
+    ("share", "rows", "unit"),
+    [(0.6, 400, 0.0), (0.85, 400, 0.0), (0.95, 1500, 0.0), (0.85, 400, 5e-4), (0.95, 1500, 1e-6)],
+)
+def test_intervals_hold_where_most_rows_lie_on_a_line_but_for_rounding_and_the_others_above(
+    share, rows, unit
 ) -> None:
     held, slopes, width = [], [], []
     for seed in range(40):
         rng = np.random.default_rng([63, seed])
         X, points = rng.normal(size=(rows, 2)), rng.normal(size=(10, 2))
         y = 3.0 + X @ [2.0, -1.0] + (rng.random(rows) > share) * rng.gamma(1.5, 2.0, rows)
-        model = ht.AdaptiveHuberRegressor().fit(X, y)
+        model = ht.AdaptiveHuberRegressor().fit(X, np.round(y / unit) * unit if unit else y)
         _, low, high = model.predict(points, return_interval=True)
         truth = 3.0 + points @ [2.0, -1.0] + (1.0 - share) * 3.0
         held.append(np.mean((low <= truth) & (truth <= high)))

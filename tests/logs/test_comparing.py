@@ -120,12 +120,35 @@ def test_few_rows_of_a_policy_decide_nothing(level, least, turned):
         better, worse = "ab" if turned else "ba"
         if own < least:
             assert (found.better, found.rows_needed, found.upper) == (None, None, None)
-            words = f"{worse} plays more often than {better} are worth {own}, and with fewer than "
-            assert words + f"{least} a reward" in found.reason
+            words = f"{worse} plays more often than {better} count like {own} of equal weight, and "
+            words += f"{least} are needed: {least - 1} of equal weight lack a reward that one row "
+            assert words + f"in ten pays in {0.9 ** (least - 1):.1%} of logs" in found.reason
             bounded = ht.compare(log, *pair, level=level, reward_range=(0.0, 100.0))
             assert bounded.guaranteed
         else:
             assert found.better == better
+
+
+@pytest.mark.parametrize("odds", [0.1, 0.3, 0.45, 0.49])
+def test_rows_of_one_weight_count_as_many_as_they_are_and_others_are_rounded_down(odds):
+    one, two = np.tile([1.0, 0.0], (229, 1)), np.tile([0.0, 1.0], (229, 1))
+    action = np.repeat([0, 1], [29, 200])
+    log = {"action": action, "reward": np.arange(229.0), "propensity": np.full(229, odds)}
+    assert ht.compare(log, one, two).lower is not None
+    log["propensity"][0] *= 1.2  # 28.97 of equal weight
+    assert "count like 28 of" in ht.compare(log, one, two).reason
+
+
+def test_actions_that_the_log_never_has_and_equal_rewards_are_named_before_too_few_rows():
+    action, soft = np.zeros(100, dtype=int), np.full((100, 2), 0.5)
+    log = {"action": action, "reward": np.arange(100.0), "propensity": np.full(100, 0.5)}
+    only = np.tile([1.0, 0.0], (100, 1))
+    reason = "no row of the log has an action that b plays more often than a. Log such actions"
+    assert reason in ht.compare(log, only, soft).reason
+    assert "that a plays more often than b." in ht.compare(log, soft, only).reason
+    log["action"][:20] = 1
+    log["reward"][:] = 2.0
+    assert "are equal" in ht.compare(log, only, soft).reason
 
 
 def test_a_policy_compared_with_itself_is_as_good():

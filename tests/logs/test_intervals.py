@@ -298,14 +298,28 @@ def test_a_trace_of_uniform_draws_costs_little_where_few_rows_pay():
     assert np.all(means[1:] > 0.95 * means[0])  # 0.8 and less when betting began with any reward
 
 
-def test_what_the_target_mostly_plays_has_come_where_the_mean_weight_is_a_fifth():
-    paid, rows = np.zeros((3, 4)), np.array([10.0, 10.0, 20.0, 40.0])
-    paid[0] = [1.9, 2.1, 3.9, 8.2]
-    assert intervals.arrived(paid, rows).tolist() == [0.0, 1.0, 0.0, 1.0]
+def test_what_the_target_mostly_plays_has_come_where_a_rows_weight_is_a_fifth():
+    paid = np.array([[10.0, 10.0, 20.0, 40.0], [1.9, 2.2, 3.8, 8.2], np.zeros(4)])
+    assert intervals.arrived(paid).tolist() == [0.0, 1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("uniform", [0.0, 0.01])
+def test_a_target_that_the_log_could_play_in_few_rows_does_not_wait(uniform):
+    """Weights of 2 and 0: their mean stays at a tenth, and that is no reason to wait."""
+    waits, plain = [], []
+    for seed in range(20):
+        rng = np.random.default_rng([seed, 26])
+        own = rng.random(500) < 0.05
+        w = np.where(own, 2.0 * (1.0 - uniform), uniform)
+        x, epoch = w * rng.exponential(size=500), epochs(0, 500)
+        paid = np.stack([np.bincount(epoch, part) for part in (w, w * w, w)])
+        waits.append(intervals.betting_lower(Sketch(x, epoch), 0.05, 500, paid).best)
+        plain.append(intervals.betting_lower(Sketch(x, epoch), 0.05, 500).best)
+    assert np.mean(waits) > 0.95 * np.mean(plain) > 0.01
 
 
 def test_all_parts_but_the_last_to_begin_wait_for_what_the_target_mostly_plays():
-    """The wealth by hand: a part holds where it has not begun, or where the mean weight is low."""
+    """The wealth by hand: a part holds where it has not begun, or while all weights are small."""
     rng = np.random.default_rng(24)
     w = np.where(np.arange(400) % 100 == 99, 60.0, 0.01)
     x, epoch = w * rng.exponential(size=400), epochs(0, 400)
@@ -324,7 +338,7 @@ def test_all_parts_but_the_last_to_begin_wait_for_what_the_target_mostly_plays()
             assert abs(first[0] - 400 * part) < 0.15 * 400 * part + 1
             for i in range(first[0], 400):
                 before = w[epoch < epoch[i]]
-                if k == 0 or before.sum() >= 0.2 * len(before):
+                if k == 0 or before @ before >= 0.2 * before.sum():
                     bet = course.bets[0, epoch[i]]
                     wealth *= (1.0 + bet * x[i]) / (1.0 + bet * m)
             total += wealth / 9.0

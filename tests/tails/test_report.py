@@ -49,22 +49,35 @@ def test_the_advice_follows_the_index(index, heavy, words):
     found = report(index)
     assert found.heavy == heavy
     assert words in found.advice
-    assert ("hold 25% of the total deviation" in found.advice) == heavy
+    assert ("holds 25% of the total deviation" in found.advice) == heavy
     assert found.order == 0.9 * index
 
 
 @pytest.mark.parametrize(
     ("outliers", "words"),
     [
-        (0, "."),
-        (1, ", but the largest value holds half of the sum of squares."),
-        (10, ", but the largest 10 values hold half of the sum of squares."),
+        (0, ""),
+        (1, " One value holds half of the sum of squares."),
+        (10, " 10 values hold half of the sum of squares."),
     ],
 )
 def test_that_outliers_dominate_the_variance_is_a_count(outliers, words):
     unknown, finite = report(2.1, outliers=outliers).advice, report(2.5, outliers=outliers).advice
-    assert f"do not tell whether the variance is finite{words} The largest 0.1 %" in unknown
-    assert f"is finite if the tail goes on like this{words} The largest 0.1 %" in finite
+    neither = report(1.5, low=0.9, high=2.1, outliers=outliers).advice
+    assert f"do not tell whether the variance is finite.{words} The largest value" in unknown
+    assert f"is finite if the tail goes on like this.{words} The largest value" in finite
+    assert f" nor whether there is a mean.{words} The largest value" in neither
+    assert "sum of squares" not in report(1.5, outliers=outliers).advice  # said to be infinite
+
+
+@pytest.mark.parametrize("index", [0.8, 1.1, 1.5, 1.9, 2.5])
+def test_a_thousandth_of_fewer_than_two_thousand_values_is_the_largest(index):
+    assert "The largest value holds 25% of the" in report(index, count=1999).advice
+    assert "The largest 0.1 % hold 25% of the" in report(index, count=2000).advice
+
+
+def test_that_averages_are_fine_has_its_condition():
+    assert "if these values show the tail, averages and least" in report(5.0).advice
 
 
 @pytest.mark.parametrize(
@@ -101,7 +114,7 @@ def test_a_few_values_far_beyond_the_others_show_no_tail(apart, high, words):
         (0.5, 1.0, "there is no mean"),
         (1.0, 1.001, "is infinite if the tail goes on like this, and 1,000 values do not tell"),
         (0.5, 2.0, "1,000 values do not tell whether there is a mean."),
-        (1.0, 2.001, "not tell whether the variance is finite, nor even whether there is a mean."),
+        (1.0, 2.001, "tell neither whether the variance is finite nor whether there is a mean."),
         (1.001, 2.0, "the variance is infinite if the tail goes on like this"),
         (1.001, 2.001, "values do not tell whether the variance is finite."),
         (2.0, 9.0, "values do not tell whether the variance is finite."),
@@ -116,7 +129,9 @@ def test_no_verdict_stands_beside_an_interval_that_contradicts_it(index, low, hi
     assert ("do not tell whether there is a mean" in advice) == (low <= 1.0 < high <= 2.0)
     assert ("is infinite if the tail" in advice) == (1.0 < high <= 2.0)
     assert ("is finite if the tail" in advice) == (low > 2.0)
-    assert ("tell whether the variance is finite" in advice) == (low <= 2.0 < high)
+    assert ("whether the variance is finite" in advice) == (low <= 2.0 < high)
+    assert ("if it is infinite, averages" in advice) == (1.0 < low <= 2.0 < high)
+    assert (f" ({low:.2f} to {high:.2f}): " in advice) == (agree and low <= 2.0 and high > 1.0)
     assert ("if it is finite" in advice) == ("whether the variance is finite." in advice)
     assert ("if there is, use robust" in advice) == ("whether there is a mean" in advice)
 
@@ -156,8 +171,8 @@ def test_too_few_values_are_called_so(index, low, high, clear):
 )
 def test_it_is_said_where_fits_disagree(index, high, words):
     change = (
-        " That is of the largest 1,234 values: no one power law fits more of them, so the index "
-        f"may be anything from {0.9 * index:.2f} to {high:.2f}."
+        " Only the largest 1,234 values follow one power law; fits to more disagree, so that the "
+        f"index may be anything from {0.9 * index:.2f} to {high:.2f}."
     )
     for agree in (True, False):
         found = report(index, high=high, fitted=1234, agree=agree)
@@ -165,7 +180,7 @@ def test_it_is_said_where_fits_disagree(index, high, words):
         assert ("; fits to more than 1,234 values disagree\n" in str(found)) == (not agree)
     assert words in found.advice
     few = report(index, low=0.5, high=math.inf, fitted=1234, agree=False).advice
-    assert "no one power law fits more of them" in few
+    assert "1,234 values follow one power law; fits to more disagree" in few
 
 
 def test_without_a_bound_no_order_is_named():

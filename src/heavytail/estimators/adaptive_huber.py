@@ -190,10 +190,11 @@ class AdaptiveHuberRegressor(Regression):
     **Interval.** sqrt(mean r²) ‖x‖_{V^-1}, with residuals r to n scales, times Student's quantile;
     and on the side of what the threshold cut off as far again as twice that moves the fit, since
     values larger than any seen weigh as well. It is for the mean response: rows that are wrong
-    count as all others do. Where more than half of the rows lie exactly on one line, which makes a
-    median of 0, the scale is that of the others; but where these are d + log n or fewer, so that
-    they may be mistakes, in the interval alone. In practice it covers at about its level or above
-    (tables in the docs); there is no finite-sample theorem.
+    count as all others do. Where more than half of the rows lie on one line but for rounding, and
+    the others a thousand times as far off, the scale is that of the others; but where these are
+    d + log n or fewer, so that they may be mistakes, in the interval alone. In practice it covers
+    at about its level or above (tables in the docs), but not where the others are nearer, yet more
+    than n roundings off; there is no finite-sample theorem.
 
     >>> import heavytail as ht
     >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0]], [1.0, 3.0, 5.0, 7.0, 1e9]

@@ -29,7 +29,8 @@ FAR = 1e8  # in median deviations: a response beyond is clipped at the solution 
 STEPS = 200
 TOLERANCE = 1e-10  # of the scale, in the largest change of a fitted value
 ROUNDING = 1e-14  # of a fitted value: what is less than that is no residual, and no step
-ON_THE_LINE = 1e-10  # of the largest response near a line: a smaller residual is rounding
+ON_THE_LINE = 10.0  # times the largest residual of the half of the rows that is nearest to a line
+OFF_THE_LINE = 1e3  # times that is farther than any smooth law has the middle of the others
 TINY = 1e-300
 TURNS = 10  # of threshold and estimate: the first is known to a half octave only
 
@@ -186,16 +187,20 @@ def cut_off(Z: FloatArray, r: FloatArray, tau: float, spread: float) -> tuple[fl
 
 
 def off_the_line(Z: FloatArray, y: FloatArray, theta: FloatArray) -> FloatArray:
-    """The sizes of residuals that are not 0, where more than half of the rows lie exactly on one
-    line, near ``theta``: their median says nothing of the others. Empty where no line has so many.
+    """The sizes of residuals of rows that are off a line, near ``theta``, on which more than half
+    of them lie but for rounding: their median says nothing of the others. Empty where the others
+    are none, or not so far off that the rows have two scales.
     """
     size = np.abs(y - Z @ theta)
     nearest = np.argsort(size, kind="stable")[: y.shape[0] // 2 + 1]
-    line = _least_squares(Z[nearest], y[nearest])  # without the penalty, which moves theta off it
-    size, rounding = np.abs(y - Z @ line), ON_THE_LINE * float(np.max(np.abs(y[nearest])))
-    if nearest.shape[0] <= Z.shape[1] or np.max(size[nearest]) > rounding:
+    if nearest.shape[0] <= Z.shape[1]:
         return np.empty(0)
-    return np.asarray(size[size > rounding])
+    line = _least_squares(Z[nearest], y[nearest])  # without the penalty, which moves theta off it
+    size = np.abs(y - Z @ line)
+    rounding = float(np.max(size[nearest]))
+    off = size[size > ON_THE_LINE * rounding]
+    two_scales = off.shape[0] and float(np.median(off)) > OFF_THE_LINE * rounding
+    return np.asarray(off if two_scales else off[:0])
 
 
 def bounded(y: FloatArray) -> FloatArray:

@@ -73,8 +73,8 @@ def compare(
       each side with room for rows that never came: as far out as the farthest reward of the whole
       log, and five times as far as the policies' own rows. Approximate, and ``guaranteed`` is
       False. Where the estimate lies outside, it is made an end. None is given where the rows that
-      one policy plays more often are worth fewer than 29, at a level of 95 %: a reward that one row
-      in ten pays would be missing in more than 5 % of such logs.
+      one policy plays more often count like fewer than 29 of equal weight, (sum w)²/sum w², at a
+      level of 95 %: 28 lack a reward that one row in ten pays in 5.2 % of logs.
 
     Where the interval holds 0, ``rows_needed`` estimates how many rows would do. In hindsight that
     is :func:`heavytail.logs.intervals.hindsight_rows`; else the distance d of the value to the end
@@ -301,12 +301,12 @@ def _interval(
         return Ends(None, None, None, False, "state reward_range= or tail=, or take mean='huber'")
     if math.isnan(value):
         return Ends(None, None, None, False, "no row of the log has an action of one of the two")
-    few = _too_few(apart, level)
-    if few:
-        return Ends(None, None, None, False, few)
     if np.any(apart.gaps) and not apart.far.sum() > 0.0:
         why = "all rewards of the log are equal, and nothing shows how far another may lie. State "
         return Ends(None, None, None, False, why + "reward_range= or tail=")
+    few = _too_few(apart, level)
+    if few:
+        return Ends(None, None, None, False, few)
     (lower, more), (upper, less) = (_hindsight(apart, centre, side, alpha) for side in (1.0, -1.0))
     lower, upper = min(lower, value), max(-upper + 0.0, value)
     return Ends(lower, upper, "hindsight", False, "", needed=(more, less))
@@ -336,19 +336,23 @@ def _row_weights(apart: Apart) -> FloatArray:
 
 
 def _too_few(apart: Apart, level: float) -> str:
-    """Why the rows of one policy are too few for any approximation: of (sum w)²/sum w² of them, so
-    many have no reward that one in ten pays with a probability above 1 - level. Empty if they do.
+    """Why the rows of one policy are too few for any approximation: they count like (sum w)²/sum w²
+    of equal weight, and so many of these have no reward that one in ten pays with a probability
+    above 1 - level. Empty if they are not too few.
     """
     total, square, _ = apart.gaps.T
     least = math.ceil(math.log1p(-level) / math.log1p(-COMMON))
-    size = total**2 / np.where(square > 0.0, square, 1.0)
+    size = (1.0 + ALIKE) * total**2 / np.where(square > 0.0, square, 1.0)  # n equal ones make n
     at = int(np.argmin(size))
     if not np.any(apart.gaps) or size[at] >= least:
         return ""
+    own, end = f"{'ab'[at]} plays more often than {'ba'[at]}", "or state reward_range= or tail="
+    if not size[at]:
+        return f"no row of the log has an action that {own}. Log such actions, {end}"
     return (
-        f"the rows that {'ab'[at]} plays more often than {'ba'[at]} are worth {size[at]:.0f}, and "
-        f"with fewer than {least} a reward that one row in ten pays is too often missing. Log more "
-        "rows, or state reward_range= or tail="
+        f"the rows with actions that {own} count like {math.floor(size[at])} of equal weight, and "
+        f"{least} are needed: {least - 1} of equal weight lack a reward that one row in ten pays "
+        f"in {(1.0 - COMMON) ** (least - 1):.1%} of logs. Log more rows, {end}"
     )
 
 

@@ -43,7 +43,7 @@ FINE: FloatArray = 2.0 ** np.arange(-1.0, 1.01, 0.125)  # and about the best of 
 STEPS = 60  # of Newton's method
 CLOSE = 1e-9
 PAID = 0.1  # of a row's weight must have been paid before anything is bet
-ARRIVED = 0.2  # of a mean weight of 1 must the rows have before all parts but one are bet
+ARRIVED = 0.2  # of a weight of 1 must a row have before all parts but one are bet
 LEAST_INDEX = 1.1  # of a tail, whatever a log shows
 
 
@@ -108,7 +108,7 @@ def betting_lower(
     bets = _bets(cells, last, math.log(1.0 / delta), horizons)
     if paid is not None:
         bets[:, 1:] *= ready(paid)[: last - 1]
-        begun[:, 1:, 1:] *= arrived(paid, rows)[: last - 1, None]
+        begun[:, 1:, 1:] *= arrived(paid)[: last - 1, None]
     gains = [_gains(cells, bet, last)[:, None] * on for bet, on in zip(bets, begun, strict=True)]
     wealth = np.cumsum(gains, axis=1) + np.log(shares)[:, None, :]
     lower = _solve(wealth, rows, bets, begun, math.log(1.0 / delta))
@@ -127,14 +127,16 @@ def ready(paid: FloatArray) -> FloatArray:
     return (earned * total >= PAID * square).astype(np.float64)
 
 
-def arrived(paid: FloatArray, rows: FloatArray) -> FloatArray:
-    """1 where the mean weight, up to the end of an epoch, is a fifth of 1 or more, else 0.
+def arrived(paid: FloatArray) -> FloatArray:
+    """1 where a row's weight, sum w²/sum w up to the end of an epoch, is a fifth of 1 or more, else
+    0.
 
-    Weights have mean 1 in all: before, what the target mostly plays has not come, and bets are read
-    off rows that it hardly plays.
+    Weights have mean 1 in all: where all so far are far below it, what the target mostly plays has
+    not come, and bets are read off rows that it hardly plays. Where many are 0, as of a target that
+    could play in few rows only, the others are above 1, and nothing waits.
     """
-    total = np.cumsum(paid[0, : len(rows)])
-    return (total >= ARRIVED * np.cumsum(rows)).astype(np.float64)
+    total, square, _ = np.cumsum(paid, axis=1)
+    return (square >= ARRIVED * total).astype(np.float64)
 
 
 def _rows(cells: Cells, last: int) -> FloatArray:

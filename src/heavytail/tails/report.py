@@ -115,10 +115,11 @@ class TailReport:
             )
         if not self.heavy:
             return (
-                "No heavy tail seen: averages and least squares are fine, and robust methods gain "
-                "little here."
+                "No heavy tail seen: if these values show the tail, averages and least squares are "
+                "fine, and robust methods gain little here."
             )
-        share = f"The largest 0.1 % hold {self.top_share:.0%} of the total deviation."
+        largest = "0.1 % hold" if self.count >= 2000 else "value holds"
+        share = f"The largest {largest} {self.top_share:.0%} of the total deviation."
         if self.high <= 1.0:
             return (
                 f"The tail index is about {self.index:.2f} over the largest {self.fitted:,} of "
@@ -129,35 +130,37 @@ class TailReport:
         about = f"The tail index is about {self.index:.2f}"
         if self.low > 2.0:
             return (
-                f"{about}: the variance is finite {GOES_ON}{self._dominant}.{self._change} {share} "
+                f"{about}: the variance is finite {GOES_ON}.{self._dominant}{self._change} {share} "
                 "Robust methods gain something, least squares still converges."
             )
         if self.agree:  # else the ends are said below
             about += f" ({_show(self.low)} to {_show(self.high)})"
-        unknown = f"{self.count:,} values do not tell whether"
-        variance = f"{unknown} the variance is finite{self._dominant}"
-        if self.high <= 2.0:
-            variance = f"the variance is infinite {GOES_ON}"
+        variance, mean, n = "whether the variance is finite", "whether there is a mean", self.count
+        verdict = f"the variance is infinite {GOES_ON}"
+        if self.high > 2.0:
+            verdict = f"{n:,} values do not tell {variance}"
         if self.low <= 1.0:
-            mean = ", nor even whether" if self.high > 2.0 else f", and {unknown}"
+            verdict += f", and {n:,} values do not tell {mean}"
+            if self.high > 2.0:
+                verdict = f"{n:,} values tell neither {variance} nor {mean}"
             return (
-                f"{about}: {variance}{mean} there is a mean.{self._change} {share} If there is "
-                "none, learn the median or a transformed value instead; if there is, use "
+                f"{about}: {verdict}.{self._dominant}{self._change} {share} If there is none, "
+                "learn the median or a transformed value instead; if there is, use "
                 f"{ROBUST}{self._with_order}, and look at more."
             )
         either = "" if self.high <= 2.0 else "if it is infinite, "
         cheap = "" if self.high <= 2.0 else "; if it is finite, they cost little"
         return (
-            f"{about}: {variance}.{self._change} {share} Use {ROBUST}{self._with_order}: "
-            f"{either}averages jump with every outlier{cheap}."
+            f"{about}: {verdict}.{self._dominant}{self._change} {share} Use "
+            f"{ROBUST}{self._with_order}: {either}averages jump with every outlier{cheap}."
         )
 
     @property
     def _dominant(self) -> str:
-        if not self.outliers:
+        if not self.outliers or self.high <= 2.0:  # where the variance is infinite, some must
             return ""
-        holds = "value holds" if self.outliers == 1 else f"{self.outliers} values hold"
-        return f", but the largest {holds} half of the sum of squares"
+        hold = "One value holds" if self.outliers == 1 else f"{self.outliers} values hold"
+        return f" {hold} half of the sum of squares."
 
     @property
     def _lightest(self) -> str:
@@ -174,8 +177,9 @@ class TailReport:
         if self.agree:
             return ""
         return (
-            f" That is of the largest {self.fitted:,} values: no one power law fits more of them, "
-            f"so the index may be anything from {_show(self.low)} to {_show(self.high)}."
+            f" Only the largest {self.fitted:,} values follow one power law; fits to more "
+            f"disagree, so that the index may be anything from {_show(self.low)} to "
+            f"{_show(self.high)}."
         )
 
     def __str__(self) -> str:
