@@ -189,7 +189,7 @@ PARTS = (
         for name, minutes, options, others in (
             ("radius", 1, "", ()),
             ("coverage", 6, f" --engine cuda --trials 1000000 --rounds 1000 {DIMS}", ()),
-            ("regret", 15, " --trials 400", ("oful", "twin_ucb", "uniform")),
+            ("regret", 30, " --trials 800", ("oful", "twin_ucb", "uniform")),
             ("growth", 60, " --trials 1600", ()),
         )
     ),

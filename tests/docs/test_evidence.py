@@ -99,8 +99,8 @@ def test_the_numbers_of_the_readme_are_those_of_its_records(made) -> None:
     assert all("2000 of 2000" in line for line in lemma)
     assert "all of 2,000 trials in each of four worlds" in readme
     price = next(line for line in made["price"].printed if "geometric mean" in line)
-    assert round(float(re.search(r"mean ([\d.]+) times", price)[1])) == 3
-    assert "Twin-UCB's regret is about three times that of `target" in readme
+    times = re.search(r"mean ([\d.]+) times", price)[1]
+    assert f"its regret is {times} times that of `target" in readme
     for name, rounds in (("normal-sooner", "20,000"), ("normal", "100,000")):
         lines = [line for line in made[name].printed if line.startswith("| normal")]
         ratios = [line.split(" | ")[3] for line in lines]
@@ -115,15 +115,6 @@ def test_the_readme_says_of_the_sharp_width_what_is_recorded(made) -> None:
     assert len(shares) == 5
     assert all(500 < float(share.replace(",", "")) < 2000 for share in shares)
     assert "about a thousand times smaller" in readme
-    rows = [line.strip("| ").split(" | ") for line in made["sharp-regret"].printed]
-    head = next(row for row in rows if row[0] == "world")
-    for world, said in (
-        ("the paper's: 50 arms, t(2.1), p = 2", "is {} where the untuned default, .*?, has {};"),
-        ("10 arms, t(1.6), p = 1.5", "at order 1.5 it is {} to {} "),
-    ):
-        row = dict(zip(head, next(row for row in rows if row[0] == world), strict=True))
-        pair = [row[name].split()[0] for name in ("Twin-UCB, sharp", "Twin-UCB")]
-        assert re.search(said.format(*pair), readme), said.format(*pair)
 
 
 # The mechanism itself.
