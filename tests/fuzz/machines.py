@@ -35,6 +35,7 @@ from tests.naive import (
     practice,
 )
 from tests.naive.sharp import HvtSharp
+from tests.naive.twin import TwinUCB
 from tests.naive.two_estimates import TwinSharp, TwinTheory
 
 import heavytail as ht
@@ -58,7 +59,7 @@ PAIRS: dict[str, Pair] = {
     "Hvt-UCB": ("HvtUCB", practice.HvtPractice, {}, {}, {}),
     "Hvt-UCB in theory": ("HvtUCB", one_pass.HvtTheory, LONG, {"radius": "theory"}, {}),
     "Hvt-UCB, sharp": ("HvtUCB", HvtSharp, BALL, {"radius": "sharp"}, {}),
-    "Twin-UCB": ("TwinUCB", practice.TwinUCB, {}, {"tail": None}, NO_TAIL),
+    "Twin-UCB": ("TwinUCB", TwinUCB, {}, {"tail": None}, NO_TAIL),
     "Twin-UCB in theory": ("TwinUCB", TwinTheory, LONG, {"radius": "theory"}, {}),
     "Twin-UCB, sharp": ("TwinUCB", TwinSharp, BALL, {"radius": "sharp"}, {}),
     "HEAVY-OFUL": ("HeavyOFUL", history.HeavyOFUL, LONG, {}, {"radius_scale": 0.001}),
