@@ -181,7 +181,13 @@ def test_a_browser_draws_what_is_chosen_from_a_file_and_asks_nobody(page, tmp_pa
     inside = re.search(r'data-found="([^"]*)"', text)
     assert inside, "the page did not load"
     found: dict[str, Any] = json.loads(html.unescape(inside[1]))
-    assert found["first_said"].startswith("After 3,000 rounds Twin-UCB has lost 95.6 in the median")
+    lost = re.match(
+        r"After 3,000 rounds Twin-UCB has lost ([\d.,]+) in the median", found["first_said"]
+    )
+    assert lost, found["first_said"]
+    shown_first = playground.name("student", "apart", "Twin-UCB")
+    _, median, _, _ = hook.recorded()["runs"][shown_first]["regret"]
+    assert float(lost[1].replace(",", "")) == pytest.approx(median[-1], rel=0.005)
     for choice in ("noise", "arms", "first", "second", "time"):  # lines, bars and words
         assert found[choice] == [True, True, True], choice
     assert found["log"] == [True, False, False]
