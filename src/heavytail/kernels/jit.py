@@ -10,8 +10,11 @@ of its file, or of its code where no file holds it, of the stamps of the kernels
 they are defined, and of the constants and modules it reads. A stamp is made when a kernel is first
 looked for, since what it calls may be defined below it.
 
-A kernel that is called only by other kernels is part of their machine code and is never loaded
-itself; so no kernel looks for its files before it is called from Python.
+A kernel that other kernels call is a part of their machine code. numba would translate each part to
+machine code of its own, which nobody calls, optimise it there and once more inside every caller;
+here a part stays what LLVM reads, and is optimised once, with the kernel that Python calls. That
+compiles Twin-UCB in less than half the time and makes its rounds no slower. Only what is called
+from Python looks for files.
 """
 
 from __future__ import annotations
@@ -25,14 +28,25 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba.core import sigutils
+from numba.core import typing as numba_typing
 from numba.core.caching import FunctionCache, NullCache
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
+from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
+from numba.core.types.misc import unliteral
 
 __all__ = ["compiled", "jit", "only_for", "specialise"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 LONGEST_NAME = 160
+OPTIONS = {
+    "nopython": True,
+    "nogil": True,
+    "error_model": "numpy",  # x / 0 is inf, as on the GPU, not an exception that costs a branch
+    "no_cfunc_wrapper": True,  # no kernel is called by C
+}
 
 # id of a compiled kernel (kernels live as long as the process) -> the function it was made of
 _KERNELS: dict[int, Callable[..., Any]] = {}
@@ -53,11 +67,68 @@ def jit(function: F) -> F:
     """Compile a kernel for the CPU, without the GIL, cached under its stamp."""
     if not compiled():
         return function
-    # numpy's error model: x / 0 is inf, as on the GPU, instead of an exception that costs a branch.
-    kernel: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    kernel: Any = _Kernel(function, targetoptions=dict(OPTIONS))
     _KERNELS[id(kernel)] = function
     kernel._cache = _Cache(function)
     return kernel
+
+
+class _Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
+    """A kernel: whole, with its files, where Python calls it; a part where a kernel does."""
+
+    def get_call_template(self, args: Any, kws: Any) -> tuple[Any, Any, Any, Any]:
+        """The type of a call from another kernel, for which the part is compiled."""
+        pysig, args = self._compiler.fold_argument_types(args, kws)
+        args = tuple(unliteral(kind) for kind in args)
+        name = self.py_func.__name__
+        template = numba_typing.make_concrete_template(name, name, [self._part(args)[1]])
+        return template, pysig, args, {}
+
+    def get_overload(self, sig: Any) -> object:
+        """The key under which numba knows the part."""
+        return self._part(tuple(sigutils.normalize_signature(sig)[0]))[0]
+
+    @functools.cached_property
+    def _parts(self) -> dict[Any, tuple[object, Any]]:
+        return {}
+
+    def _part(self, args: Any) -> tuple[object, Any]:
+        """A key and the signature of the part for arguments of these types."""
+        if args not in self._parts:
+            with global_compiler_lock, self._compiling_counter:
+                result = self._part_compiler.compile(args, None)
+            key = object()
+            _join(result.library)
+            self.targetctx.insert_user_function(key, result.fndesc, [result.library])
+            self._parts[args] = key, result.signature
+        return self._parts[args]
+
+    @functools.cached_property
+    def _part_compiler(self) -> Any:
+        whole = self._compiler
+        return _PartCompiler(
+            whole.py_func,
+            whole.targetdescr,
+            whole.targetoptions,
+            whole.locals,
+            whole.pipeline_class,
+        )
+
+
+class _PartCompiler(_FunctionCompiler):  # type: ignore[misc]
+    """Compiles a kernel as far as LLVM's language, without wrappers and machine code."""
+
+    def _customize_flags(self, flags: Any) -> Any:
+        flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+        return flags
+
+
+def _join(library: Any) -> None:
+    """Link what a part calls into it, so that a caller can link the part as it is."""
+    for called in dict.fromkeys(library._linking_libraries):
+        library._reload_init.update(called._reload_init)
+        library._final_module.link_in(called._get_module_for_linking(), preserve=True)
+    library._finalized = True
 
 
 class _Cache:
