@@ -142,7 +142,7 @@ def coverage(trials: int, n: int = 1000) -> None:
 
 
 def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
-    """How often the 95 % intervals of AdaptiveHuberRegressor hold, beside the one-pass ones."""
+    """Print how often 95 % intervals of AdaptiveHuberRegressor hold, and one-pass ones."""
     laws = {
         "Pareto(1.6)": lambda rng: rng.pareto(1.6, n) - 1.0 / 0.6,
         "Burr(1.6)": lambda rng: (rng.random(n) ** -1.25 - 1.0) ** 0.5 - 2.27722,
@@ -161,6 +161,10 @@ def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
             (rng.random(n) > 0.97) * 2.0 * rng.weibull(0.7, n)
         ),
         CENTS: lambda rng: (rng.random(n) > 0.9) * 100.0 * rng.weibull(0.7, n),
+        "normal, exp(x₁) times as large": lambda rng: rng.standard_normal(n),
+        "log-normal, exp(x₁) times as large": lambda rng: (
+            np.exp(rng.standard_normal(n)) - math.exp(0.5)
+        ),
     }
     above = {  # what the mean response has beyond the line; 0 unless it is here
         "5 % of rows 50 higher": 2.5,
@@ -179,7 +183,8 @@ def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
                 rng = np.random.default_rng([90_210, seed])
                 X, theta = rng.normal(size=(n, d)), rng.normal(size=d)
                 points = rng.normal(size=(20, d))
-                y = X @ theta + draw(rng)
+                size = np.exp(X[:, 0]) if "exp(x₁)" in name else 1.0
+                y = X @ theta + size * draw(rng)
                 model = kind().fit(X, np.round(y, 2) if name == CENTS else y)
                 truth = points @ theta + above.get(name, 0.0)
                 _, low, high = model.predict(points, return_interval=True)
@@ -188,6 +193,34 @@ def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
                 low, high = model.coef_interval()
                 slopes.append(np.mean((low <= theta) & (theta <= high)))
             cells += [f"{np.mean(held):.0%}", f"{np.mean(width):.2f}", f"{np.mean(slopes):.0%}"]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def off_line(trials: int, on: float = 0.8, d: int = 2) -> None:
+    """Print how often the interval of the mean holds where a share of the rows is on a line."""
+    laws = {
+        "Pareto(1.6)": (lambda rng, n: rng.pareto(1.6, n), 1.0 / 0.6),
+        "chi-square(1)": (lambda rng, n: rng.chisquare(1.0, n), 1.0),
+        "gamma(2)": (lambda rng, n: rng.gamma(2.0, 1.0, n), 2.0),
+    }
+    sizes = (100, 300, 1000, 3000)
+    print(
+        "\n| noise of the rows off the line |" + "".join(f" {n - on * n:,.0f} off |" for n in sizes)
+    )
+    print("| --- |" + " --- |" * len(sizes))
+    for name, (draw, mean) in laws.items():
+        cells = []
+        for n in sizes:
+            held = []
+            for seed in range(trials):
+                rng = np.random.default_rng([71_133, n, seed])
+                X, theta = rng.normal(size=(n, d)), rng.normal(size=d)
+                y = X @ theta + (rng.random(n) >= on) * draw(rng, n)
+                model = ht.AdaptiveHuberRegressor().fit(X, y)
+                truth = X[:20] @ theta + (1.0 - on) * mean
+                _, low, high = model.predict(X[:20], return_interval=True)
+                held.append(np.mean((low <= truth) & (truth <= high)))
+            cells.append(f"{np.mean(held):.0%}")
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
@@ -446,7 +479,7 @@ PARTS = {
     "zeros": lambda quick: zeros(),
     "shape": lambda quick: shape(20 if quick else 40),
     "coverage": lambda quick: coverage(60 if quick else 200),
-    "adaptive": lambda quick: adaptive(60 if quick else 200),
+    "adaptive": lambda quick: (adaptive(60 if quick else 200), off_line(60 if quick else 200)),
     "skewed": lambda quick: skewed(60 if quick else 200),
     "moving": lambda quick: [moving(10 if quick else 40), together(80 if quick else 200)],
     "quality": lambda quick: quality({2: 10, 10: 5, 50: 2} if quick else {2: 40, 10: 12, 50: 4}),

@@ -236,6 +236,19 @@ def test_where_nothing_was_paid_there_is_doubt():
     assert "no reason for doubt" in ht.evaluate(paid, np.ones((300, 1))).advice[0]
 
 
+@pytest.mark.parametrize(
+    ("law", "says"),
+    [("uniform", "Weights, support and tail give no"), ("t", "Whether the variance is finite")],
+)
+def test_the_tail_is_named_only_where_its_index_is_above_2(law, says):
+    rng = np.random.default_rng(5)
+    drawn = {"uniform": rng.uniform(1.0, 2.0, 3_000), "t": 30.0 + rng.standard_t(1.8, 3_000)}
+    log = {"action": np.zeros(3_000, int), "reward": drawn[law], "propensity": np.ones(3_000)}
+    evaluation = ht.evaluate(log, np.ones((3_000, 1)), interval=None)
+    assert says in evaluation.advice[-1]
+    assert (evaluation.tail.low > 2.0) == (law == "uniform")
+
+
 def test_a_low_mean_weight_is_no_proof_while_larger_weights_may_be_missing():
     """With right propensities: without a row of the rare kind it is said that rows may be missing,
     and once the log has the largest weight there can be it is not said.

@@ -343,13 +343,17 @@ class OnePass:
             squared += Z**2 @ np.maximum(moved, 0)
             if self.intercept:  # the part at the middle has the level's error
                 squared += (level**2 - error**2) / self.V[-1, -1]
-            half = 1.05 * np.sqrt(squared)
+            half = np.maximum(1.05 * np.sqrt(squared), self.uneven(Z))
             half *= stats.t.ppf(0.5 + self.level / 2, self.n - len(self.theta))
         low, high = mean - half, mean + half
         for reason in beyond:
             far = Z @ reason
             low, high = low + np.minimum(far, 0), high + np.maximum(far, 0)
         return mean, low, high
+
+    def uneven(self, Z):
+        """The standard error where the noise's size depends on x; one pass has none."""
+        return np.zeros(len(Z))
 
 
 class Ridge(OnePass):
@@ -394,7 +398,14 @@ class Adaptive(OnePass):
         whole = np.array([math.copysign(min(abs(v), most), v) for v in r])
         self.cut = sum((w - np.clip(v, -tau, tau)) * z for w, v, z in zip(whole, r, Z, strict=True))
         self.rms = math.sqrt(np.sum(whole**2) / max(self.n - size, 1))
+        influence = np.linalg.solve(self.V, Z.T).T
+        free = [max(1.0 - z @ a, 0.001) for z, a in zip(Z, influence, strict=True)]
+        self.influences = [a * w / f for a, w, f in zip(influence, whole, free, strict=True)]
         return self
+
+    def uneven(self, Z):
+        """sqrt(sum over rows of (z' V^-1 x r / (1 - leverage))²)."""
+        return np.array([math.sqrt(sum((z @ a) ** 2 for a in self.influences)) for z in Z])
 
     @property
     def answer(self):

@@ -20,7 +20,7 @@ from heavytail.estimators.base import (
     is_plain,
 )
 from heavytail.estimators.rows import NO_SCALES
-from heavytail.estimators.start import bounded, cut_off, off_the_line, robust_fit, solve
+from heavytail.estimators.start import bounded, cut_off, off_the_line, robust_fit, sandwich, solve
 from heavytail.estimators.stream import UNSEEN
 from heavytail.kernels.scale import NORMAL_CONSISTENCY
 
@@ -31,15 +31,26 @@ PILOT_CLIP = 1.345  # of the fit that measures the scale: 95 % efficient for nor
 
 @dataclass(frozen=True)
 class ExactFit:
-    """The minimiser, V^-1, the scale of the noise, the mean square of the residuals, clipped at n
-    scales, and how far beyond the minimiser the mean may be.
+    """The minimiser and what its interval needs.
+
+    ``inverse`` is V^-1, ``spread`` the scale of the noise, ``energy`` the mean square of the
+    residuals, clipped at n scales; ``uneven`` is the covariance where the size of the noise depends
+    on x, and ``beyond`` how far beyond the minimiser the mean may be.
     """
 
     theta: FloatArray
     inverse: FloatArray
     spread: float
     energy: float
+    uneven: FloatArray
     beyond: FloatArray
+
+    def standard_error(self, Z: FloatArray) -> FloatArray:
+        """The larger of both standard errors of z' theta, for each row z."""
+        forms = (
+            np.einsum("ij,jk,ik->i", Z, A, Z) for A in (self.energy * self.inverse, self.uneven)
+        )
+        return np.sqrt(np.maximum(np.maximum(*forms), 0.0))
 
 
 class History(TakingTurns):
@@ -133,9 +144,16 @@ class History(TakingTurns):
                     spread = reach
             tau = self.tau(spread)
             theta = solve(Z, target, penalty, tau, pilot.theta)
-            energy, cut = cut_off(Z, target - Z @ theta, tau, reach)
-            beyond = UNSEEN * (pilot.inverse @ cut)
-            self._fit = ExactFit(theta, pilot.inverse, spread, energy, beyond)
+            r, inverse = target - Z @ theta, pilot.inverse
+            energy, cut = cut_off(Z, r, tau, reach)
+            self._fit = ExactFit(
+                theta=theta,
+                inverse=inverse,
+                spread=spread,
+                energy=energy,
+                uneven=sandwich(Z, r, tau, reach, inverse),
+                beyond=UNSEEN * (inverse @ cut),
+            )
         return self._fit
 
     @property
@@ -153,12 +171,10 @@ class History(TakingTurns):
         return np.column_stack([X, np.ones(X.shape[0])]) if self.size > self.dim else X
 
     def standard_error(self, X: FloatArray) -> FloatArray:
-        """sqrt(mean r²) ‖x‖_{V^-1}, r clipped at n scales: what is not known counts whole."""
+        """The larger of sqrt(mean r²) ‖x‖_{V^-1} and the sandwich's, with r clipped at n scales."""
         if self.seen <= self.size:
             return np.full(X.shape[0], math.inf)
-        Z, fit = self._with_constant(X), self.fitted
-        width = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", Z, fit.inverse, Z), 0.0))
-        return np.asarray(math.sqrt(fit.energy) * width)
+        return self.fitted.standard_error(self._with_constant(X))
 
     def doubt(self, X: FloatArray) -> FloatArray:
         """Twice what the threshold cut off: it grows with the rows, and until then it biases."""
@@ -169,8 +185,7 @@ class History(TakingTurns):
         fit, d = self.fitted, self.dim
         if self.seen <= self.size:
             return np.full(d, math.inf), fit.beyond[None, :d]
-        width = np.sqrt(np.maximum(np.diag(fit.inverse)[:d], 0.0))
-        return np.asarray(math.sqrt(fit.energy) * width), fit.beyond[None, :d]
+        return fit.standard_error(np.eye(self.size)[:d]), fit.beyond[None, :d]
 
 
 @final
@@ -187,14 +202,16 @@ class AdaptiveHuberRegressor(Regression):
     the rows; the exact minimiser is found when something is asked of it. O(n) memory, which is
     what :class:`OnePassHuberRegressor` is for.
 
-    **Interval.** sqrt(mean r²) ‖x‖_{V^-1}, with residuals r to n scales, times Student's quantile;
-    and on the side of what the threshold cut off as far again as twice that moves the fit, since
-    values larger than any seen weigh as well. It is for the mean response: rows that are wrong
-    count as all others do. Where more than half of the rows lie on one line but for rounding, and
-    the others a thousand times as far off, the scale is that of the others; but where these are
-    d + log n or fewer, so that they may be mistakes, in the interval alone. In practice it covers
-    at about its level or above (tables in the docs), but not where the others are nearer, yet more
-    than n roundings off; there is no finite-sample theorem.
+    **Interval.** Student's quantile times sqrt(mean r²) ‖x‖_{V^-1}, with residuals r to n scales,
+    or times the sandwich's standard error, V^-1 (sum of x x' r²) V^-1, where that is larger, since
+    the size of the noise may depend on x; and on the side of what the threshold cut off as far
+    again as twice that moves the fit, since values larger than any seen weigh as well. It is for
+    the mean response: rows that are wrong count as all others do. Where more than half of the rows
+    lie on one line but for rounding, and the others a thousand times as far off, the scale is that
+    of the others; but where these are d + log n or fewer, so that they may be mistakes, in the
+    interval alone. In practice it covers at about its level from some 200 rows off a line on
+    (tables in the docs), less with fewer, and not where the others are nearer, yet more than n
+    roundings off; there is no finite-sample theorem.
 
     >>> import heavytail as ht
     >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0]], [1.0, 3.0, 5.0, 7.0, 1e9]

@@ -21,6 +21,7 @@ __all__ = [
     "mean_fit",
     "off_the_line",
     "robust_fit",
+    "sandwich",
     "solve",
     "telling",
 ]
@@ -32,6 +33,7 @@ ROUNDING = 1e-14  # of a fitted value: what is less than that is no residual, an
 ON_THE_LINE = 10.0  # times the largest residual of the half of the rows that is nearest to a line
 OFF_THE_LINE = 1e3  # times that is farther than any smooth law has the middle of the others
 TINY = 1e-300
+LEAST_FREE = 1e-3  # of a row that all but determines its own fitted value
 TURNS = 10  # of threshold and estimate: the first is known to a half octave only
 
 
@@ -181,9 +183,27 @@ def cut_off(Z: FloatArray, r: FloatArray, tau: float, spread: float) -> tuple[fl
     cut off them.
     """
     n, size = Z.shape
-    whole = _clipped(r, max(n * spread, tau))
+    whole = _whole(r, tau, spread)
     energy = float(np.sum(whole * whole)) / max(n - size, 1)
     return energy, np.asarray(Z.T @ (whole - _clipped(r, tau)))
+
+
+def sandwich(
+    Z: FloatArray, r: FloatArray, tau: float, spread: float, inverse: FloatArray
+) -> FloatArray:
+    """V^-1 (sum of x x' r² / (1 - h)²) V^-1 with residuals to n scales and leverages h = x' V^-1 x:
+    the covariance of the estimate where the size of the noise depends on x (MacKinnon and White's
+    third form).
+    """
+    leverage = np.einsum("ij,jk,ik->i", Z, inverse, Z)
+    size = _whole(r, tau, spread) / np.maximum(1.0 - leverage, LEAST_FREE)
+    half = inverse @ (Z * size[:, None]).T
+    return np.asarray(half @ half.T)
+
+
+def _whole(r: FloatArray, tau: float, spread: float) -> FloatArray:
+    """Residuals, clipped at n scales, and beyond tau in any case."""
+    return _clipped(r, max(r.shape[0] * spread, tau))
 
 
 def off_the_line(Z: FloatArray, y: FloatArray, theta: FloatArray) -> FloatArray:

@@ -204,8 +204,17 @@ def sentences(
             "guess: a few large rows were clipped."
         )
     if not said:
-        said.append("Weights, support and tail give no reason for doubt.")
+        said.append(_nothing(found))
     return tuple(said)
+
+
+def _nothing(found: Evaluation) -> str:
+    """The sentence of a log in which nothing speaks against the value."""
+    if found.tail is not None and found.tail.low > 2.0:
+        return "Weights, support and tail give no reason for doubt."
+    return (
+        "Weights and support give no reason for doubt. Whether the variance is finite is not known."
+    )
 
 
 def _about_silence(waiting: int) -> str:

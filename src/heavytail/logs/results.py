@@ -168,7 +168,7 @@ class Comparison:
     def __str__(self) -> str:
         needed = ""
         if self.rows_needed is not None:
-            needed = f"   (about {float(f'{self.rows_needed:.1e}'):,.0f} would decide)"
+            needed = f"   (at least {float(f'{self.rows_needed:.1e}'):,.0f} to decide)"
         lines = [
             f"a - b            {self.value:.6g}",
             f"at least         {_number(self.lower, self.reason)}",
