@@ -38,7 +38,7 @@ __all__ = ["Known", "Saved", "Stored", "check_fit", "of_length", "read"]
 FORMAT = "heavytail "  # and the noun
 VERSION = 2
 CARRYING = 3  # the version of a file that says what is carried along, which 2 would not look for
-READABLE = (1, 2, 3)  # version 1 had no names: its slots are known by their order, see `upgrade`
+READABLE = (2, 3)  # version 1, which was never released, had no names
 LONGEST = 2**31  # rows that an array may have; a damaged count may say anything
 SMALL = 2**24  # bytes that loading may take beside FACTOR times those of the file
 OBJECT = 512  # numbers that an object takes beside those that it asks for
@@ -62,11 +62,6 @@ class Saved:
         """Take over what ``saved_arrays`` gave; refuse what does not fit, unchanged."""
         raise NotImplementedError
 
-    @classmethod
-    def first_defaults(cls) -> Mapping[str, Any]:
-        """Defaults that were others when files were of version 1, which do not say them."""
-        return {}
-
     def slot_names(self) -> dict[str, tuple[str, ...]]:
         """For each packed vector among ``saved_arrays``, the names of its slots in order."""
         return {}
@@ -86,10 +81,6 @@ class Saved:
         """Take over what ``carried`` gave; refuse what does not fit, unchanged."""
         if others:
             raise ValueError(f"{type(self).__name__} carries nothing; got {shown(list(others))}.")
-
-    def upgrade(self, arrays: dict[str, Any]) -> dict[str, Any]:
-        """The arrays of a file of version 1 as this version has them; called on a fresh object."""
-        return arrays
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to ``path`` (NumPy's .npz, no pickle); ``heavytail.load`` reads it back."""
@@ -222,8 +213,6 @@ def read(
             f"{path} is of format version {shown(version)}, written by heavytail "
             f"{printable(str(header.get('library', 'unknown')))}; this heavytail reads {READABLE}."
         )
-    if version == 1 and "slots" in header:
-        raise ValueError(f"{path} says that it is of format version 1, which had no names.")
     told = header.get("carried", {})
     described = isinstance(told, dict) and all(_is_described(one) for one in told.values())
     if (version == CARRYING) != bool(told) or not described:
@@ -247,10 +236,6 @@ def read(
         try:
             afford(kind.__name__, OBJECT)
             arguments = {k: _decode(v, arrays, build) for k, v in told["arguments"].items()}
-            if version == 1:  # some classes then took a tail and a horizon only to ignore them
-                ignored = {"tail", "horizon"} - set(inspect.signature(kind).parameters)
-                arguments = {k: v for k, v in arguments.items() if k not in ignored}
-                arguments = {**kind.first_defaults(), **arguments}
             return kind(**arguments)
         except Exception as error:  # a constructor may say anything to what a file holds
             if raised_by_handler(error):
@@ -266,10 +251,7 @@ def read(
         BUDGET.left = None
     state = {key: array for key, array in arrays.items() if not key.startswith(PREFIX)}
     try:
-        if version == 1:
-            state = subject.upgrade(state)
-        else:
-            state = _by_name(path, subject, state, header.get("slots"))
+        state = _by_name(path, subject, state, header.get("slots"))
         subject.resume(state)
         subject.carry(others)
         foreign = sorted(set(state) - set(subject.saved_arrays()))

@@ -299,25 +299,6 @@ def test_a_refused_reward_changes_nothing_not_even_the_plan(kind):
     assert after == before
 
 
-@pytest.mark.parametrize("kind", AGENTS)
-def test_a_state_of_format_1_is_read(kind):
-    """Then scalars had eight slots for all, and matrices were saved with their room to work in."""
-    place = world()
-    agent = build(kind, place)
-    for stage in (0, 1, 2, 0):
-        agent.update(stage, 0, agent.act(stage, 0), 0.3, 1)
-    now = agent.state_arrays()
-    old = {key: array for key, array in now.items() if "theta" not in key and "inverse" not in key}
-    old["scalars"] = np.concatenate([now["scalars"], np.ones(8 - len(now["scalars"]))])
-    if kind is not UniformAgent:
-        plan = agent.packed[0]
-        old |= {"reward_matrices": plan.reward_M, "value_matrices": plan.value_M}
-    twin = agent.fresh()
-    twin.restore(twin.upgrade({key: array.copy() for key, array in old.items()}))
-    for key, array in twin.state_arrays().items():
-        np.testing.assert_array_equal(array, now[key])
-
-
 def test_an_agent_names_its_scalars():
     place = world()
     names = build(UniformAgent, place).slot_names()["scalars"]

@@ -182,23 +182,6 @@ def test_an_update_makes_room_for_itself():
     np.testing.assert_array_equal(agent.packed[0].past[0, 1], [7, 3])
 
 
-def test_a_state_of_this_format_needs_no_upgrade():
-    agent = taught(UniformAgent)
-    arrays = saved(agent)
-    assert agent.upgrade(arrays) is arrays
-    assert agent.upgrade({}) == {}
-    old = {"scalars": np.arange(8.0)}
-    np.testing.assert_array_equal(agent.upgrade(old)["scalars"], np.arange(5.0))
-    level = taught(HvtLSVIUCB).upgrade({})["value_level"]
-    np.testing.assert_array_equal(level, np.zeros(4))
-
-
-def test_matrices_of_another_shape_are_not_taken_apart():
-    agent = taught(HvtLSVIUCB)
-    arrays = agent.upgrade({"reward_matrices": np.zeros((1, 1, 1))})
-    assert set(arrays) == {"value_level"}
-
-
 def test_room_doubles_and_keeps_what_is_there():
     array = np.arange(24.0).reshape(2, 4, 3)
     assert made("it", array, 3, axis=1) is array

@@ -98,13 +98,6 @@ class Agent(Stored, ABC):
         for key, array in self._views().items():
             array[...] = arrays[key]
 
-    def upgrade(self, arrays: dict[str, Any]) -> dict[str, Any]:
-        """Files of version 1 hold modes behind the counts, which the arguments say too."""
-        scalars = arrays.get("scalars")
-        if scalars is not None and scalars.shape == (SLOTS_OF_FORMAT_1,):
-            return {**arrays, "scalars": scalars[: len(self._counts)]}
-        return arrays
-
     def _check_saved(self, arrays: dict[str, Any]) -> None:
         where = type(self).__name__
         check_fit(where, arrays, {"scalars": self._counts, "table": self._table})
@@ -266,7 +259,6 @@ class Agent(Stored, ABC):
 
 
 _PROBLEM = ("features", "horizon")
-SLOTS_OF_FORMAT_1 = 8  # of ``scalars``: a common range for all agents
 
 
 def all_within(places: Any, count: int) -> bool:

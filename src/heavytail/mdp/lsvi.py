@@ -17,7 +17,6 @@ from heavytail.kernels.layout import THETA
 from heavytail.mdp.agent import Agent, all_within
 from heavytail.mdp.planning import CAP, EPISODES, STAGE, TARGETS, Plan, learner, planner
 from heavytail.policies import OFUL, HvtUCB, PackedPolicy
-from heavytail.policies.core import version1
 from heavytail.policies.core.history import HistoryPolicy
 
 __all__ = ["LSVIAgent"]
@@ -147,22 +146,6 @@ class LSVIAgent(Agent):
     @classmethod
     def later_slots(cls) -> tuple[str, ...]:
         return HvtUCB.later_slots()  # no other policy here has slots that came later
-
-    def upgrade(self, arrays: dict[str, Any]) -> dict[str, Any]:
-        """Files of version 1 hold whole matrices, with the room to work in, scalars by their order
-        alone and plans without a level.
-        """
-        arrays = {"value_level": np.zeros(self.horizon + 1), **super().upgrade(arrays)}
-        for part, policy in (("reward", self._reward), ("value", self._value)):
-            whole = arrays.pop(f"{part}_matrices", None)
-            if whole is not None and whole.shape == getattr(self._arrays, f"{part}_M").shape:
-                pieces = _rows(whole, policy).items()
-                arrays.update({f"{part}_{key}": piece for key, piece in pieces})
-            scalars = arrays.get(f"{part}_scalars")
-            if scalars is not None:
-                now = self._views()[f"{part}_scalars"]
-                arrays[f"{part}_scalars"] = version1.by_name(policy, scalars, now)
-        return arrays
 
     def _check_saved(self, arrays: dict[str, Any]) -> None:
         super()._check_saved(arrays)

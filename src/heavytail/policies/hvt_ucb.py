@@ -239,14 +239,6 @@ class HvtUCB(forgetting.ForgettingPolicy):
                 threshold_scale=threshold_scale,
             )
 
-    def upgrade(self, arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
-        if self.update_kernel is not update_theory:
-            raise ValueError(
-                "the file holds Hvt-UCB as it was before its threshold grew: another estimate, "
-                "which cannot be gone on with. Begin anew, with start_from or with logged rewards."
-            )
-        return super().upgrade(arrays)
-
     @property
     def sigma(self) -> float:
         """sigma_t of the last round."""

@@ -13,7 +13,6 @@ from heavytail._turns import TakingTurns, alone
 from heavytail._typing import FloatArray
 from heavytail.kernels.layout import behind, slot_kinds, slot_names
 from heavytail.kernels.m_estimate import TAU
-from heavytail.policies.core import version1
 
 __all__ = ["Arrays", "Remembering"]
 
@@ -61,13 +60,6 @@ class Remembering(TakingTurns):
 
     def is_sound(self) -> bool:
         return not np.isnan(self._s).any() and bool(np.isfinite(self._M).all())
-
-    def upgrade(self, arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
-        return version1.upgrade(self, arrays)
-
-    @classmethod
-    def first_defaults(cls) -> Mapping[str, Any]:
-        return version1.DEFAULTS.get(cls.__name__, {})
 
     @classmethod
     def later_slots(cls) -> tuple[str, ...]:
