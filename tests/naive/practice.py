@@ -78,31 +78,32 @@ class TypicalSize:
 
 
 class Doubts:
-    """Rewards 1,000 times as small or as large as a tenth of the unit, a stack of those on the side
-    that is ahead, from which each other reward takes one: 32 set the unit anew, to ten times the
-    median of the last five.
+    """Votes of rewards 1,000 times as small or as large as a tenth of the unit: a small one has one
+    vote, which any other takes back fourfold, a large one four, of which any other takes one. After
+    32 small ones, or large ones, net, the unit is ten times the median of the last five; the next
+    time it takes twice as many, and after ten times the unit stays.
     """
 
     def __init__(self) -> None:
-        self.side, self.sizes = 0, [0.0][:0]
-        self.last = self.sizes
+        self.votes, self.times, self.last = 0, 0, [0.0][:0]
 
     def learn(self, size: float, unit: float, nu: float) -> float | None:
-        if size == 0.0:
+        if size == 0.0 or self.times == 10:
             return None
         size = float(np.clip(size * nu, 1e-70, 1e70) / nu)
-        side = int(size > 100.0 * unit) - int(size < 1e-4 * unit)
-        if side and (not self.sizes or side == self.side):
-            self.side = side
-            self.sizes.append(size)
-        elif self.sizes:
-            self.sizes.pop()
-        if len(self.sizes) < 32:
+        large, small = size > 100.0 * unit, size < 1e-4 * unit
+        if (large and self.votes >= 0) or (small and self.votes <= 0):
+            self.last = [*self.last, size][-5:]
+            self.votes += 4 if large else -1
+        elif self.votes > 0:
+            self.votes -= 1
+        else:
+            self.votes = min(self.votes + 4, 0)
+        wanted = 32 * 2**self.times
+        if -wanted < self.votes < 4 * wanted:
             return None
-        self.last = self.sizes[-5:]
-        new = 10.0 * float(np.median(self.last))
-        self.sizes = []
-        return float(np.clip(new * nu, 1e-70, 1e70) / nu)
+        self.votes, self.times = 0, self.times + 1
+        return float(np.clip(10.0 * float(np.median(self.last)) * nu, 1e-70, 1e70) / nu)
 
 
 class HvtPractice(Mirror):

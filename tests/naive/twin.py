@@ -113,10 +113,14 @@ class TwinUCB(HvtPractice):
         if len(self.first) < 5:
             return
         middle = float(np.median(self.first))
-        apart = float(np.median(np.abs(np.array(self.first) - middle)))
         nu = float(np.mean(self.first_nu))
-        if self.zeros > 0.0 or apart == 0.0 or abs(middle * nu) > 1e70:
-            middle, apart = 0.0, float(np.median(np.abs(self.first)))
+        span, alike = np.ptp(self.first), max(map(self.first.count, self.first)) > 2
+        if self.zeros > 0.0 or abs(middle * nu) > 1e70:
+            middle = 0.0
+        if alike and not 0.0 < 1e4 * span < abs(middle):
+            middle = 0.0
+        sizes = sorted(abs(value - middle) for value in self.first)
+        apart = next(size for size in sizes[2:] if size > 0.0)
         self.centre = middle
         self.settle(float(np.clip(10.0 * apart * nu, 1e-70, 1e70) / nu))
         self.centre_all()
@@ -212,7 +216,7 @@ class TwinUCB(HvtPractice):
 
     def hausman(self, ratio: float) -> float:
         apart = sum(self.apart) / max(self.amounts, 1.0)
-        if apart == 0.0:
+        if apart < 1e-20:
             return 0.0
         block = np.linalg.inv(self.V)[: self.dim, : self.dim]
         D = (self.theta_all - ratio * self.bulk_all)[: self.dim]

@@ -280,9 +280,9 @@ def test_few_rounds_that_carry_all_weight_are_said():
     s = policy.packed[0]
     for weight, heard in ((10.1, False), (9.9, True), (6.0, True)):
         s[P.WEIGHT], s[P.WEIGHT_SQUARES] = weight, weight  # weight² / weight rounds of 200
-        assert ("rounds carry as much" in words(policy)) is heard
+        assert ("A few rounds dominate" in words(policy)) is heard
         assert policy.diagnostics().effective_samples == pytest.approx(weight)
-    assert "6 rounds carry as much as all 200" in words(policy)
+    assert "6 of equal weight would count as much as these 200" in words(policy)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,11 @@ def sold(x, rng):
     return plain(x, rng) * (rng.random() < 0.3)
 
 
+def even(x, rng):
+    """Nothing in most rounds, and no amount that is far off."""
+    return (3.0 + x @ [1.0, -0.3] + rng.uniform(-0.5, 0.5)) * (rng.random() < 0.1)
+
+
 def play(policy, law, rounds, seed=0, arms=ARMS, change=lambda reward: reward):
     """The arms chosen; each reward is ``change`` of the law's."""
     rng, chosen = np.random.default_rng(seed), []
@@ -71,6 +76,13 @@ def test_a_unit_that_is_a_power_of_two_changes_no_bit(forget, law, unit):
     assert one.packed[0][N.SIZE_FACTOR] == other.packed[0][N.SIZE_FACTOR]
 
 
+@pytest.mark.parametrize("unit", [3.0, 1e6, 1e-9])
+def test_any_other_unit_changes_no_choice(unit):
+    """Where mean and bulk are one but for rounding, their difference is no evidence."""
+    chosen = (play(ht.TwinUCB(2), even, 2_500, change=lambda r, c=c: c * r) for c in (1.0, unit))
+    np.testing.assert_array_equal(*chosen)
+
+
 # --- the start
 
 
@@ -83,6 +95,46 @@ def test_where_three_of_the_first_are_alike_the_unit_is_that_of_their_sizes(firs
         policy.update(ARMS[k % 4], float(reward))
     s = policy.packed[0]
     assert (s[S.CENTRE], s[P.UNIT]) == (0.0, 10.0 * np.median(first))
+
+
+@pytest.mark.parametrize(
+    ("level", "centre", "unit"), [(9_999.0, 0.0, 99_990.0), (10_001.0, 10_001.0, 10.0)]
+)
+def test_unless_they_lie_ten_thousand_times_as_high_as_they_differ(level, centre, unit):
+    policy = ht.TwinUCB(2)
+    for k, above in enumerate([0.0, 1.0, 0.0, 0.0, 0.0]):
+        policy.update(ARMS[k % 4], level + above)
+    s = policy.packed[0]
+    assert (s[S.CENTRE], s[P.UNIT]) == (centre, unit)
+
+
+def two_sizes(rng, mean):
+    """Half of the rewards are ten thousand times as large as the others."""
+    return 1e4 * mean * rng.uniform(0.5, 1.5) if rng.random() < 0.5 else rng.uniform(-1.0, 1.0)
+
+
+@pytest.mark.parametrize("kind", [ht.TwinUCB, ht.HvtUCB])
+def test_rewards_of_two_sizes_set_the_unit_a_few_times_and_are_learned(kind):
+    policy, rng = kind(2), np.random.default_rng(11)
+    units, right = set(), 0
+    for t in range(4_000):
+        arm = policy.select(ARMS)
+        policy.update(ARMS[arm], two_sizes(rng, 1.0 + 0.5 * ARMS[arm] @ [1.0, 0.0]))
+        units.add(float(policy.packed[0][P.UNIT]))
+        right += t >= 2_000 and arm == int(np.argmax(ARMS @ [1.0, 0.0]))
+    assert len(units - {0.0}) <= 4
+    assert right > 1_500
+
+
+def test_the_unit_is_set_anew_ten_times_at_the_most():
+    policy = ht.TwinUCB(2)
+    s = policy.packed[0]
+    play(policy, plain, 50)
+    s[P.UNITS], s[P.ASTRAY] = 9.0, -32.0 * 512.0 + 1.0
+    policy.update(ARMS[0], s[S.CENTRE] + 1e-9 * s[P.UNIT])
+    assert (s[P.UNITS], s[P.ASTRAY]) == (10.0, 0.0)
+    policy.update(ARMS[0], 1e9)
+    assert s[P.ASTRAY] == 0.0
 
 
 def test_else_it_is_that_of_their_distances_from_the_middle():

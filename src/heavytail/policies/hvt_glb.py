@@ -43,6 +43,7 @@ from heavytail.policies.core.practice import (
     FIRST,
     PRACTICE,
     SIZES,
+    keep_first,
     note,
     radius,
     scale_of,
@@ -78,12 +79,7 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float) -> int:
     code = learn(s, M, dim, squared, 0.0, max(1.0, math.sqrt(squared)), 1.0, math.inf)
     if code != OK or (s[S.LINK] == AMOUNTS and reward == 0.0):
         return code
-    k = P.FIRST_1 + int(s[P.TELLING])
-    while k > P.FIRST_1 and s[k - 1] > reward:
-        s[k] = s[k - 1]
-        k -= 1
-    s[k] = reward
-    s[P.TELLING] += 1.0
+    keep_first(s, reward)
     if s[P.TELLING] == FIRST:
         settle(s, M, dim)
     return OK

@@ -118,7 +118,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
     info = Info(
         method="two Huber estimates",
         reference="this library",
-        regret="o(T) for every law; in theory and sharp 4 times Hvt-UCB's",
+        regret="o(T) on fixed arms, for every law; in theory and sharp 4 times Hvt-UCB's",
         cost="O(1)",
         storage="O(1)",
         moment="central",
@@ -345,7 +345,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
         rule = "the largest index: the bulk, held near the mean and the judge, and a bonus"
         if s[S.AUDIT] != 0.0:
             whose = "the mean, or the judge," if s[S.AUDIT] == twin.JUDGES else "the mean"
-            rule = f"the largest index: {whose} and a bonus; before that an arm too little known"
+            rule = f"an arm that was tried too little, else the largest index: {whose} and a bonus"
         return Explanation(self.select(X), rule, parts)
 
     def hausman(self) -> tuple[float, float]:

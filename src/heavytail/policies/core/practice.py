@@ -7,7 +7,9 @@ multiplied by it, to the bit for a power of two.
   tell (a leading 0 tells nothing). P begins as unit² / lambda, so that the ridge never outweighs
   the data, and rewards before that are not learned from: the arms are only spread. Where later
   rewards contradict it, FAR times as small or large as those five, the last five of them set it
-  anew and all begins again: no first rewards spoil a policy for good.
+  anew and all begins again: no first rewards spoil a policy for good. Each time takes twice as
+  many of them as the last, and after MOST_UNITS times the unit stays: rewards of two sizes would
+  set it for ever.
 - *The scale.* sigma_t is the typical size of a residual (a running median, from the stated scale
   or from the unit down) or the width of x, whichever is larger.
 - *The threshold.* Fixed, in units of sigma_t, it leads to a typical reward; tuned by itself
@@ -72,6 +74,7 @@ __all__ = [
     "begin_again",
     "doubt_unit",
     "growing_radius",
+    "keep_first",
     "learned",
     "note",
     "order_first",
@@ -125,7 +128,8 @@ class Practice(NamedTuple):
     WEIGHT_SQUARES: Size
     SIZES: Fixed  # where the sizes that tau is tuned by begin in s
     PRIOR: Fixed  # lambda / L²: what the start weighs in the radius, in no unit of the features
-    ASTRAY: int  # rewards FAR above (+) or below (-) what set the unit, ahead of those that are not
+    ASTRAY: int  # votes of rewards FAR above (+) or below (-) what set the unit, ahead of others
+    UNITS: Count  # times that these set the unit anew
 
 
 PRACTICE: Final = numbered(Practice, after=COMMON)
@@ -139,6 +143,7 @@ DELTA: Final = 0.01
 CLIP: Final = 1.345
 CAUTION: Final = 10.0  # too large a unit only makes a few rounds count for little
 FAR: Final = 1e3  # times as large or small as what set the unit: a reward that contradicts it
+LARGE: Final = 4.0  # such small rewards count as one large one: the large ones make the mean
 SMALLEST_UNIT: Final = 1e-70  # squares, and squares of ratios, stay in the floating-point range
 LARGEST_UNIT: Final = 1e70
 SMALLEST: Final = 1e-9  # of the unit: without noise the weights must stay bounded
@@ -146,8 +151,9 @@ SMALLEST: Final = 1e-9  # of the unit: without noise the weights must stay bound
 # 1e13 lambda log t, and the rounding of P, 1e-16 / lambda, stays below the widths.
 RESOLUTION: Final = 3e-7
 PATIENCE: Final = 32.0  # rounds on the ball, net, after which it is believed to be too small, or
-# rewards, net, that contradict the unit; a ball is then ...
+# rewards, net, that contradict the first unit; a ball is then ...
 WIDENED: Final = 10.0  # ... made so many times as large
+MOST_UNITS: Final = 10.0  # that are set anew
 
 LARGEST_SIZE: Final = 1e300  # of a reward over its scale, so that it stays a number
 
@@ -231,12 +237,7 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
     s[P.VOTES] = lead(size == 0.0, s[P.VOTES])
     if not tells:
         return OK
-    k = P.FIRST_1 + int(s[P.TELLING])
-    while k > P.FIRST_1 and s[k - 1] > size:
-        s[k] = s[k - 1]
-        k -= 1
-    s[k] = size
-    s[P.TELLING] += 1.0
+    keep_first(s, size)
     s[P.NU] += nu
     if s[P.TELLING] == FIRST:
         s[P.NU] /= FIRST
@@ -245,15 +246,26 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
 
 
 @jit
+def keep_first(s: Vector, value: float) -> None:
+    """Keep ``value`` among the first, in order of size."""
+    insert(s, P.FIRST_1 + int(s[P.TELLING]), value)
+    s[P.TELLING] += 1.0
+
+
+@jit
 def order_first(s: Vector) -> None:
     """Put the first sizes in order; arrays are not sorted on a GPU."""
-    for i in range(P.FIRST_2, P.FIRST_5 + 1):
-        size = s[i]
-        k = i
-        while k > P.FIRST_1 and s[k - 1] > size:
-            s[k] = s[k - 1]
-            k -= 1
-        s[k] = size
+    for k in range(P.FIRST_2, P.FIRST_5 + 1):
+        insert(s, k, s[k])
+
+
+@jit
+def insert(s: Vector, k: int, value: float) -> None:
+    """Put ``value`` where it belongs among the first, which are in order up to the slot ``k``."""
+    while k > P.FIRST_1 and s[k - 1] > value:
+        s[k] = s[k - 1]
+        k -= 1
+    s[k] = value
 
 
 @jit
@@ -267,21 +279,26 @@ def doubt_unit(s: Vector, M: Matrix, size: float) -> bool:
     high = size > FAR * typical
     if not (low or high or s[P.ASTRAY] != 0.0) or size == 0.0 or s[P.FIRST_3] == 0.0:
         return False
+    if s[P.UNITS] >= MOST_UNITS:
+        return False
     if low or high:  # what no unit can be told apart from contradicts none
         size = in_range(s, min(size, LARGEST_SIZE)) / s[P.NU]
         low = FAR * size < typical
         high = size > FAR * typical
     ahead = s[P.ASTRAY]
-    if low and ahead <= 0.0:
-        s[P.FIRST_1 + int(-ahead) % FIRST] = size
+    if (low and ahead <= 0.0) or (high and ahead >= 0.0):
+        for k in range(P.FIRST_1, P.FIRST_5):
+            s[k] = s[k + 1]
+        s[P.FIRST_5] = size
+        s[P.ASTRAY] += LARGE if high else -1.0
+    elif ahead > 0.0:
         s[P.ASTRAY] -= 1.0
-    elif high and ahead >= 0.0:
-        s[P.FIRST_1 + int(ahead) % FIRST] = size
-        s[P.ASTRAY] += 1.0
-    elif ahead != 0.0:
-        s[P.ASTRAY] -= math.copysign(1.0, ahead)
-    if abs(s[P.ASTRAY]) < PATIENCE:
+    else:
+        s[P.ASTRAY] = min(ahead + LARGE, 0.0)
+    enough = PATIENCE * 2.0 ** s[P.UNITS]
+    if -enough < s[P.ASTRAY] < LARGE * enough:
         return False
+    s[P.UNITS] += 1.0
     s[P.SIGMA] = s[P.TYPICAL] = s[P.RUN] = s[P.EXTREME] = s[P.ASTRAY] = 0.0
     order_first(s)
     restart(s, M, CAUTION * s[P.FIRST_3])

@@ -62,7 +62,7 @@ def unseen(s: Vector) -> float:
 
 
 def advise(policy: PackedPolicy) -> tuple[str, ...]:
-    """What deserves a look, in words."""
+    """Sentences on what deserves a look."""
     s, words = policy.packed[0], []
     t = learned(s)
     if t < ENOUGH or s[P.UNIT] == 0.0:
@@ -71,8 +71,9 @@ def advise(policy: PackedPolicy) -> tuple[str, ...]:
     samples = s[P.WEIGHT] ** 2 / s[P.WEIGHT_SQUARES]
     if samples < 0.05 * t:
         words.append(
-            f"{samples:.0f} rounds carry as much as all {t:.0f}: their scales differ by much, or "
-            "the noise became smaller. Look at the scale of each round."
+            f"A few rounds dominate: {samples:.0f} of equal weight would count as much as these "
+            f"{t:.0f}. Their scales differ by much, or the noise became smaller. Look at the scale "
+            "of each round."
         )
     if policy.tail is not None and not 0.01 < NORMAL_CONSISTENCY * s[P.TYPICAL] < 100.0:
         words.append(

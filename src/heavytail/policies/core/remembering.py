@@ -22,8 +22,8 @@ Arrays = Mapping[str, FloatArray]
 # counts are 0.
 LATER: Final = {
     "CRTM": ("link", "fractions"),
-    **dict.fromkeys(("HvtUCB", "TwinUCB"), ("prior", "astray")),
-    **dict.fromkeys(("HvtGLB", "HvtLowRank"), ("astray",)),
+    **dict.fromkeys(("HvtUCB", "TwinUCB"), ("prior", "astray", "units")),
+    **dict.fromkeys(("HvtGLB", "HvtLowRank"), ("astray", "units")),
 }
 
 

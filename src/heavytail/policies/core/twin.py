@@ -67,6 +67,7 @@ from heavytail.policies.core.practice import (
     PRACTICE,
     doubt_unit,
     growing_radius,
+    keep_first,
     learned,
     order_first,
     radius,
@@ -104,9 +105,11 @@ MOST_AUDITS: Final = 0.7
 JUDGES: Final = 4  # every so many-th audit hears the judge
 CHANCE: Final = 3.0  # times d: Hausman's statistic at which the share is left as it is
 MOST_RATIO: Final = 20.0
+ROUNDING: Final = 1e-20  # in squared residuals over sigma: less than that parts no estimates
 GRACE: Final = 150.0  # rounds a coordinate before it is asked
 HELD: Final = 30.0  # typical residuals, over log t: how far from the judge an arm is believed
 HOPE: Final = 40.0  # units, over log t: the most that it may be worth beyond that
+LEVEL: Final = 1e4  # distances between first rewards of which three are alike: they lie at a level
 ALIKE: Final = 2.0  # sizes within this factor that contradict the unit show a new level
 HEARD: Final = 100.0  # units that a reward may lie from the centre for the judge to hear it whole
 LOGS: Final = 0.3  # log t: so many amounts, and one a coordinate, may lie beyond the threshold
@@ -144,8 +147,8 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
     learned but that rewards are 0.
 
     The first rewards other than 0 are kept in order; from the fifth on the intercept begins at
-    their median, and the unit is CAUTION times the median distance from it. Where there were
-    rewards of 0, or three of the five are alike, or no unit reaches so far, both are counted from
+    their median, and the unit is CAUTION times the median distance from it, or the next larger one
+    where that is 0. Where there were rewards of 0, or no unit reaches so far, both are counted from
     0.
     """
     code = learn(s, M, dim, squared, 0.0, max(1.0, math.sqrt(squared)), 1.0, math.inf)
@@ -155,27 +158,33 @@ def begin(s: Vector, M: Matrix, dim: int, squared: float, reward: float, nu: flo
         s[E.ZEROS] += 1.0
         return OK
     value = min(max(reward / nu, -LARGEST_SIZE), LARGEST_SIZE)
-    k = P.FIRST_1 + int(s[P.TELLING])
-    while k > P.FIRST_1 and s[k - 1] > value:
-        s[k] = s[k - 1]
-        k -= 1
-    s[k] = value
-    s[P.TELLING] += 1.0
+    keep_first(s, value)
     s[P.NU] += nu
     if s[P.TELLING] < FIRST:
         return OK
     s[P.NU] /= FIRST
-    low, middle, high = s[P.FIRST_1], s[P.FIRST_3], s[P.FIRST_5]
-    alike = low == middle or middle == high or s[P.FIRST_2] == s[P.FIRST_4]
-    if s[E.ZEROS] == 0.0 and not alike and abs(middle * s[P.NU]) <= LARGEST_UNIT:
-        s[S.CENTRE] = middle
+    if s[E.ZEROS] == 0.0 and abs(s[P.FIRST_3] * s[P.NU]) <= LARGEST_UNIT:
+        s[S.CENTRE] = centre_of_first(s)
     for k in range(P.FIRST_1, P.FIRST_5 + 1):
         s[k] = abs(s[k] - s[S.CENTRE])
     order_first(s)
+    if s[P.FIRST_3] == 0.0:
+        s[P.FIRST_3] = s[P.FIRST_4] if s[P.FIRST_4] > 0.0 else s[P.FIRST_5]
     settle(s, M, CAUTION * s[P.FIRST_3])
     recentre(s, M, dim)
     s[S.KNOWN] = 0.0
     return OK
+
+
+@jit
+def centre_of_first(s: Vector) -> float:
+    """The median of the first rewards, which are in order. Where three of them are alike it is 0,
+    so that distances from it tell, unless they lie at a LEVEL that hides how the others differ.
+    """
+    low, middle, high = s[P.FIRST_1], s[P.FIRST_3], s[P.FIRST_5]
+    if low != middle and middle != high and s[P.FIRST_2] != s[P.FIRST_4]:
+        return middle
+    return middle if 0.0 < LEVEL * (high - low) < abs(middle) else 0.0
 
 
 @jit
@@ -412,7 +421,7 @@ def hausman(s: Vector, M: Matrix, dim: int, block: int, ratio: float) -> float:
     """
     apart = s[TWO.APART] / max(learned(s), 1.0)
     factor = INVERSE + M.shape[1]  # room for it
-    if apart <= 0.0 or not factorise(M, block, factor, dim, 0.0, 0.0):
+    if apart <= ROUNDING or not factorise(M, block, factor, dim, 0.0, 0.0):
         return 0.0
     for i in range(dim):
         M[SCRATCH, i] = M[THETA, i] - ratio * M[bulk_row(M), i]
