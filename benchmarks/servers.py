@@ -63,7 +63,7 @@ def everywhere(answer) -> Starlette:
 def ours(where: str) -> Starlette:
     """The service."""
     from heavytail.serve.app import build
-    from heavytail.serve.opening import opened
+    from heavytail.ledger.opening import opened
 
     return build(opened(where), local=True)
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from heavytail._extras import need
 from heavytail._validate import printable, shown
+from heavytail.ledger.layout import DECISIONS
 from heavytail.logs.tables import Reading, Table
 
 __all__ = [
-    "DECISIONS",
     "Count",
     "Unit",
     "counted",
@@ -32,7 +32,6 @@ MAGIC = b"PAR1"  # a Parquet file begins and ends with it
 ZIPPED = b"\x1f\x8b"
 JOURNAL = "journal"  # in the folder of a DecisionLog
 PARTS = "part-*.parquet"  # likewise
-DECISIONS = {b"heavytail": b"decisions"}  # of a Parquet file in a DecisionLog's columns
 
 
 def is_path(log: Any) -> bool:

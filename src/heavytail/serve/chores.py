@@ -15,11 +15,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from heavytail.serve.layout import ModelRow
+from heavytail.ledger.layout import ModelRow
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import StoreError, Transaction
+from heavytail.ledger.tokens import first_key
 from heavytail.serve.model import Model
-from heavytail.serve.refusal import Refusal
-from heavytail.serve.store import StoreError, Transaction
-from heavytail.serve.tokens import first_key
 
 if TYPE_CHECKING:
     from heavytail.serve.service import Service

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from heavytail.ledger.commits import LARGE
+from heavytail.ledger.export import write_log
+from heavytail.ledger.refusal import Refusal
 from heavytail.serve.apart import apart
-from heavytail.serve.commits import LARGE
-from heavytail.serve.export import write_log
 from heavytail.serve.fast import ASKED, CHOICE, plain
 from heavytail.serve.keys import issue, revoke, views
 from heavytail.serve.metrics import Metrics
@@ -25,7 +26,6 @@ from heavytail.serve.model import Model
 from heavytail.serve.once import check_once
 from heavytail.serve.openapi import document
 from heavytail.serve.page import HEADERS, PAGE
-from heavytail.serve.refusal import Refusal
 from heavytail.serve.service import Service
 from heavytail.serve.stats import stats as all_stats
 from heavytail.serve.wire import (

@@ -13,8 +13,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from heavytail.serve.refusal import Refusal
-from heavytail.serve.store import Store, Transaction
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import Store, Transaction
 from heavytail.serve.wire import NAME, KeyView
 
 if TYPE_CHECKING:

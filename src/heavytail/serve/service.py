@@ -1,7 +1,7 @@
 """The service: models in step with their store, whatever speaks to it.
 
 Every verb is a coroutine that returns when what it did is on disk. What it refuses is a
-:class:`heavytail.serve.refusal.Refusal`, and nothing was changed.
+:class:`heavytail.ledger.refusal.Refusal`, and nothing was changed.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import Any, NamedTuple
 import msgspec
 
 from heavytail._typing import FloatArray
+from heavytail.ledger.commits import LARGE
+from heavytail.ledger.layout import DecisionRow, ModelRow
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import Store, Transaction
+from heavytail.ledger.tokens import Token
 from heavytail.policies.core.decisions import Decision
 from heavytail.serve.apart import apart
 from heavytail.serve.chores import Chores
 from heavytail.serve.clock import APART
-from heavytail.serve.commits import LARGE
 from heavytail.serve.entries import answered_again, logged
 from heavytail.serve.fast import Plain
 from heavytail.serve.keeping import FORKED, RESTORED, checked
 from heavytail.serve.keys import Keys
-from heavytail.serve.layout import DecisionRow, ModelRow
 from heavytail.serve.live import Broken, Live
 from heavytail.serve.model import Model, built, said, warmed
 from heavytail.serve.ready import Ready
-from heavytail.serve.refusal import Refusal
 from heavytail.serve.rewards import owed
-from heavytail.serve.store import Store, Transaction
-from heavytail.serve.tokens import Token
 from heavytail.serve.wire import (
     NAME,
     DecideAmongNamed,

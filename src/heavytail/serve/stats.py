@@ -6,8 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from heavytail.serve.layout import ModelRow
-from heavytail.serve.store import Transaction
+from heavytail.ledger.layout import ModelRow
+from heavytail.ledger.store import Transaction
 from heavytail.serve.tracker import LENGTH
 from heavytail.serve.wire import BrokenStats, ModelStats, Stats
 

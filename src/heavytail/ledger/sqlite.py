@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from heavytail._locking import BUSY, hold, opened
-from heavytail.serve.layout import TABLES
-from heavytail.serve.store import Store, StoreError
+from heavytail.ledger.layout import TABLES
+from heavytail.ledger.store import Store, StoreError
 
 __all__ = ["SQLiteStore"]
 

@@ -15,9 +15,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from heavytail.serve.layout import LAYOUT, TABLES, DecisionRow, ModelRow, OutcomeRow, columns
-from heavytail.serve.refusal import Refusal
-from heavytail.serve.wire import NAME
+from heavytail.ledger.layout import (
+    LAYOUT,
+    NAME,
+    TABLES,
+    DecisionRow,
+    ModelRow,
+    OutcomeRow,
+    columns,
+)
+from heavytail.ledger.refusal import Refusal
 
 __all__ = ["Conflict", "Operation", "Store", "StoreError", "Transaction"]
 

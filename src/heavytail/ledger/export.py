@@ -7,11 +7,10 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from heavytail.logs.encoded import CONTEXT, IDS
-from heavytail.logs.files import DECISIONS
-from heavytail.serve.details import as_floats, unpack
-from heavytail.serve.store import Store
-from heavytail.serve.tokens import time_of
+from heavytail.ledger.details import as_floats, unpack
+from heavytail.ledger.layout import CONTEXT, DECISIONS, IDS
+from heavytail.ledger.store import Store
+from heavytail.ledger.tokens import time_of
 
 __all__ = ["write_log"]
 
