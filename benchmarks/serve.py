@@ -181,9 +181,9 @@ def memory(args: argparse.Namespace) -> None:
 def restart(events: int) -> None:
     """Print how long a service takes to begin whose log has so many rewards and no snapshot."""
     from heavytail.ledger.layout import DecisionRow
-    from heavytail.serve.service import Service
     from heavytail.ledger.sqlite import SQLiteStore
     from heavytail.ledger.tokens import Token
+    from heavytail.serve.service import Service
 
     rng = np.random.default_rng(0)
 
