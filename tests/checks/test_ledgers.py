@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import itertools
 
+import pytest
+from tests.serve.postgres import database
+
+import heavytail as ht
 from heavytail.checks import LEDGER_CHECKS, CheckFailed, check_ledger
 from heavytail.ledger.decision import Outcome
 from heavytail.ledger.memory import Memory
@@ -34,6 +38,32 @@ class Recording(Memory):
 
     def since(self, seq):
         return iter(self.outcomes[seq:])
+
+
+def logs(where):
+    """Opens DecisionLogs, each at an address that ``where`` gives."""
+
+    def opened(before=None):
+        if before is not None:
+            before.close()
+        return ht.DecisionLog(where() if before is None else before.path)
+
+    return opened
+
+
+def test_a_log_in_a_folder_passes(tmp_path):
+    folders = (tmp_path / str(k) for k in itertools.count())
+    check_ledger(logs(lambda: next(folders)))
+
+
+def test_a_log_in_a_database_that_others_share_passes():
+    with database() as server:
+
+        def empty():
+            server.clear()
+            return server.address
+
+        check_ledger(logs(empty))
 
 
 def test_what_a_policy_keeps_its_decisions_in_passes():

@@ -30,8 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "logs",
         nargs="+",
         metavar="LOG",
-        help="Parquet files, folders or patterns of them, the folder of a DecisionLog, or lines of "
-        "Vowpal Wabbit's dsjson; several are one log, in this order",
+        help="Parquet files, folders or patterns of them, the folder of a DecisionLog or of a "
+        "service (FOLDER/MODEL where it has several), or lines of Vowpal Wabbit's dsjson; several "
+        "are one log, in this order",
     )
     add(
         "--policy",
@@ -163,7 +164,7 @@ def _check_files(args: argparse.Namespace) -> None:
     from heavytail._extras import need, need_to_draw
     from heavytail._validate import on_one_line
     from heavytail.commands._log_targets import is_saved
-    from heavytail.logs.files import is_decision_log, kind, paths
+    from heavytail.logs.files import kept, kind, paths
 
     if args.html is not None:
         need_to_draw("--html")
@@ -172,9 +173,10 @@ def _check_files(args: argparse.Namespace) -> None:
     if args.catalogue is not None and not os.path.isfile(args.catalogue):
         raise ValueError(f"--catalogue {on_one_line(args.catalogue)}: there is no such file.")
     for log in args.logs:
-        if os.path.isdir(log) or is_decision_log(log):
+        store = kept(log)
+        if os.path.isdir(log) or store:
             need(f"{on_one_line(log)}, a folder of Parquet,", "pyarrow", extra="logs")
-        for path in [] if is_decision_log(log) else paths(log):
+        for path in [] if store else paths(log):
             if not os.path.isfile(path):
                 raise ValueError(f"{path} is no file: a device, a pipe or a socket. Pass a file.")
             if kind(path) == "parquet":

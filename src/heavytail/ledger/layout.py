@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 __all__ = [
     "CONTEXT",
-    "DECISIONS",
+    "FILE",
     "IDS",
     "LAYOUT",
     "NAME",
@@ -22,7 +22,7 @@ LAYOUT = 1  # version of the tables
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"  # of models and keys
 IDS: Final = "ids"  # columns of a log of decisions
 CONTEXT: Final = "context_json"
-DECISIONS = {b"heavytail": b"decisions"}  # of a Parquet file in these columns
+FILE: Final = "heavytail.db"  # in the folder of a store
 TABLES = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL)",
     """CREATE TABLE model (

@@ -18,6 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from heavytail.ledger.commits import LARGE
 from heavytail.ledger.export import write_log
 from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import StoreError
 from heavytail.serve.apart import apart
 from heavytail.serve.fast import ASKED, CHOICE, plain
 from heavytail.serve.keys import issue, revoke, views
@@ -273,8 +274,7 @@ async def fork(call: Call) -> Response:
 
 async def log_file(call: Call) -> Response:
     """The log as Parquet, for ``ht.evaluate``: every decision that has its reward."""
-    row, known = await call.service.live.row(call.name), call.service.models.get(call.name)
-    dim = None if known is None else known.dim
+    row = await call.service.live.row(call.name)
     try:
         handle, path = tempfile.mkstemp(suffix=".parquet")
     except OSError:
@@ -282,12 +282,14 @@ async def log_file(call: Call) -> Response:
 
     def work() -> None:
         with call.service.store.reader() as store:
-            write_log(store, row.id, dim, path)
+            write_log(store, row, path)
 
     try:
         await asyncio.to_thread(work)
-    except OSError:
+    except OSError as error:
         os.close(handle)
+        if isinstance(error, StoreError):
+            raise
         raise Refusal(503, "no_room", "There is no room for the file. Try again later.") from None
     except BaseException:
         os.close(handle)
