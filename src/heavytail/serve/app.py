@@ -132,7 +132,9 @@ class Door:
                 told = request.headers.get("authorization", "")
                 here = self.local and _from_here(request)
                 try:
-                    who = await self.service.keys.allow(self.service, told, road.scope, here)
+                    who = await self.service.keys.allow(
+                        self.service.commits, told, road.scope, here
+                    )
                 except Refusal:
                     self.rates.count(_address(request))
                     raise

@@ -214,7 +214,7 @@ async def _asked(call: Call) -> tuple[Model, Any]:
 async def predict(call: Call) -> Response:
     """The mean rewards expected of arms."""
     found, asked = await _asked(call)
-    arms = functools.partial(call.service._arms, found, asked, "")
+    arms = functools.partial(call.service.arms, found, asked, "")
     told = await found.turn("predict", len(asked.arms), lambda: found.predict(arms(), asked.level))
     return answer(told)
 
@@ -222,7 +222,7 @@ async def predict(call: Call) -> Response:
 async def explain(call: Call) -> Response:
     """Why an arm would be chosen."""
     found, asked = await _asked(call)
-    arms = functools.partial(call.service._arms, found, asked, "")
+    arms = functools.partial(call.service.arms, found, asked, "")
     told = await found.turn("explain", len(asked.arms), lambda: found.explain(arms()))
     return answer(told if asked.ids is None else replace(told, id=asked.ids[told.arm]))
 
@@ -329,12 +329,12 @@ async def revoke_key(call: Call) -> Response:
 
 async def metrics(call: Call) -> Response:
     """Numbers for Prometheus."""
-    return Response(call.metrics.text(call.service), media_type="text/plain")
+    return Response(call.metrics.text(call.service.live), media_type="text/plain")
 
 
 async def stats(call: Call) -> Response:
     """What each model did since the service started."""
-    return answer(await all_stats(call.service))
+    return answer(await all_stats(call.service.live, call.service.started))
 
 
 async def page(call: Call) -> Response:

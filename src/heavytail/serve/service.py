@@ -78,7 +78,7 @@ class Service:
         self.limits = limits or Limits()
         self.store, self.live = store, Live(store)
         self.models, self.commits = self.live.models, self.live.commits
-        self.chores = Chores(self)
+        self.chores = Chores(self.live, lambda name: self.snapshot(name, ""))
         self.keys = Keys()
         self.ready = Ready(self.commits)
         self.started = time.time()
@@ -222,7 +222,7 @@ class Service:
         explore = [model.spec.explore if one.explore is None else one.explore for one in asked]
 
         def choose() -> tuple[int, list[FloatArray], list[Decision]]:
-            sets = [self._arms(model, one, at) for at, one in _placed(asked)]
+            sets = [self.arms(model, one, at) for at, one in _placed(asked)]
             return model.version, sets, model.choose(sets, explore)
 
         many = sum(len(one.arms) for one in asked)
@@ -273,7 +273,7 @@ class Service:
         if len(asked) > self.limits.batch:
             raise Refusal(413, "too_many", f"At most {self.limits.batch} in one request.")
 
-    def _arms(self, model: Model, one: Any, at: str) -> FloatArray:
+    def arms(self, model: Model, one: Any, at: str) -> FloatArray:
         try:
             if len(one.arms) > self.limits.arms:
                 raise Refusal(413, "too_many_arms", f"At most {self.limits.arms} arms.", "arms")
