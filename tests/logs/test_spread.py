@@ -9,7 +9,7 @@ import pytest
 
 import heavytail as ht
 from heavytail.logs.reading import chunks
-from heavytail.logs.spread import map_chunks
+from heavytail.logs.reading.spread import map_chunks
 
 distributed = pytest.importorskip("distributed")
 

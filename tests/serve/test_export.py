@@ -11,8 +11,7 @@ from tests.serve.conftest import serving
 
 import heavytail as ht
 from heavytail.ledger.export import tables
-from heavytail.logs import files
-from heavytail.logs.reading import chunks, counted
+from heavytail.logs.reading import chunks, counted, files
 
 OFFERS = [{"sku": f"s{k}", "price": 5.0 + k} for k in range(4)]
 NAMED = "/v1/models/named"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from heavytail.commands._log_findings import Findings
-    from heavytail.logs.source import Source
+    from heavytail.logs.reading.source import Source
 
 __all__ = ["add_arguments", "run"]
 
@@ -41,9 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="POLICY",
         help="a file .npz that policy.save wrote; column:NAME, of the target's probabilities; "
         "uniform, or uniform:K where the log does not say how many arms there are; or "
-        "MODULE:FUNCTION, a function of heavytail.logs.rows.Rows giving probabilities, (n, K) or "
-        "(n,): MODULE is imported from the current folder or as installed, which runs its code. "
-        "May be given again: without --against the best is chosen",
+        "MODULE:FUNCTION, a function of heavytail.logs.reading.rows.Rows giving probabilities, "
+        "(n, K) or (n,): MODULE is imported from the current folder or as installed, which runs "
+        "its code. May be given again: without --against the best is chosen",
     )
     add(
         "--against",
@@ -164,7 +164,7 @@ def _check_files(args: argparse.Namespace) -> None:
     from heavytail._extras import need, need_to_draw
     from heavytail._validate import on_one_line
     from heavytail.commands._log_targets import is_saved
-    from heavytail.logs.files import kept, kind, paths
+    from heavytail.logs.reading.files import kept, kind, paths
 
     if args.html is not None:
         need_to_draw("--html")
@@ -228,7 +228,7 @@ def _find(args: argparse.Namespace) -> Findings:
     from heavytail.commands import _log_targets as targets
     from heavytail.commands._log_findings import Findings
     from heavytail.commands._log_progress import progress
-    from heavytail.logs.source import Source
+    from heavytail.logs.reading.source import Source
     from heavytail.logs.target import Target
 
     asked = _asked(args)

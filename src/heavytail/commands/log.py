@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _exported(args: argparse.Namespace) -> int:
     from heavytail.ledger.export import write_log
-    from heavytail.logs.files import kept, opened
+    from heavytail.logs.reading.files import kept, opened
 
     store = kept(args.log)
     if store is None:

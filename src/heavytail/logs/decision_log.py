@@ -25,7 +25,7 @@ from heavytail.ledger.memory import expiry
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.tokens import MOMENT, first_key
 from heavytail.logs.entries import Entry, checked_entry
-from heavytail.logs.files import refuse_earlier
+from heavytail.logs.reading.files import refuse_earlier
 
 if TYPE_CHECKING:
     from heavytail.ledger.store import Store, Transaction

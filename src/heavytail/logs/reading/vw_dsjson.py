@@ -33,8 +33,8 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail._validate import printable, shown
-from heavytail.logs.rows import Place
-from heavytail.logs.tables import Reading, Table
+from heavytail.logs.reading.rows import Place
+from heavytail.logs.reading.tables import Reading, Table
 
 __all__ = ["ZIPPED", "tables"]
 

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from heavytail._extras import need
 from heavytail._validate import printable, shown
 from heavytail.ledger.layout import FILE
-from heavytail.logs.tables import Reading, Table
-from heavytail.logs.vw_dsjson import ZIPPED
-from heavytail.logs.vw_dsjson import tables as lines
+from heavytail.logs.reading.tables import Reading, Table
+from heavytail.logs.reading.vw_dsjson import ZIPPED
+from heavytail.logs.reading.vw_dsjson import tables as lines
 
 __all__ = [
     "Count",

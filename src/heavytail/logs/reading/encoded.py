@@ -20,7 +20,7 @@ from heavytail.encoding.catalogue import UNKNOWN, Catalogue
 from heavytail.encoding.columns import Table as Context
 from heavytail.encoding.columns import keys_of
 from heavytail.ledger.layout import CONTEXT, IDS
-from heavytail.logs.rows import Place
+from heavytail.logs.reading.rows import Place
 
 __all__ = ["CONTEXT", "IDS", "Raw", "cut", "needed"]
 

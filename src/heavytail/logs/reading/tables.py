@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import check_count, check_number, shown
 from heavytail.encoding import Catalogue, Encoder
-from heavytail.logs.columns import dense
-from heavytail.logs.encoded import CONTEXT, IDS, Raw, cut, needed
-from heavytail.logs.rows import COLUMNS, NEEDED, Place, Rows, checked
+from heavytail.logs.reading.columns import dense
+from heavytail.logs.reading.encoded import CONTEXT, IDS, Raw, cut, needed
+from heavytail.logs.reading.rows import COLUMNS, NEEDED, Place, Rows, checked
 
 __all__ = ["CHUNK", "Order", "Reading", "Table"]
 

@@ -3,7 +3,7 @@
 A log is a dict of arrays, a frame of pandas or polars (lazy too), an Arrow table, a Parquet file,
 several of them by a list or a pattern, a folder of them, of a DecisionLog or of a service, JSON
 lines of Vowpal Wabbit's dsjson kind (gzipped or plain), or an iterator of any of these. The columns
-are those of :mod:`heavytail.logs.rows`; what is not one of them is not read.
+are those of :mod:`heavytail.logs.reading.rows`; what is not one of them is not read.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from heavytail._validate import shown
-from heavytail.logs import files
-from heavytail.logs.rows import COLUMNS, Rows
-from heavytail.logs.tables import CHUNK, Columns, Order, Reading, Table, read_rows
+from heavytail.logs.reading import files
+from heavytail.logs.reading.rows import COLUMNS, Rows
+from heavytail.logs.reading.tables import CHUNK, Columns, Order, Reading, Table, read_rows
 
 __all__ = ["chunks", "counted", "length"]
 
@@ -34,7 +34,7 @@ def chunks(
 ) -> Iterator[Rows]:
     """The rows of ``log`` in order, at most ``size`` at a time, each chunk checked.
 
-    >>> from heavytail.logs.reading import chunks
+    >>> from heavytail.logs.reading.log import chunks
     >>> log = {"arm": [0, 1, 1], "paid": [2.0, 0.0, 5.0], "propensity": [0.5, 0.5, 0.5]}
     >>> [rows] = chunks(log, columns={"action": "arm", "reward": "paid"})
     >>> rows.reward
