@@ -50,6 +50,7 @@ class SQLiteStore(Store):
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
+        self.file = self.folder / FILE
         self._open: list[Callable[[], object]] = []  # what has to be closed, last first
         self._typical = 0.0  # seconds of a commit
         self._commits = -1  # not counted yet
@@ -81,7 +82,7 @@ class SQLiteStore(Store):
         self._lock()
         os.close(self._made(FILE))  # before SQLite, which would let everybody read it
         self._db = sqlite3.connect(
-            self.folder / FILE, isolation_level=None, check_same_thread=False,
+            self.file, isolation_level=None, check_same_thread=False,
             cached_statements=256,
         )  # fmt: skip
         self._open.append(self._db.close)
@@ -95,7 +96,7 @@ class SQLiteStore(Store):
         self._db.execute("INSERT INTO meta VALUES ('commits', 0) ON CONFLICT DO NOTHING")
         os.lseek(self._witness, 0, os.SEEK_SET)
         self._commits = self._witnessed(os.read(self._witness, 32))
-        self._inode = _inode(self.folder / FILE)
+        self._inode = _inode(self.file)
 
     def _check_pages(self) -> None:
         """Refuse what others made of the tables, and damaged pages of a database that is small; a
@@ -104,10 +105,10 @@ class SQLiteStore(Store):
         words = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
         there = {" ".join(sql.split()) for (sql,) in self._db.execute(words)}
         missing = [one for one in TABLES if " ".join(one.split()) not in there]
-        small = (self.folder / FILE).stat().st_size < SMALL
+        small = (self.file).stat().st_size < SMALL
         sound = self._db.execute("PRAGMA quick_check(1)").fetchone() if small else ("ok",)
         if missing or sound != ("ok",):
-            raise StoreError(f"{self.folder / FILE}: it is damaged. Take it from a backup.")
+            raise StoreError(f"{self.file}: it is damaged. Take it from a backup.")
 
     def _made(self, name: str) -> int:
         """A handle of a file of the folder, which nobody else may read where it is new."""
@@ -141,12 +142,12 @@ class SQLiteStore(Store):
         found = self._db.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()
         commits = found[0] if found else 0
         if not isinstance(commits, int):
-            raise StoreError(f"{self.folder / FILE}: it is damaged. Take it from a backup.")
+            raise StoreError(f"{self.file}: it is damaged. Take it from a backup.")
         told = said.split(b"\n")[0]
         seen = int(told) if told.isdigit() else 0
         if seen > commits:
             raise StoreError(
-                f"{self.folder / FILE} has lost its last {seen - commits} commits, which "
+                f"{self.file} has lost its last {seen - commits} commits, which "
                 f"were on disk: it has {commits}, and {WITNESS} says {seen}. Its disk or "
                 "its write-ahead log is damaged. Take a backup of the folder, or go on without "
                 f"them by removing the file {WITNESS}."
@@ -169,10 +170,8 @@ class SQLiteStore(Store):
         return not self.rows("SELECT 1 FROM sqlite_master WHERE name = 'meta'")
 
     def begin(self) -> None:
-        if self._inode and _inode(self.folder / FILE) != self._inode:
-            raise StoreError(
-                f"{self.folder / FILE} was removed or replaced. Stop, and put it back."
-            )
+        if self._inode and _inode(self.file) != self._inode:
+            raise StoreError(f"{self.file} was removed or replaced. Stop, and put it back.")
         forced = self._loose + 1 >= self.group
         if forced != self._forced:
             self.rows(f"PRAGMA synchronous = {'FULL' if forced else 'NORMAL'}")
@@ -220,7 +219,7 @@ class SQLiteStore(Store):
         """The store of a folder, to be read alone, while another process may write to it."""
         other = object.__new__(cls)
         other.folder = Path(folder)
-        path = other.folder / FILE
+        path = other.file = other.folder / FILE
         try:
             said = (other.folder / WITNESS).read_bytes() if checked else b""
         except OSError:
@@ -279,17 +278,17 @@ class SQLiteStore(Store):
         }
         for name, words in what.items():
             if code.startswith(name):
-                return StoreError(f"{self.folder / FILE}: {words}")
+                return StoreError(f"{self.file}: {words}")
         if isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode"):
-            return StoreError(f"{self.folder / FILE}: {what['SQLITE_CORRUPT']}")
+            return StoreError(f"{self.file}: {what['SQLITE_CORRUPT']}")
         if str(error).startswith("no such"):
-            return StoreError(f"{self.folder / FILE}: {error}. Take it from a backup.")
-        return StoreError(f"{self.folder / FILE}: {error}.")
+            return StoreError(f"{self.file}: {error}. Take it from a backup.")
+        return StoreError(f"{self.file}: {error}.")
 
 
 def _inode(path: Path) -> int:
     """The number of a file; 0 where there is none."""
     try:
-        return path.stat().st_ino
+        return os.stat(path).st_ino
     except OSError:
         return 0
