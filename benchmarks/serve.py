@@ -180,10 +180,10 @@ def memory(args: argparse.Namespace) -> None:
 
 def restart(events: int) -> None:
     """Print how long a service takes to begin whose log has so many rewards and no snapshot."""
-    from heavytail.serve.layout import DecisionRow
+    from heavytail.ledger.layout import DecisionRow
+    from heavytail.ledger.sqlite import SQLiteStore
+    from heavytail.ledger.tokens import Token
     from heavytail.serve.service import Service
-    from heavytail.serve.sqlite import SQLiteStore
-    from heavytail.serve.tokens import Token
 
     rng = np.random.default_rng(0)
 

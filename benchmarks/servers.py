@@ -62,8 +62,8 @@ def everywhere(answer) -> Starlette:
 
 def ours(where: str) -> Starlette:
     """The service."""
+    from heavytail.ledger.opening import opened
     from heavytail.serve.app import build
-    from heavytail.serve.opening import opened
 
     return build(opened(where), local=True)
 

@@ -24,6 +24,7 @@ CONSTANTS = {
     "ENVIRONMENT_CHECKS": "the checks of `check_environment`, by name",
     "ESTIMATOR_CHECKS": "the checks of `check_estimator`, by name",
     "IDENTIFIER_CHECKS": "the checks of `check_identifier`, by name",
+    "LEDGER_CHECKS": "the checks of `check_ledger`, by name",
     "LINKS": "the four links below, by name",
     "POLICY_CHECKS": "the checks of `check_policy`, by name",
     "SKEWS": "the worlds of `SkewedBandit`, by name",

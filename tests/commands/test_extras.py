@@ -30,6 +30,7 @@ COMMANDED = {  # what a command needs, by its words
         "matplotlib",
         "experiments",
     ),
+    ("log", "export", "d", "d.parquet"): ("pyarrow", "logs"),
     ("serve", "--store", "s"): ("starlette", "serve"),
 }
 WITHOUT = {"policies", "calibrate"}  # need none

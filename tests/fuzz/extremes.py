@@ -25,9 +25,9 @@ import heavytail as ht
 from heavytail._load import from_bytes
 from heavytail.checks.policies import paid
 from heavytail.estimators.base import Regression
-from heavytail.serve.layout import ModelRow, OutcomeRow
+from heavytail.ledger.layout import ModelRow, OutcomeRow
+from heavytail.ledger.refusal import Refusal
 from heavytail.serve.model import Model
-from heavytail.serve.refusal import Refusal
 
 POWERS = np.array([float(f"1e{k}") for k in range(-323, 309)])
 MODES: dict[str, list[dict[str, Any]]] = {

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
 import os
+import sqlite3
 
 import numpy as np
 import pytest
 
 import heavytail as ht
+from heavytail.ledger.layout import FILE
+from heavytail.ledger.sqlite import SQLiteStore
+from heavytail.ledger.store import StoreError
 from heavytail.logs.reading import chunks
 from heavytail.policies.core.decisions import Decision
 
@@ -21,85 +24,129 @@ def decision(token, arm=1, probability=0.5):
     return Decision(token, arm, ARMS[arm], probability, 0.25, 1e9 + token)
 
 
+def spoilt(statement):
+    def spoil(path):
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            database.execute(statement)
+            database.commit()
+
+    return spoil
+
+
 def rewards(folder, **told):
     return [float(r) for part in chunks(folder, **told) for r in part.reward]
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "Too many open files"), KeyboardInterrupt])
-@pytest.mark.parametrize("name", ["open", "replace", "fsync", "write", "close", "stat", "fstat"])
-def test_no_failing_call_of_the_system_loses_what_was_acknowledged(
-    name, error, after, tmp_path, monkeypatch
+@pytest.mark.parametrize("error", [StoreError("its disk is full."), KeyboardInterrupt])
+@pytest.mark.parametrize("name", ["begin", "rows", "run_many", "commit"])
+def test_no_failing_call_of_the_store_loses_what_was_acknowledged(
+    name, error, tmp_path, monkeypatch
 ):
-    """Each call of a name fails once, before it did its work or after it."""
-    real = getattr(os, name)
-    for k in range(12):
-        folder = tmp_path / str(k)
-        log = ht.DecisionLog(folder, rows=3, waiting=4)
-        decided, rewarded = [], []
-        used = iter(range(10**9))
+    """Each call fails once, before it did its work or after it."""
+    real = getattr(SQLiteStore, name)
+    for k, after in itertools.product(range(6), (False, True)):
+        folder = tmp_path / f"{k}-{after}"
+        log = ht.DecisionLog(folder)
+        decided, rewarded, used = [], [], itertools.count()
 
-        def tried(*given, used=used, k=k, **named):
+        def tried(*given, used=used, k=k, after=after):
             fails = next(used) == k
             if fails and not after:
                 raise error
-            told = real(*given, **named)
-            if fails and name not in ("open", "write"):  # these were done, as far as one knows
+            answer = real(*given)
+            if fails:
                 raise error
-            return told
+            return answer
 
         with monkeypatch.context() as patch:
-            patch.setattr(os, name, tried)
-            for token in range(8):
+            patch.setattr(SQLiteStore, name, tried)
+            for token in range(4):
                 with contextlib.suppress(OSError, KeyboardInterrupt, ValueError):
                     log.decided(decision(token), ARMS)
                     decided.append(token)
-                    if token != 1:
-                        log.rewarded(token, float(token))
-                        rewarded.append(token)
-        there = [float(token) for token in rewarded]
-        assert set(there) <= set(rewards(folder)), k  # as after a kill
+                    log.rewarded(token, float(token))
+                    rewarded.append(float(token))
+        assert set(rewarded) <= set(rewards(folder)), k  # as after a kill
         assert len(rewards(folder, default_reward=0.0)) >= len(decided), k
-        with contextlib.suppress(OSError):
-            log.close()
-        with ht.DecisionLog(folder) as log:
-            log.decided(decision(99), ARMS)
-            log.rewarded(99, 99.0)
-        assert {*there, 99.0} <= set(rewards(folder)), k
-
-
-def test_a_log_goes_on_where_no_file_can_be_opened(tmp_path, monkeypatch):
-    real = os.open
-
-    def full(*given, **named):
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    log = ht.DecisionLog(tmp_path, rows=2)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "open", full)
-        for token in range(7):
-            log.decided(decision(token), ARMS)
-            log.rewarded(token, float(token))
-    assert rewards(tmp_path) == [float(token) for token in range(7)]
-    assert os.open is real
-    log.close()
-    assert rewards(tmp_path) == [float(token) for token in range(7)]
+        log.decided(decision(99), ARMS)
+        log.rewarded(99, 99.0)
+        log.close()
+        assert {*rewarded, 99.0} <= set(rewards(folder)), k
 
 
 @pytest.mark.skipif(os.name != "posix", reason="removes an open file")
 @pytest.mark.parametrize("put", [False, True])
-def test_a_journal_that_somebody_removed_or_replaced_is_not_written_to(put, tmp_path):
+def test_a_database_that_somebody_removed_or_replaced_is_not_written_to(put, tmp_path):
     log = ht.DecisionLog(tmp_path)
     log.decided(decision(0), ARMS)
-    content = (tmp_path / "journal").read_bytes()
-    (tmp_path / "journal").rename(tmp_path / "elsewhere")
+    (tmp_path / FILE).rename(tmp_path / "elsewhere")
     if put:
-        (tmp_path / "journal").write_bytes(content)
+        (tmp_path / FILE).write_bytes((tmp_path / "elsewhere").read_bytes())
     for _ in range(2):
-        with pytest.raises(OSError, match=r"its journal was removed or replaced.*Open it again"):
+        with pytest.raises(OSError, match=r"was removed or replaced"):
             log.rewarded(0, 1.0)
     log.close()
-    assert (tmp_path / "elsewhere").read_bytes() == content
+
+
+@pytest.mark.parametrize("path", [5, None, b"abc", "a\0b"])
+def test_what_names_no_folder_is_refused(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TypeError, match="path must name a folder"):
+        ht.DecisionLog(path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_somebody_elses_is_left_as_it_was(tmp_path):
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(ValueError, match="is no folder of a DecisionLog"):
+        ht.DecisionLog(tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links")
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="Give a folder to write to"):
+        ht.DecisionLog(tmp_path / "log")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+DAMAGE = {
+    "nothing is left": lambda path: path.write_bytes(b""),
+    "the last page is cut": lambda path: os.truncate(path, path.stat().st_size - 4096),
+    "it is no database": lambda path: path.write_bytes(b"nothing of the kind" * 1000),
+    "a table is gone": spoilt("DROP TABLE outcome"),
+    "details are none": spoilt("UPDATE decision SET detail = x'00'"),
+    "features are cut": spoilt("UPDATE decision SET x = substr(x, 9)"),
+    "the arm is another": spoilt("UPDATE decision SET arm = 9"),
+    "a reward is text": spoilt("UPDATE outcome SET reward = 'x'"),
+    "of another version": spoilt("UPDATE meta SET value = 9 WHERE name = 'layout'"),
+    "commits are gone": spoilt("UPDATE meta SET value = 1 WHERE name = 'commits'"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_log_is_refused_in_a_sentence(damage, tmp_path):
+    with ht.DecisionLog(tmp_path) as log:
+        for token in range(3):
+            log.decided(decision(token), ARMS)
+            log.rewarded(token, 1.0)
+    DAMAGE[damage](tmp_path / FILE)
+    with pytest.raises((ValueError, OSError)) as refusal:
+        rewards(tmp_path)
+    assert len(str(refusal.value)) > 30
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_log_in_a_folder_that_cannot_be_written_to_is_read(tmp_path, monkeypatch):
+    with ht.DecisionLog(tmp_path) as log:
+        log.decided(decision(0), ARMS)
+        log.rewarded(0, 4.0)
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr(os, "access", lambda *_: False)  # whoever runs this may write anywhere
+    assert rewards(tmp_path) == rewards(tmp_path / FILE) == [4.0]
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def hand_made(**odd):
@@ -150,12 +197,11 @@ def test_arms_that_are_none_are_refused(arms, tmp_path):
 
 def refused_whole(call, folder, words="DecisionLog.decided"):
     """It is refused, nothing is written, and the log goes on."""
-    with ht.DecisionLog(folder, rows=1) as log:
+    with ht.DecisionLog(folder) as log:
         log.decided(decision(0), ARMS)
-        before = (folder / "journal").read_bytes()
         with pytest.raises((ValueError, TypeError), match=words):
             call(log)
-        assert (folder / "journal").read_bytes() == before
+        assert (log.decisions, log.waiting) == (1, (0,))
         log.decided(hand_made(arm=np.int64(0)), ARMS, ids=np.array([1, 2, 3]))
         log.rewarded(5, 2.0)
         log.rewarded(0, 1.0)
@@ -168,3 +214,30 @@ def test_a_reward_for_a_token_that_is_none_is_refused(token, tmp_path):
         for one in (token, hand_made(token=token)):
             with pytest.raises((ValueError, TypeError), match=r"DecisionLog.rewarded: .*token"):
                 log.rewarded(one, 1.0)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_policy_of_before_cannot_double_tokens(tmp_path, again):
+    """Saved, decided on, loaded as it was before: its tokens are those of other decisions."""
+    policy = ht.TwinUCB(2)
+    policy.save(tmp_path / "it.npz")
+    log = ht.DecisionLog(tmp_path / "log")
+    made = [policy.decide(ARMS[:2], explore=0.5) for _ in range(6)]
+    for decision in made:
+        log.decided(decision, ARMS[:2])
+    for decision in made[:5]:
+        log.rewarded(decision, 1.0)
+    if again:
+        log.close()
+        log = ht.DecisionLog(tmp_path / "log")
+    stale = ht.load(tmp_path / "it.npz")
+    for _ in made:
+        decision = stale.decide(ARMS[:2], explore=0.5)
+        with pytest.raises(ValueError, match="is in the log already"):
+            log.decided(decision, ARMS[:2])
+    with pytest.raises(ValueError, match="is another"):  # token 5 waits, and is not this one
+        log.rewarded(decision, 9.0)
+    assert log.waiting == (5,)
+    log.rewarded(made[5], 1.0)
+    log.close()
+    assert ht.evaluate(tmp_path / "log", lambda r: np.full((len(r.action), 2), 0.5)).rows == 6

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import heavytail as ht
-from heavytail.logs import encoded
-from heavytail.logs.reading import chunks
+from heavytail.logs.reading import chunks, encoded
 
 ROWS = 300
 BANNERS = [{"sku": f"s{k}", "price": 5.0 + k} for k in range(4)]

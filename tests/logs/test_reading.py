@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from heavytail.logs.reading import chunks, length
-from heavytail.logs.rows import Rows, offered
+from heavytail.logs.reading.rows import Rows, offered
 
 N, K, D = 25, 4, 3
 

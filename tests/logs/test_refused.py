@@ -15,9 +15,9 @@ import pytest
 from tests.logs.drawing import draw
 
 import heavytail as ht
-from heavytail.logs import models, vw_dsjson
-from heavytail.logs.reading import chunks, length
-from heavytail.logs.rows import MOST_ARMS
+from heavytail.logs import models
+from heavytail.logs.reading import chunks, length, vw_dsjson
+from heavytail.logs.reading.rows import MOST_ARMS
 
 N = 60
 LOG = {
@@ -74,7 +74,9 @@ def test_more_folds_than_rows_are_refused(folds, most):
 
 def test_absurd_counts_are_refused_before_the_log_is_read():
     with pytest.raises(ValueError, match=f"folds must be at most {models.MOST_FOLDS}"):
-        models.as_model(Constant(np.zeros), ht.logs.source.Source(unread(), None, None), 10**9)
+        models.as_model(
+            Constant(np.zeros), ht.logs.reading.source.Source(unread(), None, None), 10**9
+        )
     with pytest.raises(ValueError, match="draws must be at most 1000000"):
         ht.evaluate(unread(), EVEN, draws=10**12)
     with pytest.raises(ValueError, match="size must be at most"):

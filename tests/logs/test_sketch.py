@@ -9,11 +9,12 @@ import pytest
 from tests.logs.drawing import draw
 
 import heavytail as ht
-from heavytail.logs import means, source
-from heavytail.logs.rows import Rows
+from heavytail.logs import means
+from heavytail.logs.reading import source
+from heavytail.logs.reading.rows import Rows
+from heavytail.logs.reading.source import merged
+from heavytail.logs.reading.spread import map_chunks
 from heavytail.logs.sketch import Pairs, Sketch, cell_numbers, epochs
-from heavytail.logs.source import merged
-from heavytail.logs.spread import map_chunks
 from heavytail.logs.summary import Plan, summarise
 from heavytail.logs.target import Target
 

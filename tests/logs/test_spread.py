@@ -9,7 +9,7 @@ import pytest
 
 import heavytail as ht
 from heavytail.logs.reading import chunks
-from heavytail.logs.spread import map_chunks
+from heavytail.logs.reading.spread import map_chunks
 
 distributed = pytest.importorskip("distributed")
 
@@ -67,7 +67,7 @@ def test_what_is_no_parquet_is_read_here_and_sent(client):
 
 def test_decisions_without_a_reward_do_not_move_the_numbers(client, tmp_path):
     policy, arms = ht.TwinUCB(2), np.eye(2)
-    with ht.DecisionLog(tmp_path / "log", rows=20, waiting=40) as log:
+    with ht.DecisionLog(tmp_path / "log", group=50) as log:
         for i in range(200):
             decision = policy.decide(arms, explore=0.5)
             log.decided(decision, arms)

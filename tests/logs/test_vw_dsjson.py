@@ -169,3 +169,11 @@ def test_other_columns_cannot_be_renamed(tmp_path):
     path = written(tmp_path / "log.json", [event(0)])
     with pytest.raises(ValueError, match="dsjson has names of its own"):
         list(chunks(path, columns={"reward": "EventId"}))
+
+
+def test_a_damaged_gzip_is_named(tmp_path):
+    content = bytearray(gzip.compress(bytes(range(256)) * 9))
+    content[10:20] = b"\xff" * 10
+    (tmp_path / "log.gz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"log.gz is damaged"):
+        list(chunks(tmp_path / "log.gz"))

@@ -197,7 +197,7 @@ def test_pending_decisions_of_a_file_without_times_wait_on():
 
 
 def test_the_last_that_expired_are_told_from_those_rewarded(monkeypatch):
-    monkeypatch.setattr("heavytail.policies.core.decisions.TOLD", 3)
+    monkeypatch.setattr("heavytail.ledger.memory.TOLD", 3)
     p = policy()
     for _ in range(5):
         p.decide(np.eye(3))

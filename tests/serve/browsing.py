@@ -19,8 +19,8 @@ import pytest
 import uvicorn
 from tests import chromium
 
+from heavytail.ledger.sqlite import SQLiteStore
 from heavytail.serve.app import build
-from heavytail.serve.sqlite import SQLiteStore
 
 # The frame is of the same origin, so that it can look into the page without a word in it.
 FRAME = """<!doctype html><body style="margin:0">

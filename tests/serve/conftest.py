@@ -10,9 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 from tests.serve.postgres import database
 
+from heavytail.ledger.opening import opened
 from heavytail.serve import chores
 from heavytail.serve.app import build
-from heavytail.serve.opening import opened
 from heavytail.serve.service import Limits
 
 

@@ -24,11 +24,11 @@ import httpx
 import numpy as np
 from tests.serve.postgres import Database, database
 
+from heavytail.ledger.opening import opened
+from heavytail.ledger.postgres import LEASE
+from heavytail.ledger.store import Store
+from heavytail.ledger.tokens import Token
 from heavytail.serve.model import built
-from heavytail.serve.opening import opened
-from heavytail.serve.postgres import LEASE
-from heavytail.serve.store import Store
-from heavytail.serve.tokens import Token
 
 LEADER = (  # sessions are named heavytail, their machine and their process
     "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid "

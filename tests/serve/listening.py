@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import uvicorn
 
 from heavytail.commands.serve import _config, add_arguments
+from heavytail.ledger.opening import opened
 from heavytail.serve.app import build
-from heavytail.serve.opening import opened
 from heavytail.serve.service import Limits
 
 

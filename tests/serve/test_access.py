@@ -15,10 +15,10 @@ from tests.serve.listening import listening
 from tests.serve.test_service import SHOP
 
 from heavytail.commands.serve import add_arguments, run
+from heavytail.ledger.opening import opened
+from heavytail.ledger.store import StoreError
 from heavytail.serve import ready
-from heavytail.serve.opening import opened
 from heavytail.serve.service import Limits
-from heavytail.serve.store import StoreError
 from heavytail.serve.wire import ModelSpec
 
 

@@ -13,7 +13,8 @@ from tests.serve.conftest import serving
 from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 
 import heavytail as ht
-from heavytail.serve import apart, commits
+from heavytail.ledger import commits
+from heavytail.serve import apart
 from heavytail.serve.apart import Turns
 
 WAIT = 20.0  # seconds after which a test gives up

@@ -9,11 +9,11 @@ import pytest
 from tests.serve.conftest import serving
 from tests.serve.test_service import ARMS, SHOP
 
+from heavytail.ledger.opening import opened
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import StoreError
 from heavytail.serve import ready
-from heavytail.serve.opening import opened
-from heavytail.serve.refusal import Refusal
 from heavytail.serve.service import Limits
-from heavytail.serve.store import StoreError
 from heavytail.serve.wire import Fork, ModelSpec
 
 LONG = "1" + "0" * 400  # an integer beyond a double

@@ -10,10 +10,10 @@ import pytest
 from tests.serve.conftest import serving
 from tests.serve.test_service import ARMS, SHOP, reward
 
+from heavytail.ledger.postgres import PostgresStore
+from heavytail.ledger.store import Store
+from heavytail.ledger.tokens import Token, time_of
 from heavytail.serve import chores, clock
-from heavytail.serve.postgres import PostgresStore
-from heavytail.serve.store import Store
-from heavytail.serve.tokens import Token, time_of
 
 WAIT = 60.0
 YEAR = 365.0 * 86400.0

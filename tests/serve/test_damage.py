@@ -15,9 +15,9 @@ from tests.serve.conftest import serving
 from tests.serve.test_races import learn
 from tests.serve.test_service import SHOP
 
+from heavytail.ledger.sqlite import SQLiteStore
+from heavytail.ledger.store import StoreError
 from heavytail.serve.live import Live
-from heavytail.serve.sqlite import SQLiteStore
-from heavytail.serve.store import StoreError
 
 FILE, PAGE = "heavytail.db", 4096
 

@@ -10,7 +10,8 @@ import pytest
 from tests.serve.conftest import serving
 
 import heavytail as ht
-from heavytail.logs.reading import chunks
+from heavytail.ledger.export import tables
+from heavytail.logs.reading import chunks, counted, files
 
 OFFERS = [{"sku": f"s{k}", "price": 5.0 + k} for k in range(4)]
 NAMED = "/v1/models/named"
@@ -57,6 +58,26 @@ def test_an_exported_log_is_encoded_anew(client, tmp_path):
     found = ht.evaluate(log, ht.Uniform(other.dim), columns=anew)
     assert (found.rows, found.propensities_ok) == (59, True)
     assert ht.replay(log, ht.TwinUCB(other.dim), columns=anew).rows == 59
+
+
+def test_a_store_is_read_as_what_it_exports(tmp_path):
+    with serving(tmp_path / "store") as client:
+        log = exported(client, tmp_path / "log.parquet")
+        assert client.put("/v1/models/other", json={"dim": 3}).status_code == 201
+        frame = pl.read_parquet(log)
+        for anew in (None, {"arms": encoder().catalogue(OFFERS, ids="sku")}):
+            (here,) = chunks(log, columns=anew)
+            for form in (tmp_path / "store" / "named", frame, frame.to_pandas()):
+                (rows,) = chunks(form, columns=anew)
+                np.testing.assert_array_equal(rows.arms, here.arms)
+                np.testing.assert_array_equal(rows.reward, here.reward)
+        for name in ("", "nobody"):
+            with pytest.raises(ValueError, match=r"name the model .*'named', 'other'"):
+                list(chunks(tmp_path / "store" / name))
+        token = client.post(f"{NAMED}/decisions", json=body(3)).json()["token"]
+    assert counted(tmp_path / "store" / "named") == (59, 2)
+    with files.opened(files.Kept(str(tmp_path / "store"), "named")) as (store, model):
+        assert next(tables(store, model, 100))["token"].to_pylist()[-1] == token
 
 
 def test_a_log_without_the_features_of_arms_is_encoded_all_the_same(client, tmp_path):

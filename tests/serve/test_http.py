@@ -11,12 +11,12 @@ from tests.serve.conftest import serving
 from tests.serve.test_service import ARMS, SHOP, decide, reward
 
 import heavytail as ht
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.sqlite import SQLiteStore
 from heavytail.serve.handlers import ROUTES
 from heavytail.serve.keys import issue
 from heavytail.serve.rates import Rates
-from heavytail.serve.refusal import Refusal
 from heavytail.serve.service import Limits
-from heavytail.serve.sqlite import SQLiteStore
 
 SCOPES = ("read", "decide", "admin")
 

@@ -11,9 +11,9 @@ import pytest
 from tests.serve.browsing import looked, open_service
 from tests.serve.test_service import ARMS, SHOP
 
+from heavytail.ledger.sqlite import SQLiteStore
 from heavytail.serve.keys import issue
 from heavytail.serve.page import HEADERS, PAGE
-from heavytail.serve.sqlite import SQLiteStore
 
 HOSTILE = "<img src=x onerror='top.hacked=1'>"
 LONG = "an-id-that-has-no-place-to-break-" * 6

@@ -10,11 +10,11 @@ import pytest
 from tests.serve.conftest import look, serving
 from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 
+from heavytail.ledger.postgres import PostgresStore
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import StoreError, Transaction
+from heavytail.ledger.tokens import first_key
 from heavytail.serve import chores
-from heavytail.serve.postgres import PostgresStore
-from heavytail.serve.refusal import Refusal
-from heavytail.serve.store import StoreError, Transaction
-from heavytail.serve.tokens import first_key
 from heavytail.serve.tracker import Tracker
 from heavytail.serve.wire import Fork, ModelSpec
 

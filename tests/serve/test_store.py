@@ -12,9 +12,9 @@ import pytest
 from tests.serve.conftest import serving
 from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 
-from heavytail.serve.sqlite import SQLiteStore
-from heavytail.serve.store import StoreError
-from heavytail.serve.tokens import Token, time_of
+from heavytail.ledger.sqlite import SQLiteStore
+from heavytail.ledger.store import StoreError
+from heavytail.ledger.tokens import Token, time_of
 
 
 def test_two_services_do_not_share_a_folder(tmp_path):
@@ -39,7 +39,7 @@ def test_the_command_says_in_one_line_that_a_store_is_in_use(tmp_path):
 def test_a_log_that_lost_its_last_page_is_refused(tmp_path, damage):
     """SQLite would go on without the commit, in silence."""
     code = (
-        "import os, sys; from heavytail.serve.sqlite import SQLiteStore\n"
+        "import os, sys; from heavytail.ledger.sqlite import SQLiteStore\n"
         "store = SQLiteStore(sys.argv[1])\n"
         "for name in 'ab': store.apply([lambda tx, n=name: tx.create(n, '{}')])\n"
         "os._exit(9)\n"

@@ -17,11 +17,11 @@ from tests.serve.conftest import look, serving
 from tests.serve.killing import free_port
 from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 
+from heavytail.ledger.postgres import PostgresStore
+from heavytail.ledger.store import Conflict, StoreError
 from heavytail.serve import live, ready
 from heavytail.serve.app import build
 from heavytail.serve.model import built
-from heavytail.serve.postgres import PostgresStore
-from heavytail.serve.store import Conflict, StoreError
 from heavytail.serve.wire import DecideAmongVectors, Reward
 
 

@@ -20,6 +20,7 @@ from heavytail.checks.controllers import CONTROLLER_CHECKS
 from heavytail.checks.environments import ENVIRONMENT_CHECKS
 from heavytail.checks.estimators import ESTIMATOR_CHECKS
 from heavytail.checks.identifiers import IDENTIFIER_CHECKS
+from heavytail.checks.ledgers import LEDGER_CHECKS, Opening
 from heavytail.checks.policies import POLICY_CHECKS
 from heavytail.control import Controller, Identifier
 from heavytail.environments import Environment
@@ -35,6 +36,7 @@ __all__ = [
     "ENVIRONMENT_CHECKS",
     "ESTIMATOR_CHECKS",
     "IDENTIFIER_CHECKS",
+    "LEDGER_CHECKS",
     "POLICY_CHECKS",
     "CheckFailed",
     "check_agent",
@@ -42,6 +44,7 @@ __all__ = [
     "check_environment",
     "check_estimator",
     "check_identifier",
+    "check_ledger",
     "check_policy",
 ]
 
@@ -74,3 +77,10 @@ def check_identifier(identifier: Identifier, *, skip: Iterable[str] = ()) -> Non
 def check_estimator(estimator: Regression, *, skip: Iterable[str] = ()) -> None:
     """Run every check on regressions of the arguments of ``estimator``, which must be unfitted."""
     run(ESTIMATOR_CHECKS, estimator, skip)
+
+
+def check_ledger(opening: Opening, *, skip: Iterable[str] = ()) -> None:
+    """Run every check on ledgers that ``opening`` opens: without an argument an empty one, with a
+    ledger that one again, as after a restart.
+    """
+    run(LEDGER_CHECKS, opening, skip)

@@ -18,8 +18,8 @@ from heavytail._validate import check_count, printable, shown
 from heavytail.encoding import Catalogue
 from heavytail.logs.models import as_propensities
 from heavytail.logs.reading import chunks
-from heavytail.logs.rows import MOST_ARMS, Rows, offered
-from heavytail.logs.source import Source
+from heavytail.logs.reading.rows import MOST_ARMS, Rows, offered
+from heavytail.logs.reading.source import Source
 from heavytail.logs.target import Target
 
 __all__ = ["Weights", "is_column", "is_saved", "policy_of", "propensities_of", "saved_policy"]
@@ -105,8 +105,8 @@ def _imported(words: str, option: str) -> Any:
         sys.path.remove("")
     if not callable(found) or isinstance(found, type):
         raise ValueError(
-            f"{option} {shown(words)}: must be a function of heavytail.logs.rows.Rows giving "
-            f"probabilities; got {shown(found)}."
+            f"{option} {shown(words)}: must be a function of "
+            f"heavytail.logs.reading.rows.Rows giving probabilities; got {shown(found)}."
         )
     return found
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from heavytail.commands._log_findings import Findings
-    from heavytail.logs.source import Source
+    from heavytail.logs.reading.source import Source
 
 __all__ = ["add_arguments", "run"]
 
@@ -30,8 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "logs",
         nargs="+",
         metavar="LOG",
-        help="Parquet files, folders or patterns of them, the folder of a DecisionLog, or lines of "
-        "Vowpal Wabbit's dsjson; several are one log, in this order",
+        help="Parquet files, folders or patterns of them, the folder of a DecisionLog or of a "
+        "service (FOLDER/MODEL where it has several), or lines of Vowpal Wabbit's dsjson; several "
+        "are one log, in this order",
     )
     add(
         "--policy",
@@ -40,9 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="POLICY",
         help="a file .npz that policy.save wrote; column:NAME, of the target's probabilities; "
         "uniform, or uniform:K where the log does not say how many arms there are; or "
-        "MODULE:FUNCTION, a function of heavytail.logs.rows.Rows giving probabilities, (n, K) or "
-        "(n,): MODULE is imported from the current folder or as installed, which runs its code. "
-        "May be given again: without --against the best is chosen",
+        "MODULE:FUNCTION, a function of heavytail.logs.reading.rows.Rows giving probabilities, "
+        "(n, K) or (n,): MODULE is imported from the current folder or as installed, which runs "
+        "its code. May be given again: without --against the best is chosen",
     )
     add(
         "--against",
@@ -163,7 +164,7 @@ def _check_files(args: argparse.Namespace) -> None:
     from heavytail._extras import need, need_to_draw
     from heavytail._validate import on_one_line
     from heavytail.commands._log_targets import is_saved
-    from heavytail.logs.files import is_decision_log, kind, paths
+    from heavytail.logs.reading.files import kept, kind, paths
 
     if args.html is not None:
         need_to_draw("--html")
@@ -172,9 +173,10 @@ def _check_files(args: argparse.Namespace) -> None:
     if args.catalogue is not None and not os.path.isfile(args.catalogue):
         raise ValueError(f"--catalogue {on_one_line(args.catalogue)}: there is no such file.")
     for log in args.logs:
-        if os.path.isdir(log) or is_decision_log(log):
+        store = kept(log)
+        if os.path.isdir(log) or store:
             need(f"{on_one_line(log)}, a folder of Parquet,", "pyarrow", extra="logs")
-        for path in [] if is_decision_log(log) else paths(log):
+        for path in [] if store else paths(log):
             if not os.path.isfile(path):
                 raise ValueError(f"{path} is no file: a device, a pipe or a socket. Pass a file.")
             if kind(path) == "parquet":
@@ -226,7 +228,7 @@ def _find(args: argparse.Namespace) -> Findings:
     from heavytail.commands import _log_targets as targets
     from heavytail.commands._log_findings import Findings
     from heavytail.commands._log_progress import progress
-    from heavytail.logs.source import Source
+    from heavytail.logs.reading.source import Source
     from heavytail.logs.target import Target
 
     asked = _asked(args)

@@ -23,7 +23,7 @@ from heavytail._validate import on_one_line
 if TYPE_CHECKING:
     import uvicorn
 
-    from heavytail.serve.store import Operation, Store
+    from heavytail.ledger.store import Operation, Store
 
 __all__ = ["add_arguments", "run"]
 
@@ -121,7 +121,7 @@ def _check_proxies(args: argparse.Namespace) -> None:
 
 
 def _check_workers(args: argparse.Namespace) -> None:
-    from heavytail.serve.opening import is_database
+    from heavytail.ledger.opening import is_database
 
     if args.workers < 1:
         raise ValueError(f"--workers must be at least 1; got {args.workers}.")
@@ -134,9 +134,9 @@ def _check_workers(args: argparse.Namespace) -> None:
 
 def _check_keys(args: argparse.Namespace) -> None:
     """Refuse before a store is made what could not be done with it."""
+    from heavytail.ledger.opening import is_database
+    from heavytail.ledger.refusal import Refusal
     from heavytail.serve.keys import check
-    from heavytail.serve.opening import is_database
-    from heavytail.serve.refusal import Refusal
 
     if args.new_key is not None:
         try:
@@ -173,8 +173,8 @@ def _stop(number: int, frame: Any) -> None:
 
 def _with(args: argparse.Namespace) -> int:
     """Do what is asked on the store."""
-    from heavytail.serve.opening import opened
-    from heavytail.serve.store import StoreError
+    from heavytail.ledger.opening import opened
+    from heavytail.ledger.store import StoreError
 
     try:
         store = opened(args.store)
@@ -187,8 +187,8 @@ def _with(args: argparse.Namespace) -> int:
 
 
 def _on(store: Store, args: argparse.Namespace) -> int:
+    from heavytail.ledger.opening import is_local
     from heavytail.serve.keys import issue, reopen, revoke
-    from heavytail.serve.opening import is_local
 
     if args.new_key is not None:
         # Printed before the commit: a key that nobody read is none.
@@ -263,7 +263,7 @@ def _several(args: argparse.Namespace, local: bool) -> int:
 
 
 def _announce(args: argparse.Namespace) -> None:
-    from heavytail.serve.opening import shown
+    from heavytail.ledger.opening import shown
 
     where = f"http://{args.host}:{args.port}"
     workers = f", {args.workers} workers" if args.workers > 1 else ""
@@ -295,7 +295,7 @@ def _has_screen() -> bool:
 
 def _done(store: Store, operation: Operation) -> Any:
     """What an operation gives, or its refusal as a ValueError."""
-    from heavytail.serve.refusal import Refusal
+    from heavytail.ledger.refusal import Refusal
 
     (found,), _ = store.apply([operation])
     if isinstance(found, Refusal):

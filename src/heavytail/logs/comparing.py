@@ -14,10 +14,10 @@ from heavytail._typing import FloatArray
 from heavytail.logs import intervals, means
 from heavytail.logs.estimates import METHODS, Seen
 from heavytail.logs.evaluating import UNBIASED, finish, plan_of, target_of
+from heavytail.logs.reading.rows import Rows
+from heavytail.logs.reading.source import Source, merged
 from heavytail.logs.results import Comparison
-from heavytail.logs.rows import Rows
 from heavytail.logs.sketch import PairCells, Pairs, Sketch, epochs
-from heavytail.logs.source import Source, merged
 from heavytail.logs.summary import Plan, Summary, look, of_seen
 from heavytail.logs.target import Target
 from heavytail.tails import MomentBound

@@ -28,7 +28,7 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail.logs.means import huber
-from heavytail.logs.rows import Rows
+from heavytail.logs.reading.rows import Rows
 from heavytail.logs.sketch import Cells, PairCells, Sketch
 
 __all__ = ["METHODS", "Method", "Seen", "log_smoothing", "log_sum_exp", "smoothing"]

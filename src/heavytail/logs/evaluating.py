@@ -14,9 +14,9 @@ from heavytail._validate import Check, shown
 from heavytail.logs import advice, estimates, intervals, means
 from heavytail.logs.estimates import METHODS
 from heavytail.logs.models import as_model, as_propensities
+from heavytail.logs.reading.source import Source, merged
 from heavytail.logs.results import Evaluation
 from heavytail.logs.sketch import Sketch
-from heavytail.logs.source import Source, merged
 from heavytail.logs.summary import Plan, Summary, summarise
 from heavytail.logs.target import Target
 from heavytail.tails import MomentBound, TailReport, diagnose

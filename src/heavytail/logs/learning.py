@@ -16,9 +16,9 @@ from heavytail._typing import FloatArray
 from heavytail._validate import Check, as_arms, as_numbers, check_number
 from heavytail.kernels.random import uniform
 from heavytail.logs.pac_bayes import POWERS, SPREADS, STAGES, Bound
-from heavytail.logs.rows import Rows
+from heavytail.logs.reading.rows import Rows
+from heavytail.logs.reading.source import Source
 from heavytail.logs.softmax import FARTHEST, LARGEST, Part, mean_shares
-from heavytail.logs.source import Source
 from heavytail.policies.core.decisions import Decision
 from heavytail.simulation.progress import progress_bar
 

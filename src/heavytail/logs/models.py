@@ -16,9 +16,9 @@ from heavytail._memory import check_memory
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import GREATEST, as_rows, check_count, shown
 from heavytail.logs.means import skew_corrected
-from heavytail.logs.rows import Rows
+from heavytail.logs.reading.rows import Rows
+from heavytail.logs.reading.source import Source
 from heavytail.logs.sketch import Pairs
-from heavytail.logs.source import Source
 
 __all__ = ["ArmMeans", "CrossFit", "as_model", "as_propensities"]
 

@@ -19,7 +19,7 @@ import numpy as np
 from heavytail._typing import FloatArray
 from heavytail._validate import Check, shown
 from heavytail.logs.reading import chunks
-from heavytail.logs.rows import DRAWN, needed
+from heavytail.logs.reading.rows import DRAWN, needed
 from heavytail.policies.core.policy import Policy
 
 __all__ = ["Replay", "replay"]

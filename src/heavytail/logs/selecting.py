@@ -15,10 +15,10 @@ from heavytail.logs.estimates import METHODS
 from heavytail.logs.evaluating import finish, plan_of, target_of
 from heavytail.logs.means import skew_corrected
 from heavytail.logs.models import as_model
+from heavytail.logs.reading.rows import Rows
+from heavytail.logs.reading.source import Source, merged
 from heavytail.logs.results import Evaluation, Selection
-from heavytail.logs.rows import Rows
 from heavytail.logs.sketch import Pairs
-from heavytail.logs.source import Source, merged
 from heavytail.logs.summary import Plan, Summary, look, modelled, of_seen
 from heavytail.logs.target import Target
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heavytail._typing import FloatArray
-from heavytail.logs.rows import DRAWN, Rows, first, needed
+from heavytail.logs.reading.rows import DRAWN, Rows, first, needed
 
 __all__ = ["FARTHEST", "LARGEST", "Part", "masses", "mean_shares", "objective"]
 

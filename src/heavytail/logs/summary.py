@@ -17,7 +17,7 @@ from heavytail._validate import GREATEST, as_numbers
 from heavytail.logs.estimates import METHODS, Seen
 from heavytail.logs.means import blocks
 from heavytail.logs.models import ArmMeans
-from heavytail.logs.rows import Rows
+from heavytail.logs.reading.rows import Rows
 from heavytail.logs.sketch import Pairs, Sketch, epochs
 from heavytail.logs.target import Target
 

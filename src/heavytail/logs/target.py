@@ -14,7 +14,7 @@ import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import as_numbers, check_count, check_number, shown
-from heavytail.logs.rows import SUM_SLACK, Rows, offered
+from heavytail.logs.reading.rows import SUM_SLACK, Rows, offered
 from heavytail.policies.core.policy import Policy
 
 __all__ = ["Target", "greedy", "probabilities"]
@@ -70,9 +70,9 @@ class Target:
     seed and the number of the chunk's first row.
 
     Args:
-        policy: a policy; a callable that takes :class:`heavytail.logs.rows.Rows` and returns (n, K)
-            probabilities or (n,) of the logged actions; an array of either shape over the whole
-            log; or a name, for the column that was read as ``target``.
+        policy: a policy; a callable that takes :class:`heavytail.logs.reading.rows.Rows` and
+            returns (n, K) probabilities or (n,) of the logged actions; an array of either shape
+            over the whole log; or a name, for the column that was read as ``target``.
         explore: a share e of uniform draws mixed in: (1 - e) pi + e / K, of the K arms offered.
         draws: how many draws per row estimate the probabilities of a policy that does not know
             them.

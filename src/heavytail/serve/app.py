@@ -19,13 +19,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from heavytail.ledger.opening import is_local, opened
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import Store, StoreError
 from heavytail.serve.handlers import ROUTES, Call, Road, answer
 from heavytail.serve.metrics import Metrics
-from heavytail.serve.opening import is_local, opened
 from heavytail.serve.rates import Rates
-from heavytail.serve.refusal import Refusal
 from heavytail.serve.service import Limits, Service
-from heavytail.serve.store import Store, StoreError
 from heavytail.serve.wire import Fault
 
 __all__ = ["build", "worker"]
@@ -132,7 +132,9 @@ class Door:
                 told = request.headers.get("authorization", "")
                 here = self.local and _from_here(request)
                 try:
-                    who = await self.service.keys.allow(self.service, told, road.scope, here)
+                    who = await self.service.keys.allow(
+                        self.service.commits, told, road.scope, here
+                    )
                 except Refusal:
                     self.rates.count(_address(request))
                     raise

@@ -13,16 +13,13 @@ import functools
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
-from heavytail.serve.layout import ModelRow
+from heavytail.ledger.layout import ModelRow
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import StoreError, Transaction
+from heavytail.ledger.tokens import first_key
+from heavytail.serve.live import Live
 from heavytail.serve.model import Model
-from heavytail.serve.refusal import Refusal
-from heavytail.serve.store import StoreError, Transaction
-from heavytail.serve.tokens import first_key
-
-if TYPE_CHECKING:
-    from heavytail.serve.service import Service
 
 __all__ = ["Chores"]
 
@@ -38,10 +35,15 @@ LOOK = 0.1  # seconds between two looks at what others did
 
 
 class Chores:
-    """Tasks beside a service."""
+    """Tasks beside a service.
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
+    Args:
+        live: the models.
+        snapshot: takes one of the model of a name.
+    """
+
+    def __init__(self, live: Live, snapshot: Callable[[str], Awaitable[object]]) -> None:
+        self.live, self._snapshot = live, snapshot
         self.begun = time.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -51,8 +53,8 @@ class Chores:
             (1.0, self.give_up),
             (5.0, self.snapshots),
         ]
-        if self.service.store.shared:
-            works.append((LOOK, self.service.live.look))
+        if self.live.store.shared:
+            works.append((LOOK, self.live.look))
         self._tasks = [asyncio.create_task(_every(*one)) for one in works]
 
     async def stop(self) -> None:
@@ -62,32 +64,32 @@ class Chores:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         with contextlib.suppress(Refusal, StoreError):
-            await self.service.commits.do(self.service.live.time.keep)
+            await self.live.commits.do(self.live.time.keep)
             await self.snapshots(at_once=True)
 
     async def _leads(self, model: Model) -> bool:
-        if not self.service.store.shared:
+        if not self.live.store.shared:
             return True
-        leads: bool = await self.service.commits.do(lambda tx: tx.store.lead(model.row.id))
+        leads: bool = await self.live.commits.do(lambda tx: tx.store.lead(model.row.id))
         return leads
 
     async def give_up(self) -> None:
         """Decisions that waited too long get their default reward, or none."""
-        await self.service.commits.do(self.service.live.time.keep)
-        for model in list(self.service.models.values()):
+        await self.live.commits.do(self.live.time.keep)
+        for model in list(self.live.models.values()):
             wait = model.spec.wait
             if wait is None or model.row.follows is not None or not await self._leads(model):
                 continue
-            late = GRACE if self.service.store.shared else 0.0
-            before = first_key(self.service.live.clock() - wait - late)
+            late = GRACE if self.live.store.shared else 0.0
+            before = first_key(self.live.clock() - wait - late)
             sweep = functools.partial(_sweep, model=model, before=before)
             full = True
             while full:
-                full = await self.service.commits.do(sweep, model=model.row.id)
+                full = await self.live.commits.do(sweep, model=model.row.id)
 
     async def snapshots(self, *, at_once: bool = False) -> None:
         """Keep the state of models that have learned enough since the last time."""
-        for model in list(self.service.models.values()):
+        for model in list(self.live.models.values()):
             new = model.version - model.snapshot_seq
             age = time.monotonic() - (model.snapshot_time or self.begun)
             due = (new >= SNAPSHOT_EVERY or age > SNAPSHOT_AFTER) and age > SPARE * model.loading
@@ -95,7 +97,7 @@ class Chores:
                 due = model.loading < LAST
             if new and due and await self._leads(model):
                 try:
-                    await self.service.snapshot(model.row.name, "")
+                    await self._snapshot(model.row.name)
                 except Refusal as refusal:  # deleted or set back meanwhile, or it cannot be kept
                     log.debug("no snapshot of %s: %s", model.row.name, refusal.message)
 

@@ -13,7 +13,7 @@ import functools
 import time
 from collections.abc import Callable
 
-from heavytail.serve.store import Store, Transaction
+from heavytail.ledger.store import Store, Transaction
 
 __all__ = ["APART", "Clock", "steady"]
 

@@ -10,10 +10,10 @@ import logging
 import numpy as np
 
 from heavytail._typing import FloatArray
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import StoreError
 from heavytail.serve.model import built
-from heavytail.serve.refusal import Refusal
 from heavytail.serve.service import Service
-from heavytail.serve.store import StoreError
 from heavytail.serve.wire import DecideAmongVectors, ModelSpec, Reward
 
 __all__ = ["NAME", "OFFERS", "SPEC", "Shop", "play", "prepare"]

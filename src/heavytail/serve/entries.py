@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from heavytail._typing import FloatArray
+from heavytail.ledger.details import Detail, pack, unpack
+from heavytail.ledger.layout import DecisionRow
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.tokens import Token
 from heavytail.policies.core.decisions import Decision
-from heavytail.serve.details import Detail, pack, unpack
-from heavytail.serve.layout import DecisionRow
 from heavytail.serve.model import Model
-from heavytail.serve.refusal import Refusal
-from heavytail.serve.tokens import Token
 from heavytail.serve.wire import Decided
 
 __all__ = ["answered_again", "logged"]

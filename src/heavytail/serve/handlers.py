@@ -15,9 +15,11 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from heavytail.ledger.commits import LARGE
+from heavytail.ledger.export import write_log
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import StoreError
 from heavytail.serve.apart import apart
-from heavytail.serve.commits import LARGE
-from heavytail.serve.export import write_log
 from heavytail.serve.fast import ASKED, CHOICE, plain
 from heavytail.serve.keys import issue, revoke, views
 from heavytail.serve.metrics import Metrics
@@ -25,7 +27,6 @@ from heavytail.serve.model import Model
 from heavytail.serve.once import check_once
 from heavytail.serve.openapi import document
 from heavytail.serve.page import HEADERS, PAGE
-from heavytail.serve.refusal import Refusal
 from heavytail.serve.service import Service
 from heavytail.serve.stats import stats as all_stats
 from heavytail.serve.wire import (
@@ -213,7 +214,7 @@ async def _asked(call: Call) -> tuple[Model, Any]:
 async def predict(call: Call) -> Response:
     """The mean rewards expected of arms."""
     found, asked = await _asked(call)
-    arms = functools.partial(call.service._arms, found, asked, "")
+    arms = functools.partial(call.service.arms, found, asked, "")
     told = await found.turn("predict", len(asked.arms), lambda: found.predict(arms(), asked.level))
     return answer(told)
 
@@ -221,7 +222,7 @@ async def predict(call: Call) -> Response:
 async def explain(call: Call) -> Response:
     """Why an arm would be chosen."""
     found, asked = await _asked(call)
-    arms = functools.partial(call.service._arms, found, asked, "")
+    arms = functools.partial(call.service.arms, found, asked, "")
     told = await found.turn("explain", len(asked.arms), lambda: found.explain(arms()))
     return answer(told if asked.ids is None else replace(told, id=asked.ids[told.arm]))
 
@@ -273,8 +274,7 @@ async def fork(call: Call) -> Response:
 
 async def log_file(call: Call) -> Response:
     """The log as Parquet, for ``ht.evaluate``: every decision that has its reward."""
-    row, known = await call.service.live.row(call.name), call.service.models.get(call.name)
-    dim = None if known is None else known.dim
+    row = await call.service.live.row(call.name)
     try:
         handle, path = tempfile.mkstemp(suffix=".parquet")
     except OSError:
@@ -282,12 +282,14 @@ async def log_file(call: Call) -> Response:
 
     def work() -> None:
         with call.service.store.reader() as store:
-            write_log(store, row.id, dim, path)
+            write_log(store, row, path)
 
     try:
         await asyncio.to_thread(work)
-    except OSError:
+    except OSError as error:
         os.close(handle)
+        if isinstance(error, StoreError):
+            raise
         raise Refusal(503, "no_room", "There is no room for the file. Try again later.") from None
     except BaseException:
         os.close(handle)
@@ -327,12 +329,12 @@ async def revoke_key(call: Call) -> Response:
 
 async def metrics(call: Call) -> Response:
     """Numbers for Prometheus."""
-    return Response(call.metrics.text(call.service), media_type="text/plain")
+    return Response(call.metrics.text(call.service.live), media_type="text/plain")
 
 
 async def stats(call: Call) -> Response:
     """What each model did since the service started."""
-    return answer(await all_stats(call.service))
+    return answer(await all_stats(call.service.live, call.service.started))
 
 
 async def page(call: Call) -> Response:

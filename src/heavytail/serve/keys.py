@@ -11,14 +11,11 @@ import re
 import secrets
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from heavytail.serve.refusal import Refusal
-from heavytail.serve.store import Store, Transaction
+from heavytail.ledger.commits import Commits
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import Store, Transaction
 from heavytail.serve.wire import NAME, KeyView
-
-if TYPE_CHECKING:
-    from heavytail.serve.service import Service
 
 __all__ = ["SCOPES", "Keys", "digest", "issue", "reopen", "revoke", "views"]
 
@@ -94,13 +91,13 @@ class Keys:
         """Look again before the next answer."""
         self._read = -math.inf
 
-    async def allow(self, service: Service, header: str, scope: str, here: bool) -> str:
+    async def allow(self, commits: Commits, header: str, scope: str, here: bool) -> str:
         """Whose key a header has, where it allows ``scope``; a refusal otherwise. Who speaks from
         ``here`` is asked for none until there is one.
         """
         now = time.monotonic()
         if now - self._read > AGE:
-            self._known, self._closed = await service.commits.do(
+            self._known, self._closed = await commits.do(
                 lambda tx: (tx.store.keys(), _closed(tx.store))
             )
             self._read = now

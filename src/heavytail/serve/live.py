@@ -14,15 +14,15 @@ import logging
 import time
 from typing import NamedTuple
 
+from heavytail.ledger.commits import LARGE, Commits
+from heavytail.ledger.layout import ModelRow, OutcomeRow
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import Store, StoreError, Transaction
+from heavytail.ledger.tokens import time_of
 from heavytail.serve.apart import apart
 from heavytail.serve.clock import Clock
-from heavytail.serve.commits import LARGE, Commits
 from heavytail.serve.keeping import RESTORED, Way, ways
-from heavytail.serve.layout import ModelRow, OutcomeRow
 from heavytail.serve.model import Model, said
-from heavytail.serve.refusal import Refusal
-from heavytail.serve.store import Store, StoreError, Transaction
-from heavytail.serve.tokens import time_of
 
 __all__ = ["Broken", "Live"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 if TYPE_CHECKING:
-    from heavytail.serve.service import Service
+    from heavytail.serve.live import Live
 
 __all__ = ["Metrics"]
 
@@ -55,14 +55,14 @@ class Metrics:
         found[0].inc()
         found[1].observe(seconds)
 
-    def text(self, service: Service) -> bytes:
+    def text(self, live: Live) -> bytes:
         """All of it as Prometheus reads it."""
-        self._commits.set(service.commits.count)
-        self._operations.set(service.commits.operations)
-        self._broken.set(len(service.live.broken))
+        self._commits.set(live.commits.count)
+        self._operations.set(live.commits.operations)
+        self._broken.set(len(live.broken))
         for gauge in (self._rounds, self._stale):
             gauge.clear()
-        for name, model in service.models.items():
+        for name, model in live.models.items():
             self._rounds.labels(name).set(model.policy.rounds)
             self._stale.labels(name).set(model.staleness)
         return generate_latest(self.registry)

@@ -16,14 +16,14 @@ import numpy as np
 from heavytail._typing import FloatArray
 from heavytail._validate import GREATEST, LEAST
 from heavytail.encoding import Encoder
+from heavytail.ledger.details import as_floats
+from heavytail.ledger.layout import ModelRow, OutcomeRow
+from heavytail.ledger.refusal import Refusal
 from heavytail.policies.build import find, make_policy
 from heavytail.policies.core.decisions import Decision
 from heavytail.policies.core.policy import Policy
 from heavytail.serve.apart import Turns
-from heavytail.serve.details import as_floats
 from heavytail.serve.keeping import loaded
-from heavytail.serve.layout import ModelRow, OutcomeRow
-from heavytail.serve.refusal import Refusal
 from heavytail.serve.tracker import Tracker
 from heavytail.serve.wire import Explained, ModelSpec, Predicted
 from heavytail.tails import MomentBound

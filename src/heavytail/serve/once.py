@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from heavytail.serve.refusal import Refusal
+from heavytail.ledger.refusal import Refusal
 
 __all__ = ["check_once"]
 

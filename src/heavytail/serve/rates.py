@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from heavytail.serve.refusal import Refusal
+from heavytail.ledger.refusal import Refusal
 
 __all__ = ["Rates"]
 

@@ -6,8 +6,8 @@ import asyncio
 import math
 import time
 
-from heavytail.serve.commits import Commits
-from heavytail.serve.store import StoreError, Transaction
+from heavytail.ledger.commits import Commits
+from heavytail.ledger.store import StoreError, Transaction
 
 __all__ = ["Ready"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from heavytail.serve.layout import DecisionRow
+from heavytail.ledger.layout import DecisionRow
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import Transaction
+from heavytail.ledger.tokens import Token, time_of
 from heavytail.serve.model import Model
-from heavytail.serve.refusal import Refusal
-from heavytail.serve.store import Transaction
-from heavytail.serve.tokens import Token, time_of
 from heavytail.serve.wire import Reward
 
 __all__ = ["owed"]

@@ -1,7 +1,7 @@
 """The service: models in step with their store, whatever speaks to it.
 
 Every verb is a coroutine that returns when what it did is on disk. What it refuses is a
-:class:`heavytail.serve.refusal.Refusal`, and nothing was changed.
+:class:`heavytail.ledger.refusal.Refusal`, and nothing was changed.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import Any, NamedTuple
 import msgspec
 
 from heavytail._typing import FloatArray
+from heavytail.ledger.commits import LARGE
+from heavytail.ledger.layout import DecisionRow, ModelRow
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import Store, Transaction
+from heavytail.ledger.tokens import Token
 from heavytail.policies.core.decisions import Decision
 from heavytail.serve.apart import apart
 from heavytail.serve.chores import Chores
 from heavytail.serve.clock import APART
-from heavytail.serve.commits import LARGE
 from heavytail.serve.entries import answered_again, logged
 from heavytail.serve.fast import Plain
 from heavytail.serve.keeping import FORKED, RESTORED, checked
 from heavytail.serve.keys import Keys
-from heavytail.serve.layout import DecisionRow, ModelRow
 from heavytail.serve.live import Broken, Live
 from heavytail.serve.model import Model, built, said, warmed
 from heavytail.serve.ready import Ready
-from heavytail.serve.refusal import Refusal
 from heavytail.serve.rewards import owed
-from heavytail.serve.store import Store, Transaction
-from heavytail.serve.tokens import Token
 from heavytail.serve.wire import (
     NAME,
     DecideAmongNamed,
@@ -78,7 +78,7 @@ class Service:
         self.limits = limits or Limits()
         self.store, self.live = store, Live(store)
         self.models, self.commits = self.live.models, self.live.commits
-        self.chores = Chores(self)
+        self.chores = Chores(self.live, lambda name: self.snapshot(name, ""))
         self.keys = Keys()
         self.ready = Ready(self.commits)
         self.started = time.time()
@@ -222,7 +222,7 @@ class Service:
         explore = [model.spec.explore if one.explore is None else one.explore for one in asked]
 
         def choose() -> tuple[int, list[FloatArray], list[Decision]]:
-            sets = [self._arms(model, one, at) for at, one in _placed(asked)]
+            sets = [self.arms(model, one, at) for at, one in _placed(asked)]
             return model.version, sets, model.choose(sets, explore)
 
         many = sum(len(one.arms) for one in asked)
@@ -273,7 +273,7 @@ class Service:
         if len(asked) > self.limits.batch:
             raise Refusal(413, "too_many", f"At most {self.limits.batch} in one request.")
 
-    def _arms(self, model: Model, one: Any, at: str) -> FloatArray:
+    def arms(self, model: Model, one: Any, at: str) -> FloatArray:
         try:
             if len(one.arms) > self.limits.arms:
                 raise Refusal(413, "too_many_arms", f"At most {self.limits.arms} arms.", "arms")

@@ -6,36 +6,36 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from heavytail.serve.layout import ModelRow
-from heavytail.serve.store import Transaction
+from heavytail.ledger.layout import ModelRow
+from heavytail.ledger.store import Transaction
 from heavytail.serve.tracker import LENGTH
 from heavytail.serve.wire import BrokenStats, ModelStats, Stats
 
 if TYPE_CHECKING:
+    from heavytail.serve.live import Live
     from heavytail.serve.model import Model
-    from heavytail.serve.service import Service
 
 __all__ = ["stats"]
 
 Rows = dict[int, tuple[ModelRow, int]]
 
 
-async def stats(service: Service) -> Stats:
+async def stats(live: Live, started: float) -> Stats:
     """All models, by name. One look at the store, whatever their number."""
 
     def look(tx: Transaction) -> Rows:
         return {row.id: (row, tx.store.decisions(row.id)) for row in tx.store.models()}
 
-    rows: Rows = await service.commits.do(look)
-    names = {model.row.id: name for name, model in service.models.items()}
+    rows: Rows = await live.commits.do(look)
+    names = {model.row.id: name for name, model in live.models.items()}
     found = []
-    for name, model in sorted(service.models.items()):
+    for name, model in sorted(live.models.items()):
         if model.row.id in rows:
             told = await model.told()
             found.append(_one(name, model, *rows[model.row.id], names, told))
             await asyncio.sleep(0)  # others are served between two models
-    broken = [BrokenStats(name, one.reason) for name, one in sorted(service.live.broken.items())]
-    return Stats(service.started, time.time(), LENGTH, found, broken)
+    broken = [BrokenStats(name, one.reason) for name, one in sorted(live.broken.items())]
+    return Stats(started, time.time(), LENGTH, found, broken)
 
 
 def _one(

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from heavytail._validate import GREATEST, LEAST
+from heavytail.ledger.layout import NAME
 
 __all__ = [
     "NAME",
@@ -44,7 +45,6 @@ __all__ = [
 ]
 
 Scalar = float | int | str | bool | None
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"  # of models and keys
 Name = Annotated[str, Meta(pattern=NAME)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Id = Annotated[str, Meta(max_length=200)] | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]

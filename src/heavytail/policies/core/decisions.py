@@ -8,18 +8,18 @@ explore, so that what is logged of them says with which probability each arm was
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavytail._signals import raised_by_handler
 from heavytail._turns import alone
 from heavytail._typing import FloatArray
-from heavytail._validate import as_rows, check_count, check_number, check_reward, shown
+from heavytail._validate import as_rows, check_number, check_reward
 from heavytail.kernels.random import uniform_pair
+from heavytail.ledger.decision import Decision, frozen, token_of
+from heavytail.ledger.memory import MOST, Memory, clock
 from heavytail.policies.core.pool import Pool
 
 if TYPE_CHECKING:
@@ -28,72 +28,13 @@ if TYPE_CHECKING:
 __all__ = ["Deciding", "Decision"]
 
 PREFIX = "pending."  # of the names of saved arrays
-MOST = 2.0**53  # decisions: from here on a double does not count
-TOLD = 10_000  # expired tokens that are told from rewarded ones
 EXPLORING = 2**40  # the stream of draws that explore: no policy draws so many numbers for a choice
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Decision:
-    """A choice that waits for its reward.
-
-    Attributes:
-        token: what to learn its reward by.
-        arm: the arm's place among those offered.
-        x: its features.
-        probability: with which it was chosen; None where the policy itself draws and does not know.
-        score: the mean reward that the policy expected of it; None where it expects none.
-        time: when, in seconds since 1970 (UTC).
-    """
-
-    token: int
-    arm: int
-    x: FloatArray
-    probability: float | None = None
-    score: float | None = None
-    time: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """It as what JSON can hold, every bit of it."""
-        parts = {name: getattr(self, name) for name in self.__slots__}
-        return {**parts, "x": self.x.tolist()}
-
-    @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Decision:
-        """What ``to_dict`` gave, after whatever journey; refuses what is no decision."""
-        where = "Decision.from_dict"
-        if not isinstance(told, Mapping) or set(told) != set(cls.__slots__):
-            keys = list(told) if isinstance(told, Mapping) else told
-            raise ValueError(f"{where}: must have {', '.join(cls.__slots__)}; got {shown(keys)}.")
-        x = _frozen(as_rows(told["x"], (None,), f"{where}: x"))
-        if not np.isfinite(x).all():
-            raise ValueError(f"{where}: x must be finite; got {shown(told['x'])}.")
-        bounds: dict[str, dict[str, Any]] = {
-            "probability": {"above": 0.0, "most": 1.0},
-            "score": {},
-            "time": {},
-        }
-        rest = {
-            name: None if told[name] is None else check_number(f"{where}: {name}", told[name], **by)
-            for name, by in bounds.items()
-        }
-        token = check_count(f"{where}: token", told["token"], least=0)
-        return cls(token, check_count(f"{where}: arm", told["arm"], least=0), x, **rest)
-
-
-class Waiting(NamedTuple):
-    """What is remembered of a decision; its time is infinite where a file does not say it."""
-
-    x: FloatArray
-    time: float
 
 
 class Deciding:
     """decide and learn, for any policy that selects and updates."""
 
-    _made: int = 0  # decisions so far, and the next one's token
-    _waiting: dict[int, Waiting] | None = None  # by token
-    _expired: tuple[int, ...] = ()  # the last tokens that did, in order
+    _ledger: Memory | None = None  # what was decided
     _key: int = 0  # of the draws that explore, where the policy draws nothing itself
 
     if TYPE_CHECKING:  # what a policy brings
@@ -126,19 +67,20 @@ class Deciding:
         >>> policy.pending, policy.rounds
         ((0,), 1)
         """
-        if self._waiting and self.info.repeats:
+        ledger = self._ledger
+        if ledger is None:
+            ledger = self._ledger = Memory()
+        if self.info.repeats and ledger.kept:
             raise ValueError(
                 f"{type(self).__name__}.decide: this policy plays an arm several times and must "
                 "see each reward before it decides again. Learn or expire what is pending first."
             )
         if explore or type(explore) is not float:
             explore = self._check_explore(explore)
-        when = self._clock("decide", now)
-        made = self.decision(arms, self.select(arms), explore=explore, token=self._made, when=when)
-        if self._waiting is None:
-            self._waiting = {}
-        self._made += 1
-        self._waiting[made.token] = Waiting(made.x, when)
+        when = time.time() if now is None else clock(f"{type(self).__name__}.decide", now)
+        choice = self.select(arms)
+        made = self.decision(arms, choice, explore=explore, token=ledger.made, when=when)
+        ledger.decided(made)
         return made
 
     def decision(
@@ -147,7 +89,7 @@ class Deciding:
         """The decision ``token``, where ``select`` chose ``choice``; it is not remembered."""
         rows = arms if isinstance(arms, np.ndarray | list | Pool) else np.asarray(arms)
         arm = self._drawn(explore, choice, len(rows), token) if explore else choice
-        x = _frozen(rows[arm]).reshape(self.dim)
+        x = frozen(rows[arm]).reshape(self.dim)
         if not np.isfinite(x).all():
             raise ValueError(
                 f"{type(self).__name__}.decide: arms changed while they were read. Pass a copy."
@@ -155,12 +97,6 @@ class Deciding:
         chance = _mixed(self._chance(rows, arm, choice), explore, len(rows))
         when = time.time() if when is None else when
         return Decision(token, arm, x, chance, self._score(x), when)
-
-    def _clock(self, verb: str, now: float | None) -> float:
-        """Seconds since 1970, unless another clock says ``now``."""
-        if now is None:
-            return time.time()
-        return check_number(f"{type(self).__name__}.{verb}: now", now)
 
     def _check_explore(self, explore: Any) -> float:
         where = f"{type(self).__name__}.decide"
@@ -207,39 +143,38 @@ class Deciding:
         A token that is unknown, already rewarded, expired or twice in one batch is refused, and
         so is a bad reward; nothing of the call is learned then.
         """
+        where, ledger = f"{type(self).__name__}.learn", self._ledger or Memory()
         many = not isinstance(decision, Decision | int | np.integer)
         if many and not isinstance(decision, list | tuple | np.ndarray):
             raise TypeError(
-                f"{type(self).__name__}.learn: decisions must be a Decision, a token or a list of "
-                f"them; got {type(decision).__name__}."
+                f"{where}: decisions must be a Decision, a token or a list of them; got "
+                f"{type(decision).__name__}."
             )
         decisions = list(decision) if many else [decision]
-        found = [_pending(self, each) for each in decisions]
-        features = [one.x for one in found]
-        tokens = [_token(each) for each in decisions]
+        owed = [ledger.owed(each, where) for each in decisions]
+        features = [each.x for each in owed]
+        tokens = [token_of(each, where) for each in decisions]
         if len(set(tokens)) < len(tokens):
             twice = next(t for i, t in enumerate(tokens) if t in tokens[:i])
-            raise ValueError(f"{type(self).__name__}.learn: token {twice} is twice in the batch.")
-        rounds, waiting = self.rounds, self._waiting
+            raise ValueError(f"{where}: token {twice} is twice in the batch.")
+        rounds = self.rounds
         if many and np.shape(reward)[:1] != (len(tokens),):
             raise ValueError(
-                f"{type(self).__name__}.learn: {len(tokens)} decisions need as many rewards; "
-                f"got shape {np.shape(reward)}."
+                f"{where}: {len(tokens)} decisions need as many rewards; got shape "
+                f"{np.shape(reward)}."
             )
-        if waiting is None:  # and no decisions then
-            return
         if not many:
-            reward = check_reward(f"{type(self).__name__}.learn: reward", reward)
+            reward = check_reward(f"{where}: reward", reward)
         try:
             for token in tokens:  # first: what is learned and then interrupted is not learned twice
-                waiting.pop(token)
+                ledger.rewarded(token)
             if not many:
                 self.update(features[0], reward, scale=scale)
             elif tokens:
                 self._learn_rows(features, reward, scale)
         except BaseException:
             if self.rounds == rounds:  # else it was learned before something spoke up
-                waiting.update(zip(tokens, found, strict=True))
+                ledger.kept.update(zip(tokens, owed, strict=True))
             raise
 
     def _learn_rows(self, features: Sequence[FloatArray], rewards: ArrayLike, scale: Any) -> None:
@@ -264,20 +199,9 @@ class Deciding:
         >>> policy.expire(older_than=3600.0)
         0
         """
+        ledger = self._ledger = self._ledger or Memory()
         where = f"{type(self).__name__}.expire"
-        if (age is None) == (older_than is None) or (older_than is None and now is not None):
-            raise TypeError(f"{where}: pass age, or older_than and with it now where you keep it.")
-        if age is not None:
-            age = check_count(f"{where}: age", age, least=0)
-            first = self._made - age
-            old = [token for token in self.pending if token < first]
-        else:
-            old = list(self._overdue("expire", older_than, now))
-        gone = set(old)
-        kept = {token: one for token, one in (self._waiting or {}).items() if token not in gone}
-        told = tuple(sorted({*self._expired, *old})[-TOLD:])
-        self._waiting, self._expired = kept, told
-        return len(old)
+        return ledger.expire(age, older_than=older_than, now=now, where=where)
 
     @alone
     def overdue(self, seconds: float, *, now: float | None = None) -> tuple[int, ...]:
@@ -286,79 +210,28 @@ class Deciding:
         Where silence means no, learn 0 for them. Those of a file from before times were saved are
         not among them, whatever their age. ``now`` is the present, where it is not the machine's.
         """
-        return self._overdue("overdue", seconds, now)
-
-    def _overdue(self, verb: str, seconds: Any, now: float | None) -> tuple[int, ...]:
-        name = "older_than" if verb == "expire" else "seconds"
-        least = check_number(f"{type(self).__name__}.{verb}: {name}", seconds, least=0.0)
-        last = self._clock(verb, now) - least
-        return tuple(
-            sorted(token for token, one in (self._waiting or {}).items() if one.time < last)
-        )
+        where = f"{type(self).__name__}.overdue"
+        least = check_number(f"{where}: seconds", seconds, least=0.0)
+        return (self._ledger or Memory()).overdue(clock(where, now) - least)
 
     @property
     def pending(self) -> tuple[int, ...]:
         """Tokens of the decisions that wait for their reward, oldest first."""
-        return tuple(sorted(self._waiting or ()))
+        return (self._ledger or Memory()).waiting
 
     def _pending_arrays(self) -> dict[str, FloatArray]:
         """What is pending as named arrays; nothing where no decision was ever made, but the key of
         draws to come.
         """
         key = {PREFIX + "key": np.array([float(self._key)])} if self._key else {}
-        if not self._made:
-            return key
-        waiting = sorted((self._waiting or {}).items())
-        rows = [one.x for _, one in waiting]
-        gone = {PREFIX + "expired": np.array(self._expired, dtype=np.float64)}
-        return {
-            **key,
-            PREFIX + "made": np.array([float(self._made)]),
-            PREFIX + "tokens": np.array([token for token, _ in waiting], dtype=np.float64),
-            PREFIX + "features": np.array(rows).reshape(len(rows), self.dim),
-            PREFIX + "times": np.array([one.time for _, one in waiting], dtype=np.float64),
-            **(gone if self._expired else {}),
-        }
+        kept = (self._ledger or Memory()).arrays(self.dim)
+        return {**key, **{PREFIX + name: array for name, array in kept.items()}}
 
-    def _check_pending(
-        self, arrays: dict[str, FloatArray]
-    ) -> tuple[int, dict[int, Waiting], int, tuple[int, ...]]:
-        """What is pending in ``arrays``: how many decisions were made, those that wait, the key,
-        and the tokens that expired. Files did not always say times, and what expired.
-        """
+    def _check_pending(self, arrays: dict[str, FloatArray]) -> tuple[Memory, int]:
+        """What is pending in ``arrays``, and the key of draws to come; refuses what is damaged."""
         mine = {key[len(PREFIX) :]: a for key, a in arrays.items() if key.startswith(PREFIX)}
         key = self._check_key(mine.pop("key", None))
-        if not mine:
-            return 0, {}, key, ()
-        try:
-            tokens, rows, made = mine["tokens"], mine["features"], float(mine["made"][0])
-            times = mine.get("times", np.full(tokens.shape, np.inf))
-            gone = mine.get("expired", np.zeros(0))
-            sound = (
-                set(mine) - {"times", "expired"} == {"made", "tokens", "features"}
-                and mine["made"].shape == (1,)
-                and 0.0 < made == np.floor(made) <= MOST
-                and _are_tokens(tokens, made)
-                and rows.shape == (tokens.shape[0], self.dim)
-                and rows.dtype == times.dtype == np.float64
-                and bool(np.isfinite(rows).all())
-                and times.shape == tokens.shape
-                and bool((times > -np.inf).all())
-                and _are_tokens(gone, made)
-                and len(gone) <= TOLD
-                and not np.isin(gone, tokens).any()
-            )
-        except Exception as error:  # whatever odd arrays make NumPy say
-            if raised_by_handler(error):
-                raise
-            sound = False
-        if not sound:
-            raise ValueError(f"{type(self).__name__}: the saved pending decisions are damaged.")
-        waiting = {
-            int(token): Waiting(_frozen(x), float(when))
-            for token, x, when in zip(tokens, rows, times, strict=True)
-        }
-        return int(made), waiting, key, tuple(map(int, gone))
+        return Memory.of_arrays(mine, self.dim, type(self).__name__), key
 
     def _check_key(self, key: Any) -> int:
         if key is None:
@@ -369,51 +242,8 @@ class Deciding:
         return int(key[0])
 
 
-def _frozen(x: FloatArray) -> FloatArray:
-    """A copy that nobody writes to."""
-    twin = np.array(x, dtype=np.float64)
-    twin.flags.writeable = False
-    return twin
-
-
-def _are_tokens(numbers: FloatArray, made: float) -> bool:
-    """Whether they are tokens of so many decisions, in order."""
-    return (
-        numbers.ndim == 1
-        and numbers.dtype == np.float64
-        and bool(np.all((numbers >= 0) & (numbers < made) & (numbers == np.floor(numbers))))
-        and bool(np.all(np.diff(numbers) > 0))
-    )
-
-
 def _mixed(chance: float | None, explore: float, count: int) -> float | None:
     """(1 - e) chance + e / n: the probability of an arm among n where a share e explores."""
     if explore == 1.0:
         return 1.0 / count
     return None if chance is None else (1.0 - explore) * chance + explore / count
-
-
-def _token(decision: Any) -> int:
-    return int(decision.token) if isinstance(decision, Decision) else int(decision)
-
-
-def _pending(policy: Deciding, decision: Any) -> Waiting:
-    """A pending decision, or the reason why it cannot be learned."""
-    where = f"{type(policy).__name__}.learn"
-    if isinstance(decision, bool) or not isinstance(decision, Decision | int | np.integer):
-        raise TypeError(f"{where}: pass a Decision or its token; got {shown(decision)}.")
-    token = _token(decision)
-    found = (policy._waiting or {}).get(token)
-    if found is None:
-        why = "is unknown"
-        if token in policy._expired:
-            why = "has expired"
-        elif 0 <= token < policy._made:
-            why = "was already rewarded, or expired long ago"
-        raise ValueError(f"{where}: token {shown(token)} {why}. Nothing was learned.")
-    if isinstance(decision, Decision) and not np.array_equal(decision.x, found.x):
-        raise ValueError(
-            f"{where}: the decision with token {shown(token)} is another policy's: its features "
-            "differ. Nothing was learned."
-        )
-    return found

@@ -114,9 +114,9 @@ class Policy(Deciding, Stored, ABC):
 
     def resume(self, arrays: dict[str, FloatArray]) -> None:
         """Take over what ``saved_arrays`` gave; refuse what does not fit, unchanged."""
-        made, waiting, key, expired = self._check_pending(arrays)
+        ledger, key = self._check_pending(arrays)
         self.restore({k: a for k, a in arrays.items() if not k.startswith(PENDING)})
-        self._made, self._waiting, self._key, self._expired = made, waiting, key, expired
+        self._ledger, self._key = ledger, key
 
     @property
     def encoder(self) -> Encoder | None:

@@ -15,23 +15,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from heavytail.serve.layout import LAYOUT, TABLES, DecisionRow, ModelRow, OutcomeRow, columns
-from heavytail.serve.refusal import Refusal
-from heavytail.serve.wire import NAME
+from heavytail.ledger.layout import (
+    LAYOUT,
+    NAME,
+    TABLES,
+    DecisionRow,
+    ModelRow,
+    OutcomeRow,
+    columns,
+)
+from heavytail.ledger.refusal import Conflict, Refusal, StoreError
 
 __all__ = ["Conflict", "Operation", "Store", "StoreError", "Transaction"]
 
 KEPT = 3  # automatic snapshots per model
 PIECE = 8 * 2**20  # bytes of a log that are read at a time
 TRIES = 5  # of a commit that another process was in the way of
-
-
-class StoreError(Exception):
-    """The store cannot be used: full, read-only, damaged, in use by another. Says what to do."""
-
-
-class Conflict(StoreError):
-    """Another process was quicker. The same again sees what that one did."""
 
 
 Operation = Callable[["Transaction"], Any]
@@ -52,6 +51,7 @@ class Store(ABC):
     quick = True  # whether a commit is so fast that nobody needs to wait elsewhere for it
     shared = False  # whether other processes write to it, from elsewhere
     share = ""  # ends a SELECT of rows that nobody may delete before the commit
+    group = 1  # commits that are forced to the disk at once, where a store can
 
     @abstractmethod
     def rows(self, sql: str, *values: Any) -> list[Any]:
@@ -93,6 +93,9 @@ class Store(ABC):
         """The same, read anew; None where that took so long that it says little."""
         return self.clock()
 
+    def flush(self) -> None:
+        """Force to the disk what ``group`` holds back."""
+
     def close(self) -> None:
         """Leave the store to others."""
 
@@ -105,15 +108,19 @@ class Store(ABC):
                     self.rows(statement)
                 for name, value in {"layout": LAYOUT, "models": 0, "snapshots": 0}.items():
                     self.rows("INSERT INTO meta VALUES (?, ?)", name, value)
-            found = self.rows("SELECT value FROM meta WHERE name = 'layout'")
-            for statement in TABLES:
-                if statement.startswith("CREATE TABLE"):
-                    table, names = columns(statement)
-                    self.rows(f"SELECT {', '.join(names)} FROM {table} LIMIT 0")
+            self.check_tables()
             self.commit()
         except BaseException:
             self.rollback()
             raise
+
+    def check_tables(self) -> None:
+        """Refuse tables of another version, or too few."""
+        found = self.rows("SELECT value FROM meta WHERE name = 'layout'")
+        for statement in TABLES:
+            if statement.startswith("CREATE TABLE"):
+                table, names = columns(statement)
+                self.rows(f"SELECT {', '.join(names)} FROM {table} LIMIT 0")
         if not found or found[0][0] != LAYOUT:
             told = found[0][0] if found else "none"
             raise StoreError(
@@ -179,10 +186,10 @@ class Store(ABC):
         found = self.rows(f"{MODEL} WHERE id = ?", model)
         return ModelRow(*found[0]) if found else None
 
-    def latest(self, model: int) -> bytes:
-        """The greatest key of a model's decisions; empty where there is none."""
-        sql = "SELECT key FROM decision WHERE model = ? ORDER BY key DESC LIMIT 1"
-        found = self.rows(sql, model)
+    def latest(self, model: int, skip: int = 0) -> bytes:
+        """The greatest key of a model's decisions but the last ``skip``; empty without one."""
+        sql = "SELECT key FROM decision WHERE model = ? ORDER BY key DESC LIMIT 1 OFFSET ?"
+        found = self.rows(sql, model, skip)
         return _bytes(found[0][0]) if found else b""
 
     def outcomes(self, model: int, after: int, limit: int) -> list[OutcomeRow]:
@@ -207,20 +214,33 @@ class Store(ABC):
         sql = "SELECT COALESCE(SUM(decisions), 0) FROM tally WHERE model = ?"
         return int(self.rows(sql, model)[0][0])
 
+    def rewards(self, model: int) -> int:
+        """How many decisions of a model have an outcome."""
+        return int(self.rows("SELECT COUNT(*) FROM outcome WHERE model = ?", model)[0][0])
+
+    def waiting(self, model: int) -> list[bytes]:
+        """Keys of the decisions that were neither rewarded nor given up, oldest first."""
+        sql = (
+            "SELECT d.key FROM decision d LEFT JOIN outcome o ON o.model = d.model "
+            "AND o.key = d.key WHERE d.model = ? AND o.key IS NULL "
+            "AND d.key > (SELECT swept FROM model WHERE id = ?) ORDER BY d.key"
+        )
+        return [bytes(key) for (key,) in self.rows(sql, model, model)]
+
     def width(self, model: int) -> int | None:
         """Number of features of its decisions; None where there is no decision."""
         found = self.rows("SELECT x FROM decision WHERE model = ? LIMIT 1", model)
         return len(found[0][0]) // 8 if found else None
 
     def logged(self, model: int) -> Iterator[list[tuple[Any, ...]]]:
-        """(key, arm, detail, reward, time of it, by default) of all decisions, in order; about
-        ``PIECE`` bytes at a time.
+        """(key, arm, detail, version, reward, time of it, by default) of all decisions, in order;
+        about ``PIECE`` bytes at a time.
         """
         last, size = b"", 16
         while True:
             found = self.rows(
-                "SELECT d.key, d.arm, d.detail, o.reward, o.time, o.by_default FROM decision d "
-                "LEFT JOIN outcome o ON o.model = d.model AND o.key = d.key "
+                "SELECT d.key, d.arm, d.detail, d.version, o.reward, o.time, o.by_default "
+                "FROM decision d LEFT JOIN outcome o ON o.model = d.model AND o.key = d.key "
                 "WHERE d.model = ? AND d.key > ? ORDER BY d.key LIMIT ?",
                 model,
                 last,
@@ -404,12 +424,15 @@ class Transaction:
         scale: float | None,
         *,
         by_default: bool = False,
+        when: float | None = None,
     ) -> int:
-        """Log the outcome of a decision that has none; its number."""
+        """Log the outcome of a decision that has none, which came now unless ``when`` says
+        otherwise; its number.
+        """
         seq = self.last(decision.model) + 1
         row = (
             decision.model, seq, decision.key, decision.version, int(by_default), reward, scale,
-            decision.x, self.now,
+            decision.x, self.now if when is None else when,
         )  # fmt: skip
         self._outcomes.append(row)
         self._last[decision.model] = seq
@@ -426,6 +449,11 @@ class Transaction:
             model, after, before, limit,
         )  # fmt: skip
         return [DecisionRow(*row) for row in found]
+
+    def latest(self, model: int, skip: int = 0) -> bytes:
+        """The greatest key of a model's decisions but the last ``skip``; empty without one."""
+        self._flush()
+        return self.store.latest(model, skip)
 
     def sweeping(self, model: int) -> bytes:
         """The key up to which all that waited was given up."""

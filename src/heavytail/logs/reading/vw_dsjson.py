@@ -33,12 +33,12 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail._validate import printable, shown
-from heavytail.logs.files import ZIPPED
-from heavytail.logs.rows import Place
-from heavytail.logs.tables import Reading, Table
+from heavytail.logs.reading.rows import Place
+from heavytail.logs.reading.tables import Reading, Table
 
-__all__ = ["tables"]
+__all__ = ["ZIPPED", "tables"]
 
+ZIPPED = b"\x1f\x8b"  # what gzip begins with
 LONGEST = 2**26  # bytes of a line: a few of them, zipped, could fill any memory
 DEEPEST = 64  # objects and lists in each other
 MOST_FEATURES = 2**16  # of an arm, or of a context

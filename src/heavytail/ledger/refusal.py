@@ -1,12 +1,12 @@
-"""What the service refuses: a status, a code for machines, a sentence for people, and the field."""
+"""What is refused, and how a store fails."""
 
 from __future__ import annotations
 
-__all__ = ["Refusal"]
+__all__ = ["Conflict", "InUse", "Refusal", "StoreError"]
 
 
 class Refusal(Exception):
-    """Nothing was changed; ``message`` says what, got and do.
+    """What the service refuses. Nothing was changed; ``message`` says what, got and do.
 
     Attributes:
         status: of HTTP.
@@ -26,3 +26,15 @@ class Refusal(Exception):
         inner = self.field
         joined = place if not inner else f"{place}{'' if inner.startswith('[') else '.'}{inner}"
         return Refusal(self.status, self.code, self.message, joined)
+
+
+class StoreError(OSError):
+    """The store cannot be used: full, read-only, damaged, in use by another. Says what to do."""
+
+
+class InUse(StoreError, BlockingIOError):
+    """Another process writes to it."""
+
+
+class Conflict(StoreError):
+    """Another process was quicker. The same again sees what that one did."""

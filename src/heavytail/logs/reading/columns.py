@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import shown
-from heavytail.logs.rows import NAMES, Place
+from heavytail.logs.reading.rows import NAMES, Place
 
 __all__ = ["dense"]
 

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from heavytail.serve.commits import Commits
-from heavytail.serve.refusal import Refusal
-from heavytail.serve.sqlite import SQLiteStore
-from heavytail.serve.store import StoreError
+from heavytail.ledger.commits import Commits
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.sqlite import SQLiteStore
+from heavytail.ledger.store import StoreError
 
 
 def create(name, fault=None):

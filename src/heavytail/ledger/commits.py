@@ -13,8 +13,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from heavytail.serve.refusal import Refusal
-from heavytail.serve.store import Operation, Store, StoreError
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import Operation, Store, StoreError
 
 __all__ = ["LARGE", "Commits"]
 

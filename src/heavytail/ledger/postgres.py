@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 from psycopg import conninfo, errors
 
-from heavytail.serve.store import Conflict, Store, StoreError
+from heavytail.ledger.store import Conflict, Store, StoreError
 
 __all__ = ["PostgresStore"]
 

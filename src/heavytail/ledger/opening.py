@@ -6,7 +6,7 @@ import ipaddress
 import os
 
 from heavytail._extras import need
-from heavytail.serve.store import Store, StoreError
+from heavytail.ledger.store import Store, StoreError
 
 __all__ = ["is_database", "is_local", "opened", "shown"]
 
@@ -33,11 +33,11 @@ def opened(where: str | os.PathLike[str]) -> Store:
     if not is_database(where):
         if "://" in os.fspath(where) or not os.fspath(where):
             raise StoreError("the store must be a folder, or postgresql://USER@HOST/DATABASE.")
-        from heavytail.serve.sqlite import SQLiteStore
+        from heavytail.ledger.sqlite import SQLiteStore
 
         return SQLiteStore(where)
     need("a PostgreSQL store", "psycopg", extra="serve,postgres")
-    from heavytail.serve.postgres import PostgresStore
+    from heavytail.ledger.postgres import PostgresStore
 
     return PostgresStore(os.fspath(where))
 

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-__all__ = ["LAYOUT", "TABLES", "DecisionRow", "ModelRow", "OutcomeRow", "columns"]
+__all__ = [
+    "CONTEXT",
+    "FILE",
+    "IDS",
+    "LAYOUT",
+    "NAME",
+    "TABLES",
+    "DecisionRow",
+    "ModelRow",
+    "OutcomeRow",
+    "columns",
+]
 
 LAYOUT = 1  # version of the tables
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"  # of models and keys
+IDS: Final = "ids"  # columns of a log of decisions
+CONTEXT: Final = "context_json"
+FILE: Final = "heavytail.db"  # in the folder of a store
 TABLES = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL)",
     """CREATE TABLE model (
@@ -80,7 +95,7 @@ class ModelRow(NamedTuple):
 
 
 class DecisionRow(NamedTuple):
-    """A decision in the store; ``detail`` is :class:`heavytail.serve.details.Detail`, packed."""
+    """A decision in the store; ``detail`` is :class:`heavytail.ledger.details.Detail`, packed."""
 
     model: int
     key: bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import gzip
 import os
@@ -14,25 +15,26 @@ from typing import Any, NamedTuple
 
 from heavytail._extras import need
 from heavytail._validate import printable, shown
-from heavytail.logs.tables import Reading, Table
+from heavytail.ledger.layout import FILE
+from heavytail.logs.reading.tables import Reading, Table
+from heavytail.logs.reading.vw_dsjson import ZIPPED
+from heavytail.logs.reading.vw_dsjson import tables as lines
 
 __all__ = [
-    "DECISIONS",
     "Count",
     "Unit",
     "counted",
     "is_path",
+    "kept",
     "need_arrow",
     "paths",
+    "refuse_earlier",
     "steps",
     "units",
 ]
 
 MAGIC = b"PAR1"  # a Parquet file begins and ends with it
-ZIPPED = b"\x1f\x8b"
-JOURNAL = "journal"  # in the folder of a DecisionLog
-PARTS = "part-*.parquet"  # likewise
-DECISIONS = {b"heavytail": b"decisions"}  # of a Parquet file in a DecisionLog's columns
+EARLIER = "journal"  # in the folder of a DecisionLog of an earlier format
 
 
 def is_path(log: Any) -> bool:
@@ -69,39 +71,81 @@ def _natural(path: str) -> list[Any]:
     return [int(word) if word.isdigit() else word for word in re.split(r"(\d+)", path)]
 
 
-def is_decision_log(log: Any) -> bool:
-    """Whether this is the folder of a DecisionLog."""
-    return is_path(log) and os.path.isfile(os.path.join(os.fspath(log), JOURNAL))
+class Kept(NamedTuple):
+    """A log that is kept in a store: its folder, and the model where one is named."""
+
+    folder: str
+    model: str | None
+
+
+def kept(log: Any) -> Kept | None:
+    """The store that a path names: a folder of a DecisionLog or of a service, the database in it,
+    or a model's name behind the folder; None where there is none.
+    """
+    if not is_path(log):
+        return None
+    name = os.fspath(log)
+    refuse_earlier(name)
+    parent, last = os.path.split(name)
+    if os.path.isfile(os.path.join(name, FILE)):
+        return Kept(name, None)
+    if last == FILE and os.path.isfile(name):
+        return Kept(parent, None)
+    if not os.path.exists(name) and os.path.isfile(os.path.join(parent, FILE)):
+        return Kept(parent, last)
+    return None
+
+
+def refuse_earlier(path: str) -> None:
+    """Refuse the folder of a DecisionLog of an earlier format."""
+    name = os.path.join(path, EARLIER)
+    if os.path.lexists(name) and not os.path.isdir(name):
+        raise ValueError(
+            f"{path} is a DecisionLog of an earlier format. Convert it into a new folder: "
+            f"heavytail log convert {path} NEW"
+        )
+
+
+@contextlib.contextmanager
+def opened(log: Kept) -> Iterator[tuple[Any, Any]]:
+    """A store to read, and the row of the model whose decisions are the log."""
+    need("a log that is kept in a store", "msgspec", "pyarrow", extra="logs")
+    from heavytail.ledger.sqlite import SQLiteStore
+
+    with SQLiteStore.reading(log.folder) as store:
+        rows = {row.name: row for row in store.models() if row.follows is None}
+        names = [log.model] if log.model is not None else list(rows)
+        if len(names) != 1 or names[0] not in rows:
+            raise ValueError(
+                f"{log.folder}: name the model whose log is meant, as "
+                f"{os.path.join(log.folder, 'NAME')}. The models are {shown(list(rows))}."
+            )
+        yield store, rows[names[0]]
 
 
 def steps(log: Any, reading: Reading) -> Iterator[tuple[Reading, Unit | Table]]:
     """The units and tables of the files that ``log`` names, and how their rows are read."""
-    if is_decision_log(log):
-        from heavytail.logs.folder import contents
-
-        mode = reading.of_decisions()
-        parts, rest = contents(os.fspath(log))
-        for path in parts:
-            yield from ((mode, unit) for unit in units(path, mode))
-        yield from ((mode, table) for table in _rest(rest, log, mode))
+    store = kept(log)
+    if store is not None:
+        yield from ((reading.of_decisions(), table) for table in _tables(store, reading))
         return
     for path in paths(log):
         if kind(path) == "parquet":
-            mode = reading.of_decisions() if _holds_decisions(path) else reading
+            mode = reading.fitting(_parquet(path).schema_arrow.names)
             yield from ((mode, unit) for unit in units(path, mode))
         else:
-            from heavytail.logs.vw_dsjson import tables as lines
-
             yield from ((reading, table) for table in lines(path, reading))
 
 
-def _rest(rest: Any, log: Any, reading: Reading) -> Iterator[Table]:
-    source = os.path.join(os.fspath(log), JOURNAL)
-    if len(rest):
-        wanted = reading.wanted(rest.column_names, source)
-        for at in range(0, len(rest), reading.size):
-            part = rest.slice(at, reading.size)
-            yield reading.table(source, at, wanted, part.column)
+def _tables(log: Kept, reading: Reading) -> Iterator[Table]:
+    mode, at = reading.of_decisions(), 0
+    with opened(log) as (store, model):
+        from heavytail.ledger.export import tables
+
+        for part in tables(store, model, reading.size):
+            wanted = mode.wanted(part.column_names, log.folder)
+            yield mode.table(log.folder, at, wanted, part.column)
+            at += len(part)
 
 
 class Count(NamedTuple):
@@ -115,20 +159,21 @@ class Count(NamedTuple):
 
 def counted(log: Any, default_reward: float | None) -> Count:
     """How many rows the files have, where Parquet's footers say it."""
-    if is_decision_log(log):
-        from heavytail.logs.folder import contents
-
-        mode = Reading(default_reward=default_reward).of_decisions()
-        parts, rest = contents(os.fspath(log))
-        found = [unit for path in parts for unit in units(path, mode)]
-        every = len(rest) + sum(unit.rows for unit in found)
-        here = len(rest) - (rest.column("reward").null_count if mode.drop and len(rest) else 0)
-        kept = here + sum(unit.kept(mode) for unit in found)
-        return Count(kept, every - kept)
+    store = kept(log)
+    if store is not None:
+        with opened(store) as (tables, model):
+            every = tables.decisions(model.id)
+            rows = tables.rewards(model.id) if default_reward is None else every
+        return Count(rows, every - rows)
     named = paths(log)
     if any(kind(path) != "parquet" for path in named):
         return Count(None)
-    return Count(sum(int(_parquet(path).metadata.num_rows) for path in named))
+    every = rows = 0
+    for path in named:
+        mode = Reading(default_reward=default_reward).fitting(_parquet(path).schema_arrow.names)
+        every += sum(unit.rows for unit in units(path, mode))
+        rows += sum(unit.kept(mode) for unit in units(path, mode))
+    return Count(rows, every - rows)
 
 
 def kind(path: str) -> str:
@@ -217,12 +262,6 @@ def units(path: str, reading: Reading) -> list[Unit]:
     if groups:
         found.append(Unit(path, tuple(groups), first, rows))
     return found
-
-
-def _holds_decisions(path: str) -> bool:
-    """Whether a Parquet file says that it is in a DecisionLog's columns, as a service writes it."""
-    told = _parquet(path).schema_arrow.metadata or {}
-    return DECISIONS.items() <= told.items()
 
 
 def _parquet(path: str) -> Any:

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from heavytail._locking import BUSY, hold, opened
-from heavytail.serve.layout import TABLES
-from heavytail.serve.store import Store, StoreError
+from heavytail.ledger.layout import FILE, LAYOUT, TABLES
+from heavytail.ledger.refusal import InUse, StoreError
+from heavytail.ledger.store import Store
 
 __all__ = ["SQLiteStore"]
 
-FILE = "heavytail.db"
 LOCK = "lock"
 WITNESS = "commits"
 SMALL = 2**26  # bytes of a database that is read as a whole when it is opened
@@ -50,16 +50,23 @@ class SQLiteStore(Store):
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
+        self.file = self.folder / FILE
         self._open: list[Callable[[], object]] = []  # what has to be closed, last first
         self._typical = 0.0  # seconds of a commit
         self._commits = -1  # not counted yet
         self._changes = 0  # rows changed before this transaction
         self._inode = 0  # of the database, once it is open
+        self.group = 1  # commits that are forced to the disk at once
+        self._loose = 0  # commits since the last that was
+        self._forced = True  # whether the present one will be
         try:
             self._begin()
         except FAILURES as error:
             self.close()
             raise self._failure(error) from None
+        except StoreError:
+            self.close()
+            raise
         except OSError as error:
             self.close()
             problem = (
@@ -75,7 +82,7 @@ class SQLiteStore(Store):
         self._lock()
         os.close(self._made(FILE))  # before SQLite, which would let everybody read it
         self._db = sqlite3.connect(
-            self.folder / FILE, isolation_level=None, check_same_thread=False,
+            self.file, isolation_level=None, check_same_thread=False,
             cached_statements=256,
         )  # fmt: skip
         self._open.append(self._db.close)
@@ -87,11 +94,9 @@ class SQLiteStore(Store):
         self.prepare()
         self._check_pages()
         self._db.execute("INSERT INTO meta VALUES ('commits', 0) ON CONFLICT DO NOTHING")
-        (found,) = self._db.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()
-        if not isinstance(found, int):
-            raise StoreError(f"{self.folder / FILE}: it is damaged. Take it from a backup.")
-        self._check_witness(found)
-        self._commits, self._inode = found, _inode(self.folder / FILE)
+        os.lseek(self._witness, 0, os.SEEK_SET)
+        self._commits = self._witnessed(os.read(self._witness, 32))
+        self._inode = _inode(self.file)
 
     def _check_pages(self) -> None:
         """Refuse what others made of the tables, and damaged pages of a database that is small; a
@@ -100,10 +105,10 @@ class SQLiteStore(Store):
         words = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
         there = {" ".join(sql.split()) for (sql,) in self._db.execute(words)}
         missing = [one for one in TABLES if " ".join(one.split()) not in there]
-        small = (self.folder / FILE).stat().st_size < SMALL
+        small = (self.file).stat().st_size < SMALL
         sound = self._db.execute("PRAGMA quick_check(1)").fetchone() if small else ("ok",)
         if missing or sound != ("ok",):
-            raise StoreError(f"{self.folder / FILE}: it is damaged. Take it from a backup.")
+            raise StoreError(f"{self.file}: it is damaged. Take it from a backup.")
 
     def _made(self, name: str) -> int:
         """A handle of a file of the folder, which nobody else may read where it is new."""
@@ -127,22 +132,27 @@ class SQLiteStore(Store):
         except OSError as error:
             if error.errno not in BUSY:
                 raise
-            raise StoreError(
-                f"{self.folder} is used by another service. Stop that one, give each its own "
-                "folder, or let several share a PostgreSQL store."
+            raise InUse(
+                f"{self.folder} is used by another service or DecisionLog. Stop that one, give "
+                "each its own folder, or let several share a PostgreSQL store."
             ) from None
 
-    def _check_witness(self, commits: int) -> None:
-        os.lseek(self._witness, 0, os.SEEK_SET)
-        told = os.read(self._witness, 32).split(b"\n")[0]
+    def _witnessed(self, said: bytes) -> int:
+        """The number of commits; refuses a database that is behind what its witness ``said``."""
+        found = self._db.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()
+        commits = found[0] if found else 0
+        if not isinstance(commits, int):
+            raise StoreError(f"{self.file}: it is damaged. Take it from a backup.")
+        told = said.split(b"\n")[0]
         seen = int(told) if told.isdigit() else 0
         if seen > commits:
             raise StoreError(
-                f"{self.folder / FILE} has lost its last {seen - commits} commits, which "
+                f"{self.file} has lost its last {seen - commits} commits, which "
                 f"were on disk: it has {commits}, and {WITNESS} says {seen}. Its disk or "
                 "its write-ahead log is damaged. Take a backup of the folder, or go on without "
                 f"them by removing the file {WITNESS}."
             )
+        return commits
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
         try:
@@ -160,10 +170,12 @@ class SQLiteStore(Store):
         return not self.rows("SELECT 1 FROM sqlite_master WHERE name = 'meta'")
 
     def begin(self) -> None:
-        if self._inode and _inode(self.folder / FILE) != self._inode:
-            raise StoreError(
-                f"{self.folder / FILE} was removed or replaced. Stop, and put it back."
-            )
+        if self._inode and _inode(self.file) != self._inode:
+            raise StoreError(f"{self.file} was removed or replaced. Stop, and put it back.")
+        forced = self._loose + 1 >= self.group
+        if forced != self._forced:
+            self.rows(f"PRAGMA synchronous = {'FULL' if forced else 'NORMAL'}")
+            self._forced = forced
         self.rows("BEGIN IMMEDIATE")
         self._changes = self._db.total_changes
 
@@ -175,8 +187,10 @@ class SQLiteStore(Store):
         if self._commits >= 0:
             self.rows("UPDATE meta SET value = ? WHERE name = 'commits'", self._commits + 1)
         self.rows("COMMIT")
+        self._loose = 0 if self._forced else self._loose + 1
         if self._commits >= 0:
             self._commits += 1
+        if self._commits >= 0 and self._forced:
             with contextlib.suppress(OSError):  # a witness that is behind accuses nobody
                 os.lseek(self._witness, 0, os.SEEK_SET)
                 os.write(self._witness, b"%d\n" % self._commits)
@@ -188,18 +202,48 @@ class SQLiteStore(Store):
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
+    def flush(self) -> None:
+        if self._loose:
+            group, self.group = self.group, 1
+            try:
+                self.apply([lambda tx: tx.write_number("layout", LAYOUT)])
+            finally:
+                self.group = group
+
+    def reader(self) -> contextlib.AbstractContextManager[Store]:
+        return self.reading(self.folder, checked=False)
+
+    @classmethod
     @contextlib.contextmanager
-    def reader(self) -> Iterator[Store]:
-        other = object.__new__(SQLiteStore)
-        other.folder, where = self.folder, (self.folder / FILE).resolve().as_uri()
+    def reading(cls, folder: str | os.PathLike[str], *, checked: bool = True) -> Iterator[Store]:
+        """The store of a folder, to be read alone, while another process may write to it."""
+        other = object.__new__(cls)
+        other.folder = Path(folder)
+        path = other.file = other.folder / FILE
         try:
-            other._db = sqlite3.connect(where + "?mode=ro", uri=True)
+            said = (other.folder / WITNESS).read_bytes() if checked else b""
+        except OSError:
+            said = b""
+        try:
+            # What lies still in a folder that cannot be written to can be read as it is.
+            still = not os.access(other.folder, os.W_OK) and not Path(f"{path}-wal").exists()
+            how = "?mode=ro&immutable=1" if still else "?mode=ro"
+            other._db = sqlite3.connect(path.resolve().as_uri() + how, uri=True)
+        except FAILURES as error:
+            raise other._failure(error) from None
+        with contextlib.closing(other._db):
+            if checked:
+                other._check(said)
+            yield other
+
+    def _check(self, said: bytes) -> None:
+        """Refuse a database that is damaged, or behind what its witness ``said``."""
+        try:
+            self.check_tables()
+            self._check_pages()
+            self._witnessed(said)
         except FAILURES as error:
             raise self._failure(error) from None
-        try:
-            yield other
-        finally:
-            other._db.close()
 
     def probe(self) -> None:
         path = self.folder / PROBE
@@ -234,17 +278,17 @@ class SQLiteStore(Store):
         }
         for name, words in what.items():
             if code.startswith(name):
-                return StoreError(f"{self.folder / FILE}: {words}")
+                return StoreError(f"{self.file}: {words}")
         if isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode"):
-            return StoreError(f"{self.folder / FILE}: {what['SQLITE_CORRUPT']}")
+            return StoreError(f"{self.file}: {what['SQLITE_CORRUPT']}")
         if str(error).startswith("no such"):
-            return StoreError(f"{self.folder / FILE}: {error}. Take it from a backup.")
-        return StoreError(f"{self.folder / FILE}: {error}.")
+            return StoreError(f"{self.file}: {error}. Take it from a backup.")
+        return StoreError(f"{self.file}: {error}.")
 
 
 def _inode(path: Path) -> int:
     """The number of a file; 0 where there is none."""
     try:
-        return path.stat().st_ino
+        return os.stat(path).st_ino
     except OSError:
         return 0

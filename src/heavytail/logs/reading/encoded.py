@@ -19,12 +19,11 @@ from heavytail._validate import shown
 from heavytail.encoding.catalogue import UNKNOWN, Catalogue
 from heavytail.encoding.columns import Table as Context
 from heavytail.encoding.columns import keys_of
-from heavytail.logs.rows import Place
+from heavytail.ledger.layout import CONTEXT, IDS
+from heavytail.logs.reading.rows import Place
 
 __all__ = ["CONTEXT", "IDS", "Raw", "cut", "needed"]
 
-CONTEXT: Final = "context_json"  # a DecisionLog's columns
-IDS: Final = "ids"
 ROOM: Final = 2**22  # numbers of a piece's vectors: 32 MiB
 
 Placing = Callable[[str], Place]  # of a column, by its own name

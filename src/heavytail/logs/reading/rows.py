@@ -12,7 +12,7 @@ The columns of a log, by the names they have unless ``columns`` says otherwise:
 | ``context`` | list of numbers | features of the round, as many in every row |
 | ``target`` | number or list of numbers | a target's probability of the action, or of all arms |
 | ``time`` | seconds or a timestamp | when it was decided; may not decrease |
-| ``token`` | whole number | of the decision; not read |
+| ``token`` | text | of the decision; not read |
 | ``score`` | number | the mean reward that was expected; not read |
 | ``reward_time`` | seconds | when the reward came; not read |
 | ``ids`` | list of text | names of the arms offered; read with a catalogue |

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import check_count, check_number, shown
 from heavytail.encoding import Catalogue, Encoder
-from heavytail.logs.columns import dense
-from heavytail.logs.encoded import Raw, cut, needed
-from heavytail.logs.rows import COLUMNS, NEEDED, Place, Rows, checked
+from heavytail.logs.reading.columns import dense
+from heavytail.logs.reading.encoded import CONTEXT, IDS, Raw, cut, needed
+from heavytail.logs.reading.rows import COLUMNS, NEEDED, Place, Rows, checked
 
 __all__ = ["CHUNK", "Order", "Reading", "Table"]
 
@@ -133,6 +133,10 @@ class Reading:
         if default_reward is not None:
             default_reward = check_number("default_reward", default_reward)
         return Reading(told, check_count("size", size, most=MOST_ROWS), default_reward)
+
+    def fitting(self, names: Sequence[str]) -> Reading:
+        """The same, or that of decisions where the columns are such as a DecisionLog writes."""
+        return self.of_decisions() if {"reward", IDS, CONTEXT} <= {*names} else self
 
     def of_decisions(self) -> Reading:
         """The same for what a DecisionLog wrote: decisions in order, whatever their clocks said."""

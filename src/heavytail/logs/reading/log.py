@@ -1,9 +1,9 @@
 """Logs of any kind as checked rows, in chunks: one pass, constant memory.
 
 A log is a dict of arrays, a frame of pandas or polars (lazy too), an Arrow table, a Parquet file,
-several of them by a list or a pattern, a folder of them or of a DecisionLog, JSON lines of Vowpal
-Wabbit's dsjson kind (gzipped or plain), or an iterator of any of these. The columns are those of
-:mod:`heavytail.logs.rows`; what is not one of them is not read.
+several of them by a list or a pattern, a folder of them, of a DecisionLog or of a service, JSON
+lines of Vowpal Wabbit's dsjson kind (gzipped or plain), or an iterator of any of these. The columns
+are those of :mod:`heavytail.logs.reading.rows`; what is not one of them is not read.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from heavytail._validate import shown
-from heavytail.logs import files
-from heavytail.logs.rows import COLUMNS, Rows
-from heavytail.logs.tables import CHUNK, Columns, Order, Reading, Table, read_rows
+from heavytail.logs.reading import files
+from heavytail.logs.reading.rows import COLUMNS, Rows
+from heavytail.logs.reading.tables import CHUNK, Columns, Order, Reading, Table, read_rows
 
 __all__ = ["chunks", "counted", "length"]
 
@@ -34,7 +34,7 @@ def chunks(
 ) -> Iterator[Rows]:
     """The rows of ``log`` in order, at most ``size`` at a time, each chunk checked.
 
-    >>> from heavytail.logs.reading import chunks
+    >>> from heavytail.logs.reading.log import chunks
     >>> log = {"arm": [0, 1, 1], "paid": [2.0, 0.0, 5.0], "propensity": [0.5, 0.5, 0.5]}
     >>> [rows] = chunks(log, columns={"action": "arm", "reward": "paid"})
     >>> rows.reward
@@ -78,10 +78,14 @@ def counted(log: Any, *, default_reward: float | None = None, depth: int = 0) ->
         return files.counted(log, default_reward)
     if isinstance(log, Mapping):
         sizes = [len(log[key]) for key in ("reward", *log) if key in log]
-        return files.Count(sizes[0] if sizes else 0)
-    if _package(log) in ("pandas", "polars", "pyarrow") and hasattr(log, "__len__"):
-        return files.Count(len(log))
-    return files.Count(None)
+        count = sizes[0] if sizes else 0
+    elif _package(log) in FRAMES and hasattr(log, "__len__"):
+        count = len(log)
+    else:
+        return files.Count(None)
+    mode = Reading(default_reward=default_reward).fitting(_names(log))
+    waiting = _missing(log["reward"]) if mode.drop else 0
+    return files.Count(count - waiting, waiting)
 
 
 def steps(
@@ -95,11 +99,10 @@ def steps(
         yield from ((reading, table) for table in _of_rows(log, reading, first))
     elif files.is_path(log):
         yield from files.steps(log, reading)
-    elif isinstance(log, Mapping):
-        yield from ((reading, table) for table in _of_arrays(log, reading, first))
-    elif _package(log) in FRAMES:
-        tables = FRAMES[_package(log)]
-        yield from ((reading, table) for table in tables(log, reading, first))
+    elif isinstance(log, Mapping) or _package(log) in FRAMES:
+        mode = reading.fitting(_names(log))
+        tables = _of_arrays if isinstance(log, Mapping) else FRAMES[_package(log)]
+        yield from ((mode, table) for table in tables(log, mode, first))
     elif isinstance(log, Iterable) and not isinstance(log, np.ndarray | str | bytes):
         for part in log:
             for mode, step in steps(part, reading, first, depth + 1):
@@ -119,6 +122,23 @@ def _check_depth(depth: int) -> None:
             f"{NAME}: lists or iterators stand in each other more than {DEEPEST} deep. Pass one "
             "list of the parts."
         )
+
+
+def _names(log: Any) -> list[str]:
+    """The columns of a frame, a table or a dict; none of what is none."""
+    if isinstance(log, Mapping):
+        return [name for name in log if isinstance(name, str)]
+    if type(log).__name__ == "LazyFrame":
+        return list(log.collect_schema().names())
+    return list(getattr(log, "column_names", getattr(log, "columns", [])))
+
+
+def _missing(column: Any) -> int:
+    """How many entries of a column are null."""
+    if hasattr(column, "isna"):  # pandas
+        return int(column.isna().sum())
+    told = getattr(column, "null_count", lambda: sum(cell is None for cell in column))
+    return int(told() if callable(told) else told)
 
 
 def _package(log: Any) -> str:
@@ -170,11 +190,11 @@ def _of_pandas(frame: Any, reading: Reading, first: int) -> Iterator[Table]:
 
         def take(name: str, part: Any = part) -> Any:
             series = part[own[name]]
-            if series.dtype.kind in "fiu":  # also those of pandas' own that have nulls
-                gone = series.isna().to_numpy()
-                if not gone.any():  # whole numbers as such: an id may have many digits
-                    return series.to_numpy(WHOLE.get(series.dtype.kind, np.float64))
+            kind = series.dtype.kind
+            if kind in "fiuO" and (gone := series.isna().to_numpy()).any():
                 return [None if g else v for g, v in zip(gone, series.tolist(), strict=True)]
+            if kind in "fiu":  # whole numbers as such: an id may have many digits
+                return series.to_numpy(WHOLE.get(kind, np.float64))
             return series.to_numpy()
 
         yield reading.table(NAME, first + at, wanted, take)

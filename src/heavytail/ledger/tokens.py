@@ -18,6 +18,7 @@ HEAD = struct.Struct(">IQ")
 SIZE = 34
 LETTERS = 46
 MOMENT = 6  # bytes of time
+LATEST = 2 ** (8 * MOMENT) - 1  # milliseconds: in the year 10889
 
 
 class Token(NamedTuple):
@@ -60,7 +61,7 @@ class Token(NamedTuple):
 
 def first_key(when: float) -> bytes:
     """The least key of a time."""
-    return int(max(when, 0.0) * 1000.0).to_bytes(MOMENT, "big") + bytes(16)
+    return min(int(max(when, 0.0) * 1000.0), LATEST).to_bytes(MOMENT, "big") + bytes(16)
 
 
 def time_of(key: bytes) -> float:

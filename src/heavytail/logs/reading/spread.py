@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from heavytail._extras import need
 from heavytail._validate import shown
-from heavytail.logs.files import Unit
-from heavytail.logs.reading import chunks, steps
-from heavytail.logs.rows import Place, Rows
-from heavytail.logs.tables import CHUNK, Columns, Order, Reading, read_rows
+from heavytail.logs.reading.files import Unit
+from heavytail.logs.reading.log import chunks, steps
+from heavytail.logs.reading.rows import Place, Rows
+from heavytail.logs.reading.tables import CHUNK, Columns, Order, Reading, read_rows
 
 __all__ = ["map_chunks"]
 

@@ -1,0 +1,122 @@
+"""The log of a model as Arrow tables and as Parquet, which ``ht.evaluate`` reads.
+
+The columns are the same, whether a service decided or a policy in a program of yours.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from heavytail._validate import printable
+from heavytail.ledger.details import Detail, unpack
+from heavytail.ledger.layout import CONTEXT, IDS, ModelRow
+from heavytail.ledger.store import Store, StoreError
+from heavytail.ledger.tokens import Token, time_of
+
+__all__ = ["LOG", "int_token", "tables", "write_log"]
+
+LOG = '{"log": 1}'  # the spec of the model that a DecisionLog's decisions are kept under
+
+
+def int_token(key: bytes) -> int:
+    """The token, of a policy, that the key of a DecisionLog's decision ends with."""
+    return int.from_bytes(key[-8:], "big")
+
+
+def tables(store: Store, model: ModelRow, size: int) -> Iterator[Any]:
+    """Arrow tables of all decisions of a model in order, of ``size`` rows each, the last of fewer;
+    the reward of what waits is null.
+
+    ``token`` is text. ``by_default`` tells what nobody rewarded. With the ids and the context the
+    log can be encoded anew, by another encoder's catalogue.
+    """
+    rows = itertools.chain.from_iterable(store.logged(model.id))
+    width = store.width(model.id) or 0
+    while part := list(itertools.islice(rows, size)):
+        yield _table(part, model, width)
+
+
+def write_log(
+    store: Store, model: ModelRow, path: str | os.PathLike[str], *, waiting: bool = False
+) -> int:
+    """Write the decisions of a model as Parquet, in order; how many there are. Those without an
+    outcome are left out unless ``waiting``: what they pay is not known yet.
+    """
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    count, empty = 0, _table([], model, 0)
+    with pq.ParquetWriter(
+        path, empty.schema, compression="zstd", write_page_checksum=True
+    ) as writer:
+        width = store.width(model.id) or 0
+        for part in store.logged(model.id):
+            table = _table(part, model, width)
+            rows = table if waiting else table.filter(pc.is_valid(table["reward"]))
+            if len(rows):
+                writer.write_table(rows)
+            count += len(rows)
+    return count
+
+
+def _table(rows: list[tuple[Any, ...]], model: ModelRow, width: int) -> Any:
+    import pyarrow as pa
+
+    texts, numbers = pa.list_(pa.string()), pa.float64()
+    try:
+        keys = [bytes(row[0]) for row in rows]
+        details = [unpack(bytes(row[2])) for row in rows]
+        columns = {
+            "token": pa.array([_token(row, model) for row in rows], pa.string()),
+            "time": pa.array(map(_time, keys, details), numbers),
+            "action": pa.array([row[1] for row in rows], pa.int64()),
+            "propensity": pa.array([one.probability for one in details], numbers),
+            "reward": pa.array([row[4] for row in rows], numbers),
+            "reward_time": pa.array([row[5] for row in rows], numbers),
+            "by_default": pa.array([None if b is None else bool(b) for *_, b in rows], pa.bool_()),
+            "score": pa.array([one.score for one in details], numbers),
+            "arms": _arms(details, width),
+            IDS: pa.array([None if d.ids is None else [*map(str, d.ids)] for d in details], texts),
+            CONTEXT: pa.array([_context(one) for one in details], pa.string()),
+        }
+    except (msgspec.MsgspecError, TypeError, ValueError, pa.ArrowException) as error:
+        words = f"a decision of model {model.name!r} in the store is damaged"
+        raise StoreError(f"{words} ({printable(str(error))}). Take it from a backup.") from None
+    return pa.table(columns)
+
+
+def _token(row: tuple[Any, ...], model: ModelRow) -> str:
+    key = bytes(row[0])
+    return str(int_token(key) if model.spec == LOG else Token(model.id, row[3], key))
+
+
+def _time(key: bytes, detail: Detail) -> float:
+    return time_of(key) if detail.made is None else detail.made
+
+
+def _context(detail: Detail) -> str | None:
+    if detail.context is None:
+        return None
+    return json.dumps(detail.context, ensure_ascii=False, separators=(",", ":"))
+
+
+def _arms(details: list[Detail], width: int) -> Any:
+    """Lists of the features of the arms that were offered; null where they were not logged."""
+    import pyarrow as pa
+
+    logged = [one.arms is not None for one in details]
+    counts = [one.count if one.arms is not None else 0 for one in details]
+    flat = np.frombuffer(b"".join(one.arms or b"" for one in details), dtype="<f8")
+    if any(len(d.arms or b"") != 8 * n * width for d, n in zip(details, counts, strict=True)):
+        raise ValueError("arms of another width")
+    starts = np.arange(sum(counts) + 1, dtype=np.int64) * width
+    inner = pa.LargeListArray.from_arrays(starts, pa.array(flat, pa.float64()))
+    ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    return pa.LargeListArray.from_arrays(ends, inner, mask=pa.array(np.logical_not(logged)))
