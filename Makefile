@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup reproduce test test-slow mutation fuzz check release format docs coverage bench bench-gpu evidence lock clean
+.PHONY: help setup reproduce test test-policy test-slow mutation fuzz check release format docs coverage bench bench-gpu evidence lock clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -21,7 +21,10 @@ reproduce: setup  ## the paper's experiments: figures, results and a table under
 	$(BIN)/heavytail reproduce
 
 test: setup  ## the tests, doctests and documented examples
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
+
+test-policy: setup  ## what meets one policy: NAME=TwinUCB
+	$(BIN)/pytest -n 2 -m "not slow" tests/policies tests/checks tests/unbreakable tests/simulation tests/commands -k "$(NAME) or $$($(BIN)/python -c 'import heavytail.policies as p; print(p.$(NAME).name)')"
 
 test-slow: setup  ## the tests that take minutes
 	$(BIN)/pytest -m slow

@@ -1,0 +1,53 @@
+"""``heavytail warm``: compile the kernels ahead, for an image or before the first decision."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+__all__ = ["add_arguments", "run"]
+
+HORIZON = 10_000  # of policies that want one
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its arguments."""
+    parser.add_argument(
+        "policies",
+        nargs="*",
+        metavar="POLICY",
+        default=["TwinUCB"],
+        help="names as in `heavytail policies`, or `all` (TwinUCB)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play a few rounds of each policy, so that all they call from Python is on disk."""
+    from heavytail.kernels.jit import compiled
+    from heavytail.policies import ALL
+
+    if not compiled():
+        raise ValueError("NUMBA_DISABLE_JIT is set: nothing is compiled. Unset it.")
+    names = [kind.name for kind in ALL] if args.policies == ["all"] else args.policies
+    for name in names:
+        started = time.perf_counter()
+        _play(name)
+        print(f"{name}: {time.perf_counter() - started:.1f} s", flush=True)
+    return 0
+
+
+def _play(name: str) -> None:
+    """Decide, learn and answer, each in every way that has kernels of its own."""
+    import numpy as np
+
+    from heavytail.policies import make_policy
+    from heavytail.tails import MomentBound
+
+    arms, tail = np.eye(3), MomentBound(order=2.0, scale=1.0)
+    policy = make_policy(name, dim=3, horizon=HORIZON, tail=tail, arms=len(arms))
+    for _ in range(8):
+        policy.update(arms[policy.select(arms)], 1.0)
+    if not policy.info.repeats:
+        policy.learn(policy.decide(arms), 1.0)
+        policy.update_many(arms, np.ones(len(arms)))
+    policy.predict(arms)
