@@ -186,3 +186,10 @@ def test_a_kernel_in_an_archive_follows_it(tmp_path, monkeypatch):
                 del sys.modules[name]
         stamps.append(jit._examine(module.f)[0])
     assert stamps[0] == stamps[1] != stamps[2]
+
+
+def test_a_part_is_compiled_once_whatever_numbers_it_is_called_with():
+    inner = jit.jit(written("def f(n): return n + 1"))
+    outer = jit.jit(written("def f(): return inner(1) + inner(2)", inner=inner))
+    assert outer() == 5
+    assert len(inner._parts) == 1

@@ -167,3 +167,13 @@ def test_nothing_is_unseen_where_no_residual_was_large():
     policy = ht.TwinUCB(1)
     policy.update_many(np.ones((2_000, 1)), np.tile([1.0, 2.0], 1_000))
     assert unseen(policy.packed[0]) == 0.0
+
+
+def test_fewer_than_five_large_residuals_tell_no_tail():
+    policy = ht.TwinUCB(1)
+    policy.update_many(np.ones((10, 1)), np.arange(10.0))
+    s = policy.packed[0]
+    at = int(s[PRACTICE.SIZES])
+    for count in (4.0, 5.0):
+        s[at + 1 : at + 63], s[at + 3] = 0.0, count
+        assert (unseen(s) > 0.0) == (count == 5.0)

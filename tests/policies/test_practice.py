@@ -17,8 +17,10 @@ import heavytail as ht
 from heavytail.kernels.layout import CLIPPED, INVERSE, LOG_DET, RADIUS, ROUNDS, THETA, THETA_BOUND
 from heavytail.kernels.scores import MEAN, SQUARED
 from heavytail.policies.core import practice, twin_choice, two_estimates
+from heavytail.policies.core.every_round import EVERY_ROUND as E
 from heavytail.policies.core.forgetting import MEMORY
 from heavytail.policies.core.practice import PRACTICE as P
+from heavytail.policies.core.practice_report import unseen
 from heavytail.policies.core.twin import OWN
 from heavytail.policies.core.two_estimates import TWO as S
 
@@ -213,6 +215,28 @@ def test_an_interval_is_its_formula(make, level):
         found = policy.predict(ARMS, level=level)
         np.testing.assert_allclose(found.high - found.mean, half, rtol=1e-9)
         np.testing.assert_allclose(found.mean - found.low, half, rtol=1e-9)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_an_interval_of_conversion_times_amount_is_its_formula(level):
+    """Each factor lies off with half of the probability that the level leaves over."""
+    policy = ht.TwinUCB(2)
+    for k, (x, reward) in enumerate(rounds(150)):
+        policy.update(x, 0.0 if k % 3 == 1 else reward)
+    s, M = policy.packed
+    normal = 1.05 * norm.ppf(1.0 - (1.0 - level) / 4.0)
+    U, features = M[policy._rows["tried_inverse"]], np.hstack([ARMS, np.ones((4, 1))])
+    share_off = normal * math.sqrt((1.0 + s[E.CONVERSION_ENERGY]) / 151.0)
+    share_off *= np.sqrt(np.sum(features @ U * features, axis=1))
+    amount_off = (
+        normal * math.sqrt((1.0 + s[P.ENERGY]) / 96.0) * np.array([*map(policy.width, ARMS)])
+    )
+    amount_off += max(2.0 * s[P.LOST] / 95.0, unseen(s))  # 100 amounts, of which five set the unit
+    share, amount = (np.array([*map(f, ARMS)]) for f in (policy.conversion, policy.amount))
+    half = (share + share_off) * (np.abs(amount) + amount_off) - share * np.abs(amount)
+    found = policy.predict(ARMS, level=level)
+    np.testing.assert_allclose(found.high - found.mean, half, rtol=1e-9)
+    np.testing.assert_allclose(found.mean - found.low, half, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
