@@ -104,7 +104,7 @@ class SQLiteStore(Store):
         """
         words = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
         there = {" ".join(sql.split()) for (sql,) in self._db.execute(words)}
-        missing = [one for one in TABLES if " ".join(one.split()) not in there]
+        missing = [statement for statement in TABLES if " ".join(statement.split()) not in there]
         small = (self.file).stat().st_size < SMALL
         sound = self._db.execute("PRAGMA quick_check(1)").fetchone() if small else ("ok",)
         if missing or sound != ("ok",):
@@ -137,14 +137,14 @@ class SQLiteStore(Store):
                 "each its own folder, or let several share a PostgreSQL store."
             ) from None
 
-    def _witnessed(self, said: bytes) -> int:
+    def _witnessed(self, witness: bytes) -> int:
         """The number of commits; refuses a database that is behind what its witness ``said``."""
-        found = self._db.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()
-        commits = found[0] if found else 0
+        row = self._db.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()
+        commits = row[0] if row else 0
         if not isinstance(commits, int):
             raise StoreError(f"{self.file}: it is damaged. Take it from a backup.")
-        told = said.split(b"\n")[0]
-        seen = int(told) if told.isdigit() else 0
+        digits = witness.split(b"\n")[0]
+        seen = int(digits) if digits.isdigit() else 0
         if seen > commits:
             raise StoreError(
                 f"{self.file} has lost its last {seen - commits} commits, which "
@@ -194,8 +194,8 @@ class SQLiteStore(Store):
             with contextlib.suppress(OSError):  # a witness that is behind accuses nobody
                 os.lseek(self._witness, 0, os.SEEK_SET)
                 os.write(self._witness, b"%d\n" % self._commits)
-        taken = time.perf_counter() - start
-        self._typical += 0.05 * (taken - self._typical)
+        elapsed = time.perf_counter() - start
+        self._typical += 0.05 * (elapsed - self._typical)
         self.quick = self._typical < SLOW
 
     def rollback(self) -> None:
@@ -221,27 +221,27 @@ class SQLiteStore(Store):
         other.folder = Path(folder)
         path = other.file = other.folder / FILE
         try:
-            said = (other.folder / WITNESS).read_bytes() if checked else b""
+            witness = (other.folder / WITNESS).read_bytes() if checked else b""
         except OSError:
-            said = b""
+            witness = b""
         try:
             # What lies still in a folder that cannot be written to can be read as it is.
             still = not os.access(other.folder, os.W_OK) and not Path(f"{path}-wal").exists()
-            how = "?mode=ro&immutable=1" if still else "?mode=ro"
-            other._db = sqlite3.connect(path.resolve().as_uri() + how, uri=True)
+            mode = "?mode=ro&immutable=1" if still else "?mode=ro"
+            other._db = sqlite3.connect(path.resolve().as_uri() + mode, uri=True)
         except FAILURES as error:
             raise other._failure(error) from None
         with contextlib.closing(other._db):
             if checked:
-                other._check(said)
+                other._check(witness)
             yield other
 
-    def _check(self, said: bytes) -> None:
+    def _check(self, witness: bytes) -> None:
         """Refuse a database that is damaged, or behind what its witness ``said``."""
         try:
             self.check_tables()
             self._check_pages()
-            self._witnessed(said)
+            self._witnessed(witness)
         except FAILURES as error:
             raise self._failure(error) from None
 
