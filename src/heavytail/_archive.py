@@ -135,7 +135,9 @@ def _target(path: str | os.PathLike[str]) -> Path:
     if target.is_symlink():  # after all were followed: they lead in a circle
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
     if target.exists() and not target.is_file():
-        raise ValueError(f"{path} is there and is no file: a device, a pipe, a socket or a folder.")
+        raise ValueError(
+            f"{path} exists and is not a file, but a device, a pipe, a socket or a folder."
+        )
     if target.exists() and not os.access(target, os.W_OK):  # though its folder would let us
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
     if not target.parent.is_dir():
@@ -178,10 +180,10 @@ def contents(path: str | os.PathLike[str]) -> bytes:
         status = os.fstat(stream.fileno())
         room = BLOCK * (getattr(status, "st_blocks", 0) or status.st_size)  # 0: it is not known
         if not stat.S_ISREG(status.st_mode):
-            raise ValueError(f"{path} is no file. Pass one that save(path) wrote.")
+            raise ValueError(f"{path} is not a file. Pass one that save(path) wrote.")
         first = stream.read(min(len(MAGIC), status.st_size))
         if status.st_size > LARGE and (first != MAGIC or status.st_size > FACTOR * room):
-            raise ValueError(f"{path} is damaged, or no file that save(path) wrote.")
+            raise ValueError(f"{path} is damaged, or not a file that save(path) wrote.")
         return first + stream.read(max(status.st_size - len(first), 0))
 
 

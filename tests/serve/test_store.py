@@ -79,7 +79,7 @@ def test_a_store_that_lacks_a_table_is_refused(tmp_path, table):
     store = SQLiteStore(tmp_path)
     store.rows(f"DROP TABLE {table}")
     store.close()
-    with pytest.raises(StoreError, match=f"no such table: {table}. Take it from a backup"):
+    with pytest.raises(StoreError, match=f"no such table: {table}. Restore it from a backup"):
         SQLiteStore(tmp_path)
 
 

@@ -88,7 +88,7 @@ def _table(rows: list[tuple[Any, ...]], model: ModelRow, width: int) -> Any:
         }
     except (msgspec.MsgspecError, TypeError, ValueError, pa.ArrowException) as error:
         words = f"a decision of model {model.name!r} in the store is damaged"
-        raise StoreError(f"{words} ({printable(str(error))}). Take it from a backup.") from None
+        raise StoreError(f"{words} ({printable(str(error))}). Restore it from a backup.") from None
     return pa.table(columns)
 
 

@@ -72,7 +72,7 @@ class PostgresStore(Store):
             )
         except psycopg.Error:  # whose words may hold a part of the password
             raise StoreError(UNREADABLE) from None
-        self._told = address
+        self._original = address
         self.name = f"{parts.get('host', 'localhost')}/{parts.get('dbname', '')}"
         self._db: psycopg.Connection[Any] | None = None
         self._leads: set[int] = set()
@@ -172,7 +172,7 @@ class PostgresStore(Store):
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[Store]:
-        other = PostgresStore(self._told)
+        other = PostgresStore(self._original)
         try:
             yield other
         finally:

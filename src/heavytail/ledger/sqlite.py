@@ -108,7 +108,7 @@ class SQLiteStore(Store):
         small = (self.file).stat().st_size < SMALL
         sound = self._db.execute("PRAGMA quick_check(1)").fetchone() if small else ("ok",)
         if missing or sound != ("ok",):
-            raise StoreError(f"{self.file}: it is damaged. Take it from a backup.")
+            raise StoreError(f"{self.file}: it is damaged. Restore it from a backup.")
 
     def _made(self, name: str) -> int:
         """A handle of a file of the folder, which nobody else may read where it is new."""
@@ -116,7 +116,7 @@ class SQLiteStore(Store):
         handle = opened(path, 0o600)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
-            raise StoreError(f"{path} is no file. Move it elsewhere.")
+            raise StoreError(f"{path} is not a file. Move it elsewhere.")
         return handle
 
     def _opened(self, name: str) -> int:
@@ -142,15 +142,15 @@ class SQLiteStore(Store):
         row = self._db.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()
         commits = row[0] if row else 0
         if not isinstance(commits, int):
-            raise StoreError(f"{self.file}: it is damaged. Take it from a backup.")
+            raise StoreError(f"{self.file}: it is damaged. Restore it from a backup.")
         digits = witness.split(b"\n")[0]
         seen = int(digits) if digits.isdigit() else 0
         if seen > commits:
             raise StoreError(
                 f"{self.file} has lost its last {seen - commits} commits, which "
                 f"were on disk: it has {commits}, and {WITNESS} says {seen}. Its disk or "
-                "its write-ahead log is damaged. Take a backup of the folder, or go on without "
-                f"them by removing the file {WITNESS}."
+                "its write-ahead log is damaged. Restore the folder from a backup, or go on "
+                f"without them by removing the file {WITNESS}."
             )
         return commits
 
@@ -270,9 +270,9 @@ class SQLiteStore(Store):
         what = {
             "SQLITE_FULL": "its disk is full. Make room; nothing was written.",
             "SQLITE_READONLY": "it cannot be written to. Check its rights.",
-            "SQLITE_IOERR": "its disk fails. Nothing of this request was written.",
-            "SQLITE_CORRUPT": "it is damaged. Take it from a backup.",
-            "SQLITE_NOTADB": "it is no database. Give the folder of a store.",
+            "SQLITE_IOERR": "its disk failed. Nothing of this request was written.",
+            "SQLITE_CORRUPT": "it is damaged. Restore it from a backup.",
+            "SQLITE_NOTADB": "it is not a database. Give the folder of a store.",
             "SQLITE_CANTOPEN": "it cannot be opened. Check its rights.",
             "SQLITE_BUSY": "another program uses it. Close that.",
         }
@@ -282,7 +282,7 @@ class SQLiteStore(Store):
         if isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode"):
             return StoreError(f"{self.file}: {what['SQLITE_CORRUPT']}")
         if str(error).startswith("no such"):
-            return StoreError(f"{self.file}: {error}. Take it from a backup.")
+            return StoreError(f"{self.file}: {error}. Restore it from a backup.")
         return StoreError(f"{self.file}: {error}.")
 
 

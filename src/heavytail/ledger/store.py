@@ -178,7 +178,7 @@ class Store(ABC):
         models = [ModelRow(*row) for row in self.rows(f"{MODEL} ORDER BY id")]
         for row in models:
             if tuple(map(type, row)) not in TYPES:
-                raise StoreError(f"model {row.id!r} of the store is damaged. Take a backup.")
+                raise StoreError(f"model {row.id!r} of the store is damaged. Restore a backup.")
         return models
 
     def model(self, model: int) -> ModelRow | None:

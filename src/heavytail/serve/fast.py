@@ -55,7 +55,7 @@ def plain(body: bytes, dim: int, known: frozenset[str]) -> list[Plain] | Plain |
         many = isinstance(read, simdjson.Array)
         if many and known is not CHOICE:
             return None
-        choices = [_one(each, dim, known) for each in (read if many else [read])]
+        choices = [_choice(each, dim, known) for each in (read if many else [read])]
         rows = sum(1 + len(choice.arms) + (choice.ids is not None) for choice in choices)
         brackets = np.count_nonzero(np.frombuffer(body, dtype=np.uint8) == BRACKET)
         if brackets != rows + many:  # lists in lists, which a buffer does not show
@@ -65,7 +65,7 @@ def plain(body: bytes, dim: int, known: frozenset[str]) -> list[Plain] | Plain |
         return None
 
 
-def _one(read: Any, dim: int, known: frozenset[str]) -> Plain:
+def _choice(read: Any, dim: int, known: frozenset[str]) -> Plain:
     keys = list(read.keys())
     if len(set(keys)) < len(keys) or not set(keys) <= known:
         raise KeyError

@@ -202,7 +202,7 @@ async def reward(call: Call) -> Response:
     return answer(Rewarded(new), 202 if new else 200)
 
 
-async def _asked(call: Call) -> tuple[Model, Any]:
+async def _queried(call: Call) -> tuple[Model, Any]:
     """The model, and the arms of the request."""
     body = await call.body()
     model = await call.service.live.find(call.name)
@@ -213,7 +213,7 @@ async def _asked(call: Call) -> tuple[Model, Any]:
 
 async def predict(call: Call) -> Response:
     """Predict the mean rewards of arms."""
-    model, query = await _asked(call)
+    model, query = await _queried(call)
     arms = functools.partial(call.service.arms, model, query, "")
     prediction = await model.turn(
         "predict", len(query.arms), lambda: model.predict(arms(), query.level)
@@ -223,7 +223,7 @@ async def predict(call: Call) -> Response:
 
 async def explain(call: Call) -> Response:
     """Explain which arm would be chosen, and why."""
-    model, query = await _asked(call)
+    model, query = await _queried(call)
     arms = functools.partial(call.service.arms, model, query, "")
     explanation = await model.turn("explain", len(query.arms), lambda: model.explain(arms()))
     return answer(

@@ -317,9 +317,9 @@ class Model:
         parts = {name: _finite(part) for name, part in explanation.parts.items()}
         return Explained(explanation.arm, explanation.rule, parts)
 
-    async def told(self) -> dict[str, Any]:
+    async def report(self) -> dict[str, Any]:
         """The diagnostics, from a thread where they take long: some decompose a matrix."""
-        return await self.turn("told", self.dim, self.diagnostics, shared=True)
+        return await self.turn("report", self.dim, self.diagnostics, shared=True)
 
     def diagnostics(self) -> dict[str, Any]:
         """The policy's diagnostics and the model's own, as JSON values."""

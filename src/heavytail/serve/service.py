@@ -157,7 +157,7 @@ class Service:
         return ModelView(
             name, type(model.policy).__name__, model.dim, model.spec, model.policy.rounds,
             decisions, row.pending(decisions), model.version, bool(row.paused),
-            shadowed.row.name if shadowed else None, row.created, await model.told(),
+            shadowed.row.name if shadowed else None, row.created, await model.report(),
         )  # fmt: skip
 
     async def _describe_broken(self, broken: Broken) -> ModelView:

@@ -31,14 +31,14 @@ async def stats(live: Live, started: float) -> Stats:
     models = []
     for name, model in sorted(live.models.items()):
         if model.row.id in rows:
-            diagnostics = await model.told()
-            models.append(_one(name, model, *rows[model.row.id], names, diagnostics))
+            diagnostics = await model.report()
+            models.append(_model_stats(name, model, *rows[model.row.id], names, diagnostics))
             await asyncio.sleep(0)  # others are served between two models
     broken = [BrokenStats(name, model.reason) for name, model in sorted(live.broken.items())]
     return Stats(started, time.time(), LENGTH, models, broken)
 
 
-def _one(
+def _model_stats(
     name: str, model: Model, row: ModelRow, decisions: int, names: dict[int, str], diagnostics: Any
 ) -> ModelStats:
     tracker = model.tracker
