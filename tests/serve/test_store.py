@@ -62,7 +62,7 @@ def test_a_log_that_lost_its_last_page_is_refused(tmp_path, damage):
 
 def test_what_is_no_database_is_refused(tmp_path):
     (tmp_path / "heavytail.db").write_bytes(b"nothing of the kind" * 1000)
-    with pytest.raises(StoreError, match="no database"):
+    with pytest.raises(StoreError, match="not a database"):
         SQLiteStore(tmp_path)
 
 
