@@ -68,7 +68,7 @@ def unsealed(content: bytes) -> dict[str, Any]:
 
 
 def _seal(body: bytes | memoryview) -> bytes:
-    """It tells accidents, not forgeries."""
+    """A hash that detects accidents, not forgeries."""
     return SEAL + hashlib.blake2b(body, digest_size=16).hexdigest().encode()
 
 
@@ -80,18 +80,20 @@ def replace(path: str | os.PathLike[str], content: bytes) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """What is written in the ``with`` takes the file's place at its end; nothing does where it
+    """Open a stream whose content replaces the file when the ``with`` ends; nothing changes if it
     fails.
 
-    A file that is there keeps its mode, a new one has what the umask leaves. What was written
-    beside it by a process that was killed is swept away. What is there and is no file stays.
+    An existing file keeps its mode, a new one gets the umask's. Leftovers of a killed process
+    are removed. Anything at ``path`` that is not a file is refused.
     """
     target = _target(path)
     for stale in target.parent.glob(f"{glob.escape(target.name)}.*{PART}"):
         if not _at_work(stale.name.removesuffix(PART).rpartition(".")[2]):
             stale.unlink(missing_ok=True)
     names = (f"{target.name}.{number}.{os.getpid()}{PART}" for number in _NUMBER)
-    free = (one for one in map(target.with_name, names) if not os.path.lexists(one))
+    free = (
+        candidate for candidate in map(target.with_name, names) if not os.path.lexists(candidate)
+    )
     temporary = next(free)  # one of this number may be left: in a container all have the same few
     try:
         with open(temporary, "xb") as stream:
@@ -133,7 +135,9 @@ def _target(path: str | os.PathLike[str]) -> Path:
     if target.is_symlink():  # after all were followed: they lead in a circle
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
     if target.exists() and not target.is_file():
-        raise ValueError(f"{path} is there and is no file: a device, a pipe, a socket or a folder.")
+        raise ValueError(
+            f"{path} exists and is not a file, but a device, a pipe, a socket or a folder."
+        )
     if target.exists() and not os.access(target, os.W_OK):  # though its folder would let us
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
     if not target.parent.is_dir():
@@ -145,19 +149,19 @@ def _target(path: str | os.PathLike[str]) -> Path:
 @contextlib.contextmanager
 def folder(path: str | os.PathLike[str]) -> Iterator[None]:
     """A folder to write into; one that was made for this and is still empty goes where it fails."""
-    made = [one for one in (Path(path), *Path(path).parents) if not one.exists()]
+    missing = [parent for parent in (Path(path), *Path(path).parents) if not parent.exists()]
     os.makedirs(path, exist_ok=True)
     try:
         yield
     except BaseException:
         with contextlib.suppress(OSError):  # no longer empty
-            for one in made:
-                one.rmdir()
+            for parent in missing:
+                parent.rmdir()
         raise
 
 
 def _at_work(process: str) -> bool:
-    """Whether there is a process of this number, as far as one can tell."""
+    """Tell whether a process with this number exists, as far as that is known."""
     if not process.isdecimal() or os.name != "posix":
         return True
     try:
@@ -173,18 +177,18 @@ def contents(path: str | os.PathLike[str]) -> bytes:
     """The bytes of a file; ValueError for what is none, or claims far more of them than it has."""
     wait = getattr(os, "O_NONBLOCK", 0)  # for nobody: opening a pipe would
     with open(Path(path), "rb", opener=lambda name, flags: os.open(name, flags | wait)) as stream:
-        told = os.fstat(stream.fileno())
-        room = BLOCK * (getattr(told, "st_blocks", 0) or told.st_size)  # 0: it is not known
-        if not stat.S_ISREG(told.st_mode):
-            raise ValueError(f"{path} is no file. Pass one that save(path) wrote.")
-        first = stream.read(min(len(MAGIC), told.st_size))
-        if told.st_size > LARGE and (first != MAGIC or told.st_size > FACTOR * room):
-            raise ValueError(f"{path} is damaged, or no file that save(path) wrote.")
-        return first + stream.read(max(told.st_size - len(first), 0))
+        status = os.fstat(stream.fileno())
+        room = BLOCK * (getattr(status, "st_blocks", 0) or status.st_size)  # 0: it is not known
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError(f"{path} is not a file. Pass one that save(path) wrote.")
+        first = stream.read(min(len(MAGIC), status.st_size))
+        if status.st_size > LARGE and (first != MAGIC or status.st_size > FACTOR * room):
+            raise ValueError(f"{path} is damaged, or not a file that save(path) wrote.")
+        return first + stream.read(max(status.st_size - len(first), 0))
 
 
 def is_sealed(content: bytes) -> bool:
-    """Whether the hash at its end is that of all bytes before it."""
+    """Tell whether the hash at the end is that of all bytes before it."""
     size = len(_seal(b""))
     body, length = content[: -size - 2], content[-size - 2 : -size]
     return length == size.to_bytes(2, "little") and content[-size:] == _seal(body)
@@ -195,18 +199,22 @@ def members(content: bytes) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         used = len(END) + len(archive.comment)
-        for one in archive.infolist():
-            key = one.filename.removesuffix(".npy")
-            if key in arrays or key == one.filename or one.compress_type != zipfile.ZIP_STORED:
-                raise ValueError(f"member {one.filename!r} is not one that save wrote")
-            with archive.open(one) as stream:
+        for member in archive.infolist():
+            key = member.filename.removesuffix(".npy")
+            if (
+                key in arrays
+                or key == member.filename
+                or member.compress_type != zipfile.ZIP_STORED
+            ):
+                raise ValueError(f"member {member.filename!r} is not one that save wrote")
+            with archive.open(member) as stream:
                 raw = stream.read()  # as long as it is; checked against its own sum
             arrays[key] = _array(raw)
-            at = one.header_offset
-            names = content[at + 26 : at + 30]  # lengths of the name and of what follows it
+            offset = member.header_offset
+            names = content[offset + 26 : offset + 30]  # lengths of the name and of what follows it
             used += LOCAL + int.from_bytes(names[:2], "little") + len(raw)
             used += int.from_bytes(names[2:], "little") + CENTRAL
-            used += len(one.orig_filename.encode()) + len(one.extra) + len(one.comment)
+            used += len(member.orig_filename.encode()) + len(member.extra) + len(member.comment)
     if used != len(content):
         raise ValueError("some of its bytes belong to nothing")
     return arrays

@@ -46,16 +46,16 @@ PREFIX = "argument."  # of the names of saved arrays that are arguments
 
 
 class Saved:
-    """What can be written to a file and read back: arguments of a constructor, and arrays."""
+    """An object that can be written to a file and read back: constructor arguments and arrays."""
 
     noun: ClassVar[str]  # what its files are called: "policy", "agent", ...
 
     def constructor_arguments(self) -> dict[str, Any]:
-        """What it was built with, by name."""
+        """The arguments it was built with, by name."""
         raise NotImplementedError
 
     def saved_arrays(self) -> dict[str, Any]:
-        """What it remembers, by name: enough to resume to the bit."""
+        """Its state as arrays by name: enough to resume to the bit."""
         raise NotImplementedError
 
     def resume(self, arrays: dict[str, Any]) -> None:
@@ -68,8 +68,8 @@ class Saved:
 
     @classmethod
     def later_slots(cls) -> tuple[str, ...]:
-        """Slots that files of version 2 did not name at first: for ever what the arguments say, or
-        counts from 0 of what was not counted then.
+        """Slots that early files of version 2 do not name: constants given by the arguments, or
+        counts that start from 0.
         """
         return ()
 
@@ -101,7 +101,7 @@ class Saved:
         }
         if others:
             header["carried"] = {
-                key: _describe(one, arrays, f"{PREFIX}{key}.") for key, one in others.items()
+                key: _describe(other, arrays, f"{PREFIX}{key}.") for key, other in others.items()
             }
         header["arrays"] = sorted(arrays)
         for key, array in arrays.items():
@@ -113,7 +113,7 @@ class Saved:
 
 
 class Stored(TakingTurns, Saved):
-    """What is known by its constructor's arguments and the arrays it remembers.
+    """An object defined by its constructor's arguments and the arrays of its state.
 
     The arguments are remembered as given, NumPy's numbers as Python's, arrays and others of this
     kind among them as copies, so that what becomes of those later does not matter. A subclass
@@ -122,34 +122,38 @@ class Stored(TakingTurns, Saved):
 
     _arguments: dict[str, Any]
 
-    def __init_subclass__(cls, **told: Any) -> None:
-        super().__init_subclass__(**told)
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
             setattr(cls, "__signature__", spelled_out(cls))  # noqa: B010
             cls.__init__ = within_range(cls.__init__)  # type: ignore[method-assign]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         self = super().__new__(cls)
-        told = inspect.signature(cls)
+        signature = inspect.signature(cls)
         try:
-            given = told.bind(*args, **kwargs).arguments
+            arguments = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise misfit(cls, [*told.parameters], kwargs, error) from None
+            raise misfit(cls, [*signature.parameters], kwargs, error) from None
         self._arguments = {
             key: copy.deepcopy(value) if isinstance(value, np.ndarray | Stored) else plain(value)
-            for key, value in given.items()
+            for key, value in arguments.items()
         }
         return self
 
     def constructor_arguments(self) -> dict[str, Any]:
         """Those given, and the defaults of the others: a later version may have other ones."""
-        told = inspect.signature(type(self)).parameters.values()
+        parameters = inspect.signature(type(self)).parameters.values()
         plain = (bool, int, float, str)
-        defaults = {one.name: one.default for one in told if isinstance(one.default, plain)}
+        defaults = {
+            parameter.name: parameter.default
+            for parameter in parameters
+            if isinstance(parameter.default, plain)
+        }
         return {**defaults, **self._arguments}
 
     def state_arrays(self) -> dict[str, Any]:
-        """What it remembers, by name: enough to resume to the bit."""
+        """Its state as arrays by name: enough to resume to the bit."""
         raise NotImplementedError
 
     def restore(self, arrays: dict[str, Any]) -> None:
@@ -157,7 +161,7 @@ class Stored(TakingTurns, Saved):
         raise NotImplementedError
 
     def saved_arrays(self) -> dict[str, Any]:
-        """What is saved and copied: ``state_arrays`` unless there is more."""
+        """The arrays that are saved and copied: ``state_arrays`` unless there is more."""
         return self.state_arrays()
 
     def resume(self, arrays: dict[str, Any]) -> None:
@@ -165,12 +169,12 @@ class Stored(TakingTurns, Saved):
         self.restore(arrays)
 
     def is_sound(self) -> bool:
-        """Whether nothing that it remembers is a NaN."""
+        """Tell whether no number of its state is a NaN."""
         return True
 
     @property
     def state(self) -> dict[str, Any]:
-        """What it remembers, to look at: arrays by name, the slots of a packed one by theirs."""
+        """Its state, for inspection: arrays by name, and the slots of a packed one by theirs."""
         names = self.slot_names()
         return {
             key: dict(zip(names[key], np.moveaxis(array, -1, 0).tolist(), strict=True))
@@ -213,9 +217,11 @@ def read(
             f"{path} is of format version {shown(version)}, written by heavytail "
             f"{printable(str(header.get('library', 'unknown')))}; this heavytail reads {READABLE}."
         )
-    told = header.get("carried", {})
-    described = isinstance(told, dict) and all(_is_described(one) for one in told.values())
-    if (version == CARRYING) != bool(told) or not described:
+    carried = header.get("carried", {})
+    described = isinstance(carried, dict) and all(
+        _is_described(value) for value in carried.values()
+    )
+    if (version == CARRYING) != bool(carried) or not described:
         raise ValueError(f"{path} is of format version {version} and does not say what it carries.")
     if "arrays" in header and header["arrays"] != sorted(arrays):  # version 2 did not at first
         raise ValueError(
@@ -223,30 +229,32 @@ def read(
         )
     own = {(kind.noun, kind.__name__): kind for kind in kinds}
 
-    def build(noun: str, told: dict[str, Any]) -> Saved:
-        """A fresh object of the class that ``told`` names, from its arguments."""
-        name = str(told.get(noun))
-        kind = own.get((noun, name)) or (known[noun](name) if noun in known else None)
-        if kind is None or kind.noun != noun:
+    def build(noun: str, description: dict[str, Any]) -> Saved:
+        """Build an object of the class that ``description`` names, from its arguments."""
+        name = str(description.get(noun))
+        saved_class = own.get((noun, name)) or (known[noun](name) if noun in known else None)
+        if saved_class is None or saved_class.noun != noun:
             anew = f"learn its log anew with {GONE.get(name)}"
             raise ValueError(
                 f"{path} holds a {printable(noun)} {shown(name)}, which heavytail does not have; "
                 f"{anew if name in GONE else 'pass its class in kinds'}."
             )
         try:
-            afford(kind.__name__, OBJECT)
-            arguments = {k: _decode(v, arrays, build) for k, v in told["arguments"].items()}
-            return kind(**arguments)
+            afford(saved_class.__name__, OBJECT)
+            arguments = {k: _decode(v, arrays, build) for k, v in description["arguments"].items()}
+            return saved_class(**arguments)
         except Exception as error:  # a constructor may say anything to what a file holds
             if raised_by_handler(error):
                 raise
-            problem = f"{path} holds arguments that {kind.__name__} refuses: {error}"
+            problem = f"{path} holds arguments that {saved_class.__name__} refuses: {error}"
             raise ValueError(problem) from None
 
     BUDGET.left = FACTOR * length + SMALL  # of all the objects in the file together
     try:
         subject = build(header["format"].removeprefix(FORMAT), header)
-        others = {key: build(_noun(one), one) for key, one in told.items()}
+        others = {
+            key: build(_noun(description), description) for key, description in carried.items()
+        }
     finally:
         BUDGET.left = None
     state = {key: array for key, array in arrays.items() if not key.startswith(PREFIX)}
@@ -284,7 +292,7 @@ def _by_name(
         raise ValueError(f"{path} does not name the slots of {sorted(wanted)}.")
     ordered = dict(arrays)
     for key, names in wanted.items():
-        saved, later = slots[key], [one for one in subject.later_slots() if one in names]
+        saved, later = slots[key], [slot for slot in subject.later_slots() if slot in names]
         missing, foreign = sorted({*names} - {*saved} - {*later}), sorted({*saved} - {*names})
         if missing or foreign or len(saved) != len(set(saved)):
             raise ValueError(
@@ -308,15 +316,15 @@ class _Budget(threading.local):
 BUDGET = _Budget()
 
 
-def afford(where: str, numbers: float, told: Mapping[str, Any] | None = None) -> None:
+def afford(where: str, numbers: float, arguments: Mapping[str, Any] | None = None) -> None:
     """Refuse, before anything is allocated, to make room for more ``numbers`` than there is memory
     for; while a file is being loaded, for far more than it holds, since what it says of sizes may
-    be damaged. The counts among ``told`` are what was asked for.
+    be damaged. The counts among ``arguments`` are named in the refusal.
     """
     if BUDGET.left is None:
         counts = [
             f"{key}={value}"
-            for key, value in (told or {}).items()
+            for key, value in (arguments or {}).items()
             if isinstance(value, int) and not isinstance(value, bool) and key != "seed"
         ]
         subject = f"{where} of {', '.join(counts)}" if counts else where
@@ -341,20 +349,20 @@ def check_fit(
 
 
 def of_length(array: Any, length: int, axis: int) -> Any:
-    """What ``array`` would look like with ``length`` entries along ``axis``; takes no memory."""
+    """A view like ``array`` with ``length`` entries along ``axis``; takes no memory."""
     length = min(length, LONGEST)
     shape = (*array.shape[:axis], length, *array.shape[axis + 1 :])
     return np.broadcast_to(np.zeros((), array.dtype), shape)
 
 
 def _rebuild(
-    kind: type[Stored],
+    stored_class: type[Stored],
     arguments: dict[str, Any],
     arrays: dict[str, Any],
     others: Mapping[str, Any] = MappingProxyType({}),
 ) -> Stored:
-    """What :mod:`pickle` calls to hand one to another process: as ``clone`` makes it."""
-    twin = kind(**arguments)
+    """Rebuild an object for :mod:`pickle`, as ``clone`` does."""
+    twin = stored_class(**arguments)
     twin.resume(arrays)
     twin.carry(others)
     return twin
@@ -424,8 +432,8 @@ def _is_described(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("arguments"), dict)
 
 
-def _noun(told: dict[str, Any]) -> str:
-    return next((key for key in told if key != "arguments"), "")
+def _noun(description: dict[str, Any]) -> str:
+    return next((key for key in description if key != "arguments"), "")
 
 
 def _decode(value: Any, arrays: dict[str, Any], build: Callable[..., Saved]) -> Any:
@@ -434,10 +442,10 @@ def _decode(value: Any, arrays: dict[str, Any], build: Callable[..., Saved]) -> 
     if not isinstance(value, dict):
         return value
     if _is_described(value):
-        made = build(_noun(value), value)
-        if not isinstance(made, Stored):  # or it could not be saved again
-            raise ValueError(f"an argument cannot be {shown(made)}.")
-        return made
+        argument = build(_noun(value), value)
+        if not isinstance(argument, Stored):  # or it could not be saved again
+            raise ValueError(f"an argument cannot be {shown(argument)}.")
+        return argument
     if "items" in value:
         return {key: _decode(item, arrays, build) for key, item in value["items"]}
     if "array" in value:

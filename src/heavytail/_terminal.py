@@ -1,4 +1,4 @@
-"""What a command prints, on whatever it is printed: tables as wide as that, letters it has."""
+"""Output of the commands: tables that fit the terminal, and letters its encoding has."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def width() -> int | None:
     """Columns of the terminal, or what ``COLUMNS`` says; None in a pipe or a file, where nothing is
     too wide.
     """
-    told = os.environ.get("COLUMNS", "")
-    if told.isascii() and told.isdecimal() and int(told) > 0:
-        return int(told)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdecimal() and int(columns) > 0:
+        return int(columns)
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or None
     except (OSError, ValueError, AttributeError):  # no terminal, or something in its place
@@ -78,7 +78,7 @@ def _block(columns: Sequence[str], row: Sequence[str], most: int) -> str:
         if cell:
             head = f"  {name.ljust(room)}  "
             part = textwrap.wrap(cell, max(most - len(head), 20), break_long_words=False)
-            lines += [head + part[0], *(" " * len(head) + one for one in part[1:])]
+            lines += [head + part[0], *(" " * len(head) + line for line in part[1:])]
     return "\n".join(lines)
 
 
@@ -87,12 +87,12 @@ def speak_plainly(*streams: TextIO) -> None:
     the locale is C, all is.
     """
     codecs.register_error(PLAIN, _plain)
-    said = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
+    locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
     forced = any(map(os.environ.get, ("PYTHONIOENCODING", "PYTHONUTF8")))
     for stream in streams:
         if not hasattr(stream, "reconfigure"):
             continue
-        if said in ("C", "POSIX") and not forced:
+        if locale in ("C", "POSIX") and not forced:
             stream.reconfigure(encoding="ascii", errors=PLAIN)
         else:
             stream.reconfigure(errors=PLAIN)
@@ -108,5 +108,7 @@ def _in_ascii(letter: str) -> str:
     """A letter by its sign, without its accents, or as its number."""
     if letter in IN_ASCII:
         return IN_ASCII[letter]
-    base = "".join(one for one in unicodedata.normalize("NFKD", letter) if one.isascii())
+    base = "".join(
+        character for character in unicodedata.normalize("NFKD", letter) if character.isascii()
+    )
     return base or letter.encode("ascii", "backslashreplace").decode()

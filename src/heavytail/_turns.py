@@ -10,14 +10,14 @@ A thread that calls without a pause would keep the others out: whoever waits is 
 kernel runs, and never in between. So the first of them leaves its name in ``_next_turn``, and
 whoever ends a call hands the turn over.
 
-A signal handler comes in the middle of a call and in its thread, so that waiting would last for
-ever and going on would find a state half changed. It is refused, with a RuntimeError: nothing is
-wrong with what it passes, only with when. Who it is, the frames tell, which are looked at only
-where somebody is at work already.
+A signal handler runs in the middle of a call and in its thread: waiting would never end, and going
+on would find a state half changed. It is refused with a RuntimeError, since its arguments are right
+and only its time is wrong. We walk the call stack to recognise a handler, and only if the object is
+busy.
 
-A forked process has one thread. What another was at work on when it was forked may be half changed
-for ever and is refused there, instead of waited for: who is at work therefore also says in which
-process that began, counted in forks.
+A forked process has one thread. An object that another thread was using at the fork may stay half
+changed and is refused there instead of waited for: a turn therefore also names the process in which
+it began, counted in forks.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _ALONE: set[int] = set()  # the code, which lives for ever, of methods that may 
 
 
 class TakingTurns:
-    """What threads may share. A method that every round calls takes its turn by itself::
+    """A base of objects that threads may share. A method called every round takes its own turn::
 
         while self._inside is not None and not self._ours():
             pass
@@ -68,7 +68,7 @@ class TakingTurns:
         return {key: value for key, value in vars(self).items() if key not in _FIELDS}
 
     def _ours(self) -> bool:
-        """Whether this thread is at work and calls itself; another one is given a moment."""
+        """Tell whether this thread already has the turn; otherwise wait a moment for it."""
         turn = self._inside
         if turn is None:
             return False
@@ -131,15 +131,15 @@ def _holder(frame: FrameType | None, subject: TakingTurns) -> FrameType | None:
     """The call, this one or further out, that is at work on the object; None if there is none."""
     while frame is not None:
         if "outer" in frame.f_code.co_varnames:
-            told = frame.f_locals
-            if told.get("self") is subject and "outer" in told:
+            local_names = frame.f_locals
+            if local_names.get("self") is subject and "outer" in local_names:
                 return frame
         frame = frame.f_back
     return None
 
 
 def _interrupts(entrant: FrameType, subject: TakingTurns) -> bool:
-    """Whether between the call that is at work on the object and this one a handler stands."""
+    """Tell whether a handler runs between the call that has the turn and this one."""
     holder, frame = _holder(entrant, subject), entrant.f_back
     while frame is not None and frame is not holder:
         if not frame.f_globals.get("__name__", "").startswith("heavytail.") and is_handler(frame):

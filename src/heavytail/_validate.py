@@ -125,7 +125,7 @@ def check_flag(name: str, value: object) -> bool:
 
 
 def shown(value: object) -> str:
-    """``repr``, on one line and shortened: what was got may be of any length, or not say."""
+    """``repr``, on one line and shortened: the value may be long, or its ``repr`` may raise."""
     try:
         words = repr(value[:LONGEST] if isinstance(value, str | bytes) else value)
     except Exception as error:  # an integer of more digits than Python prints, or anybody's class
@@ -163,8 +163,8 @@ def _as_float(value: object, problem: str) -> float:
 
 
 def plain(value: Any) -> Any:
-    """A NumPy scalar or a fraction as Python's own number, so that arithmetic and files do not hang
-    on its type; all else as it is, and what is no number of Python's too, for a check to refuse.
+    """A NumPy scalar or a fraction as Python's own number, so that arithmetic and files do not
+    depend on its type; anything else is returned as it is, for a check to refuse.
     """
     if isinstance(value, list | tuple) and type(value) in (list, tuple):
         return type(value)(plain(item) for item in value)
@@ -269,7 +269,7 @@ def as_rows(value: Any, shape: tuple[int | None, ...], name: str) -> FloatArray:
     words = f"({words},)" if len(shape) == 1 else f"({words})"
     array = as_numbers(value, name, f"numbers of shape {words}")
     fits = array.ndim == len(shape) and all(
-        k is None or k == got for k, got in zip(shape, array.shape, strict=True)
+        k is None or k == length for k, length in zip(shape, array.shape, strict=True)
     )
     if not fits:
         raise ValueError(f"{name} must have shape {words}; got shape {array.shape}.")
@@ -313,7 +313,7 @@ def as_array(value: Any, name: str, wanted: str) -> Any:
 
 
 def _unequal(rows: Any) -> str:
-    """How the rows of a ragged list differ."""
+    """Describe how the rows of a ragged list differ."""
     lengths = [len(row) if hasattr(row, "__len__") else None for row in rows]
     for k, length in enumerate(lengths):
         if length != lengths[0] and None not in (length, lengths[0]):
@@ -322,15 +322,15 @@ def _unequal(rows: Any) -> str:
 
 
 def _bad_columns(frame: Any) -> str:
-    """What to do with the columns of a frame that hold no numbers; "" of all else."""
+    """Advice for the columns of a frame that hold no numbers; "" for anything else."""
     dtypes, columns = getattr(frame, "dtypes", None), getattr(frame, "columns", None)
     if dtypes is None or columns is None:
         return ""
-    kinds = [str(kind).lower() for kind in dtypes]
-    named = [(shown(column), kind) for column, kind in zip(columns, kinds, strict=False)]
-    bools = [column for column, kind in named if kind.startswith("bool")]
+    names = [str(dtype).lower() for dtype in dtypes]
+    named = [(shown(column), dtype) for column, dtype in zip(columns, names, strict=False)]
+    bools = [column for column, dtype in named if dtype.startswith("bool")]
     numbers_too = ("bool", "float", "int", "uint")
-    words = [column for column, kind in named if not kind.startswith(numbers_too)]
+    words = [column for column, dtype in named if not dtype.startswith(numbers_too)]
     todo = ""
     if words:
         todo += f" Encode {', '.join(words)} first, for example one column of 0 and 1 a category."
@@ -340,7 +340,7 @@ def _bad_columns(frame: Any) -> str:
 
 
 def _holds_masks(value: Any) -> bool:
-    """Whether entries of an array, or of one in a list at any depth, are masked."""
+    """Tell whether entries of an array, or of one in a list at any depth, are masked."""
     if not isinstance(value, list | tuple):
         return bool(np.ma.is_masked(value))
     if set(map(type, value)) <= {float, int}:
@@ -349,7 +349,7 @@ def _holds_masks(value: Any) -> bool:
 
 
 def _holds_bools(rows: Any) -> bool:
-    """Whether a list, or a list in it, has a bool, which NumPy would make a number."""
+    """Tell whether a list, or a list in it, has a bool, which NumPy would make a number."""
     kinds = set(map(type, rows))
     if bool in kinds or np.bool_ in kinds:
         return True
@@ -375,7 +375,7 @@ def explain_vector(x: FloatArray, limit: float, where: str) -> ValueError:
 
 
 def vector_problem(x: FloatArray, limit: float) -> str:
-    """Why a feature vector cannot be used, "" where it can."""
+    """The reason why a feature vector cannot be used, "" if it can."""
     bad = np.flatnonzero(~np.isfinite(x))
     if bad.size:
         return f"must be finite; got {x[bad[0]]} at feature {bad[0]}."

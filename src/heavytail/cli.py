@@ -40,7 +40,7 @@ RESUMED = ("reproduce", "run")  # those that keep every unit as soon as it is do
 
 
 class _Parser(argparse.ArgumentParser):
-    """Whose refusals are of one line, whatever was typed."""
+    """A parser whose errors are one line, whatever was typed."""
 
     def error(self, message: str) -> NoReturn:
         from heavytail._validate import on_one_line
@@ -48,13 +48,16 @@ class _Parser(argparse.ArgumentParser):
         super().error(on_one_line(message))
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
-        """Say which arguments there are none of, and which options may have been meant."""
+        """Refuse unknown arguments, and suggest the options that may have been meant."""
         import difflib
 
         options = [option for action in self._actions for option in action.option_strings]
-        meant = (difflib.get_close_matches(one.partition("=")[0], options, 1) for one in unknown)
-        found = list(dict.fromkeys(itertools.chain.from_iterable(meant)))
-        hint = f". Did you mean {' '.join(found)}?" if found else ""
+        matches = (
+            difflib.get_close_matches(argument.partition("=")[0], options, 1)
+            for argument in unknown
+        )
+        suggestions = list(dict.fromkeys(itertools.chain.from_iterable(matches)))
+        hint = f". Did you mean {' '.join(suggestions)}?" if suggestions else ""
         self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
 
@@ -90,9 +93,9 @@ def _run(argv: Sequence[str] | None) -> int:
     except (ValueError, TypeError, KeyError, OSError, MemoryError, MissingExtra) as error:
         from heavytail._validate import on_one_line
 
-        said = on_one_line(_said(error)).removeprefix(f"heavytail {args.command} ")
+        message = on_one_line(_said(error)).removeprefix(f"heavytail {args.command} ")
         with contextlib.suppress(OSError):  # nobody listens
-            print(f"heavytail {args.command}: {said}", file=sys.stderr, flush=True)
+            print(f"heavytail {args.command}: {message}", file=sys.stderr, flush=True)
         return 2
     except KeyboardInterrupt:
         on = " The same command goes on from what is done." if args.command in RESUMED else ""
@@ -102,15 +105,17 @@ def _run(argv: Sequence[str] | None) -> int:
 
 def _refuse_nul(arguments: Sequence[str]) -> None:
     """No name of a file, a column or a policy has a NUL in it; deeper down it is called a byte."""
-    for one in arguments:
-        if "\0" in one:
+    for argument in arguments:
+        if "\0" in argument:
             from heavytail._validate import shown
 
-            raise ValueError(f"an argument must have no NUL in it; got {shown(one)}. Leave it out.")
+            raise ValueError(
+                f"an argument must have no NUL in it; got {shown(argument)}. Leave it out."
+            )
 
 
 def _said(error: Exception) -> str:
-    """What a refusal says."""
+    """The sentence for an error."""
     from heavytail._validate import printable
 
     if isinstance(error, KeyError) and error.args:
@@ -120,7 +125,7 @@ def _said(error: Exception) -> str:
         do = "Make room, and run it again." if full else "Check the path."
         return f"{printable(str(error.filename))}: {error.strerror or error}. {do}"
     if isinstance(error, OSError) and error.strerror:  # of standard output, for one
-        return f"{error.strerror}. Nobody may have read this."
+        return f"{error.strerror}. Some of the output may be lost."
     if isinstance(error, MemoryError):
         words = printable(str(error)) or "it is used up"
         return f"there is not enough memory: {words}. Ask for less."

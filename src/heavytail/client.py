@@ -1,6 +1,6 @@
-"""A client of ``heavytail serve``: the library's verbs over HTTP, again until they are answered.
+"""A client of ``heavytail serve``: the library's verbs over HTTP, with retries.
 
-A request that is sent again counts once: decisions carry a key of their own, rewards their token.
+A retried request counts once: decisions carry an idempotency key, rewards their token.
 """
 
 from __future__ import annotations
@@ -41,27 +41,29 @@ class Refused(ValueError):
     """
 
     def __init__(self, status: int, code: str, message: str, field: str) -> None:
-        where = f" ({field})" if field else ""
-        super().__init__(f"{message}{where}")
+        place = f" ({field})" if field else ""
+        super().__init__(f"{message}{place}")
         self.status, self.code, self.field = status, code, field
 
 
 class NoAnswer(ConnectionError):
-    """Nobody answered, for as long as patience lasted.
+    """No answer came within ``patience`` seconds.
 
     Attributes:
-        url: who was asked.
-        done: False where nothing was done; None where nobody knows.
+        url: of the service.
+        done: False if the request was certainly not processed, None if that is unknown.
     """
 
     def __init__(self, url: str, error: Exception, patience: float, done: bool | None) -> None:
-        what = str(error) or type(error).__name__
+        cause = str(error) or type(error).__name__
         if done is None:
-            told = f"{url}: the answer was lost ({what}), and the request may have been done."
-            super().__init__(f"{told} Look before you send it again.")
+            problem = (
+                f"{url}: the answer was lost ({cause}), and the request may have been processed."
+            )
+            super().__init__(f"{problem} Check before you send it again.")
         else:
-            told = f"{url}: nobody answered for {patience:g} s ({what})."
-            super().__init__(f"{told} Start `heavytail serve` there, or check the url.")
+            problem = f"{url}: no answer within {patience:g} s ({cause})."
+            super().__init__(f"{problem} Start `heavytail serve` there, or check the url.")
         self.url, self.done = url, done
 
 
@@ -86,7 +88,7 @@ class RemoteDecision:
     version: int = 0
 
 
-class _Ask(NamedTuple):
+class _Request(NamedTuple):
     """A request, and what to make of its answer."""
 
     method: str
@@ -97,26 +99,26 @@ class _Ask(NamedTuple):
     safe: bool = True  # whether it may be sent again where nobody knows if it was done
 
 
-class _Effort:
-    """How long to wait before a request is sent again."""
+class _Retry:
+    """The retries of a request, with growing waits between them."""
 
-    def __init__(self, ask: _Ask, url: str, patience: float) -> None:
-        self._ask, self._url, self._patience = ask, url, patience
+    def __init__(self, request: _Request, url: str, patience: float) -> None:
+        self._request, self._url, self._patience = request, url, patience
         self._end, self._wait = time.monotonic() + patience, FIRST
         self._unsure = False  # whether any try may have been done
 
     def after(self, error: Exception) -> float:
-        """Seconds to wait; raises the error where waiting does not help, or patience is at its
-        end.
+        """Return the seconds to wait before the next try; raise the error if a retry cannot help or
+        patience is exhausted.
         """
         import httpx
 
         lost = isinstance(error, httpx.TransportError)
         unheard = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-        self._unsure |= lost and not unheard and self._ask.method != "GET"
-        passes = unheard or (lost and self._ask.safe)
+        self._unsure |= lost and not unheard and self._request.method != "GET"
+        passes = unheard or (lost and self._request.safe)
         if isinstance(error, Refused):
-            passes = error.status in AGAIN and (self._ask.safe or error.status == 429)
+            passes = error.status in AGAIN and (self._request.safe or error.status == 429)
         left = self._end - time.monotonic()
         if passes and left > 0.0:
             wait, self._wait = self._wait * random.uniform(0.5, 1.5), min(2.0 * self._wait, LONGEST)
@@ -127,8 +129,8 @@ class _Effort:
         raise NoAnswer(self._url, error, self._patience, done) from error
 
 
-class _Speaking:
-    """What both clients share: verbs give requests, ``_send`` has them answered."""
+class _BaseClient:
+    """The verbs of both clients; ``_send`` sends their requests."""
 
     def __init__(
         self,
@@ -143,82 +145,82 @@ class _Speaking:
         self.url = url.rstrip("/")
         self.patience = check_number("Client: patience", patience, least=0.0)
         if key is not None and not (isinstance(key, str) and key.isascii() and key.isprintable()):
-            raise ValueError("Client: key must be of printable ASCII, as it was told.")
+            raise ValueError("Client: key must be printable ASCII; pass it exactly as issued.")
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._own = http is None
-        self._http = self._made() if http is None else http
+        self._http = self._new_http() if http is None else http
 
-    def _made(self) -> Any:
+    def _new_http(self) -> Any:
         raise NotImplementedError
 
-    def _send(self, ask: _Ask) -> Any:
+    def _send(self, request: _Request) -> Any:
         raise NotImplementedError
 
-    def _save(self, ask: _Ask, path: str | os.PathLike[str]) -> Any:
+    def _save(self, request: _Request, path: str | os.PathLike[str]) -> Any:
         raise NotImplementedError
 
-    def _effort(self, ask: _Ask) -> _Effort:
-        return _Effort(ask, self.url, self.patience)
+    def _retry(self, request: _Request) -> _Retry:
+        return _Retry(request, self.url, self.patience)
 
-    def _request(self, ask: _Ask) -> dict[str, Any]:
-        headers = {**self._headers, **(ask.headers or {})}
-        told: dict[str, Any] = {"method": ask.method, "url": self.url + ask.path}
-        if ask.body is not None:
-            told["json"] = ask.body
-        return {**told, "headers": headers}
+    def _arguments(self, request: _Request) -> dict[str, Any]:
+        headers = {**self._headers, **(request.headers or {})}
+        arguments: dict[str, Any] = {"method": request.method, "url": self.url + request.path}
+        if request.body is not None:
+            arguments["json"] = request.body
+        return {**arguments, "headers": headers}
 
     def model(self, name: str) -> RemoteModel:
-        """A model that is there; nothing is asked yet."""
+        """A model that exists; sends no request yet."""
         return RemoteModel(self, name)
 
     def create(self, name: str, policy: str = "TwinUCB", **spec: Any) -> Any:
-        """Make a model, ``dim=3, options={...}`` and so on; the same again is the same model."""
+        """Create a model (``dim=3, options={...}`` ...), or return the existing identical one."""
         body, model = _plain({"policy": policy, **spec}), RemoteModel(self, name)
-        return self._send(_Ask("PUT", model.path, body, parse=lambda answer: model))
+        return self._send(_Request("PUT", model.path, body, parse=lambda answer: model))
 
     def models(self) -> Any:
-        """All models as they stand."""
-        return self._send(_Ask("GET", "/v1/models"))
+        """Describe all models."""
+        return self._send(_Request("GET", "/v1/models"))
 
     def keys(self) -> Any:
-        """The keys that are valid: names, scopes and when each was made."""
-        return self._send(_Ask("GET", "/v1/keys"))
+        """The valid keys: names, scopes and times of creation."""
+        return self._send(_Request("GET", "/v1/keys"))
 
     def new_key(self, name: str, scopes: Sequence[str]) -> Any:
-        """Make a key for some of "read", "decide" and "admin"; it is told this once."""
+        """Create a key with scopes among "read", "decide" and "admin"; it is shown only once."""
         body = {"name": name, "scopes": list(scopes)}
         return self._send(
-            _Ask("POST", "/v1/keys", body, parse=lambda told: told["key"], safe=False)
+            _Request("POST", "/v1/keys", body, parse=lambda answer: answer["key"], safe=False)
         )
 
     def revoke_key(self, name: str) -> Any:
-        """Make a key invalid, for ever."""
-        return self._send(_Ask("DELETE", f"/v1/keys/{_named('key', name)}", safe=False))
+        """Revoke a key for good."""
+        return self._send(_Request("DELETE", f"/v1/keys/{_named('key', name)}", safe=False))
 
 
-def _decision(told: dict[str, Any]) -> RemoteDecision:
-    """An answer's decision; newer services may tell more."""
+def _decision(answer: dict[str, Any]) -> RemoteDecision:
+    """The decision in an answer; fields of newer services are ignored."""
     known = RemoteDecision.__dataclass_fields__
-    return RemoteDecision(**{name: value for name, value in told.items() if name in known})
+    return RemoteDecision(**{name: value for name, value in answer.items() if name in known})
 
 
 def _checked(response: httpx.Response) -> Any:
-    """The answer's content, or what was refused."""
+    """Return the content of an answer; raise its refusal."""
     if response.status_code < 300:
         try:
             return response.json() if response.content else None
         except ValueError:
-            message = f"{response.url} answers, and is no heavytail serve. Check the url."
+            message = f"{response.url} answered, but is not heavytail serve. Check the url."
             raise Refused(response.status_code, "odd", message, "") from None
     try:
-        told = response.json()
-        code, message, field = told["code"], told["message"], told.get("field", "")
+        fault = response.json()
+        code, message, field = fault["code"], fault["message"], fault.get("field", "")
     except (ValueError, TypeError, KeyError):
         code, message, field = "odd", f"The service answered {response.status_code}.", ""
     raise Refused(response.status_code, code, message, field)
 
 
-class Client(_Speaking):
+class Client(_BaseClient):
     """A service to talk to.
 
     ::
@@ -231,29 +233,32 @@ class Client(_Speaking):
     Args:
         url: where the service is.
         key: an API key, where one is needed.
-        patience: seconds for which a request is sent again while nobody answers it.
+        patience: seconds for which an unanswered request is retried.
         http: an ``httpx.Client`` of your own.
     """
 
-    def _made(self) -> Any:
+    def _new_http(self) -> Any:
         need("a client", "httpx", extra="serve")
         import httpx
 
         return httpx.Client(timeout=30.0)
 
-    def _send(self, ask: _Ask) -> Any:
-        effort = self._effort(ask)
+    def _send(self, request: _Request) -> Any:
+        retry = self._retry(request)
         while True:
             try:
-                return ask.parse(_checked(self._http.request(**self._request(ask))))
+                return request.parse(_checked(self._http.request(**self._arguments(request))))
             except Exception as error:
-                time.sleep(effort.after(error))
+                time.sleep(retry.after(error))
 
-    def _save(self, ask: _Ask, path: str | os.PathLike[str]) -> None:
-        effort = self._effort(ask)
+    def _save(self, request: _Request, path: str | os.PathLike[str]) -> None:
+        retry = self._retry(request)
         while True:
             try:
-                with replacing(path) as file, self._http.stream(**self._request(ask)) as response:
+                with (
+                    replacing(path) as file,
+                    self._http.stream(**self._arguments(request)) as response,
+                ):
                     if response.status_code >= 300:
                         response.read()
                         _checked(response)
@@ -261,7 +266,7 @@ class Client(_Speaking):
                         file.write(piece)
                 return
             except Exception as error:
-                time.sleep(effort.after(error))
+                time.sleep(retry.after(error))
 
     def close(self) -> None:
         """Close its connections."""
@@ -275,29 +280,29 @@ class Client(_Speaking):
         self.close()
 
 
-class AsyncClient(_Speaking):
+class AsyncClient(_BaseClient):
     """The same for ``asyncio``: every verb is awaited."""
 
-    def _made(self) -> Any:
+    def _new_http(self) -> Any:
         need("a client", "httpx", extra="serve")
         import httpx
 
         return httpx.AsyncClient(timeout=30.0)
 
-    async def _send(self, ask: _Ask) -> Any:
-        effort = self._effort(ask)
+    async def _send(self, request: _Request) -> Any:
+        retry = self._retry(request)
         while True:
             try:
-                return ask.parse(_checked(await self._http.request(**self._request(ask))))
+                return request.parse(_checked(await self._http.request(**self._arguments(request))))
             except Exception as error:
-                await asyncio.sleep(effort.after(error))
+                await asyncio.sleep(retry.after(error))
 
-    async def _save(self, ask: _Ask, path: str | os.PathLike[str]) -> None:
-        effort = self._effort(ask)
+    async def _save(self, request: _Request, path: str | os.PathLike[str]) -> None:
+        retry = self._retry(request)
         while True:
             try:
                 with replacing(path) as file:
-                    async with self._http.stream(**self._request(ask)) as response:
+                    async with self._http.stream(**self._arguments(request)) as response:
                         if response.status_code >= 300:
                             await response.aread()
                             _checked(response)
@@ -305,7 +310,7 @@ class AsyncClient(_Speaking):
                             await asyncio.to_thread(file.write, piece)
                 return
             except Exception as error:
-                await asyncio.sleep(effort.after(error))
+                await asyncio.sleep(retry.after(error))
 
     async def close(self) -> None:
         """Close its connections."""
@@ -322,7 +327,7 @@ class AsyncClient(_Speaking):
 class RemoteModel:
     """A model of a service, with the verbs of a policy; an :class:`AsyncClient`'s are awaited."""
 
-    def __init__(self, client: _Speaking, name: str) -> None:
+    def __init__(self, client: _BaseClient, name: str) -> None:
         self._client, self.name = client, _named("model", name)
         self.path = f"/v1/models/{name}"
 
@@ -334,103 +339,107 @@ class RemoteModel:
     ) -> Any:
         """Choose among ``arms``, (n, dim) or dicts for a model with an encoder."""
         body = _body(arms=_plain(arms), ids=_plain(ids), explore=explore, context=_plain(context))
-        ask = self._ask("decisions", body, parse=_decision)
-        return self._client._send(ask)
+        request = self._with_key("decisions", body, parse=_decision)
+        return self._client._send(request)
 
     def decide_many(self, many: Any, *, explore: float | None = None, contexts: Any = None) -> Any:
         """A decision for each of many sets of arms, each with its context, in one request."""
-        told = [None] * len(many) if contexts is None else contexts
+        each_context = [None] * len(many) if contexts is None else contexts
         body = [
             _body(arms=_plain(arms), explore=explore, context=_plain(context))
-            for arms, context in zip(many, told, strict=True)
+            for arms, context in zip(many, each_context, strict=True)
         ]
-        ask = self._ask("decisions", body, parse=lambda told: list(map(_decision, told)))
-        return self._client._send(ask)
+        request = self._with_key(
+            "decisions", body, parse=lambda answer: list(map(_decision, answer))
+        )
+        return self._client._send(request)
 
     def learn(self, decision: Any, reward: Any, *, scale: Any = None) -> Any:
-        """Send the reward of a decision (or token), or those of many; how many are new."""
+        """Send the reward of a decision (or token), or of many; return how many are new."""
         if isinstance(decision, RemoteDecision | str):
             body: Any = _body(token=_token(decision), reward=_plain(reward), scale=_plain(scale))
         else:
             rewards = list(reward)
             scales = [None] * len(rewards) if scale is None else list(scale)
             body = [
-                _body(token=_token(one), reward=_plain(r), scale=_plain(s))
-                for one, r, s in zip(decision, rewards, scales, strict=True)
+                _body(token=_token(each), reward=_plain(r), scale=_plain(s))
+                for each, r, s in zip(decision, rewards, scales, strict=True)
             ]
-        ask = _Ask("POST", f"{self.path}/rewards", body, parse=lambda told: told["accepted"])
-        return self._client._send(ask)
+        request = _Request(
+            "POST", f"{self.path}/rewards", body, parse=lambda answer: answer["accepted"]
+        )
+        return self._client._send(request)
 
     def predict(
         self, arms: Any, *, ids: Any = None, context: Any = None, level: float = 0.95
     ) -> Any:
         """The mean rewards expected, with intervals: lists "mean", "low" and "high"."""
         body = _body(arms=_plain(arms), ids=_plain(ids), context=_plain(context), level=level)
-        return self._client._send(_Ask("POST", f"{self.path}/predict", body))
+        return self._client._send(_Request("POST", f"{self.path}/predict", body))
 
     def explain(self, arms: Any, *, ids: Any = None, context: Any = None) -> Any:
-        """Why an arm would be chosen: "arm", its "id", and the "parts" of every arm's index."""
+        """Explain the choice: "arm", its "id", and the "parts" of every arm's index."""
         body = _body(arms=_plain(arms), ids=_plain(ids), context=_plain(context))
-        return self._client._send(_Ask("POST", f"{self.path}/explain", body))
+        return self._client._send(_Request("POST", f"{self.path}/explain", body))
 
     def describe(self) -> Any:
-        """The model as it stands."""
-        return self._client._send(_Ask("GET", self.path))
+        """Describe the model."""
+        return self._client._send(_Request("GET", self.path))
 
     def diagnostics(self) -> Any:
-        """How it is doing."""
-        ask = _Ask("GET", self.path, parse=lambda told: told["diagnostics"])
-        return self._client._send(ask)
+        """The model's diagnostics."""
+        request = _Request("GET", self.path, parse=lambda answer: answer["diagnostics"])
+        return self._client._send(request)
 
     def pause(self, paused: bool = True) -> Any:
-        """Let it decide no more, or again."""
-        return self._client._send(_Ask("PATCH", self.path, {"paused": paused}))
+        """Pause the model's decisions, or resume them."""
+        return self._client._send(_Request("PATCH", self.path, {"paused": paused}))
 
     def snapshot(self) -> Any:
-        """Keep the state as it is; its number."""
-        ask = _Ask(
-            "POST", f"{self.path}/snapshots", parse=lambda told: told["snapshot"], safe=False
+        """Take a snapshot of the present state and return its number."""
+        request = _Request(
+            "POST", f"{self.path}/snapshots", parse=lambda answer: answer["snapshot"], safe=False
         )
-        return self._client._send(ask)
+        return self._client._send(request)
 
     def snapshots(self) -> Any:
         """The snapshots, newest first."""
-        return self._client._send(_Ask("GET", f"{self.path}/snapshots"))
+        return self._client._send(_Request("GET", f"{self.path}/snapshots"))
 
     def save(self, path: str | os.PathLike[str], snapshot: int) -> Any:
         """Write a snapshot to ``path``, which ``ht.load`` reads: its policy, with its encoder."""
         number = check_count("RemoteModel.save: snapshot", snapshot)
-        return self._client._save(_Ask("GET", f"{self.path}/snapshots/{number}"), path)
+        return self._client._save(_Request("GET", f"{self.path}/snapshots/{number}"), path)
 
     def save_log(self, path: str | os.PathLike[str]) -> Any:
         """Write all decisions that have their reward to ``path``, Parquet for ``ht.evaluate``.
 
         A file that is there is replaced when all has come, and stays where anything fails.
         """
-        return self._client._save(_Ask("GET", f"{self.path}/log"), path)
+        return self._client._save(_Request("GET", f"{self.path}/log"), path)
 
     def restore(self, snapshot: int) -> Any:
-        """Go on from a snapshot."""
-        ask = _Ask("POST", f"{self.path}/restore", {"snapshot": snapshot}, safe=False)
-        return self._client._send(ask)
+        """Restore a snapshot."""
+        request = _Request("POST", f"{self.path}/restore", {"snapshot": snapshot}, safe=False)
+        return self._client._send(request)
 
-    def fork(self, name: str, **told: Any) -> Any:
-        """A new model from this one; ``policy``, ``options``, ``shadow=True``."""
-        twin, body = RemoteModel(self._client, name), {"name": name, **told}
-        ask = _Ask("POST", f"{self.path}/fork", body, parse=lambda answer: twin, safe=False)
-        return self._client._send(ask)
+    def fork(self, name: str, **changes: Any) -> Any:
+        """Create a model from this one; ``policy``, ``options``, ``shadow=True``."""
+        twin, body = RemoteModel(self._client, name), {"name": name, **changes}
+        request = _Request("POST", f"{self.path}/fork", body, parse=lambda answer: twin, safe=False)
+        return self._client._send(request)
 
     def delete(self) -> Any:
-        """The model and all that it has."""
-        return self._client._send(_Ask("DELETE", self.path, safe=False))
+        """Delete the model with its decisions, outcomes and snapshots."""
+        return self._client._send(_Request("DELETE", self.path, safe=False))
 
-    def _ask(self, verb: str, body: Any, parse: Callable[[Any], Any]) -> _Ask:
+    def _with_key(self, verb: str, body: Any, parse: Callable[[Any], Any]) -> _Request:
         key = {"Idempotency-Key": secrets.token_hex(16)}
-        return _Ask("POST", f"{self.path}/{verb}", body, key, parse)
+        return _Request("POST", f"{self.path}/{verb}", body, key, parse)
 
 
-def _body(**told: Any) -> dict[str, Any]:
-    return {key: value for key, value in told.items() if value is not None}
+def _body(**fields: Any) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:
@@ -444,9 +453,9 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "to_dicts") or hasattr(value, "to_dict"):  # of polars, of pandas
         return _plain(value.to_dicts() if hasattr(value, "to_dicts") else value.to_dict("records"))
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, Mapping):
-        plain = {key: _plain(one) for key, one in value.items()}
+        plain = {key: _plain(item) for key, item in value.items()}
         return {k: None if isinstance(v, float) and v != v else v for k, v in plain.items()}
     return value
 
@@ -454,7 +463,9 @@ def _plain(value: Any) -> Any:
 def _named(what: str, name: Any) -> str:
     """A name that is one part of a path."""
     if not isinstance(name, str) or not name or set(name) & set("/?#%") or name in (".", ".."):
-        raise ValueError(f"a {what}'s name is of letters, digits, . _ and -; got {shown(name)}.")
+        raise ValueError(
+            f"a {what}'s name must consist of letters, digits, . _ and -; got {shown(name)}."
+        )
     return name
 
 

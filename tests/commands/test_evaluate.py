@@ -279,7 +279,7 @@ BAD = {
     "utf16": ('{"a": 1}\n'.encode("utf-16"), "neither Parquet nor JSON"),
     "cut.json": (json.dumps(EVENT).encode() + b"\n" + json.dumps(EVENT)[:30].encode(), "row 1"),
     "cut.json.gz": (gzip.compress(json.dumps(EVENT).encode() * 99)[:-9], "damaged"),
-    "\x1b[2J.parquet": (b"PAR1 and no more", "is no Parquet file"),
+    "\x1b[2J.parquet": (b"PAR1 and no more", "is not a Parquet file"),
     "words.csv": (b"action,reward\n0,1\n", "neither Parquet nor JSON"),
 }
 
@@ -307,16 +307,16 @@ def test_a_parquet_file_that_is_cut_short_is_refused(log, tmp_path, capsys):
         (["--policy", "column:"], "the column's name"),
         (["--policy", "column:wide"], "log.parquet, row 0, column 'wide': must be probabilities"),
         (["--policy", "column:new", "--column", "reward=arms"], "column 'arms'"),
-        (["--policy", "column:new", "--column", "prize=arms"], "'prize' is no column of a log"),
+        (["--policy", "column:new", "--column", "prize=arms"], "'prize' is not a column of a log"),
         (["--policy", "column:new", "--column", "reward"], "must be OURS=THEIRS"),
         (["--policy", "column:new", "--column", "time=", "--column", "time=a"], "left out"),
         (["--policy", "magic"], "must be a file .npz"),
         (["--policy", "absent.npz"], "absent.npz: No such file"),
         (["--policy", "uniform:0"], "K must be a whole number of at least 1"),
         (["--policy", "uniform:many"], "K must be a whole number of at least 1"),
-        (["--policy", "uniform:3"], "row 0, offers 10 arms. Say uniform alone"),
+        (["--policy", "uniform:3"], "row 0, offers 10 arms. Pass uniform alone"),
         (["--policy", "uniform:3", "--column", "arms="], "row 2: the action is 3"),
-        (["--policy", "uniform", "--column", "arms="], "Say uniform:K"),
+        (["--policy", "uniform", "--column", "arms="], "Pass uniform:K"),
         (["--policy", "uniform", "--policy", "uniform"], "is named twice"),
         (["--policy", "uniform", "--against", "uniform"], "is named twice"),
         (
@@ -336,9 +336,9 @@ def test_a_parquet_file_that_is_cut_short_is_refused(log, tmp_path, capsys):
         (["--policy", "uniform", "--against", "column:new", "--mean", "minsker-ndaoud"], "means"),
         (["--policy", "uniform", "--html", "no/page.html"], "no folder"),
         (["--policy", "uniform", "--html", ""], "must name a file"),
-        (["--policy", "uniform", "--html", "."], "is there and is no file"),
-        (["--policy", "uniform", "--html", "log.parquet"], "is what is read here"),
-        (["--policy", "uniform", "--html", "/dev/null"], "is no file"),
+        (["--policy", "uniform", "--html", "."], "exists and is not a file"),
+        (["--policy", "uniform", "--html", "log.parquet"], "is a file that is read"),
+        (["--policy", "uniform", "--html", "/dev/null"], "is not a file"),
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_written(words, said, log, tmp_path, capsys):
@@ -495,7 +495,7 @@ def test_a_bad_table_of_arms_is_refused_in_one_line(raw, capsys):
         (["--catalogue", "odd.json", "--policy", "p.npz"], "is neither Parquet nor JSON"),
         (["--catalogue", "arms.json", "--policy", "bare.npz"], "needs an encoder"),
         (["--catalogue", "arms.json", "--policy", "p.npz", "--policy", "other.npz"], "different"),
-        (["--catalogue", "arms.json", "--policy", "p.npz", "--column", "arms=x"], "Do one"),
+        (["--catalogue", "arms.json", "--policy", "p.npz", "--column", "arms=x"], "Pass only one"),
         (["--policy", "p.npz"], "name its file"),
     ):
         assert main(["evaluate", *CATALOGUE, *words]) == 2

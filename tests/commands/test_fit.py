@@ -194,8 +194,8 @@ def test_missing_rows_are_left_out_where_they_may_be(data, capsys, tmp_path):
         (["--target", "y", "--beyond", "0"], "--beyond must be a number in (0, inf)"),
         (["--target", "y", "--show", "-1"], "--show must be a whole number of at least 0"),
         (["--target", "y", "--save", "none/m.npz"], "there is no folder none"),
-        (["--target", "y", "--save", "."], "--save . is there and is no file"),
-        (["--target", "y", "--save", "d.csv"], "is what is read here"),
+        (["--target", "y", "--save", "."], "--save . exists and is not a file"),
+        (["--target", "y", "--save", "d.csv"], "is the file that is read"),
         (["--target", "y", "--plot", "p.odd"], "--plot must name a file that ends with .png"),
     ],
 )

@@ -40,7 +40,7 @@ def started(*words, **streams):
 def test_one_option_does_not_write_over_another(other, capsys):
     pytest.importorskip("sklearn")
     asked = ["fit", "d.csv", "--target", "y", "--save", "same.png", "--plot", other]
-    assert "is what --save writes" in refused(capsys, *asked)
+    assert "is the file that --save writes" in refused(capsys, *asked)
 
 
 @pytest.mark.parametrize("link", [False, True])
@@ -49,7 +49,7 @@ def test_no_picture_takes_the_place_of_what_is_read(link, capsys):
     if link:
         os.symlink("in.svg", "out.svg")
     asked = ["diagnose", "in.svg", "--column", "y", "--plot", "out.svg" if link else "in.svg"]
-    assert "is what is read here" in refused(capsys, *asked)
+    assert "is the file that is read" in refused(capsys, *asked)
 
 
 def test_a_file_that_may_not_be_written_is_not_replaced(monkeypatch):

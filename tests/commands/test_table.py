@@ -144,12 +144,12 @@ def test_a_missing_value_of_parquet_likewise(tmp_path):
         ("x\n1\ninf\n", "'inf' is not a finite number"),
         ("x\n1\n1_000\n", "'1_000' is not a finite number"),
         ("x;y\n1,5;1\n2.5;1\n", "row 3, column 'x': '2.5', and row 2 has the other"),
-        ("x;y\n1.234,5;1\n", "'1.234,5' has marks of thousands"),
+        ("x;y\n1.234,5;1\n", "'1.234,5' has thousands separators"),
         ("x,y\n1,2\n0.04,1,905\n", "row 3: 3 cells in 2 columns. Put quotes"),
         ("x;y\n1.234;0,5\n", "'1.234' has a point, and other numbers have a decimal comma"),
-        ("x\ty\n1.234,5\t1\n", "row 2, column 'x': '1.234,5' has marks of thousands. Write all"),
-        ("x\ty\n1,234,567.8\t1\n", "'1,234,567.8' has marks of thousands"),
-        ("x\ty\n12 345\t1\n", "'12 345' has marks of thousands"),
+        ("x\ty\n1.234,5\t1\n", "row 2, column 'x': '1.234,5' has thousands separators. Write all"),
+        ("x\ty\n1,234,567.8\t1\n", "'1,234,567.8' has thousands separators"),
+        ("x\ty\n12 345\t1\n", "'12 345' has thousands separators"),
         ("x\ty\n1,234\t1\n", "'1,234' may be a decimal fraction or thousands. Pass --decimal"),
     ],
 )
@@ -177,7 +177,7 @@ def test_a_comma_between_semicolons_is_a_decimal_one(tmp_path):
 
 def test_bytes_of_0_and_a_line_without_end_are_no_text(tmp_path, monkeypatch):
     path = written(tmp_path / "t.csv", "x,y\n1,a\0b\n")
-    assert f"{path} is no text: it has bytes of 0." in refused(path, "x")
+    assert f"{path} is not text: it has zero bytes." in refused(path, "x")
     monkeypatch.setattr(_table, "LONGEST", 10)
     assert read(written(path, "x\n12345678\n"))[1].tolist() == [[12345678]]
     words = f"{path} has a line of 10 characters. Is it a CSV file?"

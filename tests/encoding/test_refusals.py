@@ -85,7 +85,7 @@ ROWS: list[tuple[Any, str]] = [
     ({**columns(5), "price": np.array([True] * 5)}, r"column 'price', row 0: .* got True"),
     ({**columns(5), "price": np.ones((5, 2))}, r"column 'price' must be flat"),
     ({**columns(5), "price": [1.0]}, r"column 'price' has 1 values|column 'age' has 5 values"),
-    ({**columns(5), "price": 1.0}, r"has 5 values and 'price' has one that is no list"),
+    ({**columns(5), "price": 1.0}, r"has 5 values and 'price' has one that is not a list"),
     ({k: v for k, v in columns(5).items() if k != "price"}, r"column 'price' is missing\. Th"),
     ({("prices" if k == "price" else k): v for k, v in columns(5).items()}, r"mean 'prices'\?"),
     (np.ones((5, 5)), r"got ndarray\. An array has no names: pass pandas\.DataFrame"),

@@ -66,7 +66,7 @@ def test_what_is_there_or_is_no_log_is_not_converted(old, tmp_path, capsys):
     assert main(["log", "convert", str(tmp_path), str(tmp_path / "new")]) == 2
     assert "it has no journal" in capsys.readouterr().err
     assert main(["log", "export", str(tmp_path), str(tmp_path / "new")]) == 2
-    assert "is no folder of a DecisionLog" in capsys.readouterr().err
+    assert "is not the folder of a DecisionLog" in capsys.readouterr().err
 
 
 def test_a_part_that_is_gone_is_missed(old, tmp_path):
@@ -196,5 +196,5 @@ def test_a_pipe_is_no_journal_and_no_log(tmp_path):
     os.mkfifo(tmp_path / "journal")
     with pytest.raises(ValueError, match="it has no journal"):
         convert(str(tmp_path), str(tmp_path / "new"))
-    with pytest.raises(ValueError, match="is no file"):
+    with pytest.raises(ValueError, match="is not a file"):
         rewards(tmp_path / "journal")

@@ -308,7 +308,9 @@ def test_a_file_that_is_cut_short_or_damaged_is_refused_by_name_and_row(tmp_path
     whole = path.read_bytes()
     for cut in (0, 3, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:cut])
-        with pytest.raises(ValueError, match=r"log\.parquet is no Parquet file, or is cut short"):
+        with pytest.raises(
+            ValueError, match=r"log\.parquet is not a Parquet file, or is cut short"
+        ):
             list(chunks(path))
     spoilt = bytearray(whole)
     spoilt[len(whole) // 2] ^= 0xFF
@@ -352,7 +354,7 @@ def test_what_is_no_log_is_refused_in_our_words(tmp_path):
         with pytest.raises((ValueError, TypeError, OSError), match=words):
             list(chunks(log))
     log = {"action": [0], "reward": [1.0]}
-    with pytest.raises(ValueError, match="'reword' is no column of a log"):
+    with pytest.raises(ValueError, match="'reword' is not a column of a log"):
         list(chunks(log, columns={"reword": "reward"}))
     with pytest.raises(ValueError, match="there is no column 'paid'"):
         list(chunks(log, columns={"reward": "paid"}))

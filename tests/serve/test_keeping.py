@@ -374,7 +374,7 @@ def test_a_model_that_is_deleted_while_it_is_opened_does_not_come_back(shop, mon
     assert begun.wait(30.0)
     assert shop.delete(SHOP).status_code == 204
     go_on.set()
-    with pytest.raises(Exception, match="no model of this name"):
+    with pytest.raises(Exception, match="no model with this name"):
         asked.result(30.0)
     assert shop.get("/v1/models").json() == []
 

@@ -62,7 +62,7 @@ def test_a_log_that_lost_its_last_page_is_refused(tmp_path, damage):
 
 def test_what_is_no_database_is_refused(tmp_path):
     (tmp_path / "heavytail.db").write_bytes(b"nothing of the kind" * 1000)
-    with pytest.raises(StoreError, match="no database"):
+    with pytest.raises(StoreError, match="not a database"):
         SQLiteStore(tmp_path)
 
 
@@ -79,7 +79,7 @@ def test_a_store_that_lacks_a_table_is_refused(tmp_path, table):
     store = SQLiteStore(tmp_path)
     store.rows(f"DROP TABLE {table}")
     store.close()
-    with pytest.raises(StoreError, match=f"no such table: {table}. Take it from a backup"):
+    with pytest.raises(StoreError, match=f"no such table: {table}. Restore it from a backup"):
         SQLiteStore(tmp_path)
 
 

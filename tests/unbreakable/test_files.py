@@ -128,7 +128,7 @@ def test_what_is_no_file_is_neither_read_nor_replaced(tmp_path):
         for node in nodes:
             with pytest.raises((ValueError, OSError)):
                 ht.load(node)
-            with pytest.raises(ValueError, match="is no file"):
+            with pytest.raises(ValueError, match="is not a file"):
                 policy.save(node)
         assert [node.stat().st_mode for node in nodes] == modes
 

@@ -17,12 +17,12 @@ GROUPED = re.compile(r"[+-]?\d{1,3}([., '\u00a0\u202f]\d{3})+([.,]\d*)?")  # 1.2
 
 
 def is_missing(cell: str) -> bool:
-    """Whether a cell says that there is no value."""
+    """Tell whether a cell stands for a missing value."""
     return cell.lower() in MISSING
 
 
 def looks_like_number(cell: str) -> bool:
-    """Whether a cell is a finite number, with a point or a comma."""
+    """Tell whether a cell is a finite number, with a point or a comma."""
     return COMMA.fullmatch(cell) is not None or _float(cell) is not None
 
 
@@ -53,7 +53,9 @@ class Cells:
         if value is not None:
             if self._points == "none" or (self._points == "doubted" and POINTS.fullmatch(cell)):
                 what = f"{shown(cell)} has a point, and other numbers have a decimal comma"
-                raise self._problem(row, f"{what}. Write all in one way, thousands without marks.")
+                raise self._problem(
+                    row, f"{what}. Write all in one way, without thousands separators."
+                )
             self._point = self._point or row
         elif COMMA.fullmatch(cell):
             value = self._with_comma(row, cell)
@@ -62,7 +64,7 @@ class Cells:
                 return None
             raise self._problem(row, _missing(cell))
         elif GROUPED.fullmatch(cell):
-            what = f"{shown(cell)} has marks of thousands. Write all numbers without them."
+            what = f"{shown(cell)} has thousands separators. Write all numbers without them."
             raise self._problem(row, what)
         else:
             raise self._problem(row, f"{shown(cell)} is not a finite number.{self._hint}")
@@ -70,7 +72,7 @@ class Cells:
             raise self._problem(
                 row,
                 f"{shown(cell)}, and row {min(self._comma, self._point)} has the other of a decimal"
-                " comma and a point. Write all numbers in one way, and without marks of thousands.",
+                " comma and a point. Write all numbers in one way, without thousands separators.",
             )
         return value
 
@@ -114,13 +116,13 @@ class Words:
             raise _problem(self._path, row, self._column, _missing(cell))
         number = self._numbers.setdefault(cell, len(self._numbers))
         if number == self._most:
-            what = f"more than {self._most} different words. Is it no number, and no name of a row?"
+            what = f"more than {self._most} different words. Is it a number, or an id of each row?"
             raise _problem(self._path, row, self._column, what)
         return float(number)
 
 
 def _missing(cell: str) -> str:
-    what = f"{shown(cell)} is no value, but a missing one" if cell else "the cell is empty"
+    what = f"{shown(cell)} stands for a missing value" if cell else "the cell is empty"
     return f"{what}. Fill it, or pass --skip-missing."
 
 

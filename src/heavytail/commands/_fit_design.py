@@ -44,26 +44,26 @@ class Design:
 
     @functools.cached_property
     def _counts(self) -> dict[str, dict[str, int]]:
-        """How many rows have each word: one that only a row left out has is none."""
-        found = {}
+        """The number of rows with each word; a word of skipped rows only is not counted."""
+        all_counts = {}
         for column, words in self.words.items():
             values = self.values[:, self.columns.index(column)]
             numbers, counts = np.unique(values.astype(int), return_counts=True)
-            found[column] = {words[i]: int(n) for i, n in zip(numbers, counts, strict=True)}
-        return found
+            all_counts[column] = {words[i]: int(n) for i, n in zip(numbers, counts, strict=True)}
+        return all_counts
 
     @functools.cached_property
     def _features(self) -> list[tuple[str, FloatArray]]:
-        found: list[tuple[str, FloatArray]] = []
+        features: list[tuple[str, FloatArray]] = []
         for column, values in zip(self.columns, self.values.T, strict=True):
             if column not in self.words:
-                found.append((column, values))
+                features.append((column, values))
                 continue
             others = set(self._counts[column]) - {self.most_frequent[column]}
             for word in sorted(others):
                 has = np.equal(values, self.words[column].index(word))
-                found.append((f"{column}={word}", has.astype(float)))
-        return found
+                features.append((f"{column}={word}", has.astype(float)))
+        return features
 
     @property
     def features(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What ``heavytail fit`` found: coefficients with intervals, and the rows that do not fit."""
+"""The results of ``heavytail fit``: coefficients with intervals, and the rows that do not fit."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ class Findings:
 
     @functools.cached_property
     def residuals(self) -> FloatArray:
-        """What is left of each row."""
+        """The residual of each row."""
         return np.asarray(self.y - self.expected)
 
     @functools.cached_property
     def away(self) -> FloatArray:
-        """How far each row lies from the typical one: its residual less their median. The mean
-        itself may be drawn away from nearly all rows by a few.
+        """The distance of each row from the typical one: its residual less the median residual. A
+        few rows may draw the mean itself away from nearly all others.
         """
         return np.asarray(self.residuals - np.median(self.residuals))
 
@@ -86,7 +86,7 @@ class Findings:
 
     @functools.cached_property
     def limit(self) -> float:
-        """How far away a row is an outlier."""
+        """The distance beyond which a row is an outlier."""
         rounding = EXACT * float(np.max(np.abs(self.y), initial=0.0))
         return max(self.beyond * self.scale, rounding)
 
@@ -103,12 +103,12 @@ class Findings:
         model = self.model
         names = {"feature_names_in_": model.__dict__.pop("feature_names_in_")}
         try:  # without which scikit-learn warns of an array that names nothing
-            constant = [float(one[0]) for one in model.predict(zero, return_interval=True)]
+            constant = [float(end[0]) for end in model.predict(zero, return_interval=True)]
         finally:
             model.__dict__.update(names)
         low, high = model.coef_interval()
         slopes = zip(
-            self.features, *(one.tolist() for one in (model.coef_, low, high)), strict=True
+            self.features, *(numbers.tolist() for numbers in (model.coef_, low, high)), strict=True
         )
         return [("(constant)", constant[0], constant[1], constant[2]), *slopes]
 
@@ -131,16 +131,16 @@ class Findings:
         level = f"{100.0 * self.model.level_:g} %"
         columns = ("", "coefficient", f"{level} from", "to")
         rows = [
-            (name, *(f"{one:.6g}" for one in numbers)) for name, *numbers in self.coefficients()
+            (name, *(f"{value:.6g}" for value in numbers)) for name, *numbers in self.coefficients()
         ]
         return as_table(columns, rows, most=width(), right=True)
 
     def _notes(self) -> list[str]:
         notes = [
             f"A coefficient is {WHAT[self.model.target]}. Its interval is approximate, each by "
-            "itself: it supposes independent rows, a linear relation and noise whose size does not "
-            "hang on the features, and holds less often than it says where noise is skewed and of "
-            "infinite variance. Outliers among the features are not held back."
+            "itself: it assumes independent rows, a linear relation and noise whose size does not "
+            "depend on the features, and covers less often than it says if the noise is skewed and "
+            "of infinite variance. Outliers among the features are not held back."
         ]
         still = [
             name for name, x in zip(self.features, self.design.X.T, strict=True) if not np.ptp(x)
@@ -165,19 +165,19 @@ class Findings:
                 noise += (
                     f" and a tail of index {tail.index:.2f}" if tail.heavy else " and no heavy tail"
                 )
-        return [paragraph(one) for one in (*notes, f"{noise}.")]
+        return [paragraph(note) for note in (*notes, f"{noise}.")]
 
     def _far(self) -> list[str]:
-        count, found = len(self.y), self.outliers
+        count, outliers = len(self.y), self.outliers
         far = f"further than {self.beyond:g} scales ({self.limit:.6g}) from the typical row"
-        if not len(found):
+        if not len(outliers):
             return [f"No outliers: no row lies {far}."]
-        are = "row lies" if len(found) == 1 else "rows lie"
-        lines = [f"Outliers: {len(found):,} of {count:,} {are} {far}."]
+        are = "row lies" if len(outliers) == 1 else "rows lie"
+        lines = [f"Outliers: {len(outliers):,} of {count:,} {are} {far}."]
         if self.listed:
-            if len(found) > self.listed:
+            if len(outliers) > self.listed:
                 lines.append(f"The {self.listed} furthest:")
-            lines.append(self._rows(found[: self.listed]))
+            lines.append(self._rows(outliers[: self.listed]))
         return lines
 
     def _rows(self, places: IntArray) -> str:
@@ -187,6 +187,6 @@ class Findings:
         rows = []
         for i in places:
             away = f"{self.away[i] / scale:+.1f}" if scale > 0.0 else "-"
-            numbers = [f"{one:.6g}" for one in (self.y[i], self.expected[i])]
+            numbers = [f"{value:.6g}" for value in (self.y[i], self.expected[i])]
             rows.append((str(self.at[i]), *numbers, away, *self.design.row(i)))
         return as_table(columns, rows, most=width(), right=True)

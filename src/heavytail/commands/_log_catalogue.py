@@ -19,14 +19,14 @@ def catalogue_of(
     path: str, policies: Iterable[Any], ids: str | None, offered: str | None
 ) -> Catalogue:
     """The arms in the file ``path``, with the one encoder that all of the policies carry."""
-    carried = [getattr(one, "encoder", None) for one in policies]  # a LogPolicy has none
-    encoders = [one for one in carried if one is not None]
+    carried = [getattr(policy, "encoder", None) for policy in policies]  # a LogPolicy has none
+    encoders = [encoder for encoder in carried if encoder is not None]
     if not encoders:
         raise ValueError(
             f"{OPTION} needs an encoder: that of a policy which was saved with policy.encoder set. "
             "None of these carries one."
         )
-    if any(one.schema() != encoders[0].schema() for one in encoders):
+    if any(encoder.schema() != encoders[0].schema() for encoder in encoders):
         raise ValueError(
             f"{OPTION}: the policies carry different encoders, and a log is encoded once. Evaluate "
             "them one by one."
@@ -51,9 +51,9 @@ def _table(path: str) -> Any:
             raise ValueError(f"is damaged ({printable(str(error))}). {DO}") from None
     try:
         with open(path, encoding="utf-8") as text:
-            told = json.load(text)
+            rows = json.load(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"is neither Parquet nor JSON ({printable(str(error))}). {DO}") from None
-    if not isinstance(told, list):
-        raise ValueError(f"must be a list of objects, one per arm; got {shown(told)}.")
-    return told
+    if not isinstance(rows, list):
+        raise ValueError(f"must be a list of objects, one per arm; got {shown(rows)}.")
+    return rows

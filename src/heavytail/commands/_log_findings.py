@@ -1,4 +1,4 @@
-"""What ``heavytail evaluate`` found, as warnings, tables and words: for terminal and page."""
+"""The results of ``heavytail evaluate``: warnings, tables and sentences, for terminal and page."""
 
 from __future__ import annotations
 
@@ -76,33 +76,38 @@ class Findings:
     def warnings(self) -> list[str]:
         """One sentence per line, each once with the policies it is about; the worst first."""
         about: dict[str, list[str]] = {}
-        for label, found in sorted(self.policies.items(), key=lambda one: one[1].propensities_ok):
-            for sentence in found.advice:
+        for label, evaluation in sorted(
+            self.policies.items(), key=lambda item: item[1].propensities_ok
+        ):
+            for sentence in evaluation.advice:
                 if NO_DOUBT not in sentence:
                     about.setdefault(in_options(sentence), []).append(label)
-        said = [FREQUENCIES] if self.frequencies else []
-        said += [
+        sentences = [FREQUENCIES] if self.frequencies else []
+        sentences += [
             f"{', '.join(labels)}: {sentence}" if len(self.policies) > 1 else sentence
             for sentence, labels in about.items()
         ]
         if self._approximate:
-            said.append(f"The differences: {ROOM_LEFT}")
-        return [on_one_line(sentence) for sentence in said]
+            sentences.append(f"The differences: {ROOM_LEFT}")
+        return [on_one_line(sentence) for sentence in sentences]
 
     @property
     def _approximate(self) -> bool:
         """True where an interval of policies that differ has no guarantee."""
-        found = self.comparisons.values()
-        return any(one.interval == "hindsight" and one.lower != one.upper for one in found)
+        comparisons = self.comparisons.values()
+        return any(
+            comparison.interval == "hindsight" and comparison.lower != comparison.upper
+            for comparison in comparisons
+        )
 
     def tables(self) -> list[Table]:
         """The values, and what the policies are better or worse by."""
-        found = [self._values()]
+        tables = [self._values()]
         if self.comparisons:
-            found.append(self._differences())
+            tables.append(self._differences())
         if self.selection is not None:
-            found.append(self._chosen(self.selection))
-        return found
+            tables.append(self._chosen(self.selection))
+        return tables
 
     def _values(self) -> Table:
         columns: dict[str, Callable[[Evaluation], str]] = {
@@ -116,14 +121,14 @@ class Findings:
             "mean weight": _mean_weight,
         }
         rows = [
-            (label, *(show(one) for show in columns.values()))
-            for label, one in self.policies.items()
+            (label, *(show(evaluation) for show in columns.values()))
+            for label, evaluation in self.policies.items()
         ]
-        one = next(iter(self.policies.values()))
+        first = next(iter(self.policies.values()))
         note = (
-            f"{self.rows:,} rows; {one.method}, {one.mean} mean; bounds: {one.interval or 'none'}, "
-            f"level {one.level:g} for each line by itself. The mean weight should be 1; its "
-            "interval is in brackets. Largest row, largest 1 %: their part "
+            f"{self.rows:,} rows; {first.method}, {first.mean} mean; bounds: "
+            f"{first.interval or 'none'}, level {first.level:g} for each line by itself. The mean "
+            "weight should be 1; its interval is in brackets. Largest row, largest 1 %: their part "
             f"{ALL}."
         )
         return Table("What each policy would have earned per row", ("policy", *columns), rows, note)
@@ -132,13 +137,15 @@ class Findings:
         rows = [
             (
                 label,
-                number(one.value),
-                number(one.lower),
-                number(one.upper),
-                VERDICTS[one.better],
-                ("yes" if one.guaranteed else "no, approximate") if one.interval else one.reason,
+                number(comparison.value),
+                number(comparison.lower),
+                number(comparison.upper),
+                VERDICTS[comparison.better],
+                ("yes" if comparison.guaranteed else "no, approximate")
+                if comparison.interval
+                else comparison.reason,
             )
-            for label, one in self.comparisons.items()
+            for label, comparison in self.comparisons.items()
         ]
         columns = ("policy", "difference", "at least", "at most", "verdict", "guaranteed")
         note = (
@@ -147,40 +154,52 @@ class Findings:
         )
         return Table(f"Difference to {self.against}", columns, rows, note)
 
-    def _chosen(self, found: Selection) -> Table:
+    def _chosen(self, selection: Selection) -> Table:
         rows = [
-            (str(name), number(value), number(low), "chosen" if name == found.chosen else "")
-            for name, value, low in zip(found.names, found.values, found.lower, strict=True)
+            (str(name), number(value), number(low), "chosen" if name == selection.chosen else "")
+            for name, value, low in zip(
+                selection.names, selection.values, selection.lower, strict=True
+            )
         ]
         note = (
             "Chosen by the default estimate (snips, huber), whatever --method says. The bounds "
-            f"hold for all lines together, level {found.level:g}, hence for the chosen one."
+            f"hold for all lines together, level {selection.level:g}, hence for the chosen one."
         )
-        return Table(f"The best: {found.chosen}", ("policy", "value", "at least", ""), rows, note)
+        return Table(
+            f"The best: {selection.chosen}", ("policy", "value", "at least", ""), rows, note
+        )
 
     def words(self) -> list[str]:
         """The results in sentences, with why a bound is missing and what would give one."""
-        said = [_in_words(label, one) for label, one in self.policies.items()]
-        for label, one in self.comparisons.items():
-            said.append(_comparison(label, str(self.against), one))
+        sentences = [_in_words(label, evaluation) for label, evaluation in self.policies.items()]
+        for label, comparison in self.comparisons.items():
+            sentences.append(_comparison(label, str(self.against), comparison))
         if self.selection is not None:
-            said.append(self.selection.guarantee)
-        reasons = {one.upper_reason for one in self.policies.values() if one.upper_reason}
-        said += [f"There is no upper bound: {reason}." for reason in sorted(reasons)]
-        return [on_one_line(in_options(sentence)) for sentence in said]
+            sentences.append(self.selection.guarantee)
+        reasons = {
+            evaluation.upper_reason
+            for evaluation in self.policies.values()
+            if evaluation.upper_reason
+        }
+        sentences += [f"There is no upper bound: {reason}." for reason in sorted(reasons)]
+        return [on_one_line(in_options(sentence)) for sentence in sentences]
 
     def text(self) -> str:
         """For the terminal, warnings first."""
         warnings = self.warnings()
-        parts = ["Warnings", *(f"- {one}" for one in warnings)] if warnings else ["No warnings."]
+        parts = (
+            ["Warnings", *(f"- {sentence}" for sentence in warnings)]
+            if warnings
+            else ["No warnings."]
+        )
         for table in self.tables():
             parts += ["", table.text(), on_one_line(table.note)]
-        parts += ["", *(f"- {one}" for one in self.words())]
+        parts += ["", *(f"- {sentence}" for sentence in self.words())]
         return "\n".join(parts)
 
 
 def in_options(words: str) -> str:
-    """What the library says of its arguments, said of the command's options."""
+    """Replace the library's arguments in a sentence by the command's options."""
     for argument, option in OPTIONS.items():
         words = re.sub(argument, option, words)
     return words
@@ -198,43 +217,47 @@ def tail_index(value: float) -> str:
     return f"{value:.2f}" if value < NO_TAIL else "none"
 
 
-def _mean_weight(found: Evaluation) -> str:
-    mean, low, high = found.mean_weight
+def _mean_weight(evaluation: Evaluation) -> str:
+    mean, low, high = evaluation.mean_weight
     if math.isnan(mean):
         return "-"
-    return f"{mean:.3f} ({low:.3f} to {high:.3f}){'' if found.propensities_ok else ': not 1'}"
+    return f"{mean:.3f} ({low:.3f} to {high:.3f}){'' if evaluation.propensities_ok else ': not 1'}"
 
 
-def _in_words(label: str, found: Evaluation) -> str:
-    if math.isnan(found.value):
+def _in_words(label: str, evaluation: Evaluation) -> str:
+    if math.isnan(evaluation.value):
         return f"{label}: no row of the log has weight, so nothing is known of its value."
     sides = [
         f"{side} {number(bound)}"
-        for side, bound in (("at least", found.lower), ("at most", found.upper))
+        for side, bound in (("at least", evaluation.lower), ("at most", evaluation.upper))
         if bound is not None
     ]
-    sure = f"; {' and '.join(sides)} with probability {found.level:g}" if sides else ""
-    words = f"{label} would have earned about {number(found.value)} per row{sure}."
-    if not sides and found.lower_reason:
-        words += f" There is no bound: {found.lower_reason}."
-    if not math.isnan(found.effective_size):
+    sure = f"; {' and '.join(sides)} with probability {evaluation.level:g}" if sides else ""
+    words = f"{label} would have earned about {number(evaluation.value)} per row{sure}."
+    if not sides and evaluation.lower_reason:
+        words += f" There is no bound: {evaluation.lower_reason}."
+    if not math.isnan(evaluation.effective_size):
         words += (
-            f" The {found.rows:,} rows of the log say as much of it as {found.effective_size:,.0f} "
-            "of its own would."
+            f" The {evaluation.rows:,} rows of the log say as much of it as "
+            f"{evaluation.effective_size:,.0f} of its own would."
         )
-    if found.tail is not None and found.tail.heavy and found.tail.clear:
-        words += f" Its weighted rewards have a tail of index {found.tail.index:.2f}."
+    if evaluation.tail is not None and evaluation.tail.heavy and evaluation.tail.clear:
+        words += f" Its weighted rewards have a tail of index {evaluation.tail.index:.2f}."
     return words
 
 
-def _comparison(label: str, against: str, found: Comparison) -> str:
-    if found.better is None:
+def _comparison(label: str, against: str, comparison: Comparison) -> str:
+    if comparison.better is None:
         words = f"This log does not decide between {label} and {against}"
-        if found.rows_needed is None:
+        if comparison.rows_needed is None:
             return f"{words}."
-        return f"{words}; about {float(f'{found.rows_needed:.1e}'):,.0f} rows like these would."
-    word, bound = ("more", found.lower) if found.better == "a" else ("less", found.upper)
+        return (
+            f"{words}; about {float(f'{comparison.rows_needed:.1e}'):,.0f} rows like these would."
+        )
+    word, bound = (
+        ("more", comparison.lower) if comparison.better == "a" else ("less", comparison.upper)
+    )
     assert bound is not None
     sure = f"at least {abs(bound):.4g} {word} per row than {against}"
-    about = "" if found.guaranteed else ", by an approximate interval"
+    about = "" if comparison.guaranteed else ", by an approximate interval"
     return f"{label} earns {sure}{about}."

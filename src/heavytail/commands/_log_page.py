@@ -27,14 +27,14 @@ _LINE: dict[str, Any] = {"color": "#0072B2", "lw": 2}
 Bound = tuple[str, float, float | None, float | None]
 
 
-def evaluation_page(found: Findings, made: Mapping[str, Any]) -> bytes:
+def evaluation_page(findings: Findings, provenance: Mapping[str, Any]) -> bytes:
     """The whole page, in UTF-8."""
     sections = [
-        _warnings(found),
-        *_numbers(found),
-        _weights(found),
-        _tails(found),
-        Section("words", "In words", found.words()),
+        _warnings(findings),
+        *_numbers(findings),
+        _weights(findings),
+        _tails(findings),
+        Section("words", "In words", findings.words()),
     ]
     with tempfile.TemporaryDirectory(prefix="heavytail-") as folder:
         figures = Path(folder)
@@ -43,33 +43,35 @@ def evaluation_page(found: Findings, made: Mapping[str, Any]) -> bytes:
         text = page(
             [],
             sections,
-            dict(made),
+            dict(provenance),
             title="What a log says of other policies",
-            intro=f"The log has {found.rows:,} rows. Warnings come first.",
+            intro=f"The log has {findings.rows:,} rows. Warnings come first.",
             figures=figures,
         )
     return text.encode()
 
 
-def _warnings(found: Findings) -> Section:
-    said = found.warnings()
-    if not said:
+def _warnings(findings: Findings) -> Section:
+    warnings = findings.warnings()
+    if not warnings:
         return Section("warnings", "No warnings", ["Weights, support and tail give none."])
-    return Section("warnings", f"Warnings: {len(said)}", [f"⚠ {one}" for one in said])
+    return Section(
+        "warnings", f"Warnings: {len(warnings)}", [f"⚠ {warning}" for warning in warnings]
+    )
 
 
-def _numbers(found: Findings) -> list[Section]:
+def _numbers(findings: Findings) -> list[Section]:
     """Tables first, then their pictures."""
-    bounds = [(label, e.value, e.lower, e.upper) for label, e in found.policies.items()]
+    bounds = [(label, e.value, e.lower, e.upper) for label, e in findings.policies.items()]
     caption = "The point is the estimate; an end without a bar has no bound."
     pictures = {"intervals": _intervals(bounds, "earned per row")}
-    captions = {"intervals": f"Values per row, level {found.level:g} for each. {caption}"}
-    if found.comparisons:
-        apart = [(label, c.value, c.lower, c.upper) for label, c in found.comparisons.items()]
+    captions = {"intervals": f"Values per row, level {findings.level:g} for each. {caption}"}
+    if findings.comparisons:
+        apart = [(label, c.value, c.lower, c.upper) for label, c in findings.comparisons.items()]
         pictures["differences"] = _intervals(apart, "more than the baseline, per row", zero=True)
-        captions["differences"] = f"Differences to {found.against}, per row. {caption}"
+        captions["differences"] = f"Differences to {findings.against}, per row. {caption}"
     return [
-        Section("values", "Values", tables=found.tables()),
+        Section("values", "Values", tables=findings.tables()),
         Section("intervals", "Intervals", figures=pictures, captions=captions),
     ]
 
@@ -84,7 +86,7 @@ def _intervals(bounds: Sequence[Bound], title: str, *, zero: bool = False) -> Fi
         axis.plot(point, [place] * len(point), "o", color="#D55E00", ms=5)
     if zero:
         axis.axvline(0.0, color="black", lw=1)
-    axis.set_yticks(range(len(bounds)), [_name(one[0]) for one in reversed(bounds)])
+    axis.set_yticks(range(len(bounds)), [_name(bound[0]) for bound in reversed(bounds)])
     axis.set_ylim(-0.6, len(bounds) - 0.4)
     axis.locator_params(axis="x", nbins=5)
     axis.set_xlabel(title)
@@ -92,7 +94,7 @@ def _intervals(bounds: Sequence[Bound], title: str, *, zero: bool = False) -> Fi
 
 
 def _finite(values: Sequence[float | None]) -> list[float]:
-    return [one for one in values if one is not None and math.isfinite(one)]
+    return [value for value in values if value is not None and math.isfinite(value)]
 
 
 def _name(label: str) -> str:
@@ -100,7 +102,7 @@ def _name(label: str) -> str:
     return plots.drawn(short)
 
 
-def _weights(found: Findings) -> Section:
+def _weights(findings: Findings) -> Section:
     section = Section(
         "weights",
         "Weights",
@@ -110,18 +112,18 @@ def _weights(found: Findings) -> Section:
             "much: a few weights far to the right carry the whole estimate."
         ],
     )
-    for place, (label, weights) in enumerate(found.weights.items()):
-        name, one = f"weights-{place}", found.policies[label]
-        section.figures[name] = _histogram(label, weights, one)
-        zero = weights.zeros / max(one.rows, 1)
+    for place, (label, weights) in enumerate(findings.weights.items()):
+        name, evaluation = f"weights-{place}", findings.policies[label]
+        section.figures[name] = _histogram(label, weights, evaluation)
+        zero = weights.zeros / max(evaluation.rows, 1)
         section.captions[name] = (
-            f"{label}: effective size {number(one.effective_size, ',.0f')} of {one.rows:,} rows; "
-            f"{zero:.1%} of the rows have weight 0 and are not drawn."
+            f"{label}: effective size {number(evaluation.effective_size, ',.0f')} of "
+            f"{evaluation.rows:,} rows; {zero:.1%} of the rows have weight 0 and are not drawn."
         )
     return section
 
 
-def _histogram(label: str, weights: Weights, found: Evaluation) -> Figure:
+def _histogram(label: str, weights: Weights, evaluation: Evaluation) -> Figure:
     figure, (axis,) = plots.new_figure()
     edges, counts = weights.histogram()
     axis.stairs(counts, edges, baseline=0.5, fill=True, color="#56B4E9")
@@ -129,13 +131,13 @@ def _histogram(label: str, weights: Weights, found: Evaluation) -> Figure:
     axis.set(xscale="log", yscale="log", xlabel="weight", ylabel="rows", title=_name(label))
     axis.set_xlim(min(edges[0], 1.0 / LEAST), max(edges[-1], LEAST))
     axis.set_ylim(0.5, max(20.0 * counts.max(), 10.0))  # room for the legend
-    share = number(100.0 * found.effective_size / found.rows, ".3g")
+    share = number(100.0 * evaluation.effective_size / evaluation.rows, ".3g")
     axis.plot([], [], " ", label=f"effective size {share} %")
     axis.legend(fontsize=8, loc="upper right")
     return figure
 
 
-def _tails(found: Findings) -> Section:
+def _tails(findings: Findings) -> Section:
     section = Section(
         "tails",
         "Tails",
@@ -144,21 +146,23 @@ def _tails(found: Findings) -> Section:
             " one that falls by 2 decades or less per decade has no variance."
         ],
     )
-    for place, (label, one) in enumerate(found.policies.items()):
-        if one.tail is None:
+    for place, (label, evaluation) in enumerate(findings.policies.items()):
+        if evaluation.tail is None:
             section.text.append(f"{label}: too few rows, or too few that differ, for a tail.")
             continue
         figure, (axis,) = plots.new_figure()
-        one.tail.plot(axis)
+        evaluation.tail.plot(axis)
         for line in axis.get_lines():
             line.set_rasterized(len(line.get_xdata()) > DOTS)
         axis.set_title(_name(label))
         name = f"tail-{place}"
         section.figures[name] = figure
-        axis.set_ylim(0.5 / one.tail.count, 2.0)  # a slope of hundreds would leave no data
-        index, low, high = map(tail_index, (one.tail.index, one.tail.low, one.tail.high))
+        axis.set_ylim(0.5 / evaluation.tail.count, 2.0)  # a slope of hundreds would leave no data
+        index, low, high = map(
+            tail_index, (evaluation.tail.index, evaluation.tail.low, evaluation.tail.high)
+        )
         section.captions[name] = (
             f"{label}: tail index {index}, 95 % interval {low} to {high}, from "
-            f"{one.tail.count:,} weighted rewards."
+            f"{evaluation.tail.count:,} weighted rewards."
         )
     return section

@@ -1,4 +1,4 @@
-"""How far a log is read."""
+"""Progress of reading a log."""
 
 from __future__ import annotations
 

@@ -31,12 +31,12 @@ Shares = Callable[[Rows], Any]
 
 
 def is_column(words: str) -> bool:
-    """Whether these name a column of the log."""
+    """Tell whether these words name a column of the log."""
     return words.startswith(COLUMN)
 
 
 def is_saved(words: str) -> bool:
-    """Whether these name a file that ``policy.save`` wrote."""
+    """Tell whether these words name a file that ``policy.save`` wrote."""
     if is_column(words) or _is_uniform(words):
         return False
     return words.endswith(SAVED) or os.path.isfile(words)
@@ -47,7 +47,7 @@ def _is_uniform(words: str) -> bool:
 
 
 def policy_of(words: str, source: Source, option: str) -> Any:
-    """What ``words`` name: something that :class:`heavytail.logs.target.Target` takes."""
+    """The policy that ``words`` name, as :class:`heavytail.logs.target.Target` takes it."""
     if is_column(words):
         return _Column(words.removeprefix(COLUMN), source, option)
     if _is_uniform(words):
@@ -89,11 +89,11 @@ def saved_policy(words: str, option: str) -> Any:
 
 
 def _imported(words: str, option: str) -> Any:
-    """What stands under a name of a module; its code runs, and may fail in any way."""
+    """Import a function of a module, whose code runs and may fail in any way."""
     module, _, name = words.partition(":")
     sys.path.insert(0, "")  # a function of the user's own, in the current folder
     try:
-        found = getattr(importlib.import_module(module), name)
+        function = getattr(importlib.import_module(module), name)
     except Exception as error:
         if raised_by_handler(error):
             raise
@@ -103,12 +103,12 @@ def _imported(words: str, option: str) -> Any:
         ) from None
     finally:
         sys.path.remove("")
-    if not callable(found) or isinstance(found, type):
+    if not callable(function) or isinstance(function, type):
         raise ValueError(
             f"{option} {shown(words)}: must be a function of "
-            f"heavytail.logs.reading.rows.Rows giving probabilities; got {shown(found)}."
+            f"heavytail.logs.reading.rows.Rows giving probabilities; got {shown(function)}."
         )
-    return found
+    return function
 
 
 def _failure(error: Exception) -> str:
@@ -116,7 +116,7 @@ def _failure(error: Exception) -> str:
 
 
 class _Called:
-    """A function of the user's own, whose failures are told by its name and the rows."""
+    """A function of the user's own, whose failures are reported with its name and the rows."""
 
     def __init__(self, function: Any, words: str, option: str) -> None:
         self.function, self.option, self.__name__ = function, option, printable(words)
@@ -139,25 +139,25 @@ class _Uniform:
 
     def __init__(self, words: str, option: str) -> None:
         self.__name__, self.option = words, option
-        _, said, count = words.partition(":")
-        whole = int(count) if count.isdecimal() and len(count) < 10 else count
-        where = f"{option} {UNIFORM}:K, K"
-        self.count = check_count(where, whole, most=MOST_ARMS) if said else None
+        _, colon, count = words.partition(":")
+        number = int(count) if count.isdecimal() and len(count) < 10 else count
+        name = f"{option} {UNIFORM}:K, K"
+        self.count = check_count(name, number, most=MOST_ARMS) if colon else None
 
     def __call__(self, rows: Rows) -> FloatArray:
         counts = offered(rows)
         if counts is None and self.count is None:
             raise ValueError(
-                f"{self.option} {UNIFORM}: how many arms there are is not in {rows.source}. Say "
-                f"{UNIFORM}:K, or log the arms."
+                f"{self.option} {UNIFORM}: {rows.source} does not say how many arms there are. "
+                f"Pass {UNIFORM}:K, or log the arms."
             )
         if counts is None:
             counts = np.full(len(rows.action), self.count)
         elif self.count is not None and np.any(counts != self.count):
-            at = int(np.argmax(counts != self.count))
+            row = int(np.argmax(counts != self.count))
             raise ValueError(
-                f"{self.option} {self.__name__}: {rows.at(at)}, offers "
-                f"{counts[at]} arms. Say {UNIFORM} alone."
+                f"{self.option} {self.__name__}: {rows.at(row)}, offers "
+                f"{counts[row]} arms. Pass {UNIFORM} alone."
             )
         width = max(int(counts.max(initial=1)), 0 if rows.arms is None else rows.arms.shape[1])
         check_memory(
@@ -175,13 +175,15 @@ class _Column:
 
     def __init__(self, name: str, source: Source, option: str) -> None:
         if not name:
-            raise ValueError(f"{option} {COLUMN} must go on with the column's name; got nothing.")
+            raise ValueError(
+                f"{option} {COLUMN} must be followed by the column's name; got nothing."
+            )
         self.name, self.__name__ = name, f"column {printable(name)}"
         left_out: Mapping[str, Any] = dict.fromkeys(UNREAD)
-        told = dict(source.columns or {})
-        if isinstance(told.get("arms"), Catalogue):  # by which actions are known, and chunks cut
+        columns = dict(source.columns or {})
+        if isinstance(columns.get("arms"), Catalogue):  # by which actions are known, and chunks cut
             left_out = {key: None for key in left_out if key != "arms"}
-        self.columns = {**told, **left_out, "target": name}
+        self.columns = {**columns, **left_out, "target": name}
         self.source = source
         self.parts: Iterator[Rows] = iter(())
 
@@ -193,7 +195,7 @@ class _Column:
         part = next(self.parts, None)
         same = part is not None and part.start == rows.start
         if part is None or not same or not np.array_equal(part.action, rows.action):
-            raise ValueError(f"{rows.source} has changed while it was read. Begin again.")
+            raise ValueError(f"{rows.source} changed while it was read. Start again.")
         assert part.target is not None
         return part.target
 
@@ -222,17 +224,17 @@ class Weights:
         if self.counting:
             p = rows.propensity if self.propensities is None else self.propensities(rows)
             if p is not None:
-                at = np.arange(len(rows.action))
+                row = np.arange(len(rows.action))
                 with np.errstate(over="ignore"):  # a weight may be infinite; it is refused later
-                    self._count((shares if shares.ndim == 1 else shares[at, rows.action]) / p)
+                    self._count((shares if shares.ndim == 1 else shares[row, rows.action]) / p)
         self.tick(len(rows.action))
         return shares
 
     def _count(self, weights: FloatArray) -> None:
         self.zeros += int(np.sum(weights == 0.0))
         some = weights[(weights > 0.0) & np.isfinite(weights)]
-        found, counts = np.unique(np.floor(PER_OCTAVE * np.log2(some)), return_counts=True)
-        for bar, count in zip(found.tolist(), counts.tolist(), strict=True):
+        bars, counts = np.unique(np.floor(PER_OCTAVE * np.log2(some)), return_counts=True)
+        for bar, count in zip(bars.tolist(), counts.tolist(), strict=True):
             self.bars[int(bar)] = self.bars.get(int(bar), 0) + count
 
     def histogram(self) -> tuple[FloatArray, FloatArray]:

@@ -161,7 +161,7 @@ def _lines(text: io.TextIOWrapper, name: str) -> Iterator[str]:
     try:
         while line := text.readline(LONGEST):
             if "\0" in line:
-                raise ValueError(f"{name} is no text: it has bytes of 0. Pass CSV or Parquet.")
+                raise ValueError(f"{name} is not text: it has zero bytes. Pass CSV or Parquet.")
             if len(line) == LONGEST:
                 raise ValueError(f"{name} has a line of {LONGEST} characters. Is it a CSV file?")
             yield line
@@ -221,8 +221,8 @@ class _Text:
             or Cells(self.path, column, self._decimal_comma, self._points, hint)
             for column in columns
         ]
-        at: list[int] = []
-        found: list[list[float]] = []
+        numbers: list[int] = []
+        kept: list[list[float]] = []
         for row, texts in self._all():
             if any(map(str.strip, texts[len(self.names) :])):
                 raise ValueError(
@@ -230,22 +230,22 @@ class _Text:
                     "quotes around a cell that has a separator in it."
                 )
             values: list[float] = []
-            for place, one in zip(places, cells, strict=True):
+            for place, column_cells in zip(places, cells, strict=True):
                 text = texts[place].strip() if place < len(texts) else ""
-                value = one.number(row, text, skip_missing=skip_missing)
+                value = column_cells.number(row, text, skip_missing=skip_missing)
                 if value is None:
                     break
                 values.append(value)
             if len(values) < len(places):
                 self.skipped += 1
                 continue
-            at.append(row)
-            found.append(values)
-            if len(at) == most:
-                yield Rows(np.array(at), np.array(found))
-                at, found = [], []
-        if at:
-            yield Rows(np.array(at), np.array(found))
+            numbers.append(row)
+            kept.append(values)
+            if len(numbers) == most:
+                yield Rows(np.array(numbers), np.array(kept))
+                numbers, kept = [], []
+        if numbers:
+            yield Rows(np.array(numbers), np.array(kept))
 
     def _all(self) -> Iterator[tuple[int, list[str]]]:
         if self._first is not None:
@@ -266,12 +266,12 @@ def _separator(head: list[str], decimal_comma: bool) -> str:
         if counts and counts[0] > 1 and max(counts) == counts[0]:
             return separator
     first = next(line for line in head if line.strip())
-    found = max(known, key=first.count)
-    return found if found in first else NONE
+    frequent = max(known, key=first.count)
+    return frequent if frequent in first else NONE
 
 
 def _has_commas(head: list[str], separator: str) -> bool:
-    """Whether a cell of these lines is a number with a decimal comma."""
+    """Tell whether a cell of these lines is a number with a decimal comma."""
     try:
         rows = list(csv.reader(head, delimiter=separator))
     except csv.Error:
@@ -315,15 +315,18 @@ class _Parquet:
 
         words = words or {}
         for column in columns:
-            kind = self._file.schema_arrow.field(column).type
+            column_type = self._file.schema_arrow.field(column).type
             if column in words:
-                what, fits = "words", not pa.types.is_nested(kind) and not pa.types.is_binary(kind)
+                what, fits = (
+                    "words",
+                    not pa.types.is_nested(column_type) and not pa.types.is_binary(column_type),
+                )
             else:
-                what, fits = "numbers", _number(kind)
+                what, fits = "numbers", _number(column_type)
             if not fits:
                 raise ValueError(
-                    f"{self.path}, column {shown(column)} holds no {what}: {printable(str(kind))}."
-                    f"{hint}"
+                    f"{self.path}, column {shown(column)} holds no {what}: "
+                    f"{printable(str(column_type))}.{hint}"
                 )
         start = 1
         try:
@@ -346,31 +349,35 @@ class _Parquet:
     def _checked(
         self, values: FloatArray, columns: Sequence[str], start: int, skip_missing: bool
     ) -> Rows:
-        at = np.arange(start, start + len(values))
+        numbers = np.arange(start, start + len(values))
         missing = np.isnan(values)
         if missing.any() and not skip_missing:
             row, place = np.argwhere(missing)[0]
             raise ValueError(
-                f"{self.path}, row {at[row]}, column {shown(columns[place])}: the value is missing."
-                " Fill it, or pass --skip-missing."
+                f"{self.path}, row {numbers[row]}, column {shown(columns[place])}: the value is "
+                "missing. Fill it, or pass --skip-missing."
             )
         endless = np.argwhere(np.isinf(values))
         if len(endless):
             row, place = endless[0]
             raise ValueError(
-                f"{self.path}, row {at[row]}, column {shown(columns[place])}: "
+                f"{self.path}, row {numbers[row]}, column {shown(columns[place])}: "
                 f"{values[row, place]} is not a finite number."
             )
         kept = ~missing.any(axis=1)
         self.skipped += int(np.sum(~kept))
-        return Rows(at[kept], values[kept])
+        return Rows(numbers[kept], values[kept])
 
 
-def _number(kind: Any) -> bool:
+def _number(column_type: Any) -> bool:
     import pyarrow as pa
 
     types = pa.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+    return bool(
+        types.is_integer(column_type)
+        or types.is_floating(column_type)
+        or types.is_decimal(column_type)
+    )
 
 
 def _numbered(column: Any, words: Words, start: int, skip_missing: bool) -> FloatArray:
@@ -382,7 +389,7 @@ def _numbered(column: Any, words: Words, start: int, skip_missing: bool) -> Floa
         words.number(row, (text or "").strip(), skip_missing=skip_missing)
         for row, text in enumerate(texts, start)
     ]
-    return np.array([np.nan if one is None else one for one in numbers])
+    return np.array([np.nan if number is None else number for number in numbers])
 
 
 def _parquet(stream: io.BufferedReader, name: str, path: str) -> _Parquet:

@@ -1,4 +1,4 @@
-"""What every command that reads a user's table is told of it."""
+"""The arguments of every command that reads a user's table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["add_table_arguments", "check_apart"]
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
-    """The file, and what cannot always be told from it."""
+    """Add the file, and the options for what the file does not always show."""
     parser.add_argument(
         "file",
         help="CSV (separated by commas, semicolons, tabs or bars; may be gzipped) or Parquet; - is "
@@ -35,15 +35,15 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check_apart(read: str, **written: str | None) -> None:
     """Refuse options that would write over what is read, or over each other."""
-    taken = {os.path.realpath(read): "what is read here"}
+    used = {os.path.realpath(read): "the file that is read"}
     for option, path in written.items():
         if path is None:
             continue
         there = os.path.realpath(path)
-        for other, what in taken.items():
+        for other, what in used.items():
             same = there == other
             if os.path.exists(there) and os.path.exists(other):
                 same = os.path.samefile(there, other)
             if same:
                 raise ValueError(f"--{option} {path}: is {what}. Name another file.")
-        taken[there] = f"what --{option} writes"
+        used[there] = f"the file that --{option} writes"

@@ -13,7 +13,7 @@ MOST_TRIALS = 10**8  # drawn by counters: a trial is a few numbers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Its arguments."""
+    """Add the command's arguments."""
     parser.add_argument(
         "--rounds", type=int, default=5000, metavar="T", help="rounds per trial (5000)"
     )
@@ -55,11 +55,11 @@ def run(args: argparse.Namespace) -> int:
         progress=True,
     )
     count = args.trials * len(outcome.labels) * len(outcome.worlds)
-    made = (
+    provenance = (
         f"{args.trials:,} trials of {args.rounds:,} rounds for each candidate in each environment, "
         f"{count:,} in all; {time.perf_counter() - start:.0f} s. {made_by(args.engine)}"
     )
-    tables = f"{made}\n\n{outcome.markdown()}"
+    tables = f"{provenance}\n\n{outcome.markdown()}"
     print(tables)
     if args.write is not None:
         replace(args.write, f"{head}{MARK}\n\n{tables}\n".encode())
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _head(page: str) -> str:
-    """What stands on a page before the tables; refused where these have no place."""
+    """The text of a page before the tables; refuse a page without a place for them."""
     from heavytail._archive import check_target
 
     check_target(page, "--write")

@@ -12,7 +12,7 @@ MOST_TRIALS = 10**8  # drawn by counters: a trial is a few numbers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be asked for."""
+    """Add the command's arguments."""
     parser.add_argument(
         "worlds",
         nargs="*",
@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
         record = record_at(named, RECORD, "--record FILE")
         check_target(record, "--record")
     if args.out is not None and args.out.exists() and not args.out.is_dir():
-        raise ValueError(f"--out {args.out}: is there and is no folder. Name another.")
-    found = spread.measure(
+        raise ValueError(f"--out {args.out}: exists and is not a folder. Name another.")
+    outcome = spread.measure(
         args.worlds or spread.SETTINGS,
         trials=args.trials,
         rounds=args.rounds,
@@ -73,9 +73,9 @@ def run(args: argparse.Namespace) -> int:
         progress=True,
     )
     if record is not None:
-        spread.write_record(found, record)  # before anything that could fail
-    print("\n\n".join(table.text() for table in spread.tables(found)))
+        spread.write_record(outcome, record)  # before anything that could fail
+    print("\n\n".join(table.text() for table in spread.tables(outcome)))
     if args.out is not None:
-        plots.save(spread.section(found).figures, args.out / "figures")
+        plots.save(spread.section(outcome).figures, args.out / "figures")
         print(f"\nThe figures: {on_one_line(str(args.out / 'figures'))}")
     return 0

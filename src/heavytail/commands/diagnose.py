@@ -46,9 +46,9 @@ def run(args: argparse.Namespace) -> int:
         column = _column(table, args.column)
         parts = table.numbers([column], skip_missing=args.skip_missing)
         with progress_lines("rows read", None) as bar:
-            found = _gathered((rows.values[:, 0] for rows in parts), bar.advance)
+            report_of = _gathered((rows.values[:, 0] for rows in parts), bar.advance)
     try:
-        report = found()
+        report = report_of()
     except ValueError as error:
         raise ValueError(f"{table.path}, column {printable(column)}: {error}") from None
     if table.skipped:
@@ -65,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _gathered(parts: Iterable[FloatArray], read: Callable[[int], None]) -> Callable[[], TailReport]:
-    """What makes the report: of all values together, whatever their order, as long as they are few
-    enough to be held; of the stream where they are more.
+    """Return a function that makes the report: of all values together, in any order, if they fit
+    in memory; of the stream otherwise.
     """
     import numpy as np
 
@@ -82,22 +82,22 @@ def _gathered(parts: Iterable[FloatArray], read: Callable[[int], None]) -> Calla
                 monitor = TailMonitor(keep=KEPT)
                 first = "the centre is taken from the first 1,000, so they must not be sorted"
                 print(f"More than {WHOLE:,} rows: {first}.")
-            for one in held:
-                monitor.update(one)
+            for values in held:
+                monitor.update(values)
             held = []
     if monitor is not None:
         return monitor.report
     return functools.partial(diagnose, np.concatenate(held))
 
 
-def _column(table: Table, asked: str | None) -> str:
-    """The column that is asked for, or the only one."""
+def _column(table: Table, column: str | None) -> str:
+    """The column that was named, or the only one."""
     from heavytail.commands._table import check_columns, listed
 
-    if asked is not None:
-        check_columns(table, [asked], "--column")
-        return asked
+    if column is not None:
+        check_columns(table, [column], "--column")
+        return column
     if len(table.names) != 1:
-        one = "" if table.named else " If 1,5 is one number there, pass --decimal-comma."
-        raise ValueError(f"{table.path} has {listed(table)}. Say which one: --column NAME.{one}")
+        hint = "" if table.named else " If 1,5 is one number there, pass --decimal-comma."
+        raise ValueError(f"{table.path} has {listed(table)}. Name one: --column NAME.{hint}")
     return table.names[0]

@@ -85,11 +85,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--propensities",
-        metavar="WHENCE",
+        metavar="SOURCE",
         help="frequencies (of the actions), or MODULE:FUNCTION, imported as for --policy, in place "
         "of the log's own",
     )
-    add("--default-reward", type=float, metavar="R", help="what a reward that never came counts")
+    add("--default-reward", type=float, metavar="R", help="the value of a reward that never came")
     add("--clip", type=float, metavar="W", help="the largest weight of clipped and bernstein")
     add("--draws", type=int, metavar="N", help="per row, for a policy that draws (LinTS)")
     add("--html", metavar="PAGE", help="also write a page that opens offline (needs matplotlib)")
@@ -105,31 +105,31 @@ def run(args: argparse.Namespace) -> int:
     _check_options(args)
     _check_files(args)
     try:
-        found = _find(args)
+        findings = _find(args)
     except (ValueError, TypeError) as error:
         raise ValueError(in_options(str(error))) from error
     if args.html is not None:
         from heavytail._archive import replace
         from heavytail.commands._log_page import evaluation_page
 
-        replace(args.html, evaluation_page(found, _made(args)))
+        replace(args.html, evaluation_page(findings, _page_provenance(args)))
     if not args.quiet or args.html is None:
-        print(found.text())
+        print(findings.text())
         if args.html is not None:
             print(f"\nThe page: {on_one_line(args.html)}")
     return 0
 
 
-def _one_baseline(said: list[str] | None) -> str | None:
-    """The baseline; a second one would put the first aside without a word."""
+def _one_baseline(baselines: list[str] | None) -> str | None:
+    """The baseline; a second one, which would silently replace it, is refused."""
     from heavytail._validate import shown
 
-    if said is not None and len(said) > 1:
+    if baselines is not None and len(baselines) > 1:
         raise ValueError(
-            f"--against: there is one baseline; got {shown(said)}. Name one here, and the others by"
-            " --policy."
+            f"--against: there is one baseline; got {shown(baselines)}. Name one here, and the "
+            "others by --policy."
         )
-    return None if said is None else said[0]
+    return None if baselines is None else baselines[0]
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -137,12 +137,12 @@ def _check_options(args: argparse.Namespace) -> None:
     from heavytail._validate import check_number, printable, shown
 
     check_number("--level", args.level, above=0.0, below=1.0, hint="0.95 is 95 %.")
-    names = [printable(name) for name in _asked(args)]
+    names = [printable(name) for name in _requested(args)]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise ValueError(f"--policy, --against: {shown(twice[0])} is named twice. Name it once.")
     if args.against is not None and args.method in ONE_SIDED:
-        raise ValueError(f"--against: method {args.method} has one side only. Take auto or ips.")
+        raise ValueError(f"--against: method {args.method} has one side only. Pass auto or ips.")
     if args.against is not None and args.mean not in OF_DIFFERENCES:
         known = ", ".join(OF_DIFFERENCES)
         raise ValueError(f"--against: differences have means {known} alone; got {args.mean}.")
@@ -154,13 +154,13 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ValueError("--interval bernstein needs --reward-range LEAST MOST.")
 
 
-def _asked(args: argparse.Namespace) -> list[str]:
+def _requested(args: argparse.Namespace) -> list[str]:
     """Every policy's words, the baseline's last."""
     return [*args.policy, *([] if args.against is None else [args.against])]
 
 
 def _check_files(args: argparse.Namespace) -> None:
-    """What must be there is there, is of a kind that is read, and would not be written over."""
+    """Refuse input files that are missing or unreadable, and a page that would overwrite one."""
     from heavytail._extras import need, need_to_draw
     from heavytail._validate import on_one_line
     from heavytail.commands._log_targets import is_saved
@@ -168,7 +168,7 @@ def _check_files(args: argparse.Namespace) -> None:
 
     if args.html is not None:
         need_to_draw("--html")
-    inputs = [words for words in _asked(args) if is_saved(words)]
+    inputs = [words for words in _requested(args) if is_saved(words)]
     inputs += [] if args.catalogue is None else [args.catalogue]
     if args.catalogue is not None and not os.path.isfile(args.catalogue):
         raise ValueError(f"--catalogue {on_one_line(args.catalogue)}: there is no such file.")
@@ -178,7 +178,9 @@ def _check_files(args: argparse.Namespace) -> None:
             need(f"{on_one_line(log)}, a folder of Parquet,", "pyarrow", extra="logs")
         for path in [] if store else paths(log):
             if not os.path.isfile(path):
-                raise ValueError(f"{path} is no file: a device, a pipe or a socket. Pass a file.")
+                raise ValueError(
+                    f"{path} is not a file, but a device, a pipe or a socket. Pass a file."
+                )
             if kind(path) == "parquet":
                 need(f"{on_one_line(path)}, Parquet,", "pyarrow", extra="logs")
             inputs.append(path)
@@ -196,27 +198,29 @@ def _check_page(page: str, inputs: list[str]) -> None:
     if not os.path.isdir(folder):
         raise ValueError(f"--html {page}: there is no folder to write it to. Make it first.")
     if os.path.exists(page) and not os.path.isfile(page):
-        raise ValueError(f"--html {page}: is there and is no file. Name another.")
+        raise ValueError(f"--html {page}: exists and is not a file. Name another.")
     if not os.access(folder, os.W_OK):
         raise ValueError(f"--html {page}: its folder cannot be written to. Name another.")
-    if os.path.exists(page) and any(os.path.samefile(page, one) for one in inputs):
-        raise ValueError(f"--html {page}: is what is read here. Name another file.")
+    if os.path.exists(page) and any(os.path.samefile(page, path) for path in inputs):
+        raise ValueError(f"--html {page}: is a file that is read. Name another file.")
 
 
-def _columns(told: list[str], only_columns: bool) -> dict[str, Any]:
-    """--column as the estimates take it; arms and context are not read where nobody asks."""
+def _columns(options: list[str], only_columns: bool) -> dict[str, Any]:
+    """--column as the estimates take it; arms and context are not read if nothing needs them."""
     from heavytail._validate import shown
 
     columns: dict[str, Any] = dict.fromkeys(("arms", "context")) if only_columns else {}
-    said: dict[str, list[str]] = {}
-    for words in told:
+    named: dict[str, list[str]] = {}
+    for words in options:
         ours, equals, theirs = words.partition("=")
         if not equals or not ours:
             raise ValueError(f"--column must be OURS=THEIRS, action=arm; got {shown(words)}.")
-        said.setdefault(ours, []).append(theirs)
-    for ours, names in said.items():
+        named.setdefault(ours, []).append(theirs)
+    for ours, names in named.items():
         if len(names) > 1 and "" in names:
-            raise ValueError(f"--column {shown(ours)}: is named and left out. Do one of the two.")
+            raise ValueError(
+                f"--column {shown(ours)}: is both named and left out. Do only one of these."
+            )
         columns[ours] = (names[0] or None) if len(names) == 1 else names
     return columns
 
@@ -231,8 +235,10 @@ def _find(args: argparse.Namespace) -> Findings:
     from heavytail.logs.reading.source import Source
     from heavytail.logs.target import Target
 
-    asked = _asked(args)
-    plain = all(map(targets.is_column, asked)) and not args.explore and args.propensities is None
+    requested = _requested(args)
+    plain = (
+        all(map(targets.is_column, requested)) and not args.explore and args.propensities is None
+    )
     log = args.logs[0] if len(args.logs) == 1 else args.logs
     columns = _columns(args.column, plain)
     if args.catalogue is not None:
@@ -240,7 +246,7 @@ def _find(args: argparse.Namespace) -> Findings:
     source = Source(log, columns, args.default_reward)
     options = _options(args, source)
     policies = {}
-    for place, words in enumerate(asked):
+    for place, words in enumerate(requested):
         option = "--policy" if place < len(args.policy) else "--against"
         policy = targets.policy_of(words, source, option)
         policies[printable(words)] = Target(policy, explore=args.explore, draws=args.draws)
@@ -258,35 +264,37 @@ def _find(args: argparse.Namespace) -> Findings:
         chosen = None
         if several:
             chosen = ht.select(log, watched, **common, **options["select"])
-        found = {}
-        for name, one in watched.items():
-            one.counting = True
-            found[name] = ht.evaluate(log, one, **common, **options["evaluate"])
-            one.counting = False
+        evaluations = {}
+        for name, weights in watched.items():
+            weights.counting = True
+            evaluations[name] = ht.evaluate(log, weights, **common, **options["evaluate"])
+            weights.counting = False
         apart = {}
         for name in names if against is not None else ():
             apart[name] = ht.compare(
                 log, watched[name], watched[str(against)], **common, **options["compare"]
             )
     return Findings(
-        found, watched, against, apart, chosen, args.level, args.propensities == "frequencies"
+        evaluations, watched, against, apart, chosen, args.level, args.propensities == "frequencies"
     )
 
 
 def _catalogue(args: argparse.Namespace, columns: dict[str, Any]) -> Any:
-    """What fills in the arms, by the encoder of the policies that were saved."""
+    """The catalogue of the arms, with the encoder of the saved policies."""
     from heavytail.commands import _log_targets as targets
     from heavytail.commands._log_catalogue import catalogue_of
 
     if columns.get("arms") is not None:
-        raise ValueError("--catalogue fills in the arms, and --column arms= names them. Do one.")
-    saved = [targets.saved_policy(words, "--policy") for words in _asked(args)
+        raise ValueError(
+            "--catalogue makes the arms, and --column arms= names them. Pass only one."
+        )
+    saved = [targets.saved_policy(words, "--policy") for words in _requested(args)
              if targets.is_saved(words)]  # fmt: skip
     return catalogue_of(args.catalogue, saved, args.ids, args.offered)
 
 
 def _options(args: argparse.Namespace, source: Source) -> dict[str, dict[str, Any]]:
-    """What each of the three is called with.
+    """The arguments of each of the three estimates.
 
     m comparisons have (1 - level)/m each, so that all hold at once. By the triangle inequality a
     difference of two weighted rewards has at most twice the scale of each.
@@ -329,8 +337,8 @@ def _tail(words: str) -> Any:
     return MomentBound(order=numbers[0], scale=numbers[1])
 
 
-def _made(args: argparse.Namespace) -> dict[str, Any]:
-    """How the page was made; where things lie is nobody's business."""
+def _page_provenance(args: argparse.Namespace) -> dict[str, Any]:
+    """Provenance for the page; file paths are left out on purpose."""
     from heavytail._validate import on_one_line
     from heavytail.commands._log_targets import is_saved
     from heavytail.experiments.machine import provenance
@@ -339,9 +347,9 @@ def _made(args: argparse.Namespace) -> dict[str, Any]:
         return os.path.basename(words.rstrip(os.sep)) if is_saved(words) else words
 
     words = ["heavytail evaluate", *(os.path.basename(log.rstrip(os.sep)) for log in args.logs)]
-    words += [f"--policy {plain(one)}" for one in args.policy]
+    words += [f"--policy {plain(policy)}" for policy in args.policy]
     words += [f"--against {plain(args.against)}"] if args.against is not None else []
-    words += [f"--column {one}" for one in args.column]
+    words += [f"--column {column}" for column in args.column]
     if args.catalogue is not None:
         words.append(f"--catalogue {os.path.basename(args.catalogue)}")
     for name in ECHOED:

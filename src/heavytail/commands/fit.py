@@ -65,18 +65,18 @@ def run(args: argparse.Namespace) -> int:
 
     need("heavytail fit", "sklearn", extra="learn")
     _check(args)
-    found = _fitted(args)
-    said = [found.text()]
+    findings = _fitted(args)
+    parts = [findings.text()]
     if args.save is not None:
-        found.model.save(args.save)
-        said.append(f"The model: {on_one_line(args.save)}")
+        findings.model.save(args.save)
+        parts.append(f"The model: {on_one_line(args.save)}")
     if args.plot is not None:
         from heavytail.commands._fit_picture import draw
         from heavytail.experiments.plots import save_one
 
-        save_one(draw(found), args.plot, dpi=150)
-        said.append(f"The picture: {on_one_line(args.plot)}")
-    print("\n".join([said[0], *([""] * (len(said) > 1)), *said[1:]]))
+        save_one(draw(findings), args.plot, dpi=150)
+        parts.append(f"The picture: {on_one_line(args.plot)}")
+    print("\n".join([parts[0], *([""] * (len(parts) > 1)), *parts[1:]]))
     return 0
 
 
@@ -112,7 +112,7 @@ def _fitted(args: argparse.Namespace) -> Findings:
     from heavytail.simulation.progress import progress_lines
 
     model = ht.OnePassHuberRegressor(target=args.response, standardize=True, level=args.level)
-    at, values, count = [np.empty(0, dtype=np.int64)], [], 0
+    numbers, values, count = [np.empty(0, dtype=np.int64)], [], 0
     with opened(args.file, decimal_comma=args.decimal_comma, header=args.header) as table:
         columns = _features(table, args.target, args.features)
         groups = _categories(table, columns, args.categories)
@@ -123,15 +123,19 @@ def _fitted(args: argparse.Namespace) -> Findings:
             for rows in table.numbers(
                 [*columns, args.target], skip_missing=args.skip_missing, hint=HINT, words=words
             ):
-                at.append(rows.at)
+                numbers.append(rows.at)
                 values.append(rows.values)
                 bar.advance(len(rows.at))
                 count += len(rows.at)
-                whole = f"{table.path}: {count:,} rows of {len(columns) + 1} numbers"
-                check_memory(whole, TIMES * count * (len(columns) + 1), "Pass a part of them.")
+                table_words = f"{table.path}: {count:,} rows of {len(columns) + 1} numbers"
+                check_memory(
+                    table_words, TIMES * count * (len(columns) + 1), "Pass a part of them."
+                )
     data = np.concatenate(values)
     y = data[:, -1].copy()
-    design = Design(columns, data[:, :-1], {name: one.words for name, one in words.items()})
+    design = Design(
+        columns, data[:, :-1], {name: numbered.words for name, numbered in words.items()}
+    )
     if not len(y):
         raise ValueError(f"{table.path} has no rows with values. Pass a table with some.")
     design.check(table.path)
@@ -150,7 +154,7 @@ def _fitted(args: argparse.Namespace) -> Findings:
         model=model,
         path=table.path,
         target=args.target,
-        at=np.concatenate(at),
+        at=np.concatenate(numbers),
         design=design,
         y=y,
         skipped=table.skipped,
@@ -160,8 +164,8 @@ def _fitted(args: argparse.Namespace) -> Findings:
 
 
 def _mixed(X: FloatArray, y: FloatArray) -> IntArray:
-    """An order of the rows that hangs on what they are and not on how the file is sorted: a pass
-    over rows sorted by y learns another line than over the same rows mixed.
+    """An order of the rows that depends on their values, not on how the file is sorted: a pass over
+    rows sorted by y learns another line than a pass over the same rows shuffled.
     """
     import numpy as np
 
@@ -169,16 +173,16 @@ def _mixed(X: FloatArray, y: FloatArray) -> IntArray:
     return np.asarray(by_value[np.random.default_rng(0).permutation(len(y))])
 
 
-def _features(table: Table, target: str, asked: list[str] | None) -> list[str]:
+def _features(table: Table, target: str, options: list[str] | None) -> list[str]:
     """The columns to explain the target by."""
     from heavytail._validate import shown
     from heavytail.commands._table import check_columns
 
     check_columns(table, [target], "--target")
-    if asked is None:
+    if options is None:
         features = [name for name in table.names if name != target]
     else:
-        features = _split(table, asked)
+        features = _split(table, options)
     check_columns(table, features, "--features")
     if target in features:
         raise ValueError(
@@ -189,12 +193,12 @@ def _features(table: Table, target: str, asked: list[str] | None) -> list[str]:
     return features
 
 
-def _categories(table: Table, columns: list[str], asked: list[str] | None) -> list[str]:
+def _categories(table: Table, columns: list[str], options: list[str] | None) -> list[str]:
     """Those of the columns that hold words."""
     from heavytail._validate import shown
     from heavytail.commands._table import check_columns
 
-    groups = _split(table, asked or [])
+    groups = _split(table, options or [])
     check_columns(table, groups, "--categories")
     for column in groups:
         if column not in columns:
@@ -205,7 +209,7 @@ def _categories(table: Table, columns: list[str], asked: list[str] | None) -> li
     return groups
 
 
-def _split(table: Table, asked: list[str]) -> list[str]:
+def _split(table: Table, options: list[str]) -> list[str]:
     """Columns from options A,B,C, each once; a column may have a comma in its name."""
-    split = [[words] if words in table.names else words.split(",") for words in asked]
+    split = [[words] if words in table.names else words.split(",") for words in options]
     return list(dict.fromkeys(itertools.chain.from_iterable(split)))

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LOG",
         help="the folder; of a service's with several models FOLDER/MODEL",
     )
-    parser.add_argument("new", metavar="NEW", help="what is to be written; it must not be there")
+    parser.add_argument("new", metavar="NEW", help="the file or folder to write; it must not exist")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,9 +41,9 @@ def _exported(args: argparse.Namespace) -> int:
 
     store = kept(args.log)
     if store is None:
-        raise ValueError(f"{args.log} is no folder of a DecisionLog or of a service.")
+        raise ValueError(f"{args.log} is not the folder of a DecisionLog or of a service.")
     if os.path.lexists(args.new):
-        raise ValueError(f"{args.new} is there already. Name a file that is not.")
+        raise ValueError(f"{args.new} exists already. Name a new file.")
     with opened(store) as (tables, model):
         try:
             return write_log(tables, model, args.new, waiting=True)

@@ -25,7 +25,7 @@ COLUMNS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Its arguments."""
+    """Add the command's arguments."""
     parser.add_argument(
         "--markdown", action="store_true", help="as the table of docs/algorithms/policies.md"
     )
@@ -43,39 +43,39 @@ def run(args: argparse.Namespace) -> int:
 
 
 def rows() -> list[tuple[str, ...]]:
-    """What every policy declares of itself, in the order of the table."""
+    """The properties that every policy declares, in the order of the table."""
     from heavytail.policies import ALL
 
-    found: list[tuple[str, ...]] = []
-    for kind in ALL:
-        info, links = kind.info, links_of(kind)
+    table: list[tuple[str, ...]] = []
+    for policy in ALL:
+        info, links = policy.info, links_of(policy)
         needs = info.needs
         if needs == "nothing" and links:
             needs = "rewards of the link's kind"
-        one = (kind.name, info.method, info.regret, info.cost, info.storage)
-        found.append((*one, needs, ", ".join(links) or "-", info.reference))
-    return found
+        head = (policy.name, info.method, info.regret, info.cost, info.storage)
+        table.append((*head, needs, ", ".join(links) or "-", info.reference))
+    return table
 
 
-def links_of(kind: type[Policy]) -> list[str]:
+def links_of(policy: type[Policy]) -> list[str]:
     """The links that a policy can be built with; none of one that fits no mean to the features."""
     from heavytail.links import LINKS
     from heavytail.policies import make_policy
     from heavytail.tails import MomentBound
 
     problem: dict[str, Any] = {"dim": 1, "horizon": 10**6, "arms": 2, "tail": MomentBound(2.0, 1.0)}
-    if "link" not in inspect.signature(kind).parameters:
-        own = getattr(make_policy(kind.__name__, **problem), "link", None)
-        fits = not (kind.info.moment == "none" or kind.info.fixed_arms)
+    if "link" not in inspect.signature(policy).parameters:
+        own = getattr(make_policy(policy.__name__, **problem), "link", None)
+        fits = not (policy.info.moment == "none" or policy.info.fixed_arms)
         return [own.name] if own is not None else ["identity"] * fits
-    found = []
+    fitting = []
     for name in LINKS:
         try:
-            make_policy(kind.__name__, **problem, link=name)
+            make_policy(policy.__name__, **problem, link=name)
         except ValueError:
             continue
-        found.append(name)
-    return found
+        fitting.append(name)
+    return fitting
 
 
 def markdown() -> str:

@@ -10,7 +10,7 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be asked for."""
+    """Add the command's arguments."""
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="experiments by name; all unless given"
     )
@@ -57,7 +57,11 @@ def run(args: argparse.Namespace) -> int:
 
     sys.path.insert(0, "")  # a policy of the user's own, in the current folder
     if args.list:
-        print("\n".join(f"{one.name:16}  {one.title}" for one in EXPERIMENTS.values()))
+        print(
+            "\n".join(
+                f"{experiment.name:16}  {experiment.title}" for experiment in EXPERIMENTS.values()
+            )
+        )
         return 0
     check_extras("heavytail reproduce", args.dask)
     request = Request(

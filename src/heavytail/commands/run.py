@@ -9,7 +9,7 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be asked for."""
+    """Add the command's arguments."""
     parser.add_argument("file", type=Path, help="the TOML file; its keys are in the documentation")
     parser.add_argument("--jobs", type=int, help="how many at once (all cores)")
     parser.add_argument("--dask", metavar="ADDRESS", help="run on this Dask cluster")
@@ -25,15 +25,15 @@ def run(args: argparse.Namespace) -> int:
 
     check_extras("heavytail run", args.dask)
     jobs = check_jobs(args.jobs)
-    asked = read(args.file, jobs=1 if args.dask else jobs)
+    userfile = read(args.file, jobs=1 if args.dask else jobs)
     request = Request(
-        out=asked.out,
-        trials=asked.trials,
-        seed=asked.seed,
+        out=userfile.out,
+        trials=userfile.trials,
+        seed=userfile.seed,
         jobs=jobs,
         dask=args.dask,
         progress=True,
     )
-    print(run_file(asked, request))
-    print(f"\nThe report: {on_one_line(str(asked.out / 'report.html'))}")
+    print(run_file(userfile, request))
+    print(f"\nThe report: {on_one_line(str(userfile.out / 'report.html'))}")
     return 0

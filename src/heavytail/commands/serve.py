@@ -32,12 +32,12 @@ NEEDED = ("starlette", "msgspec", "uvicorn", "prometheus_client")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the store is, and where to listen."""
+    """Add the command's arguments."""
     add = parser.add_argument
     add(
         "--store",
         metavar="STORE",
-        help="a folder, made where it is not there; or postgresql://USER@HOST/DATABASE, which "
+        help="a folder, created if it does not exist; or postgresql://USER@HOST/DATABASE, which "
         "several workers share",
     )
     add(
@@ -63,19 +63,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--new-key",
         metavar="NAME",
-        help="make an API key of this name, print it once, and stop; with --scopes",
+        help="create an API key with this name, print it once, and stop; with --scopes",
     )
     add("--scopes", default="read,decide", help="of the new key: read, decide, admin (read,decide)")
-    add("--revoke-key", metavar="NAME", help="make the key of this name invalid, and stop")
+    add("--revoke-key", metavar="NAME", help="revoke the key with this name, and stop")
     add(
         "--open",
         action="store_true",
-        help="where all keys are revoked, ask nobody on this machine for one, and stop",
+        help="if all keys are revoked, serve this machine without a key again, and stop",
     )
     add(
         "--proxy",
         metavar="ADDRESS",
-        help="a proxy whose X-Forwarded-For is believed, or several with commas (none)",
+        help="a proxy whose X-Forwarded-For is trusted, or several with commas (none)",
     )
 
 
@@ -88,31 +88,31 @@ def run(args: argparse.Namespace) -> int:
     if not 0.0 <= args.rate < 1e9:
         raise ValueError(f"--rate must be at least 0, and finite; got {args.rate:g}.")
     _check_proxies(args)
-    if not _of_keys(args):
+    if not _manages_keys(args):
         _check_port(args)
     if args.store is not None:
         _check_keys(args)
-        return _with(args)
-    if not args.demo or _of_keys(args):
-        raise ValueError("--store is missing: state the folder that models and log are kept in.")
+        return _with_store(args)
+    if not args.demo or _manages_keys(args):
+        raise ValueError("--store is missing: name the folder for models and log.")
     before = signal.signal(signal.SIGTERM, _stop)  # so that the folder is removed then too
     try:
         with tempfile.TemporaryDirectory(prefix="heavytail-demo-") as folder:
             args.store = folder
-            return _with(args)
+            return _with_store(args)
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _of_keys(args: argparse.Namespace) -> bool:
-    """Tell whether something is to be done to keys, and nothing served."""
+def _manages_keys(args: argparse.Namespace) -> bool:
+    """Tell whether the command manages keys instead of serving."""
     return args.open or args.new_key is not None or args.revoke_key is not None
 
 
 def _check_proxies(args: argparse.Namespace) -> None:
     try:
-        for one in () if args.proxy is None else args.proxy.split(","):
-            ipaddress.ip_network(one.strip())
+        for address in () if args.proxy is None else args.proxy.split(","):
+            ipaddress.ip_network(address.strip())
     except ValueError:
         raise ValueError(
             "--proxy must be the IP address or network of a proxy, or several with commas; "
@@ -133,7 +133,7 @@ def _check_workers(args: argparse.Namespace) -> None:
 
 
 def _check_keys(args: argparse.Namespace) -> None:
-    """Refuse before a store is made what could not be done with it."""
+    """Refuse a bad key, or a missing store, before a store is created."""
     from heavytail.ledger.opening import is_database
     from heavytail.ledger.refusal import Refusal
     from heavytail.serve.keys import check
@@ -156,14 +156,16 @@ def _scopes(args: argparse.Namespace) -> list[str]:
 def _check_port(args: argparse.Namespace) -> None:
     """Refuse an address that cannot be listened on, before anything is made."""
     try:
-        kind, _, _, _, where = socket.getaddrinfo(args.host, args.port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(kind) as one:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            one.bind(where)
+        family, _, _, _, address = socket.getaddrinfo(
+            args.host, args.port, type=socket.SOCK_STREAM
+        )[0]
+        with socket.socket(family) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
     except OSError as error:
         raise ValueError(
             f"--host {args.host} --port {args.port}: {error.strerror}. Pass another --port, or "
-            "stop who listens there."
+            "stop the program that listens there."
         ) from None
 
 
@@ -171,22 +173,22 @@ def _stop(number: int, frame: Any) -> None:
     raise SystemExit(128 + number)
 
 
-def _with(args: argparse.Namespace) -> int:
-    """Do what is asked on the store."""
+def _with_store(args: argparse.Namespace) -> int:
+    """Open the store and run the command on it."""
     from heavytail.ledger.opening import opened
     from heavytail.ledger.store import StoreError
 
     try:
         store = opened(args.store)
         try:
-            return _on(store, args)
+            return _run_on(store, args)
         finally:
             store.close()
     except StoreError as error:
         raise ValueError(str(error)) from None
 
 
-def _on(store: Store, args: argparse.Namespace) -> int:
+def _run_on(store: Store, args: argparse.Namespace) -> int:
     from heavytail.ledger.opening import is_local
     from heavytail.serve.keys import issue, reopen, revoke
 
@@ -209,8 +211,8 @@ def _on(store: Store, args: argparse.Namespace) -> int:
         )
     if args.workers > 1:
         store.close()  # each worker opens its own
-        return _several(args, local)
-    return _one(store, args, local)
+        return _serve_workers(args, local)
+    return _serve_alone(store, args, local)
 
 
 def _config(app: Any, args: argparse.Namespace, **more: Any) -> uvicorn.Config:
@@ -226,7 +228,7 @@ def _config(app: Any, args: argparse.Namespace, **more: Any) -> uvicorn.Config:
     )  # fmt: skip
 
 
-def _one(store: Store, args: argparse.Namespace, local: bool) -> int:
+def _serve_alone(store: Store, args: argparse.Namespace, local: bool) -> int:
     import uvicorn
 
     from heavytail.serve.app import build
@@ -248,7 +250,7 @@ def _one(store: Store, args: argparse.Namespace, local: bool) -> int:
     return 0
 
 
-def _several(args: argparse.Namespace, local: bool) -> int:
+def _serve_workers(args: argparse.Namespace, local: bool) -> int:
     """Workers that share one socket; one that dies is started again."""
     from uvicorn.supervisors import Multiprocess
 
@@ -265,9 +267,9 @@ def _several(args: argparse.Namespace, local: bool) -> int:
 def _announce(args: argparse.Namespace) -> None:
     from heavytail.ledger.opening import shown
 
-    where = f"http://{args.host}:{args.port}"
+    url = f"http://{args.host}:{args.port}"
     workers = f", {args.workers} workers" if args.workers > 1 else ""
-    print(f"heavytail serve: {where}, store {shown(args.store)}{workers}", file=sys.stderr)
+    print(f"heavytail serve: {url}, store {shown(args.store)}{workers}", file=sys.stderr)
 
 
 def _show(server: uvicorn.Server, args: argparse.Namespace) -> None:
@@ -287,17 +289,17 @@ def _show(server: uvicorn.Server, args: argparse.Namespace) -> None:
 
 
 def _has_screen() -> bool:
-    """Whether a browser would have a window: one in the terminal would be in the way."""
+    """Tell whether a browser would have a window: one in the terminal would be in the way."""
     if sys.platform in ("win32", "darwin"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _done(store: Store, operation: Operation) -> Any:
-    """What an operation gives, or its refusal as a ValueError."""
+    """Apply an operation and return its result; raise its refusal as a ValueError."""
     from heavytail.ledger.refusal import Refusal
 
-    (found,), _ = store.apply([operation])
-    if isinstance(found, Refusal):
-        raise ValueError(found.message)
-    return found
+    (result,), _ = store.apply([operation])
+    if isinstance(result, Refusal):
+        raise ValueError(result.message)
+    return result

@@ -11,7 +11,7 @@ HORIZON = 10_000  # of policies that want one
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Its arguments."""
+    """Add the command's arguments."""
     parser.add_argument(
         "policies",
         nargs="*",
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
 
     if not compiled():
         raise ValueError("NUMBA_DISABLE_JIT is set: nothing is compiled. Unset it.")
-    names = [kind.name for kind in ALL] if args.policies == ["all"] else args.policies
+    names = [policy.name for policy in ALL] if args.policies == ["all"] else args.policies
     for name in names:
         started = time.perf_counter()
         _play(name)

@@ -41,7 +41,7 @@ class Arms:
         return self._rows.shape[0], self._rows.shape[1]
 
     def place(self, one: Any) -> int:
-        """Where the arm with this id stands."""
+        """The place of the arm with this id."""
         try:
             return self.ids.index(one)
         except ValueError:
@@ -64,19 +64,19 @@ class Arms:
         return f"Arms({len(self)} of dimension {self.shape[1]}: {shown(self.ids)})"
 
 
-def check_ids(where: str, told: Any, length: int) -> list[Any]:
+def check_ids(where: str, given: Any, length: int) -> list[Any]:
     """Ids of so many arms, text or whole numbers, each once."""
-    if isinstance(told, str | bytes) or not hasattr(told, "__len__"):
-        raise TypeError(f"{where}: ids must be a list, one per arm; got {shown(told)}.")
-    listing = getattr(told, "tolist", None) or getattr(told, "to_pylist", None)
-    ids = listing() if listing else list(told)
+    if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
+        raise TypeError(f"{where}: ids must be a list, one per arm; got {shown(given)}.")
+    listing = getattr(given, "tolist", None) or getattr(given, "to_pylist", None)
+    ids = listing() if listing else list(given)
     if len(ids) != length:
         raise ValueError(f"{where}: {length} arms need as many ids; got {len(ids)}.")
     seen: dict[Any, int] = {}
-    for i, one in enumerate(ids):
-        if not isinstance(one, str | int | np.integer) or isinstance(one, bool):
-            raise TypeError(f"{where}: ids[{i}] must be text or a whole number; got {shown(one)}.")
-        if one in seen:
-            raise ValueError(f"{where}: arms {seen[one]} and {i} share the id {shown(one)}.")
-        seen[one] = i
+    for i, name in enumerate(ids):
+        if not isinstance(name, str | int | np.integer) or isinstance(name, bool):
+            raise TypeError(f"{where}: ids[{i}] must be text or a whole number; got {shown(name)}.")
+        if name in seen:
+            raise ValueError(f"{where}: arms {seen[name]} and {i} share the id {shown(name)}.")
+        seen[name] = i
     return ids

@@ -39,35 +39,35 @@ class Catalogue:
 
     def __init__(self, layout: Layout, arms: Any, ids: Any, offered: str | None) -> None:
         where = "Encoder.catalogue"
-        told = table(arms, f"{where}: arms", "arms[{}]")
-        if told.length == 0:
+        rows = table(arms, f"{where}: arms", "arms[{}]")
+        if rows.length == 0:
             raise ValueError(f"{where}: arms is empty; list at least one arm.")
         self._layout, self.dim = layout, layout.dim
-        self.ids = _texts(where, told, ids)
+        self.ids = _texts(where, rows, ids)
         self.offered = None if offered is None else check_name(f"{where}: offered", offered)
         names = layout.schema.columns
-        self.context = tuple(name for name in names if not told.has(name))
-        self._own = layout.read({name: told for name in names if told.has(name)})
-        self._places = {one: place for place, one in enumerate(self.ids)}
+        self.context = tuple(name for name in names if not rows.has(name))
+        self._own = layout.read({name: rows for name in names if rows.has(name)})
+        self._places = {text: place for place, text in enumerate(self.ids)}
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def places(self, texts: list[str]) -> IntArray:
-        """Where the arms with these ids stand, -1 for one that is none."""
-        return np.array([self._places.get(one, UNKNOWN) for one in texts], dtype=np.int64)
+        """The places of the arms with these ids, -1 for an unknown id."""
+        return np.array([self._places.get(text, UNKNOWN) for text in texts], dtype=np.int64)
 
     def near(self, text: str) -> str:
-        """What to say of an id that is none."""
+        """A hint for an unknown id."""
         near = nearest(text, self.ids)
         return f"Did you mean {shown(near)}?" if near else f"Those are {shown(list(self.ids))}."
 
     def vectors(self, context: Table, row: IntArray, which: IntArray) -> FloatArray:
         """(m, dim): vector i is that of arm ``which[i]`` in the context of ``row[i]``."""
         around = self._layout.read(dict.fromkeys(self.context, context))
-        found = {name: _taken(column, row) for name, column in around.items()}
-        found |= {name: _taken(column, which) for name, column in self._own.items()}
-        return self._layout.write(found, len(row))
+        columns = {name: _taken(column, row) for name, column in around.items()}
+        columns |= {name: _taken(column, which) for name, column in self._own.items()}
+        return self._layout.write(columns, len(row))
 
     def __repr__(self) -> str:
         return f"Catalogue({len(self)} arms of dimension {self.dim}: {shown(list(self.ids))})"
@@ -75,15 +75,15 @@ class Catalogue:
 
 def _texts(where: str, arms: Table, ids: Any) -> tuple[str, ...]:
     """The ids as texts: a log and a table may have 7 and "7" for the same."""
-    told = arms.column(ids) if isinstance(ids, str) else ids
-    found = [key(one) for one in check_ids(where, range(arms.length) if ids is None else told,
+    given = arms.column(ids) if isinstance(ids, str) else ids
+    texts = [key(name) for name in check_ids(where, range(arms.length) if ids is None else given,
                                            arms.length)]  # fmt: skip
     seen: dict[str | None, int] = {}
-    for i, one in enumerate(found):
-        if one in seen:
-            raise ValueError(f"{where}: arms {seen[one]} and {i} share the id {shown(one)}.")
-        seen[one] = i
-    return tuple(map(str, found))
+    for i, text in enumerate(texts):
+        if text in seen:
+            raise ValueError(f"{where}: arms {seen[text]} and {i} share the id {shown(text)}.")
+        seen[text] = i
+    return tuple(map(str, texts))
 
 
 def _taken(column: Read, index: IntArray) -> Read:

@@ -1,6 +1,6 @@
-"""Rows in any dress (frames, dicts of columns, lists of dicts) as columns, and those as arrays.
+"""Rows of any kind (frames, dicts of columns, lists of dicts) as columns, and those as arrays.
 
-A frame is known by what it can do, so that neither pandas nor polars nor pyarrow is imported here.
+A frame is recognised by its methods, so that neither pandas nor polars nor pyarrow is imported.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _OF_TEXT = {str, type(None)}
 
 
 class Table(NamedTuple):
-    """So many rows; how to come by a column, the names of all, and whether there is one.
+    """Rows by column: their number, a column by name, all names, and whether a name exists.
 
-    ``rows`` is how a row is called in an error, "" where there is but one.
+    ``rows`` is the name of a row in an error, "" if there is only one.
     """
 
     length: int
@@ -43,7 +43,7 @@ class Table(NamedTuple):
     place: Callable[[str, int], str] | None = None  # says where a value stands, if not ``at``
 
     def at(self, name: str, row: int) -> str:
-        """Where a value stands, in words."""
+        """The place of a value, in words."""
         if self.place is not None:
             return self.place(name, row)
         place = f"{self.where}: column {name!r}"
@@ -58,7 +58,7 @@ class Keys(NamedTuple):
 
 
 def table(data: Any, where: str, rows: str = "row {}") -> Table:
-    """``data`` as columns, whatever its dress."""
+    """``data`` of any kind as columns."""
     if isinstance(data, Table):
         return data
     if isinstance(data, list | tuple):
@@ -81,10 +81,10 @@ def table(data: Any, where: str, rows: str = "row {}") -> Table:
 
 
 def _framed(
-    told: Iterable[Any], length: int, get: Callable[[str], Any], where: str, rows: str
+    columns: Iterable[Any], length: int, get: Callable[[str], Any], where: str, rows: str
 ) -> Table:
     """A frame with such names and ``get`` for its columns."""
-    names = list(told)
+    names = list(columns)
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise ValueError(f"{where}: two columns are called {shown(twice)}. Rename one.")
@@ -115,7 +115,7 @@ def _finder(names: Any, get: Callable[[str], Any], where: str) -> Callable[[str]
 
 
 def _absent(name: str, names: Iterable[Any], where: str) -> ValueError:
-    known = [str(one) for one in names]
+    known = [str(column) for column in names]
     near = nearest(name, known)
     do = f"Did you mean {shown(near)}?" if near else f"There are {shown(known)}."
     if not known:
@@ -151,10 +151,10 @@ def _of_columns(columns: Mapping[Any, Any], where: str, called: str) -> Table:
     if not columns or None in lengths.values():
         for name, length in lengths.items():
             if length is not None:
-                single = next(one for one, n in lengths.items() if n is None)
+                single = next(other for other, n in lengths.items() if n is None)
                 raise ValueError(
                     f"{where}: column {shown(name)} has {length} values and {shown(single)} has "
-                    "one that is no list. Pass all columns as lists, or all as single values."
+                    "one that is not a list. Pass all columns as lists, or all as single values."
                 )
         return one_row(columns, where)
     first = next(iter(lengths))
@@ -162,14 +162,14 @@ def _of_columns(columns: Mapping[Any, Any], where: str, called: str) -> Table:
         if length != lengths[first]:
             raise ValueError(
                 f"{where}: column {shown(name)} has {length} values, {shown(first)} has "
-                f"{lengths[first]}. All must have as many."
+                f"{lengths[first]}. All must have the same number."
             )
     get = _finder(columns, columns.__getitem__, where)
     return Table(lengths[first] or 0, get, columns.keys, columns.__contains__, where, called)
 
 
 def _length(column: Any) -> int | None:
-    """How many values a column has; None for what is a single value."""
+    """The number of values of a column; None for a single value."""
     if isinstance(column, str | bytes | Mapping) or not hasattr(column, "__len__"):
         return None
     return len(column) if getattr(column, "ndim", 1) else None
@@ -196,16 +196,16 @@ def numbers_of(rows: Table, name: str) -> FloatArray:
     return _finite(np.array([_number(v, rows, name, i) for i, v in enumerate(raw)]), rows, name)
 
 
-def _finite(found: FloatArray, rows: Table, name: str) -> FloatArray:
+def _finite(numbers: FloatArray, rows: Table, name: str) -> FloatArray:
     """The numbers, or a refusal of an infinite one."""
-    bad = np.isinf(found)
+    bad = np.isinf(numbers)
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueError(
-            f"{rows.at(name, row)}: the number must be finite; got {float(found[row])}. Pass None "
-            "where it is not known."
+            f"{rows.at(name, row)}: the number must be finite; got {float(numbers[row])}. Pass "
+            "None where it is not known."
         )
-    return found
+    return numbers
 
 
 def _number(value: Any, rows: Table, name: str, row: int) -> float:
@@ -234,16 +234,16 @@ def keys_of(rows: Table, name: str) -> Keys:
     if coded is not None and hasattr(coded, "codes"):  # pandas: its codes are ours
         return _recoded(coded.categories.tolist(), coded.codes.to_numpy(), rows, name)
     if hasattr(column, "dictionary_encode"):  # pyarrow: and so are these
-        found = column.dictionary_encode()
-        found = found.combine_chunks() if hasattr(found, "combine_chunks") else found
-        codes = found.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        return _recoded(found.dictionary.to_pylist(), codes, rows, name)
+        encoded = column.dictionary_encode()
+        encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return _recoded(encoded.dictionary.to_pylist(), codes, rows, name)
     raw = _plain(column, wanted="keys")
     if isinstance(raw, np.ndarray):
         if raw.dtype.kind in "iufb":
-            found, places = np.unique(raw, return_inverse=True)
+            values, places = np.unique(raw, return_inverse=True)
             try:
-                return _recoded(found.tolist(), places, rows, name)
+                return _recoded(values.tolist(), places, rows, name)
             except TypeError:
                 return _keys(raw.tolist(), rows, name)  # which names the row
         raw = raw.tolist() if raw.dtype.kind != "M" else list(raw)
@@ -252,8 +252,8 @@ def keys_of(rows: Table, name: str) -> Keys:
 
 def _recoded(listed: list[Any], codes: Any, rows: Table, name: str) -> Keys:
     """A column that lists its values itself and has the place of each row's, -1 for none."""
-    found = _keys(listed, rows, name, codes)
-    return Keys(np.append(found.codes, -1)[codes], found.values)
+    keys = _keys(listed, rows, name, codes)
+    return Keys(np.append(keys.codes, -1)[codes], keys.values)
 
 
 def _keys(raw: Any, rows: Table, name: str, codes: Any = None) -> Keys:
@@ -276,8 +276,8 @@ def _as_texts(raw: Any, rows: Table, name: str, codes: Any, *, alike: bool) -> l
     """
     if alike:
         try:
-            found = {value: key(value) for value in dict.fromkeys(raw)}
-            return [found[value] for value in raw]
+            text_of = {value: key(value) for value in dict.fromkeys(raw)}
+            return [text_of[value] for value in raw]
         except TypeError:
             pass  # it is named below
     texts: list[str | None] = []
@@ -302,18 +302,18 @@ def _plain(column: Any, wanted: str) -> Any:
     if isinstance(column, np.ndarray):
         return column
     if hasattr(column, "iloc"):  # a pandas series
-        kind = getattr(column.dtype, "kind", "O")
-        if isinstance(column.dtype, np.dtype) and kind in "fiub":
+        letter = getattr(column.dtype, "kind", "O")
+        if isinstance(column.dtype, np.dtype) and letter in "fiub":
             return column.to_numpy()
-        if kind in "fiu" and wanted == "numbers":
+        if letter in "fiu" and wanted == "numbers":
             return column.to_numpy(dtype=np.float64, na_value=np.nan)
         return column.to_numpy(dtype=object).tolist()
     if hasattr(column, "null_count") and hasattr(column, "to_numpy"):
         dtype = getattr(column, "dtype", None)
         if dtype is not None:  # polars: a number that is missing makes its integers floats
             simple = dtype.is_float() or dtype.is_integer()
-            whole = wanted == "numbers" or column.null_count() == 0
-            return column.to_numpy() if simple and whole else column.to_list()
+            exact = wanted == "numbers" or column.null_count() == 0
+            return column.to_numpy() if simple and exact else column.to_list()
         simple = str(column.type).startswith(ARROW_NUMBERS)  # pyarrow
         return column.to_numpy(zero_copy_only=False) if simple else column.to_pylist()
     return list(column)

@@ -124,8 +124,8 @@ class Encoder(TakingTurns, Saved):
         """All that the vectors depend on, what was learned included, as JSON has it."""
         plain, layout = self._schema.plain(), self._known[1]
         if layout is not None:
-            plain["numbers"] = {name: list(told) for name, told in layout.numbers.items()}
-            plain["categories"] = {name: list(told) for name, told in layout.categories.items()}
+            plain["numbers"] = {name: list(pair) for name, pair in layout.numbers.items()}
+            plain["categories"] = {name: list(listed) for name, listed in layout.categories.items()}
         return plain
 
     def fixed(self) -> Self:
@@ -152,8 +152,8 @@ class Encoder(TakingTurns, Saved):
 
     @property
     def _is_stated(self) -> bool:
-        told = self._schema
-        return None not in told.numbers.values() and None not in told.categories.values()
+        schema = self._schema
+        return None not in schema.numbers.values() and None not in schema.categories.values()
 
     # Learning
 
@@ -228,8 +228,8 @@ class Encoder(TakingTurns, Saved):
         X = layout.fill(rows, offered.length)
         if ids is None:
             return Arms(X, range(offered.length))
-        told = offered.column(ids) if isinstance(ids, str) else ids
-        return Arms(X, check_ids(where, told, offered.length))
+        names = offered.column(ids) if isinstance(ids, str) else ids
+        return Arms(X, check_ids(where, names, offered.length))
 
     def catalogue(self, arms: Any, ids: Any = None, offered: str | None = None) -> Catalogue:
         """A fixed table of arms, for reading logs of whose rows each has the context alone:
@@ -292,7 +292,7 @@ class Encoder(TakingTurns, Saved):
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """What each feature is called: price, segment=new, sku#17, segment=new*product=card."""
+        """The names of the features: price, segment=new, sku#17, segment=new*product=card."""
         return np.array(self._layout.names(), dtype=object)
 
     @property
@@ -302,7 +302,7 @@ class Encoder(TakingTurns, Saved):
 
     @property
     def n_features_in_(self) -> int:
-        """How many columns a row must have."""
+        """The number of columns that a row must have."""
         return len(self._layout.schema.columns)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -320,22 +320,23 @@ class Encoder(TakingTurns, Saved):
         )
 
     def __repr__(self) -> str:
-        told = inspect.signature(type(self)).parameters
-        given = [
+        parameters = inspect.signature(type(self)).parameters
+        arguments = [
             f"{name}={shown(value)}"
             for name, value in self.get_params().items()
-            if type(value) is not type(told[name].default) or value != told[name].default
+            if type(value) is not type(parameters[name].default)
+            or value != parameters[name].default
         ]
-        return f"{type(self).__name__}({', '.join(given)})"
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
 
 def _laid(schema: Schema, learned: Learned) -> Layout | None:
     """The layout; None where a column has had no value yet."""
-    if any(not len(one.values) for one in learned.samples.values()):
+    if any(not len(sample.values) for sample in learned.samples.values()):
         return None
     if not all(learned.categories.values()):
         return None
-    numbers = {name: centre_and_scale(one.values) for name, one in learned.samples.items()}
+    numbers = {name: centre_and_scale(sample.values) for name, sample in learned.samples.items()}
     return lay_out(schema, numbers, learned.categories)
 
 

@@ -1,4 +1,4 @@
-"""Where each feature stands, and how rows are written there.
+"""The layout of the features in a vector, and the writing of rows to it.
 
 A vector is made of blocks: one for each column of numbers, of categories, of hashed categories,
 and for each cross. In every row a block has at most one feature that is not 0, of size at most 1
@@ -79,8 +79,8 @@ class Layout:
         }
         for cross in schema.crosses:
             if cross.buckets is not None:
-                told = [name for name in cross.columns if name not in numbers]
-                self.buckets[cross.name] = Buckets(schema.seed, told, cross.buckets)
+                texts = [name for name in cross.columns if name not in numbers]
+                self.buckets[cross.name] = Buckets(schema.seed, texts, cross.buckets)
         weights = _weights(schema, list(sizes))
         starts = itertools.accumulate(sizes.values(), initial=0)
         self.blocks = {
@@ -94,7 +94,7 @@ class Layout:
         return math.prod(self._sizes[name] for name in cross.columns if name not in self.numbers)
 
     def names(self) -> list[str]:
-        """What each feature is called."""
+        """The name of each feature."""
         own: dict[str, list[str]] = {}
         for name in self.numbers:
             flag = [f"{name} is missing"] if self.schema.missing[name] == INDICATOR else []
@@ -120,15 +120,15 @@ class Layout:
 
     def read(self, rows: Mapping[str, Table]) -> dict[str, Read]:
         """The columns that ``rows`` has a table for, as numbers or as keys."""
-        found: dict[str, Read] = {}
+        columns: dict[str, Read] = {}
         for name in [*self.numbers, *self.categories, *self.schema.hashed, *self.schema.columns]:
-            if name not in rows or name in found:
+            if name not in rows or name in columns:
                 continue
             if name in self.numbers:
-                found[name] = checked_numbers(rows[name], name, self.schema.missing[name])
+                columns[name] = checked_numbers(rows[name], name, self.schema.missing[name])
             else:
-                found[name] = keys_of(rows[name], name)
-        return found
+                columns[name] = keys_of(rows[name], name)
+        return columns
 
     def write(self, columns: Mapping[str, Any], length: int) -> FloatArray:
         """The vectors, (length, dim), of what :meth:`read` gave for all columns."""
@@ -147,11 +147,11 @@ class Layout:
             self._write(flat, first, self.blocks[cross.name], self._cross(cross, coded, columns))
         return X
 
-    def _number(self, X: FloatArray, found: FloatArray, name: str) -> Coded:
+    def _number(self, X: FloatArray, values: FloatArray, name: str) -> Coded:
         """z = (v - centre) / (clip scale), cut to [-1, 1]; 0 where v is missing."""
         schema, block = self.schema, self.blocks[name]
         centre, scale = self.numbers[name]
-        z = (found - centre) / (schema.clip * scale)
+        z = (values - centre) / (schema.clip * scale)
         z = np.minimum(np.maximum(z, -1.0), 1.0)
         gone = np.isnan(z)
         if gone.any():
@@ -175,11 +175,11 @@ class Layout:
             if name in self.numbers:
                 z = coded[name].value
                 value = z if value is None else value * z
-        told = [name for name in cross.columns if name not in self.numbers]
+        categories = [name for name in cross.columns if name not in self.numbers]
         if cross.buckets is not None:
-            found = [keys[name] for name in told]
-            return Coded(_hashed(self.buckets[cross.name], found) if told else None, value)
-        for name in told:
+            texts = [keys[name] for name in categories]
+            return Coded(_hashed(self.buckets[cross.name], texts) if categories else None, value)
+        for name in categories:
             more = coded[name].place
             assert more is not None
             if place is None:
@@ -193,40 +193,41 @@ class Layout:
     def _write(flat: FloatArray, first: IntArray, block: Block, coded: Coded) -> None:
         """One block of all rows."""
         place, value = coded
-        at = first + block.start if place is None else first + (block.start + place)
+        index = first + block.start if place is None else first + (block.start + place)
         entries = block.weight if value is None else block.weight * value
         if place is not None and place.min(initial=0) < 0:
-            known = np.broadcast_to(place >= 0, at.shape)
-            at = at[known]
+            known = np.broadcast_to(place >= 0, index.shape)
+            index = index[known]
             if value is not None:
                 entries = np.broadcast_to(entries, known.shape)[known]
-        flat[at] = entries
+        flat[index] = entries
 
 
 def _hashed(buckets: Buckets, keys: list[Keys]) -> IntArray:
     """The bucket of each row's texts; -1 where one is missing."""
     if len(keys) == 1:
-        found = [buckets[text] for text in keys[0].values]
-        return np.array([*found, -1])[keys[0].codes]
-    length = max(len(one.codes) for one in keys)
+        places = [buckets[text] for text in keys[0].values]
+        return np.array([*places, -1])[keys[0].codes]
+    length = max(len(column.codes) for column in keys)
     if length >= MANY:
         return _hashed_once(buckets, keys, length)
-    texts = [_texts(one, length) for one in keys]
+    texts = [_texts(column, length) for column in keys]
     return np.fromiter(map(buckets.__getitem__, zip(*texts, strict=False)), np.int64, length)
 
 
 def _hashed_once(buckets: Buckets, keys: list[Keys], length: int) -> IntArray:
     """The same, where each combination of texts is looked at once."""
     joint = np.zeros(length, dtype=np.int64)
-    for one in keys:
-        joint = joint * (len(one.values) + 1) + one.codes
+    for column in keys:
+        joint = joint * (len(column.values) + 1) + column.codes
         _, first, joint = np.unique(joint, return_index=True, return_inverse=True)
-    codes = [np.broadcast_to(one.codes, length)[first] for one in keys]
+    codes = [np.broadcast_to(column.codes, length)[first] for column in keys]
     texts = [
-        _texts(Keys(own, one.values), len(first)) for own, one in zip(codes, keys, strict=True)
+        _texts(Keys(own, column.values), len(first))
+        for own, column in zip(codes, keys, strict=True)
     ]
-    found = map(buckets.__getitem__, zip(*texts, strict=True))
-    return np.fromiter(found, np.int64, len(first))[joint]
+    places = map(buckets.__getitem__, zip(*texts, strict=True))
+    return np.fromiter(places, np.int64, len(first))[joint]
 
 
 def _texts(keys: Keys, length: int) -> Iterable[str | None]:
@@ -246,6 +247,6 @@ def _weights(schema: Schema, names: list[str]) -> dict[str, float]:
 
 def lay_out(schema: Schema, numbers: Mapping[str, Any], categories: Mapping[str, Any]) -> Layout:
     """The layout of a schema with what was learned in the place of what it does not state."""
-    told = {name: own or numbers[name] for name, own in schema.numbers.items()}
+    scaled = {name: own or numbers[name] for name, own in schema.numbers.items()}
     listed = {name: own or categories[name] for name, own in schema.categories.items()}
-    return Layout(schema, told, listed)
+    return Layout(schema, scaled, listed)

@@ -1,4 +1,4 @@
-"""What a fit learns, in one pass and bounded memory: a sample of each number, the categories.
+"""The state of a fit, in one pass and bounded memory: a sample of each number, the categories.
 
 The sample is of the ``KEPT`` rows whose numbers hash lowest, which is a draw without replacement
 that depends on a row's number alone: the cut of rows into batches does not matter, and the same
@@ -64,21 +64,21 @@ def centre_and_scale(values: FloatArray) -> tuple[float, float]:
 
 def checked_numbers(rows: Table, name: str, way: str) -> FloatArray:
     """A column of numbers within the range of sizes; a missing one is NaN, or refused."""
-    found = numbers_of(rows, name)
+    values = numbers_of(rows, name)
     if way == REFUSE:
-        bad = np.isnan(found)
+        bad = np.isnan(values)
         if bad.any():
             raise ValueError(
                 f"{rows.at(name, int(np.argmax(bad)))}: the number is missing (None or NaN). Fill "
                 f'it, or pass missing={{{name!r}: "centre"}} or "indicator".'
             )
-    return np.minimum(np.maximum(found, -GREATEST), GREATEST)
+    return np.minimum(np.maximum(values, -GREATEST), GREATEST)
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What was seen of the columns of which the schema does not state all; never changed, made
-    anew by each batch.
+    """Samples and categories of the columns that the schema does not state in full. Immutable:
+    each batch makes a new one.
     """
 
     seen: int
@@ -90,8 +90,8 @@ class Learned:
         """Before the first row."""
         return cls(
             0,
-            {name: NOTHING for name, told in schema.numbers.items() if told is None},
-            {name: () for name, told in schema.categories.items() if told is None},
+            {name: NOTHING for name, stated in schema.numbers.items() if stated is None},
+            {name: () for name, stated in schema.categories.items() if stated is None},
         )
 
     def after(self, schema: Schema, rows: Table) -> Learned:
@@ -111,22 +111,22 @@ class Learned:
         texts = json.dumps(self.categories).encode()
         return {
             "seen": np.array([self.seen], dtype=np.int64),
-            "counts": np.array([len(one.rows) for one in samples], dtype=np.int64),
-            "rows": np.concatenate([NOTHING.rows, *(one.rows for one in samples)]),
-            "values": np.concatenate([NOTHING.values, *(one.values for one in samples)]),
+            "counts": np.array([len(sample.rows) for sample in samples], dtype=np.int64),
+            "rows": np.concatenate([NOTHING.rows, *(sample.rows for sample in samples)]),
+            "values": np.concatenate([NOTHING.values, *(sample.values for sample in samples)]),
             "categories": np.frombuffer(texts, dtype=np.uint8).copy(),
         }
 
     @classmethod
     def taken(cls, schema: Schema, arrays: dict[str, Any], where: str) -> Learned:
         """From what ``arrays`` gave, or whatever a file has in its place, which is refused."""
-        kinds = {"seen": "i8", "counts": "i8", "rows": "i8", "values": "f8", "categories": "u1"}
-        for name, kind in kinds.items():
+        dtypes = {"seen": "i8", "counts": "i8", "rows": "i8", "values": "f8", "categories": "u1"}
+        for name, dtype in dtypes.items():
             array = arrays.get(name)
-            if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype != kind:
+            if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype != dtype:
                 raise damaged(where, name)
-        if set(arrays) != set(kinds):
-            raise damaged(where, shown(sorted(set(arrays) - set(kinds))))
+        if set(arrays) != set(dtypes):
+            raise damaged(where, shown(sorted(set(arrays) - set(dtypes))))
         fresh, counts = cls.nothing(schema), arrays["counts"]
         if arrays["seen"].shape != (1,) or not 0 < arrays["seen"][0] <= MOST_ROWS:
             raise damaged(where, "seen")
@@ -155,26 +155,26 @@ def _drawn(old: Sample, numbers: IntArray, hashes: Any, values: FloatArray) -> S
     if len(old.rows) >= KEPT:
         new &= hashes < mix(old.rows).max()  # the others are never drawn
     rows = np.concatenate([old.rows, numbers[new]])
-    found = np.concatenate([old.values, values[new]])
+    kept = np.concatenate([old.values, values[new]])
     if len(rows) > KEPT:
         low = np.sort(np.argpartition(mix(rows), KEPT - 1)[:KEPT])
-        rows, found = rows[low], found[low]
-    return Sample(rows, found)
+        rows, kept = rows[low], kept[low]
+    return Sample(rows, kept)
 
 
 def _joined(known: tuple[str, ...], rows: Table, name: str) -> tuple[str, ...]:
     """The categories known and those of new rows, in order of text."""
-    found = keys_of(rows, name)
-    present = np.unique(found.codes[found.codes >= 0]).tolist()  # a frame may list more
-    all_of_them = {*known, *(found.values[code] for code in present)}
+    keys = keys_of(rows, name)
+    present = np.unique(keys.codes[keys.codes >= 0]).tolist()  # a frame may list more
+    all_of_them = {*known, *(keys.values[code] for code in present)}
     problem = category_problem(name, len(all_of_them))
     if problem:
         raise ValueError(f"{rows.where}: {problem}")
     for code in present:
-        text = found.values[code]
+        text = keys.values[code]
         problem = text_problem(text)
         if problem:
-            row = int(np.argmax(found.codes == code))
+            row = int(np.argmax(keys.codes == code))
             raise ValueError(
                 f"{rows.at(name, row)}: the category {shown(text)} {problem}. Clean the column, "
                 f"or hash it: hashed={{{name!r}: 256}}."
@@ -195,15 +195,15 @@ def _sound(sample: Sample, seen: int, where: str) -> Sample:
 def _categories(fresh: Learned, raw: bytes, where: str) -> dict[str, tuple[str, ...]]:
     """Categories from a file: those columns, and texts that a fit could have learned."""
     try:
-        told = json.loads(raw.decode())
+        categories = json.loads(raw.decode())
     except (ValueError, RecursionError):
-        raise damaged(where, "categories", "it is no JSON") from None
-    if not isinstance(told, dict) or list(told) != list(fresh.categories):
+        raise damaged(where, "categories", "it is not JSON") from None
+    if not isinstance(categories, dict) or list(categories) != list(fresh.categories):
         raise damaged(where, "categories", "it is of other columns")
-    for name, listed in told.items():
+    for name, listed in categories.items():
         texts = isinstance(listed, list) and all(isinstance(text, str) for text in listed)
         if not texts or listed != sorted(set(listed)) or category_problem(name, len(listed)):
-            raise damaged(where, "categories", f"those of {shown(name)} are no list of texts")
+            raise damaged(where, "categories", f"those of {shown(name)} are not a list of texts")
         if any(map(text_problem, listed)):
             raise damaged(where, "categories", f"{shown(name)} has one that cannot be")
-    return {name: tuple(listed) for name, listed in told.items()}
+    return {name: tuple(listed) for name, listed in categories.items()}

@@ -1,4 +1,4 @@
-"""What an encoder is told: columns, their kinds and sizes, checked once and put in one form."""
+"""The schema of an encoder: columns, their kinds and sizes, checked once and put in one form."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Cross:
 
     @property
     def name(self) -> str:
-        """What its share and its features are called by."""
+        """The name of its share and of its features."""
         return "*".join(self.columns)
 
     def plain(self) -> list[Any]:
-        """As it is told."""
+        """The cross as an argument."""
         return [*self.columns] if self.buckets is None else [*self.columns, self.buckets]
 
 
@@ -72,8 +72,10 @@ class Schema:
     def plain(self) -> dict[str, Any]:
         """As the encoder's arguments, of what JSON has: dicts, lists, text, numbers, flags."""
         return {
-            "numbers": {name: told and list(told) for name, told in self.numbers.items()},
-            "categories": {name: told and list(told) for name, told in self.categories.items()},
+            "numbers": {name: pair and list(pair) for name, pair in self.numbers.items()},
+            "categories": {
+                name: listed and list(listed) for name, listed in self.categories.items()
+            },
             "hashed": dict(self.hashed),
             "crosses": [cross.plain() for cross in self.crosses],
             "shares": dict(self.shares),
@@ -86,25 +88,27 @@ class Schema:
         }
 
     @classmethod
-    def read(cls, owner: str, told: Mapping[str, Any]) -> Schema:
+    def read(cls, owner: str, arguments: Mapping[str, Any]) -> Schema:
         """From the arguments as given, every one of them checked."""
         check, where = Check(owner), f"{owner}."
         numbers = {
             name: _centre_and_scale(f"{where}numbers[{name!r}]", value)
-            for name, value in _named(f"{where}numbers", told["numbers"])
+            for name, value in _named(f"{where}numbers", arguments["numbers"])
         }
         categories = {
             name: _listed(f"{where}categories[{name!r}]", name, value)
-            for name, value in _named(f"{where}categories", told["categories"])
+            for name, value in _named(f"{where}categories", arguments["categories"])
         }
         hashed = {
             name: check_count(
                 f"{where}hashed[{name!r}]", value, most=MOST_FEATURES, hint="Buckets per column."
             )
-            for name, value in _named(f"{where}hashed", told["hashed"], sized=True)
+            for name, value in _named(f"{where}hashed", arguments["hashed"], sized=True)
         }
         _refuse_twice(owner, [*numbers, *categories, *hashed])
-        crosses = _crosses(f"{where}crosses", told["crosses"], {*numbers, *categories, *hashed})
+        crosses = _crosses(
+            f"{where}crosses", arguments["crosses"], {*numbers, *categories, *hashed}
+        )
         if not (numbers or categories or hashed or crosses):
             raise ValueError(
                 f"{owner} needs a column: pass numbers=, categories=, hashed= or crosses=."
@@ -116,18 +120,18 @@ class Schema:
             categories=dict(sorted(categories.items())),
             hashed=dict(sorted(hashed.items())),
             crosses=crosses,
-            shares=_shares(f"{where}shares", told["shares"], blocks),
-            missing=_missing(f"{where}missing", told["missing"], sorted(numbers)),
-            bound=check.number("bound", told["bound"], above=0.0),
-            clip=check.number("clip", told["clip"], above=0.0),
-            other=check.flag("other", told["other"]),
-            strict=check.flag("strict", told["strict"]),
-            seed=check.seed(told["seed"]),
+            shares=_shares(f"{where}shares", arguments["shares"], blocks),
+            missing=_missing(f"{where}missing", arguments["missing"], sorted(numbers)),
+            bound=check.number("bound", arguments["bound"], above=0.0),
+            clip=check.number("clip", arguments["clip"], above=0.0),
+            other=check.flag("other", arguments["other"]),
+            strict=check.flag("strict", arguments["strict"]),
+            seed=check.seed(arguments["seed"]),
         )
 
 
 def category_problem(name: str, count: int) -> str:
-    """Why so many categories of a column are too many; "" where they are not."""
+    """The sentence for too many categories of a column; "" if they are not."""
     if count <= MOST_CATEGORIES:
         return ""
     return (
@@ -136,17 +140,17 @@ def category_problem(name: str, count: int) -> str:
     )
 
 
-def _named(where: str, told: Any, *, sized: bool = False) -> list[tuple[str, Any]]:
-    """Names and what is told of each, from a list of names or a dict; ``sized`` must be a dict."""
-    if told is None:
+def _named(where: str, given: Any, *, sized: bool = False) -> list[tuple[str, Any]]:
+    """Names and their settings, from a list of names or a dict; ``sized`` must be a dict."""
+    if given is None:
         return []
-    if isinstance(told, Mapping):
-        pairs = list(told.items())
-    elif isinstance(told, LISTS) and not (sized and len(told)):
-        pairs = [(name, None) for name in told]
+    if isinstance(given, Mapping):
+        pairs = list(given.items())
+    elif isinstance(given, LISTS) and not (sized and len(given)):
+        pairs = [(name, None) for name in given]
     else:
         do = '{"sku": 64}, buckets by name' if sized else '["age", "price"], a list of names'
-        raise TypeError(f"{where} must be such as {do}; got {shown(told)}.")
+        raise TypeError(f"{where} must be such as {do}; got {shown(given)}.")
     names = [check_name(where, name) for name, _ in pairs]
     _refuse_twice(where, names)
     return list(zip(names, (value for _, value in pairs), strict=True))
@@ -160,29 +164,29 @@ def _refuse_twice(where: str, names: Iterable[str]) -> None:
         seen.add(name)
 
 
-def _centre_and_scale(where: str, told: Any) -> tuple[float, float] | None:
-    if told is None:
+def _centre_and_scale(where: str, given: Any) -> tuple[float, float] | None:
+    if given is None:
         return None
-    if not isinstance(told, list | tuple | np.ndarray) or len(told) != 2:
+    if not isinstance(given, list | tuple | np.ndarray) or len(given) != 2:
         raise TypeError(
-            f"{where} must be (centre, scale), or None to learn them; got {shown(told)}."
+            f"{where} must be (centre, scale), or None to learn them; got {shown(given)}."
         )
     check = Check(where)
-    return check.number("centre", told[0]), check.number("scale", told[1], above=0.0)
+    return check.number("centre", given[0]), check.number("scale", given[1], above=0.0)
 
 
-def _listed(where: str, name: str, told: Any) -> tuple[str, ...] | None:
-    if told is None:
+def _listed(where: str, name: str, given: Any) -> tuple[str, ...] | None:
+    if given is None:
         return None
-    if not isinstance(told, LISTS) or len(told) == 0:
+    if not isinstance(given, LISTS) or len(given) == 0:
         raise TypeError(
-            f"{where} must list categories, or be None to learn them; got {shown(told)}."
+            f"{where} must list categories, or be None to learn them; got {shown(given)}."
         )
-    problem = category_problem(name, len(told))
+    problem = category_problem(name, len(given))
     if problem:
         raise ValueError(f"{where}: {problem}")
-    found: list[str] = []
-    for value in sorted(told, key=repr) if isinstance(told, set | frozenset) else told:
+    texts: list[str] = []
+    for value in sorted(given, key=repr) if isinstance(given, set | frozenset) else given:
         try:
             text = key(value)
         except TypeError as error:
@@ -190,37 +194,37 @@ def _listed(where: str, name: str, told: Any) -> tuple[str, ...] | None:
         problem = "is missing" if text is None else text_problem(text)
         if text is None or problem:
             raise ValueError(f"{where}: the category {shown(value)} {problem}. Leave it out.")
-        found.append(text)
-    if len(set(found)) < len(found):
-        twice = next(text for i, text in enumerate(found) if text in found[:i])
+        texts.append(text)
+    if len(set(texts)) < len(texts):
+        twice = next(text for i, text in enumerate(texts) if text in texts[:i])
         raise ValueError(f"{where}: the category {twice!r} is listed twice (1 and '1' are one).")
-    return tuple(found)
+    return tuple(texts)
 
 
-def _crosses(where: str, told: Any, known: set[str]) -> tuple[Cross, ...]:
-    if told is None:
+def _crosses(where: str, given: Any, known: set[str]) -> tuple[Cross, ...]:
+    if given is None:
         return ()
-    if not isinstance(told, list | tuple):
+    if not isinstance(given, list | tuple):
         raise TypeError(
-            f'{where} must be a list such as [("segment", "product")]; got {shown(told)}.'
+            f'{where} must be a list such as [("segment", "product")]; got {shown(given)}.'
         )
-    made = [_cross(f"{where}[{i}]", one, known) for i, one in enumerate(told)]
-    _refuse_twice(where, [cross.name for cross in made])
-    return tuple(sorted(made, key=lambda cross: cross.columns))
+    crosses = [_cross(f"{where}[{i}]", columns, known) for i, columns in enumerate(given)]
+    _refuse_twice(where, [cross.name for cross in crosses])
+    return tuple(sorted(crosses, key=lambda cross: cross.columns))
 
 
-def _cross(where: str, told: Any, known: set[str]) -> Cross:
-    if not isinstance(told, list | tuple):
+def _cross(where: str, given: Any, known: set[str]) -> Cross:
+    if not isinstance(given, list | tuple):
         raise TypeError(
             f'{where} must be such as ("segment", "product"), or ("segment", "sku", 256) to hash; '
-            f"got {shown(told)}."
+            f"got {shown(given)}."
         )
-    columns, buckets = list(told), None
+    columns, buckets = list(given), None
     if columns and not isinstance(columns[-1], str):
         buckets = check_count(f"{where}: buckets", columns.pop(), most=MOST_FEATURES)
     names = [check_name(where, name) for name in columns]
     if len(names) < 2 or len(set(names)) < len(names):
-        raise ValueError(f"{where} must name two columns or more, each once; got {shown(told)}.")
+        raise ValueError(f"{where} must name two columns or more, each once; got {shown(given)}.")
     for name in names:
         if name not in known and buckets is None:
             raise ValueError(
@@ -230,27 +234,27 @@ def _cross(where: str, told: Any, known: set[str]) -> Cross:
     return Cross(tuple(sorted(names)), buckets)
 
 
-def _shares(where: str, told: Any, blocks: list[str]) -> dict[str, float]:
-    if told is None:
+def _shares(where: str, given: Any, blocks: list[str]) -> dict[str, float]:
+    if given is None:
         return {}
-    if not isinstance(told, Mapping):
-        raise TypeError(f'{where} must be such as {{"price": 2.0}}; got {shown(told)}.')
+    if not isinstance(given, Mapping):
+        raise TypeError(f'{where} must be such as {{"price": 2.0}}; got {shown(given)}.')
     alike = {"*".join(sorted(name.split("*"))): name for name in blocks}
-    found = {}
-    for name, value in told.items():
+    shares = {}
+    for name, value in given.items():
         name = alike.get("*".join(sorted(str(name).split("*"))), name)
         if name not in blocks:
             raise ValueError(f"{where} names {shown(name)}, which is none of {shown(blocks)}.")
-        found[name] = check_number(f"{where}[{name!r}]", value, least=1e-6, most=1e6)
-    return dict(sorted(found.items()))
+        shares[name] = check_number(f"{where}[{name!r}]", value, least=1e-6, most=1e6)
+    return dict(sorted(shares.items()))
 
 
-def _missing(where: str, told: Any, numbers: list[str]) -> dict[str, str]:
-    if not isinstance(told, Mapping):
-        way = check_choice(where, told, WAYS)
+def _missing(where: str, given: Any, numbers: list[str]) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        way = check_choice(where, given, WAYS)
         return dict.fromkeys(numbers, way)
-    unknown = [name for name in told if name not in numbers]
+    unknown = [name for name in given if name not in numbers]
     if unknown:
         raise ValueError(f"{where} names {shown(unknown[0])}, which is not in numbers.")
-    ways = {name: check_choice(f"{where}[{name!r}]", way, WAYS) for name, way in told.items()}
+    ways = {name: check_choice(f"{where}[{name!r}]", way, WAYS) for name, way in given.items()}
     return {name: ways.get(name, REFUSE) for name in numbers}

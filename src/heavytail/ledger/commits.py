@@ -47,7 +47,8 @@ class Commits:
         self.count = self.operations = 0
 
     async def do(self, operation: Operation, *, model: int = 0, size: int = 0) -> Any:
-        """What it returns, once that is on disk; its Refusal, or the store's failure.
+        """Run an operation and return its result once it is on disk; raise its Refusal, or the
+        store's failure.
 
         Args:
             operation: may be run several times; the last time counts.
@@ -64,15 +65,15 @@ class Commits:
         return await future
 
     def _next(self, loop: asyncio.AbstractEventLoop) -> None:
-        taken, self._queue = self._queue[:MOST], self._queue[MOST:]
-        if not taken:
+        batch, self._queue = self._queue[:MOST], self._queue[MOST:]
+        if not batch:
             self._busy = False
             return
-        taken.sort(key=lambda one: one[0])
-        operations = [operation for _, operation, _, _ in taken]
-        large = sum(size for _, _, _, size in taken) >= LARGE
+        batch.sort(key=lambda entry: entry[0])
+        operations = [operation for _, operation, _, _ in batch]
+        large = sum(size for _, _, _, size in batch) >= LARGE
         if self.store.quick and not large:
-            self._settle(taken, *self._done(operations))
+            self._settle(batch, *self._done(operations))
             loop.call_soon(self._next, loop)
             return
         work: Callable[[], tuple[Any, Any]] = functools.partial(self._done, operations)
@@ -84,16 +85,16 @@ class Commits:
             except Exception:
                 log.debug("done one by one in the thread", exc_info=True)
         later = loop.run_in_executor(self._thread, work)
-        later.add_done_callback(lambda done: self._settled(loop, taken, done))
+        later.add_done_callback(lambda done: self._settled(loop, batch, done))
 
     def _settled(
-        self, loop: asyncio.AbstractEventLoop, taken: list[Waiting], done: asyncio.Future[Any]
+        self, loop: asyncio.AbstractEventLoop, batch: list[Waiting], done: asyncio.Future[Any]
     ) -> None:
-        self._settle(taken, *done.result())
+        self._settle(batch, *done.result())
         self._next(loop)
 
     def _done(self, operations: list[Operation]) -> tuple[Any, Any]:
-        """What became of them, and what was read behind the commit."""
+        """Apply the operations; return their results and what was read after the commit."""
         return self._behind(self._apply(operations))
 
     def _ended(self, staged: Any) -> tuple[Any, Any]:
@@ -104,15 +105,15 @@ class Commits:
             staged = error
         return self._behind(staged)
 
-    def _behind(self, found: Any) -> tuple[Any, Any]:
-        """Read what is new behind a commit."""
-        if isinstance(found, StoreError) or not found[1]:
-            return found, None
+    def _behind(self, applied: Any) -> tuple[Any, Any]:
+        """Read the new outcomes after a commit."""
+        if isinstance(applied, StoreError) or not applied[1]:
+            return applied, None
         try:
-            return found, self._read(found[1])
+            return applied, self._read(applied[1])
         except Exception:  # it is committed all the same, and will be read with the next
-            log.exception("what is new could not be read")
-            return found, None
+            log.exception("the new outcomes could not be read")
+            return applied, None
 
     def _apply(self, operations: list[Operation]) -> Any:
         """Results and models touched; where one operation fails by a fault of its own, the others
@@ -127,24 +128,28 @@ class Commits:
                 log.exception("an operation failed")
                 return StoreError(f"the operation failed: {error!r}.")
         each = [self._apply([operation]) for operation in operations]
-        results = [one if isinstance(one, StoreError) else one[0][0] for one in each]
-        return results, set().union(*(one[1] for one in each if not isinstance(one, StoreError)))
+        results = [
+            outcome if isinstance(outcome, StoreError) else outcome[0][0] for outcome in each
+        ]
+        return results, set().union(
+            *(outcome[1] for outcome in each if not isinstance(outcome, StoreError))
+        )
 
-    def _settle(self, taken: list[Waiting], found: Any, news: Any) -> None:
+    def _settle(self, batch: list[Waiting], applied: Any, news: Any) -> None:
         """Answer all that waited for one commit."""
         self.count += 1
-        self.operations += len(taken)
-        if isinstance(found, StoreError):
-            for _, _, future, _ in taken:
+        self.operations += len(batch)
+        if isinstance(applied, StoreError):
+            for _, _, future, _ in batch:
                 if not future.done():
-                    future.set_exception(found)
+                    future.set_exception(applied)
             return
         if news is not None:
             try:
                 self._after(news)
             except Exception:  # what is on disk is answered as such
-                log.exception("what came of a commit failed")
-        for (_, _, future, _), result in zip(taken, found[0], strict=True):
+                log.exception("the work after a commit failed")
+        for (_, _, future, _), result in zip(batch, applied[0], strict=True):
             if future.done():  # its client has gone
                 continue
             if isinstance(result, Refusal | StoreError):

@@ -41,13 +41,13 @@ class Decision:
     time: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """It as what JSON can hold, every bit of it."""
+        """The decision as a dict that JSON can hold, exact to the bit."""
         parts = {name: getattr(self, name) for name in self.__slots__}
         return {**parts, "x": self.x.tolist()}
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Decision:
-        """What ``to_dict`` gave, after whatever journey; refuses what is no decision."""
+        """Read the result of ``to_dict``; refuse anything that is not a decision."""
         where = "Decision.from_dict"
         if not isinstance(told, Mapping) or set(told) != set(cls.__slots__):
             keys = list(told) if isinstance(told, Mapping) else told
@@ -68,10 +68,12 @@ class Outcome(NamedTuple):
     reward: float
 
 
-def checked_numbers(where: str, told: Mapping[str, Any]) -> dict[str, float | None]:
+def checked_numbers(where: str, fields: Mapping[str, Any]) -> dict[str, float | None]:
     """Probability, score and time of a decision, each a number or None; refuses all else."""
     return {
-        name: None if told[name] is None else check_number(f"{where}: {name}", told[name], **bounds)
+        name: None
+        if fields[name] is None
+        else check_number(f"{where}: {name}", fields[name], **bounds)
         for name, bounds in BOUNDS.items()
     }
 

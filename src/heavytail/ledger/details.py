@@ -1,4 +1,4 @@
-"""What is logged of a decision beside its key, its arm and that arm's features."""
+"""Logged details of a decision, beyond its key, its arm and that arm's features."""
 
 from __future__ import annotations
 

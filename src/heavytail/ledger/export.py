@@ -35,7 +35,7 @@ def tables(store: Store, model: ModelRow, size: int) -> Iterator[Any]:
     the reward of what waits is null.
 
     ``token`` is text. ``by_default`` tells what nobody rewarded. With the ids and the context the
-    log can be encoded anew, by another encoder's catalogue.
+    log can be encoded again, by another encoder's catalogue.
     """
     rows = itertools.chain.from_iterable(store.logged(model.id))
     width = store.width(model.id) or 0
@@ -46,8 +46,8 @@ def tables(store: Store, model: ModelRow, size: int) -> Iterator[Any]:
 def write_log(
     store: Store, model: ModelRow, path: str | os.PathLike[str], *, waiting: bool = False
 ) -> int:
-    """Write the decisions of a model as Parquet, in order; how many there are. Those without an
-    outcome are left out unless ``waiting``: what they pay is not known yet.
+    """Write the decisions of a model as Parquet, in order, and return their number. Those without
+    an outcome are left out unless ``waiting``: their reward is not known yet.
     """
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -77,18 +77,18 @@ def _table(rows: list[tuple[Any, ...]], model: ModelRow, width: int) -> Any:
             "token": pa.array([_token(row, model) for row in rows], pa.string()),
             "time": pa.array(map(_time, keys, details), numbers),
             "action": pa.array([row[1] for row in rows], pa.int64()),
-            "propensity": pa.array([one.probability for one in details], numbers),
+            "propensity": pa.array([detail.probability for detail in details], numbers),
             "reward": pa.array([row[4] for row in rows], numbers),
             "reward_time": pa.array([row[5] for row in rows], numbers),
             "by_default": pa.array([None if b is None else bool(b) for *_, b in rows], pa.bool_()),
-            "score": pa.array([one.score for one in details], numbers),
+            "score": pa.array([detail.score for detail in details], numbers),
             "arms": _arms(details, width),
             IDS: pa.array([None if d.ids is None else [*map(str, d.ids)] for d in details], texts),
-            CONTEXT: pa.array([_context(one) for one in details], pa.string()),
+            CONTEXT: pa.array([_context(detail) for detail in details], pa.string()),
         }
     except (msgspec.MsgspecError, TypeError, ValueError, pa.ArrowException) as error:
         words = f"a decision of model {model.name!r} in the store is damaged"
-        raise StoreError(f"{words} ({printable(str(error))}). Take it from a backup.") from None
+        raise StoreError(f"{words} ({printable(str(error))}). Restore it from a backup.") from None
     return pa.table(columns)
 
 
@@ -111,9 +111,9 @@ def _arms(details: list[Detail], width: int) -> Any:
     """Lists of the features of the arms that were offered; null where they were not logged."""
     import pyarrow as pa
 
-    logged = [one.arms is not None for one in details]
-    counts = [one.count if one.arms is not None else 0 for one in details]
-    flat = np.frombuffer(b"".join(one.arms or b"" for one in details), dtype="<f8")
+    logged = [detail.arms is not None for detail in details]
+    counts = [detail.count if detail.arms is not None else 0 for detail in details]
+    flat = np.frombuffer(b"".join(detail.arms or b"" for detail in details), dtype="<f8")
     if any(len(d.arms or b"") != 8 * n * width for d, n in zip(details, counts, strict=True)):
         raise ValueError("arms of another width")
     starts = np.arange(sum(counts) + 1, dtype=np.int64) * width

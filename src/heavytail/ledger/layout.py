@@ -90,7 +90,7 @@ class ModelRow(NamedTuple):
     since: int
 
     def pending(self, decisions: int) -> int:
-        """How many of so many decisions wait for their reward."""
+        """The number of decisions, of so many, that wait for their reward."""
         return 0 if self.follows else decisions - (self.last - self.since) - self.given_up
 
 
@@ -107,7 +107,7 @@ class DecisionRow(NamedTuple):
 
 
 class OutcomeRow(NamedTuple):
-    """What a decision came to."""
+    """The outcome of a decision in the store."""
 
     seq: int
     key: bytes

@@ -1,4 +1,4 @@
-"""What every keeper of decisions does, whatever it keeps them in."""
+"""The protocol of every ledger, in memory or in a database."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ OPTIONAL = {"times", "expired"}  # of the saved arrays: files did not always hav
 
 
 class Waiting(NamedTuple):
-    """What is remembered of a decision; its time is infinite where it is not known."""
+    """A decision that waits: its features and its time, infinite if unknown."""
 
     x: FloatArray
     time: float
@@ -67,22 +67,22 @@ class Memory:
         del self.kept[token_of(decision, where)]
 
     def owed(self, decision: Any, where: str) -> Waiting:
-        """What waits under a Decision or its token, or the reason why nothing does."""
+        """Return the entry of a Decision or its token; refuse one that does not wait."""
         token = token_of(decision, where)
-        found = self.kept.get(token)
-        if found is None:
+        waiting = self.kept.get(token)
+        if waiting is None:
             why = "is unknown"
             if token in self.expired:
                 why = "has expired"
             elif 0 <= token < self.made:
                 why = "was already rewarded, or expired long ago"
             raise ValueError(f"{where}: token {shown(token)} {why}. Nothing was learned.")
-        if isinstance(decision, Decision) and not np.array_equal(decision.x, found.x):
+        if isinstance(decision, Decision) and not np.array_equal(decision.x, waiting.x):
             raise ValueError(
                 f"{where}: the decision with token {shown(token)} is another policy's: its "
                 "features differ. Nothing was learned."
             )
-        return found
+        return waiting
 
     @property
     def waiting(self) -> tuple[int, ...]:
@@ -91,7 +91,7 @@ class Memory:
 
     def overdue(self, before: float) -> tuple[int, ...]:
         """Tokens of the decisions that were made before a time and still wait, oldest first."""
-        return tuple(sorted(token for token, one in self.kept.items() if one.time < before))
+        return tuple(sorted(token for token, waiting in self.kept.items() if waiting.time < before))
 
     def expire(
         self,
@@ -111,9 +111,9 @@ class Memory:
         else:
             old = self.overdue(before)
         gone = set(old)
-        kept = {token: one for token, one in self.kept.items() if token not in gone}
-        told = tuple(sorted({*self.expired, *old})[-TOLD:])
-        self.kept, self.expired = kept, told
+        kept = {token: waiting for token, waiting in self.kept.items() if token not in gone}
+        expired = tuple(sorted({*self.expired, *old})[-TOLD:])
+        self.kept, self.expired = kept, expired
         return len(old)
 
     def arrays(self, dim: int) -> dict[str, FloatArray]:
@@ -121,19 +121,19 @@ class Memory:
         if not self.made:
             return {}
         waiting = sorted(self.kept.items())
-        rows = [one.x for _, one in waiting]
+        rows = [decision.x for _, decision in waiting]
         gone = {"expired": np.array(self.expired, dtype=np.float64)} if self.expired else {}
         return {
             "made": np.array([float(self.made)]),
             "tokens": np.array([token for token, _ in waiting], dtype=np.float64),
             "features": np.array(rows).reshape(len(rows), dim),
-            "times": np.array([one.time for _, one in waiting], dtype=np.float64),
+            "times": np.array([decision.time for _, decision in waiting], dtype=np.float64),
             **gone,
         }
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, FloatArray], dim: int, owner: str) -> Memory:
-        """What ``arrays`` gave; refuses what it cannot have given, in the name of ``owner``."""
+        """Read the result of ``arrays``; refuse anything else, in the name of ``owner``."""
         if not arrays:
             return cls()
         try:
@@ -187,7 +187,7 @@ def clock(where: str, now: float | None) -> float:
 
 
 def _are_tokens(numbers: FloatArray, made: float) -> bool:
-    """Whether they are tokens of so many decisions, in order."""
+    """Tell whether ``numbers`` are tokens of ``made`` decisions, in order."""
     return (
         numbers.ndim == 1
         and numbers.dtype == np.float64

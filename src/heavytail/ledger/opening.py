@@ -13,13 +13,13 @@ __all__ = ["is_database", "is_local", "opened", "shown"]
 KINDS = ("postgresql://", "postgres://")
 
 
-def is_database(where: str | os.PathLike[str]) -> bool:
-    """Whether an address is that of a database, which several workers may share."""
-    return os.fspath(where).startswith(KINDS)
+def is_database(address: str | os.PathLike[str]) -> bool:
+    """Tell whether an address is that of a database, which several workers may share."""
+    return os.fspath(address).startswith(KINDS)
 
 
 def is_local(host: str) -> bool:
-    """Whether an address is that of this machine alone."""
+    """Tell whether a host is this machine alone."""
     if host == "localhost":
         return True
     try:
@@ -28,25 +28,25 @@ def is_local(host: str) -> bool:
         return False
 
 
-def opened(where: str | os.PathLike[str]) -> Store:
+def opened(address: str | os.PathLike[str]) -> Store:
     """The store at an address."""
-    if not is_database(where):
-        if "://" in os.fspath(where) or not os.fspath(where):
+    if not is_database(address):
+        if "://" in os.fspath(address) or not os.fspath(address):
             raise StoreError("the store must be a folder, or postgresql://USER@HOST/DATABASE.")
         from heavytail.ledger.sqlite import SQLiteStore
 
-        return SQLiteStore(where)
+        return SQLiteStore(address)
     need("a PostgreSQL store", "psycopg", extra="serve,postgres")
     from heavytail.ledger.postgres import PostgresStore
 
-    return PostgresStore(os.fspath(where))
+    return PostgresStore(os.fspath(address))
 
 
-def shown(where: str | os.PathLike[str]) -> str:
+def shown(address: str | os.PathLike[str]) -> str:
     """An address as it may be printed: without a password."""
-    if not is_database(where):
-        return os.fspath(where)
+    if not is_database(address):
+        return os.fspath(address)
     from psycopg import conninfo
 
-    told = conninfo.conninfo_to_dict(os.fspath(where))
-    return f"PostgreSQL {told.get('host', 'localhost')}, database {told.get('dbname', 'default')}"
+    parts = conninfo.conninfo_to_dict(os.fspath(address))
+    return f"PostgreSQL {parts.get('host', 'localhost')}, database {parts.get('dbname', 'default')}"

@@ -45,8 +45,8 @@ SETTINGS = {  # of every session
 
 
 UNREADABLE = (
-    "the address of the store cannot be read. Write postgresql://USER@HOST/DATABASE, and signs "
-    "of a password that are no letters or digits as %XX; or give the password in PGPASSWORD."
+    "the address of the store cannot be parsed. Write postgresql://USER@HOST/DATABASE, with any "
+    "character of a password that is not a letter or digit as %XX; or set PGPASSWORD."
 )
 
 
@@ -65,15 +65,15 @@ class PostgresStore(Store):
         if address.count("@") > 1 or "@" in address.partition("?")[0].rpartition("/")[2]:
             raise StoreError(UNREADABLE)
         try:
-            told: dict[str, Any] = conninfo.conninfo_to_dict(address)
+            parts: dict[str, Any] = conninfo.conninfo_to_dict(address)
             name = f"heavytail {socket.gethostname()} {os.getpid()}"
             self._address = conninfo.make_conninfo(
-                **{**DEFAULTS, "application_name": name[:63], **told}
+                **{**DEFAULTS, "application_name": name[:63], **parts}
             )
         except psycopg.Error:  # whose words may hold a part of the password
             raise StoreError(UNREADABLE) from None
-        self._told = address
-        self.name = f"{told.get('host', 'localhost')}/{told.get('dbname', '')}"
+        self._original = address
+        self.name = f"{parts.get('host', 'localhost')}/{parts.get('dbname', '')}"
         self._db: psycopg.Connection[Any] | None = None
         self._leads: set[int] = set()
         self._offset = 0.0  # of the database's clock, to seconds that pass here
@@ -81,11 +81,11 @@ class PostgresStore(Store):
         self._connected()
 
     def _connected(self) -> psycopg.Connection[Any]:
-        """The session; a new one where the last was lost, with what hung on it taken anew."""
+        """Return the session; reconnect and set it up again if it was lost."""
         if self._db is not None and not self._db.closed:
             return self._db
         if self._within:
-            raise StoreError(f"{self.name}: the database was lost on the way.")
+            raise StoreError(f"{self.name}: the connection was lost during a transaction.")
         self._leads.clear()
         try:
             self._db = psycopg.connect(self._address, autocommit=True)
@@ -172,7 +172,7 @@ class PostgresStore(Store):
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[Store]:
-        other = PostgresStore(self._told)
+        other = PostgresStore(self._original)
         try:
             yield other
         finally:
@@ -203,7 +203,7 @@ class PostgresStore(Store):
         self._db = None
 
     def _failure(self, error: psycopg.Error) -> Exception:
-        """What an error of the database is to the service."""
+        """Translate an error of the database into one of the store's."""
         if isinstance(
             error, errors.UniqueViolation | errors.DeadlockDetected | errors.SerializationFailure
         ):

@@ -1,4 +1,4 @@
-"""What is refused, and how a store fails."""
+"""Errors: refusals of the service, and failures of a store."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ __all__ = ["Conflict", "InUse", "Refusal", "StoreError"]
 
 
 class Refusal(Exception):
-    """What the service refuses. Nothing was changed; ``message`` says what, got and do.
+    """A request that was refused. Nothing was changed; ``message`` says why and what to do.
 
     Attributes:
         status: of HTTP.
         code: one word that stays the same.
         message: a sentence.
-        field: where in the body, "" where it is about the whole.
+        field: place in the body, "" for the whole of it.
     """
 
     def __init__(self, status: int, code: str, message: str, field: str = "") -> None:
@@ -37,4 +37,4 @@ class InUse(StoreError, BlockingIOError):
 
 
 class Conflict(StoreError):
-    """Another process was quicker. The same again sees what that one did."""
+    """Another process wrote first. A retry sees its changes."""

@@ -104,11 +104,11 @@ class SQLiteStore(Store):
         """
         words = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
         there = {" ".join(sql.split()) for (sql,) in self._db.execute(words)}
-        missing = [one for one in TABLES if " ".join(one.split()) not in there]
+        missing = [statement for statement in TABLES if " ".join(statement.split()) not in there]
         small = (self.file).stat().st_size < SMALL
         sound = self._db.execute("PRAGMA quick_check(1)").fetchone() if small else ("ok",)
         if missing or sound != ("ok",):
-            raise StoreError(f"{self.file}: it is damaged. Take it from a backup.")
+            raise StoreError(f"{self.file}: it is damaged. Restore it from a backup.")
 
     def _made(self, name: str) -> int:
         """A handle of a file of the folder, which nobody else may read where it is new."""
@@ -116,7 +116,7 @@ class SQLiteStore(Store):
         handle = opened(path, 0o600)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
-            raise StoreError(f"{path} is no file. Move it elsewhere.")
+            raise StoreError(f"{path} is not a file. Move it elsewhere.")
         return handle
 
     def _opened(self, name: str) -> int:
@@ -137,20 +137,20 @@ class SQLiteStore(Store):
                 "each its own folder, or let several share a PostgreSQL store."
             ) from None
 
-    def _witnessed(self, said: bytes) -> int:
+    def _witnessed(self, witness: bytes) -> int:
         """The number of commits; refuses a database that is behind what its witness ``said``."""
-        found = self._db.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()
-        commits = found[0] if found else 0
+        row = self._db.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()
+        commits = row[0] if row else 0
         if not isinstance(commits, int):
-            raise StoreError(f"{self.file}: it is damaged. Take it from a backup.")
-        told = said.split(b"\n")[0]
-        seen = int(told) if told.isdigit() else 0
+            raise StoreError(f"{self.file}: it is damaged. Restore it from a backup.")
+        digits = witness.split(b"\n")[0]
+        seen = int(digits) if digits.isdigit() else 0
         if seen > commits:
             raise StoreError(
                 f"{self.file} has lost its last {seen - commits} commits, which "
                 f"were on disk: it has {commits}, and {WITNESS} says {seen}. Its disk or "
-                "its write-ahead log is damaged. Take a backup of the folder, or go on without "
-                f"them by removing the file {WITNESS}."
+                "its write-ahead log is damaged. Restore the folder from a backup, or go on "
+                f"without them by removing the file {WITNESS}."
             )
         return commits
 
@@ -194,8 +194,8 @@ class SQLiteStore(Store):
             with contextlib.suppress(OSError):  # a witness that is behind accuses nobody
                 os.lseek(self._witness, 0, os.SEEK_SET)
                 os.write(self._witness, b"%d\n" % self._commits)
-        taken = time.perf_counter() - start
-        self._typical += 0.05 * (taken - self._typical)
+        elapsed = time.perf_counter() - start
+        self._typical += 0.05 * (elapsed - self._typical)
         self.quick = self._typical < SLOW
 
     def rollback(self) -> None:
@@ -221,27 +221,27 @@ class SQLiteStore(Store):
         other.folder = Path(folder)
         path = other.file = other.folder / FILE
         try:
-            said = (other.folder / WITNESS).read_bytes() if checked else b""
+            witness = (other.folder / WITNESS).read_bytes() if checked else b""
         except OSError:
-            said = b""
+            witness = b""
         try:
             # What lies still in a folder that cannot be written to can be read as it is.
             still = not os.access(other.folder, os.W_OK) and not Path(f"{path}-wal").exists()
-            how = "?mode=ro&immutable=1" if still else "?mode=ro"
-            other._db = sqlite3.connect(path.resolve().as_uri() + how, uri=True)
+            mode = "?mode=ro&immutable=1" if still else "?mode=ro"
+            other._db = sqlite3.connect(path.resolve().as_uri() + mode, uri=True)
         except FAILURES as error:
             raise other._failure(error) from None
         with contextlib.closing(other._db):
             if checked:
-                other._check(said)
+                other._check(witness)
             yield other
 
-    def _check(self, said: bytes) -> None:
+    def _check(self, witness: bytes) -> None:
         """Refuse a database that is damaged, or behind what its witness ``said``."""
         try:
             self.check_tables()
             self._check_pages()
-            self._witnessed(said)
+            self._witnessed(witness)
         except FAILURES as error:
             raise self._failure(error) from None
 
@@ -270,9 +270,9 @@ class SQLiteStore(Store):
         what = {
             "SQLITE_FULL": "its disk is full. Make room; nothing was written.",
             "SQLITE_READONLY": "it cannot be written to. Check its rights.",
-            "SQLITE_IOERR": "its disk fails. Nothing of this request was written.",
-            "SQLITE_CORRUPT": "it is damaged. Take it from a backup.",
-            "SQLITE_NOTADB": "it is no database. Give the folder of a store.",
+            "SQLITE_IOERR": "its disk failed. Nothing of this request was written.",
+            "SQLITE_CORRUPT": "it is damaged. Restore it from a backup.",
+            "SQLITE_NOTADB": "it is not a database. Give the folder of a store.",
             "SQLITE_CANTOPEN": "it cannot be opened. Check its rights.",
             "SQLITE_BUSY": "another program uses it. Close that.",
         }
@@ -282,7 +282,7 @@ class SQLiteStore(Store):
         if isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode"):
             return StoreError(f"{self.file}: {what['SQLITE_CORRUPT']}")
         if str(error).startswith("no such"):
-            return StoreError(f"{self.file}: {error}. Take it from a backup.")
+            return StoreError(f"{self.file}: {error}. Restore it from a backup.")
         return StoreError(f"{self.file}: {error}.")
 
 

@@ -1,4 +1,4 @@
-"""What is on disk: models, decisions, outcomes in the order they are learned, and snapshots.
+"""The data on disk: models, decisions, outcomes in the order they are learned, and snapshots.
 
 An outcome is a reward, or the default one that a decision was given after waiting. Outcomes of a
 model are numbered without gaps; its state is the newest snapshot and the outcomes after it. Nothing
@@ -55,7 +55,7 @@ class Store(ABC):
 
     @abstractmethod
     def rows(self, sql: str, *values: Any) -> list[Any]:
-        """What a statement answers; ``?`` stands for values."""
+        """Execute a statement, with ``?`` for its values, and return its rows."""
 
     @abstractmethod
     def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -75,8 +75,8 @@ class Store(ABC):
 
     @abstractmethod
     def lead(self, model: int) -> bool:
-        """Whether this process, and no other, takes the snapshots of a model and gives up what
-        waits too long. Another takes it over when this process dies.
+        """Tell whether this process is the one that takes the snapshots of a model and expires its
+        decisions. Another takes over when it dies.
         """
 
     @abstractmethod
@@ -90,14 +90,14 @@ class Store(ABC):
         return time.time()
 
     def measure(self) -> float | None:
-        """The same, read anew; None where that took so long that it says little."""
+        """The same, read from its source; None if that took too long to be accurate."""
         return self.clock()
 
     def flush(self) -> None:
         """Force to the disk what ``group`` holds back."""
 
     def close(self) -> None:
-        """Leave the store to others."""
+        """Close the store."""
 
     def prepare(self) -> None:
         """Make the tables where there are none; refuse those of another version, or too few."""
@@ -116,30 +116,30 @@ class Store(ABC):
 
     def check_tables(self) -> None:
         """Refuse tables of another version, or too few."""
-        found = self.rows("SELECT value FROM meta WHERE name = 'layout'")
+        versions = self.rows("SELECT value FROM meta WHERE name = 'layout'")
         for statement in TABLES:
             if statement.startswith("CREATE TABLE"):
                 table, names = columns(statement)
                 self.rows(f"SELECT {', '.join(names)} FROM {table} LIMIT 0")
-        if not found or found[0][0] != LAYOUT:
-            told = found[0][0] if found else "none"
+        if not versions or versions[0][0] != LAYOUT:
+            version = versions[0][0] if versions else "none"
             raise StoreError(
-                f"the store is of version {told}, and this heavytail has {LAYOUT}. Use the "
+                f"the store is of version {version}, and this heavytail has {LAYOUT}. Use the "
                 "heavytail that wrote it."
             )
 
     @abstractmethod
     def empty(self) -> bool:
-        """Whether there are no tables yet."""
+        """Tell whether there are no tables yet."""
 
     def apply(self, operations: Sequence[Operation]) -> tuple[list[Any], set[int]]:
         """Do all of them in one commit: what each returned, or the Refusal it raised, which has
         written nothing then; and the models that have new outcomes. Raises StoreError where the
         store fails: nothing of any is done.
         """
-        found = self.stage(operations)
+        results = self.stage(operations)
         self.end()
-        return found
+        return results
 
     def stage(self, operations: Sequence[Operation]) -> tuple[list[Any], set[int]]:
         """The same, up to the commit, which ``end`` makes."""
@@ -175,22 +175,22 @@ class Store(ABC):
 
     def models(self) -> list[ModelRow]:
         """All of them, by number."""
-        found = [ModelRow(*row) for row in self.rows(f"{MODEL} ORDER BY id")]
-        for row in found:
+        models = [ModelRow(*row) for row in self.rows(f"{MODEL} ORDER BY id")]
+        for row in models:
             if tuple(map(type, row)) not in TYPES:
-                raise StoreError(f"model {row.id!r} of the store is damaged. Take a backup.")
-        return found
+                raise StoreError(f"model {row.id!r} of the store is damaged. Restore a backup.")
+        return models
 
     def model(self, model: int) -> ModelRow | None:
         """A model by number."""
-        found = self.rows(f"{MODEL} WHERE id = ?", model)
-        return ModelRow(*found[0]) if found else None
+        rows = self.rows(f"{MODEL} WHERE id = ?", model)
+        return ModelRow(*rows[0]) if rows else None
 
     def latest(self, model: int, skip: int = 0) -> bytes:
         """The greatest key of a model's decisions but the last ``skip``; empty without one."""
         sql = "SELECT key FROM decision WHERE model = ? ORDER BY key DESC LIMIT 1 OFFSET ?"
-        found = self.rows(sql, model, skip)
-        return _bytes(found[0][0]) if found else b""
+        rows = self.rows(sql, model, skip)
+        return _bytes(rows[0][0]) if rows else b""
 
     def outcomes(self, model: int, after: int, limit: int) -> list[OutcomeRow]:
         """Those after number ``after``, in order."""
@@ -206,16 +206,16 @@ class Store(ABC):
 
     def snapshot_data(self, model: int, number: int) -> bytes | None:
         """The bytes of one."""
-        found = self.rows("SELECT data FROM snapshot WHERE model = ? AND number = ?", model, number)
-        return _bytes(found[0][0]) if found else None
+        rows = self.rows("SELECT data FROM snapshot WHERE model = ? AND number = ?", model, number)
+        return _bytes(rows[0][0]) if rows else None
 
     def decisions(self, model: int) -> int:
-        """How many a model has made."""
+        """The number of decisions of a model."""
         sql = "SELECT COALESCE(SUM(decisions), 0) FROM tally WHERE model = ?"
         return int(self.rows(sql, model)[0][0])
 
     def rewards(self, model: int) -> int:
-        """How many decisions of a model have an outcome."""
+        """The number of decisions of a model that have an outcome."""
         return int(self.rows("SELECT COUNT(*) FROM outcome WHERE model = ?", model)[0][0])
 
     def waiting(self, model: int) -> list[bytes]:
@@ -229,8 +229,8 @@ class Store(ABC):
 
     def width(self, model: int) -> int | None:
         """Number of features of its decisions; None where there is no decision."""
-        found = self.rows("SELECT x FROM decision WHERE model = ? LIMIT 1", model)
-        return len(found[0][0]) // 8 if found else None
+        rows = self.rows("SELECT x FROM decision WHERE model = ? LIMIT 1", model)
+        return len(rows[0][0]) // 8 if rows else None
 
     def logged(self, model: int) -> Iterator[list[tuple[Any, ...]]]:
         """(key, arm, detail, version, reward, time of it, by default) of all decisions, in order;
@@ -238,7 +238,7 @@ class Store(ABC):
         """
         last, size = b"", 16
         while True:
-            found = self.rows(
+            rows = self.rows(
                 "SELECT d.key, d.arm, d.detail, d.version, o.reward, o.time, o.by_default "
                 "FROM decision d LEFT JOIN outcome o ON o.model = d.model AND o.key = d.key "
                 "WHERE d.model = ? AND d.key > ? ORDER BY d.key LIMIT ?",
@@ -246,11 +246,11 @@ class Store(ABC):
                 last,
                 size,
             )
-            if not found:
+            if not rows:
                 return
-            yield found
-            last = bytes(found[-1][0])
-            size = min(max(PIECE // max(len(row[2]) for row in found), 1), 4096)
+            yield rows
+            last = bytes(rows[-1][0])
+            size = min(max(PIECE // max(len(row[2]) for row in rows), 1), 4096)
 
     @abstractmethod
     def reader(self) -> contextlib.AbstractContextManager[Store]:
@@ -306,14 +306,14 @@ class Transaction:
             self._outcomes = []
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
-        """What a statement answers, of what is written so far."""
+        """Execute a statement on what is written so far and return its rows."""
         self._flush()
         return self.store.rows(sql, *values)
 
     def number(self, name: str) -> int:
         """A number that the store keeps by name; 0 where it has none."""
-        found = self.rows("SELECT value FROM meta WHERE name = ?", name)
-        return int(found[0][0]) if found else 0
+        rows = self.rows("SELECT value FROM meta WHERE name = ?", name)
+        return int(rows[0][0]) if rows else 0
 
     def write_number(self, name: str, value: int) -> None:
         """Keep one."""
@@ -326,8 +326,8 @@ class Transaction:
         """A model by name; none has one that a database could not even look for."""
         if not re.fullmatch(NAME, name):
             return None
-        found = self.rows(f"{MODEL} WHERE name = ?", name)
-        return ModelRow(*found[0]) if found else None
+        rows = self.rows(f"{MODEL} WHERE name = ?", name)
+        return ModelRow(*rows[0]) if rows else None
 
     def check_room(self, most: int) -> None:
         """Refuse where there are ``most`` models; nobody else makes one before the commit."""
@@ -350,7 +350,7 @@ class Transaction:
         return row
 
     def delete(self, model: int) -> None:
-        """A model and all that it has."""
+        """Delete a model and all its rows."""
         if self.rows("SELECT 1 FROM model WHERE follows = ?", model):
             raise Refusal(409, "has_shadow", "Delete the shadows of this model first.")
         self.rows("DELETE FROM model WHERE id = ?", model)  # first: waits for who decides with it
@@ -361,7 +361,7 @@ class Transaction:
             counts.pop(model, None)
 
     def pause(self, model: int, paused: bool) -> None:
-        """Whether it decides."""
+        """Pause a model, or resume it."""
         self.rows("UPDATE model SET paused = ? WHERE id = ?", int(paused), model)
         self._decides.pop(model, None)
 
@@ -370,10 +370,10 @@ class Transaction:
         paused, its last outcome, and the key up to which all that waited was given up.
         """
         sql = f"SELECT paused, last, swept FROM model WHERE id = ?{self.store.share}"
-        found = self.rows(sql, model)
-        if not found:
+        rows = self.rows(sql, model)
+        if not rows:
             raise Refusal(404, "no_model", "The model was deleted.")
-        paused, last, swept = found[0]
+        paused, last, swept = rows[0]
         return bool(paused), int(last), bytes(swept)
 
     def check_decides(self, model: int) -> tuple[int, bytes]:
@@ -394,27 +394,27 @@ class Transaction:
 
     def decision(self, model: int, key: bytes) -> DecisionRow | None:
         """The decision of a key."""
-        found = self.rows(f"{DECISION} WHERE model = ? AND key = ?", model, key)
-        return DecisionRow(*found[0]) if found else None
+        rows = self.rows(f"{DECISION} WHERE model = ? AND key = ?", model, key)
+        return DecisionRow(*rows[0]) if rows else None
 
     def requested(self, model: int, request: bytes) -> DecisionRow | None:
         """The decision that a request has had already."""
-        found = self.rows(f"{DECISION} WHERE model = ? AND request = ?", model, request)
-        return DecisionRow(*found[0]) if found else None
+        rows = self.rows(f"{DECISION} WHERE model = ? AND request = ?", model, request)
+        return DecisionRow(*rows[0]) if rows else None
 
     def outcome(self, model: int, key: bytes) -> OutcomeRow | None:
-        """What a decision came to."""
-        found = self.rows(f"{OUTCOME} WHERE model = ? AND key = ?", model, key)
-        return OutcomeRow(*found[0]) if found else None
+        """The outcome of a decision."""
+        rows = self.rows(f"{OUTCOME} WHERE model = ? AND key = ?", model, key)
+        return OutcomeRow(*rows[0]) if rows else None
 
     def last(self, model: int) -> int:
         """The number of a model's last outcome; nobody else adds one before the commit."""
         if model not in self._last:
             sql = "UPDATE model SET last = last WHERE id = ? RETURNING last"  # locks the row
-            found = self.rows(sql, model)
-            if not found:
+            rows = self.rows(sql, model)
+            if not rows:
                 raise Refusal(404, "no_model", "The model was deleted.")
-            self._last[model] = int(found[0][0])
+            self._last[model] = int(rows[0][0])
         return self._last[model]
 
     def reward(
@@ -442,13 +442,13 @@ class Transaction:
     def waiting(self, model: int, after: bytes, before: bytes, limit: int) -> list[DecisionRow]:
         """Decisions without an outcome, between two keys, oldest first."""
         columns = ", ".join(f"d.{name}" for name in DecisionRow._fields)
-        found = self.rows(
+        rows = self.rows(
             f"SELECT {columns} FROM decision d LEFT JOIN outcome o ON o.model = d.model "
             "AND o.key = d.key WHERE d.model = ? AND d.key > ? AND d.key < ? AND o.key IS NULL "
             "ORDER BY d.key LIMIT ?",
             model, after, before, limit,
         )  # fmt: skip
-        return [DecisionRow(*row) for row in found]
+        return [DecisionRow(*row) for row in rows]
 
     def latest(self, model: int, skip: int = 0) -> bytes:
         """The greatest key of a model's decisions but the last ``skip``; empty without one."""
@@ -457,8 +457,8 @@ class Transaction:
 
     def sweeping(self, model: int) -> bytes:
         """The key up to which all that waited was given up."""
-        found = self.rows("SELECT swept FROM model WHERE id = ?", model)
-        return bytes(found[0][0]) if found else b""
+        rows = self.rows("SELECT swept FROM model WHERE id = ?", model)
+        return bytes(rows[0][0]) if rows else b""
 
     def swept(self, model: int, key: bytes, given_up: int) -> None:
         """All that waited up to ``key`` was given up, ``given_up`` of them without an outcome."""
@@ -485,13 +485,13 @@ class Transaction:
 
     def restore(self, model: int, data: bytes, note: str) -> int:
         """Set the state to ``data`` from the last outcome on, that of its source for a shadow."""
-        found = self.rows("SELECT follows FROM model WHERE id = ?", model)
-        source = found[0][0] if found and found[0][0] else model
+        rows = self.rows("SELECT follows FROM model WHERE id = ?", model)
+        source = rows[0][0] if rows and rows[0][0] else model
         number = self.snapshot(model, self.last(source), data, note)
         self.rows("UPDATE model SET epoch = epoch + 1 WHERE id = ?", model)
         self.touched.add(model)
         return number
 
     def audit(self, who: str, what: str) -> None:
-        """A line of what administrators did."""
+        """Write a line of the audit log."""
         self.rows("INSERT INTO audit VALUES (?, ?, ?)", self.now, who, what)

@@ -36,7 +36,7 @@ class Token(NamedTuple):
 
     @classmethod
     def new(cls, model: int, version: int, when: float) -> Token:
-        """One that nobody has had and nobody can guess."""
+        """A new, unguessable token."""
         return cls(model, version, first_key(when)[:MOMENT] + secrets.token_bytes(16))
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class Token(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Token | None:
-        """The token that ``text`` is, to the letter; None where it is none."""
+        """Parse a token; None if ``text`` is not one."""
         if len(text) != LETTERS:
             return None
         try:
@@ -55,8 +55,8 @@ class Token(NamedTuple):
         if len(packed) != SIZE:
             return None
         model, version = HEAD.unpack(packed[: HEAD.size])
-        found = cls(model, version, packed[HEAD.size :])
-        return found if str(found) == text else None
+        token = cls(model, version, packed[HEAD.size :])
+        return token if str(token) == text else None
 
 
 def first_key(when: float) -> bytes:

@@ -77,10 +77,10 @@ class Turns:
         """Do work here and now, and note how long it took."""
         start, old, done = time.perf_counter(), self._pace.get(kind, GUESS), False
         try:
-            found = work()
+            result = work()
             done = True
-            return found
+            return result
         finally:
-            taken = time.perf_counter() - start
-            measured = taken / size if taken > BRIEF else 0.0
+            elapsed = time.perf_counter() - start
+            measured = elapsed / size if elapsed > BRIEF else 0.0
             self._pace[kind] = max(measured, GUESS, SLOWLY * old if done else old)

@@ -13,16 +13,16 @@ import urllib.parse
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
+from starlette import routing
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from heavytail.ledger.opening import is_local, opened
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Store, StoreError
-from heavytail.serve.handlers import ROUTES, Call, Road, answer
+from heavytail.serve.handlers import ROUTES, Call, Route, answer
 from heavytail.serve.metrics import Metrics
 from heavytail.serve.rates import Rates
 from heavytail.serve.service import Limits, Service
@@ -52,7 +52,7 @@ def build(
 
     Args:
         store: opened.
-        local: it is reached from this machine alone; nobody needs a key while there is none.
+        local: the service listens on this machine only; until there is a key, none is needed.
         limits: of requests.
         beside: runs while the service does, in its loop.
     """
@@ -69,8 +69,11 @@ def build(
                 await _ended(task)
             await service.stop()
 
-    door = Door(service, local)
-    routes = [Route(road.path, Endpoint(door, road), methods=[road.method]) for road in ROUTES]
+    dispatcher = Dispatcher(service, local)
+    routes = [
+        routing.Route(route.path, Endpoint(dispatcher, route), methods=[route.method])
+        for route in ROUTES
+    ]
     handlers: dict[Any, Any] = {404: _missing, 405: _missing, Exception: _broken}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     app.router.redirect_slashes = False  # to wherever a Host header says
@@ -78,11 +81,11 @@ def build(
     return app
 
 
-def worker(where: str, *, local: bool, limits: Limits) -> Starlette:
+def worker(address: str, *, local: bool, limits: Limits) -> Starlette:
     """The application on the store at an address, in a process that opens it by itself and ends
     with the one that started it.
     """
-    return build(opened(where), local=local, limits=limits, beside=_while_watched)
+    return build(opened(address), local=local, limits=limits, beside=_while_watched)
 
 
 async def _while_watched(service: Service) -> None:
@@ -94,7 +97,7 @@ async def _while_watched(service: Service) -> None:
 
 
 async def _started(service: Service) -> None:
-    """Start; where a database is away just then, wait for it."""
+    """Start the service; if its database is unreachable, wait for it."""
     while True:
         try:
             return await service.start()
@@ -106,40 +109,40 @@ async def _started(service: Service) -> None:
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
-    """Cancel a task and wait for it; its own failure is told and stops nobody."""
+    """Cancel a task and wait for it; log its failure, if any, and go on."""
     task.cancel()
     try:
         await task
     except asyncio.CancelledError:
         pass
     except Exception:
-        log.exception("what ran beside the service failed")
+        log.exception("a background task of the service failed")
 
 
-class Door:
-    """Who may come in, and what they are told."""
+class Dispatcher:
+    """Authorises requests, counts them against the rate limit, and calls their handlers."""
 
     def __init__(self, service: Service, local: bool) -> None:
         self.service, self.metrics = service, Metrics()
         self.local = local
         self.rates = Rates(service.limits.rate)
 
-    async def served(self, road: Road, request: Request) -> Response:
-        """What the handler of a route answers, behind its key, refusals in words."""
+    async def served(self, route: Route, request: Request) -> Response:
+        """Return the response of a route's handler, or a refusal as a response."""
         try:
             who = "anybody"
-            if road.scope:
-                told = request.headers.get("authorization", "")
+            if route.scope:
+                header = request.headers.get("authorization", "")
                 here = self.local and _from_here(request)
                 try:
                     who = await self.service.keys.allow(
-                        self.service.commits, told, road.scope, here
+                        self.service.commits, header, route.scope, here
                     )
                 except Refusal:
                     self.rates.count(_address(request))
                     raise
-                self.rates.count(who if told else _address(request))
-            return await road.handler(Call(self.service, request, who, self.metrics))
+                self.rates.count(who if header else _address(request))
+            return await route.handler(Call(self.service, request, who, self.metrics))
         except Refusal as refusal:
             return fault(refusal)
         except StoreError as error:
@@ -148,20 +151,22 @@ class Door:
         except ClientDisconnect:
             return Response(status_code=499)
         except asyncio.CancelledError:  # uvicorn's last word to what is not done when it stops
-            message = "The service stops. It is not known whether this was done; send it again."
+            message = "The service is stopping. The request may have been processed; send it again."
             return fault(Refusal(503, "stopping", message))
 
 
 class Endpoint:
     """A route as ASGI has it, without what Starlette would wrap around a function."""
 
-    def __init__(self, door: Door, road: Road) -> None:
-        self.door, self.road = door, road
+    def __init__(self, dispatcher: Dispatcher, route: Route) -> None:
+        self.dispatcher, self.route = dispatcher, route
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = time.perf_counter()
-        response = await self.door.served(self.road, Request(scope, receive, send))
-        self.door.metrics.served(self.road, response.status_code, time.perf_counter() - start)
+        response = await self.dispatcher.served(self.route, Request(scope, receive, send))
+        self.dispatcher.metrics.served(
+            self.route, response.status_code, time.perf_counter() - start
+        )
         await response(scope, receive, send)
 
 
@@ -178,9 +183,9 @@ def _named_here(peer: str, host: str, origin: str | None) -> bool:
     """Tell whether all that a request names is this machine: a page of another site that is open
     in a browser here would name that site.
     """
-    told = [f"//{host}"] if origin is None else [f"//{host}", origin]
+    urls = [f"//{host}"] if origin is None else [f"//{host}", origin]
     try:
-        names = [urllib.parse.urlsplit(one).hostname or "" for one in told]
+        names = [urllib.parse.urlsplit(url).hostname or "" for url in urls]
     except ValueError:
         return False
     return all(map(is_local, [peer, *names]))
@@ -204,12 +209,12 @@ def fault(refusal: Refusal) -> Response:
 
 async def _missing(request: Request, error: Any) -> Response:
     code = getattr(error, "status_code", 404)
-    words = "No route has this path; /openapi.json lists them."
+    words = "No such path; /openapi.json lists the routes."
     if code != 404:
-        words = "The route does not take this method; /openapi.json lists those it takes."
+        words = "Method not allowed for this path; /openapi.json lists the methods."
     return fault(Refusal(code, "not_found" if code == 404 else "not_allowed", words))
 
 
 async def _broken(request: Request, error: Exception) -> Response:
     log.exception("a request failed", exc_info=error)
-    return fault(Refusal(500, "broken", "The service failed. Nothing is known to be done."))
+    return fault(Refusal(500, "broken", "The service failed. The request may have been processed."))

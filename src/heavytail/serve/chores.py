@@ -1,8 +1,8 @@
-"""What is done every now and then: decisions that waited too long are given up, snapshots are
-taken, and where other processes write to the store, their work is seen.
+"""Periodic tasks: expire decisions that waited too long, take snapshots, and read what other
+processes wrote to the store.
 
-Each model has one process that does the first two, which the store decides; that a second one did
-them too would harm nothing.
+For each model one process, chosen by the store, does the first two; a second one doing them as
+well would be harmless.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Chores:
 
     def start(self) -> None:
         """Begin, in the running loop."""
-        works: list[tuple[float, Callable[[], Awaitable[None]]]] = [
+        jobs: list[tuple[float, Callable[[], Awaitable[None]]]] = [
             (1.0, self.give_up),
             (5.0, self.snapshots),
         ]
         if self.live.store.shared:
-            works.append((LOOK, self.live.look))
-        self._tasks = [asyncio.create_task(_every(*one)) for one in works]
+            jobs.append((LOOK, self.live.look))
+        self._tasks = [asyncio.create_task(_every(*job)) for job in jobs]
 
     async def stop(self) -> None:
         """End, with last snapshots."""
@@ -108,25 +108,25 @@ async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
         except Refusal as refusal:  # the model was deleted or set back meanwhile
-            log.debug("left for the next time: %s", refusal.message)
+            log.debug("postponed to the next run: %s", refusal.message)
         except StoreError as error:  # a full disk: next time there may be room
             log.error("%s", error)
         except Exception:
-            log.exception("what is done every %g seconds failed", seconds)
+            log.exception("a task that runs every %g seconds failed", seconds)
 
 
 def _sweep(tx: Transaction, model: Model, before: bytes) -> bool:
-    """Give up the next decisions; whether there may be more."""
+    """Expire the next decisions; return whether there may be more."""
     tx.last(model.row.id)  # nobody else sweeps or rewards until the commit
     row: ModelRow | None = tx.model(model.row.name)
     if row is None or row.id != model.row.id or row.swept >= before:
         return False
-    found = tx.waiting(row.id, row.swept, before, SWEPT)
+    overdue = tx.waiting(row.id, row.swept, before, SWEPT)
     default = model.spec.default_reward
     if default is not None:
-        for decision in found:
+        for decision in overdue:
             tx.reward(decision, default, None, by_default=True)
-    full = len(found) == SWEPT
-    end = found[-1].key if full else before
-    tx.swept(row.id, end, 0 if default is not None else len(found))
+    full = len(overdue) == SWEPT
+    end = overdue[-1].key if full else before
+    tx.swept(row.id, end, 0 if default is not None else len(overdue))
     return full

@@ -44,8 +44,8 @@ class Shop:
 
     def __init__(self, seed: int | None = None) -> None:
         self.rng = np.random.default_rng(seed)
-        self.means = np.array([[one[0] for one in OFFERS.values()],
-                               [one[1] for one in OFFERS.values()]])  # fmt: skip
+        self.means = np.array([[offer[0] for offer in OFFERS.values()],
+                               [offer[1] for offer in OFFERS.values()]])  # fmt: skip
 
     def arms(self, regular: bool) -> FloatArray:
         """Features (5, 10) of the offers for a visitor, of norm at most 1."""
@@ -53,7 +53,7 @@ class Shop:
         return np.hstack([eye, eye if regular else 0.0 * eye])
 
     def revenue(self, arm: int, regular: bool) -> float:
-        """What a visitor pays who sees an offer."""
+        """Draw the revenue of a visitor who sees an offer."""
         mean = self.means[0, arm] + (self.means[1, arm] if regular else 0.0)
         return float(mean * (SHAPE - 1.0) * self.rng.pareto(SHAPE))
 
@@ -83,8 +83,8 @@ async def _visit(service: Service, shop: Shop) -> None:
     regular = bool(shop.rng.random() < 0.3)
     arms = shop.arms(regular).tolist()
     try:
-        (made,) = await service.decide(NAME, [DecideAmongVectors(arms, list(OFFERS))])
+        (decision,) = await service.decide(NAME, [DecideAmongVectors(arms, list(OFFERS))])
         await asyncio.sleep(shop.rng.exponential(LATE))
-        await service.reward(NAME, [Reward(made.token, shop.revenue(made.arm, regular))])
+        await service.reward(NAME, [Reward(decision.token, shop.revenue(decision.arm, regular))])
     except (Refusal, StoreError) as error:  # paused, deleted or a full disk: the next may do
         log.debug("a visitor of the demo was lost: %s", error)

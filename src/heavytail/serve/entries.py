@@ -25,26 +25,34 @@ SORTED = msgspec.msgpack.Encoder(order="sorted")
 def logged(
     model: Model,
     token: Token,
-    one: Any,
+    choice: Any,
     arms: FloatArray,
     decision: Decision,
     request: tuple[str, int, int],
-    made: float | None = None,
+    stamp: float | None = None,
 ) -> tuple[DecisionRow, Decided]:
-    """A decision as it is logged, and as it is answered; ``request`` is the client's own key, the
-    place in its batch, and how many are in that; ``made`` is when, where its key says otherwise.
+    """A decision as a row of the log and as an answer.
+
+    ``request`` is the client's idempotency key, the position in its batch and the size of that;
+    ``stamp`` is the wall-clock time if the decision's key says another.
     """
-    ids = one.ids
+    ids = choice.ids
     name = None if ids is None else ids[decision.arm]
-    asked = key = None
+    fingerprint = key = None
     if request[0]:
         key = hashlib.blake2b(f"{request[1]} {request[0]}".encode(), digest_size=16).digest()
-        said = (request[2], arms.tobytes(), ids, one.explore, getattr(one, "context", None))
-        asked = hashlib.blake2b(SORTED.encode(said), digest_size=16).digest()
+        content = (
+            request[2],
+            arms.tobytes(),
+            ids,
+            choice.explore,
+            getattr(choice, "context", None),
+        )
+        fingerprint = hashlib.blake2b(SORTED.encode(content), digest_size=16).digest()
     detail = Detail(
         len(arms), decision.probability, decision.score, name, ids,
-        arms.astype("<f8", copy=False).tobytes() if model.spec.log_arms else None, asked,
-        getattr(one, "context", None), made,
+        arms.astype("<f8", copy=False).tobytes() if model.spec.log_arms else None, fingerprint,
+        getattr(choice, "context", None), stamp,
     )  # fmt: skip
     row = DecisionRow(
         token.model, token.key, token.version, decision.arm,
@@ -61,13 +69,13 @@ def _answer(row: DecisionRow, detail: Detail) -> Decided:
 def answered_again(
     before: Sequence[DecisionRow | None], rows: Sequence[DecisionRow]
 ) -> list[Decided]:
-    """The answers that a request had before, where it is the same."""
-    found = []
+    """Return the answers that the same request had before; refuse a different request."""
+    answers = []
     for old, new in zip(before, rows, strict=True):
         detail = None if old is None else unpack(old.detail)
         if old is None or detail is None or detail.asked != unpack(new.detail).asked:
             raise Refusal(
-                409, "key_used", "The idempotency key was used for another request. Take a new one."
+                409, "key_used", "This idempotency key was used for another request. Use a new one."
             )
-        found.append(_answer(old, detail))
-    return found
+        answers.append(_answer(old, detail))
+    return answers

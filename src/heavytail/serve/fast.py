@@ -55,17 +55,17 @@ def plain(body: bytes, dim: int, known: frozenset[str]) -> list[Plain] | Plain |
         many = isinstance(read, simdjson.Array)
         if many and known is not CHOICE:
             return None
-        found = [_one(each, dim, known) for each in (read if many else [read])]
-        rows = sum(1 + len(one.arms) + (one.ids is not None) for one in found)
+        choices = [_choice(each, dim, known) for each in (read if many else [read])]
+        rows = sum(1 + len(choice.arms) + (choice.ids is not None) for choice in choices)
         brackets = np.count_nonzero(np.frombuffer(body, dtype=np.uint8) == BRACKET)
         if brackets != rows + many:  # lists in lists, which a buffer does not show
             return None
-        return found if many else found[0]
+        return choices if many else choices[0]
     except (ValueError, TypeError, KeyError, AttributeError, RuntimeError):
         return None
 
 
-def _one(read: Any, dim: int, known: frozenset[str]) -> Plain:
+def _choice(read: Any, dim: int, known: frozenset[str]) -> Plain:
     keys = list(read.keys())
     if len(set(keys)) < len(keys) or not set(keys) <= known:
         raise KeyError
@@ -88,7 +88,7 @@ def _one(read: Any, dim: int, known: frozenset[str]) -> Plain:
     return Plain(matrix, ids, None if explore is None else float(explore), float(level))
 
 
-def _is_id(one: Any) -> bool:
-    if type(one) is int:
-        return -(2**63) <= one < 2**63
-    return type(one) is str and len(one) <= 200
+def _is_id(value: Any) -> bool:
+    if type(value) is int:
+        return -(2**63) <= value < 2**63
+    return type(value) is str and len(value) <= 200

@@ -1,4 +1,4 @@
-"""What each route does, and which key it needs. What the service does is in ``service``."""
+"""Routes: the handler of each, and the scope it needs. The service itself is in ``service``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from heavytail.serve.wire import (
     encoded,
 )
 
-__all__ = ["ROUTES", "Call", "Road", "answer"]
+__all__ = ["ROUTES", "Call", "Route", "answer"]
 
 DIGITS = 17  # that no number has
 THICK = 2**18  # bytes of a body that is read in a thread
@@ -73,25 +73,25 @@ class Call(NamedTuple):
     async def body(self) -> bytes:
         """The body, no longer than it may be."""
         most = self.service.limits.body
-        told = self.request.headers.get("content-length", "")
-        if told.isdigit() and int(told) > most:
-            raise Refusal(413, "too_large", f"A body has at most {most} bytes.")
+        declared = self.request.headers.get("content-length", "")
+        if declared.isdigit() and int(declared) > most:
+            raise Refusal(413, "too_large", f"A body may have at most {most} bytes.")
         parts, size, patience = [], 0, self.service.limits.patience
         try:
             async with asyncio.timeout(patience):
                 async for part in self.request.stream():
                     size += len(part)
                     if size > most:
-                        raise Refusal(413, "too_large", f"A body has at most {most} bytes.")
+                        raise Refusal(413, "too_large", f"A body may have at most {most} bytes.")
                     parts.append(part)
         except TimeoutError:
-            message = f"The body did not come within {patience:g} s."
+            message = f"The body did not arrive within {patience:g} s."
             raise Refusal(408, "too_slow", message) from None
         return b"".join(parts)
 
 
-class Road(NamedTuple):
-    """A route: what serves it, and the scope that it needs; "" for none."""
+class Route(NamedTuple):
+    """A method and a path, the scope that they need ("" for none), and their handler."""
 
     method: str
     path: str
@@ -100,39 +100,39 @@ class Road(NamedTuple):
 
 
 def answer(content: Any, status: int = 200) -> Response:
-    """JSON."""
+    """A JSON response."""
     return Response(encoded(content), status, media_type="application/json")
 
 
 def read(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
-    """A body as what it should be, or a refusal with the field."""
+    """Decode a body; refuse one that does not fit, naming the field."""
     try:
-        found = decoder.decode(body)
+        content = decoder.decode(body)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$")
         raise Refusal(422, "bad_body", message + ".", place.rstrip("`").lstrip(".")) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusal(400, "bad_json", f"The body is no JSON: {error}.") from None
+        raise Refusal(400, "bad_json", f"The body is not valid JSON: {error}.") from None
     check_once(body)
-    return found
+    return content
 
 
 async def reading(
     body: bytes, decoder: msgspec.json.Decoder[Any], dim: int = 0, known: frozenset[str] = NOTHING
 ) -> Any:
-    """The same, quickly where it is of vectors of length ``dim`` under ``known`` keys, and in a
-    thread where it is long.
+    """Decode a body: fast if it holds vectors of length ``dim`` under ``known`` keys, and in a
+    thread if it is long.
     """
 
     def work() -> Any:
-        found = plain(body, dim, known) if dim else None
-        return read(decoder, body) if found is None else found
+        content = plain(body, dim, known) if dim else None
+        return read(decoder, body) if content is None else content
 
     return work() if len(body) < THICK else await apart(work)
 
 
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind, strict=True)
+def _decoder(body_type: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(body_type, strict=True)
 
 
 VECTORS = _decoder(DecideAmongVectors | list[DecideAmongVectors])
@@ -143,7 +143,7 @@ PREDICT_VECTORS, PREDICT_NAMED, KEY = map(_decoder, (PredictVectors, PredictName
 
 
 async def create(call: Call) -> Response:
-    """Make a model; the same again is answered as it is."""
+    """Create a model, or return the existing one if its settings are the same."""
     spec = await reading(await call.body(), SPEC)
     new, view = await call.service.create(call.name, spec, call.who)
     return answer(view, 201 if new else 200)
@@ -152,58 +152,58 @@ async def create(call: Call) -> Response:
 async def models(call: Call) -> Response:
     """All models."""
     await call.service.live.look()
-    found = []
+    views = []
     for name in sorted((*call.service.models, *call.service.live.broken)):
         with contextlib.suppress(Refusal):  # it was deleted meanwhile
-            found.append(await call.service.describe(name))
-    return answer(found)
+            views.append(await call.service.describe(name))
+    return answer(views)
 
 
 async def model(call: Call) -> Response:
-    """A model as it stands."""
+    """The state of a model."""
     await call.service.live.look()
     return answer(await call.service.describe(call.name))
 
 
 async def change(call: Call) -> Response:
-    """Pause a model, or let it go on."""
+    """Pause or resume a model."""
     wanted = await reading(await call.body(), CHANGE)
     return answer(await call.service.pause(call.name, wanted.paused, call.who))
 
 
 async def delete(call: Call) -> Response:
-    """Delete a model and all that it has."""
+    """Delete a model with its decisions, outcomes and snapshots."""
     await call.service.delete(call.name, call.who)
     return Response(status_code=204)
 
 
 async def decide(call: Call) -> Response:
-    """Decide, for one or many."""
+    """Make one or many decisions."""
     body = await call.body()
     model = await call.service.live.find(call.name)
     if model.encoder is None:
-        asked = await reading(body, VECTORS, model.dim, CHOICE)
+        choices = await reading(body, VECTORS, model.dim, CHOICE)
     else:
-        asked = await reading(body, NAMED)
-    many = isinstance(asked, list)
+        choices = await reading(body, NAMED)
+    many = isinstance(choices, list)
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > 200:
         raise Refusal(422, "bad_key", "An idempotency key has at most 200 characters.")
-    made = await call.service.decide(call.name, asked if many else [asked], key)
-    call.metrics.decisions.inc(len(made))
-    return answer(made if many else made[0], 201)
+    decisions = await call.service.decide(call.name, choices if many else [choices], key)
+    call.metrics.decisions.inc(len(decisions))
+    return answer(decisions if many else decisions[0], 201)
 
 
 async def reward(call: Call) -> Response:
-    """Rewards of one or many decisions."""
-    told = await reading(await call.body(), REWARDS)
-    new = await call.service.reward(call.name, told if isinstance(told, list) else [told])
+    """Send the rewards of one or many decisions."""
+    rewards = await reading(await call.body(), REWARDS)
+    new = await call.service.reward(call.name, rewards if isinstance(rewards, list) else [rewards])
     call.metrics.rewards.inc(new)
     return answer(Rewarded(new), 202 if new else 200)
 
 
-async def _asked(call: Call) -> tuple[Model, Any]:
-    """The model and the arms that it is asked about."""
+async def _queried(call: Call) -> tuple[Model, Any]:
+    """The model, and the arms of the request."""
     body = await call.body()
     model = await call.service.live.find(call.name)
     if model.encoder is not None:
@@ -212,45 +212,49 @@ async def _asked(call: Call) -> tuple[Model, Any]:
 
 
 async def predict(call: Call) -> Response:
-    """The mean rewards expected of arms."""
-    found, asked = await _asked(call)
-    arms = functools.partial(call.service.arms, found, asked, "")
-    told = await found.turn("predict", len(asked.arms), lambda: found.predict(arms(), asked.level))
-    return answer(told)
+    """Predict the mean rewards of arms."""
+    model, query = await _queried(call)
+    arms = functools.partial(call.service.arms, model, query, "")
+    prediction = await model.turn(
+        "predict", len(query.arms), lambda: model.predict(arms(), query.level)
+    )
+    return answer(prediction)
 
 
 async def explain(call: Call) -> Response:
-    """Why an arm would be chosen."""
-    found, asked = await _asked(call)
-    arms = functools.partial(call.service.arms, found, asked, "")
-    told = await found.turn("explain", len(asked.arms), lambda: found.explain(arms()))
-    return answer(told if asked.ids is None else replace(told, id=asked.ids[told.arm]))
+    """Explain which arm would be chosen, and why."""
+    model, query = await _queried(call)
+    arms = functools.partial(call.service.arms, model, query, "")
+    explanation = await model.turn("explain", len(query.arms), lambda: model.explain(arms()))
+    return answer(
+        explanation if query.ids is None else replace(explanation, id=query.ids[explanation.arm])
+    )
 
 
 async def snapshots(call: Call) -> Response:
     """The snapshots of a model, newest first."""
     row = await call.service.live.row(call.name)
-    found = await call.service.commits.do(lambda tx: tx.store.snapshots(row.id))
-    return answer([SnapshotView(*one) for one in found])
+    rows = await call.service.commits.do(lambda tx: tx.store.snapshots(row.id))
+    return answer([SnapshotView(*snapshot) for snapshot in rows])
 
 
 async def snapshot(call: Call) -> Response:
-    """Keep the state as it is."""
+    """Take a snapshot of the present state."""
     number = await call.service.snapshot(call.name, "asked for", call.who)
     return answer(SnapshotMade(number), 201)
 
 
 async def snapshot_file(call: Call) -> Response:
-    """A snapshot as the file that ``ht.load`` reads."""
-    row, told = await call.service.live.row(call.name), call.request.path_params["number"]
+    """Download a snapshot, as a file for ``ht.load``."""
+    row, digits = await call.service.live.row(call.name), call.request.path_params["number"]
     data = None
-    if told.isdecimal() and told.isascii() and len(told) < DIGITS:
-        number = int(told)
+    if digits.isdecimal() and digits.isascii() and len(digits) < DIGITS:
+        number = int(digits)
         data = await call.service.commits.do(
             lambda tx: tx.store.snapshot_data(row.id, number), size=LARGE
         )
     if data is None:
-        raise Refusal(404, "no_snapshot", "The model has none of this number.")
+        raise Refusal(404, "no_snapshot", f"This model has no snapshot {digits[:DIGITS]}.")
 
     async def pieces() -> AsyncIterator[memoryview]:
         for start in range(0, len(data), PIECE):
@@ -261,24 +265,26 @@ async def snapshot_file(call: Call) -> Response:
 
 
 async def restore(call: Call) -> Response:
-    """Go on from a snapshot."""
+    """Restore a snapshot."""
     wanted = await reading(await call.body(), RESTORE)
     return answer(await call.service.restore(call.name, wanted.snapshot, call.who))
 
 
 async def fork(call: Call) -> Response:
-    """A new model from an old one."""
+    """Fork a model: create a new one from it."""
     wanted = await reading(await call.body(), FORK)
     return answer(await call.service.fork(call.name, wanted, call.who), 201)
 
 
 async def log_file(call: Call) -> Response:
-    """The log as Parquet, for ``ht.evaluate``: every decision that has its reward."""
+    """Download the log as Parquet for ``ht.evaluate``: every decision that has its reward."""
     row = await call.service.live.row(call.name)
     try:
         handle, path = tempfile.mkstemp(suffix=".parquet")
     except OSError:
-        raise Refusal(503, "no_room", "There is no room for the file. Try again later.") from None
+        raise Refusal(
+            503, "no_room", "The server has no disk space for the file. Try again later."
+        ) from None
 
     def work() -> None:
         with call.service.store.reader() as store:
@@ -290,7 +296,9 @@ async def log_file(call: Call) -> Response:
         os.close(handle)
         if isinstance(error, StoreError):
             raise
-        raise Refusal(503, "no_room", "There is no room for the file. Try again later.") from None
+        raise Refusal(
+            503, "no_room", "The server has no disk space for the file. Try again later."
+        ) from None
     except BaseException:
         os.close(handle)
         raise
@@ -308,12 +316,12 @@ async def log_file(call: Call) -> Response:
 
 
 async def keys(call: Call) -> Response:
-    """The keys that are valid, by name."""
+    """The valid keys, by name."""
     return answer(await call.service.commits.do(lambda tx: views(tx.store)))
 
 
 async def issue_key(call: Call) -> Response:
-    """Make a key; it is told this once."""
+    """Create a key; it is shown only in this answer."""
     spec = await reading(await call.body(), KEY)
     key = await call.service.commits.do(lambda tx: issue(tx, spec.name, spec.scopes, call.who))
     call.service.keys.changed()
@@ -321,68 +329,68 @@ async def issue_key(call: Call) -> Response:
 
 
 async def revoke_key(call: Call) -> Response:
-    """Make a key invalid, at once."""
+    """Revoke a key at once."""
     await call.service.commits.do(lambda tx: revoke(tx, call.name, call.who))
     call.service.keys.changed()
     return Response(status_code=204)
 
 
 async def metrics(call: Call) -> Response:
-    """Numbers for Prometheus."""
+    """Metrics for Prometheus."""
     return Response(call.metrics.text(call.service.live), media_type="text/plain")
 
 
 async def stats(call: Call) -> Response:
-    """What each model did since the service started."""
+    """The activity of each model since the service started."""
     return answer(await all_stats(call.service.live, call.service.started))
 
 
 async def page(call: Call) -> Response:
-    """A page for people, which shows what ``/v1/stats`` tells."""
+    """A web page that shows the contents of ``/v1/stats``."""
     return Response(PAGE, media_type="text/html", headers=HEADERS)
 
 
 async def openapi(call: Call) -> Response:
-    """This document."""
+    """The OpenAPI document."""
     return answer(document(ROUTES))
 
 
 async def healthz(call: Call) -> Response:
-    """The process is there."""
+    """Liveness: the process answers."""
     return answer({"status": "ok"})
 
 
 async def readyz(call: Call) -> Response:
-    """The store can be written to; names the models that cannot be opened."""
+    """Readiness: the store is writable; lists the models that cannot be opened."""
     await call.service.ready.check()
     broken = sorted(call.service.live.broken)
     status = "degraded" if broken else "ready"
     return answer({"status": status, "models": len(call.service.models), "broken": broken})
 
 
-ROUTES = [  # are tried in this order: what is asked most comes first
-    Road("POST", "/v1/models/{name}/decisions", "decide", decide),
-    Road("POST", "/v1/models/{name}/rewards", "decide", reward),
-    Road("GET", "/", "", page),
-    Road("GET", "/openapi.json", "", openapi),
-    Road("GET", "/metrics", "read", metrics),
-    Road("GET", "/v1/stats", "read", stats),
-    Road("GET", "/v1/keys", "admin", keys),
-    Road("POST", "/v1/keys", "admin", issue_key),
-    Road("DELETE", "/v1/keys/{name}", "admin", revoke_key),
-    Road("GET", "/v1/models/{name}/log", "admin", log_file),
-    Road("GET", "/healthz", "", healthz),
-    Road("GET", "/readyz", "", readyz),
-    Road("GET", "/v1/models", "read", models),
-    Road("PUT", "/v1/models/{name}", "admin", create),
-    Road("GET", "/v1/models/{name}", "read", model),
-    Road("PATCH", "/v1/models/{name}", "admin", change),
-    Road("DELETE", "/v1/models/{name}", "admin", delete),
-    Road("POST", "/v1/models/{name}/predict", "read", predict),
-    Road("POST", "/v1/models/{name}/explain", "read", explain),
-    Road("GET", "/v1/models/{name}/snapshots", "read", snapshots),
-    Road("POST", "/v1/models/{name}/snapshots", "admin", snapshot),
-    Road("GET", "/v1/models/{name}/snapshots/{number}", "admin", snapshot_file),
-    Road("POST", "/v1/models/{name}/restore", "admin", restore),
-    Road("POST", "/v1/models/{name}/fork", "admin", fork),
+ROUTES = [  # tried in this order: the most frequent come first
+    Route("POST", "/v1/models/{name}/decisions", "decide", decide),
+    Route("POST", "/v1/models/{name}/rewards", "decide", reward),
+    Route("GET", "/", "", page),
+    Route("GET", "/openapi.json", "", openapi),
+    Route("GET", "/metrics", "read", metrics),
+    Route("GET", "/v1/stats", "read", stats),
+    Route("GET", "/v1/keys", "admin", keys),
+    Route("POST", "/v1/keys", "admin", issue_key),
+    Route("DELETE", "/v1/keys/{name}", "admin", revoke_key),
+    Route("GET", "/v1/models/{name}/log", "admin", log_file),
+    Route("GET", "/healthz", "", healthz),
+    Route("GET", "/readyz", "", readyz),
+    Route("GET", "/v1/models", "read", models),
+    Route("PUT", "/v1/models/{name}", "admin", create),
+    Route("GET", "/v1/models/{name}", "read", model),
+    Route("PATCH", "/v1/models/{name}", "admin", change),
+    Route("DELETE", "/v1/models/{name}", "admin", delete),
+    Route("POST", "/v1/models/{name}/predict", "read", predict),
+    Route("POST", "/v1/models/{name}/explain", "read", explain),
+    Route("GET", "/v1/models/{name}/snapshots", "read", snapshots),
+    Route("POST", "/v1/models/{name}/snapshots", "admin", snapshot),
+    Route("GET", "/v1/models/{name}/snapshots/{number}", "admin", snapshot_file),
+    Route("POST", "/v1/models/{name}/restore", "admin", restore),
+    Route("POST", "/v1/models/{name}/fork", "admin", fork),
 ]

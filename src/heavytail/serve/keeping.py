@@ -37,11 +37,11 @@ def checked(policy: Policy, arrays: Mapping[str, Any]) -> bytes:
 def loaded(data: bytes, spec: ModelSpec, name: str) -> Policy:
     """The policy in a snapshot, which must be one of the specification's kind."""
     policy = _policy(data, name)
-    kind = find(spec.policy)
-    if type(policy) is not kind or spec.dim not in (None, policy.dim):
+    policy_class = find(spec.policy)
+    if type(policy) is not policy_class or spec.dim not in (None, policy.dim):
         raise ValueError(
             f"{name} holds {type(policy).__name__} of dim {policy.dim}; the model is a "
-            f"{kind.__name__} of dim {spec.dim}."
+            f"{policy_class.__name__} of dim {spec.dim}."
         )
     return policy
 
@@ -53,11 +53,11 @@ def _policy(data: bytes, name: str) -> Policy:
     return policy
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(array: Any, other: Any) -> bool:
     return (
         other is not None
-        and (one.dtype, one.shape) == (other.dtype, other.shape)
-        and np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes()
+        and (array.dtype, array.shape) == (other.dtype, other.shape)
+        and np.ascontiguousarray(array).tobytes() == np.ascontiguousarray(other).tobytes()
     )
 
 
@@ -87,7 +87,11 @@ def ways(kept: Sequence[Kept], *, from_log: bool) -> Iterator[Way]:
         kept: all snapshots of the model, in any order.
         from_log: whether the log holds all that the first line of states has learned.
     """
-    sound = [one for one in kept if isinstance(one[1], int) and isinstance(one[3], str)]
+    sound = [
+        snapshot
+        for snapshot in kept
+        if isinstance(snapshot[1], int) and isinstance(snapshot[3], str)
+    ]
     yield from _ways(sorted(sound), (), from_log and sound == [*kept])
 
 
@@ -95,9 +99,11 @@ def _ways(
     kept: Sequence[Kept], turns: tuple[tuple[int, int], ...], from_log: bool
 ) -> Iterator[Way]:
     """The ways to the end of the line that the last of ``kept``, by number, belongs to."""
-    begun = [i for i, one in enumerate(kept) if one[3].startswith((RESTORED, FORKED))]
+    begun = [i for i, snapshot in enumerate(kept) if snapshot[3].startswith((RESTORED, FORKED))]
     start = begun[-1] if begun else 0
-    for number, seq, *_ in sorted(kept[start:], key=lambda one: (one[1], one[0]), reverse=True):
+    for number, seq, *_ in sorted(
+        kept[start:], key=lambda snapshot: (snapshot[1], snapshot[0]), reverse=True
+    ):
         yield Way(number, seq, turns)
     if not begun:
         if from_log:
@@ -107,5 +113,5 @@ def _ways(
     origin = note.removeprefix(RESTORED)  # "forked from ..." is no number
     for i, (number, before, *_) in enumerate(kept[:start]):
         if str(number) == origin:
-            line = [one for one in kept[: i + 1] if one[1] <= before]
+            line = [snapshot for snapshot in kept[: i + 1] if snapshot[1] <= before]
             yield from _ways(line, ((before, seq), *turns), from_log)

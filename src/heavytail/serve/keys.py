@@ -25,19 +25,19 @@ SCOPES = ("read", "decide", "admin")
 
 
 def check(name: str, scopes: Sequence[str]) -> None:
-    """Refuse what no key can be called, or allow."""
+    """Refuse a bad name or bad scopes of a key."""
     if not re.fullmatch(NAME, name):
-        message = "A key's name is of letters, digits, dots, underscores and hyphens."
+        message = "A key's name must consist of letters, digits, dots, underscores and hyphens."
         raise Refusal(422, "bad_name", message, "name")
     if not scopes or not set(scopes) <= set(SCOPES):
-        raise Refusal(422, "bad_scopes", f"Scopes are some of {', '.join(SCOPES)}.", "scopes")
+        raise Refusal(422, "bad_scopes", f"Scopes must be among {', '.join(SCOPES)}.", "scopes")
 
 
 def issue(tx: Transaction, name: str, scopes: Sequence[str], who: str) -> str:
-    """A new key, which is told this once."""
+    """Create a key and return it; only its hash is stored."""
     check(name, scopes)
     if tx.rows("SELECT 1 FROM api_key WHERE name = ?", name):
-        message = "There is or was a key of this name. Take another."
+        message = "A key with this name exists or was revoked. Choose another name."
         raise Refusal(409, "another_key", message, "name")
     key = "ht_" + secrets.token_urlsafe(32)
     words = " ".join(sorted(set(scopes)))
@@ -47,17 +47,17 @@ def issue(tx: Transaction, name: str, scopes: Sequence[str], who: str) -> str:
 
 
 def revoke(tx: Transaction, name: str, who: str) -> None:
-    """Make a key invalid."""
+    """Revoke a key."""
     if not re.fullmatch(NAME, name) or not tx.rows(
         "SELECT 1 FROM api_key WHERE name = ? AND revoked = 0", name
     ):
-        raise Refusal(404, "no_key", "There is no valid key of this name.", "name")
+        raise Refusal(404, "no_key", "There is no valid key with this name.", "name")
     tx.rows("UPDATE api_key SET revoked = 1 WHERE name = ?", name)
     tx.audit(who, f"revoke key {name}")
 
 
 def reopen(tx: Transaction, who: str) -> None:
-    """Ask nobody on this machine for a key, until there is a new one."""
+    """Serve this machine without a key again, until there is a new one."""
     if tx.store.keys():
         raise Refusal(409, "has_keys", "The store has valid keys. Revoke them first.")
     tx.rows(
@@ -80,7 +80,7 @@ def views(store: Store) -> list[KeyView]:
 
 
 class Keys:
-    """Who holds which key, read from the store every second, so that what is revoked is soon so."""
+    """The valid keys, re-read from the store every second so that a revocation takes effect."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[str, frozenset[str]]] = {}
@@ -88,12 +88,12 @@ class Keys:
         self._read = -math.inf
 
     def changed(self) -> None:
-        """Look again before the next answer."""
+        """Re-read the keys before the next answer."""
         self._read = -math.inf
 
     async def allow(self, commits: Commits, header: str, scope: str, here: bool) -> str:
-        """Whose key a header has, where it allows ``scope``; a refusal otherwise. Who speaks from
-        ``here`` is asked for none until there is one.
+        """Return the name of the key in a header if it allows ``scope``; refuse otherwise. A caller
+        on this machine (``here``) needs no key until there is one.
         """
         now = time.monotonic()
         if now - self._read > AGE:
@@ -114,18 +114,18 @@ class Keys:
                     "it with --open."
                 )
             raise Refusal(401, "no_key", message)
-        kind, _, key = header.partition(" ")
-        if kind.lower() != "bearer" or not key:
+        scheme, _, key = header.partition(" ")
+        if scheme.lower() != "bearer" or not key:
             raise Refusal(401, "no_key", "Send your key: Authorization: Bearer KEY.")
-        found = self._known.get(digest(key.strip()))
-        if found is None:
+        holder = self._known.get(digest(key.strip()))
+        if holder is None:
             raise Refusal(401, "bad_key", "The key is not valid.")
-        name, scopes = found
+        name, scopes = holder
         if scope not in scopes and "admin" not in scopes:
             raise Refusal(403, "scope", f"This call needs a key with the scope {scope}.")
         return name
 
 
 def digest(key: str) -> bytes:
-    """What is stored of a key."""
+    """The hash of a key, which is stored in its place."""
     return hashlib.sha256(key.encode()).digest()

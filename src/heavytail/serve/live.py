@@ -1,8 +1,8 @@
 """The models that are alive, in step with their store, whoever writes to it.
 
 Every process learns the outcomes of all, in the order of their numbers, so that each has the same
-state after the same outcome, to the bit. What others did is seen at once where a request hangs on
-it, and otherwise by a look every tenth of a second.
+state after the same outcome, to the bit. The work of other processes is read at once if a request
+depends on it, and otherwise every tenth of a second.
 """
 
 from __future__ import annotations
@@ -80,16 +80,16 @@ class Live:
 
     def __getitem__(self, name: str) -> Model:
         """The model called ``name``, or a refusal."""
-        found = self.models.get(name)
-        if found is not None:
-            return found
+        model = self.models.get(name)
+        if model is not None:
+            return model
         if name in self.broken:
             message = f"The model cannot be opened: {self.broken[name].reason}"
             raise Refusal(503, "broken_model", f"{message} Restore a snapshot, or delete it.")
-        raise Refusal(404, "no_model", "There is no model of this name.")
+        raise Refusal(404, "no_model", "There is no model with this name.")
 
     async def find(self, name: str) -> Model:
-        """The same, also of a model that another process has just made."""
+        """The same; also finds a model that another process has just created."""
         if name not in self.models:
             await self.look()
         return self[name]
@@ -138,19 +138,19 @@ class Live:
         It starts from its newest snapshot; where that cannot be loaded, from the one before it, and
         at last from the log. Where nothing does, it is broken, and nobody else suffers.
         """
-        found, kept = await self.commits.do(
+        stored, kept = await self.commits.do(
             lambda tx: (tx.store.model(row.id), tx.store.snapshots(row.id))
         )
-        _check_is(found)
+        _check_is(stored)
         passed: list[str] = []
         restored = any(str(note).startswith(RESTORED) for *_, note in kept)
-        whole = found.follows is None and (restored or not found.epoch)  # the log leads to it
-        for way in ways(kept, from_log=whole):
+        complete = stored.follows is None and (restored or not stored.epoch)  # the log leads to it
+        for way in ways(kept, from_log=complete):
             try:
-                model = await self._along(found, way)
+                model = await self._along(stored, way)
                 now = await self.commits.do(lambda tx: tx.store.model(row.id))
                 _check_is(now)
-                if now.epoch != found.epoch:  # it was set back meanwhile
+                if now.epoch != stored.epoch:  # it was set back meanwhile
                     return await self.open(now)
                 self._place(model, way, passed)
                 await self.catch_up(model)
@@ -162,7 +162,7 @@ class Live:
                 passed.append(f"{words} cannot be used: {said(error)}")
                 log.error("%s: %s", row.name, passed[-1])
         self.models.pop(row.name, None)
-        self.broken[row.name] = Broken(found, "; ".join(passed) or "it has no snapshot.")
+        self.broken[row.name] = Broken(stored, "; ".join(passed) or "it has no snapshot.")
         log.error("the model %s cannot be opened", row.name)
         return self[row.name]
 
@@ -174,7 +174,7 @@ class Live:
                 lambda tx: tx.store.snapshot_data(row.id, number), size=LARGE
             )
             if data is None:
-                raise ValueError("it is no longer there.")
+                raise ValueError("it no longer exists.")
             if row.follows is None and way.version > row.last:
                 raise ValueError(f"it is after outcome {way.version}; the log ends at {row.last}.")
             snapshot = way.version, data
@@ -216,13 +216,13 @@ class Live:
 
     def _news(self, touched: set[int]) -> News:
         """Behind a commit: the next outcomes of models that have new ones."""
-        found: News = []
+        news: News = []
         for model in list(self.models.values()):
             if model.source in touched:
                 most = min(model.batch, BATCH)
                 rows = self.store.outcomes(model.source, model.version, most + 1) if most else []
-                found.append((model, rows if most and len(rows) <= most else None))
-        return found
+                news.append((model, rows if most and len(rows) <= most else None))
+        return news
 
     def _learn(self, news: News) -> None:
         for model, rows in news:
@@ -264,6 +264,6 @@ def _next(tx: Transaction, model: Model, most: int) -> list[OutcomeRow]:
 
 
 def _check_is(row: ModelRow | None) -> None:
-    """Refuse what is not there."""
+    """Refuse a model that does not exist."""
     if row is None:
-        raise Refusal(404, "no_model", "There is no model of this name.")
+        raise Refusal(404, "no_model", "There is no model with this name.")

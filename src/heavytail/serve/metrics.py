@@ -15,7 +15,7 @@ BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2
 
 
 class Metrics:
-    """What is counted since the process began."""
+    """Counters and gauges since the process started."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -44,16 +44,16 @@ class Metrics:
         )
         self._labelled: dict[Any, Any] = {}
 
-    def served(self, road: Any, status: int, seconds: float) -> None:
+    def served(self, route: Any, status: int, seconds: float) -> None:
         """Count an answer."""
-        key = (road.handler, status)
-        found = self._labelled.get(key)
-        if found is None:
-            name = road.handler.__name__
-            found = self.requests.labels(name, str(status)), self.seconds.labels(name)
-            self._labelled[key] = found
-        found[0].inc()
-        found[1].observe(seconds)
+        key = (route.handler, status)
+        counters = self._labelled.get(key)
+        if counters is None:
+            name = route.handler.__name__
+            counters = self.requests.labels(name, str(status)), self.seconds.labels(name)
+            self._labelled[key] = counters
+        counters[0].inc()
+        counters[1].observe(seconds)
 
     def text(self, live: Live) -> bytes:
         """All of it as Prometheus reads it."""

@@ -42,23 +42,30 @@ def built(spec: ModelSpec, most: int | None = None) -> Policy:
     than ``most`` features.
     """
     if ":" in spec.policy:
-        raise Refusal(422, "bad_policy", "A service plays the library's own policies.", "policy")
+        raise Refusal(
+            422, "bad_policy", "A service runs only the library's own policies.", "policy"
+        )
     try:
-        kind = find(spec.policy)
+        policy_class = find(spec.policy)
     except (ValueError, KeyError) as error:
         raise Refusal(422, "bad_policy", said(error), "policy") from None
-    if kind.info.repeats:
+    if policy_class.info.repeats:
         raise Refusal(
             422,
             "bad_policy",
-            f"{kind.__name__} plays an arm several times and must see each reward before it decides"
-            " again, which a service cannot promise. Take another policy.",
+            f"{policy_class.__name__} plays an arm several times and must see each reward before "
+            "it decides again, which a service cannot promise. Choose another policy.",
             "policy",
         )
     encoder = _encoder(spec.encoder)
     dim = spec.dim if encoder is None else encoder.dim
     if dim is None:
-        raise Refusal(422, "bad_dim", "State dim, the length of a feature vector.", "dim")
+        raise Refusal(
+            422,
+            "bad_dim",
+            "dim, the length of a feature vector, is required without an encoder.",
+            "dim",
+        )
     if spec.dim not in (None, dim):
         raise Refusal(422, "bad_dim", f"The encoder makes {dim} features; got {spec.dim}.", "dim")
     if most is not None and dim > most:
@@ -105,15 +112,15 @@ def _encoder(schema: dict[str, Any] | None) -> Encoder | None:
 
 
 def said(error: Exception) -> str:
-    """The words of an error."""
+    """The message of an error."""
     return str(error.args[0]) if error.args else type(error).__name__
 
 
 class Model:
     """A policy in step with its log.
 
-    What is learned hangs on the outcomes alone, in their order: a policy that draws does so on a
-    twin, which learns the same.
+    The state depends on the outcomes and their order only: a policy that draws does so on a twin,
+    which learns the same.
 
     Attributes:
         row: the model in the store, as last seen.
@@ -237,32 +244,33 @@ class Model:
     ) -> None:
         """Refuse a reward that the policy would not learn."""
         if scale is not None and not LEAST <= scale <= GREATEST:
-            message = f"A scale is from {LEAST:g} to {GREATEST:g}; got {scale:g}."
+            message = f"scale must be between {LEAST:g} and {GREATEST:g}; got {scale:g}."
             raise Refusal(422, "bad_scale", message, "scale")
         if abs(reward) > GREATEST:
-            raise Refusal(422, "bad_reward", f"At most {GREATEST:g} in size.", field)
+            message = f"A reward must be at most {GREATEST:g} in absolute value; got {reward:g}."
+            raise Refusal(422, "bad_reward", message, field)
         problem = self.policy.reward_problem(reward, scale)
         if problem:
             raise Refusal(422, "bad_reward", problem, field)
 
-    def arms(self, told: Any, context: dict[str, Any], ids: Any) -> FloatArray:
+    def arms(self, arms: Any, context: dict[str, Any], ids: Any) -> FloatArray:
         """The features (n, dim) of arms as they were sent."""
-        if isinstance(told, np.ndarray):  # read by ``fast``, which has looked
-            return told
+        if isinstance(arms, np.ndarray):  # read by ``fast``, which has looked
+            return arms
         try:
             if self.encoder is not None:
-                return np.asarray(self.encoder.arms(context, told, ids))
-            found = np.array(told, dtype=np.float64)
+                return np.asarray(self.encoder.arms(context, arms, ids))
+            features = np.array(arms, dtype=np.float64)
         except (ValueError, TypeError, OverflowError) as error:
             if self.encoder is None:
-                raise self._ragged(told) from None
+                raise self._ragged(arms) from None
             raise Refusal(422, "bad_arms", str(error), "arms") from None
-        if found.ndim != 2 or found.shape[1] != self.dim:
-            raise self._ragged(told)
-        return found
+        if features.ndim != 2 or features.shape[1] != self.dim:
+            raise self._ragged(arms)
+        return features
 
-    def _ragged(self, told: Any) -> Refusal:
-        lengths = [len(arm) if isinstance(arm, list) else -1 for arm in told]
+    def _ragged(self, arms: Any) -> Refusal:
+        lengths = [len(arm) if isinstance(arm, list) else -1 for arm in arms]
         bad = next((i for i, n in enumerate(lengths) if n != self.dim), 0)
         return Refusal(
             422,
@@ -291,37 +299,37 @@ class Model:
             raise Refusal(422, "bad_arms", str(error), "arms") from None
 
     def predict(self, arms: FloatArray, level: float) -> Predicted:
-        """The mean rewards expected of arms."""
+        """Predict the mean rewards of arms."""
         policy: Any = self.policy
         try:
-            found = policy.predict(arms, level=level)
+            prediction = policy.predict(arms, level=level)
         except (ValueError, AttributeError) as error:
             raise Refusal(422, "no_prediction", str(error)) from None
-        return Predicted(*(_finite(part) for part in found))
+        return Predicted(*(_finite(part) for part in prediction))
 
     def explain(self, arms: FloatArray) -> Explained:
-        """Why an arm would be chosen."""
+        """Explain which arm would be chosen, and why."""
         policy: Any = self.view
         try:
-            found = policy.explain(arms)
+            explanation = policy.explain(arms)
         except (ValueError, AttributeError) as error:
             raise Refusal(422, "no_explanation", str(error)) from None
-        parts = {name: _finite(part) for name, part in found.parts.items()}
-        return Explained(found.arm, found.rule, parts)
+        parts = {name: _finite(part) for name, part in explanation.parts.items()}
+        return Explained(explanation.arm, explanation.rule, parts)
 
-    async def told(self) -> dict[str, Any]:
+    async def report(self) -> dict[str, Any]:
         """The diagnostics, from a thread where they take long: some decompose a matrix."""
-        return await self.turn("told", self.dim, self.diagnostics, shared=True)
+        return await self.turn("report", self.dim, self.diagnostics, shared=True)
 
     def diagnostics(self) -> dict[str, Any]:
-        """How it is doing, as JSON has it."""
-        told = self.policy.diagnostics()
-        names = told.__dataclass_fields__
-        found = {name: getattr(told, name) for name in names if name != "pending"}
+        """The policy's diagnostics and the model's own, as JSON values."""
+        diagnostics = self.policy.diagnostics()
+        names = diagnostics.__dataclass_fields__
+        values = {name: getattr(diagnostics, name) for name in names if name != "pending"}
         return {
             **{k: None if isinstance(v, float) and not math.isfinite(v) else v
-               for k, v in found.items()},
-            "advice": list(told.advice),
+               for k, v in values.items()},
+            "advice": list(diagnostics.advice),
             "faults": [words for words in (self.passed, self.unkept) if words],
             "refused": self.refused,
             "staleness": self.staleness,

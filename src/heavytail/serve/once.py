@@ -1,8 +1,8 @@
-"""Objects that have a key twice, of which readers of JSON keep the last one without a word.
+"""Duplicate keys of JSON objects, of which parsers silently keep the last.
 
-A body has at least as many colons as its objects have keys, and what was read has as many as are
-different: where both are equal, no key came twice. Otherwise colons stand in strings, or one did,
-and a slower reader looks.
+A body has at least as many colons as its objects have keys, and the parsed value has only the
+distinct ones: if both counts are equal, no key came twice. Otherwise a string has a colon or a key
+came twice, and a slower parser finds out which.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _untyped = msgspec.json.Decoder()
 
 
 def check_once(body: bytes) -> None:
-    """Refuse JSON, which could be read, that has a key of an object twice."""
+    """Refuse valid JSON with a duplicate key in an object."""
     try:
         if body.count(b":") == _keys(_untyped.decode(body)):
             return
@@ -29,7 +29,7 @@ def check_once(body: bytes) -> None:
     try:
         json.loads(body, object_pairs_hook=_object, parse_int=str, parse_float=str)
     except RecursionError:
-        raise Refusal(400, "bad_json", "The body is too deep.") from None
+        raise Refusal(400, "bad_json", "The body is nested too deeply.") from None
 
 
 def _keys(read: Any) -> int:
@@ -38,12 +38,12 @@ def _keys(read: Any) -> int:
     """
     count, waiting = 0, [read]
     while waiting:
-        one = waiting.pop()
-        if type(one) is dict:
-            count += len(one)
-            waiting += one.values()
-        elif type(one) is list and one and type(one[0]) is dict:
-            waiting += one
+        value = waiting.pop()
+        if type(value) is dict:
+            count += len(value)
+            waiting += value.values()
+        elif type(value) is list and value and type(value[0]) is dict:
+            waiting += value
     return count
 
 

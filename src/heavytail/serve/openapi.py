@@ -67,18 +67,23 @@ PARAMETERS = {
 }
 
 
-def document(roads: Sequence[Any]) -> dict[str, Any]:
+def document(routes: Sequence[Any]) -> dict[str, Any]:
     """The document of these routes."""
-    kinds = [*BODIES.values(), *NAMED.values()]
-    kinds += [kind for answers in ANSWERS.values() for kind in answers.values() if _json(kind)]
+    body_types = [*BODIES.values(), *NAMED.values()]
+    body_types += [
+        body_type
+        for answers in ANSWERS.values()
+        for body_type in answers.values()
+        if _json(body_type)
+    ]
     schemas, components = msgspec.json.schema_components(
-        [*kinds, wire.Fault], ref_template="#/components/schemas/{name}"
+        [*body_types, wire.Fault], ref_template="#/components/schemas/{name}"
     )
-    schema = dict(zip(map(repr, [*kinds, wire.Fault]), schemas, strict=True))
+    schema = dict(zip(map(repr, [*body_types, wire.Fault]), schemas, strict=True))
     paths: dict[str, Any] = {}
-    for road in roads:
-        path = road.path
-        paths.setdefault(path, {})[road.method.lower()] = _operation(road, path, schema)
+    for route in routes:
+        path = route.path
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, path, schema)
     return {
         "openapi": "3.1.0",
         "info": {"title": "heavytail", "version": __version__},
@@ -90,42 +95,46 @@ def document(roads: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _json(kind: Any) -> bool:
-    return kind not in (None, bytes, str)
+def _json(body_type: Any) -> bool:
+    return body_type not in (None, bytes, str)
 
 
-def _operation(road: Any, path: str, schema: dict[str, Any]) -> dict[str, Any]:
-    name = road.handler.__name__
-    found: dict[str, Any] = {
+def _operation(route: Any, path: str, schema: dict[str, Any]) -> dict[str, Any]:
+    name = route.handler.__name__
+    operation: dict[str, Any] = {
         "operationId": name,
-        "summary": (road.handler.__doc__ or "").strip(),
+        "summary": (route.handler.__doc__ or "").strip(),
         "parameters": [
-            {"name": key, "in": "path", "required": True, "schema": told}
-            for key, told in PARAMETERS.items()
+            {"name": key, "in": "path", "required": True, "schema": parameter}
+            for key, parameter in PARAMETERS.items()
             if "{" + key + "}" in path
         ],
         "responses": {},
     }
-    if road.scope:
-        found["security"] = [{"key": []}, {}]
-        found["description"] = f"Needs the scope {road.scope}, where keys are needed."
+    if route.scope:
+        operation["security"] = [{"key": []}, {}]
+        operation["description"] = f"Needs the scope {route.scope}, where keys are needed."
     if name == "decide":
-        told = {"type": "string", "maxLength": 200}
-        found["parameters"].append({"name": "Idempotency-Key", "in": "header", "schema": told})
+        key_schema = {"type": "string", "maxLength": 200}
+        operation["parameters"].append(
+            {"name": "Idempotency-Key", "in": "header", "schema": key_schema}
+        )
     if name in BODIES:
-        told = schema[repr(BODIES[name])]
-        told = {"anyOf": [told, schema[repr(NAMED[name])]]} if name in NAMED else told
-        content = {"application/json": {"schema": told}}
-        found["requestBody"] = {"required": True, "content": content}
-    for status, kind in ANSWERS[name].items():
+        body = schema[repr(BODIES[name])]
+        body = {"anyOf": [body, schema[repr(NAMED[name])]]} if name in NAMED else body
+        content = {"application/json": {"schema": body}}
+        operation["requestBody"] = {"required": True, "content": content}
+    for status, answer_type in ANSWERS[name].items():
         answer: dict[str, Any] = {"description": "Done."}
         if name in FILES:
-            told = {"type": "string"} if kind is str else {"type": "string", "format": "binary"}
-            answer["content"] = {FILES[name]: {"schema": told}}
-        elif kind is not None:
-            answer["content"] = {"application/json": {"schema": schema[repr(kind)]}}
-        found["responses"][str(status)] = answer
+            file_schema = (
+                {"type": "string"} if answer_type is str else {"type": "string", "format": "binary"}
+            )
+            answer["content"] = {FILES[name]: {"schema": file_schema}}
+        elif answer_type is not None:
+            answer["content"] = {"application/json": {"schema": schema[repr(answer_type)]}}
+        operation["responses"][str(status)] = answer
     for status in FAULTS:
         content = {"application/json": {"schema": schema[repr(wire.Fault)]}}
-        found["responses"][str(status)] = {"description": "Refused.", "content": content}
-    return found
+        operation["responses"][str(status)] = {"description": "Refused.", "content": content}
+    return operation

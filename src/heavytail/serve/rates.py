@@ -1,4 +1,4 @@
-"""How often each caller may ask."""
+"""The rate limit of each caller."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ class Rates:
         if len(self._left) > CALLERS:
             self._left.popitem(last=False)
         if left < 1.0:
-            message = f"At most {self.rate:g} requests per second. Wait a moment."
+            message = f"Rate limit: at most {self.rate:g} requests per second. Retry in a moment."
             raise Refusal(429, "too_fast", message)

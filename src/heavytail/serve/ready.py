@@ -1,4 +1,4 @@
-"""Readiness: a store that can be written to, which anybody may ask and nobody make work of."""
+"""Readiness: a probe of whether the store is writable, which callers share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Ready:
         self._look: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
-        """Return where the store can be written to; its StoreError otherwise."""
+        """Return if the store is writable; raise its StoreError otherwise."""
         now = time.monotonic()
         if self._look is None or (self._look.done() and now - self._looked >= AGE):
             self._looked = now
@@ -36,7 +36,7 @@ class Ready:
 
 
 def _probed(tx: Transaction) -> StoreError | None:
-    """The failure of a probe as its own: what shares its commit is done all the same."""
+    """Return the failure of a probe instead of raising it: others that share its commit go on."""
     try:
         tx.store.probe()
     except StoreError as error:

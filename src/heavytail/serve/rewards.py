@@ -1,4 +1,4 @@
-"""Whether a reward is owed to a decision: once, in time, and to no other."""
+"""Acceptance of a reward: for a decision of this model, once, and in time."""
 
 from __future__ import annotations
 
@@ -16,29 +16,35 @@ def owed(
     tx: Transaction,
     model: Model,
     token: Token,
-    one: Reward,
+    sent: Reward,
     now: float,
     seen: dict[bytes, Reward],
 ) -> DecisionRow | None:
-    """The decision that a reward is for; None where it has this very reward already."""
+    """Return the decision of a reward; None if it has this very reward already."""
     same = seen.get(token.key)
     if same is not None:
-        if (same.reward, same.scale) == (one.reward, one.scale):
+        if (same.reward, same.scale) == (sent.reward, sent.scale):
             return None
-        raise Refusal(409, "rewarded", "The token is twice here, with two rewards.", "token")
-    seen[token.key] = one
+        raise Refusal(
+            409, "rewarded", "The request has two different rewards for this token.", "token"
+        )
+    seen[token.key] = sent
     row = tx.decision(model.row.id, token.key)
     if row is None or row.version != token.version:
-        raise Refusal(409, "unknown_token", "No decision of this model has it.", "token")
+        raise Refusal(
+            409, "unknown_token", "Unknown token: this model made no such decision.", "token"
+        )
     outcome = tx.outcome(model.row.id, token.key)
     if outcome is not None:
         if outcome.by_default:
-            raise Refusal(409, "expired", "It has had its default reward.", "token")
-        if (outcome.reward, outcome.scale) == (one.reward, one.scale):
+            raise Refusal(
+                409, "expired", "The decision has expired and got its default reward.", "token"
+            )
+        if (outcome.reward, outcome.scale) == (sent.reward, sent.scale):
             return None
-        raise Refusal(409, "rewarded", "It has had another reward.", "token")
+        raise Refusal(409, "rewarded", "The decision already has a different reward.", "token")
     wait = model.spec.wait
     if wait is not None and time_of(token.key) + wait < now:
         if model.spec.late == "refuse":
-            raise Refusal(409, "expired", f"It was given up after {wait:g} s.", "token")
+            raise Refusal(409, "expired", f"The decision expired after {wait:g} s.", "token")
     return row

@@ -1,7 +1,7 @@
-"""The service: models in step with their store, whatever speaks to it.
+"""The service: models in step with their store, independent of HTTP.
 
-Every verb is a coroutine that returns when what it did is on disk. What it refuses is a
-:class:`heavytail.ledger.refusal.Refusal`, and nothing was changed.
+Every verb is a coroutine that returns when its effect is on disk. It refuses by raising a
+:class:`heavytail.ledger.refusal.Refusal`, and nothing was changed then.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Asked = DecideAmongVectors | DecideAmongNamed | Plain
 
 
 class Limits(NamedTuple):
-    """What a request may ask for at most."""
+    """Limits of requests."""
 
     body: int = 16 * 2**20  # bytes
     arms: int = 10_000  # of one decision
@@ -108,29 +108,32 @@ class Service:
     # Models
 
     async def create(self, name: str, spec: ModelSpec, who: str) -> tuple[bool, ModelView]:
-        """A new model, or the one that is there where it is the same; whether it is new."""
+        """Create the model, or return the existing one if its spec is identical.
+
+        Returns (created, view).
+        """
         _check_name(name)
         if (spec.default_reward is not None or spec.late == "learn") and spec.wait is None:
-            raise Refusal(422, "bad_wait", "State wait, in seconds, with these.", "wait")
+            message = 'wait (seconds) is required with default_reward or late="learn".'
+            raise Refusal(422, "bad_wait", message, "wait")
         if spec.default_reward is not None and spec.late == "learn":
-            raise Refusal(
-                422, "bad_late", "A decision that learned its default cannot learn again.", "late"
-            )
-        told = msgspec.json.encode(spec, order="sorted").decode()
+            message = 'late="learn" excludes default_reward: a decision is learned only once.'
+            raise Refusal(422, "bad_late", message, "late")
+        spec_json = msgspec.json.encode(spec, order="sorted").decode()
         known = self.models.get(name)
-        if known is None or known.row.spec != told:
+        if known is None or known.row.spec != spec_json:
             await apart(functools.partial(_check_model, spec, self.limits.dim))
 
         def work(tx: Transaction) -> tuple[bool, ModelRow]:
-            found = tx.model(name)
-            if found is not None:
-                if found.spec != told or found.follows is not None:
-                    message = "A model of this name is there, with other settings."
+            row = tx.model(name)
+            if row is not None:
+                if row.spec != spec_json or row.follows is not None:
+                    message = f"Model {name!r} already exists with different settings."
                     raise Refusal(409, "another_model", message, "name")
-                return False, found
+                return False, row
             tx.check_room(self.limits.models)
             tx.audit(who, f"create {name}")
-            return True, tx.create(name, told)
+            return True, tx.create(name, spec_json)
 
         new, row = await self.commits.do(work)
         if new or name not in self.models:
@@ -138,7 +141,7 @@ class Service:
         return new, await self.describe(name)
 
     async def describe(self, name: str) -> ModelView:
-        """A model as it stands."""
+        """Describe a model."""
         if name in self.live.broken:
             return await self._describe_broken(self.live.broken[name])
         model = self.live[name]
@@ -146,7 +149,7 @@ class Service:
             lambda tx: (tx.model(name), tx.store.decisions(model.row.id))
         )
         if row is None:
-            raise Refusal(404, "no_model", "There is no model of this name.")
+            raise Refusal(404, "no_model", "There is no model with this name.")
         if (row.id, row.epoch) != (model.row.id, model.row.epoch):  # another has its name, or state
             model = await self.live.open(row)
         model.row = row
@@ -154,7 +157,7 @@ class Service:
         return ModelView(
             name, type(model.policy).__name__, model.dim, model.spec, model.policy.rounds,
             decisions, row.pending(decisions), model.version, bool(row.paused),
-            shadowed.row.name if shadowed else None, row.created, await model.told(),
+            shadowed.row.name if shadowed else None, row.created, await model.report(),
         )  # fmt: skip
 
     async def _describe_broken(self, broken: Broken) -> ModelView:
@@ -164,7 +167,7 @@ class Service:
             lambda tx: (tx.model(name), tx.store.decisions(model), tx.store.width(model))
         )
         if row is None or row.id != model:
-            raise Refusal(404, "no_model", "There is no model of this name.")
+            raise Refusal(404, "no_model", "There is no model with this name.")
         try:
             spec = msgspec.json.decode(row.spec, type=ModelSpec)
         except (msgspec.DecodeError, TypeError):
@@ -178,7 +181,7 @@ class Service:
         )  # fmt: skip
 
     async def pause(self, name: str, paused: bool, who: str) -> ModelView:
-        """Let it decide, or not; rewards are learned all the same."""
+        """Pause or resume a model's decisions; it learns rewards in either case."""
         model = (await self.live.row(name)).id
 
         def work(tx: Transaction) -> None:
@@ -189,12 +192,12 @@ class Service:
         return await self.describe(name)
 
     async def delete(self, name: str, who: str) -> None:
-        """A model, its decisions, outcomes and snapshots; also one that cannot be opened."""
+        """Delete a model, even a broken one, with its decisions, outcomes and snapshots."""
 
         def work(tx: Transaction) -> None:
             row = tx.model(name)
             if row is None:
-                raise Refusal(404, "no_model", "There is no model of this name.")
+                raise Refusal(404, "no_model", "There is no model with this name.")
             tx.delete(row.id)
             tx.audit(who, f"delete {name}")
 
@@ -203,44 +206,48 @@ class Service:
 
     # Decisions
 
-    async def decide(self, name: str, asked: Sequence[Asked], request: str = "") -> list[Decided]:
-        """A decision for each; ``request`` is the client's own key, so that a request that is sent
-        again has the same answer.
+    async def decide(self, name: str, choices: Sequence[Asked], request: str = "") -> list[Decided]:
+        """Make a decision for each choice; ``request`` is the client's idempotency key, so that a
+        request that is sent again has the same answer.
         """
         model = await self.live.find(name)
         try:
-            return await self._decide(model, asked, request)
+            return await self._decide(model, choices, request)
         except Refusal as refusal:
             if refusal.code != "no_model":
                 raise
-        return await self._decide(await self.live.renewed(model), asked, request)
+        return await self._decide(await self.live.renewed(model), choices, request)
 
-    async def _decide(self, model: Model, asked: Sequence[Asked], request: str) -> list[Decided]:
+    async def _decide(self, model: Model, choices: Sequence[Asked], request: str) -> list[Decided]:
         if model.row.follows is not None:
-            raise Refusal(409, "shadow", "A shadow learns and does not decide.")
-        self._check_batch(asked)
-        explore = [model.spec.explore if one.explore is None else one.explore for one in asked]
+            raise Refusal(
+                409, "shadow", "This model is a shadow: it learns, but makes no decisions."
+            )
+        self._check_batch(choices)
+        explore = [
+            model.spec.explore if choice.explore is None else choice.explore for choice in choices
+        ]
 
         def choose() -> tuple[int, list[FloatArray], list[Decision]]:
-            sets = [self.arms(model, one, at) for at, one in _placed(asked)]
+            sets = [self.arms(model, choice, place) for place, choice in _placed(choices)]
             return model.version, sets, model.choose(sets, explore)
 
-        many = sum(len(one.arms) for one in asked)
-        version, sets, made = await model.turn("choose", many, choose)
+        many = sum(len(choice.arms) for choice in choices)
+        version, sets, decisions = await model.turn("choose", many, choose)
         size, when, wall = 8 * many * model.dim, self.live.clock(), self.store.clock()
         stamp = wall if abs(wall - when) > APART else None
 
         def written() -> list[tuple[DecisionRow, Decided]]:
-            each = zip(asked, sets, made, strict=True)
+            each = zip(choices, sets, decisions, strict=True)
             return [
                 logged(
                     model,
                     Token.new(model.row.id, version, when),
-                    *one,
-                    (request, i, len(asked)),
+                    *parts,
+                    (request, i, len(choices)),
                     stamp,
                 )
-                for i, one in enumerate(each)
+                for i, parts in enumerate(each)
             ]
 
         both = written() if size < LARGE else await apart(written)
@@ -261,82 +268,85 @@ class Service:
             behind.append(max(last - version, 0))
             return answers
 
-        found: list[Decided] = await self.commits.do(work, size=size)
-        if found is answers:  # not those of an earlier request
+        answered: list[Decided] = await self.commits.do(work, size=size)
+        if answered is answers:  # not those of an earlier request
             model.staleness += 0.05 * (behind[-1] - model.staleness)
-            model.tracker.decided([(one.id, one.arm) for one in found])
-        return found
+            model.tracker.decided([(decision.id, decision.arm) for decision in answered])
+        return answered
 
-    def _check_batch(self, asked: Sequence[Any]) -> None:
-        if not asked:
-            raise Refusal(422, "empty", "Send at least one.")
-        if len(asked) > self.limits.batch:
-            raise Refusal(413, "too_many", f"At most {self.limits.batch} in one request.")
+    def _check_batch(self, items: Sequence[Any]) -> None:
+        if not items:
+            raise Refusal(422, "empty", "The list is empty. Send at least one item.")
+        if len(items) > self.limits.batch:
+            message = f"A request may have at most {self.limits.batch} items; got {len(items)}."
+            raise Refusal(413, "too_many", message)
 
-    def arms(self, model: Model, one: Any, at: str) -> FloatArray:
+    def arms(self, model: Model, choice: Any, place: str) -> FloatArray:
         try:
-            if len(one.arms) > self.limits.arms:
-                raise Refusal(413, "too_many_arms", f"At most {self.limits.arms} arms.", "arms")
-            ids = getattr(one, "ids", None)
-            if ids is not None and len(ids) != len(one.arms):
-                message = f"{len(one.arms)} arms need as many ids; got {len(ids)}."
+            if len(choice.arms) > self.limits.arms:
+                message = f"At most {self.limits.arms} arms; got {len(choice.arms)}."
+                raise Refusal(413, "too_many_arms", message, "arms")
+            ids = getattr(choice, "ids", None)
+            if ids is not None and len(ids) != len(choice.arms):
+                message = f"{len(choice.arms)} arms need as many ids; got {len(ids)}."
                 raise Refusal(422, "bad_ids", message, "ids")
-            return model.arms(one.arms, getattr(one, "context", {}), ids)
+            return model.arms(choice.arms, getattr(choice, "context", {}), ids)
         except Refusal as refusal:
-            raise refusal.at(at) from None
+            raise refusal.at(place) from None
 
     # Rewards
 
-    async def reward(self, name: str, told: Sequence[Reward]) -> int:
-        """Log rewards, all or none; how many are new. They are learned at once after that."""
+    async def reward(self, name: str, rewards: Sequence[Reward]) -> int:
+        """Log rewards, all or none, and return how many are new. They are learned right after."""
         model = await self.live.find(name)
-        self._check_batch(told)
+        self._check_batch(rewards)
         try:
-            return await self._reward(model, told)
+            return await self._reward(model, rewards)
         except Refusal as refusal:
             if refusal.code not in ("no_model", "unknown_token") or not self.store.shared:
                 raise
             renewed = await self.live.renewed(model)
             if renewed is model:
                 raise
-        return await self._reward(renewed, told)
+        return await self._reward(renewed, rewards)
 
-    async def _reward(self, model: Model, told: Sequence[Reward]) -> int:
-        tokens = [self._token(model, one, at) for at, one in _placed(told)]
+    async def _reward(self, model: Model, rewards: Sequence[Reward]) -> int:
+        tokens = [self._token(model, reward, place) for place, reward in _placed(rewards)]
 
         def work(tx: Transaction) -> tuple[int, int]:
             tx.last(model.row.id)  # nobody else rewards until the commit
             now, new = self.live.clock(), []
             seen: dict[bytes, Reward] = {}
-            for (at, one), token in zip(_placed(told), tokens, strict=True):
+            for (place, reward), token in zip(_placed(rewards), tokens, strict=True):
                 try:
-                    row = owed(tx, model, token, one, now, seen)
+                    row = owed(tx, model, token, reward, now, seen)
                 except Refusal as refusal:
-                    raise refusal.at(at) from None
+                    raise refusal.at(place) from None
                 if row is not None:
-                    new.append((row, one))
+                    new.append((row, reward))
             # all is checked; from here on it is written
             swept = tx.sweeping(model.row.id)
-            for row, one in new:
+            for row, reward in new:
                 if row.key <= swept:  # it was counted as given up
                     tx.swept(model.row.id, swept, -1)
-                tx.reward(row, one.reward, one.scale)
+                tx.reward(row, reward.reward, reward.scale)
             return len(new), tx.last(model.row.id)
 
-        size = 8 * len(told) * model.dim
+        size = 8 * len(rewards) * model.dim
         accepted, last = await self.commits.do(work, model=model.row.id, size=size)
         if model.version < last:
             await self.live.learned(model, last)
         return int(accepted)
 
-    def _token(self, model: Model, one: Reward, at: str) -> Token:
+    def _token(self, model: Model, reward: Reward, place: str) -> Token:
         try:
-            token = Token.parse(one.token)
+            token = Token.parse(reward.token)
             if token is None or token.model != model.row.id:
-                raise Refusal(409, "unknown_token", "No decision of this model has it.", "token")
-            model.check_reward(one.reward, one.scale)
+                message = "Unknown token: this model made no such decision."
+                raise Refusal(409, "unknown_token", message, "token")
+            model.check_reward(reward.reward, reward.scale)
         except Refusal as refusal:
-            raise refusal.at(at) from None
+            raise refusal.at(place) from None
         return token
 
     # Snapshots
@@ -357,7 +367,7 @@ class Service:
                 log.error("%s: %s", model.row.name, words)
             model.unkept = words
             model.tried(seq)
-            message = f"{words} Go back to an earlier snapshot."
+            message = f"{words} Restore an earlier snapshot."
             raise Refusal(409, "bad_state", message) from None
         finally:
             model.loading = time.monotonic() - start
@@ -365,7 +375,7 @@ class Service:
         return seq, data
 
     async def snapshot(self, name: str, note: str, who: str = "") -> int:
-        """Keep the state as it is; its number."""
+        """Take a snapshot of the present state and return its number."""
         model = await self.live.find(name)
         epoch = model.row.epoch
         seq, data = await self._kept(model)
@@ -374,7 +384,9 @@ class Service:
             tx.last(model.row.id)  # nobody sets it back until the commit
             row = tx.model(name)
             if row is None or (row.id, row.epoch) != (model.row.id, epoch):
-                raise Refusal(409, "changed", "The model was set back meanwhile. Try again.")
+                raise Refusal(
+                    409, "changed", "The model was restored or deleted meanwhile. Try again."
+                )
             if who:
                 tx.audit(who, f"snapshot {name}")
             return tx.snapshot(model.row.id, seq, data, note)
@@ -384,15 +396,15 @@ class Service:
         return number
 
     async def restore(self, name: str, number: int, who: str) -> ModelView:
-        """Go on from a snapshot: what came after it is forgotten, and stays in the log."""
+        """Restore a snapshot: the model forgets what came after it, the log does not."""
         row = await self.live.row(name)
         data = await self.commits.do(lambda tx: tx.store.snapshot_data(row.id, number), size=LARGE)
         if data is None:
-            raise Refusal(404, "no_snapshot", "The model has none of this number.", "snapshot")
+            raise Refusal(404, "no_snapshot", f"This model has no snapshot {number}.", "snapshot")
         try:
             await apart(functools.partial(Model, row, (0, data)))
         except Exception as error:
-            message = f"Snapshot {number} cannot be loaded: {said(error)} Take another."
+            message = f"Snapshot {number} cannot be loaded: {said(error)} Choose another."
             raise Refusal(409, "bad_snapshot", message, "snapshot") from None
 
         def work(tx: Transaction) -> None:
@@ -404,7 +416,7 @@ class Service:
         return await self.describe(name)
 
     async def fork(self, name: str, fork: Fork, who: str) -> ModelView:
-        """A new model from an old one: its twin, another policy on its log, or a shadow."""
+        """Create a model from another: a copy, a different policy on its log, or a shadow."""
         model = await self.live.find(name)
         changes: dict[str, Any] = {}
         if fork.policy is not None:
@@ -415,11 +427,11 @@ class Service:
         _check_name(fork.name)
         if fork.name in self.models:
             raise Refusal(409, "another_model", "Another model has this name.", "name")
-        told = msgspec.json.encode(spec, order="sorted").decode()
+        spec_json = msgspec.json.encode(spec, order="sorted").decode()
         source, twin = model.source, model
         if changes:
             await apart(functools.partial(_check_model, spec, self.limits.dim))
-            row = model.row._replace(spec=told, since=0, follows=source)
+            row = model.row._replace(spec=spec_json, since=0, follows=source)
             twin = await apart(functools.partial(Model, row))
             await self.live.catch_up(twin)
         version, data = await self._kept(twin)
@@ -430,7 +442,9 @@ class Service:
             tx.check_there(source)
             tx.check_room(self.limits.models)
             follows = source if fork.shadow else None
-            row = tx.create(fork.name, told, follows=follows, since=version if fork.shadow else 0)
+            row = tx.create(
+                fork.name, spec_json, follows=follows, since=version if fork.shadow else 0
+            )
             tx.snapshot(row.id, version if fork.shadow else 0, data, FORKED + name)
             tx.audit(who, f"fork {name} {fork.name}")
             return row
@@ -445,16 +459,16 @@ def _kind(spec: ModelSpec) -> bytes:
 
 
 def _compile(spec: ModelSpec, most: int | None = None) -> None:
-    """Compile what models of a specification need; refuse one that cannot be."""
+    """Compile what models of a specification need; refuse an impossible one."""
     warmed(built(spec, most))
 
 
 def _check_model(spec: ModelSpec, most: int | None = None) -> None:
-    """Refuse a model that cannot be; what it needs is compiled."""
+    """Refuse an impossible specification; compile what the model needs."""
     _compile(spec, most)
     if spec.default_reward is not None:
-        told = msgspec.json.encode(spec).decode()
-        row = ModelRow(0, "", told, 0.0, False, 0, 0, 0, b"", None, 0)
+        spec_json = msgspec.json.encode(spec).decode()
+        row = ModelRow(0, "", spec_json, 0.0, False, 0, 0, 0, b"", None, 0)
         Model(row).check_reward(spec.default_reward, field="default_reward")
 
 
@@ -463,12 +477,12 @@ def _check_name(name: str) -> None:
         raise Refusal(
             422,
             "bad_name",
-            "A name is a letter or digit and up to 63 letters, digits, dots, underscores and "
-            "hyphens.",
+            "A name must be a letter or digit, followed by up to 63 letters, digits, dots, "
+            "underscores and hyphens.",
             "name",
         )
 
 
 def _placed(many: Sequence[Any]) -> list[tuple[str, Any]]:
-    """Each with its place in the body, "" where it is alone."""
-    return [("" if len(many) == 1 else f"[{i}]", one) for i, one in enumerate(many)]
+    """Each item with its place in the body, "" for a single one."""
+    return [("" if len(many) == 1 else f"[{i}]", item) for i, item in enumerate(many)]

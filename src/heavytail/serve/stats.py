@@ -1,4 +1,4 @@
-"""What all models did since the service started, as ``GET /v1/stats`` tells it."""
+"""The activity of all models since the service started, for ``GET /v1/stats``."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ async def stats(live: Live, started: float) -> Stats:
 
     rows: Rows = await live.commits.do(look)
     names = {model.row.id: name for name, model in live.models.items()}
-    found = []
+    models = []
     for name, model in sorted(live.models.items()):
         if model.row.id in rows:
-            told = await model.told()
-            found.append(_one(name, model, *rows[model.row.id], names, told))
+            diagnostics = await model.report()
+            models.append(_model_stats(name, model, *rows[model.row.id], names, diagnostics))
             await asyncio.sleep(0)  # others are served between two models
-    broken = [BrokenStats(name, one.reason) for name, one in sorted(live.broken.items())]
-    return Stats(started, time.time(), LENGTH, found, broken)
+    broken = [BrokenStats(name, model.reason) for name, model in sorted(live.broken.items())]
+    return Stats(started, time.time(), LENGTH, models, broken)
 
 
-def _one(
-    name: str, model: Model, row: ModelRow, decisions: int, names: dict[int, str], told: Any
+def _model_stats(
+    name: str, model: Model, row: ModelRow, decisions: int, names: dict[int, str], diagnostics: Any
 ) -> ModelStats:
     tracker = model.tracker
     arms, others = tracker.top()
@@ -47,5 +47,5 @@ def _one(
         name, type(model.policy).__name__, bool(row.paused),
         None if row.follows is None else names.get(row.follows),
         tracker.decisions, tracker.rewards, *tracker.recent(), tracker.windows(), arms, others,
-        row.pending(decisions), model.policy.rounds, told, tracker.tail(),
+        row.pending(decisions), model.policy.rounds, diagnostics, tracker.tail(),
     )  # fmt: skip

@@ -1,6 +1,6 @@
-"""What a model did in the last minutes, in memory: numbers for people, since the service started.
+"""The recent activity of a model, counted in memory since the service started.
 
-The log on disk is the truth; a restart begins these at zero.
+The log on disk is authoritative; a restart sets these counts to zero.
 """
 
 from __future__ import annotations
@@ -116,28 +116,28 @@ class Tracker:
         are those of all rewards of the minute that it ends. A window that is over is pooled once.
         """
         last = self._now().number
-        kept = {one.number: one for one in self._ring if last - WINDOWS < one.number}
-        found = []
+        kept = {window.number: window for window in self._ring if last - WINDOWS < window.number}
+        listed = []
         for number in sorted(kept):
-            one = kept[number]
-            if one.decisions or one.rewards:
-                pooled = one.pooled
+            window = kept[number]
+            if window.decisions or window.rewards:
+                pooled = window.pooled
                 if pooled is None:
                     minute = [kept[k] for k in range(number - RECENT + 1, number + 1) if k in kept]
                     pooled = _pooled(minute)
-                    one.pooled = pooled if number < last else None
+                    window.pooled = pooled if number < last else None
                 ago = (last - number) * LENGTH
-                found.append(WindowStats(ago, one.decisions, one.rewards, *pooled))
-        return found
+                listed.append(WindowStats(ago, window.decisions, window.rewards, *pooled))
+        return listed
 
     def recent(self) -> tuple[float, float, float | None, float | None]:
         """Of the last minute: decisions and rewards per second, mean reward, standard error."""
         last = self._now().number
-        minute = [one for one in self._ring if last - RECENT < one.number]
+        minute = [window for window in self._ring if last - RECENT < window.number]
         first = max(last - RECENT + 1, 0)
         seconds = max(self._clock() - self._begun - first * LENGTH, 1.0)
-        decisions = sum(one.decisions for one in minute) / seconds
-        rewards = sum(one.rewards for one in minute) / seconds
+        decisions = sum(window.decisions for window in minute) / seconds
+        rewards = sum(window.rewards for window in minute) / seconds
         return (decisions, rewards, *_pooled(minute))
 
     def top(self) -> tuple[list[ArmCount], int]:
@@ -147,7 +147,7 @@ class Tracker:
             ArmCount(count, id=name, place=None if name is not None else place)
             for (name, place), count in most
         ]
-        return listed, self.decisions - sum(one.decisions for one in listed)
+        return listed, self.decisions - sum(arm.decisions for arm in listed)
 
 
 def _pooled(windows: Iterable[_Window]) -> Pooled:
@@ -155,11 +155,11 @@ def _pooled(windows: Iterable[_Window]) -> Pooled:
     or where it is beyond a double.
     """
     count, mean, spread = 0, 0.0, 0.0
-    for one in windows:
-        if one.rewards:
-            both, off = count + one.rewards, one.mean - mean
-            spread += one.spread + off * off * (count * one.rewards / both)
-            mean += off * (one.rewards / both)
+    for window in windows:
+        if window.rewards:
+            both, off = count + window.rewards, window.mean - mean
+            spread += window.spread + off * off * (count * window.rewards / both)
+            mean += off * (window.rewards / both)
             count = both
     if not count:
         return None, None

@@ -1,4 +1,4 @@
-"""What goes over the wire: bodies of requests and answers, checked as they are read.
+"""Bodies of requests and answers, validated while they are decoded.
 
 The JSON schemas of the OpenAPI document are made from these classes.
 """
@@ -59,7 +59,7 @@ class Moment(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class ModelSpec(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """What a model is.
+    """The specification of a model.
 
     Attributes:
         policy: its name, as in ``heavytail policies``.
@@ -68,11 +68,11 @@ class ModelSpec(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=T
         tail: a moment bound, for policies that need one.
         horizon: T, for policies that need one.
         arms: how many arms there are, for policies that ask.
-        encoder: what ``ht.Encoder.schema()`` gave; decisions then name their features.
-        explore: share of uniform draws, where a decision states none.
-        wait: seconds after which a decision without a reward is given up.
-        default_reward: what it is learned with then; None: it expires, and nothing is learned.
-        late: what becomes of a reward after that: "refuse", or "learn" where nothing was learned.
+        encoder: the result of ``ht.Encoder.schema()``; decisions then name their features.
+        explore: share of uniform draws if a decision states none.
+        wait: seconds after which a decision without a reward expires.
+        default_reward: the reward learned for it then; None: nothing is learned.
+        late: treatment of a reward after that: "refuse", or "learn" if nothing was learned.
         log_arms: whether the features of all arms are logged, so that ``ht.evaluate`` can ask what
             other policies would have earned.
     """
@@ -92,17 +92,17 @@ class ModelSpec(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=T
 
 
 class ModelChange(Struct, forbid_unknown_fields=True, frozen=True):
-    """What may change of a model."""
+    """A change of a model's settings."""
 
     paused: bool
 
 
 class Fork(Struct, forbid_unknown_fields=True, frozen=True):
-    """A new model from an old one.
+    """A fork: a new model from an old one.
 
     Attributes:
         name: of the new one.
-        policy: another policy, which begins anew and learns all that the old one's log holds.
+        policy: another policy, which starts fresh and learns all of the old model's log.
         options: its own.
         shadow: learn from the old one's traffic from now on, and decide nothing.
     """
@@ -114,7 +114,7 @@ class Fork(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Restore(Struct, forbid_unknown_fields=True, frozen=True):
-    """Which snapshot to go back to."""
+    """The number of the snapshot to restore."""
 
     snapshot: Annotated[int, Meta(ge=1, le=2**53)]
 
@@ -148,7 +148,7 @@ class Decided(Struct, frozen=True, omit_defaults=True):
 
 
 class Reward(Struct, forbid_unknown_fields=True, frozen=True):
-    """What a decision paid; ``scale`` is the noise's in that round, for policies that use it."""
+    """The reward of a decision; ``scale`` is the noise's in that round, if the policy uses it."""
 
     token: Annotated[str, Meta(max_length=100)]
     reward: float
@@ -156,7 +156,7 @@ class Reward(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Rewarded(Struct, frozen=True):
-    """How many rewards are new."""
+    """The number of rewards that are new."""
 
     accepted: int
 
@@ -187,7 +187,7 @@ class Predicted(Struct, frozen=True):
 
 
 class Explained(Struct, frozen=True, omit_defaults=True):
-    """Why an arm would be chosen: the parts of every arm's index; ``id`` is its own name."""
+    """The arm that would be chosen, its ``id``, and the parts of every arm's index."""
 
     arm: int
     rule: str
@@ -196,7 +196,7 @@ class Explained(Struct, frozen=True, omit_defaults=True):
 
 
 class ModelView(Struct, frozen=True):
-    """A model as it stands.
+    """The state of a model.
 
     Attributes:
         broken: why it cannot be opened, None where it can. Of a model that is broken ``rounds`` and
@@ -238,7 +238,7 @@ class WindowStats(Struct, frozen=True):
 
 
 class ArmCount(Struct, frozen=True):
-    """How often an arm was chosen, by its id or, where it has none, its place in the list."""
+    """The number of decisions for an arm, by its id or, without one, its place in the list."""
 
     decisions: int
     id: str | int | None = None
@@ -253,7 +253,7 @@ class TailPoint(Struct, frozen=True):
 
 
 class ModelStats(Struct, frozen=True):
-    """What a model did since the service started.
+    """The activity of a model since the service started.
 
     Attributes:
         decisions: since then.
@@ -297,7 +297,7 @@ class BrokenStats(Struct, frozen=True):
 
 
 class Stats(Struct, frozen=True):
-    """What the models did since the service started.
+    """The activity of all models since the service started.
 
     Attributes:
         started: seconds since 1970.
@@ -330,21 +330,21 @@ class SnapshotMade(Struct, frozen=True):
 
 
 class KeySpec(Struct, forbid_unknown_fields=True, frozen=True):
-    """A key to be made."""
+    """A key to create."""
 
     name: Name
     scopes: Annotated[list[Literal["read", "decide", "admin"]], Meta(min_length=1, max_length=3)]
 
 
 class KeyMade(Struct, frozen=True):
-    """A new key, which is told this once."""
+    """A new key, shown only in this answer."""
 
     name: str
     key: str
 
 
 class KeyView(Struct, frozen=True):
-    """A key, without itself."""
+    """The name and the scopes of a key, without the key."""
 
     name: str
     scopes: list[str]

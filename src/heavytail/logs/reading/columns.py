@@ -62,8 +62,8 @@ def dense(key: str, value: Any, place: Place) -> FloatArray:
     axes = _axes(parts)
     if axes not in DEPTHS[key]:
         wanted = " or ".join(KINDS[depth] for depth in DEPTHS[key])
-        got = KINDS.get(axes, f"an array of shape {np.shape(value)}")
-        place.refuse_type(None, f"must hold {wanted}; got {got}.")
+        actual = KINDS.get(axes, f"an array of shape {np.shape(value)}")
+        place.refuse_type(None, f"must hold {wanted}; got {actual}.")
     array = parts if isinstance(parts, np.ndarray) else _padded(parts, key, place)
     with np.errstate(over="ignore"):  # a long double may become infinite, which is refused later
         return np.ascontiguousarray(array, dtype=np.float64)
@@ -103,8 +103,10 @@ def _padded(parts: Ragged, key: str, place: Place) -> FloatArray:
         )
     numbers = float(n) * most * math.prod(values.shape[1:])
     if numbers > max(ROOM, 100.0 * values.size):
-        at = int(np.argmax(lengths))
-        place.refuse(at, f"has {most:,} entries where others have few: all would be filled up.")
+        longest = int(np.argmax(lengths))
+        place.refuse(
+            longest, f"has {most:,} entries where others have few: all would be filled up."
+        )
     array = np.full((n, most, *values.shape[1:]), FILL[key])
     array[np.arange(most) < lengths[:, None]] = values
     return array
@@ -117,30 +119,30 @@ def _from_arrow(array: Any, place: Place, may_miss: bool, is_time: bool) -> Any:
 
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    kind = array.type
-    if pa.types.is_dictionary(kind):
+    arrow_type = array.type
+    if pa.types.is_dictionary(arrow_type):
         array = array.dictionary_decode()
-        kind = array.type
+        arrow_type = array.type
     if array.null_count and not may_miss:
         row = int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
         place.refuse(row, "is null. Give it, or leave the row out.")
-    if pa.types.is_null(kind) and may_miss:
+    if pa.types.is_null(arrow_type) and may_miss:
         return np.full(len(array), np.nan)
     nested = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    if any(test(kind) for test in nested):
+    if any(test(arrow_type) for test in nested):
         lengths = np.asarray(pc.list_value_length(array), dtype=np.int64)
         ends = np.cumsum(lengths)
         inside = _Inside(place, ends)
         return Ragged(lengths, _from_arrow(array.flatten(), inside, False, False))  # type: ignore[arg-type]
-    if is_time and pa.types.is_timestamp(kind):
+    if is_time and pa.types.is_timestamp(arrow_type):
         units = array.cast(pa.int64()).to_numpy(zero_copy_only=False)
-        return units * (NANOSECONDS[kind.unit] / 1e9)
-    if pa.types.is_decimal(kind):
+        return units * (NANOSECONDS[arrow_type.unit] / 1e9)
+    if pa.types.is_decimal(arrow_type):
         array = array.cast(pa.float64())
-        kind = array.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        hint = " Cast it to a number." if pa.types.is_boolean(kind) else ""
-        place.refuse_type(None, f"must hold numbers; got Arrow's {kind}.{hint}")
+        arrow_type = array.type
+    if not (pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type)):
+        hint = " Cast it to a number." if pa.types.is_boolean(arrow_type) else ""
+        place.refuse_type(None, f"must hold numbers; got Arrow's {arrow_type}.{hint}")
     return array.to_numpy(zero_copy_only=False)
 
 

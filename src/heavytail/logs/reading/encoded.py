@@ -65,13 +65,13 @@ class Raw:
         arms[row, within] = self._vectors(n, row, which, actions.source, place)
         if played is None:
             return action, arms
-        found, hit = np.full(n, UNKNOWN), which == played[row]
-        found[row[hit]] = within[hit]
-        if (found < 0).any():
-            bad = int(np.argmax(found < 0))
+        places, hit = np.full(n, UNKNOWN), which == played[row]
+        places[row[hit]] = within[hit]
+        if (places < 0).any():
+            bad = int(np.argmax(places < 0))
             own = shown(self.catalogue.ids[played[bad]])
             actions.refuse(bad, f"{own} is not among the arms that {lists!r} has for this row.")
-        return found, arms
+        return places, arms
 
     def _vectors(
         self, n: int, row: IntArray, which: IntArray, source: str, place: Placing
@@ -106,7 +106,7 @@ class Raw:
         return places[codes] if len(texts) else codes
 
     def _offered(self, column: Any, place: Place) -> tuple[IntArray, IntArray]:
-        """How many arms each row offered, and which, one after the other."""
+        """The number of arms that each row offered, and all of them one after the other."""
         lengths, flat = _listed(column, place)
         row = np.repeat(np.arange(len(lengths)), lengths)
         which = self._ids(flat, place, row)
@@ -125,7 +125,7 @@ def cut(raw: Raw, count: int) -> Iterator[slice]:
     if lists is not None:
         most = _longest(raw.columns[lists])
     size = max(1, ROOM // max(1, most * raw.catalogue.dim))
-    return (slice(at, at + size) for at in range(0, count, size))
+    return (slice(start, start + size) for start in range(0, count, size))
 
 
 def _longest(column: Any) -> int:
@@ -155,23 +155,25 @@ def _table(
 def _contexts(column: Any, place: Place) -> Callable[[str], list[Any]]:
     """The values by name of what a DecisionLog wrote as JSON."""
     texts = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
-    told: list[dict[str, Any]] = []
+    contexts: list[dict[str, Any]] = []
     for row, text in enumerate(texts):
         if text is None:
             place.refuse(row, "is null: this decision was logged without context=.")
         try:
-            found = json.loads(text)
+            context = json.loads(text)
         except (TypeError, ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            context = None
+        if not isinstance(context, dict):
             place.refuse_type(row, f"must be a JSON object; got {shown(text)}.")
-        told.append(found)
+        contexts.append(context)
 
     def values(name: str) -> list[Any]:
-        for row, one in enumerate(told):
-            if name not in one:
-                place.refuse(row, f"has no {name!r}, which the encoder needs; it has {shown(one)}.")
-        return [one[name] for one in told]
+        for row, context in enumerate(contexts):
+            if name not in context:
+                place.refuse(
+                    row, f"has no {name!r}, which the encoder needs; it has {shown(context)}."
+                )
+        return [context[name] for context in contexts]
 
     return values
 
@@ -181,11 +183,11 @@ def _listed(column: Any, place: Place) -> tuple[IntArray, Any]:
     if _is_arrow_lists(column):
         import pyarrow.compute as pc
 
-        whole = column.combine_chunks() if hasattr(column, "num_chunks") else column
-        if whole.null_count:
-            gone = whole.is_null().to_numpy(zero_copy_only=False)
+        lists = column.combine_chunks() if hasattr(column, "num_chunks") else column
+        if lists.null_count:
+            gone = lists.is_null().to_numpy(zero_copy_only=False)
             _refuse_null(int(np.argmax(gone)), place)
-        return np.asarray(pc.list_value_length(whole), dtype=np.int64), whole.flatten()
+        return np.asarray(pc.list_value_length(lists), dtype=np.int64), lists.flatten()
     cells: Sequence[Any] = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
     for row, cell in enumerate(cells):
         if cell is None:

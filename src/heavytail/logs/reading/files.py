@@ -38,12 +38,12 @@ EARLIER = "journal"  # in the folder of a DecisionLog of an earlier format
 
 
 def is_path(log: Any) -> bool:
-    """Whether this names files."""
+    """Tell whether ``log`` names files."""
     return isinstance(log, str | os.PathLike)
 
 
 def need_arrow() -> bool:
-    """True where Arrow is there; otherwise say what to install."""
+    """True if Arrow is installed; otherwise raise an error that says what to install."""
     need("whoever reads Parquet, columns of lists or a DecisionLog", "pyarrow", extra="logs")
     return True
 
@@ -54,16 +54,16 @@ def paths(log: Any) -> list[str]:
     if not isinstance(name, str):
         raise TypeError(f"log: a path must be text; got {shown(name)}.")
     if os.path.isdir(name):
-        found = [str(path) for path in Path(name).rglob("*.parquet") if path.is_file()]
-        if not found:
+        matches = [str(path) for path in Path(name).rglob("*.parquet") if path.is_file()]
+        if not matches:
             raise FileNotFoundError(f"{name}: there is no Parquet file in this folder.")
-        return sorted(found, key=_natural)
+        return sorted(matches, key=_natural)
     if os.path.exists(name):
         return [name]
-    found = [path for path in glob.glob(name, recursive=True) if os.path.isfile(path)]
-    if not found:
+    matches = [path for path in glob.glob(name, recursive=True) if os.path.isfile(path)]
+    if not matches:
         raise FileNotFoundError(f"{name}: there is no such file, and no file fits the pattern.")
-    return sorted(found, key=_natural)
+    return sorted(matches, key=_natural)
 
 
 def _natural(path: str) -> list[Any]:
@@ -138,19 +138,19 @@ def steps(log: Any, reading: Reading) -> Iterator[tuple[Reading, Unit | Table]]:
 
 
 def _tables(log: Kept, reading: Reading) -> Iterator[Table]:
-    mode, at = reading.of_decisions(), 0
+    mode, first = reading.of_decisions(), 0
     with opened(log) as (store, model):
         from heavytail.ledger.export import tables
 
         for part in tables(store, model, reading.size):
             wanted = mode.wanted(part.column_names, log.folder)
-            yield mode.table(log.folder, at, wanted, part.column)
-            at += len(part)
+            yield mode.table(log.folder, first, wanted, part.column)
+            first += len(part)
 
 
 class Count(NamedTuple):
-    """How many rows a log has, None where that is not known, and how many more are left out since
-    they wait for their reward.
+    """The number of rows of a log, None if unknown, and the number of those left out because they
+    wait for their reward.
     """
 
     rows: int | None
@@ -158,7 +158,7 @@ class Count(NamedTuple):
 
 
 def counted(log: Any, default_reward: float | None) -> Count:
-    """How many rows the files have, where Parquet's footers say it."""
+    """The number of rows of the files, if Parquet's footers say it."""
     store = kept(log)
     if store is not None:
         with opened(store) as (tables, model):
@@ -179,7 +179,9 @@ def counted(log: Any, default_reward: float | None) -> Count:
 def kind(path: str) -> str:
     """ "parquet" or "dsjson", by the first bytes; an error for all else."""
     if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would wait
-        raise ValueError(f"{path} is no file: a device, a pipe, a socket or a folder. Pass files.")
+        raise ValueError(
+            f"{path} is not a file, but a device, a pipe, a socket or a folder. Pass files."
+        )
     with open(path, "rb") as stream:
         head = stream.read(64)
     if head.startswith(ZIPPED):
@@ -210,7 +212,7 @@ class Unit:
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return self.rows
 
     def tables(self, reading: Reading) -> Iterator[Table]:
@@ -218,26 +220,26 @@ class Unit:
         file = _parquet(self.path)
         wanted = reading.wanted(file.schema_arrow.names, self.path)
         names = [n for name in wanted.values() for n in ([name] if isinstance(name, str) else name)]
-        at = self.first
+        row = self.first
         batches = file.iter_batches(
             batch_size=reading.size,
             row_groups=list(self.groups),
             columns=list(dict.fromkeys(names)),
         )
         while True:
-            batch = _next(batches, self.path, at)
+            batch = _next(batches, self.path, row)
             if batch is None:
                 break
-            yield reading.table(self.path, at, wanted, batch.column)
-            at += len(batch)
-        if at != self.first + self.rows:
+            yield reading.table(self.path, row, wanted, batch.column)
+            row += len(batch)
+        if row != self.first + self.rows:
             raise ValueError(
-                f"{self.path}, row {at}: the file ends here, but its footer speaks of "
+                f"{self.path}, row {row}: the file ends here, but its footer says "
                 f"{self.first + self.rows} rows. It is damaged: write it again."
             )
 
     def kept(self, reading: Reading) -> int:
-        """How many of its rows are not left out for want of a reward."""
+        """The number of its rows that have a reward, or need none."""
         if not reading.drop:
             return self.rows
         file = _parquet(self.path)
@@ -248,20 +250,20 @@ class Unit:
 
 def units(path: str, reading: Reading) -> list[Unit]:
     """A Parquet file in tasks: one per group of rows, small ones together up to a chunk."""
-    told = _parquet(path).metadata
-    found: list[Unit] = []
+    metadata = _parquet(path).metadata
+    tasks: list[Unit] = []
     groups: list[int] = []
     first = rows = 0
-    for group in range(told.num_row_groups):
-        count = int(told.row_group(group).num_rows)
+    for group in range(metadata.num_row_groups):
+        count = int(metadata.row_group(group).num_rows)
         if groups and rows + count > reading.size:
-            found.append(Unit(path, tuple(groups), first, rows))
+            tasks.append(Unit(path, tuple(groups), first, rows))
             groups, first, rows = [], first + rows, 0
         groups.append(group)
         rows += count
     if groups:
-        found.append(Unit(path, tuple(groups), first, rows))
-    return found
+        tasks.append(Unit(path, tuple(groups), first, rows))
+    return tasks
 
 
 def _parquet(path: str) -> Any:
@@ -277,18 +279,18 @@ def _parquet(path: str) -> Any:
         if isinstance(error, FileNotFoundError | PermissionError):
             raise
         raise ValueError(
-            f"{path} is no Parquet file, or is cut short or damaged "
+            f"{path} is not a Parquet file, or is cut short or damaged "
             f"({printable(str(error))}). Write or fetch it again."
         ) from None
 
 
-def _next(batches: Iterator[Any], path: str, at: int) -> Any:
+def _next(batches: Iterator[Any], path: str, row: int) -> Any:
     import pyarrow as pa
 
     try:
         return next(batches, None)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(
-            f"{path}, row {at}: cannot be read from here on, the file is damaged "
+            f"{path}, row {row}: cannot be read from here on, the file is damaged "
             f"({printable(str(error))}). Write or fetch it again."
         ) from None

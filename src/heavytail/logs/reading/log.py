@@ -60,7 +60,7 @@ def chunks(
 
 
 def length(log: Any, *, default_reward: float | None = None) -> int | None:
-    """How many rows :func:`chunks` will give, where that is known without reading them."""
+    """The number of rows that :func:`chunks` will give, if known without reading them."""
     return counted(log, default_reward=default_reward).rows
 
 
@@ -91,8 +91,8 @@ def counted(log: Any, *, default_reward: float | None = None, depth: int = 0) ->
 def steps(
     log: Any, reading: Reading, first: int = 0, depth: int = 0
 ) -> Iterator[tuple[Reading, files.Unit | Table]]:
-    """What a log is read from, in order; rows in memory are numbered from ``first``, and the log
-    itself stands in ``depth`` lists.
+    """The units and tables of a log, in order; rows in memory are numbered from ``first``, and the
+    log itself is nested in ``depth`` lists.
     """
     _check_depth(depth)
     if isinstance(log, Rows):
@@ -119,7 +119,7 @@ def _check_depth(depth: int) -> None:
     """Refuse lists in lists without end: one that holds itself has none."""
     if depth > DEEPEST:
         raise ValueError(
-            f"{NAME}: lists or iterators stand in each other more than {DEEPEST} deep. Pass one "
+            f"{NAME}: lists or iterators are nested more than {DEEPEST} deep. Pass one "
             "list of the parts."
         )
 
@@ -134,11 +134,11 @@ def _names(log: Any) -> list[str]:
 
 
 def _missing(column: Any) -> int:
-    """How many entries of a column are null."""
+    """The number of nulls in a column."""
     if hasattr(column, "isna"):  # pandas
         return int(column.isna().sum())
-    told = getattr(column, "null_count", lambda: sum(cell is None for cell in column))
-    return int(told() if callable(told) else told)
+    nulls = getattr(column, "null_count", lambda: sum(cell is None for cell in column))
+    return int(nulls() if callable(nulls) else nulls)
 
 
 def _package(log: Any) -> str:
@@ -152,19 +152,21 @@ def _of_rows(rows: Rows, reading: Reading, first: int) -> Iterator[Table]:
             f"{rows.source}: a chunk begins at row {rows.start} where row {first} comes next. "
             "Chunks must come in order, each once."
         )
-    found = {key: getattr(rows, key, None) for key in COLUMNS if key != "time"}
-    given = {key: value for key, value in found.items() if value is not None}
-    for at in range(0, len(rows.action), reading.size):
-        part = {key: value[at : at + reading.size] for key, value in given.items()}
-        numbers = None if rows.numbers is None else rows.numbers[at : at + reading.size]
-        yield Table(rows.source, first + at, part, rows.names or {}, numbers)  # type: ignore[arg-type]
+    columns = {key: getattr(rows, key, None) for key in COLUMNS if key != "time"}
+    present = {key: value for key, value in columns.items() if value is not None}
+    for start in range(0, len(rows.action), reading.size):
+        part = {key: value[start : start + reading.size] for key, value in present.items()}
+        numbers = None if rows.numbers is None else rows.numbers[start : start + reading.size]
+        yield Table(rows.source, first + start, part, rows.names or {}, numbers)  # type: ignore[arg-type]
 
 
 def _of_arrays(log: Mapping[str, Any], reading: Reading, first: int) -> Iterator[Table]:
     """Of a dict of arrays or lists; no array is copied but for the chunk at hand."""
     own = {str(key): key for key in log}  # a name may be a number
     wanted = reading.wanted([str(key) for key in log], NAME)
-    flat = [one for name in wanted.values() for one in ([name] if isinstance(name, str) else name)]
+    flat = [
+        column for name in wanted.values() for column in ([name] if isinstance(name, str) else name)
+    ]
     arrays: dict[str, Any] = {}
     for name in flat:
         value = log[own[name]]
@@ -177,38 +179,42 @@ def _of_arrays(log: Mapping[str, Any], reading: Reading, first: int) -> Iterator
     if len(set(counts.values())) > 1:
         raise ValueError(f"{NAME}: columns must be of one length; got {counts}.")
     n = counts[flat[0]]
-    for at in range(0, n, reading.size):
-        stop = at + reading.size
-        yield reading.table(NAME, first + at, wanted, lambda name, a=at, b=stop: arrays[name][a:b])
+    for start in range(0, n, reading.size):
+        stop = start + reading.size
+        yield reading.table(
+            NAME, first + start, wanted, lambda name, a=start, b=stop: arrays[name][a:b]
+        )
 
 
 def _of_pandas(frame: Any, reading: Reading, first: int) -> Iterator[Table]:
     own = {str(name): name for name in frame.columns}  # a name may be a number
     wanted = reading.wanted([str(name) for name in frame.columns], NAME)
-    for at in range(0, len(frame), reading.size):
-        part = frame.iloc[at : at + reading.size]
+    for start in range(0, len(frame), reading.size):
+        part = frame.iloc[start : start + reading.size]
 
         def take(name: str, part: Any = part) -> Any:
             series = part[own[name]]
-            kind = series.dtype.kind
-            if kind in "fiuO" and (gone := series.isna().to_numpy()).any():
+            letter = series.dtype.kind
+            if letter in "fiuO" and (gone := series.isna().to_numpy()).any():
                 return [None if g else v for g, v in zip(gone, series.tolist(), strict=True)]
-            if kind in "fiu":  # whole numbers as such: an id may have many digits
-                return series.to_numpy(WHOLE.get(kind, np.float64))
+            if letter in "fiu":  # whole numbers as such: an id may have many digits
+                return series.to_numpy(WHOLE.get(letter, np.float64))
             return series.to_numpy()
 
-        yield reading.table(NAME, first + at, wanted, take)
+        yield reading.table(NAME, first + start, wanted, take)
 
 
 def _of_polars(frame: Any, reading: Reading, first: int) -> Iterator[Table]:
     if type(frame).__name__ == "LazyFrame":
-        found = frame.collect_schema().names()
+        names = frame.collect_schema().names()
     elif type(frame).__name__ == "DataFrame":
-        found = frame.columns
+        names = frame.columns
     else:
         raise TypeError(f"{NAME}: pass a frame, not polars' {type(frame).__name__}.")
-    wanted = reading.wanted(found, NAME)
-    flat = [one for name in wanted.values() for one in ([name] if isinstance(name, str) else name)]
+    wanted = reading.wanted(names, NAME)
+    flat = [
+        column for name in wanted.values() for column in ([name] if isinstance(name, str) else name)
+    ]
     lean = frame.select(list(dict.fromkeys(flat)))
     for part in _parts(lean, reading.size):
         yield reading.table(NAME, first, wanted, lambda name, part=part: _series(part[name]))
@@ -227,8 +233,8 @@ def _parts(frame: Any, size: int) -> Iterator[Any]:
 
 
 def _series(series: Any) -> Any:
-    kind = type(series.dtype).__name__
-    if series.null_count() or kind in ("List", "Array", "Datetime"):
+    dtype = type(series.dtype).__name__
+    if series.null_count() or dtype in ("List", "Array", "Datetime"):
         return files.need_arrow() and series.to_arrow()
     return series.to_numpy()
 
@@ -237,9 +243,9 @@ def _of_arrow(table: Any, reading: Reading, first: int) -> Iterator[Table]:
     if not hasattr(table, "to_batches"):
         raise TypeError(f"{NAME}: pass a pyarrow Table, not a {type(table).__name__}.")
     wanted = reading.wanted(table.column_names, NAME)
-    for at in range(0, len(table), reading.size):
-        part = table.slice(at, reading.size)
-        yield reading.table(NAME, first + at, wanted, part.column)
+    for start in range(0, len(table), reading.size):
+        part = table.slice(start, reading.size)
+        yield reading.table(NAME, first + start, wanted, part.column)
 
 
 FRAMES = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}

@@ -91,17 +91,17 @@ class Rows(NamedTuple):
     names: Mapping[str, str] | None = None
 
     def column(self, ours: str) -> str:
-        """What the log calls a column, for errors."""
+        """The log's own name of a column, for errors."""
         return ours if self.names is None else self.names.get(ours, ours)
 
     def at(self, row: int) -> str:
-        """Where a row of the chunk is from, for errors: the file, and its number in that file."""
+        """The place of a row, for errors: its file, and its number in that file."""
         number = self.start + row if self.numbers is None else self.numbers[row]
         return f"{self.source}, row {number}"
 
 
 class Place(NamedTuple):
-    """Where a column comes from, to say what is wrong with it."""
+    """The place that a column comes from, for errors."""
 
     source: str
     first: int  # number, in the source, of the first row
@@ -114,8 +114,8 @@ class Place(NamedTuple):
         if row is None:
             return f"{self.source}, column {self.column!r}"
         number = self.first + int(row) if self.numbers is None else self.numbers[row]
-        where = f"{self.source}, row {number}"
-        return f"{where}, column {self.column!r}"
+        row_words = f"{self.source}, row {number}"
+        return f"{row_words}, column {self.column!r}"
 
     def refuse(self, row: int | None, problem: str) -> NoReturn:
         """Raise a ValueError that names file, row and column."""
@@ -162,25 +162,25 @@ def checked(arrays: Mapping[str, Any], source: str, start: int, place: Placing) 
 
     ``start`` counts in the whole log; ``place`` says where a column comes from.
     """
-    given = {key: arrays.get(key) for key in COLUMNS}
-    reward = _reward(given["reward"], place("reward"))
+    columns = {key: arrays.get(key) for key in COLUMNS}
+    reward = _reward(columns["reward"], place("reward"))
     n = len(reward)
-    for key, array in given.items():
+    for key, array in columns.items():
         if array is not None and len(array) != n:
             place(key).refuse(None, f"{len(array)} rows, but {n} rewards. Give as many of each.")
-    action = _action(given["action"], place("action"))
-    arms, context = given["arms"], given["context"]
+    action = _action(columns["action"], place("action"))
+    arms, context = columns["arms"], columns["context"]
     counts = None
     if arms is not None:
         counts = _arms(arms, place("arms"))
         _in_range(action, counts, place("action"), "arms")
     if context is not None:
         _finite(context, place("context"))
-    probabilities, target = given["probabilities"], given["target"]
+    probabilities, target = columns["probabilities"], columns["target"]
     for key, array in (("probabilities", probabilities), ("target", target)):
         if array is not None:
             _shares(array, action, counts, place(key), place("action"))
-    propensity = _propensity(given["propensity"], probabilities, action, place)
+    propensity = _propensity(columns["propensity"], probabilities, action, place)
     parts = (action, reward, propensity, arms, context, target, probabilities)
     frozen: list[Any] = [None if part is None else _frozen(part) for part in parts]
     return Rows(source, start, *frozen)
@@ -216,7 +216,7 @@ def _action(action: Any, place: Place) -> IntArray:
 
 
 def _arms(arms: FloatArray, place: Place) -> IntArray:
-    """How many arms each row offered; the rest are NaN and at the end."""
+    """The number of arms that each row offered; the rest are NaN and at the end."""
     if np.isfinite(arms).all() and arms.size:
         return np.full(len(arms), arms.shape[1], dtype=np.int64)
     missing = np.asarray(np.isnan(arms).all(axis=2))
@@ -226,7 +226,7 @@ def _arms(arms: FloatArray, place: Place) -> IntArray:
         place.refuse(bad, "no arm is offered.")
     late = first(missing[:, :-1] & ~missing[:, 1:])
     if late >= 0:
-        place.refuse(late, "an arm of NaN stands before others. Fill up at the end.")
+        place.refuse(late, "an arm of NaN stands before others. Pad at the end.")
     bad = first(~np.isfinite(arms) & ~missing[:, :, None])
     if bad >= 0:
         place.refuse(bad, "must be finite numbers; got NaN or infinity.")
@@ -256,8 +256,8 @@ def _shares(
     """Probabilities: of the action, or of all arms."""
     bad = first(~((shares >= 0.0) & (shares <= 1.0 + SUM_SLACK)))
     if bad >= 0:
-        got = shares[bad] if shares.ndim == 1 else shares[bad].tolist()
-        place.refuse(bad, f"must be probabilities, from 0 to 1; got {got}.")
+        actual = shares[bad] if shares.ndim == 1 else shares[bad].tolist()
+        place.refuse(bad, f"must be probabilities, from 0 to 1; got {actual}.")
     if shares.ndim == 1:
         return
     total = shares.sum(axis=1)
@@ -275,16 +275,16 @@ def _shares(
 def _propensity(
     propensity: Any, probabilities: FloatArray | None, action: IntArray, place: Placing
 ) -> FloatArray | None:
-    where, own = place("propensity"), None
+    column_place, own = place("propensity"), None
     if probabilities is not None:
         own = probabilities[np.arange(len(action)), action]
     if propensity is None:
         if own is None:
             return None
-        propensity, where = own, place("probabilities")
+        propensity, column_place = own, place("probabilities")
     bad = first(~((propensity > 0.0) & (propensity <= 1.0)))
     if bad >= 0:
-        where.refuse(
+        column_place.refuse(
             bad,
             f"must be a probability above 0 and at most 1; got {propensity[bad]:g}. An action "
             "that was played had one: correct it, or leave the row out and say so.",
@@ -292,7 +292,7 @@ def _propensity(
     if own is not None:
         bad = first(abs(propensity - own) > SAME)
         if bad >= 0:
-            where.refuse(
+            column_place.refuse(
                 bad,
                 f"is {propensity[bad]:g}, but {place('probabilities').column!r} has {own[bad]:g} "
                 "for the action. Leave one of the two out.",

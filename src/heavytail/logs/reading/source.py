@@ -47,7 +47,7 @@ class Source:
 
     @property
     def once(self) -> bool:
-        """Whether it can be read one time only."""
+        """True if it can be read only once."""
         return isinstance(self.log, Iterator)
 
     def chunks(self) -> Iterator[Rows]:

@@ -88,8 +88,8 @@ def _tasks(log: Any, reading: Reading, client: Any, shared: Any) -> Iterator[tup
 
 def _of_unit(function: Any, unit: Unit, reading: Reading, start: int) -> tuple[list[Any], Order]:
     order = Order()
-    found = [function(rows) for rows in read_rows(unit.tables(reading), reading, start, order)]
-    return found, order
+    results = [function(rows) for rows in read_rows(unit.tables(reading), reading, start, order)]
+    return results, order
 
 
 def _of_rows(function: Any, rows: Rows, order: Order) -> tuple[list[Any], Order]:
@@ -98,9 +98,9 @@ def _of_rows(function: Any, rows: Rows, order: Order) -> tuple[list[Any], Order]
 
 def _result(task: tuple[Any, Place], order: Order) -> list[Any]:
     future, place = task
-    found, times = future.result()
+    results, times = future.result()
     order.go_on(times, place)
-    return list(found)
+    return list(results)
 
 
 @contextlib.contextmanager

@@ -38,7 +38,7 @@ class Table:
     numbers: Sequence[int] | None = None  # of the rows, where they do not follow each other
 
     def place(self, column: str) -> Place:
-        """Where a column is from."""
+        """The place of a column, for errors."""
         return Place(self.source, self.first, self.names.get(column, column), self.numbers)
 
     def row_numbers(self) -> IntArray:
@@ -49,7 +49,7 @@ class Table:
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return len(self.columns["reward"])
 
     def pieces(self) -> Iterator[Table]:
@@ -78,7 +78,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a log is read.
+    """The options of reading a log.
 
     Attributes:
         columns: our name -> the log's own name, several names to stand side by side, or None; of
@@ -105,11 +105,12 @@ class Reading:
                 "columns must be a dict of our names of columns to the log's own, such as "
                 f"{{'action': 'arm'}}, or None; got {shown(columns)}."
             )
-        told = dict(columns or {})
-        for key, name in told.items():
+        named = dict(columns or {})
+        for key, name in named.items():
             if key not in COLUMNS:
                 raise ValueError(
-                    f"columns: {shown(key)} is no column of a log. Those are {', '.join(COLUMNS)}."
+                    f"columns: {shown(key)} is not a column of a log. Those are "
+                    f"{', '.join(COLUMNS)}."
                 )
             if isinstance(name, Catalogue) and key == "arms":
                 continue
@@ -118,7 +119,7 @@ class Reading:
                     f"columns: {key!r} is {type(name).__name__}: an encoder fills in arms, from "
                     "their table: columns={'arms': encoder.catalogue(table, ids=...)}."
                 )
-            several = isinstance(name, list | tuple) and all(isinstance(one, str) for one in name)
+            several = isinstance(name, list | tuple) and all(isinstance(part, str) for part in name)
             if not (name is None or isinstance(name, str) or several):
                 raise TypeError(
                     f"columns: {key!r} must be a column's name, a list of them, or None to leave "
@@ -129,10 +130,10 @@ class Reading:
                     f"columns: {key!r} must name at least one column; got an empty list. None "
                     "leaves it out."
                 )
-            told[key] = list(name) if several else name  # type: ignore[arg-type]
+            named[key] = list(name) if several else name  # type: ignore[arg-type]
         if default_reward is not None:
             default_reward = check_number("default_reward", default_reward)
-        return Reading(told, check_count("size", size, most=MOST_ROWS), default_reward)
+        return Reading(named, check_count("size", size, most=MOST_ROWS), default_reward)
 
     def fitting(self, names: Sequence[str]) -> Reading:
         """The same, or that of decisions where the columns are such as a DecisionLog writes."""
@@ -146,9 +147,9 @@ class Reading:
 
     @property
     def catalogue(self) -> Catalogue | None:
-        """What encodes the arms."""
-        told = self.columns.get("arms")
-        return told if isinstance(told, Catalogue) else None
+        """The catalogue that encodes the arms, if any."""
+        arms = self.columns.get("arms")
+        return arms if isinstance(arms, Catalogue) else None
 
     def refuse_catalogue(self, source: str, why: str) -> None:
         """Say that arms cannot be encoded here, where that is asked for."""
@@ -158,31 +159,31 @@ class Reading:
                 "context: a frame, a dict or Parquet."
             )
 
-    def wanted(self, found: Sequence[str], source: str) -> dict[str, str | Sequence[str]]:
-        """The columns to read of those ``found``: our name -> theirs."""
+    def wanted(self, present: Sequence[str], source: str) -> dict[str, str | Sequence[str]]:
+        """The columns to read of those ``present``: our name -> theirs."""
         wanted: dict[str, str | Sequence[str]] = {}
         for key in COLUMNS:
-            name = self.columns.get(key, key if key in found else None)
+            name = self.columns.get(key, key if key in present else None)
             if name is None:
                 if key in NEEDED:
                     raise ValueError(
                         f"{source}: there is no column {key!r}; it has "
-                        f"{shown(list(found))}. Say columns={{{key!r}: its name}}."
+                        f"{shown(list(present))}. Say columns={{{key!r}: its name}}."
                     )
                 continue
             if isinstance(name, Catalogue):
                 name = needed(name, self.decided)
-            for one in [name] if isinstance(name, str) else name:
-                if one not in found:
+            for column in [name] if isinstance(name, str) else name:
+                if column not in present:
                     hint = AS_TEXT if key == "target" else ""
                     raise ValueError(
-                        f"{source}: there is no column {shown(one)}; it has {shown(list(found))}."
-                        f"{hint}"
+                        f"{source}: there is no column {shown(column)}; it has "
+                        f"{shown(list(present))}.{hint}"
                     )
-                if (times := found.count(one)) > 1:
+                if (times := present.count(column)) > 1:
                     raise ValueError(
-                        f"{source}: {times} columns are called {shown(one)}, and it is not clear "
-                        "which is meant. Rename or drop all but one."
+                        f"{source}: {times} columns are called {shown(column)}, and it is not "
+                        "clear which is meant. Rename or drop all but one."
                     )
             wanted[key] = name
         if self.catalogue is not None and not self.decided:
@@ -207,10 +208,10 @@ class Reading:
                 columns[key] = take(name)
                 continue
             if key == "arms" and self.catalogue is not None:
-                found = {one: take(one) for one in name}
-                columns[key] = Raw(self.catalogue, found, self.decided)
+                raw = {column: take(column) for column in name}
+                columns[key] = Raw(self.catalogue, raw, self.decided)
                 continue
-            sides = [dense("reward", take(one), Place(source, first, one)) for one in name]
+            sides = [dense("reward", take(column), Place(source, first, column)) for column in name]
             columns[key] = np.stack(sides, axis=1)
         names = {k: v if isinstance(v, str) else ", ".join(v) or k for k, v in wanted.items()}
         return Table(source, first, columns, names)
@@ -263,7 +264,7 @@ def _propensities(arrays: dict[str, Any], table: Table) -> None:
 
 
 def nulls(value: Any) -> NDArray[np.bool_] | None:
-    """Which entries are null; None where a kind of array has no nulls."""
+    """A mask of the nulls; None for a kind of array without nulls."""
     if type(value).__module__.split(".")[0] == "pyarrow":
         if not value.null_count:
             return None
@@ -303,7 +304,7 @@ def read_rows(
     tables: Iterable[Table], reading: Reading, start: int = 0, order: Order | None = None
 ) -> Iterator[Rows]:
     """The rows of tables that follow each other, numbered from ``start``."""
-    for table in (piece for one in tables for piece in one.pieces()):
+    for table in (piece for chunk in tables for piece in chunk.pieces()):
         rows, times = reading.rows(table, start)
         if order is not None and reading.in_order:
             order.follow(times, table.place("time"))

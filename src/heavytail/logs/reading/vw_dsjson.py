@@ -106,21 +106,21 @@ def _line(stream: BinaryIO, path: str, number: int) -> bytes:
 
 
 class _Lines:
-    """What is read of each line, and the names of features as the first line has them."""
+    """A reader of the lines, with the names of features as the first line has them."""
 
     def __init__(self, path: str, reading: Reading) -> None:
         self.path = path
-        told = reading.columns
+        columns = reading.columns
         reading.refuse_catalogue(path, "the arms of dsjson have features of their own")
-        self.wanted = {key for key in NAMES if not (key in told and told[key] is None)}
-        chosen: dict[str, Any] = {key: told.get(key) for key in ("arms", "context")}
+        self.wanted = {key for key in NAMES if not (key in columns and columns[key] is None)}
+        chosen: dict[str, Any] = {key: columns.get(key) for key in ("arms", "context")}
         self.chosen = {key: value is not None for key, value in chosen.items()}
         self.names: dict[str, dict[str, None]] = {  # in order; of the first line, if not chosen
             key: dict.fromkeys([value] if isinstance(value, str) else value)
             for key, value in chosen.items()
             if value is not None
         }
-        others = [key for key in told if key not in chosen and told[key] is not None]
+        others = [key for key in columns if key not in chosen and columns[key] is not None]
         if others:
             raise ValueError(
                 f"{path}: columns={{{others[0]!r}: ...}}: dsjson has names of its own; only "
@@ -133,45 +133,45 @@ class _Lines:
     def event(self, number: int, line: bytes) -> dict[str, Any] | None:
         """The columns of one line; None where it holds no decision."""
         try:
-            told = json.loads(line)
+            event = json.loads(line)
         except (ValueError, RecursionError) as error:
             last = "" if line.endswith(b"\n") else " It is the last line: the file is cut short."
             raise ValueError(
-                f"{self.path}, row {number}: is no JSON ({printable(str(error))}).{last}"
+                f"{self.path}, row {number}: is not JSON ({printable(str(error))}).{last}"
             ) from None
-        if not isinstance(told, dict):
-            raise ValueError(f"{self.path}, row {number}: must be an object; got {shown(told)}.")
-        if "RewardValue" in told or told.get("_skipLearn") is True:
+        if not isinstance(event, dict):
+            raise ValueError(f"{self.path}, row {number}: must be an object; got {shown(event)}.")
+        if "RewardValue" in event or event.get("_skipLearn") is True:
             return None
         for column in ("_outcomes", "_slots"):
-            inside = told.get("c")
-            if column in told or (isinstance(inside, dict) and column in inside):
+            inside = event.get("c")
+            if column in event or (isinstance(inside, dict) and column in inside):
                 self.refuse(number, column, "several decisions in a line are not read.")
-        if self._number(told.get("pdrop", 0.0), number, "pdrop") > 0.0:
+        if self._number(event.get("pdrop", 0.0), number, "pdrop") > 0.0:
             self.refuse(
                 number, "pdrop", "lines that stand for others that were dropped are not read."
             )
-        return self._columns(told, number)
+        return self._columns(event, number)
 
-    def _columns(self, told: dict[str, Any], number: int) -> dict[str, Any]:
-        cost = self._number(told.get("_label_cost"), number, "_label_cost")
-        event: dict[str, Any] = {"reward": 0.0 - cost, "action": self._action(told, number)}
-        if "propensity" in self.wanted and "_label_probability" in told:
-            value = told["_label_probability"]
+    def _columns(self, source: dict[str, Any], number: int) -> dict[str, Any]:
+        cost = self._number(source.get("_label_cost"), number, "_label_cost")
+        event: dict[str, Any] = {"reward": 0.0 - cost, "action": self._action(source, number)}
+        if "propensity" in self.wanted and "_label_probability" in source:
+            value = source["_label_probability"]
             event["propensity"] = self._number(value, number, "_label_probability")
-        if "probabilities" in self.wanted and "p" in told:
-            event["probabilities"] = self._probabilities(told, number)
-        if "time" in self.wanted and "Timestamp" in told:
-            event["time"] = self._time(told["Timestamp"], number)
-        inside = told.get("c", {})
+        if "probabilities" in self.wanted and "p" in source:
+            event["probabilities"] = self._probabilities(source, number)
+        if "time" in self.wanted and "Timestamp" in source:
+            event["time"] = self._time(source["Timestamp"], number)
+        inside = source.get("c", {})
         if not isinstance(inside, dict):
             self.refuse(number, "c", f"must be an object; got {shown(inside)}.")
         if "arms" in self.wanted and isinstance(inside.get("_multi"), list):
-            found = [self._flat(one, number, "arms", "c._multi") for one in inside["_multi"]]
-            event["arms"] = self._matrix("arms", found, number)
+            features = [self._flat(arm, number, "arms", "c._multi") for arm in inside["_multi"]]
+            event["arms"] = self._matrix("arms", features, number)
         if "context" in self.wanted:
-            found = [self._flat(inside, number, "context", "c")]
-            event["context"] = self._matrix("context", found, number)
+            features = [self._flat(inside, number, "context", "c")]
+            event["context"] = self._matrix("context", features, number)
         return event
 
     def _number(self, value: Any, number: int, column: str) -> float:
@@ -183,8 +183,8 @@ class _Lines:
         except OverflowError:
             self.refuse(number, column, f"must be finite; got {shown(value)}.")
 
-    def _action(self, told: dict[str, Any], number: int) -> float:
-        index, action = told.get("_labelIndex"), told.get("_label_Action")
+    def _action(self, event: dict[str, Any], number: int) -> float:
+        index, action = event.get("_labelIndex"), event.get("_label_Action")
         column, first = ("_label_Action", 1) if index is None else ("_labelIndex", 0)
         value = self._number(action if index is None else index, number, column) - first
         if None not in (index, action) and action != value + 1:
@@ -192,13 +192,13 @@ class _Lines:
                 number, "_label_Action", f"is {shown(action)}, but _labelIndex is {shown(index)}."
             )
         if not value >= 0.0 or value % 1.0 != 0.0:
-            got = value + first
-            self.refuse(number, column, f"must be a whole number from {first}; got {got:g}.")
+            actual = value + first
+            self.refuse(number, column, f"must be a whole number from {first}; got {actual:g}.")
         return value
 
-    def _probabilities(self, told: dict[str, Any], number: int) -> FloatArray:
+    def _probabilities(self, event: dict[str, Any], number: int) -> FloatArray:
         """Of every action, in the order of the actions."""
-        shares, actions = told["p"], told.get("a")
+        shares, actions = event["p"], event.get("a")
         if not isinstance(shares, list):
             self.refuse(number, "p", f"must be a list; got {shown(shares)}.")
         if actions is None:
@@ -206,8 +206,10 @@ class _Lines:
         every = {str(action) for action in range(1, len(shares) + 1)}
         named = isinstance(actions, list) and len(actions) == len(shares)
         if not named or set(map(str, actions)) != every:
-            got = shown(actions)
-            self.refuse(number, "a", f"must name actions 1 to {len(shares)}, once each; got {got}.")
+            actual = shown(actions)
+            self.refuse(
+                number, "a", f"must name actions 1 to {len(shares)}, once each; got {actual}."
+            )
         ordered = np.empty(len(shares))
         for action, share in zip(actions, shares, strict=True):
             ordered[int(action) - 1] = self._number(share, number, "p")
@@ -232,33 +234,33 @@ class _Lines:
         if not isinstance(value, dict):
             self.refuse(number, column, f"must hold objects; got {shown(value)}.")
         chosen = self.names[key] if self.chosen[key] else None
-        found: dict[str, float] = {}
+        features: dict[str, float] = {}
         open_ones = [("", _items(value))]
         while open_ones:
             path, items = open_ones[-1]
-            name, one = next(items, (None, None))
+            name, entry = next(items, (None, None))
             if name is None:
                 open_ones.pop()
                 continue
-            if isinstance(one, bool) or not isinstance(one, int | float | dict | list):
+            if isinstance(entry, bool) or not isinstance(entry, int | float | dict | list):
                 continue
-            where = f"{path}.{name}" if path else name
-            if isinstance(one, dict | list):
-                self._check_path(where, len(open_ones), number, column)
-                open_ones.append((where, _items(one)))
-            elif chosen is None or where in chosen:
-                self._check_path(where, len(open_ones), number, column)
-                found[where] = self._number(one, number, where)
-                if len(found) > MOST_FEATURES:
+            feature = f"{path}.{name}" if path else name
+            if isinstance(entry, dict | list):
+                self._check_path(feature, len(open_ones), number, column)
+                open_ones.append((feature, _items(entry)))
+            elif chosen is None or feature in chosen:
+                self._check_path(feature, len(open_ones), number, column)
+                features[feature] = self._number(entry, number, feature)
+                if len(features) > MOST_FEATURES:
                     self.refuse(number, column, self._too_many(key, f"{MOST_FEATURES:,} numbers"))
-        return found
+        return features
 
     def _check_path(self, path: str, depth: int, number: int, column: str) -> None:
         if depth > DEEPEST:
             self.refuse(
                 number,
                 column,
-                f"objects and lists stand in each other more than {DEEPEST} deep. Leave them out, "
+                f"objects and lists are nested more than {DEEPEST} deep. Leave them out, "
                 "or give their names a _ in front.",
             )
         if len(path) > LONGEST_NAME:
@@ -272,14 +274,14 @@ class _Lines:
     def _too_many(self, key: str, what: str) -> str:
         return f"has more than {what}. Say which to take: columns={{{key!r}: [names]}}, or None."
 
-    def _matrix(self, key: str, found: Sequence[dict[str, float]], number: int) -> FloatArray:
+    def _matrix(self, key: str, rows: Sequence[dict[str, float]], number: int) -> FloatArray:
         """One row per arm, one column per feature."""
         if key not in self.names:
-            self.names[key] = dict.fromkeys(name for one in found for name in one)
+            self.names[key] = dict.fromkeys(name for row in rows for name in row)
         names = self.names[key]
-        if len(found) * len(names) > ROOM:
+        if len(rows) * len(names) > ROOM:
             self.refuse(number, NAMES[key], self._too_many(key, f"{ROOM:,} arms times features"))
-        new = next((name for one in found for name in one if name not in names), None)
+        new = next((name for row in rows for name in row if name not in names), None)
         if new is not None:
             self.refuse(
                 number,
@@ -287,8 +289,8 @@ class _Lines:
                 f"is a number that the first line has not. Say which to take: columns="
                 f"{{{key!r}: [names]}}, or None.",
             )
-        return np.array([[one.get(name, 0.0) for name in names] for one in found]).reshape(
-            len(found), len(names)
+        return np.array([[row.get(name, 0.0) for name in names] for row in rows]).reshape(
+            len(rows), len(names)
         )
 
     def table(self, events: dict[int, dict[str, Any]]) -> Table:
@@ -311,8 +313,8 @@ class _Lines:
         return Table(self.path, numbers[0], columns, NAMES, numbers)
 
 
-def _items(one: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+def _items(container: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
     """The entries by name, or by place in a list, in order."""
-    if isinstance(one, dict):
-        return ((name, value) for name, value in one.items() if name[:1] != "_")
-    return ((str(place), value) for place, value in enumerate(one))
+    if isinstance(container, dict):
+        return ((name, value) for name, value in container.items() if name[:1] != "_")
+    return ((str(place), value) for place, value in enumerate(container))
