@@ -28,7 +28,13 @@ READERS = {  # every option by which a command reads a file, and a good one besi
     "reproduce --tuned": ["reproduce", "student", "--quick", "--tuned", "FILE"],
     "calibrate --write": ["calibrate", "--write", "FILE", "--trials", "1", "--rounds", "5"],
 }
-NO_FILES = {"policies", "coverage", "serve"}  # a folder, or nothing, is what these read
+NO_FILES = {
+    "policies",
+    "coverage",
+    "serve",
+    "log",
+    "warm",
+}  # a folder, or nothing, is what these read
 
 
 def cut(content):

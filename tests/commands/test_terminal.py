@@ -75,6 +75,8 @@ def test_results_are_printed_in_ascii(words, folder, monkeypatch):
 def test_refusals_are_printed_in_ascii(command, folder, monkeypatch):
     told = {
         "diagnose": [ODD],
+        "log": ["export", ODD, "log.parquet"],
+        "warm": [ODD],
         "run": [ODD],
         "fit": [ODD, "--target", ODD],
         "evaluate": [ODD, "--policy", "uniform"],

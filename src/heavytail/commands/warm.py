@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _play(name: str) -> None:
-    """Decide, learn and answer, each in every way that has kernels of its own."""
+    """Decide and learn in every way that has kernels of its own."""
     import numpy as np
 
     from heavytail.policies import make_policy
@@ -50,4 +50,3 @@ def _play(name: str) -> None:
     if not policy.info.repeats:
         policy.learn(policy.decide(arms), 1.0)
         policy.update_many(arms, np.ones(len(arms)))
-    policy.predict(arms)
