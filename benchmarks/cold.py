@@ -2,8 +2,8 @@
 
 Medians of a few starts, by turns, in seconds of processor and of clock time; ``--against SRC``
 measures another tree's ``src`` in the same run. NumPy and numba, imported alone, are the floor.
-Bytecode is cached, as an installer leaves it. ``--compile`` measures Twin-UCB's first decision where
-no kernel is cached, which is what a fresh installation compiles.
+Bytecode is cached, as an installer leaves it. ``--compile`` measures Twin-UCB's first decision
+where no kernel is cached, which is what a fresh installation compiles.
 """
 
 from __future__ import annotations
