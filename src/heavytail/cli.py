@@ -33,7 +33,7 @@ COMMANDS: dict[str, str] = {
     "serve": "decide and learn over HTTP, and lose nothing",
     "diagnose": "say how heavy the tail of a column of a table is",
     "fit": "fit a linear regression to a table with outliers, and list those",
-    "warm": "compile policies ahead of their first decision, into an image for one",
+    "warm": "compile policies before their first decision, such as for a container's image",
 }
 UNREAD = 141  # the exit code of what nobody reads to its end, as shells have it
 RESUMED = ("reproduce", "run")  # those that keep every unit as soon as it is done
