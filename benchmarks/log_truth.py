@@ -141,7 +141,7 @@ SAID = {  # what each sentence of today has in it
 
 
 def said(log: dict[str, Any]) -> Iterator[bool]:
-    """Whether each sentence was said before, and whether it is said now."""
+    """Tell whether each sentence was said before, and whether it is said now."""
     found = ht.evaluate(log, np.tile([0.0, 1.0], (len(log["action"]), 1)), interval=None)
     mean, _, high = found.mean_weight
     error = (high - mean) / 1.96

@@ -74,7 +74,7 @@ class Environment:
 
     @property
     def heavy(self) -> bool:
-        """Whether rewards are heavy-tailed."""
+        """Tell whether rewards are heavy-tailed."""
         return self.noise in ("log-normal", "Lomax")
 
     def arms(self) -> tuple[Any, Any]:
@@ -214,7 +214,7 @@ def most_wealth(course: intervals.Sequence, x: Any, mean: float) -> float:
 
 
 def covered(environment: Environment, seed: int) -> dict[str, float]:
-    """Whether each bound holds, and the lower ones themselves."""
+    """Tell whether each bound holds, and the lower ones themselves."""
     log, pi, value = environment.draw(seed)
     n, r = len(log["reward"]), log["reward"]
     x = pi[np.arange(n), log["action"]] / log["propensity"] * r
@@ -270,7 +270,7 @@ def chosen(environment: Environment, seed: int) -> dict[str, float]:
 
 
 def compared(environment: Environment, seed: int) -> dict[str, float]:
-    """Whether the interval of a comparison with the log's own policy holds."""
+    """Tell whether the interval of a comparison with the log's own policy holds."""
     log, pi, value = environment.draw(seed)
     logging, means = environment.arms()
     truth = value - float(logging @ means)

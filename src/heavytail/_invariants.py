@@ -32,7 +32,7 @@ def damaged(where: str, key: str, why: str = "") -> ValueError:
 
 
 def are_counts(numbers: Any, below: float = LARGEST_COUNT, least: float = 0.0) -> bool:
-    """Whether all are whole numbers from ``least`` on and below a bound."""
+    """Tell whether all are whole numbers from ``least`` on and below a bound."""
     inside = (numbers >= least) & (numbers < below)
     return bool((inside & (numbers == np.floor(numbers))).all())
 
@@ -79,8 +79,8 @@ def check_size(where: str, key: str, numbers: Any) -> None:
 
 
 def hangs_together(heads: Any, following: Any, count: int) -> bool:
-    """Whether lists that begin at ``heads`` and go on by ``following`` (-1 ends one) meet each of
-    ``count`` rows exactly once: then none of them runs in a circle.
+    """Tell whether lists that begin at ``heads`` and go on by ``following`` (-1 ends one) meet each
+    of ``count`` rows exactly once: then none of them runs in a circle.
     """
     met = np.concatenate([heads, following[following >= 0]]).astype(np.int64)
     return bool(np.array_equal(np.sort(met), np.arange(count)))

@@ -1,5 +1,5 @@
-"""Whether a signal handler is at work: Python calls one between any two instructions, in the middle
-of whatever the main thread does.
+"""Tell whether a signal handler is at work: Python calls one between any two instructions, in the
+middle of whatever the main thread does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["is_handler", "raised_by_handler"]
 
 
 def is_handler(frame: FrameType) -> bool:
-    """Whether the frame is a signal handler's: nobody else is handed the frame that called it."""
+    """Tell whether the frame is a signal handler's: only one is handed the frame that called it."""
     back, code = frame.f_back, frame.f_code
     if back is None:
         return False
@@ -21,7 +21,7 @@ def is_handler(frame: FrameType) -> bool:
 
 
 def raised_by_handler(error: BaseException) -> bool:
-    """Whether an exception comes out of a signal handler, not of what that interrupted."""
+    """Tell whether an exception comes out of a signal handler, not of what that interrupted."""
     trace = error.__traceback__
     while trace is not None:
         if is_handler(trace.tb_frame):

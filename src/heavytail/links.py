@@ -83,7 +83,7 @@ class Link:
         return {"identity": 0.0, "probit": bound}.get(self.name, 1.0)
 
     def takes(self, rewards: str, *, fractions: bool = False) -> bool:
-        """Whether all rewards of a kind are fit for it: "any", "at least 0", "from 0 to 1" or
+        """Tell whether all rewards of a kind are fit for it: "any", "at least 0", "from 0 to 1" or
         "0 or 1". With ``fractions`` a link for 0 and 1 takes what lies between them, too.
         """
         least = "from 0 to 1" if fractions and self.rewards == "0 or 1" else self.rewards

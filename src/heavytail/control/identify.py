@@ -210,7 +210,7 @@ class Identifier(Stored):
         return int(self._s.nbytes + self._M.nbytes + kept)
 
     def contains(self, theta: ArrayLike) -> bool:
-        """Whether ``theta``, (n + d, n), lies in the confidence set."""
+        """Tell whether ``theta``, (n + d, n), lies in the confidence set."""
         asked = self._asked(theta, "contains")  # first: to look refits what is kept
         gap = asked - self.theta
         squared = float(np.trace(gap.T @ np.linalg.solve(self.inverse_gram, gap)))

@@ -287,7 +287,7 @@ class Stable(Noise):
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
-        """Whether beta is 0."""
+        """Tell whether beta is 0."""
         return self.beta == 0.0
 
     @property
@@ -378,7 +378,7 @@ class Scaled(Noise):
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
-        """Whether the noise underneath is."""
+        """Tell whether the noise underneath is."""
         return self.noise.symmetric
 
     @property

@@ -100,7 +100,7 @@ class Skew:
 
     @property
     def pays(self) -> bool:
-        """Whether there is anything rare in it."""
+        """Tell whether there is anything rare in it."""
         return self.rate > 0.0
 
 

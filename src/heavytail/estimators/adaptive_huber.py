@@ -94,7 +94,7 @@ class History(TakingTurns):
             raise
 
     def _can_be_fitted(self) -> bool:
-        """Whether the fit on all rows stays in the floating-point range."""
+        """Tell whether the fit on all rows stays in the floating-point range."""
         try:
             with np.errstate(all="ignore"):
                 fit = self.fitted

@@ -239,7 +239,9 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
 
 
 def is_plain(X: Any, y: Any, dim: int) -> bool:
-    """Whether X and y are C-contiguous float64 of fitting shapes, so that nothing is converted."""
+    """Tell whether X and y are C-contiguous float64 of fitting shapes, so that nothing is
+    converted.
+    """
     return (
         type(X) is np.ndarray
         and type(y) is np.ndarray

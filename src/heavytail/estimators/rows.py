@@ -152,7 +152,7 @@ def length(size: int, *, mean: bool) -> int:
 
 @jit
 def is_ordinary(S: Vector, stride: int) -> bool:
-    """Whether the estimates are of ordinary size, so that ordinary rows keep them finite."""
+    """Tell whether the estimates are of ordinary size, so that ordinary rows keep them finite."""
     for i in range(SLOTS + THETA * stride, SLOTS + (MEAN_THETA + 1) * stride):
         if not (abs(S[i]) <= ORDINARY):
             return False
@@ -359,7 +359,7 @@ def follow_moves(S: Vector, stride: int, n: float, step: float, mean_step: float
 
 @jit
 def stays_finite(S: Vector, stride: int, row: int, step: float) -> bool:
-    """Whether the estimate in ``row`` plus step u is in the floating-point range."""
+    """Tell whether the estimate in ``row`` plus step u is in the floating-point range."""
     for i in range(stride):
         theta, u = S[SLOTS + row * stride + i], S[SLOTS + DIRECTION * stride + i]
         if not (abs(theta + step * u) <= LARGEST):

@@ -59,7 +59,7 @@ def beyond(index: float) -> float:
 
 @jit
 def may_win(mean: float, squared: float, widened: float, best: float) -> bool:
-    """Whether mean + radius sqrt(squared) can exceed ``best``; widened = radius² (1 + MARGIN).
+    """Tell whether mean + radius sqrt(squared) can exceed ``best``; widened = radius² (1 + MARGIN).
 
     The root is the dearest step of a choice, and most arms are plainly worse than the best so far.
     """
@@ -75,7 +75,7 @@ def index_of(mean: float, squared: float, radius: float) -> float:
 
 @jit
 def usable(arms: Matrix, limit: float) -> bool:
-    """Whether every arm is finite and its squared length at most ``limit``. O(n d)."""
+    """Tell whether every arm is finite and its squared length at most ``limit``. O(n d)."""
     for i in range(arms.shape[0]):
         length = 0.0
         for j in range(arms.shape[1]):
@@ -226,7 +226,7 @@ def lay(arms: Matrix, rows: Matrix, pool: Matrix) -> None:
 
 @jit
 def same(arms: Matrix, rows: Matrix) -> bool:
-    """Whether the two hold the same numbers; NaN is the same as nothing. O(n d), or less."""
+    """Tell whether the two hold the same numbers; NaN is the same as nothing. O(n d), or less."""
     for i in range(arms.shape[0]):
         equal = True
         for j in range(arms.shape[1]):

@@ -1,4 +1,4 @@
-"""How a kernel is compiled: once, cached on disk, and never stale.
+"""Compile kernels: once, cached on disk, and never stale.
 
 A kernel is a module-level function of scalars and preallocated arrays. It allocates nothing and
 calls only other kernels and :mod:`math`, so the same source runs as plain Python
@@ -59,7 +59,7 @@ if hasattr(os, "register_at_fork"):  # a child would wait for ever for what anot
 
 
 def compiled() -> bool:
-    """Whether kernels are compiled, rather than run as plain Python."""
+    """Tell whether kernels are compiled, rather than run as plain Python."""
     return not numba.config.DISABLE_JIT
 
 

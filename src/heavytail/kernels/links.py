@@ -120,8 +120,8 @@ def curvature(link: float, y: float, z: float) -> float:
 
 @jit
 def within(link: float, y: float, fractions: float) -> bool:
-    """Whether a reward is one that the link can have: 0 or 1 for the logistic and the probit link
-    (anything between them where ``fractions`` is not 0), at least 0 for the log link.
+    """Tell whether a reward is one that the link can have: 0 or 1 for the logistic and the probit
+    link (anything between them where ``fractions`` is not 0), at least 0 for the log link.
     """
     if link in (LOGISTIC, PROBIT):
         return y == 0.0 or y == 1.0 or (fractions != 0.0 and 0.0 < y < 1.0)

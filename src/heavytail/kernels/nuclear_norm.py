@@ -290,7 +290,7 @@ def fit(
 
 @jit
 def is_sane(s: Vector, M: Matrix) -> bool:
-    """Whether a fit stayed in range; where scales too far apart took it out, it is forgotten."""
+    """Tell whether a fit stayed in range; forget it where scales too far apart took it out."""
     d1 = int(s[S.D1])
     d2 = int(s[S.D2])
     E = estimate_row(s, M)

@@ -98,7 +98,7 @@ def seek_typical(
 
 @jit
 def stands_out(value: float, common: float, votes: float) -> bool:
-    """Whether a value is other than the one that more than half of all values are."""
+    """Tell whether a value is other than the one that more than half of all values are."""
     return value != common or votes < MAJORITY
 
 

@@ -113,7 +113,9 @@ def _rate_fours(M: Matrix, pool: Matrix, scores: Matrix, whole: int, first: int,
 
 @jit
 def _fit(pool: Matrix, limit: float, scores: Matrix) -> bool:
-    """Whether every arm of the pool is finite and its squared length at most ``limit``. O(n d)."""
+    """Tell whether every arm of the pool is finite and its squared length at most ``limit``. O(n
+    d).
+    """
     for i in range(pool.shape[1]):
         scores[PRODUCT, i] = 0.0
     for j in range(pool.shape[0]):

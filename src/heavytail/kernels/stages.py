@@ -51,7 +51,7 @@ def absorb(M: Matrix, P: int) -> float:
 
 @jit
 def too_wide(width: float, stage: int, finest: float) -> bool:
-    """Whether the stage explores at this width: past max(2^-g, finest), g counted from 1."""
+    """Tell whether the stage explores at this width: past max(2^-g, finest), g counted from 1."""
     return width > max(2.0 ** (-stage - 1), finest)
 
 

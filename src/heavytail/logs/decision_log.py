@@ -311,7 +311,7 @@ def _log_of(tx: Transaction) -> ModelRow:
 
 
 def _same(row: DecisionRow, decision: Decision) -> bool:
-    """Whether a row is this decision, and not another of the same token."""
+    """Tell whether a row is this decision, and not another of the same token."""
     from heavytail.ledger.details import unpack
 
     x = np.frombuffer(bytes(row.x), "<f8")

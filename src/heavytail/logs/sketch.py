@@ -137,7 +137,7 @@ class Sketch:
 
     @property
     def exact(self) -> bool:
-        """Whether every value is held as it is."""
+        """Tell whether every value is held as it is."""
         return self._values is not None
 
     def __add__(self, other: Self) -> Self:
@@ -200,7 +200,7 @@ class Pairs:
 
     @property
     def exact(self) -> bool:
-        """Whether every pair is held as it is."""
+        """Tell whether every pair is held as it is."""
         return self._pairs is not None
 
     def __add__(self, other: Self) -> Self:

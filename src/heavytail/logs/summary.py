@@ -51,7 +51,7 @@ class Plan:
 
     @property
     def one_sign(self) -> bool:
-        """Whether rewards below the floor must be refused."""
+        """Tell whether rewards below the floor must be refused."""
         return self.interval in ("betting", "bernstein") or METHODS[self.method].one_sign
 
 

@@ -262,7 +262,7 @@ _PROBLEM = ("features", "horizon")
 
 
 def all_within(places: Any, count: int) -> bool:
-    """Whether all are places of an array of ``count``."""
+    """Tell whether all are places of an array of ``count``."""
     return bool(((places >= 0) & (places < count)).all())
 
 

@@ -94,8 +94,8 @@ def largest_reward(s: Vector) -> float:
 
 @jit
 def spoils(s: Vector, reward: float) -> bool:
-    """Whether the epoch's median could be too large with this reward, whatever comes after it: too
-    many on one side are.
+    """Tell whether the epoch's median could be too large with this reward, whatever comes after it:
+    too many on one side are.
     """
     largest = largest_reward(s)
     if abs(reward) <= largest:

@@ -214,7 +214,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
 
     @property
     def _is_twin(self) -> bool:
-        """Whether it has two estimates and no theory."""
+        """Tell whether it has two estimates and no theory."""
         return self.select_kernel is twin_choice.select
 
     @property
@@ -254,7 +254,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
 
     @property
     def _has_zeros(self) -> bool:
-        """Whether a reward was exactly 0, so that conversion is learned by itself."""
+        """Tell whether a reward was exactly 0, so that conversion is learned by itself."""
         return self._is_twin and bool(self._s[E.ZEROS] > 0.0)
 
     @property

@@ -86,7 +86,7 @@ def _cases(request: Request) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def _grows(name: str, more: Mapping[str, Any]) -> bool:
-    """Whether a round's cost grows with t; a solver may see to it that it hardly does."""
+    """Tell whether a round's cost grows with t; a solver may see to it that it hardly does."""
     return more.get("solver") == "newton" or (not one_pass(name) and "solver" not in more)
 
 

@@ -36,7 +36,7 @@ class Share:
 
     @property
     def agrees(self) -> bool:
-        """Whether so many failures are what the promise allows, at 99 %."""
+        """Tell whether so many failures are what the promise allows, at 99 %."""
         from scipy.stats import binom
 
         most = binom.ppf(0.99, self.trials, 1.0 - self.promised)

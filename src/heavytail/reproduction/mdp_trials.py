@@ -44,7 +44,7 @@ class Rewards:
 
     @property
     def finite_variance(self) -> bool:
-        """Whether VARA's assumption holds."""
+        """Tell whether VARA's assumption holds."""
         return self.noise.index > 2.0
 
 
@@ -109,5 +109,5 @@ def build(name: str, world: LinearMDP, rewards: Rewards, episodes: int, **option
 
 
 def applies(name: str, noise: str) -> bool:
-    """Whether the agent's assumptions allow it there: VARA needs a finite variance."""
+    """Tell whether the agent's assumptions allow it there: VARA needs a finite variance."""
     return name != VARA.name or NOISES[noise].finite_variance

@@ -111,7 +111,7 @@ def options_of(name: str, variant: str) -> dict[str, Any]:
 
 
 def one_pass(name: str) -> bool:
-    """Whether a round's stated cost does not grow with t: "O(K t log T)" does, "O(d^2)" not."""
+    """Tell whether a round's stated cost is free of t: "O(d^2)" is, "O(K t log T)" is not."""
     words = find(name).info.cost.removeprefix("O(").removesuffix(")").split()
     return "t" not in words
 

@@ -127,12 +127,12 @@ def _shown(found: Mapping[Key, Trials]) -> list[Key]:
 
 
 def is_own(trials: Trials) -> bool:
-    """Whether these are of a policy that is not the library's."""
+    """Tell whether these are of a policy that is not the library's."""
     return not type(trials.arguments["policy"]).__module__.startswith("heavytail.")
 
 
 def _known(name: str) -> bool:
-    """Whether a recorded policy can be found: a user's own may be out of reach."""
+    """Tell whether a recorded policy can be found: a user's own may be out of reach."""
     try:
         find(name)
     except ValueError:

@@ -118,7 +118,7 @@ def write_record(found: dict[str, Any], path: Path = RECORD) -> None:
 
 
 def outdated(run: dict[str, Any], tuned: Tuned) -> bool:
-    """Whether the policy would be built otherwise now, or its code has changed since."""
+    """Tell whether the policy would be built otherwise now, or its code has changed since."""
     one = setting(run["world"])
     for (policy, variant), (_, made) in entries(one, POLICIES, run["rounds"], tuned).items():
         if (policy, variant) == (run["policy"], run["variant"]):

@@ -208,13 +208,13 @@ def _confirm(
 
 
 def _alike(tuned: Tuned, setting: str, made: dict[str, Any]) -> bool:
-    """Whether the record is of these trials."""
+    """Tell whether the record is of these trials."""
     before = tuned.provenance.get(setting, {})
     return all(before.get(key) == made[key] for key in ("trials", "screened", "seed", "rounds"))
 
 
 def _stands(tuned: Tuned, setting: Setting, name: str, made: dict[str, Any]) -> bool:
-    """Whether the record is of this code, on these trials."""
+    """Tell whether the record is of this code, on these trials."""
     alike = _alike(tuned, setting.name, made)
     return alike and tuned.source(setting.name, name) == _stamp(name, setting)
 
@@ -227,7 +227,7 @@ def _sample(tuned: Tuned, setting: str, name: str) -> list[Point]:
 
 
 def _found_again(tuned: Tuned, case: Case, points: list[Point], regret: list[float]) -> bool:
-    """Whether the grid on file has these points with this regret."""
+    """Tell whether the grid on file has these points with this regret."""
     setting, name = case
     return all(
         {**point, "regret": shown(value)} in tuned.grids(setting)[name]

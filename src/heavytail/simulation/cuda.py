@@ -32,7 +32,7 @@ GLOBAL_BYTES = 4 * 1024**3  # arms that do not fit there: this much at a time
 
 
 def available() -> bool:
-    """Whether a GPU, or numba's simulator of one, can be used."""
+    """Tell whether a GPU, or numba's simulator of one, can be used."""
     return explain() == ""
 
 

@@ -108,7 +108,9 @@ def simulate(
 
 
 def releases_gil(policy: Policy) -> bool:
-    """Whether the policy's time is spent in kernels, which run beside each other in one process."""
+    """Tell whether the policy's time is spent in kernels, which run beside each other in one
+    process.
+    """
     return isinstance(policy, PackedPolicy) and policy.plays_by_kernels
 
 

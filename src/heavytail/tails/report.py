@@ -80,12 +80,13 @@ class TailReport:
 
     @property
     def heavy(self) -> bool:
-        """Whether the index is below 4; see :attr:`clear` for whether that means something."""
+        """Tell whether the index is below 4; see :attr:`clear` for whether that means something."""
         return self.index < LIGHT
 
     @property
     def clear(self) -> bool:
-        """Whether there are enough values to tell: the interval begins at 2 or more, so that the
+        """Tell whether there are enough values to tell: the interval begins at 2 or more, so that
+        the
         variance looks finite, or the tail is heavy and the interval has an upper end, and no few
         values lie far beyond all others.
         """

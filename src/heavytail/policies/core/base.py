@@ -166,20 +166,20 @@ class PackedPolicy(Answering, Remembering, Policy):
 
     @property
     def has_kernels(self) -> bool:
-        """Whether the kernels do the whole round."""
+        """Tell whether the kernels do the whole round."""
         return True
 
     @property
     def plays_by_kernels(self) -> bool:
-        """Whether engines may run the kernels in place of ``select`` and ``update``: a subclass
-        that has one of these of its own is played by that.
+        """Tell whether engines may run the kernels in place of ``select`` and ``update``: a
+        subclass that has one of these of its own is played by that.
         """
         kind = type(self)
         return self.has_kernels and not (replaces(kind, "select") or replaces(kind, "update"))
 
     @property
     def forgets(self) -> bool:
-        """Whether old rounds may come to count for less than new ones: V does not only grow."""
+        """Tell whether old rounds may come to count for less than new ones."""
         return False
 
     @property
@@ -416,7 +416,7 @@ class PackedPolicy(Answering, Remembering, Policy):
 
     @property
     def one_estimate(self) -> bool:
-        """Whether the row THETA of M is all that predictions are made of."""
+        """Tell whether the row THETA of M is all that predictions are made of."""
         return type(self).theta is PackedPolicy.theta
 
     @property

@@ -130,7 +130,7 @@ def foresee(s: Vector, M: Matrix, row: int, x: Vector) -> float:
 
 @jit
 def watch(s: Vector, at: int, coordinates: int, z: float) -> bool:
-    """Whether the residuals say that theta changed; z is the newest, in typical ones."""
+    """Tell whether the residuals say that theta changed; z is the newest, in typical ones."""
     n = s[at + K.SEEN]
     off = score(z, CLIP) - s[at + K.LEVEL]
     if n >= GRACE * coordinates:
@@ -286,7 +286,7 @@ class ForgettingPolicy(PracticalPolicy):
 
     @property
     def forgets(self) -> bool:
-        """Whether old rounds may come to count for less than new ones."""
+        """Tell whether old rounds may come to count for less than new ones."""
         memory = self._memory
         return memory is not None and bool(memory[K.FORGET] < 1.0 or memory[K.RESTARTS] != 0.0)
 

@@ -160,7 +160,7 @@ class LowRankPolicy(HistoryPolicy):
 
     @property
     def finds_rank(self) -> bool:
-        """Whether the rank is found; otherwise it stays as it was given."""
+        """Tell whether the rank is found; otherwise it stays as it was given."""
         return False
 
     @property
@@ -262,7 +262,7 @@ class LowRankPolicy(HistoryPolicy):
 
     @property
     def explores(self) -> bool:
-        """Whether the next round plays any arm."""
+        """Tell whether the next round plays any arm."""
         return bool(self._s[S.FITS] == 0.0)
 
     @property

@@ -11,12 +11,12 @@ __all__ = ["failure", "is_own", "replaces"]
 
 
 def is_own(kind: type) -> bool:
-    """Whether a class is not the library's."""
+    """Tell whether a class is not the library's."""
     return not _ours(kind.__module__)
 
 
 def replaces(kind: type, method: str) -> bool:
-    """Whether a class has put a method of its own in the place of the library's."""
+    """Tell whether a class has put a method of its own in the place of the library's."""
     return not _ours(getattr(getattr(kind, method), "__module__", None) or "")
 
 

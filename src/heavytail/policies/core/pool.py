@@ -84,5 +84,5 @@ class Kept:
         self.room = (rows, *self.scored)
 
     def fits(self, arms: FloatArray) -> bool:
-        """Whether this is room of our own for ``arms``."""
+        """Tell whether this is room of our own for ``arms``."""
         return self.pool is None and self.room[0].shape == arms.shape

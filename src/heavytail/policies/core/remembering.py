@@ -71,8 +71,8 @@ class Remembering(TakingTurns):
         self._take(arrays)
 
     def _is_finite(self, key: str, array: FloatArray) -> bool:
-        """Whether it is, but for what follows from the threshold of a row: where the row is of no
-        length that is infinite.
+        """Tell whether it is, but for what follows from the threshold of a row: where the row is of
+        no length that is infinite.
         """
         if key == "history" and "tau_0" in slot_kinds(*self.slots):
             array, rest = np.split(array, [self.dim + TAU], axis=1)
@@ -101,7 +101,7 @@ class Remembering(TakingTurns):
             raise damaged(where, "scalars", "its counts do not fit what they count")
 
     def _hangs_together(self, arrays: Arrays) -> bool:
-        """Whether counts, places and lists among ``arrays``, all of them sound alone, agree."""
+        """Tell whether counts, places and lists among ``arrays``, each sound alone, agree."""
         return True
 
     def _take(self, arrays: dict[str, FloatArray]) -> None:
