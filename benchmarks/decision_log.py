@@ -32,9 +32,9 @@ def measure() -> None:
                     log.decided(decision, arms)
                     log.rewarded(decision, 1.0)
             middle = time.perf_counter()
-            found = ht.evaluate(folder + "/log", ht.Uniform(16))
+            evaluation = ht.evaluate(folder + "/log", ht.Uniform(16))
             end = time.perf_counter()
-        written, read = 2 * count / (middle - start), found.rows / (end - middle)
+        written, read = 2 * count / (middle - start), evaluation.rows / (end - middle)
         print(f"group {group:3d}: {written:8,.0f} records written, {read:8,.0f} rows read a second")
 
 

@@ -41,6 +41,14 @@ def _shift(by: float) -> Draw:
     return lambda rng, mean, t: mean + rng.standard_t(3.0) + (by if t >= SHIFTED else 0.0)
 
 
+def _two_sizes(rng: np.random.Generator, mean: float, t: int) -> float:
+    return 1e4 * mean * rng.uniform(0.5, 1.5) if rng.random() < 0.5 else rng.uniform(-1.0, 1.0)
+
+
+def _coin(level: float) -> Draw:
+    return lambda rng, mean, t: level + float(rng.random() < 0.3 * mean)
+
+
 LAWS: dict[str, Draw] = {
     "t(1.5)": lambda rng, mean, t: mean + rng.standard_t(1.5),
     "Pareto(1.5)": lambda rng, mean, t: mean + rng.pareto(1.5) - 2.0,
@@ -49,8 +57,11 @@ LAWS: dict[str, Draw] = {
     "zeros 90 %": _shop,
     "level + 100": _shift(100.0),
     "level + 10,000": _shift(1e4),
+    "half 10,000 times as large": _two_sizes,
+    "coin at 0": _coin(0.0),
+    "coin at 1,000,000": _coin(1e6),
 }
-ALONE = ("level + 100", "level + 10,000")  # ordinary starts only
+ALONE = tuple(LAWS)[5:]  # ordinary starts only
 
 
 class Run(NamedTuple):

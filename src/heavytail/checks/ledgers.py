@@ -1,4 +1,4 @@
-"""What users may expect of a ledger, one function per promise.
+"""Promises of a ledger to its users, one function each.
 
 A check is given a function: without an argument it opens an empty ledger, and with a ledger it
 opens that one again, as after a restart.
@@ -130,7 +130,7 @@ def refuses_odd_ages(opening: Opening) -> None:
 
 
 def numbers_its_outcomes(opening: Opening) -> None:
-    """Where outcomes are kept, they are numbered from 1 in the order in which they came."""
+    """Outcomes that are kept are numbered from 1 in the order in which they came."""
     with _opened(opening, *range(4)) as ledger:
         if not isinstance(ledger, RecordingLedger):
             return
@@ -143,7 +143,7 @@ def numbers_its_outcomes(opening: Opening) -> None:
 
 
 def survives_a_restart(opening: Opening) -> None:
-    """What waits, came or was given up is so after a restart, and the ledger goes on."""
+    """A restart changes nothing of what waits, came or was given up, and the ledger goes on."""
     ledger = opening()
     try:
         for token in range(5):

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _exported(args: argparse.Namespace) -> int:
-    from heavytail.ledger.export import write_log
+    from heavytail.ledger.export import export_log
     from heavytail.logs.reading.files import kept, opened
 
     store = kept(args.log)
@@ -45,11 +45,7 @@ def _exported(args: argparse.Namespace) -> int:
     if os.path.lexists(args.new):
         raise ValueError(f"{args.new} exists already. Name a new file.")
     with opened(store) as (tables, model):
-        try:
-            return write_log(tables, model, args.new, waiting=True)
-        except BaseException:
-            os.unlink(args.new)
-            raise
+        return export_log(tables, model, args.new)
 
 
 def _converted(args: argparse.Namespace) -> int:

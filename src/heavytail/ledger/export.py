@@ -14,20 +14,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from heavytail._archive import replacing
 from heavytail._validate import printable
 from heavytail.ledger.details import Detail, unpack
 from heavytail.ledger.layout import CONTEXT, IDS, ModelRow
 from heavytail.ledger.store import Store, StoreError
-from heavytail.ledger.tokens import Token, time_of
+from heavytail.ledger.tokens import Token, int_token, time_of
 
-__all__ = ["LOG", "int_token", "tables", "write_log"]
+__all__ = ["LOG", "export_log", "tables", "write_log"]
 
 LOG = '{"log": 1}'  # the spec of the model that a DecisionLog's decisions are kept under
-
-
-def int_token(key: bytes) -> int:
-    """The token, of a policy, that the key of a DecisionLog's decision ends with."""
-    return int.from_bytes(key[-8:], "big")
 
 
 def tables(store: Store, model: ModelRow, size: int) -> Iterator[Any]:
@@ -43,18 +39,24 @@ def tables(store: Store, model: ModelRow, size: int) -> Iterator[Any]:
         yield _table(part, model, width)
 
 
-def write_log(
-    store: Store, model: ModelRow, path: str | os.PathLike[str], *, waiting: bool = False
-) -> int:
-    """Write the decisions of a model as Parquet, in order, and return their number. Those without
-    an outcome are left out unless ``waiting``: their reward is not known yet.
+def export_log(store: Store, model: ModelRow, path: str | os.PathLike[str]) -> int:
+    """Write all decisions of a model to the file ``path``, or leave what is there as it is; return
+    their number. The reward of what waits is null.
+    """
+    with replacing(path) as stream:
+        return write_log(store, model, stream, waiting=True)
+
+
+def write_log(store: Store, model: ModelRow, file: Any, *, waiting: bool = False) -> int:
+    """Write the decisions of a model as Parquet to a path or stream, in order, and return their
+    number. Those without an outcome are left out unless ``waiting``: their reward is not known yet.
     """
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     count, empty = 0, _table([], model, 0)
     with pq.ParquetWriter(
-        path, empty.schema, compression="zstd", write_page_checksum=True
+        file, empty.schema, compression="zstd", write_page_checksum=True
     ) as writer:
         width = store.width(model.id) or 0
         for part in store.logged(model.id):

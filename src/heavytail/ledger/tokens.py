@@ -12,12 +12,13 @@ import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import NamedTuple
 
-__all__ = ["Token", "first_key", "time_of"]
+__all__ = ["NUMBER", "Token", "first_key", "int_token", "time_of"]
 
 HEAD = struct.Struct(">IQ")
 SIZE = 34
 LETTERS = 46
 MOMENT = 6  # bytes of time
+NUMBER = 8  # bytes of a number, and of a policy's token, in the key of a DecisionLog's decision
 LATEST = 2 ** (8 * MOMENT) - 1  # milliseconds: in the year 10889
 
 
@@ -67,3 +68,8 @@ def first_key(when: float) -> bytes:
 def time_of(key: bytes) -> float:
     """When the decision of a key was made, in seconds since 1970."""
     return int.from_bytes(key[:MOMENT], "big") / 1000.0
+
+
+def int_token(key: bytes) -> int:
+    """The token, of a policy, that the key of a DecisionLog's decision ends with."""
+    return int.from_bytes(key[-NUMBER:], "big")

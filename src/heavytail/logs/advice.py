@@ -208,9 +208,9 @@ def sentences(
     return tuple(said)
 
 
-def _nothing(found: Evaluation) -> str:
+def _nothing(evaluation: Evaluation) -> str:
     """The sentence of a log in which nothing speaks against the value."""
-    if found.tail is not None and found.tail.low > 2.0:
+    if evaluation.tail is not None and evaluation.tail.low > 2.0:
         return "Weights, support and tail give no reason for doubt."
     return (
         "Weights and support give no reason for doubt. Whether the variance is finite is not known."

@@ -23,7 +23,7 @@ from heavytail.ledger.decision import Decision, Outcome, token_of
 from heavytail.ledger.layout import FILE, DecisionRow, ModelRow
 from heavytail.ledger.memory import expiry
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.tokens import MOMENT, first_key
+from heavytail.ledger.tokens import MOMENT, NUMBER, first_key, int_token
 from heavytail.logs.entries import Entry, checked_entry
 from heavytail.logs.reading.files import refuse_earlier
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DecisionLog"]
 
-NUMBER = 8  # bytes of a decision's number, and of its token
 OUTCOMES = 4096  # that are read at a time
 
 
@@ -183,7 +182,6 @@ class DecisionLog:
 
     def since(self, seq: int) -> Iterator[Outcome]:
         """The outcomes after number ``seq``, from 1 on, in the order in which rewards came."""
-        from heavytail.ledger.export import int_token
 
         def after(store: Store) -> list[Any]:
             return store.outcomes(self._model.id, seq, OUTCOMES)
@@ -195,11 +193,11 @@ class DecisionLog:
 
     def export(self, path: str | os.PathLike[str]) -> int:
         """Write the log as Parquet, for other tools; returns how many decisions. The reward of what
-        waits is null.
+        waits is null. A file that is there is replaced, once the new one is whole.
         """
-        from heavytail.ledger.export import write_log
+        from heavytail.ledger.export import export_log
 
-        return int(self._read(lambda store: write_log(store, self._model, path, waiting=True)))
+        return int(self._read(lambda store: export_log(store, self._model, path)))
 
     def flush(self) -> None:
         """Force to the disk what ``group`` holds back."""
@@ -221,7 +219,7 @@ class DecisionLog:
     def waiting(self) -> tuple[int, ...]:
         """Tokens of the decisions that wait for their reward, oldest first."""
         keys = self._read(lambda store: store.waiting(self._model.id))
-        return tuple(int.from_bytes(key[-NUMBER:], "big") for key in keys)
+        return tuple(map(int_token, keys))
 
     @property
     def decisions(self) -> int:
@@ -262,7 +260,7 @@ class DecisionLog:
         return self._calls
 
     def _read(self, call: Callable[[Any], Any]) -> Any:
-        """What ``call`` gives of the store, which no other thread uses meanwhile."""
+        """Return what ``call`` gives of the store, which no other thread uses meanwhile."""
         with self._turn:
             if self._store is None:
                 raise ValueError(f"{self.path}: this DecisionLog is closed. Open it again.")
