@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -121,22 +122,78 @@ def test_what_lies_under_the_name_of_a_module_without_a_file_is_not_read(
     assert files_of(["made_by_hand"]) == {}
 
 
-def test_a_stamp_of_code_changes_with_the_code_and_not_with_what_is_said_of_it(
-    tmp_path, monkeypatch
-) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    path = tmp_path / "stamped_mine.py"
+STAMPED = '''"""A module."""
 
-    def digest(text: str) -> str:
+from typing import NamedTuple
+
+
+class Pair(NamedTuple):
+    """Two numbers."""
+
+    low: float
+    high: float = 1.0
+
+
+def f(x, scale=2.0):
+    """Double."""
+    total = scale * x  # why
+    text = f"{total}"
+    for row in range(3):
+        total += row
+    return total, "#" * x, text
+'''
+
+
+@pytest.fixture
+def digest(tmp_path, monkeypatch) -> Callable[[str], str]:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = f"stamped_{tmp_path.name}"  # its own, since where a module lies is looked up once
+    path = tmp_path / f"{name}.py"
+
+    def digest_of(text: str) -> str:
         path.write_text(text)
         code_digest.cache_clear()
-        return code_digest(frozenset({"stamped_mine"}))
+        return code_digest(frozenset({name}))
 
-    first = digest('"""One."""\n\n\ndef f(x):\n    """Doc."""\n    return "#" * x  # why\n')
-    assert (
-        digest('"""Two."""\n\ndef f(x):\n    """Other\n    doc."""\n    return "#" * x\n') == first
-    )
-    assert digest('"""One."""\ndef f(x):\n    """Doc."""\n    return "!" * x\n') != first
+    return digest_of
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"""A module."""\n\n', '"""Another."""\n'),
+        ('"""Double."""', '"""Two\n    times."""'),
+        ("  # why", ""),
+        ("typing import NamedTuple", "typing import Any, NamedTuple"),
+        ("low: float", "low: int"),
+        ("f(x, scale=2.0)", "f(x: int, scale: float = 2.0) -> object"),
+        ("scale * x", "(\n        scale * x)"),
+        ("for row in range(3):\n        total += row", "for i in range(3):\n        total += i"),
+    ],
+)
+def test_a_stamp_of_code_keeps_what_no_number_hangs_on(digest, before: str, after: str) -> None:
+    assert before in STAMPED
+    assert digest(STAMPED.replace(before, after)) == digest(STAMPED)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"#" * x', '"!" * x'),
+        ("total += row", "total += x"),
+        ("total += row", "row += total"),
+        ("        total += row", "        total += row\n    total += row"),
+        ("scale=2.0", "scale=3.0"),
+        ("f(x, scale", "f(x, size"),
+        ("f(x, scale=2.0)", "g(x, scale=2.0)"),
+        ("    low: float\n    high: float = 1.0", "    high: float\n    low: float = 1.0"),
+        ("high: float = 1.0", "high: float = 2.0"),
+        ('f"{total}"', 'f"{total}."'),
+    ],
+)
+def test_a_stamp_of_code_changes_with_the_code(digest, before: str, after: str) -> None:
+    assert before in STAMPED
+    assert digest(STAMPED.replace(before, after)) != digest(STAMPED)
 
 
 def test_the_modules_of_a_kernel_are_those_of_all_it_calls() -> None:

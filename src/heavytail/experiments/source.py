@@ -11,9 +11,7 @@ import ast
 import functools
 import hashlib
 import importlib.util
-import io
 import sys
-import tokenize
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FunctionType
@@ -37,7 +35,9 @@ def source_digest(modules: frozenset[str]) -> str:
 
 @functools.cache
 def code_digest(modules: frozenset[str]) -> str:
-    """A hash of the code of ``modules`` themselves: comments and docstrings do not count."""
+    """A hash of the code of ``modules`` themselves: comments, docstrings, types and the names of
+    local variables do not count.
+    """
     digest = hashlib.blake2b(digest_size=8)
     for name in sorted(modules):
         path = _file(name)
@@ -67,20 +67,73 @@ def kernel_modules(kernels: Iterable[Callable[..., Any]]) -> set[str]:
 
 @functools.cache  # most policies share most of their kernels
 def _code(text: str) -> str:
-    """The text without comments, docstrings and blank lines; its own letters, so no version's."""
-    lines = text.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column]
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+    """The text without what no number hangs on: comments, docstrings, annotations, imports of
+    types, lay-out, and the names of local variables, which are numbered instead.
+    """
+    tree = ast.parse(text)
+    _number_locals(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                lines[first.lineno - 1 : first.end_lineno] = [""] * (
-                    (first.end_lineno or first.lineno) - first.lineno + 1
-                )
-    return "\n".join(line.rstrip() for line in lines if line.strip())
+                node.body = node.body[1:]
+            node.body = [line for line in node.body if not _says_types(line)] or [ast.Pass()]
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+        elif isinstance(node, ast.AnnAssign):  # stays: it may be a field, known by its place
+            node.annotation = ast.Name("_", ast.Load())
+        elif isinstance(node, ast.arg):
+            node.annotation = None
+        for field, value in ast.iter_fields(node):
+            several = isinstance(value, list)
+            changed = [_letters(part, text) for part in (value if several else [value])]
+            setattr(node, field, changed if several else changed[0])
+    return ast.unparse(tree)
+
+
+def _number_locals(tree: ast.AST) -> None:
+    """Call the local variables of every function, with those of functions inside, _0, _1, ..."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            numbers = {name: f"_{i}" for i, name in enumerate(_locals(node))}
+            for part in ast.walk(node):
+                if isinstance(part, ast.Name):
+                    part.id = numbers.get(part.id, part.id)
+        else:
+            _number_locals(node)
+
+
+def _says_types(line: ast.stmt) -> bool:
+    """Tell whether a statement imports names for annotations alone."""
+    if isinstance(line, ast.If):
+        return "TYPE_CHECKING" in ast.unparse(line.test)
+    modules = {"typing", "types", "collections.abc", "numpy.typing", f"{LIBRARY}._typing"}
+    return isinstance(line, ast.ImportFrom) and line.module in modules
+
+
+def _locals(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """The variables that a function assigns to and no one sees from outside, as they come: no
+    argument, here or of a function inside, and none that is global, in a class or in an f-string.
+    """
+    assigned: dict[str, None] = {}
+    kept = set()
+    for part in ast.walk(function):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            assigned[part.id] = None
+        elif isinstance(part, ast.arg):
+            kept.add(part.arg)
+        elif isinstance(part, ast.Global | ast.Nonlocal):
+            kept.update(part.names)
+        elif isinstance(part, ast.ClassDef | ast.JoinedStr):
+            kept.update(name.id for name in ast.walk(part) if isinstance(name, ast.Name))
+    return [name for name in assigned if name not in kept]
+
+
+def _letters(node: Any, text: str) -> Any:
+    """An f-string as it is written, which is no version's; every other node itself."""
+    if isinstance(node, ast.JoinedStr):
+        return ast.Constant(ast.get_source_segment(text, node))
+    return node
 
 
 def files_of(modules: Iterable[str]) -> dict[str, Path]:
