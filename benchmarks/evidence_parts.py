@@ -129,6 +129,7 @@ PARTS = (
         ("python examples/randhie.py",),
         (*PLAYED, "heavytail.tails.index"),
     ),
+    Part("real", ("docs/howto/randhie.md",), 6, ("python -m benchmarks.real",), PLAYED),
     *(
         Part(
             name,
