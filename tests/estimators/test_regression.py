@@ -236,6 +236,18 @@ def test_standardizing_makes_the_penalty_blind_to_units():
     np.testing.assert_allclose(scaled.coef_ * unit, plain.coef_, rtol=1e-6)
 
 
+@pytest.mark.parametrize("value", [0.166667, 0.1, 1 / 3, 1e9 + 1 / 3, -7.1e-5, 0.5])
+@pytest.mark.parametrize("kind", [ht.OnlineRidge, ht.OnePassHuberRegressor])
+def test_a_column_of_one_value_is_told_from_the_intercept(kind, value):
+    rng = np.random.default_rng(12)
+    X = np.column_stack([rng.normal(size=500), np.full(500, value)])
+    y = 2.0 * X[:, 0] + 5.0 + rng.normal(size=500)
+    model = kind(standardize=True).fit(X, y)
+    assert abs(model.coef_[1]) < 1e-9  # what rounding leaves
+    assert model.coef_[0] == pytest.approx(2.0, abs=0.2)
+    assert model.intercept_ == pytest.approx(5.0, abs=0.2)
+
+
 def test_it_works_in_a_pipeline_a_grid_search_and_a_clone():
     from sklearn.base import clone
     from sklearn.model_selection import GridSearchCV

@@ -58,6 +58,7 @@ __all__ = ["LEAST_FORGET", "NAMES", "Stream"]
 
 LEAST_FORGET: Final = 0.5  # a row counts for no less than half of the next one
 CLEARLY: Final = 0.95  # of the mean's error must the fixed clip's not exceed to be worth a bias
+SAME = 1e-15  # of a column's largest value: a deviation that is less is rounding
 ROUNDING = 1e-12  # of an estimate: two that differ by less are one
 UNSEEN: Final = 2.0  # times what was cut off: as much again in what was not seen
 ONE_PASS: Final = 1.05  # error of one pass against that of the exact minimiser, as measured
@@ -315,11 +316,13 @@ class Stream(TakingTurns):
         clip, ridge, scale, intercept, standardize = self._options
         kept = self._rows[: self.kept]
         X, y, nu = kept[:, : self.dim], kept[:, self.dim], kept[:, self.dim + 1 :]
-        if intercept:
-            self.F[0] = X.mean(axis=0)
+        least, most = X.min(axis=0), X.max(axis=0)
+        if intercept:  # a mean may be rounded away from values that are all the same
+            self.F[0] = np.clip(X.mean(axis=0), least, most)
         if standardize:
             width = X.std(axis=0)
-            self.F[1] = 1.0 / np.where(width > LEAST, width, 1.0)
+            varies = width > np.maximum(SAME * np.maximum(abs(least), abs(most)), LEAST)
+            self.F[1] = 1.0 / np.where(varies, width, 1.0)
         Z = self._standardised(X)
         penalty = np.full(self.size, ridge)
         penalty[self.dim :] = 0.0  # the intercept is not shrunk
