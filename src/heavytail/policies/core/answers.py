@@ -122,13 +122,16 @@ class Answering:
         ``radius="theory"``, and of the papers' policies, the interval is that of the confidence
         set, whatever ``level``. Where the radius is read off the data it is of ``level``, 0.95
         unless given, and no theorem's: the spread of the clipped residuals, and a bound on what the
-        clip took; with a fixed clip all this is of a typical reward. It is then meant for the arm
-        that is chosen: arms that were given up are those that looked worse than they are, and their
-        intervals are too low.
+        clip took; with a fixed clip all this is of a typical reward. It is infinite until five
+        rewards were not 0, since these set the unit. It is meant for the arm that is chosen: arms
+        that were given up are those that looked worse than they are, and their intervals are too
+        low.
         """
         level = self.level if level is None else level
         rows, many = self._asked(x, level)
-        mean, half = self._means(rows), self._half_widths(rows, level)
+        with np.errstate(invalid="ignore"):  # a chance of 0 times an amount that nobody knows
+            mean, half = self._means(rows), self._half_widths(rows, level)
+        half = np.where(np.isnan(half), math.inf, half)
         parts = (mean, mean - half, mean + half)
         return Prediction(*(part if many else float(part[0]) for part in parts))
 

@@ -33,8 +33,10 @@ def half_widths(s: Vector, widths: FloatArray, level: float) -> FloatArray:
     """Half of an interval: the spread of the clipped residuals at ``level``, and a little more for
     the arm's having been chosen. For the mean, also twice what the clip took, or :func:`unseen` if
     that is more; for a typical reward (a fixed clip) what it took is no concern, but only those not
-    clipped say where that lies.
+    clipped say where that lies. Infinite until the first rewards have set the unit.
     """
+    if s[P.UNIT] == 0.0:
+        return np.full(len(widths), math.inf)
     t = max(learned(s), 1.0)
     half = sides((1.0 + s[P.ENERGY]) / (1.0 + t), level)
     if s[P.TUNES] == 0.0:
