@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True, repr=False)
 class Bound(Value):
-    """Where the bounds of a value or of a difference come from."""
+    """The base of all bounds."""
 
 
 @dataclass(frozen=True, repr=False)

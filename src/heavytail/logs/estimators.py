@@ -4,22 +4,23 @@ Each is a pair (u, v) per row whose estimate makes v - u m zero on average, by t
 names (:mod:`heavytail.logs.means`); LS and LSE end by a logarithm instead. w is the weight pi/p,
 q(x, a) the reward that a model predicts, q(x, pi) = sum_a pi(a|x) q(x, a).
 
-| value | its name | u | v | |
+| name | value | u | v | |
 | --- | --- | --- | --- | --- |
-| ``IPS()`` | ips | 1 | w r | unbiased |
-| ``SNIPS()`` | snips | w | w r | self-normalised: a shift of the rewards shifts it as much |
-| ``Clipped()`` | clipped | 1 | min(w, M) r | too low for r >= 0; of no use for heavy rewards |
-| ``DM(model)`` | dm | 1 | q(x, pi) | as good as the model |
-| ``DR(model)`` | dr | 1 | q(x, pi) + w (r - q(x, a)) | unbiased with any model |
-| ``SwitchDR(model)`` | switch-dr | 1 | the same, without its second part where w > M | |
-| ``DRos(model)`` | dros | 1 | the same, with w M²/(w² + M²) in place of w | |
-| ``LS()`` | ls | | mean log(1 + lambda w r)/lambda | r >= 0; never above ips |
-| ``LSE()`` | lse | | -log(mean exp(-lambda w r))/lambda | r >= 0; never above ips |
+| ips | ``IPS()`` | 1 | w r | unbiased |
+| snips | ``SNIPS()`` | w | w r | self-normalised: a shift of the rewards shifts it as much |
+| clipped | ``Clipped(clip=None)`` | 1 | min(w, M) r | too low for r >= 0; no use if r is heavy |
+| dm | ``DM(model, folds=5)`` | 1 | q(x, pi) | as good as the model |
+| dr | ``DR(model, folds=5)`` | 1 | q(x, pi) + w (r - q(x, a)) | unbiased with any model |
+| switch-dr | ``SwitchDR(model, folds=5, clip=None)`` | 1 | the same, w only where w <= M | |
+| dros | ``DRos(model, folds=5, clip=None)`` | 1 | the same, w M²/(w² + M²) for w | |
+| ls | ``LS(smoothing=None, floor=None)`` | | mean log(1 + lambda w r)/lambda | never above ips |
+| lse | ``LSE(smoothing=None, floor=None)`` | | -log(mean exp(-lambda w r))/lambda | the same |
 
-What their arguments are, wherever one has them:
+Their arguments:
 
-- ``mean``: "huber" (corrected for skewness), "catoni", "minsker-ndaoud", "median-of-means" or
-  "plain"; a MomentBound of the terms v is Catoni's mean for that moment.
+- ``mean``, by its name alone, of all but LS and LSE: "huber" (corrected for skewness), "catoni",
+  "minsker-ndaoud", "median-of-means" or "plain"; a MomentBound of the terms v is Catoni's mean for
+  that moment.
 - ``clip``: M; the root of the number of rows if None.
 - ``model``: a callable of Rows giving (n, K) predicted rewards; or a regressor with fit and predict
   (or partial_fit), which is fitted on the other folds of the log first; or "arms", each action's
@@ -93,7 +94,7 @@ Terms = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True, repr=False)
 class Estimator(Value):
-    """What a log is made an estimate by: by itself, inverse propensity scoring.
+    """The base of all estimators.
 
     Attributes:
         weights: whether it needs propensities.

@@ -53,7 +53,7 @@ def evaluate(
     draws: int | None = None,
     dask: Any = None,
 ) -> Evaluation:
-    """What ``policy`` would have earned per row of ``log``, with bounds that heavy tails respect.
+    """Estimate what ``policy`` would have earned per row of ``log``, with bounds for heavy tails.
 
     The default is the self-normalised estimate with Huber's tuning-free threshold, the m with
     sum psi_tau(w (r - m)) = 0, corrected for skewness
@@ -108,26 +108,28 @@ def target_of(policy: Any, explore: float, draws: int | None) -> Target:
 def plan_of(
     who: str,
     source: Source,
-    estimator: Estimator | str,
-    bound: Bound | str | None,
+    by: Estimator | str,
+    within: Bound | str | None,
     bounds: tuple[type[Bound], ...],
     level: float,
     propensities: Any,
 ) -> tuple[Plan, Source]:
     """The checked arguments as a plan, and the log, held where it must be read more than once."""
     Check(who).number("level", level, above=0.0, below=1.0)
-    how = as_value(f"{who}.estimator", estimator, ESTIMATORS)
-    limits = None if bound is None else as_value(f"{who}.bound", bound, bounds)
-    if isinstance(limits, Huber) and not how.unbiased:
+    estimator = as_value(f"{who}.estimator", by, ESTIMATORS)
+    bound = None if within is None else as_value(f"{who}.bound", within, bounds)
+    if isinstance(bound, Huber) and not estimator.unbiased:
         unbiased = ", ".join(kind.__name__ for kind in ESTIMATORS if kind.unbiased)
-        raise ValueError(f"{who}.bound: Huber() is of an estimate by {unbiased} alone; got {how}.")
-    how, limits = _clipping(who, how, source), _clipping(who, limits, source)
-    model = how.model if isinstance(how, Modelled) else None
+        raise ValueError(
+            f"{who}.bound: Huber() is of an estimate by {unbiased} alone; got {estimator}."
+        )
+    estimator, bound = _clipping(who, estimator, source), _clipping(who, bound, source)
+    model = estimator.model if isinstance(estimator, Modelled) else None
     if is_fitted(model) or isinstance(propensities, str):
         source = source.held()
-    if isinstance(how, Modelled):
-        how = replace(how, model=as_model(model, source, how.folds))
-    return Plan(how, limits, as_propensities(propensities, source)), source
+    if isinstance(estimator, Modelled):
+        estimator = replace(estimator, model=as_model(model, source, estimator.folds))
+    return Plan(estimator, bound, as_propensities(propensities, source)), source
 
 
 def _clipping(who: str, value: Any, source: Source) -> Any:

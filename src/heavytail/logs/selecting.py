@@ -32,7 +32,7 @@ FOLDS = 2  # of the model that proposes
 
 @dataclass(frozen=True, repr=False)
 class Rule(Value):
-    """What the best of many policies is chosen by."""
+    """The base of the rules by which the best of many policies is chosen."""
 
 
 @dataclass(frozen=True, repr=False)

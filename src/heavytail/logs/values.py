@@ -48,7 +48,7 @@ class Value:
 
 
 def as_value(argument: str, given: object, kinds: Iterable[type[Kind]]) -> Kind:
-    """``given``, a value of one of ``kinds``; its short name stands for the one with defaults."""
+    """The value that ``given`` is, or is the short name of; anything else is refused."""
     named = {kind.name: kind for kind in kinds}
     for kind in named.values():
         if isinstance(given, kind):
@@ -70,13 +70,14 @@ def _needed(kind: type[Value]) -> str:
 
 
 def refuse_gone(call: Callable[Args, Result]) -> Callable[Args, Result]:
-    """``call``, which says of an argument that it had before what took its place."""
+    """The same function, which says of an argument that it had before what took its place."""
 
     @functools.wraps(call)
     def checked(*args: Args.args, **given: Args.kwargs) -> Result:
-        for name in GONE.keys() & given.keys():
+        gone = next((name for name in given if name in GONE), None)
+        if gone is not None:
             raise TypeError(
-                f"{call.__name__} has no argument {name!r} any more; pass {GONE[name]}. The values "
+                f"{call.__name__} has no argument {gone!r} any more; pass {GONE[gone]}. The values "
                 "are in ht.logs."
             )
         return call(*args, **given)
