@@ -13,7 +13,14 @@ import numpy as np
 from heavytail._typing import FloatArray
 from heavytail.logs import intervals, means
 from heavytail.logs.bounds import OF_DIFFERENCES, Betting, Bound, Catoni
-from heavytail.logs.estimators import MEANS_OF_DIFFERENCES, Averaged, Estimator, Seen
+from heavytail.logs.estimators import (
+    ESTIMATORS,
+    MEANS,
+    MEANS_OF_DIFFERENCES,
+    Averaged,
+    Estimator,
+    Seen,
+)
 from heavytail.logs.evaluating import finish, plan_of, target_of
 from heavytail.logs.reading.rows import Rows
 from heavytail.logs.reading.source import Source, merged
@@ -21,7 +28,7 @@ from heavytail.logs.results import Comparison
 from heavytail.logs.sketch import PairCells, Pairs, Sketch, epochs
 from heavytail.logs.summary import Plan, Summary, look, of_seen
 from heavytail.logs.target import Target
-from heavytail.logs.values import refuse_gone
+from heavytail.logs.values import as_value, refuse_gone
 
 __all__ = ["ROOM_LEFT", "compare"]
 
@@ -94,9 +101,11 @@ def compare(
         draws: as in evaluate.
         dask: as in evaluate.
     """
+    estimator = as_value("compare.estimator", estimator, ESTIMATORS)
+    bound = None if bound is None else as_value("compare.bound", bound, OF_DIFFERENCES)
+    _check_sides(estimator, bound)
     source = Source(log, columns, default_reward)
-    plan, source = plan_of("compare", source, estimator, bound, OF_DIFFERENCES, level, propensities)
-    _check_sides(plan)
+    plan, source = plan_of("compare", source, estimator, bound, level, propensities)
     held = plan if isinstance(plan.bound, Betting) else replace(plan, bound=None)
     targets = target_of(a, explore, draws), target_of(b, explore, draws)
     one, two, apart = merged(_parts(source, (a, b), targets, held, dask))
@@ -125,16 +134,15 @@ def compare(
     )  # fmt: skip
 
 
-def _check_sides(plan: Plan) -> None:
+def _check_sides(estimator: Estimator, bound: Bound | None) -> None:
     """Refuse what has one side only: differences have two."""
-    estimator, bound, mean = plan.estimator, plan.bound, _mean(plan)
     if not isinstance(estimator, Averaged):
         raise ValueError(
             f"compare.estimator: {estimator} has one side only. Take 'snips' or 'ips'."
         )
-    if isinstance(mean, str) and mean not in MEANS_OF_DIFFERENCES:
+    if estimator.mean in MEANS and estimator.mean not in MEANS_OF_DIFFERENCES:
         words = ", ".join(map(repr, MEANS_OF_DIFFERENCES))
-        raise ValueError(f"compare.estimator: its mean must be one of {words}; got {mean!r}.")
+        raise ValueError(f"compare.estimator: its mean must be one of {words}; got {estimator}.")
     if isinstance(bound, Betting) and bound.ceiling is None:
         raise ValueError(
             f"compare.bound: a difference has two sides, so rewards need both limits; got {bound}. "

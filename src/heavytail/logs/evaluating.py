@@ -91,8 +91,10 @@ def evaluate(
         draws: per row, for a policy that draws and does not know its probabilities.
         dask: a client, an address or True: chunks are summarised there, with equal results.
     """
+    estimator = as_value("evaluate.estimator", estimator, ESTIMATORS)
+    bound = None if bound is None else as_value("evaluate.bound", bound, OF_VALUES)
     source = Source(log, columns, default_reward)
-    plan, source = plan_of("evaluate", source, estimator, bound, OF_VALUES, level, propensities)
+    plan, source = plan_of("evaluate", source, estimator, bound, level, propensities)
     target = target_of(policy, explore, draws)
     call = functools.partial(summarise, target=target, plan=plan)
     summary = merged(source.naming(policy).map(call, dask))
@@ -108,16 +110,13 @@ def target_of(policy: Any, explore: float, draws: int | None) -> Target:
 def plan_of(
     who: str,
     source: Source,
-    by: Estimator | str,
-    within: Bound | str | None,
-    bounds: tuple[type[Bound], ...],
+    estimator: Estimator,
+    bound: Bound | None,
     level: float,
     propensities: Any,
 ) -> tuple[Plan, Source]:
     """The checked arguments as a plan, and the log, held where it must be read more than once."""
     Check(who).number("level", level, above=0.0, below=1.0)
-    estimator = as_value(f"{who}.estimator", by, ESTIMATORS)
-    bound = None if within is None else as_value(f"{who}.bound", within, bounds)
     if isinstance(bound, Huber) and not estimator.unbiased:
         unbiased = ", ".join(kind.__name__ for kind in ESTIMATORS if kind.unbiased)
         raise ValueError(

@@ -13,7 +13,7 @@ import numpy as np
 from heavytail._validate import Check, shown
 from heavytail.logs import estimates
 from heavytail.logs.bounds import Betting, Bound
-from heavytail.logs.estimators import DM, DRos, Modelled, SwitchDR, check_model
+from heavytail.logs.estimators import DM, SNIPS, DRos, Modelled, SwitchDR, check_model
 from heavytail.logs.evaluating import finish, plan_of, target_of
 from heavytail.logs.means import skew_corrected
 from heavytail.logs.models import as_model
@@ -135,8 +135,9 @@ def select(
         raise ValueError("select.policies must have at least one policy; got none.")
     if any(isinstance(policy, str) for policy in named.values()):
         raise TypeError("select: pass policies as callables or arrays, not as names of columns.")
+    bound = as_value("select.bound", bound, (Betting,))
     source = Source(log, columns, default_reward)
-    plan, source = plan_of("select", source, "snips", bound, (Betting,), level, propensities)
+    plan, source = plan_of("select", source, SNIPS(), bound, level, propensities)
     targets = tuple(target_of(policy, explore, draws) for policy in named.values())
     count = source.count()
     judges: tuple[Modelled, ...] = ()
