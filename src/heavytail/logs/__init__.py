@@ -13,7 +13,7 @@ from heavytail._lazy import lazy, stub
 _WHERE = stub(__file__)
 
 __all__ = sorted(_WHERE)
-__getattr__ = lazy(__name__, _WHERE)
+__getattr__ = lazy(__name__, {**_WHERE, "reading": "."})  # what reads logs is a package of its own
 
 
 def __dir__() -> list[str]:

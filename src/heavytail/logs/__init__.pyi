@@ -1,5 +1,4 @@
 # The names of heavytail.logs; each is listed here and nowhere else.
-from . import reading as reading
 from .bounds import Bernstein as Bernstein
 from .bounds import Betting as Betting
 from .bounds import Bound as Bound
