@@ -50,6 +50,8 @@ TAIL = ht.MomentBound(1.5, 2.0)
         (lambda: LS(smoothing=0.0), r"LS\.smoothing must be a number in \(0"),
         (lambda: LSE(floor="no"), r"LSE\.floor must be a number"),
         (lambda: Betting(floor=np.inf), r"Betting\.floor must be a number"),
+        (lambda: Betting(floor=None), r"Betting\.floor must be a number"),
+        (lambda: DR("arms", folds=None), r"DR\.folds must be a whole number"),
         (lambda: Betting(1.0, 0.5), r"Betting\.ceiling must be a number in \(1, inf\); got 0.5"),
         (lambda: Betting(growing=1), r"Betting\.growing must be True or False"),
         (lambda: Bernstein(0.0, 0.0), r"Bernstein\.ceiling must be a number in \(0"),

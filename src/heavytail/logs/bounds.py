@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from heavytail._validate import Check, shown
+from heavytail._validate import shown
 from heavytail.logs.values import Value
 from heavytail.tails import MomentBound
 
@@ -22,7 +22,6 @@ __all__ = [
     "Catoni",
     "Hindsight",
     "Huber",
-    "check_clip",
 ]
 
 
@@ -50,11 +49,9 @@ class Betting(Bound):
     growing: bool = False
 
     def __post_init__(self) -> None:
-        check = Check(type(self))
-        self._keep(floor=check.number("floor", self.floor))
-        if self.ceiling is not None:
-            self._keep(ceiling=check.number("ceiling", self.ceiling, above=self.floor))
-        check.flag("growing", self.growing)
+        self._check("floor")
+        self._check("ceiling", above=self.floor)
+        self._check("growing", "flag")
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,7 +74,7 @@ class Catoni(Bound):
                 f"Catoni.tail must be a MomentBound(order, scale), a bound on the moment of the "
                 f"weighted rewards; got {shown(self.tail)}. Huber() needs none, and is approximate."
             )
-        Check(type(self)).flag("growing", self.growing)
+        self._check("growing", "flag")
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,10 +93,9 @@ class Bernstein(Bound):
     clip: float | None = None
 
     def __post_init__(self) -> None:
-        check = Check(type(self))
-        self._keep(floor=check.number("floor", self.floor))
-        self._keep(ceiling=check.number("ceiling", self.ceiling, above=self.floor))
-        self._keep(clip=check_clip(check, self.clip))
+        self._check("floor")
+        self._check("ceiling", above=self.floor)
+        self._check("clip", above=0.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,8 +123,3 @@ class Hindsight(Bound):
 
 OF_VALUES: Final[tuple[type[Bound], ...]] = (Betting, Catoni, Bernstein, Huber)
 OF_DIFFERENCES: Final[tuple[type[Bound], ...]] = (Hindsight, Betting, Catoni)
-
-
-def check_clip(check: Check, clip: object) -> float | None:
-    """What weights are clipped at, or None."""
-    return None if clip is None else check.number("clip", clip, above=0.0)

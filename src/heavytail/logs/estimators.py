@@ -38,8 +38,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from heavytail._typing import FloatArray
-from heavytail._validate import Check, shown
-from heavytail.logs.bounds import check_clip
+from heavytail._validate import shown
 from heavytail.logs.values import Value
 from heavytail.tails import MomentBound
 
@@ -123,7 +122,7 @@ class Averaged(Estimator):
 
     def __post_init__(self) -> None:
         if not isinstance(self.mean, MomentBound):
-            self._keep(mean=Check(type(self)).choice("mean", self.mean, MEANS))
+            self._check("mean", "choice", choices=MEANS)
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,7 +154,7 @@ class Clipped(Averaged):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._keep(clip=check_clip(Check(type(self)), self.clip))
+        self._check("clip", above=0.0)
 
     def weigh(self, w: FloatArray) -> FloatArray:
         assert self.clip is not None
@@ -172,7 +171,7 @@ class Modelled(Averaged):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_model(f"{type(self).__name__}.model", self.model)
-        self._keep(folds=Check(type(self)).count("folds", self.folds, least=2))
+        self._check("folds", "count", least=2)
 
     def terms(self, seen: Seen) -> Terms:
         assert seen.expected is not None
@@ -211,7 +210,7 @@ class SwitchDR(Modelled):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._keep(clip=check_clip(Check(type(self)), self.clip))
+        self._check("clip", above=0.0)
 
     def weigh(self, w: FloatArray) -> FloatArray:
         assert self.clip is not None
@@ -240,11 +239,8 @@ class LS(Estimator):
     floor: float | None = None
 
     def __post_init__(self) -> None:
-        check = Check(type(self))
-        if self.smoothing is not None:
-            self._keep(smoothing=check.number("smoothing", self.smoothing, above=0.0))
-        if self.floor is not None:
-            self._keep(floor=check.number("floor", self.floor))
+        self._check("smoothing", above=0.0)
+        self._check("floor")
 
 
 @dataclass(frozen=True, repr=False)

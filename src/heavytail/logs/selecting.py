@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from heavytail._validate import Check, shown
+from heavytail._validate import shown
 from heavytail.logs import estimates
 from heavytail.logs.bounds import Betting, Bound
 from heavytail.logs.estimators import DM, SNIPS, DRos, Modelled, SwitchDR, check_model
@@ -82,8 +82,7 @@ class ByLS(Rule):
     scale: float | None = None
 
     def __post_init__(self) -> None:
-        if self.scale is not None:
-            self._keep(scale=Check(type(self)).number("scale", self.scale, above=0.0))
+        self._check("scale", above=0.0)
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar
 
-from heavytail._validate import check_choice, shown
+from heavytail._validate import Check, check_choice, shown
 
 __all__ = ["Value", "as_value", "refuse_gone"]
 
@@ -41,10 +41,12 @@ class Value:
         given = (f"{field.name}={shown(getattr(self, field.name))}" for field in fields(self))
         return f"{type(self).__name__}({', '.join(given)})"
 
-    def _keep(self, **checked: Any) -> None:
-        """Keep arguments as they were checked."""
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+    def _check(self, name: str, kind: str = "number", **limits: Any) -> None:
+        """Keep an argument as a method of Check returns it; one that may be None is left None."""
+        value = getattr(self, name)
+        if value is not None or getattr(type(self), name, "") is not None:
+            checked = getattr(Check(type(self)), kind)(name, value, **limits)
+            object.__setattr__(self, name, checked)
 
 
 def as_value(argument: str, given: object, kinds: Iterable[type[Kind]]) -> Kind:
