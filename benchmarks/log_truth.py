@@ -79,7 +79,7 @@ def values(trials: int, seed: int) -> None:
                 action = rng.choice(6, size=rows, p=LOGGING)
                 reward, w = draw(rng, rows), target[action] / LOGGING[action]
                 log = {"action": action, "reward": reward, "propensity": LOGGING[action]}
-                found = ht.evaluate(log, np.tile(target, (rows, 1)), interval=None)
+                found = ht.evaluate(log, np.tile(target, (rows, 1)), bound=None)
                 huber = means.huber(Pairs(w, w * reward).cells()).value
                 off[k] = np.array([huber, found.value, found.plain]) / truth - 1.0
                 words = [line for line in found.advice if "too rare for this log" in line]
@@ -142,7 +142,7 @@ SAID = {  # what each sentence of today has in it
 
 def said(log: dict[str, Any]) -> Iterator[bool]:
     """Tell whether each sentence was said before, and whether it is said now."""
-    found = ht.evaluate(log, np.tile([0.0, 1.0], (len(log["action"]), 1)), interval=None)
+    found = ht.evaluate(log, np.tile([0.0, 1.0], (len(log["action"]), 1)), bound=None)
     mean, _, high = found.mean_weight
     error = (high - mean) / 1.96
     wrong = abs(mean - 1.0) > OLD_ERRORS * error + 1e-6

@@ -57,7 +57,7 @@ def sides(trials: int, seed: int, rows: int = 2_000) -> None:
         value, before, now = np.empty(trials), np.zeros(2), np.zeros(2)
         for k in range(trials):
             log = played(rng, np.full(rows, 0.25), draw(rng, rows))
-            found = ht.evaluate(log, np.tile(ALL_ONES, (rows, 1)), interval=None)
+            found = ht.evaluate(log, np.tile(ALL_ONES, (rows, 1)), bound=None)
             words = " ".join(found.advice)
             value[k] = found.value
             gap = found.plain - found.value
@@ -81,7 +81,7 @@ def weights(trials: int, seed: int) -> None:
         said = wrong = 0
         for _ in range(2 * trials):
             log = played(rng, p, np.ones(rows))
-            found = ht.evaluate(log, np.tile(ALL_ONES, (rows, 1)), interval=None)
+            found = ht.evaluate(log, np.tile(ALL_ONES, (rows, 1)), bound=None)
             if not found.propensities_ok:
                 said += 1
                 wrong += bool(np.any((log["action"] == 1) & (p < 0.5)))

@@ -48,13 +48,13 @@ OBP = (
     "Switch-DR", "DRos(10)", "DRos(1000)",
 )  # fmt: skip
 OURS = {
-    "heavytail": {},
-    "IPS, Huber": {"method": "ips"},
-    "LS": {"method": "ls"},
-    "LSE": {"method": "lse"},
-    "SNIPS, Catoni": {"mean": "catoni"},
-    "SNIPS, Minsker-Ndaoud": {"mean": "minsker-ndaoud"},
-    "SNIPS, median of means": {"mean": "median-of-means"},
+    "heavytail": "snips",
+    "IPS, Huber": "ips",
+    "LS": "ls",
+    "LSE": "lse",
+    "SNIPS, Catoni": ht.logs.SNIPS(mean="catoni"),
+    "SNIPS, Minsker-Ndaoud": ht.logs.SNIPS(mean="minsker-ndaoud"),
+    "SNIPS, median of means": ht.logs.SNIPS(mean="median-of-means"),
 }
 
 MOMENTS: dict[str, ht.MomentBound] = {}  # computed once per process
@@ -195,8 +195,8 @@ def errors(environment: Environment, seed: int) -> dict[str, float]:
     """Each estimate less the value."""
     log, pi, value = environment.draw(seed)
     found = obp(log, pi)
-    for name, options in OURS.items():
-        found[name] = ht.evaluate(log, pi, interval=None, **options).value
+    for name, estimator in OURS.items():
+        found[name] = ht.evaluate(log, pi, estimator=estimator, bound=None).value
     return {name: estimate - value for name, estimate in found.items()}
 
 
@@ -229,7 +229,7 @@ def covered(environment: Environment, seed: int) -> dict[str, float]:
         )
     low, high = intervals.catoni(Sketch(x, epoch), environment.moment(), DELTA, n)
     found |= {"Catoni: holds": low <= value <= high, "Catoni: width": high - low}
-    guess = ht.evaluate(log, pi, interval="huber")
+    guess = ht.evaluate(log, pi, bound="huber")
     assert guess.lower is not None
     assert guess.upper is not None
     found["Huber, approximate: holds"] = guess.lower <= value <= guess.upper
@@ -275,8 +275,8 @@ def compared(environment: Environment, seed: int) -> dict[str, float]:
     logging, means = environment.arms()
     truth = value - float(logging @ means)
     own = np.tile(logging, (len(pi), 1))
-    bounded = {"reward_range": (0.0, 2.0)} if environment.noise == "0/2" else {}
-    found = ht.compare(log, pi, own, **bounded)  # type: ignore[arg-type]
+    bound = ht.logs.Betting(0.0, 2.0) if environment.noise == "0/2" else "hindsight"
+    found = ht.compare(log, pi, own, bound=bound)
     assert found.lower is not None
     assert found.upper is not None
     holds = found.lower <= truth <= found.upper

@@ -22,6 +22,7 @@ import heavytail as ht
 from heavytail.cli import main
 from heavytail.commands import _log_progress
 from heavytail.commands._log_targets import Weights
+from heavytail.logs import IPS, Betting, Catoni, Clipped
 from heavytail.simulation import progress
 
 ROWS = 800
@@ -94,16 +95,16 @@ def test_the_table_has_the_librarys_own_numbers(log, capsys):
 @pytest.mark.parametrize(
     ("words", "options"),
     [
-        (["--method", "ips", "--mean", "catoni"], {"method": "ips", "mean": "catoni"}),
-        (["--method", "clipped", "--clip", "3"], {"method": "clipped", "clip": 3.0}),
-        (["--reward-range", "-1", "9999"], {"reward_range": (-1.0, 9999.0)}),
-        (["--reward-floor", "-2", "--level", "0.8"], {"reward_floor": -2.0, "level": 0.8}),
+        (["--method", "ips", "--mean", "catoni"], {"estimator": IPS(mean="catoni")}),
+        (["--method", "clipped", "--clip", "3"], {"estimator": Clipped(clip=3.0)}),
+        (["--reward-range", "-1", "9999"], {"bound": Betting(-1.0, 9999.0)}),
+        (["--reward-floor", "-2", "--level", "0.8"], {"bound": Betting(-2.0), "level": 0.8}),
         (
             ["--interval", "catoni", "--tail", "1.4,9"],
-            {"interval": "catoni", "tail": ht.MomentBound(order=1.4, scale=9.0)},
+            {"bound": Catoni(ht.MomentBound(order=1.4, scale=9.0))},
         ),
-        (["--interval", "none"], {"interval": None}),
-        (["--interval", "huber", "--explore", "0.1"], {"interval": "huber", "explore": 0.1}),
+        (["--interval", "none"], {"bound": None}),
+        (["--interval", "huber", "--explore", "0.1"], {"bound": "huber", "explore": 0.1}),
     ],
 )
 def test_options_are_those_of_evaluate(words, options, log, capsys):
@@ -114,7 +115,7 @@ def test_options_are_those_of_evaluate(words, options, log, capsys):
 
 
 def test_a_policy_against_a_baseline_is_the_librarys_comparison(log, capsys):
-    found = ht.compare(log, "new", "old", reward_range=(0.0, 9999.0))
+    found = ht.compare(log, "new", "old", bound=Betting(0.0, 9999.0))
     text = said(
         capsys, log, "--policy", "column:new", "--against", "column:old",
         "--reward-range", "0", "9999",
@@ -126,7 +127,7 @@ def test_a_policy_against_a_baseline_is_the_librarys_comparison(log, capsys):
 
 
 def test_several_comparisons_hold_at_once(log, capsys):
-    found = ht.compare(log, "new", "old", level=0.975, tail=ht.MomentBound(1.4, 18.0))
+    found = ht.compare(log, "new", "old", level=0.975, bound=Catoni(ht.MomentBound(1.4, 18.0)))
     words = ["--policy", "column:new", "--policy", "uniform:10", "--against", "column:old"]
     text = said(capsys, log, *words, "--tail", "1.4,9")  # of each, hence twice of a difference
     cells = row(text.partition("Difference to")[2], "column:new")
@@ -329,6 +330,8 @@ def test_a_parquet_file_that_is_cut_short_is_refused(log, tmp_path, capsys):
         (["--policy", "uniform", "--tail", "2.5,1"], "order must be a number in (1, 2]"),
         (["--policy", "uniform", "--interval", "catoni"], "needs --tail"),
         (["--policy", "uniform", "--interval", "bernstein"], "needs --reward-range"),
+        (["--policy", "uniform", "--reward-range", "2", "1"], "ceiling must be a number in (2"),
+        (["--policy", "uniform", "--clip", "2"], "--clip is that of --method clipped"),
         (["--policy", "uniform", "--explore", "2"], "explore must be a number"),
         (["--policy", "uniform", "--propensities", "new"], "--column propensity=NAME"),
         (["--policy", "uniform", "--reward-floor", "1"], "State a --reward-floor"),

@@ -54,7 +54,10 @@ def test_every_example_runs(script, tmp_path):
         assert f"```text\n{run.stdout.strip()}\n```" in gallery
 
 
-@pytest.mark.parametrize("package", ["heavytail", "heavytail.policies", "heavytail.estimators"])
+@pytest.mark.parametrize(
+    "package",
+    ["heavytail", "heavytail.policies", "heavytail.estimators", "heavytail.logs.estimators"],
+)
 def test_importing_a_package_imports_nothing_heavy(package):
     heavy = "numba,scipy,matplotlib,sklearn,pyarrow,joblib,rich,pandas,polars,dask,gymnasium"
     code = f"import sys, {package}; print([m for m in {heavy.split(',')!r} if m in sys.modules])"
@@ -65,7 +68,7 @@ def test_importing_a_package_imports_nothing_heavy(package):
 def test_every_public_name_loads_and_is_documented():
     for name in heavytail.__all__:
         assert getattr(heavytail, name).__doc__, name
-    for package in (heavytail, heavytail.policies, heavytail.estimators):
+    for package in (heavytail, heavytail.policies, heavytail.estimators, heavytail.logs):
         assert all(hasattr(package, name) for name in dir(package))
         with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
             _ = package.nonsense

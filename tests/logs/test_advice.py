@@ -10,6 +10,7 @@ from tests.logs.drawing import draw
 from tests.naive import logs as naive
 
 import heavytail as ht
+from heavytail.logs import SNIPS, Betting
 from heavytail.logs.advice import half_rows, log_wealth
 from heavytail.logs.means import _side
 from heavytail.logs.sketch import Sketch
@@ -29,7 +30,7 @@ def two_actions(rng, p, reward, factor=1.0):
 
 
 def said(log, words, **kw):
-    advice = ht.evaluate(log, always_one(len(log["action"])), interval=None, **kw).advice
+    advice = ht.evaluate(log, always_one(len(log["action"])), bound=None, **kw).advice
     return any(words in sentence for sentence in advice)
 
 
@@ -132,7 +133,7 @@ def test_no_sentence_claims_a_law_that_rows_cannot_show():
         large = np.where(rng.random(2000) < 0.02, 40.0, 1.0)
         log = two_actions(rng, half, large * rng.exponential(size=2000))
         assert not said(log, "infinite")
-        found = ht.evaluate(log, always_one(2000), interval=None)
+        found = ht.evaluate(log, always_one(2000), bound=None)
         x = np.sort((log["action"] * log["reward"]) ** 2)[::-1]
         k = found.square_rows
         assert x[: k - 1].sum() < 0.5 * x.sum() <= x[:k].sum()
@@ -146,14 +147,14 @@ def test_what_few_rows_carry_is_said_with_its_side():
     many = np.where(np.arange(400) % 10 == 0, 20.0, usual)
     log = {"action": np.zeros(400, int), "propensity": np.ones(400)}
 
-    def advice(reward, **kw):
-        found = ht.evaluate({**log, "reward": reward}, np.ones((400, 1)), interval=None, **kw)
+    def advice(reward, bound=None):
+        found = ht.evaluate({**log, "reward": reward}, np.ones((400, 1)), bound=bound)
         return " ".join(found.advice)
 
     words = "is in 3 of the 400 rows: if there are larger {}, too rare for this log, the value lies"
-    assert words.format("gains") + " low." in advice(few, reward_range=(0.0, 201.0))
+    assert words.format("gains") + " low." in advice(few, Betting(0.0, 201.0))
     for sign, ends in ((1.0, (0.0, 200.0)), (-1.0, (-200.0, 0.0))):  # there are no larger ones
-        assert f"{HALF} is in 3 of the 400 rows." in advice(sign * few, reward_range=ends)
+        assert f"{HALF} is in 3 of the 400 rows." in advice(sign * few, Betting(*ends))
     assert words.format("gains") + " low." in advice(few)
     assert words.format("losses") + " high." in advice(-few)
     mixed = np.where(np.arange(400) % 200 == 0, -few, few)
@@ -166,7 +167,7 @@ def test_what_few_rows_carry_is_said_with_its_side():
         assert ("rows have half of the sum of squares" in advice(equal)) == told
     once = np.where(np.arange(400) == 7, 2000.0, usual)
     assert "1 row has half of the sum of squares" in advice(once)
-    capped = ht.evaluate({**log, "reward": once}, np.ones((400, 1)), reward_range=(0.0, 3000.0))
+    capped = ht.evaluate({**log, "reward": once}, np.ones((400, 1)), bound=Betting(0.0, 3000.0))
     assert "sum of squares" not in " ".join(capped.advice)
 
 
@@ -179,11 +180,11 @@ def test_few_rows_are_called_few_and_policies_different_only_where_they_are():
     assert "the two policies differ much. Log with more exploration." in words
 
 
-def clipped(reward, **kw):
+def clipped(reward, mean="huber"):
     """The value, and what is said of the rows that count in part; the target plays all."""
     n = len(reward)
     log = {"action": np.zeros(n, int), "reward": reward, "propensity": np.ones(n)}
-    found = ht.evaluate(log, np.ones((n, 1)), interval=None, **kw)
+    found = ht.evaluate(log, np.ones((n, 1)), estimator=SNIPS(mean=mean), bound=None)
     return found, " ".join(sentence for sentence in found.advice if "count in part" in sentence)
 
 
@@ -229,8 +230,8 @@ def test_the_side_of_large_rows_is_that_of_a_sign_test():
 
 def test_where_nothing_was_paid_there_is_doubt():
     log = {"action": np.zeros(300, int), "reward": np.zeros(300), "propensity": np.ones(300)}
-    for how in ({}, {"reward_range": (0.0, 1.0)}, {"interval": None}):
-        [sentence] = ht.evaluate(log, np.ones((300, 1)), **how).advice
+    for bound in ("betting", Betting(0.0, 1.0), None):
+        [sentence] = ht.evaluate(log, np.ones((300, 1)), bound=bound).advice
         assert sentence.startswith("No row with an action of the target's paid anything")
     paid = {**log, "reward": np.ones(300)}
     assert "no reason for doubt" in ht.evaluate(paid, np.ones((300, 1))).advice[0]
@@ -244,7 +245,7 @@ def test_the_tail_is_named_only_where_its_index_is_above_2(law, says):
     rng = np.random.default_rng(5)
     drawn = {"uniform": rng.uniform(1.0, 2.0, 3_000), "t": 30.0 + rng.standard_t(1.8, 3_000)}
     log = {"action": np.zeros(3_000, int), "reward": drawn[law], "propensity": np.ones(3_000)}
-    evaluation = ht.evaluate(log, np.ones((3_000, 1)), interval=None)
+    evaluation = ht.evaluate(log, np.ones((3_000, 1)), bound=None)
     assert says in evaluation.advice[-1]
     assert (evaluation.tail.low > 2.0) == (law == "uniform")
 

@@ -10,7 +10,7 @@ from tests.logs.drawing import LOGGING, MEANS, draw
 from tests.naive import logs as naive
 
 import heavytail as ht
-from heavytail.logs import comparing
+from heavytail.logs import IPS, SNIPS, Betting, Catoni, Hindsight, comparing
 from heavytail.logs.intervals import betting_lower
 from heavytail.logs.sketch import Pairs, Sketch, epochs
 from heavytail.logs.summary import Plan
@@ -37,7 +37,7 @@ def apart_by_hand(log, one, two):
     """u, v and e = v - c u of every row, c the mean of both values."""
     at = np.arange(len(log["action"])), log["action"]
     u = (one - two)[at] / log["propensity"]
-    values = [ht.evaluate(log, each, interval=None).value for each in (one, two)]
+    values = [ht.evaluate(log, each, bound=None).value for each in (one, two)]
     return u, u * log["reward"], u * (log["reward"] - 0.5 * sum(values)), values
 
 
@@ -98,9 +98,9 @@ def test_an_approximate_interval_reaches_to_the_value():
     apart = comparing.Apart(
         Pairs(np.sign(e), e), Sketch(e), np.full((2, 3), 200.0), np.array([1.0, 1.0]), None, None
     )
-    plan = Plan("snips", None, np.inf, 0.0, None, None, None)
+    plan = Plan(SNIPS(), Hindsight())
     for value in (-3.0, 3.0):
-        ends = comparing._interval(apart, plan, "huber", None, 0.95, None, 0.0, value)
+        ends = comparing._interval(apart, plan, 0.95, None, 0.0, value)
         assert value in (ends.lower, ends.upper)
         assert ends.lower < 0.0 < ends.upper
 
@@ -123,7 +123,7 @@ def test_few_rows_of_a_policy_decide_nothing(level, least, turned):
             words = f"{worse} plays more often than {better} count like {own} of equal weight, and "
             words += f"{least} are needed: {least - 1} of equal weight lack a reward that one row "
             assert words + f"in ten pays in {0.9 ** (least - 1):.1%} of logs" in found.reason
-            bounded = ht.compare(log, *pair, level=level, reward_range=(0.0, 100.0))
+            bounded = ht.compare(log, *pair, level=level, bound=Betting(0.0, 100.0))
             assert bounded.guaranteed
         else:
             assert found.better == better
@@ -167,7 +167,7 @@ def test_rewards_that_are_all_equal_prove_no_difference():
         assert (found.value, found.lower, found.upper) == (0.0, None, None)
         assert (found.better, found.rows_needed) == (None, None)
         assert "are equal" in found.reason
-        assert ht.compare(log, one, two, reward_range=(0.0, 4.0)).guaranteed
+        assert ht.compare(log, one, two, bound=Betting(0.0, 4.0)).guaranteed
     log["reward"] = np.where(action == 0, 3.0, 3.0 + 1e-6 * rng.random(2000))
     found = ht.compare(log, one, two)
     assert found.lower < 0.0 < found.upper or found.better == "b"
@@ -247,14 +247,13 @@ def test_equals_of_which_one_has_few_jackpots_are_hardly_ever_called_better():
 
 
 @pytest.mark.parametrize(
-    ("how", "order"),
-    [({"reward_range": (0, 2)}, 2.0), ({"tail": ht.MomentBound(1.4, 5.0)}, 1.4)],
+    ("bound", "order"), [(Betting(0, 2), 2.0), (Catoni(ht.MomentBound(1.4, 5.0)), 1.4)]
 )
 @pytest.mark.parametrize("turned", [False, True])
-def test_the_rows_that_would_decide_follow_from_the_rate_of_the_interval(how, order, turned):
+def test_the_rows_that_would_decide_follow_from_the_rate_of_the_interval(bound, order, turned):
     log, pair = bounded(11, 400), [mixed(2, 400), mixed(0, 400)]
     log["reward"] = np.minimum(log["reward"] * np.random.default_rng(5).pareto(1.7, 400), 2.0)
-    found = ht.compare(log, *(pair[::-1] if turned else pair), **how)
+    found = ht.compare(log, *(pair[::-1] if turned else pair), bound=bound)
     assert found.better is None
     far = found.value - found.lower if found.value > 0.0 else found.upper - found.value
     times = found.rows_needed / 400
@@ -295,10 +294,13 @@ def test_the_end_beyond_zero_counts_and_what_no_number_of_rows_would_do():
 def test_nothing_more_is_needed_where_the_interval_decides_or_is_none():
     log = bounded(12, 4000)
     log["reward"] = np.where(log["action"] == 1, 1.9, 0.1)
-    decided = ht.compare(log, mixed(1, 4000), mixed(0, 4000), reward_range=(0, 2))
+    decided = ht.compare(log, mixed(1, 4000), mixed(0, 4000), bound=Betting(0, 2))
     assert (decided.better, decided.rows_needed) == ("a", None)
     assert "to decide)" not in str(decided)
-    assert ht.compare(log, mixed(1, 4000), mixed(0, 4000), mean="plain").rows_needed is None
+    assert (
+        ht.compare(log, mixed(1, 4000), mixed(0, 4000), estimator=SNIPS(mean="plain")).rows_needed
+        is None
+    )
     assert ht.compare(log, mixed(1, 4000), mixed(1, 4000)).rows_needed is None
 
 
@@ -322,7 +324,9 @@ def test_a_policy_twice_as_good_is_found_and_an_equal_one_is_not():
 def test_a_value_outside_a_guaranteed_interval_is_said_to_be(turned):
     d = draw(13, n=2000, tail=1.2)
     pair = [d.target, mixed(3, 2000)]
-    found = ht.compare(d.log, *(pair[::-1] if turned else pair), tail=ht.MomentBound(2.0, 1e-3))
+    found = ht.compare(
+        d.log, *(pair[::-1] if turned else pair), bound=Catoni(ht.MomentBound(2.0, 1e-3))
+    )
     assert not found.lower <= found.value <= found.upper
     assert comparing.OUTSIDE in found.advice
 
@@ -339,7 +343,7 @@ def test_a_policy_compared_with_itself_differs_by_nothing():
 
 def test_advice_names_the_policy_that_it_is_about():
     d = draw(8, n=600, tail=1.3)
-    found = ht.compare(d.log, d.target, mixed(3, 600), reward_range=(0.0, 1e6))
+    found = ht.compare(d.log, d.target, mixed(3, 600), bound=Betting(0.0, 1e6))
     for name, each, other in (("a", found.a, found.b), ("b", found.b, found.a)):
         for sentence in set(each.advice) - set(other.advice):
             assert f"{name}: {sentence}" in found.advice or "no reason" in sentence
@@ -367,18 +371,18 @@ def test_a_shift_of_the_rewards_changes_no_comparison():
 
 def test_the_plain_comparison_by_ips_is_the_mean_difference():
     d = draw(3)
-    found = ht.compare(d.log, d.target, mixed(3, 600), method="ips", mean="plain")
+    found = ht.compare(d.log, d.target, mixed(3, 600), estimator=IPS(mean="plain"))
     other = mixed(3, 600)[np.arange(600), d.log["action"]] / d.log["propensity"]
     assert found.value == pytest.approx(np.mean((d.weight - other) * d.reward))
     assert found.lower is None
-    assert "reward_range" in found.reason
+    assert "Betting(floor, ceiling)" in found.reason
 
 
 def test_a_comparison_is_narrower_than_two_intervals():
     log, one = bounded(4), mixed(1, 2000)
     two = 0.9 * one + 0.1 * mixed(2, 2000)
-    found = ht.compare(log, one, two, reward_range=(0, 2))
-    both = [ht.evaluate(log, each, reward_range=(0, 2)) for each in (one, two)]
+    found = ht.compare(log, one, two, bound=Betting(0, 2))
+    both = [ht.evaluate(log, each, bound=Betting(0, 2)) for each in (one, two)]
     assert found.guaranteed
     assert found.upper - found.lower < 0.3 * sum(each.upper - each.lower for each in both)
 
@@ -391,7 +395,7 @@ def test_the_interval_of_bounded_rewards_holds(whole):
         log = bounded(seed, 400)
         at = np.arange(400), log["action"]
         pair = (one, two) if whole else (one[at], two[at])
-        found = ht.compare(log, *pair, reward_range=(0, 2), level=0.9)
+        found = ht.compare(log, *pair, bound=Betting(0, 2), level=0.9)
         missed += not found.lower <= truth <= found.upper
     assert missed <= 6
 
@@ -399,7 +403,7 @@ def test_the_interval_of_bounded_rewards_holds(whole):
 def test_a_stated_moment_is_a_guarantee_and_a_tail_that_is_read_off_is_not():
     d = draw(5, n=3000, tail=2.5)
     other = mixed(3, 3000)
-    sure = ht.compare(d.log, d.target, other, tail=ht.MomentBound(2.0, 5.0))
+    sure = ht.compare(d.log, d.target, other, bound=Catoni(ht.MomentBound(2.0, 5.0)))
     guess = ht.compare(d.log, d.target, other)
     assert sure.guaranteed
     assert not guess.guaranteed
@@ -411,12 +415,23 @@ def test_a_stated_moment_is_a_guarantee_and_a_tail_that_is_read_off_is_not():
 def test_one_sided_methods_are_refused_in_a_comparison():
     d = draw(6)
     with pytest.raises(ValueError, match="one side"):
-        ht.compare(d.log, d.target, d.target, method="ls")
+        ht.compare(d.log, d.target, d.target, estimator="ls")
+    with pytest.raises(ValueError, match="two sides"):
+        ht.compare(d.log, d.target, d.target, bound=Betting(floor=-1.0))
+    with pytest.raises(ValueError, match="its mean must be one of 'huber', 'catoni', 'plain'"):
+        ht.compare(d.log, d.target, d.target, estimator=SNIPS(mean="median-of-means"))
+
+
+def test_no_bound_is_given_where_none_is_asked_for():
+    d = draw(6)
+    found = ht.compare(d.log, d.target, mixed(3, 600), bound=None)
+    assert (found.lower, found.upper, found.reason) == (None, None, "bound=None")
+    assert found.value == ht.compare(d.log, d.target, mixed(3, 600)).value
 
 
 def test_both_ends_of_bounded_rewards_have_half_of_the_error_each():
     log, one, two = bounded(10), mixed(1, 2000), mixed(0, 2000)
-    found = ht.compare(log, one, two, reward_range=(0, 2), level=0.9)
+    found = ht.compare(log, one, two, bound=Betting(0, 2), level=0.9)
     at = np.arange(2000), log["action"]
     w, p = (one - two)[at] / log["propensity"], log["propensity"]
     same = np.minimum(one, two).sum(axis=1)

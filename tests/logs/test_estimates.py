@@ -8,16 +8,17 @@ from tests.logs.drawing import LOGGING, draw
 from tests.naive import logs as naive
 
 import heavytail as ht
-from heavytail.logs.estimates import METHODS, smoothing
-from heavytail.logs.means import MEANS, huber, huber_order, plain_mean, skew_corrected
+from heavytail.logs import DM, DR, IPS, LS, LSE, SNIPS, Clipped, DRos, SwitchDR
+from heavytail.logs.estimates import smoothing
+from heavytail.logs.estimators import MEANS
+from heavytail.logs.means import huber, huber_order, plain_mean, skew_corrected
 from heavytail.logs.sketch import Pairs, Sketch
 
-MODEL_FREE = ("ips", "snips", "clipped", "ls", "lse")
+PLAIN = {"mean": "plain"}
 
 
-def value(log, target, method="snips", mean="plain", **kw):
-    kw.setdefault("interval", None)
-    return ht.evaluate(log, target, method=method, mean=mean, **kw).value
+def value(log, target, estimator):
+    return ht.evaluate(log, target, estimator=estimator, bound=None).value
 
 
 def model(rows):
@@ -25,48 +26,45 @@ def model(rows):
     return np.cos(np.arange(10) + rows.start + np.arange(len(rows.action))[:, None])
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_with_all_weights_one_every_estimator_is_the_mean(method):
+@pytest.mark.parametrize(
+    "estimator",
+    [IPS(**PLAIN), SNIPS(**PLAIN), Clipped(**PLAIN), LS(smoothing=1e-9), LSE(smoothing=1e-9)]
+    + [DR(lambda rows: np.zeros((len(rows.action), 1)), **PLAIN)]
+    + [kind(lambda rows: rows.reward[:, None], **PLAIN) for kind in (DM, SwitchDR, DRos)],
+    ids=lambda estimator: estimator.name,
+)
+def test_with_all_weights_one_every_estimator_is_the_mean(estimator):
     rng = np.random.default_rng(0)
     reward = rng.exponential(size=400)
     log = {"action": np.zeros(400, int), "reward": reward, "propensity": np.ones(400)}
-    kw = {"smoothing": 1e-9} if method in ("ls", "lse") else {}
-    if METHODS[method].model:
-        constant = np.zeros if method == "dr" else None
-        kw["model"] = (
-            (lambda rows: np.zeros((len(rows.action), 1)))
-            if constant
-            else (lambda rows: rows.reward[:, None])
-        )
-    assert value(log, np.ones((400, 1)), method, **kw) == pytest.approx(reward.mean(), rel=1e-6)
+    assert value(log, np.ones((400, 1)), estimator) == pytest.approx(reward.mean(), rel=1e-6)
 
 
 @pytest.mark.parametrize("mean", MEANS)
-@pytest.mark.parametrize("method", ["ips", "snips", "clipped"])
-def test_scaled_rewards_scale_every_estimate(method, mean):
+@pytest.mark.parametrize("kind", [IPS, SNIPS, Clipped])
+def test_scaled_rewards_scale_every_estimate(kind, mean):
     d = draw(1)
     scaled = {**d.log, "reward": 1e3 * d.reward}
-    once, often = value(d.log, d.target, method, mean), value(scaled, d.target, method, mean)
+    once, often = (value(log, d.target, kind(mean=mean)) for log in (d.log, scaled))
     assert often == pytest.approx(1e3 * once, rel=1e-9)
 
 
-@pytest.mark.parametrize("method", ["ls", "lse"])
-def test_smoothed_estimates_scale_with_the_inverse_of_their_strength(method):
+@pytest.mark.parametrize("kind", [LS, LSE])
+def test_smoothed_estimates_scale_with_the_inverse_of_their_strength(kind):
     d = draw(1)
     scaled = {**d.log, "reward": 1e3 * d.reward}
-    once = value(d.log, d.target, method, smoothing=0.3)
-    assert value(scaled, d.target, method, smoothing=3e-4) == pytest.approx(1e3 * once, rel=1e-9)
-    assert value(scaled, d.target, method) == pytest.approx(
-        1e3 * value(d.log, d.target, method), rel=1e-9
-    )
+    once = value(d.log, d.target, kind(0.3))
+    assert value(scaled, d.target, kind(3e-4)) == pytest.approx(1e3 * once, rel=1e-9)
+    once = value(d.log, d.target, kind())
+    assert value(scaled, d.target, kind()) == pytest.approx(1e3 * once, rel=1e-9)
 
 
 @pytest.mark.parametrize("mean", MEANS)
 def test_the_self_normalised_estimate_moves_with_a_shift_of_the_rewards(mean):
     d = draw(2)
     shifted = {**d.log, "reward": d.reward + 100.0}
-    before = value(d.log, d.target, "snips", mean)
-    assert value(shifted, d.target, "snips", mean) == pytest.approx(before + 100.0, rel=1e-9)
+    before, after = (value(log, d.target, SNIPS(mean=mean)) for log in (d.log, shifted))
+    assert after == pytest.approx(before + 100.0, rel=1e-9)
 
 
 def test_the_strength_of_smoothing_is_that_of_the_clipped_second_moment():
@@ -84,18 +82,17 @@ def test_the_strength_of_smoothing_is_that_of_the_clipped_second_moment():
 def test_ips_does_not_move_with_a_shift():
     d = draw(2)
     shifted = {**d.log, "reward": d.reward + 100.0}
-    before = value(d.log, d.target, "ips")
-    assert abs(value(shifted, d.target, "ips") - before - 100.0) > 0.1
+    before, after = (value(log, d.target, IPS(**PLAIN)) for log in (d.log, shifted))
+    assert abs(after - before - 100.0) > 0.1
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("method", ["ls", "lse"])
-def test_smoothed_estimates_are_never_above_ips(method, seed):
+@pytest.mark.parametrize("kind", [LS, LSE])
+def test_smoothed_estimates_are_never_above_ips(kind, seed):
     d = draw(seed)
+    most = value(d.log, d.target, IPS(**PLAIN)) * (1 + 1e-12)
     for strength in (1e-6, 1e-2, 1.0, 50.0):
-        assert value(d.log, d.target, method, smoothing=strength) <= value(
-            d.log, d.target, "ips"
-        ) * (1 + 1e-12)
+        assert value(d.log, d.target, kind(strength)) <= most
 
 
 def test_the_doubly_robust_estimate_is_unbiased_with_any_model():
@@ -103,7 +100,7 @@ def test_the_doubly_robust_estimate_is_unbiased_with_any_model():
     for seed in range(300):
         d = draw(seed, n=200, tail=4.0)
         truth = d.value
-        found.append(value(d.log, d.target, "dr", model=model))
+        found.append(value(d.log, d.target, DR(model, **PLAIN)))
     assert abs(np.mean(found) - truth) < 4.0 * np.std(found) / np.sqrt(len(found))
 
 
@@ -111,26 +108,26 @@ def test_the_row_order_does_not_matter_without_blocks_or_epochs():
     d = draw(4)
     order = np.random.default_rng(0).permutation(len(d.reward))
     mixed = {key: column[order] for key, column in d.log.items()}
-    for method in MODEL_FREE:
-        for mean in ("huber", "catoni", "plain"):
-            one = value(d.log, d.target, method, mean)
-            assert value(mixed, d.target, method, mean) == pytest.approx(one, rel=1e-10)
+    averaged = [
+        kind(mean=mean) for kind in (IPS, SNIPS, Clipped) for mean in ("huber", "catoni", "plain")
+    ]
+    for estimator in (*averaged, LS(), LSE()):
+        one = value(d.log, d.target, estimator)
+        assert value(mixed, d.target, estimator) == pytest.approx(one, rel=1e-10)
 
 
 def test_model_free_estimates_equal_their_twins():
     d = draw(5)
     w, r = d.weight, d.reward
-    assert value(d.log, d.target, "ips") == pytest.approx(naive.ips(w, r))
-    assert value(d.log, d.target, "snips") == pytest.approx(naive.snips(w, r))
-    assert value(d.log, d.target, "clipped", clip=2.0) == pytest.approx(naive.clipped(w, r, 2.0))
-    root = np.sqrt(len(r))
-    assert value(d.log, d.target, "clipped") == pytest.approx(naive.clipped(w, r, root))
-    assert value(d.log, d.target, "ls", smoothing=0.2) == pytest.approx(
-        naive.log_smoothing(w * r, 0.2)
-    )
-    assert value(d.log, d.target, "lse", smoothing=0.2) == pytest.approx(
-        naive.log_sum_exp(w * r, 0.2)
-    )
+    for estimator, twin in (
+        (IPS(**PLAIN), naive.ips(w, r)),
+        (SNIPS(**PLAIN), naive.snips(w, r)),
+        (Clipped(clip=2.0, **PLAIN), naive.clipped(w, r, 2.0)),
+        (Clipped(**PLAIN), naive.clipped(w, r, np.sqrt(len(r)))),
+        (LS(smoothing=0.2), naive.log_smoothing(w * r, 0.2)),
+        (LSE(smoothing=0.2), naive.log_sum_exp(w * r, 0.2)),
+    ):
+        assert value(d.log, d.target, estimator) == pytest.approx(twin)
 
 
 def test_model_based_estimates_equal_their_twins():
@@ -138,15 +135,15 @@ def test_model_based_estimates_equal_their_twins():
     n = len(d.reward)
     q, action = np.cos(np.arange(10) + np.arange(n)[:, None]), d.log["action"]
     pi, w, r = d.target, d.weight, d.reward
-    assert value(d.log, pi, "dm", model=model) == pytest.approx(naive.direct(q, pi))
+    assert value(d.log, pi, DM(model, **PLAIN)) == pytest.approx(naive.direct(q, pi))
     robust = naive.doubly_robust(w, r, q, action, pi)
-    assert value(d.log, pi, "dr", model=model) == pytest.approx(robust)
+    assert value(d.log, pi, DR(model, **PLAIN)) == pytest.approx(robust)
     light = np.where(w <= 1.5, w, 0.0)
     switched = naive.doubly_robust(light, r, q, action, pi)
-    assert value(d.log, pi, "switch-dr", model=model, clip=1.5) == pytest.approx(switched)
+    assert value(d.log, pi, SwitchDR(model, clip=1.5, **PLAIN)) == pytest.approx(switched)
     shrunk = naive.doubly_robust(naive.shrunk(w, 1.5), r, q, action, pi)
-    assert value(d.log, pi, "dros", model=model, clip=1.5) == pytest.approx(shrunk)
-    assert value(d.log, pi, "dros", model=model, clip=1e9) == pytest.approx(robust)
+    assert value(d.log, pi, DRos(model, clip=1.5, **PLAIN)) == pytest.approx(shrunk)
+    assert value(d.log, pi, DRos(model, clip=1e9, **PLAIN)) == pytest.approx(robust)
 
 
 def test_the_model_of_the_arms_is_each_arms_robust_mean_in_the_other_folds():
@@ -159,7 +156,7 @@ def test_the_model_of_the_arms_is_each_arms_robust_mean_in_the_other_folds():
             own = r[(fold != k) & (action == arm)]
             q[k, arm] = (robust_mean(own) * len(own) + 2.0 * whole[k]) / (len(own) + 2.0)
     expected = np.mean(np.sum(d.target * q[fold], axis=1))
-    assert value(d.log, d.target, "dm", model="arms") == pytest.approx(expected)
+    assert value(d.log, d.target, DM("arms", **PLAIN)) == pytest.approx(expected)
 
 
 def robust_mean(y):
@@ -169,9 +166,7 @@ def robust_mean(y):
 def test_an_arm_without_rows_has_the_mean_of_all():
     log = {"action": np.zeros(8, int), "reward": np.full(8, 3.0), "propensity": np.ones(8)}
     target = np.tile([0.0, 0.0, 1.0], (8, 1))
-    assert value(log, target, "dm", model="arms") == pytest.approx(3.0)
-    with pytest.raises(ValueError, match="must be 'arms'"):
-        value(log, target, "dm", model="ridge")
+    assert value(log, target, DM("arms", **PLAIN)) == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize("mirror", [1.0, -1.0])
@@ -218,30 +213,26 @@ def test_the_value_of_rewards_with_zeros_lies_less_low_than_hubers_and_errs_no_m
 def test_robust_means_equal_their_twins(seed, arm):
     d = draw(seed, arm=arm)
     w, x = d.weight, d.weight * d.reward
-    for method, u in (("snips", w), ("ips", np.ones(len(w)))):
-        z = naive.huber_order(u)
-        assert value(d.log, d.target, method, "huber") == pytest.approx(
-            naive.skew_corrected(u, x, z), rel=1e-8
-        )
-        found, _ = naive.block_means(u, x)
-        assert value(d.log, d.target, method, "median-of-means") == pytest.approx(np.median(found))
-        assert value(d.log, d.target, method, "minsker-ndaoud") == pytest.approx(
-            naive.minsker_ndaoud(u, x)
-        )
-        tail = ht.MomentBound(1.4, 2.0)
-        strength = (np.log(2.0 / 0.05) / len(w)) ** (1 / 1.4) / 2.0
-        assert value(d.log, d.target, method, "catoni", tail=tail) == pytest.approx(
-            naive.catoni_mean(u, x, strength, 1.4), rel=1e-8
-        )
+    strength = (np.log(2.0 / 0.05) / len(w)) ** (1 / 1.4) / 2.0
+    for kind, u in ((SNIPS, w), (IPS, np.ones(len(w)))):
+        blocks, _ = naive.block_means(u, x)
+        for mean, twin in (
+            ("huber", naive.skew_corrected(u, x, naive.huber_order(u))),
+            ("median-of-means", np.median(blocks)),
+            ("minsker-ndaoud", naive.minsker_ndaoud(u, x)),
+            (ht.MomentBound(1.4, 2.0), naive.catoni_mean(u, x, strength, 1.4)),
+        ):
+            found = value(d.log, d.target, kind(mean=mean))
+            assert found == pytest.approx(twin, rel=1e-8)
 
 
 def test_one_enormous_reward_hardly_moves_the_default():
     d = draw(7)
-    before = ht.evaluate(d.log, d.target, interval=None)
+    before = ht.evaluate(d.log, d.target, bound=None)
     broken = {**d.log, "reward": np.where(np.arange(600) == 17, 1e12, d.reward)}
-    after = ht.evaluate(broken, d.target, interval=None)
+    after = ht.evaluate(broken, d.target, bound=None)
     assert abs(after.value - before.value) < 1.0
-    assert value(broken, d.target, "snips") > 1e6
+    assert value(broken, d.target, SNIPS(**PLAIN)) > 1e6
 
 
 def test_without_outliers_the_default_is_snips():
@@ -253,18 +244,17 @@ def test_without_outliers_the_default_is_snips():
         "propensity": LOGGING[action],
     }
     target = np.tile(draw(0).target[0], (2000, 1))
-    assert ht.evaluate(log, target).value == pytest.approx(value(log, target, "snips"), rel=1e-12)
+    plain = value(log, target, SNIPS(**PLAIN))
+    assert ht.evaluate(log, target).value == pytest.approx(plain, rel=1e-12)
 
 
 def test_a_regressor_is_fitted_to_the_other_folds():
     from sklearn.linear_model import LinearRegression
 
     d = draw(8, n=4000, tail=4.0)
-    found = ht.evaluate(d.log, d.target, model=LinearRegression(), interval=None)
-    assert found.method == "dr"
-    assert found.value == pytest.approx(d.value, rel=0.15)
-    direct = ht.evaluate(d.log, d.target, model=LinearRegression(), method="dm", interval=None)
-    assert direct.value == pytest.approx(d.value, rel=0.15)
+    for kind in (DR, DM):
+        found = value(d.log, d.target, kind(LinearRegression()))
+        assert found == pytest.approx(d.value, rel=0.15)
 
 
 @pytest.mark.parametrize(

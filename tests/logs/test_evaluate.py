@@ -12,7 +12,18 @@ import pytest
 from tests.logs.drawing import LOGGING, draw
 
 import heavytail as ht
-from heavytail.logs.means import MEANS
+from heavytail.logs import (
+    DM,
+    DR,
+    LS,
+    LSE,
+    SNIPS,
+    Bernstein,
+    Betting,
+    Catoni,
+    Clipped,
+)
+from heavytail.logs.estimators import MEANS
 from heavytail.logs.reading import chunks
 from heavytail.logs.summary import Plan, summarise
 from heavytail.logs.target import Target
@@ -35,36 +46,38 @@ def test_a_bad_row_is_refused_by_its_place(column, value):
         ht.evaluate(changed(d.log, column, 417, value), d.target)
 
 
-@pytest.mark.parametrize("method", ["ls", "lse"])
-def test_smoothed_estimates_refuse_rewards_of_both_signs(method):
+@pytest.mark.parametrize("kind", [LS, LSE])
+def test_smoothed_estimates_refuse_rewards_of_both_signs(kind):
     d = draw(0)
     log = changed(d.log, "reward", 3, -1.0)
-    with pytest.raises(ValueError, match=r"row 3, column 'reward'.*reward_floor"):
-        ht.evaluate(log, d.target, method=method, interval=None)
-    assert ht.evaluate(log, d.target, method=method, reward_floor=-1.0).lower > -1.0
+    with pytest.raises(ValueError, match=rf"row 3, column 'reward': estimator '{kind.name}' needs"):
+        ht.evaluate(log, d.target, estimator=kind(), bound=None)
+    found = ht.evaluate(log, d.target, estimator=kind.name, bound=Betting(floor=-1.0))
+    assert found.lower > -1.0
+    alone = ht.evaluate(log, d.target, estimator=kind(floor=-1.0), bound=None)
+    assert alone.value == found.value
 
 
 def test_rewards_of_both_signs_are_fine_where_no_bound_needs_one():
     d = draw(0)
     log = changed(d.log, "reward", 3, -1.0)
-    assert ht.evaluate(log, d.target, interval=None).lower is None
-    found = ht.evaluate(log, d.target, interval="catoni", tail=ht.MomentBound(1.4, 4.0))
+    assert ht.evaluate(log, d.target, bound=None).lower is None
+    found = ht.evaluate(log, d.target, bound=Catoni(ht.MomentBound(1.4, 4.0)))
     assert found.lower < found.value < found.upper
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"method": "magic"}, "method must be one of"),
-        ({"mean": "median"}, "mean must be one of"),
-        ({"interval": "normal"}, "interval must be one of"),
-        ({"interval": "catoni"}, "needs tail"),
-        ({"interval": "bernstein"}, "needs reward_range"),
+        ({"estimator": "magic"}, r"estimator must be one of 'ips', .* value of ht.logs: IPS\(\)"),
+        ({"bound": "normal"}, "bound must be one of"),
+        ({"bound": "hindsight"}, "bound must be one of"),
+        ({"bound": "catoni"}, re.escape("pass ht.logs.Catoni(tail)")),
+        ({"bound": "bernstein"}, re.escape("pass ht.logs.Bernstein(floor, ceiling)")),
         ({"level": 1.0}, "level"),
-        ({"method": "dr"}, "needs a model"),
-        ({"clip": 3.0}, "clip is used by"),
-        ({"reward_range": (0.0, 0.5)}, re.escape("must lie in reward_range = (0, 0.5)")),
-        ({"reward_range": (1.0, 0.5)}, "reward_range"),
+        ({"estimator": "dr"}, re.escape("pass ht.logs.DR(model)")),
+        ({"estimator": "clipped", "bound": "huber"}, "IPS, SNIPS, DR alone; got Clipped"),
+        ({"bound": Betting(0.0, 0.5)}, re.escape("must lie in (floor, ceiling) = (0, 0.5)")),
         ({"propensities": "guess"}, "frequencies"),
         ({"explore": 2.0}, "explore"),
     ],
@@ -98,7 +111,7 @@ def test_without_propensities_weights_are_refused_and_estimated_only_when_asked(
 def test_a_model_alone_has_no_bounds_and_says_so():
     d = draw(1)
     log = {key: d.log[key] for key in ("action", "reward")}
-    found = ht.evaluate(log, d.target, method="dm", model=lambda rows: np.ones((600, 10)))
+    found = ht.evaluate(log, d.target, estimator=DM(lambda rows: np.ones((600, 10))))
     assert found.value == pytest.approx(1.0)
     assert found.lower is None
     assert found.upper is None
@@ -151,10 +164,10 @@ def test_rewards_too_large_to_be_squared_are_refused():
     for size in (1e200, 1e308):
         huge = changed(d.log, "reward", 7, size)
         for call in (
-            lambda log: ht.evaluate(log, d.target, interval=None),
+            lambda log: ht.evaluate(log, d.target, bound=None),
             lambda log: ht.compare(log, d.target, d.target[::-1]),
             lambda log: ht.select(log, [d.target]),
-            lambda log: ht.evaluate(log, d.target, model="arms"),
+            lambda log: ht.evaluate(log, d.target, estimator=DR("arms")),
         ):
             with pytest.raises(ValueError, match=r"1e\+100.*Change the unit"):
                 call(huge)
@@ -175,7 +188,7 @@ def test_a_log_that_says_nothing_of_the_target_gives_nan_and_says_why():
 def test_few_rows_that_are_all_alike_give_their_reward(n):
     log = {"action": np.zeros(n, int), "reward": np.full(n, 3.0), "propensity": np.full(n, 0.5)}
     for mean in MEANS:
-        found = ht.evaluate(log, np.full((n, 2), 0.5), mean=mean)
+        found = ht.evaluate(log, np.full((n, 2), 0.5), estimator=SNIPS(mean=mean))
         assert found.value == pytest.approx(3.0)
         assert 0.0 <= found.lower < 3.0
 
@@ -208,14 +221,14 @@ def test_it_prints_and_plots():
 
 def test_the_approximate_interval_says_that_it_guarantees_nothing():
     d = draw(8, n=4000, tail=2.5)
-    found = ht.evaluate(d.log, d.target, interval="huber")
+    found = ht.evaluate(d.log, d.target, bound="huber")
     assert found.lower < found.value < found.upper
     assert found.upper - found.value == pytest.approx(found.value - found.lower)
     assert any("no guarantee" in sentence for sentence in found.advice)
 
 
-@pytest.mark.parametrize("interval", ["betting", "bernstein"])
-def test_bounds_of_bounded_rewards_hold(interval):
+@pytest.mark.parametrize("bound", [Betting(0, 1), Bernstein(0, 1)])
+def test_bounds_of_bounded_rewards_hold(bound):
     missed = 0
     for seed in range(100):
         rng = np.random.default_rng(seed)
@@ -224,7 +237,7 @@ def test_bounds_of_bounded_rewards_hold(interval):
         log = {"action": action, "reward": reward, "propensity": LOGGING[action]}
         d = draw(0, n=400)
         truth = float(d.target[0] @ (0.05 + 0.09 * np.arange(10)))
-        found = ht.evaluate(log, d.target, interval=interval, reward_range=(0, 1), level=0.9)
+        found = ht.evaluate(log, d.target, bound=bound, level=0.9)
         missed += not found.lower <= truth <= found.upper
     assert missed <= 10
 
@@ -237,7 +250,7 @@ def test_an_iterator_is_read_once_and_its_length_need_not_be_known():
     assert 0.0 < read.lower < whole.lower  # bets spread over several horizons cost a little
     parts = ({key: column[k : k + 200] for key, column in d.log.items()} for k in (0, 200, 400))
     with pytest.raises(ValueError, match="clip= must be stated"):
-        ht.evaluate(parts, d.target, method="clipped")
+        ht.evaluate(parts, d.target, estimator=Clipped())
 
 
 def test_a_column_may_be_the_target():
@@ -251,7 +264,7 @@ def test_a_column_may_be_the_target():
 
 def test_a_chunk_can_be_summarised_elsewhere():
     d = draw(11)
-    plan = Plan("snips", "betting", np.inf, 0.0, None, None, None)
+    plan = Plan(SNIPS(), Betting())
     call = functools.partial(summarise, target=Target(d.target), plan=plan)
     [rows] = chunks(d.log)
     here, there = call(rows), pickle.loads(pickle.dumps(call))(pickle.loads(pickle.dumps(rows)))

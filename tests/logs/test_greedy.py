@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import heavytail as ht
+from heavytail.logs import Betting
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_a_policy_that_was_just_built_is_said_to_know_nothing(log):
 
 
 def test_a_floor_far_away_does_not_hide_the_tail(log):
-    here = ht.evaluate(log, ht.Uniform(2), reward_floor=0.0)
-    far = ht.evaluate(log, ht.Uniform(2), reward_floor=-1e6)
+    here = ht.evaluate(log, ht.Uniform(2), bound=Betting(floor=0.0))
+    far = ht.evaluate(log, ht.Uniform(2), bound=Betting(floor=-1e6))
     assert (far.largest_share, far.top_share) == (here.largest_share, here.top_share)
     assert far.tail.index == here.tail.index

@@ -8,7 +8,7 @@ from tests.logs.drawing import draw
 from tests.naive import logs as naive
 
 import heavytail as ht
-from heavytail.logs import intervals
+from heavytail.logs import Bernstein, Betting, Catoni, intervals
 from heavytail.logs.means import Estimate
 from heavytail.logs.sketch import Sketch, epochs
 
@@ -126,7 +126,7 @@ def test_the_empirical_bernstein_bound_equals_its_twin():
     d = draw(4)
     r = np.minimum(d.reward, 2.0)
     log = {**d.log, "reward": r}
-    found = ht.evaluate(log, d.target, interval="bernstein", reward_range=(0, 2), clip=3.0)
+    found = ht.evaluate(log, d.target, bound=Bernstein(0, 2, clip=3.0))
     w = np.minimum(d.weight, 3.0)
     assert found.lower == pytest.approx(naive.empirical_bernstein(w * r, 6.0, 0.025))
     assert found.upper == pytest.approx(2.0 - naive.empirical_bernstein(w * (2.0 - r), 6.0, 0.025))
@@ -180,17 +180,17 @@ def test_a_stated_range_gives_both_bounds_and_each_has_half_of_the_error():
     d = draw(5)
     log = {**d.log, "reward": np.minimum(d.reward, 2.0)}
     one = ht.evaluate(log, d.target, level=0.975)
-    both = ht.evaluate(log, d.target, reward_range=(0.0, 2.0), level=0.95)
+    both = ht.evaluate(log, d.target, bound=Betting(0.0, 2.0), level=0.95)
     assert both.lower == pytest.approx(one.lower)
     assert both.lower < both.value < both.upper < 2.0
     assert one.upper is None
-    assert "reward_range" in one.upper_reason
+    assert "Betting(floor, ceiling)" in one.upper_reason
 
 
 def test_a_floor_shifts_the_bound_with_the_rewards():
     d = draw(6)
     shifted = {**d.log, "reward": d.reward - 5.0}
-    one, two = ht.evaluate(d.log, d.target), ht.evaluate(shifted, d.target, reward_floor=-5.0)
+    one, two = ht.evaluate(d.log, d.target), ht.evaluate(shifted, d.target, bound=Betting(-5.0))
     assert two.lower == pytest.approx(one.lower - 5.0)
     assert two.value == pytest.approx(one.value - 5.0)
 
@@ -201,15 +201,15 @@ def test_scaled_rewards_scale_the_bounds():
     one, two = ht.evaluate(d.log, d.target), ht.evaluate(scaled, d.target)
     assert two.lower == pytest.approx(1e4 * one.lower)
     tail, wide = ht.MomentBound(1.4, 3.0), ht.MomentBound(1.4, 3e4)
-    one = ht.evaluate(d.log, d.target, interval="catoni", tail=tail)
-    two = ht.evaluate(scaled, d.target, interval="catoni", tail=wide)
+    one = ht.evaluate(d.log, d.target, bound=Catoni(tail))
+    two = ht.evaluate(scaled, d.target, bound=Catoni(wide))
     assert (two.lower, two.upper) == pytest.approx((1e4 * one.lower, 1e4 * one.upper), rel=1e-6)
 
 
 def test_the_approximate_interval_is_the_stated_formula():
     d = draw(8)
     w, x = d.weight, d.weight * d.reward
-    found = ht.evaluate(d.log, d.target, interval="huber", level=0.9)
+    found = ht.evaluate(d.log, d.target, bound="huber", level=0.9)
     z = naive.huber_order(w)
     m = naive.huber(w, x, z)
     tau = naive.huber_threshold(x - w * m, z)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import heavytail as ht
-from heavytail.logs import estimates
+from heavytail.logs import SNIPS, Betting, Catoni, Clipped, estimates
 from heavytail.logs.sketch import Sketch
 
 
@@ -21,10 +21,10 @@ def simple(reward, propensity=None):
 def test_a_few_rewards_among_zeros_are_not_taken_for_outliers(paid, shift):
     reward = np.zeros(1_000) + shift
     reward[10 : 10 + paid] += 100.0
-    found = ht.evaluate(simple(reward), np.ones(1_000), reward_floor=shift)
+    found = ht.evaluate(simple(reward), np.ones(1_000), bound=Betting(floor=shift))
     assert found.value == pytest.approx(reward.mean(), rel=1e-9)
     blocks = ht.evaluate(
-        simple(reward), np.ones(1_000), mean="minsker-ndaoud", reward_floor=shift
+        simple(reward), np.ones(1_000), estimator=SNIPS(mean="minsker-ndaoud"), bound=None
     ).value
     assert blocks > shift or paid < 3
 
@@ -36,20 +36,20 @@ def test_no_interval_is_guaranteed_for_a_biased_method():
            "propensity": np.array([0.02, 0.98])[action]}  # fmt: skip
     a, b = (lambda rows, k=k: np.tile(np.eye(2)[k], (len(rows.action), 1)) for k in (0, 1))
     tail = ht.MomentBound(order=2.0, scale=8.0)
-    found = ht.compare(log, a, b, method="clipped", clip=2.0, tail=tail)
+    found = ht.compare(log, a, b, estimator=Clipped(clip=2.0), bound=Catoni(tail))
     assert (found.lower, found.guaranteed) == (None, False)
     assert "biased" in found.reason
-    assert ht.compare(log, a, b, tail=tail).guaranteed
+    assert ht.compare(log, a, b, bound=Catoni(tail)).guaranteed
 
 
 def test_bounds_of_a_growing_log_hold_together():
     """Bets that aim at each length anew are right one by one, and too often wrong together."""
     ever = 0
-    sizes = (40, 120, 360, 1_080)
+    sizes, growing = (40, 120, 360, 1_080), Betting(growing=True)
     for seed in range(60):
         reward = np.random.default_rng(seed).integers(0, 2, max(sizes)).astype(float)
         lower = [
-            ht.evaluate(simple(reward[:n]), np.ones(n), level=0.8, growing=True).lower
+            ht.evaluate(simple(reward[:n]), np.ones(n), level=0.8, bound=growing).lower
             for n in sizes
         ]
         ever += max(lower) > 0.5

@@ -8,6 +8,8 @@ from tests.logs.drawing import draw
 from tests.logs.test_comparing import bounded, mixed
 
 import heavytail as ht
+from heavytail.logs import ByBound, ByLS
+from heavytail.logs.estimators import ESTIMATORS
 
 
 @pytest.mark.parametrize("by", ["bound", "value", "ls", "lower"])
@@ -32,9 +34,9 @@ def test_estimates_propose_what_they_think_best_and_the_bound_decides(seed):
     found = ht.select(d.log, targets)
     assert tuple(found.proposals) == ("snips", "dm", "dros", "switch-dr")
     for method, place in found.proposals.items():
-        kw = {} if method == "snips" else {"model": "arms", "folds": 2}
-        values = [ht.evaluate(d.log, one, method=method, interval=None, **kw).value
-                  for one in targets]  # fmt: skip
+        kind = next(kind for kind in ESTIMATORS if kind.name == method)
+        estimator = kind() if method == "snips" else kind("arms", folds=2)
+        values = [ht.evaluate(d.log, one, estimator=estimator, bound=None).value for one in targets]
         assert place == int(np.argmax(values))
     proposed = sorted(set(found.proposals.values()))
     assert found.chosen == max(proposed, key=lambda place: found.lower[place])
@@ -51,7 +53,7 @@ def test_without_a_model_only_the_value_proposes():
     rows = [{key: column[i : i + 200] for key, column in d.log.items()} for i in (0, 200, 400)]
     twice = [lambda rows, one=one: np.tile(one[0], (len(rows.action), 1)) for one in targets]
     for found in (
-        ht.select(d.log, targets, model=None),
+        ht.select(d.log, targets, by=ByBound(model=None)),
         ht.select(d.log, own),
         ht.select(iter(rows), twice),
     ):
@@ -69,7 +71,7 @@ def test_lower_bounds_of_a_selection_share_the_error():
 
 def test_the_common_smoothing_and_its_regret_bound_are_the_stated_formulas():
     d = draw(9)
-    found = ht.select(d.log, [d.target, mixed(0, 600)], by="ls", scale=2.0)
+    found = ht.select(d.log, [d.target, mixed(0, 600)], by=ByLS(scale=2.0))
     room = np.log(2 * 2 / 0.05)
     lam = np.sqrt(2 * room / 600) / 2.0
     assert found.smoothing == pytest.approx(lam)

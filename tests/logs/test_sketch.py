@@ -9,7 +9,7 @@ import pytest
 from tests.logs.drawing import draw
 
 import heavytail as ht
-from heavytail.logs import means
+from heavytail.logs import SNIPS, means
 from heavytail.logs.reading import source
 from heavytail.logs.reading.rows import Rows
 from heavytail.logs.reading.source import merged
@@ -108,7 +108,7 @@ def test_chunks_of_any_size_give_the_same_evaluation(monkeypatch):
 
 
 def test_summaries_of_chunks_with_fewer_actions_merge():
-    plan = Plan("snips", None, np.inf, 0.0, None, None, None)
+    plan = Plan(SNIPS(), None)
     ones = np.ones(3)
     target = Target(lambda _: ones)
     few = Rows("log", 0, np.zeros(3, int), ones, ones)

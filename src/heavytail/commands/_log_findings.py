@@ -25,21 +25,24 @@ NO_DOUBT = "no reason for doubt"  # in what advice says where it has no warning
 OPTIONS = {  # the library's words for what to do, and the command's
     r"columns=\{'(\w+)': its name\}": r"--column \1=NAME",
     r"columns=\{'(\w+)': None\}": r"--column \1=",
-    r"interval='catoni', tail=MomentBound\(\.\.\.\)": "--interval catoni --tail ORDER,SCALE",
-    r"interval='catoni' with a MomentBound": "--interval catoni --tail ORDER,SCALE",
-    r"interval='huber'": "--interval huber",
-    r"interval=None": "--interval none",
-    r"reward_range=,": "--reward-range,",
-    r"reward_floor = ": "--reward-floor ",
-    r"State a reward_floor": "State a --reward-floor",
-    r"reward_range = ": "--reward-range ",
+    r"the rewards' range by bound=Betting\(floor, ceiling\)": "--reward-range",
+    r"bound=Betting\(floor, ceiling\) or bound=Catoni\(tail\)": "--reward-range or --tail",
+    r"bound=Catoni\(.*?\)+": "--interval catoni --tail ORDER,SCALE",
+    r"bound='huber'": "--interval huber",
+    r"bound=None": "--interval none",
+    r"bound '(\w+)' needs": r"interval '\1' needs",
+    r"estimator '(\w+)' needs": r"method '\1' needs",
+    r"\(floor, ceiling\) = ": "--reward-range ",
+    r"mean='huber'": "--mean huber",
+    r"floor = ": "--reward-floor ",
+    r"State a floor": "State a --reward-floor",
     r"default_reward=\.": "--default-reward.",
     r"clip= must be stated": "--clip must be stated",
     r"columns=\{'arms': policy\.encoder\.catalogue\(\.\.\.\)\}, of": "--catalogue FILE,",
     r"pass default_reward=0\.0": "pass --default-reward 0",
     r"columns=\{'(\w+)': NAME\}": r"--column \1=NAME",
     r"propensities='frequencies' is": "--propensities frequencies is",
-    r", and method='dm' is as good as its model": "",
+    r", and estimator=DM\(model\) is as good as its model": "",
     r"Pass draws=100": "Pass --draws 100",
     r" A policy that is text names .* of the library\.": "",
 }
@@ -143,7 +146,7 @@ class Findings:
                 VERDICTS[comparison.better],
                 ("yes" if comparison.guaranteed else "no, approximate")
                 if comparison.interval
-                else comparison.reason,
+                else in_options(comparison.reason),
             )
             for label, comparison in self.comparisons.items()
         ]

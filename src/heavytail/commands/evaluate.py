@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from heavytail.commands._log_findings import Findings
+    from heavytail.logs.estimators import Estimator
     from heavytail.logs.reading.source import Source
 
 __all__ = ["add_arguments", "run"]
 
-METHODS = ("auto", "ips", "snips", "clipped", "ls", "lse")  # those without a model
-MEANS = ("huber", "catoni", "minsker-ndaoud", "median-of-means", "plain")
-INTERVALS = ("betting", "catoni", "bernstein", "huber", "none")
-ONE_SIDED = ("ls", "lse")  # and differences have two sides
-OF_DIFFERENCES = ("huber", "catoni", "plain")
 ECHOED = (  # on the page, in this order
     *("ids", "offered", "method", "mean", "interval", "level", "explore", "reward_floor"),
     *("reward_range", "tail", "propensities", "default_reward", "clip", "draws"),
@@ -25,6 +22,11 @@ ECHOED = (  # on the page, in this order
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The log, the policies, how to estimate and where the page goes."""
+    from heavytail.logs.bounds import OF_VALUES
+    from heavytail.logs.estimators import ESTIMATORS, MEANS, Modelled
+
+    methods = [kind.name for kind in ESTIMATORS if not issubclass(kind, Modelled)]
+    intervals = [*(kind.name for kind in OF_VALUES), "none"]
     add = parser.add_argument
     add(
         "logs",
@@ -67,9 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--ids", metavar="NAME", help="the catalogue's column of ids (0, 1, 2, ... in its order)")
     add("--offered", metavar="NAME", help="the log's column of lists of ids (all are offered)")
-    add("--method", choices=METHODS, default="auto", help="the estimator (auto: snips)")
+    add("--method", choices=["auto", *methods], default="auto", help="the estimator (auto: snips)")
     add("--mean", choices=MEANS, default="huber", help="how rows are averaged (huber)")
-    add("--interval", choices=INTERVALS, default="betting", help="the bounds (betting: lower only)")
+    add("--interval", choices=intervals, default="betting", help="the bounds (betting: lower only)")
     add("--level", type=float, default=0.95, help="of the bounds (0.95)")
     add("--explore", type=float, default=0.0, metavar="SHARE", help="uniform draws mixed in (0)")
     add("--reward-floor", type=float, default=0.0, metavar="R", help="no reward is below (0)")
@@ -135,16 +137,17 @@ def _one_baseline(baselines: list[str] | None) -> str | None:
 def _check_options(args: argparse.Namespace) -> None:
     """Refuse what the estimates would refuse later, or never meant."""
     from heavytail._validate import check_number, printable, shown
+    from heavytail.logs.estimators import LS, MEANS_OF_DIFFERENCES
 
     check_number("--level", args.level, above=0.0, below=1.0, hint="0.95 is 95 %.")
     names = [printable(name) for name in _requested(args)]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise ValueError(f"--policy, --against: {shown(twice[0])} is named twice. Name it once.")
-    if args.against is not None and args.method in ONE_SIDED:
+    if args.against is not None and issubclass(_estimator(args), LS):
         raise ValueError(f"--against: method {args.method} has one side only. Pass auto or ips.")
-    if args.against is not None and args.mean not in OF_DIFFERENCES:
-        known = ", ".join(OF_DIFFERENCES)
+    if args.against is not None and args.mean not in MEANS_OF_DIFFERENCES:
+        known = ", ".join(MEANS_OF_DIFFERENCES)
         raise ValueError(f"--against: differences have means {known} alone; got {args.mean}.")
     if args.interval == "catoni" and args.tail is None:
         raise ValueError("--interval catoni needs --tail ORDER,SCALE. huber does not.")
@@ -152,6 +155,10 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ValueError("--ids and --offered are those of a --catalogue; name its file.")
     if args.interval == "bernstein" and args.reward_range is None:
         raise ValueError("--interval bernstein needs --reward-range LEAST MOST.")
+    if args.clip is not None and args.method != "clipped" and args.interval != "bernstein":
+        raise ValueError(
+            "--clip is that of --method clipped and --interval bernstein alone. Leave it out."
+        )
 
 
 def _requested(args: argparse.Namespace) -> list[str]:
@@ -293,34 +300,51 @@ def _catalogue(args: argparse.Namespace, columns: dict[str, Any]) -> Any:
     return catalogue_of(args.catalogue, saved, args.ids, args.offered)
 
 
+def _estimator(args: argparse.Namespace) -> type[Estimator]:
+    from heavytail.logs.estimators import ESTIMATORS
+
+    name = "snips" if args.method == "auto" else args.method
+    return next(kind for kind in ESTIMATORS if kind.name == name)
+
+
 def _options(args: argparse.Namespace, source: Source) -> dict[str, dict[str, Any]]:
     """The arguments of each of the three estimates.
 
     m comparisons have (1 - level)/m each, so that all hold at once. By the triangle inequality a
     difference of two weighted rewards has at most twice the scale of each.
     """
-    import heavytail as ht
+    from heavytail.logs import bounds
+    from heavytail.tails import MomentBound
 
     tail = None if args.tail is None else _tail(args.tail)
-    limits = None if args.reward_range is None else tuple(args.reward_range)
-    each = 1.0 - (1.0 - args.level) / len(args.policy)
-    apart = None if tail is None else ht.MomentBound(order=tail.order, scale=2.0 * tail.scale)
-    estimate = {"method": args.method, "mean": args.mean, "reward_range": limits}
-    floor = args.reward_floor if limits is None else limits[0]
-    clipped = args.clip if args.method == "clipped" else None  # bernstein is no difference's
+    floor, ceiling = args.reward_range or (args.reward_floor, None)
+    stated = {"floor": floor, "ceiling": ceiling, "clip": args.clip, "mean": args.mean}
+    limits = bounds.Betting(floor, ceiling)
+    apart: Any = "hindsight"
+    if ceiling is not None:
+        apart = limits
+    elif tail is not None:
+        apart = bounds.Catoni(MomentBound(order=tail.order, scale=2.0 * tail.scale))
+    difference = {"estimator": _made(_estimator(args), stated), "bound": apart}
+    if tail is not None:
+        stated |= {"tail": tail, "mean": tail if args.mean == "catoni" else args.mean}
+    chosen = [_made(kind, stated) for kind in bounds.OF_VALUES if kind.name == args.interval]
     return {
         "common": {"columns": source.columns, "default_reward": source.default_reward},
         "evaluate": {
-            **estimate,
-            "interval": None if args.interval == "none" else args.interval,
+            "estimator": _made(_estimator(args), stated),
+            "bound": chosen[0] if chosen else None,
             "level": args.level,
-            "tail": tail,
-            "clip": args.clip,
-            "reward_floor": args.reward_floor,
         },
-        "compare": {**estimate, "level": each, "tail": apart, "clip": clipped},
-        "select": {"level": args.level, "reward_floor": floor},
+        "compare": {**difference, "level": 1.0 - (1.0 - args.level) / len(args.policy)},
+        "select": {"level": args.level, "bound": bounds.Betting(floor)},
     }
+
+
+def _made(kind: type[Any], stated: dict[str, Any]) -> Any:
+    """A value with those of the stated arguments that it has."""
+    known = [field.name for field in fields(kind) if stated.get(field.name) is not None]
+    return kind(**{name: stated[name] for name in known})
 
 
 def _tail(words: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytail._typing import FloatArray
+from heavytail.logs.bounds import Betting
 from heavytail.logs.results import ALL, Evaluation
 from heavytail.logs.sketch import Sketch
 from heavytail.logs.summary import Plan, Summary
@@ -142,19 +143,19 @@ def _support(summary: Summary) -> tuple[tuple[int, ...], float]:
 
 def no_lower(plan: Plan) -> str:
     """Why there is no lower bound."""
-    if plan.interval is None:
-        return "interval=None"
+    if plan.bound is None:
+        return "bound=None"
     return "without propensities nothing bounds a model's error"
 
 
 def no_upper(plan: Plan, summary: Summary) -> str:
     """Why there is no upper bound, and what would give one."""
-    if plan.interval != "betting" or summary.values is None:
+    if not isinstance(plan.bound, Betting) or summary.values is None:
         return no_lower(plan)
     return (
-        "a reward that is large and rare enough is in no log. State reward_range=, or a moment of "
-        "the weighted rewards by interval='catoni', tail=MomentBound(...), or take "
-        "interval='huber', which is approximate"
+        "a reward that is large and rare enough is in no log. State the rewards' range by "
+        "bound=Betting(floor, ceiling), or a moment of the weighted rewards by "
+        "bound=Catoni(MomentBound(...)), or take bound='huber', which is approximate"
     )
 
 
@@ -164,7 +165,7 @@ def at_limit(summary: Summary, plan: Plan, side: float) -> bool:
     """
     if summary.weights is None or summary.values is None:
         return False
-    stated = plan.ceiling is not None or (plan.one_sign and side < 0.0)
+    stated = summary.above is not None or (bool(plan.needs_floor) and side < 0.0)
     room = summary.above if side > 0.0 else summary.values  # w times the distance to the limit
     return stated and room is not None and _zeros(room) > _zeros(summary.weights)
 

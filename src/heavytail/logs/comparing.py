@@ -5,22 +5,30 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail.logs import intervals, means
-from heavytail.logs.estimates import METHODS, Seen
-from heavytail.logs.evaluating import UNBIASED, finish, plan_of, target_of
+from heavytail.logs.bounds import OF_DIFFERENCES, Betting, Bound, Catoni
+from heavytail.logs.estimators import (
+    ESTIMATORS,
+    MEANS,
+    MEANS_OF_DIFFERENCES,
+    Averaged,
+    Estimator,
+    Seen,
+)
+from heavytail.logs.evaluating import finish, plan_of, target_of
 from heavytail.logs.reading.rows import Rows
 from heavytail.logs.reading.source import Source, merged
 from heavytail.logs.results import Comparison
 from heavytail.logs.sketch import PairCells, Pairs, Sketch, epochs
 from heavytail.logs.summary import Plan, Summary, look, of_seen
 from heavytail.logs.target import Target
-from heavytail.tails import MomentBound
+from heavytail.logs.values import as_value, refuse_gone
 
 __all__ = ["ROOM_LEFT", "compare"]
 
@@ -32,30 +40,27 @@ ROOM_LEFT = (
     "times as far out as the policies' own. If there are farther ones, it may be wrong: no "
     "guarantee."
 )
+RANGE_OR_TAIL = "bound=Betting(floor, ceiling) or bound=Catoni(tail)"
 OUTSIDE = (
     "The difference of the two values lies outside its interval, which is the better guess: a few "
     "large rows were clipped."
 )
 
 
+@refuse_gone
 def compare(
     log: Any,
     a: Any,
     b: Any,
     *,
-    method: str = "auto",
-    mean: str = "huber",
-    tail: MomentBound | None = None,
+    estimator: Estimator | str = "snips",
+    bound: Bound | str | None = "hindsight",
     level: float = 0.95,
-    model: Any = None,
-    folds: int = 5,
     columns: Mapping[str, Any] | None = None,
     default_reward: float | None = None,
+    propensities: Any = None,
     explore: float = 0.0,
     draws: int | None = None,
-    clip: float | None = None,
-    reward_range: tuple[float, float] | None = None,
-    propensities: Any = None,
     dask: Any = None,
 ) -> Comparison:
     """V_a - V_b, with an interval from the rows' own differences: narrower than that of two.
@@ -65,16 +70,15 @@ def compare(
     mean 1, so that c changes nothing but the spread, and rows that both policies play alike are 0.
     It has both sides:
 
-    - with ``reward_range`` by betting, which needs nothing else: for rewards in [l, h],
+    - ``Betting(floor, ceiling)`` needs nothing else: for rewards in [l, h],
       (w_a - w_b)+ (r - l) + (w_a - w_b)- (h - r) + (h - l)(1 - D) is never negative and has mean
       V_a - V_b + h - l, D being half of sum |pi_a - pi_b|;
-    - with ``tail``, a MomentBound of the rows' differences w_a r - w_b r, by Catoni's sequence;
-    - else by the bet that is best in hindsight (:func:`heavytail.logs.intervals.hindsight_lower`),
-      each side with room for rows that never came: as far out as the farthest reward of the whole
-      log, and five times as far as the policies' own rows. Approximate, and ``guaranteed`` is
-      False. Where the estimate lies outside, it is made an end. None is given where the rows that
-      one policy plays more often count like fewer than 29 of equal weight, (sum w)²/sum w², at a
-      level of 95 %: 28 lack a reward that one row in ten pays in 5.2 % of logs.
+    - ``Catoni(tail)`` rests on a MomentBound of the rows' differences w_a r - w_b r;
+    - ``Hindsight()`` bets what is best in hindsight, with room for rows that never came. It is
+      approximate, and ``guaranteed`` is False. Where the estimate lies outside, it is made an end.
+      None is given where the rows that one policy plays more often count like fewer than 29 of
+      equal weight, (sum w)²/sum w², at a level of 95 %: 28 lack a reward that one row in ten pays
+      in 5.2 % of logs.
 
     Where the interval holds 0, ``rows_needed`` estimates how many rows would do. In hindsight that
     is :func:`heavytail.logs.intervals.hindsight_rows`; else the distance d of the value to the end
@@ -86,44 +90,37 @@ def compare(
         log: and
         a: and
         b: and the others as in :func:`heavytail.evaluate`.
-        method: "auto", "ips", "snips", "clipped", "dm", "dr" or "switch-dr".
-        mean: "huber", "catoni" or "plain".
-        tail: of the differences.
+        estimator: as in evaluate, but for "ls" and "lse", which have one side only; its mean is
+            "huber", "catoni" or "plain".
+        bound: "hindsight", ``Betting(floor, ceiling)`` or ``Catoni(tail)``; None for none.
         level: of the interval, both sides together.
-        model: as in evaluate.
-        folds: as in evaluate.
         columns: as in evaluate.
         default_reward: as in evaluate.
+        propensities: as in evaluate.
         explore: as in evaluate.
         draws: as in evaluate.
-        clip: as in evaluate.
-        reward_range: least and largest reward there can be.
-        propensities: as in evaluate.
         dask: as in evaluate.
     """
-    if method in ("ls", "lse"):
-        raise ValueError(f"compare: method {method!r} has one side only. Take 'auto' or 'ips'.")
-    if mean not in ("huber", "catoni", "plain"):
-        raise ValueError(f"compare.mean must be 'huber', 'catoni' or 'plain'; got {mean!r}.")
-    plan, source = plan_of(
-        "compare", Source(log, columns, default_reward), method=method, mean=mean, interval=None,
-        tail=tail, level=level, model=model, folds=folds, clip=clip, reward_range=reward_range,
-        reward_floor=0.0, propensities=propensities,
-    )  # fmt: skip
+    estimator = as_value("compare.estimator", estimator, ESTIMATORS)
+    bound = None if bound is None else as_value("compare.bound", bound, OF_DIFFERENCES)
+    _check_sides(estimator, bound)
+    source = Source(log, columns, default_reward)
+    plan, source = plan_of("compare", source, estimator, bound, level, propensities)
+    held = plan if isinstance(plan.bound, Betting) else replace(plan, bound=None)
     targets = target_of(a, explore, draws), target_of(b, explore, draws)
-    one, two, apart = merged(_parts(source, (a, b), targets, plan, dask))
+    one, two, apart = merged(_parts(source, (a, b), targets, held, dask))
     for target in targets:
         target.finish(one.rows)
-    horizon, waiting = source.count()
+    count = source.count()
+    alone = replace(plan, bound=None)
     ends = [
-        finish(each, plan, mean=mean, tail=None, level=level, smoothing=None, horizon=horizon,
-               asked=propensities, notes=target.notes, waiting=waiting)
+        finish(each, alone, level, count, propensities, target.notes)
         for each, target in zip((one, two), targets, strict=True)
-    ]  # fmt: skip
+    ]
     value = ends[0].value - ends[1].value
     centre = 0.5 * (ends[0].value + ends[1].value)
-    error = _difference(apart, mean, level, centre).error
-    both = _interval(apart, plan, mean, tail, level, horizon, centre, value)
+    error = _difference(apart, _mean(plan), level, centre).error
+    both = _interval(apart, plan, level, count.rows, centre, value)
     said = _named(ends[0].advice, ends[1].advice)
     if both.interval == "hindsight" and np.any(apart.gaps):
         said.append(_overturned(apart, both, one.rows, level, centre, value))
@@ -135,6 +132,27 @@ def compare(
         rows=one.rows, rows_needed=_enough(value, both, one.rows), a=ends[0], b=ends[1],
         advice=tuple(said),
     )  # fmt: skip
+
+
+def _check_sides(estimator: Estimator, bound: Bound | None) -> None:
+    """Refuse what has one side only: differences have two."""
+    if not isinstance(estimator, Averaged):
+        raise ValueError(
+            f"compare.estimator: {estimator} has one side only. Take 'snips' or 'ips'."
+        )
+    if estimator.mean in MEANS and estimator.mean not in MEANS_OF_DIFFERENCES:
+        words = ", ".join(map(repr, MEANS_OF_DIFFERENCES))
+        raise ValueError(f"compare.estimator: its mean must be one of {words}; got {estimator}.")
+    if isinstance(bound, Betting) and bound.ceiling is None:
+        raise ValueError(
+            f"compare.bound: a difference has two sides, so rewards need both limits; got {bound}. "
+            "Pass Betting(floor, ceiling), or 'hindsight', which is approximate."
+        )
+
+
+def _mean(plan: Plan) -> object:
+    """The name of the estimator's mean, or its moment."""
+    return getattr(plan.estimator, "mean", None)
 
 
 @dataclass(frozen=True)
@@ -198,8 +216,7 @@ def _joined(
 
 
 def _apart(one: Seen, two: Seen, plan: Plan) -> Apart:
-    terms = METHODS[plan.method].terms
-    (u_a, v_a), (u_b, v_b) = terms(one, plan.clip), terms(two, plan.clip)
+    (u_a, v_a), (u_b, v_b) = plan.estimator.terms(one), plan.estimator.terms(two)
     epoch = epochs(one.rows.start, len(v_a))
     up = down = None
     if plan.ceiling is not None and one.weight is not None and two.weight is not None:
@@ -238,12 +255,12 @@ def _located(apart: Apart, centre: float) -> PairCells:
     return PairCells(n, n, v, n, v, np.maximum(square, 0.0))
 
 
-def _difference(apart: Apart, mean: str, level: float, centre: float) -> means.Estimate:
+def _difference(apart: Apart, mean: object, level: float, centre: float) -> means.Estimate:
     """The mean of v - c u; z from the effective size of |u|, as few rows may carry all of it."""
     cells, located = apart.pairs.cells(), _located(apart, centre)
     if mean == "plain":
         return means.plain_mean(located)
-    if mean == "catoni":
+    if mean != "huber":
         return means.catoni_mean(located, 1.0 - level)
     order = None
     if np.any(cells.u):
@@ -274,36 +291,33 @@ class Ends(NamedTuple):
 
 
 def _interval(
-    apart: Apart,
-    plan: Plan,
-    mean: str,
-    tail: MomentBound | None,
-    level: float,
-    horizon: int | None,
-    centre: float,
-    value: float,
+    apart: Apart, plan: Plan, level: float, horizon: int | None, centre: float, value: float
 ) -> Ends:
-    alpha = 1.0 - level
-    if plan.method == "dm":
+    alpha, bound, estimator = 1.0 - level, plan.bound, plan.estimator
+    if bound is None:
+        return Ends(None, None, None, False, "bound=None")
+    if not estimator.weights:
         return Ends(None, None, None, False, "nothing bounds a model's error")
-    if plan.method not in UNBIASED:
-        why = f"{plan.method!r} is biased, and nothing bounds by how much"
+    if not estimator.unbiased:
+        why = f"{estimator.name!r} is biased, and nothing bounds by how much"
         return Ends(None, None, None, False, why)
+    if isinstance(bound, Betting | Catoni) and bound.growing:
+        horizon = None
     if apart.up is not None and apart.down is not None and plan.ceiling is not None:
         width = plan.ceiling - plan.floor
         lower = intervals.betting_lower(apart.up, alpha / 2.0, horizon).best - width
         upper = width - intervals.betting_lower(apart.down, alpha / 2.0, horizon).best
         return Ends(lower, upper, "betting", True, "")
-    if tail is not None:
-        ends = intervals.catoni(apart.values, tail, alpha, horizon)
-        return Ends(*ends, "catoni", True, "", tail.order)
-    if mean != "huber":
-        return Ends(None, None, None, False, "state reward_range= or tail=, or take mean='huber'")
+    if isinstance(bound, Catoni):
+        ends = intervals.catoni(apart.values, bound.tail, alpha, horizon)
+        return Ends(*ends, "catoni", True, "", bound.tail.order)
+    if _mean(plan) != "huber":
+        return Ends(None, None, None, False, f"state {RANGE_OR_TAIL}, or take mean='huber'")
     if math.isnan(value):
         return Ends(None, None, None, False, "no row of the log has an action of one of the two")
     if np.any(apart.gaps) and not apart.far.sum() > 0.0:
         why = "all rewards of the log are equal, and nothing shows how far another may lie. State "
-        return Ends(None, None, None, False, why + "reward_range= or tail=")
+        return Ends(None, None, None, False, why + RANGE_OR_TAIL)
     few = _too_few(apart, level)
     if few:
         return Ends(None, None, None, False, few)
@@ -346,7 +360,7 @@ def _too_few(apart: Apart, level: float) -> str:
     at = int(np.argmin(size))
     if not np.any(apart.gaps) or size[at] >= least:
         return ""
-    own, end = f"{'ab'[at]} plays more often than {'ba'[at]}", "or state reward_range= or tail="
+    own, end = f"{'ab'[at]} plays more often than {'ba'[at]}", f"or state {RANGE_OR_TAIL}"
     if not size[at]:
         return f"no row of the log has an action that {own}. Log such actions, {end}"
     return (

@@ -18,7 +18,6 @@ from heavytail.tails import MomentBound
 
 __all__ = [
     "BLOCKS",
-    "MEANS",
     "Estimate",
     "blocks",
     "catoni_mean",
@@ -30,7 +29,6 @@ __all__ = [
     "skew_corrected",
 ]
 
-MEANS = ("huber", "catoni", "minsker-ndaoud", "median-of-means", "plain")
 BLOCKS = 16  # of the means of blocks: row number mod 16
 LEAST_ORDER = 3.0  # of z, where the rows have one: see huber_order
 STEPS = 200  # Huber's fixed point needs 3 to 20

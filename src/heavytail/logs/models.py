@@ -15,6 +15,7 @@ import numpy as np
 from heavytail._memory import check_memory
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import GREATEST, as_rows, check_count, shown
+from heavytail.logs.estimators import is_fitted
 from heavytail.logs.means import skew_corrected
 from heavytail.logs.reading.rows import Rows
 from heavytail.logs.reading.source import Source
@@ -26,25 +27,14 @@ MOST_FOLDS = 1000  # each has a model of its own
 OTHERS = 2.0  # rows of the mean over all actions that each action's own is mixed with
 
 
-def as_model(model: Any, source: Source, folds: int) -> Callable[[Rows], FloatArray] | None:
+def as_model(model: Any, source: Source, folds: int) -> Callable[[Rows], FloatArray]:
     """A callable of Rows: the one given, or a regressor fitted to the log."""
-    if model is None:
-        return None
-    if isinstance(model, str):
-        if model != "arms":
-            raise ValueError(
-                f"model must be 'arms', a callable or a regressor; got {shown(model)}."
-            )
-        return ArmMeans.of(source, check_count("folds", folds, least=2, most=_most_folds(source)))
-    if hasattr(model, "predict") and (hasattr(model, "fit") or hasattr(model, "partial_fit")):
-        check_count("folds", folds, least=2, most=_most_folds(source))
-        return CrossFit.of(model, source, folds)
-    if callable(model):
+    if not is_fitted(model):
         return model
-    raise TypeError(
-        "model must be a callable of Rows giving (n, K) rewards, or a regressor with fit and "
-        f"predict; got {shown(model)}."
-    )
+    check_count("folds", folds, least=2, most=_most_folds(source))
+    if isinstance(model, str):
+        return ArmMeans.of(source, folds)
+    return CrossFit.of(model, source, folds)
 
 
 def _most_folds(source: Source) -> int:
@@ -122,7 +112,7 @@ class ArmMeans:
         if np.any(np.abs(reward) > GREATEST):
             raise ValueError(
                 f"model 'arms': the log's rewards must be at most {GREATEST:g} in size; got "
-                f"{np.max(np.abs(reward)):g}. Change the unit, or pass model=None."
+                f"{np.max(np.abs(reward)):g}. Change the unit."
             )
         fold = np.arange(len(action)) % folds
         order = np.argsort(action, kind="stable")

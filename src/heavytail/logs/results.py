@@ -33,9 +33,9 @@ class Evaluation:
         lower_reason: why there is no lower bound, "" where there is one.
         upper_reason: why there is no upper bound, "" where there is one.
         level: of the bounds.
-        method: the estimator.
-        mean: how its rows were averaged.
-        interval: where the bounds come from.
+        method: the name of the estimator.
+        mean: the name of the mean that its rows were averaged by.
+        interval: the name of what the bounds come from, or None.
         rows: rows of the log.
         effective_size: (sum w)² / sum w², rows of weight 1 that would say as much; nan without w.
         largest_share: the part of sum w |r| (of the terms of "dr", with "catoni") in one row.

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from heavytail._validate import Check, shown
+from heavytail._validate import shown
 from heavytail.logs import estimates
-from heavytail.logs.estimates import METHODS
+from heavytail.logs.bounds import Betting, Bound
+from heavytail.logs.estimators import DM, SNIPS, DRos, Modelled, SwitchDR, check_model
 from heavytail.logs.evaluating import finish, plan_of, target_of
 from heavytail.logs.means import skew_corrected
 from heavytail.logs.models import as_model
@@ -21,27 +23,91 @@ from heavytail.logs.results import Evaluation, Selection
 from heavytail.logs.sketch import Pairs
 from heavytail.logs.summary import Plan, Summary, look, modelled, of_seen
 from heavytail.logs.target import Target
+from heavytail.logs.values import Value, as_value, refuse_gone
 
-__all__ = ["select"]
+__all__ = ["ByBound", "ByLS", "ByLower", "ByValue", "Rule", "select"]
 
-MODELLED = ("dm", "dros", "switch-dr")  # estimates with a model that propose a policy, too
-FOLDS = 2  # of that model
+FOLDS = 2  # of the model that proposes
 
 
+@dataclass(frozen=True, repr=False)
+class Rule(Value):
+    """The base of the rules by which the best of many policies is chosen."""
+
+
+@dataclass(frozen=True, repr=False)
+class ByBound(Rule):
+    """The estimates propose and the bound decides.
+
+    The default estimate of :func:`heavytail.evaluate`, and DM, DRos and SwitchDR with ``model``
+    (M the root of the number of rows), each propose the policy that they think best; of these, the
+    one with the largest lower bound is chosen. No estimate is best everywhere, and this rule stays
+    near the best one where measured.
+
+    Args:
+        model: "arms" (each action's robust mean), a callable or a regressor as of DR, None for
+            none. The log is read once more for it, so that none is used with an iterator, nor
+            where a target's probabilities of the logged actions alone are known.
+    """
+
+    name: ClassVar[str] = "bound"
+    model: Any = "arms"
+
+    def __post_init__(self) -> None:
+        if self.model is not None:
+            check_model("ByBound.model", self.model)
+
+
+@dataclass(frozen=True, repr=False)
+class ByValue(Rule):
+    """The largest of the default estimates of :func:`heavytail.evaluate`."""
+
+    name: ClassVar[str] = "value"
+
+
+@dataclass(frozen=True, repr=False)
+class ByLS(Rule):
+    """Logarithmic smoothing at one common lambda = sqrt(2 log(2m/delta)/n)/scale.
+
+    If ``scale`` is stated beforehand, then with probability 1 - delta the best policy is better
+    than the chosen one by at most lambda S + 2 log(2m/delta)/(lambda n), where
+    S = E[X²/(1 + lambda X)] is the best one's (Sakhi, Aouali, Alquier and Chopin 2024).
+
+    Args:
+        scale: a typical size of the weighted rewards; None takes the median over policies of their
+            root mean square, and the guarantee is then approximate.
+    """
+
+    name: ClassVar[str] = "ls"
+    scale: float | None = None
+
+    def __post_init__(self) -> None:
+        self._check("scale", above=0.0)
+
+
+@dataclass(frozen=True, repr=False)
+class ByLower(Rule):
+    """The largest lower bound, whoever proposes it; cautious."""
+
+    name: ClassVar[str] = "lower"
+
+
+RULES: tuple[type[Rule], ...] = (ByBound, ByValue, ByLS, ByLower)
+
+
+@refuse_gone
 def select(
     log: Any,
     policies: Mapping[Any, Any] | Sequence[Any],
     *,
-    by: str = "bound",
-    model: Any = "arms",
+    by: Rule | str = "bound",
+    bound: Bound | str = "betting",
     level: float = 0.95,
-    scale: float | None = None,
     columns: Mapping[str, Any] | None = None,
     default_reward: float | None = None,
+    propensities: Any = None,
     explore: float = 0.0,
     draws: int | None = None,
-    reward_floor: float = 0.0,
-    propensities: Any = None,
     dask: Any = None,
 ) -> Selection:
     """The best of ``policies``, all judged in one pass over ``log``.
@@ -49,73 +115,49 @@ def select(
     Whatever it is chosen by, the lower bounds hold for all m policies at once with probability
     ``level``, hence for the chosen one: each is a betting sequence at (1 - level)/m.
 
-    - "bound": the estimates propose and the bound decides. The default estimate of
-      :func:`heavytail.evaluate`, and with ``model`` "dm", "dros" and "switch-dr" (M the root of the
-      number of rows), each propose the policy that they think best; of these, the one with the
-      largest lower bound is chosen. No estimate is best everywhere, and this rule stays near the
-      best one where measured.
-    - "value": the default estimate of :func:`heavytail.evaluate`.
-    - "ls": logarithmic smoothing at one common lambda = sqrt(2 log(2m/delta)/n)/scale. If
-      ``scale`` is stated beforehand, then with probability 1 - delta the best policy is better
-      than the chosen one by at most lambda S + 2 log(2m/delta)/(lambda n), where
-      S = E[X²/(1 + lambda X)] is the best one's (Sakhi, Aouali, Alquier and Chopin 2024).
-    - "lower": the lower bound itself; cautious.
-
     Args:
         log: as in evaluate.
         policies: by name, or a list; each as in evaluate.
-        by: "bound", "value", "ls" or "lower".
-        model: of "bound": "arms" (each action's robust mean), a callable or a regressor as in
-            evaluate, None for none. The log is read once more for it, so that none is used with an
-            iterator, nor where a target's probabilities of the logged actions alone are known.
-        level: 1 - delta.
-        scale: a typical size of the weighted rewards, for lambda; None takes the median over
-            policies of their root mean square, and the guarantee of "ls" is then approximate.
+        by: "bound", "value", "ls" or "lower", or one of the rules below.
+        bound: ``Betting(floor)``; with a ceiling the lower bounds have half of 1 - level.
+        level: 1 - delta, of all lower bounds together.
         columns: as in evaluate.
         default_reward: as in evaluate.
+        propensities: as in evaluate.
         explore: as in evaluate.
         draws: as in evaluate.
-        reward_floor: a number that no reward can be below.
-        propensities: as in evaluate.
         dask: as in evaluate.
     """
-    check = Check("select")
-    check.choice("by", by, ("bound", "value", "ls", "lower"))
+    rule = as_value("select.by", by, RULES)
     named = _named(policies)
     if not named:
         raise ValueError("select.policies must have at least one policy; got none.")
     if any(isinstance(policy, str) for policy in named.values()):
         raise TypeError("select: pass policies as callables or arrays, not as names of columns.")
-    plan, source = plan_of(
-        "select", Source(log, columns, default_reward), method="snips", mean="huber",
-        interval="betting", tail=None, level=level, model=None, folds=2, clip=None,
-        reward_range=None, reward_floor=reward_floor, propensities=propensities,
-    )  # fmt: skip
+    bound = as_value("select.bound", bound, (Betting,))
+    source = Source(log, columns, default_reward)
+    plan, source = plan_of("select", source, SNIPS(), bound, level, propensities)
     targets = tuple(target_of(policy, explore, draws) for policy in named.values())
     count = source.count()
-    fitted = None
-    if by == "bound" and count.rows is not None:
-        fitted = as_model(model, source, FOLDS)
-    call = functools.partial(
-        _all, targets=targets, plan=plan, model=fitted, clip=math.sqrt(max(count.rows or 1, 1))
-    )
+    judges: tuple[Modelled, ...] = ()
+    if isinstance(rule, ByBound) and rule.model is not None and count.rows is not None:
+        model, clip = as_model(rule.model, source, FOLDS), math.sqrt(max(count.rows, 1))
+        judges = DM(model), DRos(model, clip=clip), SwitchDR(model, clip=clip)
+    call = functools.partial(_all, targets=targets, plan=plan, judges=judges)
     parts = merged(source.map(call, dask))
     summaries, pairs = parts[: len(named)], parts[len(named) :]
     for target in targets:
         target.finish(summaries[0].rows)
     each = 1.0 - (1.0 - level) / len(named)
     found = [
-        finish(one, plan, mean="huber", tail=None, level=each, smoothing=None,
-               horizon=count.rows, asked=propensities, notes=target.notes, waiting=count.waiting)
+        finish(one, plan, each, count, propensities, target.notes)
         for one, target in zip(summaries, targets, strict=True)
-    ]  # fmt: skip
-    if scale is not None:
-        scale = check.number("scale", scale, above=0.0)
+    ]
     guesses = {"snips": [one.value for one in found]}
-    for i, method in enumerate(MODELLED[: len(pairs)]):
-        guesses[method] = [skew_corrected(p.cells()).value for p in pairs[i :: len(MODELLED)]]
+    for i, judge in enumerate(judges if pairs else ()):
+        guesses[judge.name] = [skew_corrected(p.cells()).value for p in pairs[i :: len(judges)]]
     proposals = {method: _best(np.array(values)) for method, values in guesses.items()}
-    return _chosen(list(named), summaries, found, plan, by, level, scale, proposals)
+    return _chosen(list(named), summaries, found, plan, rule, level, proposals)
 
 
 def _named(policies: Any) -> dict[Any, Any]:
@@ -132,17 +174,15 @@ def _named(policies: Any) -> dict[Any, Any]:
 
 
 def _all(
-    rows: Rows, targets: tuple[Target, ...], plan: Plan, model: Any, clip: float
+    rows: Rows, targets: tuple[Target, ...], plan: Plan, judges: tuple[Modelled, ...]
 ) -> tuple[Summary | Pairs, ...]:
     """The summary of every target, then of every target the terms of each estimate with a model."""
     looks = [look(rows, target, plan) for target in targets]
     summaries = tuple(of_seen(seen, plan) for seen in looks)
-    if model is None or any(seen.mass is None for seen in looks):
+    if not judges or any(seen.mass is None for seen in looks):
         return summaries
-    looks = [modelled(seen, model) for seen in looks]
-    return summaries + tuple(
-        Pairs(*METHODS[method].terms(seen, clip)) for seen in looks for method in MODELLED
-    )
+    looks = [modelled(seen, judges[0].model) for seen in looks]
+    return summaries + tuple(Pairs(*judge.terms(seen)) for seen in looks for judge in judges)
 
 
 def _best(scores: Any) -> int:
@@ -154,12 +194,11 @@ def _chosen(
     summaries: Sequence[Summary],
     found: list[Evaluation],
     plan: Plan,
-    by: str,
+    rule: Rule,
     level: float,
-    scale: float | None,
     proposals: Mapping[str, int],
 ) -> Selection:
-    n = summaries[0].rows
+    n, scale = summaries[0].rows, rule.scale if isinstance(rule, ByLS) else None
     room = math.log(2.0 * len(names) / (1.0 - level))
     strength = math.sqrt(2.0 * room / n) / (scale or _typical(summaries))
     smooth, moments = np.empty(len(names)), np.empty(len(names))
@@ -172,7 +211,7 @@ def _chosen(
     lower = np.array([np.nan if one.lower is None else one.lower for one in found])
     proposed = np.isin(np.arange(len(names)), list(proposals.values()))
     judged = np.where(proposed, lower, np.nan)
-    scores = {"bound": judged, "value": values, "ls": smooth, "lower": lower}[by]
+    scores = {"bound": judged, "value": values, "ls": smooth, "lower": lower}[rule.name]
     best = _best(scores)
     bound = strength * float(moments.max()) + 2.0 * room / (strength * n)
     said = [f"{names[best]}: {sentence}" for sentence in found[best].advice]
@@ -183,10 +222,10 @@ def _chosen(
         values=values,
         lower=lower,
         smoothing=strength,
-        regret_bound=bound if by == "ls" else math.nan,
+        regret_bound=bound if isinstance(rule, ByLS) else math.nan,
         level=level,
         rows=n,
-        guarantee=_guarantee(names[best], by, level, lower[best], bound, scale),
+        guarantee=_guarantee(names[best], rule, level, lower[best], bound),
         advice=tuple(said),
         proposals={method: names[place] for method, place in proposals.items()},
     )
@@ -203,11 +242,9 @@ def _typical(summaries: Sequence[Summary]) -> float:
     return float(np.median(sizes)) or 1.0
 
 
-def _guarantee(
-    name: Any, by: str, level: float, lower: float, bound: float, scale: float | None
-) -> str:
+def _guarantee(name: Any, rule: Rule, level: float, lower: float, bound: float) -> str:
     words = f"With probability {level:.0%} {name} earns at least {lower:.4g} per row."
-    if by == "ls":
-        how = "" if scale is not None else "about (the scale was read off this log) "
+    if isinstance(rule, ByLS):
+        how = "" if rule.scale is not None else "about (the scale was read off this log) "
         words += f" The best policy earns {how}at most {bound:.4g} more, at the moments seen."
     return words

@@ -14,7 +14,8 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail._validate import GREATEST, as_numbers
-from heavytail.logs.estimates import METHODS, Seen
+from heavytail.logs.bounds import Bernstein, Betting, Bound, Catoni
+from heavytail.logs.estimators import DR, LS, Estimator, Modelled, Seen
 from heavytail.logs.means import blocks
 from heavytail.logs.models import ArmMeans
 from heavytail.logs.reading.rows import Rows
@@ -32,27 +33,32 @@ class Plan:
     """What to hold of every chunk.
 
     Attributes:
-        method: a name of METHODS.
-        interval: "betting", "catoni", "bernstein" or None.
-        clip: the largest weight of the methods and bounds that clip.
-        floor: rewards are at least this, where a bound needs it.
-        ceiling: and at most this, or None.
-        model: Rows -> (n, K), or None.
+        estimator: with a number to clip at and a callable for a model, where it has these.
+        bound: the same, or None.
         propensities: Rows -> (n,), in place of the log's own, or None.
     """
 
-    method: str
-    interval: str | None
-    clip: float
-    floor: float
-    ceiling: float | None
-    model: Callable[[Rows], FloatArray] | None
-    propensities: Callable[[Rows], FloatArray] | None
+    estimator: Estimator
+    bound: Bound | None
+    propensities: Callable[[Rows], FloatArray] | None = None
 
     @property
-    def one_sign(self) -> bool:
-        """Tell whether rewards below the floor must be refused."""
-        return self.interval in ("betting", "bernstein") or METHODS[self.method].one_sign
+    def floor(self) -> float:
+        """Rewards are at least this, where a bound or an estimator needs it: 0 unless stated."""
+        stated = [getattr(value, "floor", None) for value in (self.estimator, self.bound)]
+        return max((floor for floor in stated if floor is not None), default=0.0)
+
+    @property
+    def ceiling(self) -> float | None:
+        """Rewards are at most this, or None."""
+        return getattr(self.bound, "ceiling", None)
+
+    @property
+    def needs_floor(self) -> str:
+        """The name of what needs rewards above the floor, "" if nothing does."""
+        if isinstance(self.estimator, LS):
+            return f"estimator {self.estimator.name!r}"
+        return f"bound {self.bound.name!r}" if isinstance(self.bound, Betting | Bernstein) else ""
 
 
 @dataclass(frozen=True)
@@ -61,12 +67,12 @@ class Summary:
 
     Attributes:
         rows: how many.
-        pairs: (u, v) of the method.
+        pairs: (u, v) of the estimator.
         blocks: their sums by row number mod 16.
         weights: w, or None without propensities.
         values: w (r - floor) by epoch, or None.
         above: w (ceiling - r) by epoch, or None.
-        pseudo: v by epoch for Catoni's interval of "dr", w r where the floor is not 0; else None.
+        pseudo: v by epoch for Catoni's bounds of DR, w r where the floor is not 0; else None.
         paid: (3, epochs), sums of w, of w², and of w where w (r - floor) is not 0, or None.
         moments: sums and squares of min(w, clip) (r - floor) and of min(w, clip) (ceiling - r).
         played: how often the log has each action.
@@ -128,21 +134,21 @@ def refuse(rows: Rows, bad: Any, column: str, problem: Callable[[int], str]) -> 
 
 def look(rows: Rows, target: Target, plan: Plan) -> Seen:
     """A chunk as the target sees it: weights, and a model's predictions."""
-    method = METHODS[plan.method]
+    estimator = plan.estimator
     shares = target(rows)
     at = np.arange(len(rows.action))
     own = shares if shares.ndim == 1 else shares[at, rows.action]
     propensity = rows.propensity if plan.propensities is None else plan.propensities(rows)
-    if propensity is None and method.weights:
+    if propensity is None and estimator.weights:
         raise ValueError(
-            f"{rows.source}: method {plan.method!r} needs the propensities of the log, which has "
-            "none. Name their column by columns={'propensity': NAME}; where they were not logged, "
-            "propensities='frequencies' is right if the log's policy did not look at the context, "
-            "and method='dm' is as good as its model."
+            f"{rows.source}: estimator {estimator.name!r} needs the propensities of the log, which "
+            "has none. Name their column by columns={'propensity': NAME}; where they were not "
+            "logged, propensities='frequencies' is right if the log's policy did not look at the "
+            "context, and estimator=DM(model) is as good as its model."
         )
     weight = None if propensity is None else _weight(rows, own, propensity)
     seen = Seen(rows, weight, shares if shares.ndim == 2 else None, None, None)
-    return seen if plan.model is None else modelled(seen, plan.model)
+    return modelled(seen, estimator.model) if isinstance(estimator, Modelled) else seen
 
 
 def modelled(seen: Seen, model: Callable[[Rows], FloatArray]) -> Seen:
@@ -205,7 +211,7 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
         "reward",
         lambda at: f"weighted, it exceeds {GREATEST:g}; got {rows.reward[at]:g}. Change the unit.",
     )
-    u, v = METHODS[plan.method].terms(seen, plan.clip)
+    u, v = plan.estimator.terms(seen)
     w, epoch = seen.weight, epochs(rows.start, n)
     values = above = weights = paid = None
     moments = np.zeros(4)
@@ -217,8 +223,11 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
         paid = np.stack([np.bincount(epoch, part).astype(np.float64) for part in parts])
         if plan.ceiling is not None:
             above = Sketch(w * (plan.ceiling - rows.reward), epoch)
-            light = np.minimum(w, plan.clip)
-            low, high = light * (rows.reward - plan.floor), light * (plan.ceiling - rows.reward)
+        if isinstance(plan.bound, Bernstein):
+            assert plan.bound.clip is not None
+            light = np.minimum(w, plan.bound.clip)
+            low = light * (rows.reward - plan.floor)
+            high = light * (plan.bound.ceiling - rows.reward)
             moments = np.array([low.sum(), low @ low, high.sum(), high @ high])
     played = np.bincount(rows.action).astype(float)
     mass = None if seen.mass is None else np.asarray(seen.mass.sum(axis=0))
@@ -228,7 +237,7 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
         could = rows.probabilities[:, : known.shape[1]] > 0.0
         blocked = np.sum(np.where(could, 0.0, known), axis=0)
     pseudo = None
-    if plan.interval == "catoni" and plan.method == "dr":
+    if isinstance(plan.bound, Catoni) and isinstance(plan.estimator, DR):
         pseudo = Sketch(v, epoch)
     elif w is not None and plan.floor != 0.0:
         pseudo = Sketch(w * rows.reward, epoch)
@@ -249,33 +258,26 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
 
 
 def _check_sides(rows: Rows, plan: Plan) -> None:
-    """Refuse rewards outside the stated range, where a bound or a method relies on it."""
-    if plan.one_sign:
-        refuse(
-            rows,
-            rows.reward < plan.floor,
-            "reward",
-            lambda at: (
-                f"{_who(plan)} needs rewards of at least reward_floor = {plan.floor:g}; got "
-                f"{rows.reward[at]:g}. State a reward_floor that no reward can pass, or take "
-                "interval='catoni' with a MomentBound, or interval=None."
-            ),
-        )
-    ceiling = plan.ceiling
+    """Refuse rewards outside the stated range, where a bound or an estimator relies on it."""
+    floor, ceiling = plan.floor, plan.ceiling
     if ceiling is not None:
-        outside = (rows.reward > ceiling) | (rows.reward < plan.floor)
         refuse(
             rows,
-            outside,
+            (rows.reward > ceiling) | (rows.reward < floor),
             "reward",
             lambda at: (
-                f"must lie in reward_range = ({plan.floor:g}, {ceiling:g}); got "
+                f"must lie in (floor, ceiling) = ({floor:g}, {ceiling:g}); got "
                 f"{rows.reward[at]:g}. State the range that rewards can have."
             ),
         )
-
-
-def _who(plan: Plan) -> str:
-    if METHODS[plan.method].one_sign:
-        return f"method {plan.method!r}"
-    return f"interval {plan.interval!r}"
+    elif plan.needs_floor:
+        refuse(
+            rows,
+            rows.reward < floor,
+            "reward",
+            lambda at: (
+                f"{plan.needs_floor} needs rewards of at least floor = {floor:g}; got "
+                f"{rows.reward[at]:g}. State a floor that no reward can pass, or take "
+                "bound=Catoni(tail), or bound=None."
+            ),
+        )
