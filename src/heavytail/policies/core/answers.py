@@ -122,8 +122,8 @@ class Answering:
         ``radius="theory"``, and of the papers' policies, the interval is that of the confidence
         set, whatever ``level``. Where the radius is read off the data it is of ``level``, 0.95
         unless given, and no theorem's: the spread of the clipped residuals, and a bound on what the
-        clip took; with a fixed clip all this is of a typical reward. It is infinite until five
-        rewards were not 0, since these set the unit. It is meant for the arm that is chosen: arms
+        clip took; with a fixed clip all this is of a typical reward. It is infinite until the first
+        rewards have set the unit. It is meant for the arm that is chosen: arms
         that were given up are those that looked worse than they are, and their intervals are too
         low.
         """
