@@ -10,9 +10,10 @@ from heavytail._lazy import nearest
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import shown
 from heavytail.encoding.arms import check_ids
-from heavytail.encoding.columns import Keys, Table, table
 from heavytail.encoding.layout import Layout, Read
-from heavytail.encoding.text import check_name, key
+from heavytail.encoding.text import check_name
+from heavytail.tables.categories import Keys, key
+from heavytail.tables.frames import Table, table
 
 __all__ = ["Catalogue"]
 
@@ -39,7 +40,7 @@ class Catalogue:
 
     def __init__(self, layout: Layout, arms: Any, ids: Any, offered: str | None) -> None:
         where = "Encoder.catalogue"
-        rows = table(arms, f"{where}: arms", "arms[{}]")
+        rows = table(arms, f"{where}: arms")
         if rows.length == 0:
             raise ValueError(f"{where}: arms is empty; list at least one arm.")
         self._layout, self.dim = layout, layout.dim

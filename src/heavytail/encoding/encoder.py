@@ -15,10 +15,10 @@ from heavytail._typing import FloatArray
 from heavytail._validate import shown
 from heavytail.encoding.arms import Arms, check_ids
 from heavytail.encoding.catalogue import Catalogue
-from heavytail.encoding.columns import Table, one_row, table
 from heavytail.encoding.layout import Layout, lay_out
 from heavytail.encoding.learned import Learned, centre_and_scale
 from heavytail.encoding.schema import Schema
+from heavytail.tables.frames import Table, one_row, table
 
 __all__ = ["Encoder"]
 
@@ -211,7 +211,7 @@ class Encoder(TakingTurns, Saved):
         """
         where, layout = f"{type(self).__name__}.arms", self._layout
         shared = one_row({} if context is None else context, f"{where}: context")
-        offered = table(arms, f"{where}: arms", "arms[{}]")
+        offered = table(arms, f"{where}: arms")
         if offered.length == 0:
             raise ValueError(f"{where}: arms is empty; offer at least one arm.")
         rows = {}

@@ -1,4 +1,4 @@
-"""Tables of a log, a chunk at a time, and the checked rows that they become."""
+"""Batches of a log, a chunk at a time, and the checked rows that they become."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from heavytail._validate import check_count, check_number, shown
 from heavytail.encoding import Catalogue, Encoder
 from heavytail.logs.reading.columns import dense
 from heavytail.logs.reading.encoded import CONTEXT, IDS, Raw, cut, needed
-from heavytail.logs.reading.rows import COLUMNS, NEEDED, Place, Rows, checked
+from heavytail.logs.reading.rows import COLUMNS, NEEDED, Rows, checked
+from heavytail.tables.columns import nulls, plain
+from heavytail.tables.frames import Table, absent, check_column
+from heavytail.tables.place import Place
 
-__all__ = ["CHUNK", "Order", "Reading", "Table"]
+__all__ = ["CHUNK", "Batch", "Order", "Reading", "flat", "read_rows"]
 
 CHUNK = 65536  # rows read at a time
 MOST_ROWS = 2**24  # that may be asked for at a time
@@ -27,32 +30,31 @@ AS_TEXT = (
 Columns = Mapping[str, str | Sequence[str] | Catalogue | None]
 
 
+def flat(wanted: Mapping[str, Any]) -> list[str]:
+    """The log's own names of the columns that are wanted."""
+    names = [[name] if isinstance(name, str) else name for name in wanted.values()]
+    return list(dict.fromkeys(column for several in names for column in several))
+
+
 @dataclass(frozen=True)
-class Table:
-    """Columns of some rows that follow each other, as they were found, by our names."""
+class Batch:
+    """Columns of some rows of a log, as they came, by our names."""
 
     source: str
-    first: int  # number, in the source, of the first row
+    numbers: IntArray  # (n,), of the rows in the source
     columns: Mapping[str, Any]
     names: Mapping[str, str]  # the columns' own
-    numbers: Sequence[int] | None = None  # of the rows, where they do not follow each other
 
     def place(self, column: str) -> Place:
         """The place of a column, for errors."""
-        return Place(self.source, self.first, self.names.get(column, column), self.numbers)
-
-    def row_numbers(self) -> IntArray:
-        """(n,), of the rows in the source."""
-        if self.numbers is None:
-            return np.arange(self.first, self.first + self.count, dtype=np.int64)
-        return np.asarray(self.numbers, dtype=np.int64)
+        return Place(self.source, self.names.get(column, column), self.numbers.__getitem__)
 
     @property
     def count(self) -> int:
         """The number of rows."""
-        return len(self.columns["reward"])
+        return len(self.numbers)
 
-    def pieces(self) -> Iterator[Table]:
+    def pieces(self) -> Iterator[Batch]:
         """The same rows, in pieces where their arms are yet to be encoded."""
         raw = self.columns.get("arms")
         if not isinstance(raw, Raw):
@@ -60,19 +62,14 @@ class Table:
             return
         for part in cut(raw, self.count):
             columns = {key: value[part] for key, value in self.columns.items()}
-            numbers = None if self.numbers is None else self.numbers[part]
-            yield Table(self.source, self.first + part.start, columns, self.names, numbers)
+            yield replace(self, numbers=self.numbers[part], columns=columns)
 
-    def encoded(self) -> Table:
+    def encoded(self) -> Batch:
         """The same with the arms' vectors, and actions that are their places."""
         raw = self.columns.get("arms")
         if not isinstance(raw, Raw):
             return self
-
-        def place(name: str) -> Place:
-            return Place(self.source, self.first, name, self.numbers)
-
-        action, arms = raw.filled(self.columns["action"], self.place("action"), place)
+        action, arms = raw.filled(self.columns["action"], self.place("action"))
         return replace(self, columns={**self.columns, "action": action, "arms": arms})
 
 
@@ -166,25 +163,13 @@ class Reading:
             name = self.columns.get(key, key if key in present else None)
             if name is None:
                 if key in NEEDED:
-                    raise ValueError(
-                        f"{source}: there is no column {key!r}; it has "
-                        f"{shown(list(present))}. Say columns={{{key!r}: its name}}."
-                    )
+                    raise absent(key, present, source, f" Say columns={{{key!r}: its name}}.")
                 continue
             if isinstance(name, Catalogue):
                 name = needed(name, self.decided)
+            hint = AS_TEXT if key == "target" else ""
             for column in [name] if isinstance(name, str) else name:
-                if column not in present:
-                    hint = AS_TEXT if key == "target" else ""
-                    raise ValueError(
-                        f"{source}: there is no column {shown(column)}; it has "
-                        f"{shown(list(present))}.{hint}"
-                    )
-                if (times := present.count(column)) > 1:
-                    raise ValueError(
-                        f"{source}: {times} columns are called {shown(column)}, and it is not "
-                        "clear which is meant. Rename or drop all but one."
-                    )
+                check_column(column, present, source, hint)
             wanted[key] = name
         if self.catalogue is not None and not self.decided:
             self._refuse_answers(wanted, source)
@@ -200,45 +185,45 @@ class Reading:
                     "column otherwise, in the encoder and in the table."
                 )
 
-    def table(self, source: str, first: int, wanted: Mapping[str, Any], take: Any) -> Table:
-        """The table whose column ``name`` is ``take(name)``."""
+    def batch(self, part: Table, wanted: Mapping[str, Any]) -> Batch:
+        """The ``wanted`` columns of some rows that follow each other."""
         columns: dict[str, Any] = {}
         for key, name in wanted.items():
             if isinstance(name, str):
-                columns[key] = take(name)
-                continue
-            if key == "arms" and self.catalogue is not None:
-                raw = {column: take(column) for column in name}
+                columns[key] = plain(part.column(name))
+            elif key == "arms" and self.catalogue is not None:
+                raw = {column: plain(part.column(column)) for column in name}
                 columns[key] = Raw(self.catalogue, raw, self.decided)
-                continue
-            sides = [dense("reward", take(column), Place(source, first, column)) for column in name]
-            columns[key] = np.stack(sides, axis=1)
+            else:
+                sides = [part.numbers(column, may_miss=False) for column in name]
+                columns[key] = np.stack(sides, axis=1)
         names = {k: v if isinstance(v, str) else ", ".join(v) or k for k, v in wanted.items()}
-        return Table(source, first, columns, names)
+        first = part.number(0) if part.number else 0
+        return Batch(part.source, first + np.arange(part.length, dtype=np.int64), columns, names)
 
-    def rows(self, table: Table, start: int) -> tuple[Rows, FloatArray | None]:
-        """The rows of a table, checked and numbered from ``start``; and their times."""
-        missing = nulls(table.columns["reward"])
-        table = table.encoded()
+    def rows(self, batch: Batch, start: int) -> tuple[Rows, FloatArray | None]:
+        """The rows of a batch, checked and numbered from ``start``; and their times."""
+        missing = nulls(batch.columns["reward"])
+        batch = batch.encoded()
         arrays = {}
-        for key, value in table.columns.items():
-            arrays[key] = dense(key, value, table.place(key))
+        for key, value in batch.columns.items():
+            arrays[key] = dense(key, value, batch.place(key))
         if missing is not None and missing.any():
             if self.default_reward is None and not self.drop:
-                table.place("reward").refuse(
+                batch.place("reward").refuse(
                     int(np.argmax(missing)),
                     "is null. Give it, leave the row out, or say what silence means by "
                     "default_reward=.",
                 )
             fill = 0.0 if self.default_reward is None else self.default_reward
             arrays["reward"] = np.where(missing, fill, arrays["reward"])
-        _propensities(arrays, table)
+        _propensities(arrays, batch)
         times = arrays.pop("time", None)
-        rows = checked(arrays, table.source, start, table.place)
-        names = {key: name for key, name in table.names.items() if name != key}
-        rows = rows._replace(numbers=table.row_numbers(), names=names or None)
+        rows = checked(arrays, batch.source, start, batch.place)
+        names = {key: name for key, name in batch.names.items() if name != key}
+        rows = rows._replace(numbers=batch.numbers, names=names or None)
         if times is not None and np.isnan(times).any():
-            table.place("time").refuse(int(np.argmax(np.isnan(times))), "is NaN.")
+            batch.place("time").refuse(int(np.argmax(np.isnan(times))), "is NaN.")
         if self.drop and missing is not None and missing.any():
             parts = [_kept(part, ~missing) for part in rows[2:-1]]
             rows = Rows(rows.source, rows.start, *parts)._replace(names=rows.names)
@@ -250,28 +235,17 @@ def _kept(part: Any, mask: NDArray[np.bool_]) -> Any:
     return None if part is None else part[mask]
 
 
-def _propensities(arrays: dict[str, Any], table: Table) -> None:
+def _propensities(arrays: dict[str, Any], batch: Batch) -> None:
     """A column of nulls alone is none; with some it is damaged."""
-    value = table.columns.get("propensity")
+    value = batch.columns.get("propensity")
     missing = None if value is None else nulls(value)
     if missing is None or not missing.any():
         return
     if not missing.all():
-        table.place("propensity").refuse(
+        batch.place("propensity").refuse(
             int(np.argmax(missing)), "is null, where other rows have one. Give it."
         )
     arrays.pop("propensity")
-
-
-def nulls(value: Any) -> NDArray[np.bool_] | None:
-    """A mask of the nulls; None for a kind of array without nulls."""
-    if type(value).__module__.split(".")[0] == "pyarrow":
-        if not value.null_count:
-            return None
-        return np.asarray(value.is_null().to_numpy(zero_copy_only=False))
-    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
-        return None
-    return np.array([cell is None for cell in value], dtype=bool)
 
 
 @dataclass
@@ -301,13 +275,13 @@ class Order:
 
 
 def read_rows(
-    tables: Iterable[Table], reading: Reading, start: int = 0, order: Order | None = None
+    batches: Iterable[Batch], reading: Reading, start: int = 0, order: Order | None = None
 ) -> Iterator[Rows]:
-    """The rows of tables that follow each other, numbered from ``start``."""
-    for table in (piece for chunk in tables for piece in chunk.pieces()):
-        rows, times = reading.rows(table, start)
+    """The rows of batches that follow each other, numbered from ``start``."""
+    for batch in (piece for chunk in batches for piece in chunk.pieces()):
+        rows, times = reading.rows(batch, start)
         if order is not None and reading.in_order:
-            order.follow(times, table.place("time"))
+            order.follow(times, batch.place("time"))
         start += len(rows.action)
         if len(rows.action):
             yield rows

@@ -1,0 +1,214 @@
+"""Frames, dicts of columns and lists of dicts as tables."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heavytail._lazy import nearest
+from heavytail._typing import FloatArray
+from heavytail._validate import shown
+from heavytail.tables.columns import length, numbers, plain
+from heavytail.tables.place import Place
+
+__all__ = ["Table", "absent", "check_column", "is_frame", "one_row", "parts", "table"]
+
+DRESSES = "a pandas or polars frame, a dict of columns or a list of dicts"
+Row = Callable[[int], Any]
+
+
+class Table(NamedTuple):
+    """Rows by column: their number, a column by name, all names, and whether a name exists.
+
+    ``number`` is that of a row in the source; None where there is but one.
+    """
+
+    length: int
+    column: Callable[[str], Any]
+    names: Callable[[], Iterable[Any]]
+    has: Callable[[str], bool]
+    source: str
+    number: Row | None = int
+
+    def place(self, name: str, hint: str = "") -> Place:
+        """The place of a column."""
+        return Place(self.source, name, self.number, hint)
+
+    def numbers(self, name: str, hint: str = "", *, may_miss: bool = True) -> FloatArray:
+        """A column as float64, (n,), NaN where one is missing and ``may_miss``."""
+        return numbers(plain(self.column(name)), self.place(name, hint), may_miss=may_miss)
+
+    def part(self, start: int, stop: int) -> Table:
+        """The rows from ``start`` to ``stop``; no column is copied."""
+
+        def column(name: str) -> Any:
+            whole = self.column(name)
+            return (whole.iloc if hasattr(whole, "iloc") else whole)[start:stop]
+
+        count, number = min(stop, self.length) - start, self.number or int
+        return self._replace(length=count, column=column, number=lambda row: number(start + row))
+
+
+def absent(name: str, names: Iterable[Any], source: str, do: str = "") -> ValueError:
+    """The error for a column that is not there; ``do`` is what to do about it."""
+    known = [str(column) for column in names]
+    near = nearest(name, known)
+    has = f"it has {shown(known)}" if known else "there is none at all"
+    meant = f" Did you mean {shown(near)}?" if near else ""
+    return ValueError(f"{source}: there is no column {shown(name)}; {has}.{meant}{do}")
+
+
+def check_column(name: str, names: Sequence[Any], source: str, do: str = "") -> None:
+    """Refuse a column that is not there, or there twice."""
+    times = sum(str(column) == name for column in names)
+    if not times:
+        raise absent(name, names, source, do)
+    if times > 1:
+        raise ValueError(
+            f"{source}: {times} columns are called {shown(name)}, and it is not clear which is "
+            "meant. Rename or drop all but one."
+        )
+
+
+def is_frame(data: Any) -> bool:
+    """Tell whether ``data`` is a frame of pandas, polars (lazy, too) or pyarrow."""
+    return _package(data) in ("pandas", "polars", "pyarrow") and (
+        _is_lazy(data) or hasattr(data, "column_names") or hasattr(data, "columns")
+    )
+
+
+def _package(data: Any) -> str:
+    return type(data).__module__.partition(".")[0]
+
+
+def _is_lazy(data: Any) -> bool:
+    return hasattr(data, "collect") and hasattr(data, "collect_schema")
+
+
+def table(data: Any, source: str) -> Table:
+    """``data`` of any kind as a table."""
+    if isinstance(data, Table):
+        return data
+    if isinstance(data, list | tuple):
+        return _of_dicts(data, source)
+    if isinstance(data, Mapping):
+        return of_columns(data, source)
+    if _is_lazy(data):
+        data = data.collect()
+    names = list(getattr(data, "column_names", getattr(data, "columns", [])))
+    if not hasattr(data, "shape") or len(data.shape) != 2 or not hasattr(data, "columns"):
+        problem = f"{source}: rows must be {DRESSES}; got {type(data).__name__}."
+        if isinstance(data, Iterator):
+            problem += " Pass list(rows), or chunks of them to partial_fit."
+        if isinstance(data, np.ndarray):
+            problem += " An array has no names: pass pandas.DataFrame(array, columns=[...])."
+        raise TypeError(problem)
+    own = {str(name): name for name in names}  # a name may be a number
+    get = data.column if hasattr(data, "column_names") else data.__getitem__
+
+    def column(name: str) -> Any:
+        check_column(name, names, source)
+        return get(own[name])
+
+    return Table(data.shape[0], column, lambda: names, own.__contains__, source)
+
+
+def names_of(data: Any) -> list[str]:
+    """The columns of a frame or a dict, as text; none of what has none."""
+    if isinstance(data, Mapping):
+        names: Iterable[Any] = data
+    elif _is_lazy(data):
+        names = data.collect_schema().names()
+    else:
+        names = getattr(data, "column_names", getattr(data, "columns", []))
+    return [str(name) for name in names]
+
+
+def parts(data: Any, source: str, size: int, wanted: Sequence[str], first: int) -> Iterator[Table]:
+    """The ``wanted`` columns of a frame, or of a dict of arrays, some rows at a time; they are
+    numbered from ``first``. A lazy frame of polars is run in batches, where that polars can.
+    """
+    frames = [data]
+    if isinstance(data, Mapping):
+        own = {str(name): name for name in data}
+        columns = {name: data[own[name]] for name in wanted}
+        for name, column in columns.items():
+            if length(column) is None:
+                Place(source, name).refuse_type(None, f"must be an array; got {shown(column)}.")
+        frames = [of_columns(columns, source)]
+    elif _is_lazy(data):
+        lean = data.select(list(dict.fromkeys(wanted)))
+        frames = [lean]
+        if hasattr(lean, "collect_batches"):
+            frames = lean.collect_batches(chunk_size=size, maintain_order=True)
+    for frame in frames:
+        whole = table(frame, source)._replace(number=first.__add__)
+        for start in range(0, whole.length, size):
+            yield whole.part(start, start + size)
+        first += whole.length
+
+
+def one_row(values: Mapping[str, Any], source: str) -> Table:
+    """One dict as a table of one row."""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{source} must be a dict of values by column; got {shown(values)}.")
+
+    def column(name: str) -> Any:
+        if name not in values:
+            raise absent(name, values, source)
+        return [values[name]]
+
+    return Table(1, column, values.keys, values.__contains__, source, None)
+
+
+def _of_dicts(rows: Sequence[Any], source: str) -> Table:
+    for i, row in enumerate(rows):
+        if type(row) is not dict and not isinstance(row, Mapping):
+            raise TypeError(
+                f"{source}, row {i}: must be a dict of values by column; got {shown(row)}."
+            )
+
+    def column(name: str) -> list[Any]:
+        try:
+            return [row[name] for row in rows]
+        except KeyError:
+            bad = next(i for i, row in enumerate(rows) if name not in row)
+            do = " Pass None where a value is not known."
+            raise absent(name, rows[bad], f"{source}, row {bad}", do) from None
+
+    @functools.cache
+    def names() -> set[Any]:
+        return set().union(*rows)
+
+    return Table(len(rows), column, names, lambda name: name in names(), source)
+
+
+def of_columns(columns: Mapping[Any, Any], source: str) -> Table:
+    """A dict of columns of one length; of values that are no columns, one row."""
+    lengths = {name: length(column) for name, column in columns.items()}
+    if not columns or None in lengths.values():
+        for name, count in lengths.items():
+            if count is not None:
+                single = next(other for other, n in lengths.items() if n is None)
+                raise ValueError(
+                    f"{source}: column {shown(name)} has {count} values and {shown(single)} has "
+                    "one that is not a list. Pass all columns as lists, or all as single values."
+                )
+        return one_row(columns, source)
+    first = next(iter(lengths))
+    for name, count in lengths.items():
+        if count != lengths[first]:
+            raise ValueError(
+                f"{source}: column {shown(name)} has {count} values, {shown(first)} has "
+                f"{lengths[first]}. All must have the same number."
+            )
+
+    def column(name: str) -> Any:
+        if name not in columns:
+            raise absent(name, columns, source)
+        return columns[name]
+
+    return Table(lengths[first] or 0, column, columns.keys, columns.__contains__, source)
