@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -14,9 +15,20 @@ from heavytail._validate import shown
 from heavytail.tables.columns import length, numbers, plain
 from heavytail.tables.place import Place
 
-__all__ = ["Table", "absent", "check_column", "is_frame", "one_row", "parts", "table"]
+__all__ = [
+    "Table",
+    "absent",
+    "check_columns",
+    "is_frame",
+    "names_of",
+    "of_columns",
+    "one_row",
+    "parts",
+    "table",
+]
 
 DRESSES = "a pandas or polars frame, a dict of columns or a list of dicts"
+TWICE: Final = object()
 Row = Callable[[int], Any]
 
 
@@ -61,16 +73,17 @@ def absent(name: str, names: Iterable[Any], source: str, do: str = "") -> ValueE
     return ValueError(f"{source}: there is no column {shown(name)}; {has}.{meant}{do}")
 
 
-def check_column(name: str, names: Sequence[Any], source: str, do: str = "") -> None:
-    """Refuse a column that is not there, or there twice."""
-    times = sum(str(column) == name for column in names)
-    if not times:
-        raise absent(name, names, source, do)
-    if times > 1:
-        raise ValueError(
-            f"{source}: {times} columns are called {shown(name)}, and it is not clear which is "
-            "meant. Rename or drop all but one."
-        )
+def check_columns(wanted: Iterable[str], names: Iterable[Any], source: str, do: str = "") -> None:
+    """Refuse columns that are not there, or there twice."""
+    counts = Counter(map(str, names))
+    for name in wanted:
+        if name not in counts:
+            raise absent(name, counts, source, do)
+        if counts[name] > 1:
+            raise ValueError(
+                f"{source}: {counts[name]} columns are called {shown(name)}, and it is not clear "
+                "which is meant. Rename or drop all but one."
+            )
 
 
 def is_frame(data: Any) -> bool:
@@ -106,11 +119,14 @@ def table(data: Any, source: str) -> Table:
         if isinstance(data, np.ndarray):
             problem += " An array has no names: pass pandas.DataFrame(array, columns=[...])."
         raise TypeError(problem)
-    own = {str(name): name for name in names}  # a name may be a number
+    own: dict[str, Any] = {}
+    for name in names:  # which may be a number
+        own[str(name)] = TWICE if str(name) in own else name
     get = data.column if hasattr(data, "column_names") else data.__getitem__
 
     def column(name: str) -> Any:
-        check_column(name, names, source)
+        if own.get(name, TWICE) is TWICE:
+            check_columns([name], names, source)
         return get(own[name])
 
     return Table(data.shape[0], column, lambda: names, own.__contains__, source)

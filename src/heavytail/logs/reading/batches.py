@@ -16,7 +16,7 @@ from heavytail.logs.reading.columns import dense
 from heavytail.logs.reading.encoded import CONTEXT, IDS, Raw, cut, needed
 from heavytail.logs.reading.rows import COLUMNS, NEEDED, Rows, checked
 from heavytail.tables.columns import nulls, plain
-from heavytail.tables.frames import Table, absent, check_column
+from heavytail.tables.frames import Table, absent, check_columns
 from heavytail.tables.place import Place
 
 __all__ = ["CHUNK", "Batch", "Order", "Reading", "flat", "read_rows"]
@@ -168,8 +168,7 @@ class Reading:
             if isinstance(name, Catalogue):
                 name = needed(name, self.decided)
             hint = AS_TEXT if key == "target" else ""
-            for column in [name] if isinstance(name, str) else name:
-                check_column(column, present, source, hint)
+            check_columns([name] if isinstance(name, str) else name, present, source, hint)
             wanted[key] = name
         if self.catalogue is not None and not self.decided:
             self._refuse_answers(wanted, source)

@@ -16,15 +16,9 @@ from heavytail._validate import shown
 from heavytail.ledger.layout import FILE
 from heavytail.logs.reading.batches import Batch, Reading, flat
 from heavytail.logs.reading.vw_dsjson import batches as lines
-from heavytail.tables.files import (
-    PARQUET,
-    PLAIN_ERRORS,
-    damaged,
-    parquet,
-    parquet_parts,
-    unzipped,
-)
 from heavytail.tables.frames import table
+from heavytail.tables.parquet import MAGIC, parquet, parquet_parts
+from heavytail.tables.streams import UNREADABLE, damaged, unzipped
 
 __all__ = [
     "Count",
@@ -185,9 +179,9 @@ def kind(path: str) -> str:
     with open(path, "rb") as stream:
         try:
             head = unzipped(stream).read(64)
-        except PLAIN_ERRORS as error:
+        except UNREADABLE as error:
             raise damaged(path, error) from None
-    if head.startswith(PARQUET) or path.endswith(".parquet"):
+    if head.startswith(MAGIC) or path.endswith(".parquet"):
         return "parquet"
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return "dsjson"

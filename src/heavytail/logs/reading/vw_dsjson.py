@@ -32,8 +32,8 @@ import numpy as np
 from heavytail._typing import FloatArray
 from heavytail._validate import printable, shown
 from heavytail.logs.reading.batches import Batch, Reading
-from heavytail.tables.files import PLAIN_ERRORS, damaged, unzipped
 from heavytail.tables.place import Place
+from heavytail.tables.streams import UNREADABLE, damaged, unzipped
 
 __all__ = ["batches"]
 
@@ -88,7 +88,7 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
 def _line(stream: BinaryIO, path: str, number: int) -> bytes:
     try:
         line = stream.readline(LONGEST + 1)
-    except PLAIN_ERRORS as error:
+    except UNREADABLE as error:
         raise damaged(path, error, number) from None
     if len(line) > LONGEST:
         raise ValueError(

@@ -1,56 +1,28 @@
-"""Files as bytes: gzipped or plain, Parquet; a damaged one is refused by name and row."""
+"""Parquet files, a part at a time; a damaged one is refused by name and row."""
 
 from __future__ import annotations
 
-import gzip
-import io
-import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any
+
+import numpy as np
 
 from heavytail._extras import need
-from heavytail._validate import printable
+from heavytail._typing import FloatArray
+from heavytail.tables.columns import numbers
+from heavytail.tables.file import File, Reader
 from heavytail.tables.frames import Table, table
+from heavytail.tables.place import Place
+from heavytail.tables.streams import damaged
 
-__all__ = [
-    "PARQUET",
-    "PLAIN_ERRORS",
-    "ZIPPED",
-    "damaged",
-    "need_arrow",
-    "parquet",
-    "parquet_parts",
-    "unzipped",
-]
+__all__ = ["MAGIC", "Parquet", "parquet", "parquet_parts"]
 
-PARQUET, ZIPPED = b"PAR1", b"\x1f\x8b"  # what such files begin with
-PLAIN_ERRORS = (OSError, EOFError, zlib.error)  # of reading what may be gzipped
-
-
-def damaged(source: str, error: Exception, row: int | None = None, *, of: str = "") -> ValueError:
-    """The error for a file that cannot be read, from a row on where one is given; ``of`` is what
-    else may be the matter.
-    """
-    place = source if row is None else f"{source}, row {row}: cannot be read from here on, the file"
-    why = printable(str(error))
-    return ValueError(f"{place} is {of}cut short or damaged ({why}). Write or fetch it again.")
-
-
-def unzipped(stream: Any) -> BinaryIO:
-    """The bytes of a stream that can be peeked into, unpacked where they are gzipped."""
-    if stream.peek(2)[:2] != ZIPPED:
-        return stream
-    return io.BufferedReader(gzip.GzipFile(fileobj=stream))
-
-
-def need_arrow(who: str) -> None:
-    """Refuse, on behalf of ``who``, where pyarrow is not installed."""
-    need(who, "pyarrow", extra="logs")
+MAGIC = b"PAR1"  # a Parquet file begins and ends with it
 
 
 def parquet(file: Any, source: str) -> Any:
     """The Parquet file of a path or stream."""
-    need_arrow(f"{source}, Parquet,")
+    need(f"{source}, Parquet,", "pyarrow", extra="logs")
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -96,3 +68,27 @@ def parquet_parts(
             f"{source}, row {row}: the file ends here, but its footer says {stop - row} rows more. "
             "It is damaged: write it again."
         )
+
+
+class Parquet(File):
+    """A file of Parquet."""
+
+    def __init__(self, file: Any, path: str) -> None:
+        super().__init__(path, list(file.schema_arrow.names))
+        self._file = file
+
+    def parts(self, columns: Sequence[str], size: int, *, skip_missing: bool) -> Iterator[Table]:
+        return parquet_parts(self._file, self.path, size, columns, first=1)
+
+    def reader(self) -> Reader:
+        return _finite
+
+
+def _finite(column: Any, place: Place) -> FloatArray:
+    """Numbers of which none is infinite, NaN where one is missing."""
+    values = numbers(column, place, may_miss=True)
+    endless = np.isinf(values)
+    if endless.any():
+        row = int(np.argmax(endless))
+        place.refuse(row, f"{values[row]} is not a finite number.")
+    return values
