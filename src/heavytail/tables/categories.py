@@ -70,7 +70,7 @@ def keys_of(column: Any, place: Place) -> Keys:
         column = column.to_pylist()
     if is_arrow(column):  # its codes are ours, too
         encoded = column.dictionary_encode()
-        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
         return _recoded(encoded.dictionary.to_pylist(), codes, place)
     if isinstance(column, np.ndarray) and column.dtype.kind in "iufb":
         if not isinstance(column, np.ma.MaskedArray):
