@@ -47,8 +47,8 @@ class Catalogue:
         self.ids = _texts(where, rows, ids)
         self.offered = None if offered is None else check_name(f"{where}: offered", offered)
         names = layout.schema.columns
-        self.context = tuple(name for name in names if not rows.has(name))
-        self._own = layout.read({name: rows for name in names if rows.has(name)})
+        self.context = tuple(name for name in names if name not in rows.columns)
+        self._own = layout.read({name: rows for name in names if name in rows.columns})
         self._places = {text: place for place, text in enumerate(self.ids)}
 
     def __len__(self) -> int:

@@ -22,8 +22,8 @@ from heavytail._locking import BUSY, hold, opened
 from heavytail._validate import check_number, printable, shown
 from heavytail.ledger.decision import Decision
 from heavytail.logs.decision_log import DecisionLog
-from heavytail.logs.reading.batches import Reading
 from heavytail.logs.reading.files import EARLIER, units
+from heavytail.logs.reading.tables import Reading
 
 __all__ = ["convert"]
 

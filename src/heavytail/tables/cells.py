@@ -57,7 +57,7 @@ class Cells:
             if self._points == "none" or (self._points == "doubted" and POINTS.fullmatch(cell)):
                 what = f"{shown(cell)} has a point, and other numbers have a decimal comma"
                 place.refuse(row, f"{what}. Write all in one way, without thousands separators.")
-            self._point = self._point or (place.number or int)(row)
+            self._point = self._point or place.number(row)
         elif COMMA.fullmatch(cell):
             value = self._with_comma(row, cell, place)
         elif is_missing(cell):
@@ -82,7 +82,7 @@ class Cells:
                 f"{shown(cell)} may be a decimal fraction or thousands. Pass --decimal-comma, or "
                 "leave out the comma.",
             )
-        self._comma = self._comma or (place.number or int)(row)
+        self._comma = self._comma or place.number(row)
         return float(cell.replace(",", "."))
 
 

@@ -81,6 +81,5 @@ class File(ABC):
                 place.refuse(row, f"{what}. Fill it, or pass --skip-missing.")
             kept = ~missing.any(axis=1)
             self.skipped += int(np.sum(~kept))
-            number = part.number or int
-            at = np.array([number(row) for row in range(part.length)], dtype=np.int64)
+            at = np.array(part.rows, dtype=np.int64)
             yield Numbers(at[kept], values[kept])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from heavytail._lazy import nearest
-from heavytail._typing import FloatArray
+from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import shown
 from heavytail.tables.columns import length, numbers, plain
 from heavytail.tables.place import Place
@@ -29,25 +30,38 @@ __all__ = [
 
 DRESSES = "a pandas or polars frame, a dict of columns or a list of dicts"
 TWICE: Final = object()
-Row = Callable[[int], Any]
 
 
 class Table(NamedTuple):
-    """Rows by column: their number, a column by name, all names, and whether a name exists.
+    """Rows by column.
 
-    ``number`` is that of a row in the source; None where there is but one.
+    Attributes:
+        columns: by name, as they come, or as they are asked for.
+        source: the name of the table, for errors.
+        rows: their numbers in the source; None for one row alone.
+        names: what errors call columns, where it is not their name here.
     """
 
-    length: int
-    column: Callable[[str], Any]
-    names: Callable[[], Iterable[Any]]
-    has: Callable[[str], bool]
+    columns: Mapping[str, Any]
     source: str
-    number: Row | None = int
+    rows: Sequence[int] | IntArray | None
+    names: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def length(self) -> int:
+        """The number of rows."""
+        return 1 if self.rows is None else len(self.rows)
+
+    def column(self, name: str) -> Any:
+        """A column as it comes, or an error that says which there are."""
+        try:
+            return self.columns[name]
+        except KeyError:
+            raise absent(name, self.columns, self.source) from None
 
     def place(self, name: str, hint: str = "") -> Place:
         """The place of a column."""
-        return Place(self.source, name, self.number, hint)
+        return Place(self.source, self.names.get(name, name), self.rows, hint)
 
     def numbers(self, name: str, hint: str = "", *, may_miss: bool = True) -> FloatArray:
         """A column as float64, (n,), NaN where one is missing and ``may_miss``."""
@@ -57,11 +71,35 @@ class Table(NamedTuple):
         """The rows from ``start`` to ``stop``; no column is copied."""
 
         def column(name: str) -> Any:
-            whole = self.column(name)
+            whole = self.columns[name]
             return (whole.iloc if hasattr(whole, "iloc") else whole)[start:stop]
 
-        count, number = min(stop, self.length) - start, self.number or int
-        return self._replace(length=count, column=column, number=lambda row: number(start + row))
+        rows = range(1) if self.rows is None else self.rows
+        return self._replace(columns=Lazy(lambda: self.columns, column), rows=rows[start:stop])
+
+
+class Lazy(Mapping[str, Any]):
+    """Columns that are made when they are asked for.
+
+    Args:
+        names: gives all names.
+        make: makes the column of a name, or raises an error for one that is none.
+    """
+
+    def __init__(self, names: Callable[[], Collection[str]], make: Callable[[str], Any]) -> None:
+        self._names, self._make = names, make
+
+    def __getitem__(self, name: str) -> Any:
+        return self._make(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
 
 
 def absent(name: str, names: Iterable[Any], source: str, do: str = "") -> ValueError:
@@ -101,14 +139,14 @@ def _is_lazy(data: Any) -> bool:
     return hasattr(data, "collect") and hasattr(data, "collect_schema")
 
 
-def table(data: Any, source: str) -> Table:
-    """``data`` of any kind as a table."""
+def table(data: Any, source: str, first: int = 0) -> Table:
+    """``data`` of any kind as a table, whose rows are numbered from ``first``."""
     if isinstance(data, Table):
         return data
     if isinstance(data, list | tuple):
         return _of_dicts(data, source)
     if isinstance(data, Mapping):
-        return of_columns(data, source)
+        return of_columns(data, source, first)
     if _is_lazy(data):
         data = data.collect()
     names = list(getattr(data, "column_names", getattr(data, "columns", [])))
@@ -129,7 +167,7 @@ def table(data: Any, source: str) -> Table:
             check_columns([name], names, source)
         return get(own[name])
 
-    return Table(data.shape[0], column, lambda: names, own.__contains__, source)
+    return Table(Lazy(lambda: own, column), source, range(first, first + data.shape[0]))
 
 
 def names_of(data: Any) -> list[str]:
@@ -154,14 +192,14 @@ def parts(data: Any, source: str, size: int, wanted: Sequence[str], first: int) 
         for name, column in columns.items():
             if length(column) is None:
                 Place(source, name).refuse_type(None, f"must be an array; got {shown(column)}.")
-        frames = [of_columns(columns, source)]
+        frames = [columns]
     elif _is_lazy(data):
         lean = data.select(list(dict.fromkeys(wanted)))
         frames = [lean]
         if hasattr(lean, "collect_batches"):
             frames = lean.collect_batches(chunk_size=size, maintain_order=True)
     for frame in frames:
-        whole = table(frame, source)._replace(number=first.__add__)
+        whole = table(frame, source, first)
         for start in range(0, whole.length, size):
             yield whole.part(start, start + size)
         first += whole.length
@@ -171,13 +209,7 @@ def one_row(values: Mapping[str, Any], source: str) -> Table:
     """One dict as a table of one row."""
     if not isinstance(values, Mapping):
         raise TypeError(f"{source} must be a dict of values by column; got {shown(values)}.")
-
-    def column(name: str) -> Any:
-        if name not in values:
-            raise absent(name, values, source)
-        return [values[name]]
-
-    return Table(1, column, values.keys, values.__contains__, source, None)
+    return Table({name: [value] for name, value in values.items()}, source, None)
 
 
 def _of_dicts(rows: Sequence[Any], source: str) -> Table:
@@ -199,10 +231,10 @@ def _of_dicts(rows: Sequence[Any], source: str) -> Table:
     def names() -> set[Any]:
         return set().union(*rows)
 
-    return Table(len(rows), column, names, lambda name: name in names(), source)
+    return Table(Lazy(names, column), source, range(len(rows)))
 
 
-def of_columns(columns: Mapping[Any, Any], source: str) -> Table:
+def of_columns(columns: Mapping[Any, Any], source: str, first: int = 0) -> Table:
     """A dict of columns of one length; of values that are no columns, one row."""
     lengths = {name: length(column) for name, column in columns.items()}
     if not columns or None in lengths.values():
@@ -214,17 +246,11 @@ def of_columns(columns: Mapping[Any, Any], source: str) -> Table:
                     "one that is not a list. Pass all columns as lists, or all as single values."
                 )
         return one_row(columns, source)
-    first = next(iter(lengths))
+    first_name, rows = next(iter(lengths.items()))
     for name, count in lengths.items():
-        if count != lengths[first]:
+        if count != rows:
             raise ValueError(
-                f"{source}: column {shown(name)} has {count} values, {shown(first)} has "
-                f"{lengths[first]}. All must have the same number."
+                f"{source}: column {shown(name)} has {count} values, {shown(first_name)} has "
+                f"{rows}. All must have the same number."
             )
-
-    def column(name: str) -> Any:
-        if name not in columns:
-            raise absent(name, columns, source)
-        return columns[name]
-
-    return Table(lengths[first] or 0, column, columns.keys, columns.__contains__, source)
+    return Table(dict(columns), source, range(first, first + (rows or 0)))

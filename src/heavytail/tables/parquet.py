@@ -61,7 +61,7 @@ def parquet_parts(
             raise damaged(source, error, row) from None
         if batch is None:
             break
-        yield table(batch, source)._replace(number=row.__add__)
+        yield table(batch, source, row)
         row += len(batch)
     if row != stop:
         raise ValueError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -14,30 +14,42 @@ __all__ = ["Place"]
 
 
 class Place(NamedTuple):
-    """A column of a table, and how its rows are called."""
+    """A column of a table.
+
+    Attributes:
+        source: the name of the table.
+        column: the name of the column.
+        rows: the numbers of its rows in the source; None for one row alone.
+        hint: what to do about values of another type.
+        ends: where values stand in lists, and these perhaps in lists: the place behind the last
+            entry of each list, the outer lists first.
+    """
 
     source: str
     column: str
-    number: Callable[[int], Any] | None = int  # of a row, in its source; None: there is but one
-    hint: str = ""  # what to do about values of another type
+    rows: Sequence[int] | IntArray | None = range(2**62)
+    hint: str = ""
+    ends: tuple[IntArray, ...] = ()
 
-    def words(self, row: int | None) -> str:
+    def number(self, entry: int) -> int:
+        """The number, in the source, of the row that has this entry."""
+        for ends in reversed(self.ends):
+            entry = int(np.searchsorted(ends, entry, side="right"))
+        return entry if self.rows is None else int(self.rows[entry])
+
+    def words(self, entry: int | None) -> str:
         """Source, row and column."""
-        if row is None or self.number is None:
-            return f"{self.source}, column {shown(self.column)}"
-        return f"{self.source}, row {self.number(int(row))}, column {shown(self.column)}"
+        row = "" if entry is None or self.rows is None else f", row {self.number(entry)}"
+        return f"{self.source}{row}, column {shown(self.column)}"
 
-    def refuse(self, row: int | None, problem: str) -> NoReturn:
+    def refuse(self, entry: int | None, problem: str) -> NoReturn:
         """Raise a ValueError that names source, row and column."""
-        raise ValueError(f"{self.words(row)}: {problem}")
+        raise ValueError(f"{self.words(entry)}: {problem}")
 
-    def refuse_type(self, row: int | None, problem: str) -> NoReturn:
+    def refuse_type(self, entry: int | None, problem: str) -> NoReturn:
         """Raise a TypeError that names source, row and column, and says the hint."""
-        raise TypeError(f"{self.words(row)}: {problem}{self.hint}")
+        raise TypeError(f"{self.words(entry)}: {problem}{self.hint}")
 
     def inside(self, lengths: IntArray) -> Place:
-        """The place of what stands in lists of so many entries: the row is that of the list."""
-        ends, number = np.cumsum(lengths), self.number or int
-        return self._replace(
-            number=lambda entry: number(int(np.searchsorted(ends, entry, side="right")))
-        )
+        """The place of what stands in lists of so many entries."""
+        return self._replace(ends=(*self.ends, np.cumsum(lengths)))

@@ -80,7 +80,7 @@ class Text(File):
 
     def _part(self, columns: Sequence[str], numbers: list[int], rows: list[list[str]]) -> Table:
         cells = dict(zip(columns, zip(*rows, strict=True), strict=True))
-        return of_columns(cells, self.path)._replace(number=numbers.__getitem__)
+        return of_columns(cells, self.path)._replace(rows=numbers)
 
     def reader(self) -> Reader:
         return Cells(self._decimal_comma, self._points).numbers

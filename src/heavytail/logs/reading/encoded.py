@@ -8,7 +8,7 @@ ids that were offered, and the place of the arm among those.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -56,13 +56,13 @@ class Raw:
         offered = IDS if self.decided else self.catalogue.offered
         if offered is None:
             row, which = np.repeat(np.arange(n), count), np.tile(np.arange(count), n)
-            vectors = self._vectors(n, row, which, actions)
+            vectors = self._vectors(row, which, actions)
             return played, vectors.reshape(n, count, dim)
         lengths, which = self._offered(self.columns[offered], actions._replace(column=offered))
         row = np.repeat(np.arange(n), lengths)
         within = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         arms = np.full((n, int(lengths.max(initial=0)), dim), np.nan)
-        arms[row, within] = self._vectors(n, row, which, actions)
+        arms[row, within] = self._vectors(row, which, actions)
         if played is None:
             return action, arms
         places, hit = np.full(n, UNKNOWN), which == played[row]
@@ -73,12 +73,12 @@ class Raw:
             actions.refuse(bad, f"{own} is not among the arms that {offered!r} has for this row.")
         return places, arms
 
-    def _vectors(self, n: int, row: IntArray, which: IntArray, actions: Place) -> FloatArray:
-        columns: Callable[[str], Any] = self.columns.__getitem__
+    def _vectors(self, row: IntArray, which: IntArray, actions: Place) -> FloatArray:
+        columns = self.columns
         if self.decided and self.catalogue.context:
-            columns = _contexts(self.columns[CONTEXT], actions._replace(column=CONTEXT))
-        number = actions.number
-        context = Table(n, columns, tuple, lambda _: True, actions.source, number)
+            place = actions._replace(column=CONTEXT)
+            columns = _contexts(self.columns[CONTEXT], self.catalogue.context, place)
+        context = Table(columns, actions.source, actions.rows)
         return self.catalogue.vectors(context, row, which)
 
     def _ids(self, column: Any, place: Place) -> IntArray:
@@ -129,7 +129,7 @@ def _longest(column: Any) -> int:
     return max((len(cell) for cell in column if hasattr(cell, "__len__")), default=0)
 
 
-def _contexts(column: Any, place: Place) -> Callable[[str], list[Any]]:
+def _contexts(column: Any, names: Iterable[str], place: Place) -> dict[str, list[Any]]:
     """The values by name of what a DecisionLog wrote as JSON."""
     texts = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
     contexts: list[dict[str, Any]] = []
@@ -142,14 +142,10 @@ def _contexts(column: Any, place: Place) -> Callable[[str], list[Any]]:
             context = None
         if not isinstance(context, dict):
             place.refuse_type(row, f"must be a JSON object; got {shown(text)}.")
-        contexts.append(context)
-
-    def values(name: str) -> list[Any]:
-        for row, context in enumerate(contexts):
+        for name in names:
             if name not in context:
                 place.refuse(
                     row, f"has no {name!r}, which the encoder needs; it has {shown(context)}."
                 )
-        return [context[name] for context in contexts]
-
-    return values
+        contexts.append(context)
+    return {name: [context[name] for context in contexts] for name in names}

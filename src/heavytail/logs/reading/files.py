@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from heavytail._extras import need
 from heavytail._validate import shown
 from heavytail.ledger.layout import FILE
-from heavytail.logs.reading.batches import Batch, Reading, flat
-from heavytail.logs.reading.vw_dsjson import batches as lines
-from heavytail.tables.frames import table
+from heavytail.logs.reading.tables import Reading, flat
+from heavytail.logs.reading.vw_dsjson import tables as lines
+from heavytail.tables.frames import Table, table
 from heavytail.tables.parquet import MAGIC, parquet, parquet_parts
 from heavytail.tables.streams import UNREADABLE, damaged, unzipped
 
@@ -115,28 +115,28 @@ def opened(log: Kept) -> Iterator[tuple[Any, Any]]:
         yield store, rows[names[0]]
 
 
-def steps(log: Any, reading: Reading) -> Iterator[tuple[Reading, Unit | Batch]]:
-    """The units and batches of the files that ``log`` names, and how their rows are read."""
+def steps(log: Any, reading: Reading) -> Iterator[tuple[Reading, Unit | Table]]:
+    """The units and tables of the files that ``log`` names, and how their rows are read."""
     store = kept(log)
     if store is not None:
-        yield from ((reading.of_decisions(), batch) for batch in _batches(store, reading))
+        yield from ((reading.of_decisions(), rows) for rows in _tables(store, reading))
         return
     for path in paths(log):
         if kind(path) == "parquet":
             mode = reading.fitting(parquet(path, path).schema_arrow.names)
             yield from ((mode, unit) for unit in units(path, mode))
         else:
-            yield from ((reading, batch) for batch in lines(path, reading))
+            yield from ((reading, rows) for rows in lines(path, reading))
 
 
-def _batches(log: Kept, reading: Reading) -> Iterator[Batch]:
+def _tables(log: Kept, reading: Reading) -> Iterator[Table]:
     mode, first = reading.of_decisions(), 0
     with opened(log) as (store, model):
         from heavytail.ledger.export import tables
 
         for part in tables(store, model, reading.size):
             wanted = mode.wanted(part.column_names, log.folder)
-            yield mode.batch(table(part, log.folder)._replace(number=first.__add__), wanted)
+            yield mode.table(table(part, log.folder, first), wanted)
             first += len(part)
 
 
@@ -202,18 +202,18 @@ class Unit:
     rows: int
 
     @property
-    def count(self) -> int:
+    def length(self) -> int:
         """The number of rows."""
         return self.rows
 
-    def batches(self, reading: Reading) -> Iterator[Batch]:
+    def tables(self, reading: Reading) -> Iterator[Table]:
         """Its rows in chunks; only columns that are wanted are read."""
         file = parquet(self.path, self.path)
         wanted = reading.wanted(file.schema_arrow.names, self.path)
         for part in parquet_parts(
             file, self.path, reading.size, flat(wanted), groups=self.groups, first=self.first
         ):
-            yield reading.batch(part, wanted)
+            yield reading.table(part, wanted)
 
     def kept(self, reading: Reading) -> int:
         """The number of its rows that have a reward, or need none."""

@@ -15,10 +15,10 @@ import numpy as np
 
 from heavytail._validate import shown
 from heavytail.logs.reading import files
-from heavytail.logs.reading.batches import CHUNK, Batch, Columns, Order, Reading, flat, read_rows
 from heavytail.logs.reading.rows import COLUMNS, Rows
+from heavytail.logs.reading.tables import CHUNK, Columns, Order, Reading, flat, read_rows
 from heavytail.tables.columns import nulls, plain
-from heavytail.tables.frames import is_frame, names_of, parts
+from heavytail.tables.frames import Table, is_frame, names_of, parts
 
 __all__ = ["chunks", "counted", "length"]
 
@@ -54,8 +54,8 @@ def chunks(
     reading = Reading.of(columns, size, default_reward)
     order, start = Order(), 0
     for mode, step in steps(log, reading):
-        batches = step.batches(mode) if isinstance(step, files.Unit) else [step]
-        for rows in read_rows(batches, mode, start, order):
+        tables = step.tables(mode) if isinstance(step, files.Unit) else [step]
+        for rows in read_rows(tables, mode, start, order):
             start = rows.start + len(rows.action)
             yield rows
 
@@ -92,13 +92,13 @@ def counted(log: Any, *, default_reward: float | None = None, depth: int = 0) ->
 
 def steps(
     log: Any, reading: Reading, first: int = 0, depth: int = 0
-) -> Iterator[tuple[Reading, files.Unit | Batch]]:
-    """The units and batches of a log, in order; rows in memory are numbered from ``first``, and the
+) -> Iterator[tuple[Reading, files.Unit | Table]]:
+    """The units and tables of a log, in order; rows in memory are numbered from ``first``, and the
     log itself is nested in ``depth`` lists.
     """
     _check_depth(depth)
     if isinstance(log, Rows):
-        yield from ((reading, batch) for batch in _of_rows(log, reading, first))
+        yield from ((reading, table) for table in _of_rows(log, reading, first))
     elif files.is_path(log):
         yield from files.steps(log, reading)
     elif isinstance(log, Mapping) or is_frame(log):
@@ -106,11 +106,11 @@ def steps(
         mode = reading.fitting(names)
         wanted = mode.wanted(names, NAME)
         for part in parts(log, NAME, mode.size, flat(wanted), first):
-            yield mode, mode.batch(part, wanted)
+            yield mode, mode.table(part, wanted)
     elif isinstance(log, Iterable) and not (isinstance(log, str | bytes) or hasattr(log, "dtype")):
         for part in log:
             for mode, step in steps(part, reading, first, depth + 1):
-                first += step.count
+                first += step.length
                 yield mode, step
     else:
         raise TypeError(
@@ -128,7 +128,7 @@ def _check_depth(depth: int) -> None:
         )
 
 
-def _of_rows(rows: Rows, reading: Reading, first: int) -> Iterator[Batch]:
+def _of_rows(rows: Rows, reading: Reading, first: int) -> Iterator[Table]:
     reading.refuse_catalogue(rows.source, "checked rows have no columns to encode")
     if rows.start != first:
         raise ValueError(
@@ -142,4 +142,4 @@ def _of_rows(rows: Rows, reading: Reading, first: int) -> Iterator[Batch]:
     for start in range(0, count, reading.size):
         part = slice(start, start + reading.size)
         chunk = {key: value[part] for key, value in present.items()}
-        yield Batch(rows.source, numbers[part], chunk, rows.names or {})
+        yield Table(chunk, rows.source, numbers[part], rows.names or {})

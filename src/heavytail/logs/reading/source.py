@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from heavytail.logs.reading.batches import CHUNK, Reading
 from heavytail.logs.reading.files import Count
 from heavytail.logs.reading.log import chunks, counted
 from heavytail.logs.reading.rows import Rows
 from heavytail.logs.reading.spread import map_chunks
+from heavytail.logs.reading.tables import CHUNK, Reading
 
 __all__ = ["Source", "merged"]
 

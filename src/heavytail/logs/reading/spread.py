@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from heavytail._extras import need
 from heavytail._validate import shown
-from heavytail.logs.reading.batches import CHUNK, Columns, Order, Reading, read_rows
 from heavytail.logs.reading.files import Unit
 from heavytail.logs.reading.log import chunks, steps
 from heavytail.logs.reading.rows import Rows
+from heavytail.logs.reading.tables import CHUNK, Columns, Order, Reading, pieces, read_rows
 from heavytail.tables.place import Place
 
 __all__ = ["map_chunks"]
@@ -76,11 +76,11 @@ def _tasks(log: Any, reading: Reading, client: Any, shared: Any) -> Iterator[tup
         if isinstance(step, Unit):
             unit = replace(step, path=os.path.abspath(step.path))
             time = mode.columns.get("time") or "time"
-            place = Place(step.path, str(time), step.first.__add__)
+            place = Place(step.path, str(time), range(step.first, step.first + step.rows))
             yield client.submit(_of_unit, shared, unit, mode, start, pure=False), place
             start += step.kept(mode)
             continue
-        for piece in step.pieces():
+        for piece in pieces(step):
             order = Order()
             for rows in read_rows([piece], mode, start, order):
                 start += len(rows.action)
@@ -89,7 +89,7 @@ def _tasks(log: Any, reading: Reading, client: Any, shared: Any) -> Iterator[tup
 
 def _of_unit(function: Any, unit: Unit, reading: Reading, start: int) -> tuple[list[Any], Order]:
     order = Order()
-    results = [function(rows) for rows in read_rows(unit.batches(reading), reading, start, order)]
+    results = [function(rows) for rows in read_rows(unit.tables(reading), reading, start, order)]
     return results, order
 
 

@@ -31,11 +31,12 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail._validate import printable, shown
-from heavytail.logs.reading.batches import Batch, Reading
+from heavytail.logs.reading.tables import Reading
+from heavytail.tables.frames import Table
 from heavytail.tables.place import Place
 from heavytail.tables.streams import UNREADABLE, damaged, unzipped
 
-__all__ = ["batches"]
+__all__ = ["tables"]
 
 LONGEST = 2**26  # bytes of a line: a few of them, zipped, could fill any memory
 DEEPEST = 64  # objects and lists in each other
@@ -53,7 +54,7 @@ NAMES = {
 }
 
 
-def batches(path: str, reading: Reading) -> Iterator[Batch]:
+def tables(path: str, reading: Reading) -> Iterator[Table]:
     """The decisions of a file in chunks; a row's number, in errors, is that of its line, from 0."""
     lines = _Lines(path, reading)
     events: dict[int, dict[str, Any]] = {}
@@ -65,10 +66,10 @@ def batches(path: str, reading: Reading) -> Iterator[Batch]:
         events[number] = event
         held += sum(np.size(value) for value in event.values())
         if len(events) == reading.size or held > ROOM:
-            yield lines.batch(events)
+            yield lines.table(events)
             events, held = {}, 0
     if events:
-        yield lines.batch(events)
+        yield lines.table(events)
 
 
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:
@@ -286,7 +287,7 @@ class _Lines:
             len(rows), len(names)
         )
 
-    def batch(self, events: dict[int, dict[str, Any]]) -> Batch:
+    def table(self, events: dict[int, dict[str, Any]]) -> Table:
         """A chunk of them, by their numbers; features without any number are no column."""
         columns: dict[str, Any] = {}
         numbers = list(events)
@@ -303,7 +304,7 @@ class _Lines:
                 columns.pop(key)
         if "context" in columns:
             columns["context"] = [row[0] for row in columns["context"]]
-        return Batch(self.path, np.array(numbers), columns, NAMES)
+        return Table(columns, self.path, numbers, NAMES)
 
 
 def _items(container: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Batches of a log, a chunk at a time, and the checked rows that they become."""
+"""Tables of a log, a chunk at a time, and the checked rows that they become."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from heavytail._typing import FloatArray, IntArray
+from heavytail._typing import FloatArray
 from heavytail._validate import check_count, check_number, shown
 from heavytail.encoding import Catalogue, Encoder
 from heavytail.logs.reading.columns import dense
@@ -19,7 +19,7 @@ from heavytail.tables.columns import nulls, plain
 from heavytail.tables.frames import Table, absent, check_columns
 from heavytail.tables.place import Place
 
-__all__ = ["CHUNK", "Batch", "Order", "Reading", "flat", "read_rows"]
+__all__ = ["CHUNK", "Order", "Reading", "flat", "pieces", "read_rows"]
 
 CHUNK = 65536  # rows read at a time
 MOST_ROWS = 2**24  # that may be asked for at a time
@@ -36,41 +36,11 @@ def flat(wanted: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(column for several in names for column in several))
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Columns of some rows of a log, as they came, by our names."""
-
-    source: str
-    numbers: IntArray  # (n,), of the rows in the source
-    columns: Mapping[str, Any]
-    names: Mapping[str, str]  # the columns' own
-
-    def place(self, column: str) -> Place:
-        """The place of a column, for errors."""
-        return Place(self.source, self.names.get(column, column), self.numbers.__getitem__)
-
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-        return len(self.numbers)
-
-    def pieces(self) -> Iterator[Batch]:
-        """The same rows, in pieces where their arms are yet to be encoded."""
-        raw = self.columns.get("arms")
-        if not isinstance(raw, Raw):
-            yield self
-            return
-        for part in cut(raw, self.count):
-            columns = {key: value[part] for key, value in self.columns.items()}
-            yield replace(self, numbers=self.numbers[part], columns=columns)
-
-    def encoded(self) -> Batch:
-        """The same with the arms' vectors, and actions that are their places."""
-        raw = self.columns.get("arms")
-        if not isinstance(raw, Raw):
-            return self
-        action, arms = raw.filled(self.columns["action"], self.place("action"))
-        return replace(self, columns={**self.columns, "action": action, "arms": arms})
+def pieces(table: Table) -> Iterator[Table]:
+    """The same rows, in pieces where their arms are yet to be encoded."""
+    raw = table.columns.get("arms")
+    parts = cut(raw, table.length) if isinstance(raw, Raw) else [slice(0, table.length)]
+    return (table.part(part.start, part.stop) for part in parts)
 
 
 @dataclass(frozen=True)
@@ -184,8 +154,8 @@ class Reading:
                     "column otherwise, in the encoder and in the table."
                 )
 
-    def batch(self, part: Table, wanted: Mapping[str, Any]) -> Batch:
-        """The ``wanted`` columns of some rows that follow each other."""
+    def table(self, part: Table, wanted: Mapping[str, Any]) -> Table:
+        """The ``wanted`` columns of some rows, by our names."""
         columns: dict[str, Any] = {}
         for key, name in wanted.items():
             if isinstance(name, str):
@@ -197,32 +167,34 @@ class Reading:
                 sides = [part.numbers(column, may_miss=False) for column in name]
                 columns[key] = np.stack(sides, axis=1)
         names = {k: v if isinstance(v, str) else ", ".join(v) or k for k, v in wanted.items()}
-        first = part.number(0) if part.number else 0
-        return Batch(part.source, first + np.arange(part.length, dtype=np.int64), columns, names)
+        return Table(columns, part.source, part.rows, names)
 
-    def rows(self, batch: Batch, start: int) -> tuple[Rows, FloatArray | None]:
-        """The rows of a batch, checked and numbered from ``start``; and their times."""
-        missing = nulls(batch.columns["reward"])
-        batch = batch.encoded()
-        arrays = {}
-        for key, value in batch.columns.items():
-            arrays[key] = dense(key, value, batch.place(key))
+    def rows(self, table: Table, start: int) -> tuple[Rows, FloatArray | None]:
+        """The rows of a table, checked and numbered from ``start``; and their times."""
+        columns = dict(table.columns)
+        missing = nulls(columns["reward"])
+        raw = columns.get("arms")
+        if isinstance(raw, Raw):
+            columns["action"], columns["arms"] = raw.filled(
+                columns["action"], table.place("action")
+            )
+        arrays = {key: dense(key, column, table.place(key)) for key, column in columns.items()}
         if missing is not None and missing.any():
             if self.default_reward is None and not self.drop:
-                batch.place("reward").refuse(
+                table.place("reward").refuse(
                     int(np.argmax(missing)),
                     "is null. Give it, leave the row out, or say what silence means by "
                     "default_reward=.",
                 )
             fill = 0.0 if self.default_reward is None else self.default_reward
             arrays["reward"] = np.where(missing, fill, arrays["reward"])
-        _propensities(arrays, batch)
+        _propensities(arrays, table)
         times = arrays.pop("time", None)
-        rows = checked(arrays, batch.source, start, batch.place)
-        names = {key: name for key, name in batch.names.items() if name != key}
-        rows = rows._replace(numbers=batch.numbers, names=names or None)
+        rows = checked(arrays, table.source, start, table.place)
+        names = {key: name for key, name in table.names.items() if name != key}
+        rows = rows._replace(numbers=np.asarray(table.rows), names=names or None)
         if times is not None and np.isnan(times).any():
-            batch.place("time").refuse(int(np.argmax(np.isnan(times))), "is NaN.")
+            table.place("time").refuse(int(np.argmax(np.isnan(times))), "is NaN.")
         if self.drop and missing is not None and missing.any():
             parts = [_kept(part, ~missing) for part in rows[2:-1]]
             rows = Rows(rows.source, rows.start, *parts)._replace(names=rows.names)
@@ -234,14 +206,14 @@ def _kept(part: Any, mask: NDArray[np.bool_]) -> Any:
     return None if part is None else part[mask]
 
 
-def _propensities(arrays: dict[str, Any], batch: Batch) -> None:
+def _propensities(arrays: dict[str, Any], table: Table) -> None:
     """A column of nulls alone is none; with some it is damaged."""
-    value = batch.columns.get("propensity")
+    value = table.columns.get("propensity")
     missing = None if value is None else nulls(value)
     if missing is None or not missing.any():
         return
     if not missing.all():
-        batch.place("propensity").refuse(
+        table.place("propensity").refuse(
             int(np.argmax(missing)), "is null, where other rows have one. Give it."
         )
     arrays.pop("propensity")
@@ -274,13 +246,13 @@ class Order:
 
 
 def read_rows(
-    batches: Iterable[Batch], reading: Reading, start: int = 0, order: Order | None = None
+    tables: Iterable[Table], reading: Reading, start: int = 0, order: Order | None = None
 ) -> Iterator[Rows]:
-    """The rows of batches that follow each other, numbered from ``start``."""
-    for batch in (piece for chunk in batches for piece in chunk.pieces()):
-        rows, times = reading.rows(batch, start)
+    """The rows of tables that follow each other, numbered from ``start``."""
+    for table in (piece for chunk in tables for piece in pieces(chunk)):
+        rows, times = reading.rows(table, start)
         if order is not None and reading.in_order:
-            order.follow(times, batch.place("time"))
+            order.follow(times, table.place("time"))
         start += len(rows.action)
         if len(rows.action):
             yield rows
