@@ -162,10 +162,9 @@ def counted(log: Any, default_reward: float | None) -> Count:
         return Count(None)
     every = rows = 0
     for path in named:
-        mode = Reading(default_reward=default_reward).fitting(
-            parquet(path, path).schema_arrow.names
-        )
-        every += sum(unit.rows for unit in units(path, mode))
+        names = parquet(path, path).schema_arrow.names
+        mode = Reading(default_reward=default_reward).fitting(names)
+        every += sum(unit.length for unit in units(path, mode))
         rows += sum(unit.kept(mode) for unit in units(path, mode))
     return Count(rows, every - rows)
 
@@ -199,12 +198,7 @@ class Unit:
     path: str
     groups: tuple[int, ...]
     first: int  # number, in the file, of the first row
-    rows: int
-
-    @property
-    def length(self) -> int:
-        """The number of rows."""
-        return self.rows
+    length: int
 
     def tables(self, reading: Reading) -> Iterator[Table]:
         """Its rows in chunks; only columns that are wanted are read."""
@@ -218,11 +212,11 @@ class Unit:
     def kept(self, reading: Reading) -> int:
         """The number of its rows that have a reward, or need none."""
         if not reading.drop:
-            return self.rows
+            return self.length
         file = parquet(self.path, self.path)
         wanted = reading.wanted(file.schema_arrow.names, self.path)
         rewards = file.read_row_groups(list(self.groups), columns=[wanted["reward"]])
-        return self.rows - int(rewards.column(0).null_count)
+        return self.length - int(rewards.column(0).null_count)
 
 
 def units(path: str, reading: Reading) -> list[Unit]:

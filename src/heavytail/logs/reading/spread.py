@@ -76,7 +76,7 @@ def _tasks(log: Any, reading: Reading, client: Any, shared: Any) -> Iterator[tup
         if isinstance(step, Unit):
             unit = replace(step, path=os.path.abspath(step.path))
             time = mode.columns.get("time") or "time"
-            place = Place(step.path, str(time), range(step.first, step.first + step.rows))
+            place = Place(step.path, str(time), range(step.first, step.first + step.length))
             yield client.submit(_of_unit, shared, unit, mode, start, pure=False), place
             start += step.kept(mode)
             continue
