@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
+from collections import defaultdict, deque
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ COLUMNS = {
 }
 DRESSES = {
     "lists": dict,
+    "deques": lambda c: {name: deque(column) for name, column in c.items()},
     "tuples": lambda c: {name: tuple(column) for name, column in c.items()},
     "arrays": lambda c: {name: np.array(column, dtype=object) for name, column in c.items()},
     "dicts": lambda c: [dict(zip(c, row, strict=True)) for row in zip(*c.values(), strict=True)],

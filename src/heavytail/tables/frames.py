@@ -192,6 +192,8 @@ def parts(data: Any, source: str, size: int, wanted: Sequence[str], first: int) 
         for name, column in columns.items():
             if length(column) is None:
                 Place(source, name).refuse_type(None, f"must be an array; got {shown(column)}.")
+            if not (isinstance(column, list | tuple | range) or hasattr(column, "__array__")):
+                columns[name] = list(column)  # which can be cut
         frames = [columns]
     elif _is_lazy(data):
         lean = data.select(list(dict.fromkeys(wanted)))
