@@ -81,5 +81,5 @@ class File(ABC):
                 place.refuse(row, f"{what}. Fill it, or pass --skip-missing.")
             kept = ~missing.any(axis=1)
             self.skipped += int(np.sum(~kept))
-            at = np.array(part.rows, dtype=np.int64)
+            at = part.row_numbers
             yield Numbers(at[kept], values[kept])

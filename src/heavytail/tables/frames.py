@@ -52,6 +52,13 @@ class Table(NamedTuple):
         """The number of rows."""
         return 1 if self.rows is None else len(self.rows)
 
+    @property
+    def row_numbers(self) -> IntArray:
+        """(n,), those of the rows in the source."""
+        if isinstance(self.rows, range):
+            return np.arange(self.rows.start, self.rows.stop, dtype=np.int64)
+        return np.asarray(self.rows, dtype=np.int64)
+
     def column(self, name: str) -> Any:
         """A column as it comes, or an error that says which there are."""
         try:

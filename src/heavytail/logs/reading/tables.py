@@ -192,7 +192,7 @@ class Reading:
         times = arrays.pop("time", None)
         rows = checked(arrays, table.source, start, table.place)
         names = {key: name for key, name in table.names.items() if name != key}
-        rows = rows._replace(numbers=np.asarray(table.rows), names=names or None)
+        rows = rows._replace(numbers=table.row_numbers, names=names or None)
         if times is not None and np.isnan(times).any():
             table.place("time").refuse(int(np.argmax(np.isnan(times))), "is NaN.")
         if self.drop and missing is not None and missing.any():
