@@ -1,4 +1,4 @@
-"""A table is read whatever it lies in, and refused by row and column where it cannot be."""
+"""A file is read whatever it lies in, and refused by row and column where it cannot be."""
 
 from __future__ import annotations
 
@@ -181,3 +181,10 @@ def test_bytes_of_0_and_a_line_without_end_are_no_text(tmp_path, monkeypatch):
     assert read(written(path, "x\n12345678\n"))[1].tolist() == [[12345678]]
     words = f"{path} has a line of 10 characters. Is it a CSV file?"
     assert words in refused(written(path, "x\n123456789\n"))
+
+
+def test_a_row_that_misses_a_value_is_left_out_whatever_its_other_cells_hold(tmp_path):
+    for row in ("NA,abc", "abc,NA"):
+        path = written(tmp_path / "t.csv", f"x,y\n{row}\n5,6\n")
+        assert read(path, skip_missing=True)[1].tolist() == [[5, 6]]
+        assert f"{path}, row 2, column " in refused(path)
