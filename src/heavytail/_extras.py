@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
-__all__ = ["MissingExtra", "need", "need_to_draw"]
+__all__ = ["MissingExtra", "is_there", "need", "need_to_draw"]
 
 
 CALLED = {"sklearn": "scikit-learn", "numba_cuda": "numba-cuda"}  # where pip has another name
@@ -16,7 +16,7 @@ class MissingExtra(ImportError):
 
 def need(who: str, *packages: str, extra: str) -> None:
     """Refuse, on behalf of ``who``, where one of ``packages`` is missing: ``extra`` brings it."""
-    missing = [CALLED.get(name, name) for name in packages if not _is_there(name)]
+    missing = [CALLED.get(name, name) for name in packages if not is_there(name)]
     if missing:
         are = "is" if len(missing) == 1 else "are"
         raise MissingExtra(
@@ -30,7 +30,8 @@ def need_to_draw(who: str) -> None:
     need(who, "matplotlib", extra="experiments")
 
 
-def _is_there(package: str) -> bool:
+def is_there(package: str) -> bool:
+    """Tell whether a package is installed."""
     try:
         return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):  # hidden, or half imported

@@ -187,8 +187,11 @@ def test_missing_rows_are_left_out_where_they_may_be(data, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--target", "z"], "has no column 'z'; it has a, b, y. Name one of them by --target."),
-        (["--target", "y", "--features", "a,z"], "has no column 'z'"),
+        (
+            ["--target", "z"],
+            "there is no column 'z'; it has ['a', 'b', 'y']. Name one of them by --target.",
+        ),
+        (["--target", "y", "--features", "a,z"], "there is no column 'z'"),
         (["--target", "y", "--features", "y"], "would explain itself"),
         (["--target", "y", "--level", "1"], "--level must be a number in (0, 1)"),
         (["--target", "y", "--beyond", "0"], "--beyond must be a number in (0, inf)"),
@@ -211,7 +214,7 @@ def test_text_is_refused_by_its_column(data, capsys, tmp_path):
     assert numbers(said(capsys, "t.csv", "--target", "y", "--features", "x"), "x")
     pq.write_table(pa.table({"city": ["Rome"] * 9, "y": [1.0] * 9}), "t.parquet")
     line = refused(capsys, "t.parquet", "--target", "y")
-    assert "column 'city' holds no numbers: string. Name columns of words by --categories" in line
+    assert "row 1, column 'city': must be a number; got 'Rome'. Name columns of words by" in line
 
 
 def test_rows_that_are_too_few_are_refused(data, capsys, tmp_path):

@@ -10,7 +10,8 @@ import pytest
 
 from heavytail import _memory
 from heavytail.cli import main
-from heavytail.commands import _table
+from heavytail.tables import file
+from heavytail.tables.opening import opened
 
 pytest.importorskip("sklearn", reason="needs the extra: pip install 'heavytail[learn]'")
 
@@ -120,7 +121,7 @@ def test_a_table_of_more_columns_than_there_is_memory_for_is_refused_before_it_i
 def test_rows_beyond_memory_are_refused_while_they_are_read(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(_memory, "memory", lambda: 2.0**22)
     monkeypatch.setattr(_memory, "SMALL", 2**10)
-    monkeypatch.setattr(_table, "CELLS", 2**10)
+    monkeypatch.setattr(file, "CELLS", 2**10)
     path = tmp_path / "long.csv"
     path.write_text("x,y\n" + "1,2\n" * 250_000 + "no number\n")
     assert main(["fit", str(path), "--target", "y"]) == 2
@@ -129,11 +130,11 @@ def test_rows_beyond_memory_are_refused_while_they_are_read(tmp_path, monkeypatc
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_few_rows_of_many_columns_are_handed_on_at_a_time(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(_table, "CELLS", 12)
+    monkeypatch.setattr(file, "CELLS", 12)
     frame = pd.DataFrame({"a": range(10), "b": range(10), "c": range(10)})
     path = str(tmp_path / f"t.{kind}")
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
-    with _table.opened(path) as table:
+    with opened(path) as table:
         parts = list(table.numbers(["a", "b", "c"], skip_missing=False))
     assert [len(rows.at) for rows in parts] == [4, 4, 2]
     assert np.concatenate([rows.values[:, 1] for rows in parts]).tolist() == list(range(10))

@@ -73,7 +73,7 @@ def test_ids_are_checked():
         encoder.arms(CONTEXT, ARMS[:2], ids=[1, 1.5])
     with pytest.raises(TypeError, match="ids must be a list"):
         encoder.arms(CONTEXT, ARMS[:2], ids=7)
-    with pytest.raises(ValueError, match="the column 'name' is missing"):
+    with pytest.raises(ValueError, match="there is no column 'name'"):
         encoder.arms(CONTEXT, ARMS[:2], ids="name")
     named = [{**arm, "name": f"n{i}"} for i, arm in enumerate(ARMS)]
     assert encoder.arms(CONTEXT, named, ids="name").ids[2] == "n2"
@@ -86,15 +86,15 @@ def test_arms_that_cannot_be_are_refused_by_place():
         encoder.arms(CONTEXT, [*ARMS, {**ARMS[0], "age": 3}])
     with pytest.raises(ValueError, match="arms is empty"):
         encoder.arms(CONTEXT, [])
-    with pytest.raises(TypeError, match=r"column 'price', arms\[1\]: a number is needed; got 'x'"):
+    with pytest.raises(TypeError, match=r"arms, row 1, column 'price': must be a number; got 'x'"):
         encoder.arms(CONTEXT, [ARMS[0], {**ARMS[1], "price": "x"}])
-    with pytest.raises(ValueError, match=r"context: column 'age': the number is missing"):
+    with pytest.raises(ValueError, match=r"context, column 'age': the number is missing"):
         encoder.arms({**CONTEXT, "age": None}, ARMS)
-    with pytest.raises(ValueError, match=r"arms\[1\]: the column 'sku' is missing.*Pass None"):
+    with pytest.raises(ValueError, match=r"arms, row 1: there is no column 'sku'.*Pass None"):
         encoder.arms(CONTEXT, [ARMS[0], {"price": 1.0, "region": 2}])
     with pytest.raises(TypeError, match=r"context must be a dict of values by column; got \[1\]"):
         encoder.arms([1], ARMS)
-    with pytest.raises(TypeError, match=r"arms\[0\] must be a dict of values by column; got 3"):
+    with pytest.raises(TypeError, match=r"arms, row 0: must be a dict of values by column; got 3"):
         encoder.arms(CONTEXT, [3])
     with pytest.raises(ValueError, match="does not name the column 'colour'"):
         fitted(strict=True).arms({**CONTEXT, "colour": 1}, ARMS)

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests.encoding.tools import ANY_ROW, DRESSES, SEGMENTS, arguments, columns, fitted
 
 import heavytail as ht
-from heavytail.encoding.text import Buckets, key
+from heavytail.encoding.text import Buckets
+from heavytail.tables.categories import key
 
 SLACK = 1.0 + 1e-12
 

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import heavytail as ht
+from heavytail.ledger.layout import CONTEXT
 from heavytail.logs.reading import chunks, counted
-from heavytail.logs.reading.encoded import CONTEXT
 from heavytail.policies.core.decisions import Decision
 
 BANNERS = [{"sku": f"s{k}", "price": 5.0 + k} for k in range(4)]

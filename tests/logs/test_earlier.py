@@ -10,6 +10,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import heavytail as ht
@@ -42,7 +43,7 @@ def test_a_folder_of_before_is_converted_by_one_command(old, tmp_path, capsys):
         assert log.waiting == (17, 22)  # 3 had been given up, in a part
         log.rewarded(17, 5.0)
         assert main(["log", "export", str(tmp_path / "new"), str(tmp_path / "log.parquet")]) == 0
-    frame = ht.logs.reading.files._parquet(tmp_path / "log.parquet").read().to_pylist()
+    frame = pq.read_table(tmp_path / "log.parquet").to_pylist()
     assert frame[4] == {
         "token": "4", "time": 1e9 + 4, "action": 1, "propensity": 0.5, "reward": 4.0,
         "reward_time": 2e9 + 4, "by_default": False, "score": 0.25,

@@ -202,7 +202,7 @@ def spoiled(raw, column, row, value):
     [
         ("age", None, r"column 'age': the number is missing"),
         ("age", float("inf"), r"column 'age': the number must be finite"),
-        ("age", "ten", r"column 'age': a number is needed; got 'ten'"),
+        ("age", "ten", r"column 'age': must be a number; got 'ten'"),
         ("kind", [1], r"column 'kind': a category must be text or a finite number; got \[1\]"),
         ("banner", "s9", r"column 'banner': 's9' is the id of no arm in the catalogue"),
         ("banner", None, r"column 'banner': is null\. Give the arm's id"),
@@ -277,10 +277,10 @@ def test_what_cannot_be_encoded_says_so(encoder, raw, policy, tmp_path):
     ("arms", "ids", "words"),
     [
         ([], None, "arms is empty"),
-        (BANNERS, "skuu", "the column 'skuu' is missing. Did you mean 'sku'"),
+        (BANNERS, "skuu", "there is no column 'skuu'; it has ['sku', 'price']. Did you mean 'sku'"),
         (BANNERS, [1, "1", 2, 3], "arms 0 and 1 share the id '1'"),
         (BANNERS, ["a"], "4 arms need as many ids; got 1"),
-        ([{"sku": "a", "price": "dear"}], None, "arms[0]: a number is needed"),
+        ([{"sku": "a", "price": "dear"}], None, "arms, row 0, column 'price': must be a number"),
         (iter(BANNERS), None, "Pass list(rows)"),
     ],
 )

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-__all__ = ["add_table_arguments", "check_apart"]
+if TYPE_CHECKING:
+    from heavytail.tables.file import File
+
+__all__ = ["add_table_arguments", "check_apart", "check_named", "listed"]
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,3 +52,19 @@ def check_apart(read: str, **written: str | None) -> None:
             if same:
                 raise ValueError(f"--{option} {path}: is {what}. Name another file.")
         used[there] = f"the file that --{option} writes"
+
+
+def check_named(table: File, columns: Sequence[str], option: str) -> None:
+    """Refuse columns that the table does not have, or has twice."""
+    from heavytail.tables.frames import check_columns
+
+    unnamed = "" if table.named else " Its columns have no names, so they are called by numbers."
+    check_columns(columns, table.names, table.path, f"{unnamed} Name one of them by {option}.")
+
+
+def listed(table: File) -> str:
+    """The names of its columns, as far as they fit on a line."""
+    from heavytail._validate import printable
+
+    names = printable(", ".join(name or "(no name)" for name in table.names))
+    return names if table.named else f"no names: its columns are called {names}"

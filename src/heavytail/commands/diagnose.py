@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from heavytail._typing import FloatArray
-    from heavytail.commands._table import Table
+    from heavytail.tables.file import File
     from heavytail.tails import TailReport
 
 __all__ = ["add_arguments", "run"]
@@ -33,9 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the report; draw the plot where one was asked for."""
     from heavytail._validate import on_one_line, printable
-    from heavytail.commands._table import opened
     from heavytail.commands._table_arguments import check_apart
     from heavytail.simulation.progress import progress_lines
+    from heavytail.tables.opening import opened
 
     if args.plot is not None:
         from heavytail.experiments.plots import check_image
@@ -90,12 +90,12 @@ def _gathered(parts: Iterable[FloatArray], read: Callable[[int], None]) -> Calla
     return functools.partial(diagnose, np.concatenate(held))
 
 
-def _column(table: Table, column: str | None) -> str:
+def _column(table: File, column: str | None) -> str:
     """The column that was named, or the only one."""
-    from heavytail.commands._table import check_columns, listed
+    from heavytail.commands._table_arguments import check_named, listed
 
     if column is not None:
-        check_columns(table, [column], "--column")
+        check_named(table, [column], "--column")
         return column
     if len(table.names) != 1:
         hint = "" if table.named else " If 1,5 is one number there, pass --decimal-comma."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from heavytail._typing import FloatArray, IntArray
     from heavytail.commands._fit_findings import Findings
-    from heavytail.commands._table import Table
+    from heavytail.tables.file import File
 
 __all__ = ["add_arguments", "run"]
 
@@ -104,12 +104,12 @@ def _fitted(args: argparse.Namespace) -> Findings:
 
     import heavytail as ht
     from heavytail._memory import check_memory
-    from heavytail.commands._cells import Words
     from heavytail.commands._fit_design import Design
     from heavytail.commands._fit_findings import Findings
-    from heavytail.commands._table import opened
     from heavytail.estimators.base import check_room
     from heavytail.simulation.progress import progress_lines
+    from heavytail.tables.cells import Words
+    from heavytail.tables.opening import opened
 
     model = ht.OnePassHuberRegressor(target=args.response, standardize=True, level=args.level)
     numbers, values, count = [np.empty(0, dtype=np.int64)], [], 0
@@ -117,7 +117,7 @@ def _fitted(args: argparse.Namespace) -> Findings:
         columns = _features(table, args.target, args.features)
         groups = _categories(table, columns, args.categories)
         check_room(len(columns), f"{table.path}: ", FEWER)
-        words = {column: Words(table.path, column, MOST_WORDS) for column in groups}
+        words = {column: Words(MOST_WORDS) for column in groups}
         values.append(np.empty((0, len(columns) + 1)))
         with progress_lines("rows read", None) as bar:
             for rows in table.numbers(
@@ -173,17 +173,17 @@ def _mixed(X: FloatArray, y: FloatArray) -> IntArray:
     return np.asarray(by_value[np.random.default_rng(0).permutation(len(y))])
 
 
-def _features(table: Table, target: str, options: list[str] | None) -> list[str]:
+def _features(table: File, target: str, options: list[str] | None) -> list[str]:
     """The columns to explain the target by."""
     from heavytail._validate import shown
-    from heavytail.commands._table import check_columns
+    from heavytail.commands._table_arguments import check_named
 
-    check_columns(table, [target], "--target")
+    check_named(table, [target], "--target")
     if options is None:
         features = [name for name in table.names if name != target]
     else:
         features = _split(table, options)
-    check_columns(table, features, "--features")
+    check_named(table, features, "--features")
     if target in features:
         raise ValueError(
             f"--features has the target {shown(target)}, which would explain itself. Leave it out."
@@ -193,13 +193,13 @@ def _features(table: Table, target: str, options: list[str] | None) -> list[str]
     return features
 
 
-def _categories(table: Table, columns: list[str], options: list[str] | None) -> list[str]:
+def _categories(table: File, columns: list[str], options: list[str] | None) -> list[str]:
     """Those of the columns that hold words."""
     from heavytail._validate import shown
-    from heavytail.commands._table import check_columns
+    from heavytail.commands._table_arguments import check_named
 
     groups = _split(table, options or [])
-    check_columns(table, groups, "--categories")
+    check_named(table, groups, "--categories")
     for column in groups:
         if column not in columns:
             raise ValueError(
@@ -209,7 +209,7 @@ def _categories(table: Table, columns: list[str], options: list[str] | None) -> 
     return groups
 
 
-def _split(table: Table, options: list[str]) -> list[str]:
+def _split(table: File, options: list[str]) -> list[str]:
     """Columns from options A,B,C, each once; a column may have a comma in its name."""
     split = [[words] if words in table.names else words.split(",") for words in options]
     return list(dict.fromkeys(itertools.chain.from_iterable(split)))

@@ -10,9 +10,10 @@ from heavytail._lazy import nearest
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import shown
 from heavytail.encoding.arms import check_ids
-from heavytail.encoding.columns import Keys, Table, table
 from heavytail.encoding.layout import Layout, Read
-from heavytail.encoding.text import check_name, key
+from heavytail.encoding.text import check_name
+from heavytail.tables.categories import Keys, key
+from heavytail.tables.frames import Table, table
 
 __all__ = ["Catalogue"]
 
@@ -39,15 +40,15 @@ class Catalogue:
 
     def __init__(self, layout: Layout, arms: Any, ids: Any, offered: str | None) -> None:
         where = "Encoder.catalogue"
-        rows = table(arms, f"{where}: arms", "arms[{}]")
+        rows = table(arms, f"{where}: arms")
         if rows.length == 0:
             raise ValueError(f"{where}: arms is empty; list at least one arm.")
         self._layout, self.dim = layout, layout.dim
         self.ids = _texts(where, rows, ids)
         self.offered = None if offered is None else check_name(f"{where}: offered", offered)
         names = layout.schema.columns
-        self.context = tuple(name for name in names if not rows.has(name))
-        self._own = layout.read({name: rows for name in names if rows.has(name)})
+        self.context = tuple(name for name in names if name not in rows.columns)
+        self._own = layout.read({name: rows for name in names if name in rows.columns})
         self._places = {text: place for place, text in enumerate(self.ids)}
 
     def __len__(self) -> int:

@@ -15,10 +15,10 @@ from heavytail._typing import FloatArray
 from heavytail._validate import shown
 from heavytail.encoding.arms import Arms, check_ids
 from heavytail.encoding.catalogue import Catalogue
-from heavytail.encoding.columns import Table, one_row, table
 from heavytail.encoding.layout import Layout, lay_out
 from heavytail.encoding.learned import Learned, centre_and_scale
 from heavytail.encoding.schema import Schema
+from heavytail.tables.frames import Table, one_row, table
 
 __all__ = ["Encoder"]
 
@@ -211,20 +211,20 @@ class Encoder(TakingTurns, Saved):
         """
         where, layout = f"{type(self).__name__}.arms", self._layout
         shared = one_row({} if context is None else context, f"{where}: context")
-        offered = table(arms, f"{where}: arms", "arms[{}]")
+        offered = table(arms, f"{where}: arms")
         if offered.length == 0:
             raise ValueError(f"{where}: arms is empty; offer at least one arm.")
         rows = {}
         for name in layout.schema.columns:
-            rows[name] = shared if shared.has(name) else offered
-            if rows[name] is shared and offered.has(name):
+            rows[name] = shared if name in shared.columns else offered
+            if rows[name] is shared and name in offered.columns:
                 raise ValueError(
                     f"{where}: the column {name!r} is in the context and in the arms. Leave one "
                     "out, or rename it."
                 )
         if layout.schema.strict:
             named = {ids} if isinstance(ids, str) else set()
-            self._refuse_unknown({*shared.names(), *offered.names()} - named, where)
+            self._refuse_unknown({*shared.columns, *offered.columns} - named, where)
         X = layout.fill(rows, offered.length)
         if ids is None:
             return Arms(X, range(offered.length))
@@ -248,7 +248,7 @@ class Encoder(TakingTurns, Saved):
     def _table(self, X: Any, where: str) -> Table:
         rows = table(X, where)
         if self._schema.strict:
-            self._refuse_unknown(rows.names(), where)
+            self._refuse_unknown(rows.columns, where)
         return rows
 
     def _refuse_unknown(self, names: Any, where: str) -> None:

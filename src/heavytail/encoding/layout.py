@@ -19,10 +19,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
-from heavytail.encoding.columns import Keys, Table, keys_of
 from heavytail.encoding.learned import checked_numbers
 from heavytail.encoding.schema import INDICATOR, MOST_FEATURES, Cross, Schema
 from heavytail.encoding.text import Buckets
+from heavytail.tables.categories import Keys, keys_of
+from heavytail.tables.frames import Table
 
 __all__ = ["Layout", "Read", "lay_out"]
 
@@ -127,7 +128,7 @@ class Layout:
             if name in self.numbers:
                 columns[name] = checked_numbers(rows[name], name, self.schema.missing[name])
             else:
-                columns[name] = keys_of(rows[name], name)
+                columns[name] = keys_of(rows[name].column(name), rows[name].place(name))
         return columns
 
     def write(self, columns: Mapping[str, Any], length: int) -> FloatArray:

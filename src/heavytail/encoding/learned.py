@@ -17,9 +17,10 @@ import numpy as np
 from heavytail._invariants import damaged
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import GREATEST, LEAST, shown
-from heavytail.encoding.columns import Table, keys_of, numbers_of
 from heavytail.encoding.schema import REFUSE, Schema, category_problem
 from heavytail.encoding.text import text_problem
+from heavytail.tables.categories import keys_of
+from heavytail.tables.frames import Table
 
 __all__ = ["Learned", "centre_and_scale", "checked_numbers"]
 
@@ -64,13 +65,20 @@ def centre_and_scale(values: FloatArray) -> tuple[float, float]:
 
 def checked_numbers(rows: Table, name: str, way: str) -> FloatArray:
     """A column of numbers within the range of sizes; a missing one is NaN, or refused."""
-    values = numbers_of(rows, name)
+    hint = f" Convert the column, or list {name!r} under categories or hashed."
+    values = rows.numbers(name, hint)
+    bad = np.isinf(values)
+    if bad.any():
+        row = int(np.argmax(bad))
+        do = "Pass None where it is not known."
+        rows.place(name).refuse(row, f"the number must be finite; got {float(values[row])}. {do}")
     if way == REFUSE:
         bad = np.isnan(values)
         if bad.any():
-            raise ValueError(
-                f"{rows.at(name, int(np.argmax(bad)))}: the number is missing (None or NaN). Fill "
-                f'it, or pass missing={{{name!r}: "centre"}} or "indicator".'
+            rows.place(name).refuse(
+                int(np.argmax(bad)),
+                "the number is missing (None or NaN). Fill it, or pass "
+                f'missing={{{name!r}: "centre"}} or "indicator".',
             )
     return np.minimum(np.maximum(values, -GREATEST), GREATEST)
 
@@ -164,20 +172,21 @@ def _drawn(old: Sample, numbers: IntArray, hashes: Any, values: FloatArray) -> S
 
 def _joined(known: tuple[str, ...], rows: Table, name: str) -> tuple[str, ...]:
     """The categories known and those of new rows, in order of text."""
-    keys = keys_of(rows, name)
+    keys = keys_of(rows.column(name), rows.place(name))
     present = np.unique(keys.codes[keys.codes >= 0]).tolist()  # a frame may list more
     all_of_them = {*known, *(keys.values[code] for code in present)}
     problem = category_problem(name, len(all_of_them))
     if problem:
-        raise ValueError(f"{rows.where}: {problem}")
+        raise ValueError(f"{rows.source}: {problem}")
     for code in present:
         text = keys.values[code]
         problem = text_problem(text)
         if problem:
             row = int(np.argmax(keys.codes == code))
-            raise ValueError(
-                f"{rows.at(name, row)}: the category {shown(text)} {problem}. Clean the column, "
-                f"or hash it: hashed={{{name!r}: 256}}."
+            rows.place(name).refuse(
+                row,
+                f"the category {shown(text)} {problem}. Clean the column, or hash it: "
+                f"hashed={{{name!r}: 256}}.",
             )
     return tuple(sorted(all_of_them))
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from heavytail._validate import Check, check_choice, check_count, check_number, shown
-from heavytail.encoding.text import check_name, key, text_problem
+from heavytail.encoding.text import check_name, text_problem
+from heavytail.tables.categories import key
 
 __all__ = [
     "INDICATOR",

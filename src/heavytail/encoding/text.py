@@ -1,57 +1,19 @@
-"""Names and categories as text, and their hashes: the same in every process and every version."""
+"""Names of columns and categories, and hashes: the same in every process and every version."""
 
 from __future__ import annotations
 
 import hashlib
-import numbers
 import unicodedata
 from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from heavytail._validate import shown
+from heavytail.tables.categories import LONGEST
 
-__all__ = ["LONGEST", "MISSING", "Buckets", "check_name", "key", "text_problem"]
+__all__ = ["Buckets", "check_name", "text_problem"]
 
-LONGEST: Final = 200  # characters of a column's name and of a category that is listed
 REMEMBERED: Final = 2**15  # texts of a column, or of a cross
-EXACT: Final = 2.0**53  # floats below it that are whole are written as integers
 STEERING: Final = ("Cc", "Cs", "Zl", "Zp")  # kinds of character: control, half a pair, line breaks
-MISSING: Final = ("NAType", "NaTType")  # what pandas calls a value that is not there
-
-
-def key(value: Any) -> str | None:
-    """A category as text, None where it is missing (None, NaN, pandas's NA).
-
-    Numbers are written as Python writes them, whole ones without a point, so that 3, 3.0 and "3",
-    which a frame and a dict may have for the same thing, are one category. TypeError for what is
-    neither text nor a finite number nor a bool.
-    """
-    if type(value) is str or value is None:
-        return value
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, bool | np.bool_):
-        return "True" if value else "False"
-    if isinstance(value, np.timedelta64):
-        raise TypeError(shown(value))
-    if isinstance(value, int | np.integer | numbers.Integral):
-        whole = int(value)
-        if abs(whole) >= 10**LONGEST:
-            raise TypeError("an integer of more digits than a category may have")
-        return str(whole)
-    if isinstance(value, float | np.floating):
-        number = float(value)
-        if number != number:
-            return None
-        if abs(number) < EXACT and number == int(number):
-            return str(int(number))
-        if number - number == 0.0:  # finite
-            return repr(number)
-    if type(value).__name__ in MISSING:
-        return None
-    raise TypeError(shown(value))
 
 
 def text_problem(text: str) -> str:

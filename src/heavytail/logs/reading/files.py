@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import gzip
 import os
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from heavytail._extras import need
-from heavytail._validate import printable, shown
+from heavytail._validate import shown
 from heavytail.ledger.layout import FILE
-from heavytail.logs.reading.tables import Reading, Table
-from heavytail.logs.reading.vw_dsjson import ZIPPED
+from heavytail.logs.reading.tables import Reading, flat
 from heavytail.logs.reading.vw_dsjson import tables as lines
+from heavytail.tables.frames import Table, table
+from heavytail.tables.parquet import MAGIC, parquet, parquet_parts
+from heavytail.tables.streams import UNREADABLE, damaged, unzipped
 
 __all__ = [
     "Count",
@@ -26,26 +26,18 @@ __all__ = [
     "counted",
     "is_path",
     "kept",
-    "need_arrow",
     "paths",
     "refuse_earlier",
     "steps",
     "units",
 ]
 
-MAGIC = b"PAR1"  # a Parquet file begins and ends with it
 EARLIER = "journal"  # in the folder of a DecisionLog of an earlier format
 
 
 def is_path(log: Any) -> bool:
     """Tell whether ``log`` names files."""
     return isinstance(log, str | os.PathLike)
-
-
-def need_arrow() -> bool:
-    """True if Arrow is installed; otherwise raise an error that says what to install."""
-    need("whoever reads Parquet, columns of lists or a DecisionLog", "pyarrow", extra="logs")
-    return True
 
 
 def paths(log: Any) -> list[str]:
@@ -127,14 +119,14 @@ def steps(log: Any, reading: Reading) -> Iterator[tuple[Reading, Unit | Table]]:
     """The units and tables of the files that ``log`` names, and how their rows are read."""
     store = kept(log)
     if store is not None:
-        yield from ((reading.of_decisions(), table) for table in _tables(store, reading))
+        yield from ((reading.of_decisions(), rows) for rows in _tables(store, reading))
         return
     for path in paths(log):
         if kind(path) == "parquet":
-            mode = reading.fitting(_parquet(path).schema_arrow.names)
+            mode = reading.fitting(parquet(path, path).schema_arrow.names)
             yield from ((mode, unit) for unit in units(path, mode))
         else:
-            yield from ((reading, table) for table in lines(path, reading))
+            yield from ((reading, rows) for rows in lines(path, reading))
 
 
 def _tables(log: Kept, reading: Reading) -> Iterator[Table]:
@@ -144,7 +136,7 @@ def _tables(log: Kept, reading: Reading) -> Iterator[Table]:
 
         for part in tables(store, model, reading.size):
             wanted = mode.wanted(part.column_names, log.folder)
-            yield mode.table(log.folder, first, wanted, part.column)
+            yield mode.table(table(part, log.folder, first), wanted)
             first += len(part)
 
 
@@ -170,8 +162,9 @@ def counted(log: Any, default_reward: float | None) -> Count:
         return Count(None)
     every = rows = 0
     for path in named:
-        mode = Reading(default_reward=default_reward).fitting(_parquet(path).schema_arrow.names)
-        every += sum(unit.rows for unit in units(path, mode))
+        names = parquet(path, path).schema_arrow.names
+        mode = Reading(default_reward=default_reward).fitting(names)
+        every += sum(unit.length for unit in units(path, mode))
         rows += sum(unit.kept(mode) for unit in units(path, mode))
     return Count(rows, every - rows)
 
@@ -183,13 +176,10 @@ def kind(path: str) -> str:
             f"{path} is not a file, but a device, a pipe, a socket or a folder. Pass files."
         )
     with open(path, "rb") as stream:
-        head = stream.read(64)
-    if head.startswith(ZIPPED):
         try:
-            with gzip.open(path, "rb") as packed:
-                head = packed.read(64)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"{path} is damaged ({printable(str(error))}).") from None
+            head = unzipped(stream).read(64)
+        except UNREADABLE as error:
+            raise damaged(path, error) from None
     if head.startswith(MAGIC) or path.endswith(".parquet"):
         return "parquet"
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
@@ -208,49 +198,30 @@ class Unit:
     path: str
     groups: tuple[int, ...]
     first: int  # number, in the file, of the first row
-    rows: int
-
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-        return self.rows
+    length: int
 
     def tables(self, reading: Reading) -> Iterator[Table]:
         """Its rows in chunks; only columns that are wanted are read."""
-        file = _parquet(self.path)
+        file = parquet(self.path, self.path)
         wanted = reading.wanted(file.schema_arrow.names, self.path)
-        names = [n for name in wanted.values() for n in ([name] if isinstance(name, str) else name)]
-        row = self.first
-        batches = file.iter_batches(
-            batch_size=reading.size,
-            row_groups=list(self.groups),
-            columns=list(dict.fromkeys(names)),
-        )
-        while True:
-            batch = _next(batches, self.path, row)
-            if batch is None:
-                break
-            yield reading.table(self.path, row, wanted, batch.column)
-            row += len(batch)
-        if row != self.first + self.rows:
-            raise ValueError(
-                f"{self.path}, row {row}: the file ends here, but its footer says "
-                f"{self.first + self.rows} rows. It is damaged: write it again."
-            )
+        for part in parquet_parts(
+            file, self.path, reading.size, flat(wanted), groups=self.groups, first=self.first
+        ):
+            yield reading.table(part, wanted)
 
     def kept(self, reading: Reading) -> int:
         """The number of its rows that have a reward, or need none."""
         if not reading.drop:
-            return self.rows
-        file = _parquet(self.path)
+            return self.length
+        file = parquet(self.path, self.path)
         wanted = reading.wanted(file.schema_arrow.names, self.path)
         rewards = file.read_row_groups(list(self.groups), columns=[wanted["reward"]])
-        return self.rows - int(rewards.column(0).null_count)
+        return self.length - int(rewards.column(0).null_count)
 
 
 def units(path: str, reading: Reading) -> list[Unit]:
     """A Parquet file in tasks: one per group of rows, small ones together up to a chunk."""
-    metadata = _parquet(path).metadata
+    metadata = parquet(path, path).metadata
     tasks: list[Unit] = []
     groups: list[int] = []
     first = rows = 0
@@ -264,33 +235,3 @@ def units(path: str, reading: Reading) -> list[Unit]:
     if groups:
         tasks.append(Unit(path, tuple(groups), first, rows))
     return tasks
-
-
-def _parquet(path: str) -> Any:
-    need_arrow()
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        file = pq.ParquetFile(path, page_checksum_verification=True)
-        _ = file.schema_arrow.names  # which may be no text
-        return file
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError):
-            raise
-        raise ValueError(
-            f"{path} is not a Parquet file, or is cut short or damaged "
-            f"({printable(str(error))}). Write or fetch it again."
-        ) from None
-
-
-def _next(batches: Iterator[Any], path: str, row: int) -> Any:
-    import pyarrow as pa
-
-    try:
-        return next(batches, None)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{path}, row {row}: cannot be read from here on, the file is damaged "
-            f"({printable(str(error))}). Write or fetch it again."
-        ) from None

@@ -16,13 +16,14 @@ import numpy as np
 from heavytail._validate import shown
 from heavytail.logs.reading import files
 from heavytail.logs.reading.rows import COLUMNS, Rows
-from heavytail.logs.reading.tables import CHUNK, Columns, Order, Reading, Table, read_rows
+from heavytail.logs.reading.tables import CHUNK, Columns, Order, Reading, flat, read_rows
+from heavytail.tables.columns import nulls, plain
+from heavytail.tables.frames import Table, is_frame, names_of, parts
 
 __all__ = ["chunks", "counted", "length"]
 
 NAME = "log"  # of what is no file, in errors
 DEEPEST = 50  # lists in lists of logs
-WHOLE = {"i": np.int64, "u": np.uint64}
 
 
 def chunks(
@@ -70,21 +71,22 @@ def counted(log: Any, *, default_reward: float | None = None, depth: int = 0) ->
     if isinstance(log, Rows):
         return files.Count(len(log.action))
     if isinstance(log, list | tuple):
-        parts = [counted(part, default_reward=default_reward, depth=depth + 1) for part in log]
-        rows = [part.rows for part in parts if part.rows is not None]
-        known = len(rows) == len(parts)
-        return files.Count(sum(rows) if known else None, sum(part.waiting for part in parts))
+        counts = [counted(part, default_reward=default_reward, depth=depth + 1) for part in log]
+        rows = [count.rows for count in counts if count.rows is not None]
+        known = len(rows) == len(counts)
+        return files.Count(sum(rows) if known else None, sum(count.waiting for count in counts))
     if files.is_path(log):
         return files.counted(log, default_reward)
     if isinstance(log, Mapping):
         sizes = [len(log[key]) for key in ("reward", *log) if key in log]
         count = sizes[0] if sizes else 0
-    elif _package(log) in FRAMES and hasattr(log, "__len__"):
+    elif is_frame(log) and hasattr(log, "__len__"):
         count = len(log)
     else:
         return files.Count(None)
-    mode = Reading(default_reward=default_reward).fitting(_names(log))
-    waiting = _missing(log["reward"]) if mode.drop else 0
+    mode = Reading(default_reward=default_reward).fitting(names_of(log))
+    gone = nulls(plain(log["reward"])) if mode.drop else None
+    waiting = 0 if gone is None else int(gone.sum())
     return files.Count(count - waiting, waiting)
 
 
@@ -99,14 +101,16 @@ def steps(
         yield from ((reading, table) for table in _of_rows(log, reading, first))
     elif files.is_path(log):
         yield from files.steps(log, reading)
-    elif isinstance(log, Mapping) or _package(log) in FRAMES:
-        mode = reading.fitting(_names(log))
-        tables = _of_arrays if isinstance(log, Mapping) else FRAMES[_package(log)]
-        yield from ((mode, table) for table in tables(log, mode, first))
-    elif isinstance(log, Iterable) and not isinstance(log, np.ndarray | str | bytes):
+    elif isinstance(log, Mapping) or is_frame(log):
+        names = names_of(log)
+        mode = reading.fitting(names)
+        wanted = mode.wanted(names, NAME)
+        for part in parts(log, NAME, mode.size, flat(wanted), first):
+            yield mode, mode.table(part, wanted)
+    elif isinstance(log, Iterable) and not (isinstance(log, str | bytes) or hasattr(log, "dtype")):
         for part in log:
             for mode, step in steps(part, reading, first, depth + 1):
-                first += step.count
+                first += step.length
                 yield mode, step
     else:
         raise TypeError(
@@ -124,27 +128,6 @@ def _check_depth(depth: int) -> None:
         )
 
 
-def _names(log: Any) -> list[str]:
-    """The columns of a frame, a table or a dict; none of what is none."""
-    if isinstance(log, Mapping):
-        return [name for name in log if isinstance(name, str)]
-    if type(log).__name__ == "LazyFrame":
-        return list(log.collect_schema().names())
-    return list(getattr(log, "column_names", getattr(log, "columns", [])))
-
-
-def _missing(column: Any) -> int:
-    """The number of nulls in a column."""
-    if hasattr(column, "isna"):  # pandas
-        return int(column.isna().sum())
-    nulls = getattr(column, "null_count", lambda: sum(cell is None for cell in column))
-    return int(nulls() if callable(nulls) else nulls)
-
-
-def _package(log: Any) -> str:
-    return type(log).__module__.partition(".")[0]
-
-
 def _of_rows(rows: Rows, reading: Reading, first: int) -> Iterator[Table]:
     reading.refuse_catalogue(rows.source, "checked rows have no columns to encode")
     if rows.start != first:
@@ -154,98 +137,9 @@ def _of_rows(rows: Rows, reading: Reading, first: int) -> Iterator[Table]:
         )
     columns = {key: getattr(rows, key, None) for key in COLUMNS if key != "time"}
     present = {key: value for key, value in columns.items() if value is not None}
-    for start in range(0, len(rows.action), reading.size):
-        part = {key: value[start : start + reading.size] for key, value in present.items()}
-        numbers = None if rows.numbers is None else rows.numbers[start : start + reading.size]
-        yield Table(rows.source, first + start, part, rows.names or {}, numbers)  # type: ignore[arg-type]
-
-
-def _of_arrays(log: Mapping[str, Any], reading: Reading, first: int) -> Iterator[Table]:
-    """Of a dict of arrays or lists; no array is copied but for the chunk at hand."""
-    own = {str(key): key for key in log}  # a name may be a number
-    wanted = reading.wanted([str(key) for key in log], NAME)
-    flat = [
-        column for name in wanted.values() for column in ([name] if isinstance(name, str) else name)
-    ]
-    arrays: dict[str, Any] = {}
-    for name in flat:
-        value = log[own[name]]
-        if _package(value) in ("pandas", "polars", "pyarrow") and hasattr(value, "to_numpy"):
-            value = value.to_numpy()
-        arrays[name] = array = value if isinstance(value, list) else np.asanyarray(value)
-        if isinstance(array, np.ndarray) and array.ndim == 0:
-            raise TypeError(f"{NAME}, column {name!r}: must be an array; got {shown(value)}.")
-    counts = {name: len(array) for name, array in arrays.items()}
-    if len(set(counts.values())) > 1:
-        raise ValueError(f"{NAME}: columns must be of one length; got {counts}.")
-    n = counts[flat[0]]
-    for start in range(0, n, reading.size):
-        stop = start + reading.size
-        yield reading.table(
-            NAME, first + start, wanted, lambda name, a=start, b=stop: arrays[name][a:b]
-        )
-
-
-def _of_pandas(frame: Any, reading: Reading, first: int) -> Iterator[Table]:
-    own = {str(name): name for name in frame.columns}  # a name may be a number
-    wanted = reading.wanted([str(name) for name in frame.columns], NAME)
-    for start in range(0, len(frame), reading.size):
-        part = frame.iloc[start : start + reading.size]
-
-        def take(name: str, part: Any = part) -> Any:
-            series = part[own[name]]
-            letter = series.dtype.kind
-            if letter in "fiuO" and (gone := series.isna().to_numpy()).any():
-                return [None if g else v for g, v in zip(gone, series.tolist(), strict=True)]
-            if letter in "fiu":  # whole numbers as such: an id may have many digits
-                return series.to_numpy(WHOLE.get(letter, np.float64))
-            return series.to_numpy()
-
-        yield reading.table(NAME, first + start, wanted, take)
-
-
-def _of_polars(frame: Any, reading: Reading, first: int) -> Iterator[Table]:
-    if type(frame).__name__ == "LazyFrame":
-        names = frame.collect_schema().names()
-    elif type(frame).__name__ == "DataFrame":
-        names = frame.columns
-    else:
-        raise TypeError(f"{NAME}: pass a frame, not polars' {type(frame).__name__}.")
-    wanted = reading.wanted(names, NAME)
-    flat = [
-        column for name in wanted.values() for column in ([name] if isinstance(name, str) else name)
-    ]
-    lean = frame.select(list(dict.fromkeys(flat)))
-    for part in _parts(lean, reading.size):
-        yield reading.table(NAME, first, wanted, lambda name, part=part: _series(part[name]))
-        first += len(part)
-
-
-def _parts(frame: Any, size: int) -> Iterator[Any]:
-    """Slices of a frame; a lazy one is run in batches where this polars can, else at once."""
-    if type(frame).__name__ == "DataFrame":
-        yield from frame.iter_slices(size)
-    elif hasattr(frame, "collect_batches"):
-        for batch in frame.collect_batches(chunk_size=size, maintain_order=True):
-            yield from batch.iter_slices(size)
-    else:
-        yield from frame.collect().iter_slices(size)
-
-
-def _series(series: Any) -> Any:
-    dtype = type(series.dtype).__name__
-    if series.null_count() or dtype in ("List", "Array", "Datetime"):
-        return files.need_arrow() and series.to_arrow()
-    return series.to_numpy()
-
-
-def _of_arrow(table: Any, reading: Reading, first: int) -> Iterator[Table]:
-    if not hasattr(table, "to_batches"):
-        raise TypeError(f"{NAME}: pass a pyarrow Table, not a {type(table).__name__}.")
-    wanted = reading.wanted(table.column_names, NAME)
-    for start in range(0, len(table), reading.size):
-        part = table.slice(start, reading.size)
-        yield reading.table(NAME, first + start, wanted, part.column)
-
-
-FRAMES = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}
+    count = len(rows.action)
+    numbers = np.arange(first, first + count) if rows.numbers is None else rows.numbers
+    for start in range(0, count, reading.size):
+        part = slice(start, start + reading.size)
+        chunk = {key: value[part] for key, value in present.items()}
+        yield Table(chunk, rows.source, numbers[part], rows.names or {})

@@ -23,20 +23,20 @@ Only ``action`` and ``reward`` must be there. A row's number counts from 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from heavytail._typing import FloatArray, IntArray
+from heavytail.tables.place import Place
 
 __all__ = [
     "COLUMNS",
     "DRAWN",
     "MOST_ARMS",
     "NAMES",
-    "Place",
     "Rows",
     "checked",
     "needed",
@@ -98,32 +98,6 @@ class Rows(NamedTuple):
         """The place of a row, for errors: its file, and its number in that file."""
         number = self.start + row if self.numbers is None else self.numbers[row]
         return f"{self.source}, row {number}"
-
-
-class Place(NamedTuple):
-    """The place that a column comes from, for errors."""
-
-    source: str
-    first: int  # number, in the source, of the first row
-    column: str
-    numbers: Sequence[int] | None = None  # of all rows, where they do not follow each other
-    hint: str = ""  # what to do about values of another type
-
-    def words(self, row: int | None) -> str:
-        """File, row and column."""
-        if row is None:
-            return f"{self.source}, column {self.column!r}"
-        number = self.first + int(row) if self.numbers is None else self.numbers[row]
-        row_words = f"{self.source}, row {number}"
-        return f"{row_words}, column {self.column!r}"
-
-    def refuse(self, row: int | None, problem: str) -> NoReturn:
-        """Raise a ValueError that names file, row and column."""
-        raise ValueError(f"{self.words(row)}: {problem}")
-
-    def refuse_type(self, row: int | None, problem: str) -> NoReturn:
-        """Raise a TypeError that names file, row and column."""
-        raise TypeError(f"{self.words(row)}: {problem}{self.hint}")
 
 
 Placing = Callable[[str], Place]  # of a column, by our name

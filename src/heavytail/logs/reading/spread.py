@@ -13,8 +13,9 @@ from heavytail._extras import need
 from heavytail._validate import shown
 from heavytail.logs.reading.files import Unit
 from heavytail.logs.reading.log import chunks, steps
-from heavytail.logs.reading.rows import Place, Rows
-from heavytail.logs.reading.tables import CHUNK, Columns, Order, Reading, read_rows
+from heavytail.logs.reading.rows import Rows
+from heavytail.logs.reading.tables import CHUNK, Columns, Order, Reading, pieces, read_rows
+from heavytail.tables.place import Place
 
 __all__ = ["map_chunks"]
 
@@ -75,11 +76,11 @@ def _tasks(log: Any, reading: Reading, client: Any, shared: Any) -> Iterator[tup
         if isinstance(step, Unit):
             unit = replace(step, path=os.path.abspath(step.path))
             time = mode.columns.get("time") or "time"
-            place = Place(step.path, step.first, str(time))
+            place = Place(step.path, str(time), range(step.first, step.first + step.length))
             yield client.submit(_of_unit, shared, unit, mode, start, pure=False), place
             start += step.kept(mode)
             continue
-        for piece in step.pieces():
+        for piece in pieces(step):
             order = Order()
             for rows in read_rows([piece], mode, start, order):
                 start += len(rows.action)

@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from heavytail._typing import FloatArray, IntArray
+from heavytail._typing import FloatArray
 from heavytail._validate import check_count, check_number, shown
 from heavytail.encoding import Catalogue, Encoder
 from heavytail.logs.reading.columns import dense
 from heavytail.logs.reading.encoded import CONTEXT, IDS, Raw, cut, needed
-from heavytail.logs.reading.rows import COLUMNS, NEEDED, Place, Rows, checked
+from heavytail.logs.reading.rows import COLUMNS, NEEDED, Rows, checked
+from heavytail.tables.columns import nulls, plain
+from heavytail.tables.frames import Table, absent, check_columns
+from heavytail.tables.place import Place
 
-__all__ = ["CHUNK", "Order", "Reading", "Table"]
+__all__ = ["CHUNK", "Order", "Reading", "flat", "pieces", "read_rows"]
 
 CHUNK = 65536  # rows read at a time
 MOST_ROWS = 2**24  # that may be asked for at a time
@@ -27,53 +30,17 @@ AS_TEXT = (
 Columns = Mapping[str, str | Sequence[str] | Catalogue | None]
 
 
-@dataclass(frozen=True)
-class Table:
-    """Columns of some rows that follow each other, as they were found, by our names."""
+def flat(wanted: Mapping[str, Any]) -> list[str]:
+    """The log's own names of the columns that are wanted."""
+    names = [[name] if isinstance(name, str) else name for name in wanted.values()]
+    return list(dict.fromkeys(column for several in names for column in several))
 
-    source: str
-    first: int  # number, in the source, of the first row
-    columns: Mapping[str, Any]
-    names: Mapping[str, str]  # the columns' own
-    numbers: Sequence[int] | None = None  # of the rows, where they do not follow each other
 
-    def place(self, column: str) -> Place:
-        """The place of a column, for errors."""
-        return Place(self.source, self.first, self.names.get(column, column), self.numbers)
-
-    def row_numbers(self) -> IntArray:
-        """(n,), of the rows in the source."""
-        if self.numbers is None:
-            return np.arange(self.first, self.first + self.count, dtype=np.int64)
-        return np.asarray(self.numbers, dtype=np.int64)
-
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-        return len(self.columns["reward"])
-
-    def pieces(self) -> Iterator[Table]:
-        """The same rows, in pieces where their arms are yet to be encoded."""
-        raw = self.columns.get("arms")
-        if not isinstance(raw, Raw):
-            yield self
-            return
-        for part in cut(raw, self.count):
-            columns = {key: value[part] for key, value in self.columns.items()}
-            numbers = None if self.numbers is None else self.numbers[part]
-            yield Table(self.source, self.first + part.start, columns, self.names, numbers)
-
-    def encoded(self) -> Table:
-        """The same with the arms' vectors, and actions that are their places."""
-        raw = self.columns.get("arms")
-        if not isinstance(raw, Raw):
-            return self
-
-        def place(name: str) -> Place:
-            return Place(self.source, self.first, name, self.numbers)
-
-        action, arms = raw.filled(self.columns["action"], self.place("action"), place)
-        return replace(self, columns={**self.columns, "action": action, "arms": arms})
+def pieces(table: Table) -> Iterator[Table]:
+    """The same rows, in pieces where their arms are yet to be encoded."""
+    raw = table.columns.get("arms")
+    parts = cut(raw, table.length) if isinstance(raw, Raw) else [slice(0, table.length)]
+    return (table.part(part.start, part.stop) for part in parts)
 
 
 @dataclass(frozen=True)
@@ -166,25 +133,12 @@ class Reading:
             name = self.columns.get(key, key if key in present else None)
             if name is None:
                 if key in NEEDED:
-                    raise ValueError(
-                        f"{source}: there is no column {key!r}; it has "
-                        f"{shown(list(present))}. Say columns={{{key!r}: its name}}."
-                    )
+                    raise absent(key, present, source, f" Say columns={{{key!r}: its name}}.")
                 continue
             if isinstance(name, Catalogue):
                 name = needed(name, self.decided)
-            for column in [name] if isinstance(name, str) else name:
-                if column not in present:
-                    hint = AS_TEXT if key == "target" else ""
-                    raise ValueError(
-                        f"{source}: there is no column {shown(column)}; it has "
-                        f"{shown(list(present))}.{hint}"
-                    )
-                if (times := present.count(column)) > 1:
-                    raise ValueError(
-                        f"{source}: {times} columns are called {shown(column)}, and it is not "
-                        "clear which is meant. Rename or drop all but one."
-                    )
+            hint = AS_TEXT if key == "target" else ""
+            check_columns([name] if isinstance(name, str) else name, present, source, hint)
             wanted[key] = name
         if self.catalogue is not None and not self.decided:
             self._refuse_answers(wanted, source)
@@ -200,29 +154,31 @@ class Reading:
                     "column otherwise, in the encoder and in the table."
                 )
 
-    def table(self, source: str, first: int, wanted: Mapping[str, Any], take: Any) -> Table:
-        """The table whose column ``name`` is ``take(name)``."""
+    def table(self, part: Table, wanted: Mapping[str, Any]) -> Table:
+        """The ``wanted`` columns of some rows, by our names."""
         columns: dict[str, Any] = {}
         for key, name in wanted.items():
             if isinstance(name, str):
-                columns[key] = take(name)
-                continue
-            if key == "arms" and self.catalogue is not None:
-                raw = {column: take(column) for column in name}
+                columns[key] = plain(part.column(name))
+            elif key == "arms" and self.catalogue is not None:
+                raw = {column: plain(part.column(column)) for column in name}
                 columns[key] = Raw(self.catalogue, raw, self.decided)
-                continue
-            sides = [dense("reward", take(column), Place(source, first, column)) for column in name]
-            columns[key] = np.stack(sides, axis=1)
+            else:
+                sides = [part.numbers(column, may_miss=False) for column in name]
+                columns[key] = np.stack(sides, axis=1)
         names = {k: v if isinstance(v, str) else ", ".join(v) or k for k, v in wanted.items()}
-        return Table(source, first, columns, names)
+        return Table(columns, part.source, part.rows, names)
 
     def rows(self, table: Table, start: int) -> tuple[Rows, FloatArray | None]:
         """The rows of a table, checked and numbered from ``start``; and their times."""
-        missing = nulls(table.columns["reward"])
-        table = table.encoded()
-        arrays = {}
-        for key, value in table.columns.items():
-            arrays[key] = dense(key, value, table.place(key))
+        columns = dict(table.columns)
+        missing = nulls(columns["reward"])
+        raw = columns.get("arms")
+        if isinstance(raw, Raw):
+            columns["action"], columns["arms"] = raw.filled(
+                columns["action"], table.place("action")
+            )
+        arrays = {key: dense(key, column, table.place(key)) for key, column in columns.items()}
         if missing is not None and missing.any():
             if self.default_reward is None and not self.drop:
                 table.place("reward").refuse(
@@ -236,7 +192,7 @@ class Reading:
         times = arrays.pop("time", None)
         rows = checked(arrays, table.source, start, table.place)
         names = {key: name for key, name in table.names.items() if name != key}
-        rows = rows._replace(numbers=table.row_numbers(), names=names or None)
+        rows = rows._replace(numbers=table.row_numbers, names=names or None)
         if times is not None and np.isnan(times).any():
             table.place("time").refuse(int(np.argmax(np.isnan(times))), "is NaN.")
         if self.drop and missing is not None and missing.any():
@@ -261,17 +217,6 @@ def _propensities(arrays: dict[str, Any], table: Table) -> None:
             int(np.argmax(missing)), "is null, where other rows have one. Give it."
         )
     arrays.pop("propensity")
-
-
-def nulls(value: Any) -> NDArray[np.bool_] | None:
-    """A mask of the nulls; None for a kind of array without nulls."""
-    if type(value).__module__.split(".")[0] == "pyarrow":
-        if not value.null_count:
-            return None
-        return np.asarray(value.is_null().to_numpy(zero_copy_only=False))
-    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
-        return None
-    return np.array([cell is None for cell in value], dtype=bool)
 
 
 @dataclass
@@ -304,7 +249,7 @@ def read_rows(
     tables: Iterable[Table], reading: Reading, start: int = 0, order: Order | None = None
 ) -> Iterator[Rows]:
     """The rows of tables that follow each other, numbered from ``start``."""
-    for table in (piece for chunk in tables for piece in chunk.pieces()):
+    for table in (piece for chunk in tables for piece in pieces(chunk)):
         rows, times = reading.rows(table, start)
         if order is not None and reading.in_order:
             order.follow(times, table.place("time"))

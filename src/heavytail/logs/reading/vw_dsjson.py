@@ -22,9 +22,7 @@ features beyond 65,536 of an arm or a context, 64 deep or with names of 1,000 le
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, NoReturn
@@ -33,12 +31,13 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail._validate import printable, shown
-from heavytail.logs.reading.rows import Place
-from heavytail.logs.reading.tables import Reading, Table
+from heavytail.logs.reading.tables import Reading
+from heavytail.tables.frames import Table
+from heavytail.tables.place import Place
+from heavytail.tables.streams import UNREADABLE, damaged, unzipped
 
-__all__ = ["ZIPPED", "tables"]
+__all__ = ["tables"]
 
-ZIPPED = b"\x1f\x8b"  # what gzip begins with
 LONGEST = 2**26  # bytes of a line: a few of them, zipped, could fill any memory
 DEEPEST = 64  # objects and lists in each other
 MOST_FEATURES = 2**16  # of an arm, or of a context
@@ -77,9 +76,7 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
     """The lines that are not empty, with their numbers from 0."""
     number = 0
     with open(path, "rb") as plain:
-        zipped = plain.read(2) == ZIPPED
-        plain.seek(0)
-        stream: Any = gzip.GzipFile(fileobj=plain) if zipped else plain
+        stream = unzipped(plain)
         while True:
             line = _line(stream, path, number)
             if not line:
@@ -92,11 +89,8 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
 def _line(stream: BinaryIO, path: str, number: int) -> bytes:
     try:
         line = stream.readline(LONGEST + 1)
-    except (EOFError, OSError, zlib.error) as error:
-        raise ValueError(
-            f"{path}, row {number}: cannot be read from here on, the file is cut short or damaged "
-            f"({printable(str(error))}). Fetch it again."
-        ) from None
+    except UNREADABLE as error:
+        raise damaged(path, error, number) from None
     if len(line) > LONGEST:
         raise ValueError(
             f"{path}, row {number}: the line has more than {LONGEST:,} bytes, the most that is "
@@ -128,7 +122,7 @@ class _Lines:
             )
 
     def refuse(self, number: int, column: str, problem: str) -> NoReturn:
-        Place(self.path, number, column).refuse(0, problem)
+        Place(self.path, column).refuse(number, problem)
 
     def event(self, number: int, line: bytes) -> dict[str, Any] | None:
         """The columns of one line; None where it holds no decision."""
@@ -310,7 +304,7 @@ class _Lines:
                 columns.pop(key)
         if "context" in columns:
             columns["context"] = [row[0] for row in columns["context"]]
-        return Table(self.path, numbers[0], columns, NAMES, numbers)
+        return Table(columns, self.path, numbers, NAMES)
 
 
 def _items(container: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
