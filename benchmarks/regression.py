@@ -162,10 +162,13 @@ def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
         ),
         CENTS: lambda rng: (rng.random(n) > 0.9) * 100.0 * rng.weibull(0.7, n),
         "normal, exp(x₁) times as large": lambda rng: rng.standard_normal(n),
+        "normal, 0.3 + x₁² times as large": lambda rng: rng.standard_normal(n),
+        "normal, 0.2 + |x₁| times as large": lambda rng: rng.standard_normal(n),
         "log-normal, exp(x₁) times as large": lambda rng: (
             np.exp(rng.standard_normal(n)) - math.exp(0.5)
         ),
     }
+    sizes = {"exp(x₁)": np.exp, "x₁²": lambda x: 0.3 + x * x, "|x₁|": lambda x: 0.2 + np.abs(x)}
     above = {  # what the mean response has beyond the line; 0 unless it is here
         "5 % of rows 50 higher": 2.5,
         "0 in 80 % of rows, else gamma(2)": 0.4,
@@ -173,26 +176,28 @@ def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
         CENTS: 10.0 * math.gamma(1.0 + 1.0 / 0.7),
     }
     print(f"\nCoverage of 95 % intervals after {n:,} rows, d = {d}, {trials} trials of 20 points")
-    print("\n| noise | adaptive: mean | width | slopes | one pass: mean | width | slopes |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    heads = "mean | width | slopes | of x₁"
+    print(f"\n| noise | adaptive: {heads} | one pass: {heads} |")
+    print("| --- " * 9 + "|")
     for name, draw in laws.items():
         cells = []
+        size_of = next((size for key, size in sizes.items() if key in name), np.ones_like)
         for kind in (ht.AdaptiveHuberRegressor, ht.OnePassHuberRegressor):
             held, width, slopes = [], [], []
             for seed in range(trials):
                 rng = np.random.default_rng([90_210, seed])
                 X, theta = rng.normal(size=(n, d)), rng.normal(size=d)
                 points = rng.normal(size=(20, d))
-                size = np.exp(X[:, 0]) if "exp(x₁)" in name else 1.0
-                y = X @ theta + size * draw(rng)
+                y = X @ theta + size_of(X[:, 0]) * draw(rng)
                 model = kind().fit(X, np.round(y, 2) if name == CENTS else y)
                 truth = points @ theta + above.get(name, 0.0)
                 _, low, high = model.predict(points, return_interval=True)
                 held.append(np.mean((low <= truth) & (truth <= high)))
                 width.append(np.mean(high - low))
                 low, high = model.coef_interval()
-                slopes.append(np.mean((low <= theta) & (theta <= high)))
+                slopes.append((low <= theta) & (theta <= high))
             cells += [f"{np.mean(held):.0%}", f"{np.mean(width):.2f}", f"{np.mean(slopes):.0%}"]
+            cells.append(f"{np.mean(slopes, axis=0)[0]:.0%}")
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
