@@ -163,12 +163,12 @@ def adaptive(trials: int, n: int = 1000, d: int = 3) -> None:
         CENTS: lambda rng: (rng.random(n) > 0.9) * 100.0 * rng.weibull(0.7, n),
         "normal, exp(x₁) times as large": lambda rng: rng.standard_normal(n),
         "normal, 0.3 + x₁² times as large": lambda rng: rng.standard_normal(n),
-        "normal, 0.2 + |x₁| times as large": lambda rng: rng.standard_normal(n),
+        "normal, 0.2 + abs(x₁) times as large": lambda rng: rng.standard_normal(n),
         "log-normal, exp(x₁) times as large": lambda rng: (
             np.exp(rng.standard_normal(n)) - math.exp(0.5)
         ),
     }
-    sizes = {"exp(x₁)": np.exp, "x₁²": lambda x: 0.3 + x * x, "|x₁|": lambda x: 0.2 + np.abs(x)}
+    sizes = {"exp(x₁)": np.exp, "x₁²": lambda x: 0.3 + x * x, "abs(x₁)": lambda x: 0.2 + np.abs(x)}
     above = {  # what the mean response has beyond the line; 0 unless it is here
         "5 % of rows 50 higher": 2.5,
         "0 in 80 % of rows, else gamma(2)": 0.4,
