@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytail._typing import FloatArray, IntArray, Matrix, Vector
+from heavytail._typing import FloatArray, IntArray, Matrices, Matrix, Vector
 from heavytail._validate import check_count
 from heavytail.control.controllers import Controller
 from heavytail.control.riccati import Q, R, weigh
@@ -224,7 +224,7 @@ def advance(A: Matrix, B: Matrix, x: Vector, u: Vector, noise: Matrix, t: int, y
 @jit
 def _play(
     c: Vector,
-    W: Matrix,
+    W: Matrices,
     s: Vector,
     M: Matrix,
     H: Matrix,
