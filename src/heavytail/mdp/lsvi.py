@@ -202,12 +202,12 @@ def _of_stage(
     return found
 
 
-def _slots(vectors: Any, policy: PackedPolicy) -> dict[str, Any]:
+def _slots(vectors: FloatArray, policy: PackedPolicy) -> dict[str, FloatArray]:
     """What is remembered of a policy's vectors (H, slots), by name; the rest is room."""
     named = {"scalars": vectors[:, : len(policy.slot_names()["scalars"])]}
     return named | {name: vectors[:, run] for name, run in policy._runs.items()}
 
 
-def _rows(matrices: Any, policy: PackedPolicy) -> dict[str, Any]:
+def _rows(matrices: FloatArray, policy: PackedPolicy) -> dict[str, FloatArray]:
     """What is remembered of a policy's matrices (H, rows, D), by name; the rest is room."""
     return {name: matrices[:, rows] for name, rows in policy._rows.items()}

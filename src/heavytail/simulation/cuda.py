@@ -201,12 +201,12 @@ cuda: Any = None
 SLOTS = ROWS = SIZE = DIM = ARMS = 0
 
 
-def play(*_: Any) -> None:
+def play(*_: object) -> None:
     """Stands for the trial in the templates below."""
     raise NotImplementedError
 
 
-def copy(*_: Any) -> None:
+def copy(*_: object) -> None:
     """Stands for :func:`heavytail.simulation.counter.copy_state` in the templates below."""
     raise NotImplementedError
 

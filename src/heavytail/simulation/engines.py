@@ -164,30 +164,30 @@ def _play_fresh(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
     )
 
 
-def select(*_: Any) -> int:
+def select(*_: object) -> int:
     """Stands for a policy's selection kernel in the template below."""
     raise NotImplementedError
 
 
-def update(*_: Any) -> int:
+def update(*_: object) -> int:
     """Stands for a policy's learning kernel in the template below."""
     raise NotImplementedError
 
 
-def rate(*_: Any) -> int:
+def rate(*_: object) -> int:
     """Stands for what scores a pool in the template below; the next three for what keeps it."""
     raise NotImplementedError
 
 
-def follow(*_: Any) -> None:
+def follow(*_: object) -> None:
     raise NotImplementedError
 
 
-def choose(*_: Any) -> int:
+def choose(*_: object) -> int:
     raise NotImplementedError
 
 
-def choose_offered(*_: Any) -> int:
+def choose_offered(*_: object) -> int:
     raise NotImplementedError
 
 

@@ -38,12 +38,12 @@ def _label(value: Any) -> str:
     return f"{module}_{value.__name__}".replace(".", "_")
 
 
-def select(*_: Any) -> int:
+def select(*_: object) -> int:
     """Stands for a policy's selection kernel in the templates below."""
     raise NotImplementedError
 
 
-def update(*_: Any) -> int:
+def update(*_: object) -> int:
     """Stands for a policy's learning kernel in the templates below."""
     raise NotImplementedError
 
