@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,6 +13,12 @@ from heavytail._lazy import nearest
 from heavytail._validate import plain, printable, shown
 
 __all__ = ["misfit", "spelled_out", "within_range"]
+
+
+class Sound(Protocol):
+    """What can tell whether no number of its state is a NaN."""
+
+    def is_sound(self) -> bool: ...
 
 
 def spelled_out(cls: type) -> inspect.Signature:
@@ -53,7 +59,7 @@ def within_range(init: Callable[..., None]) -> Callable[..., None]:
     """
 
     @functools.wraps(init)
-    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+    def checked(self: Sound, *args: object, **kwargs: object) -> None:
         try:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
                 init(self, *map(plain, args), **{key: plain(one) for key, one in kwargs.items()})

@@ -164,7 +164,7 @@ def _as_float(value: object, problem: str) -> float:
     return number
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """A NumPy scalar or a fraction as Python's own number, so that arithmetic and files do not
     depend on its type; anything else is returned as it is, for a check to refuse.
     """

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar, Final, Protocol, Self
+from typing import Any, ClassVar, Final, Literal, Protocol, Self, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from heavytail._extras import MissingExtra
 from heavytail._memory import check_memory
@@ -72,6 +73,7 @@ class Model(Protocol):
 
 
 LEVEL: Final = 0.95
+WithInterval = tuple[FloatArray, FloatArray, FloatArray]  # fitted values, low and high ends
 
 
 class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
@@ -93,7 +95,7 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
             check.number("level", self.level, above=0.0, below=1.0)
         return check
 
-    def fit(self, X: Any, y: Any, sample_scale: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_scale: ArrayLike | None = None) -> Self:
         """Start afresh and learn all rows; the same as one ``partial_fit`` on a new object.
 
         Args:
@@ -104,7 +106,9 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         """
         return self._learn(X, y, sample_scale, afresh=True)
 
-    def partial_fit(self, X: Any, y: Any, sample_scale: Any = None) -> Self:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_scale: ArrayLike | None = None
+    ) -> Self:
         """Go on learning, as ``fit`` does; the cut of rows into batches does not matter."""
         own = self.__dict__
         model = own.get("model_")
@@ -113,25 +117,38 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
                 return self
         return self._learn(X, y, sample_scale, afresh=model is None)
 
-    def _learn(self, X: Any, y: Any, sample_scale: Any, *, afresh: bool) -> Self:
+    def _learn(
+        self, X: ArrayLike, y: ArrayLike, sample_scale: ArrayLike | None, *, afresh: bool
+    ) -> Self:
         # scikit-learn notes width and names before it looks at the numbers: let a twin take the
         # note, so that a refused call leaves this one as it was.
         twin, where = copy.copy(self), type(self).__name__
         _refuse_categories(X, where)
         _refuse_what_is_converted(X, f"{where}: X")
         _refuse_what_is_converted(y, f"{where}: y")
-        X, y = validate_data(twin, X, y, reset=afresh, dtype=np.float64, order="C", y_numeric=True)
-        y = np.asarray(y, dtype=np.float64)
+        rows, responses = validate_data(
+            twin, X, y, reset=afresh, dtype=np.float64, order="C", y_numeric=True
+        )
+        responses = np.asarray(responses, dtype=np.float64)
         nu = _NONE
         if sample_scale is not None:
-            nu = as_rows(sample_scale, y.shape, f"{where}: sample_scale, one scale per row,")
+            nu = as_rows(
+                sample_scale, responses.shape, f"{where}: sample_scale, one scale per row,"
+            )
         if afresh:
-            twin.model_, twin._fitted_with = self._model(X.shape[1]), self.get_params(deep=False)
-        twin.model_.learn(_writable(X), _writable(y), _writable(nu))
+            twin.model_, twin._fitted_with = self._model(rows.shape[1]), self.get_params(deep=False)
+        twin.model_.learn(_writable(rows), _writable(responses), _writable(nu))
         self.__dict__ = twin.__dict__
         return self
 
-    def predict(self, X: Any, return_interval: bool = False) -> Any:
+    @overload
+    def predict(self, X: ArrayLike, return_interval: Literal[False] = False) -> FloatArray: ...
+    @overload
+    def predict(self, X: ArrayLike, return_interval: Literal[True]) -> WithInterval: ...
+    @overload
+    def predict(self, X: ArrayLike, return_interval: bool) -> FloatArray | WithInterval: ...
+
+    def predict(self, X: ArrayLike, return_interval: bool = False) -> FloatArray | WithInterval:
         """The mean response at each row of ``X``; with ``return_interval`` its interval too.
 
         The interval is for the mean response, not for a new observation, at the level given to
@@ -140,12 +157,14 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         _refuse_categories(X, type(self).__name__)
         _refuse_what_is_converted(X, f"{type(self).__name__}.predict: X")
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        rows: FloatArray = validate_data(self, X, reset=False, dtype=np.float64)
         slopes, intercept = self.model_.coefficients
-        mean = X @ slopes + intercept
+        mean: FloatArray = rows @ slopes + intercept
         if not return_interval:
             return mean
-        return mean, *self._interval(mean, self.model_.standard_error(X), self.model_.doubt(X))
+        return mean, *self._interval(
+            mean, self.model_.standard_error(rows), self.model_.doubt(rows)
+        )
 
     def coef_interval(self) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of each slope's interval, (d,) each: of what the mean response rises
@@ -238,7 +257,7 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         return int(self.model_.seen)
 
 
-def is_plain(X: Any, y: Any, dim: int) -> bool:
+def is_plain(X: object, y: object, dim: int) -> bool:
     """Tell whether X and y are C-contiguous float64 of fitting shapes, so that nothing is
     converted.
     """
@@ -277,7 +296,7 @@ def _writable(array: FloatArray) -> FloatArray:
     return array if array.flags.carray else np.array(array, order="C")
 
 
-def _refuse_what_is_converted(value: Any, name: str) -> None:
+def _refuse_what_is_converted(value: object, name: str) -> None:
     """Refuse what scikit-learn would make numbers of: masked entries, bools, dates, and integers
     beyond all floats. What else is wrong it refuses itself, in words that users know.
     """
@@ -298,7 +317,7 @@ def _refuse_what_is_converted(value: Any, name: str) -> None:
             return
 
 
-def _refuse_categories(X: Any, where: str) -> None:
+def _refuse_categories(X: object, where: str) -> None:
     """A category's codes are not numbers to regress on: name the columns instead of converting."""
     dtypes = getattr(X, "dtypes", None)
     if dtypes is None or not hasattr(X, "columns"):
