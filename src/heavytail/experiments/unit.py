@@ -79,7 +79,7 @@ def _plain(value: Any) -> Any:
     return [kind.__module__, kind.__qualname__, repr(value)]
 
 
-def _modules(value: Any, seen: set[int]) -> set[str]:
+def _modules(value: object, seen: set[int]) -> set[str]:
     """The modules of the classes and functions that a value is made of."""
     if id(value) in seen or value is None or isinstance(value, int | float | str | np.ndarray):
         return set()

@@ -13,10 +13,10 @@ import math
 import re
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from heavytail._validate import MOST, shown
 from heavytail.environments import SKEWS
@@ -35,6 +35,7 @@ __all__ = ["Asked", "Choice", "read"]
 TOP = {"rounds", "trials", "tuning_trials", "seed", "out", "policies", "worlds"}
 LARGEST_SEED = 2**128
 LONGEST = 2**24  # characters of a file
+Built = TypeVar("Built")
 MOST_DOTS = 10_000  # in a line
 POLICY = {"policy", "name", "options", "grid"}
 LINK = {"theta_bound": 1.0, "base": 0.0, "outliers": 0.0, "factor": 1000.0}  # with a link alone
@@ -268,12 +269,12 @@ class _Keys:
             if key not in known:
                 self.fail(key, f"one of {', '.join(sorted(known))}", key)
 
-    def fail(self, key: str, right: str, got: Any, hint: str = "") -> None:
+    def fail(self, key: str, right: str, got: object, hint: str = "") -> None:
         where = f"{self.where}.{key}" if self.where else key
         problem = f"{self.file}: {where} must be {right}; got {shown(got)}."
         raise ValueError(f"{problem} {hint}" if hint else problem)
 
-    def trying(self, key: str, build: Any, *, named: bool = False) -> Any:
+    def trying(self, key: str, build: Callable[[], Built], *, named: bool = False) -> Built:
         """What ``build`` makes; its error stands under ``key``, or, where ``named``, under the key
         that it begins with: "LinkBandit.outliers must ...".
         """

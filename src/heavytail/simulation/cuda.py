@@ -157,7 +157,7 @@ def _rebind(
     return twin
 
 
-def _is_kernel(value: Any) -> bool:
+def _is_kernel(value: object) -> bool:
     """A compiled kernel, or with the compiler off the plain function it is then."""
     if hasattr(value, "py_func"):
         return True

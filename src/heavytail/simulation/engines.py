@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from heavytail._typing import FloatArray, IntArray
+from heavytail._typing import FloatArray, IntArray, State
 from heavytail.environments import Block, Environment
 from heavytail.kernels.counts import paid
 from heavytail.kernels.layout import OK
@@ -192,7 +191,7 @@ def choose_offered(*_: object) -> int:
 
 
 def _run_block(
-    state: Any,
+    state: State,
     nu: float,
     arms: FloatArray,
     means: FloatArray,
@@ -241,7 +240,7 @@ def _run_block(
 
 
 def _run_pool(
-    state: Any,
+    state: State,
     nu: float,
     pool: FloatArray,
     scores: FloatArray,

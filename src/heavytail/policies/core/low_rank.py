@@ -5,6 +5,7 @@ that are kept for the fit of Theta, and rounds that explore.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -88,7 +89,7 @@ class LowRankPolicy(HistoryPolicy):
     _pairs: bool
 
     @classmethod
-    def taken(cls, problem: Any, options: Any) -> dict[str, Any]:
+    def taken(cls, problem: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
         """A problem of plain features is one of matrices with one column."""
         found = super().taken(problem, options)
         if "dim" in problem and "d1" not in options:
