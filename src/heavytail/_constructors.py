@@ -25,15 +25,15 @@ def spelled_out(cls: type) -> inspect.Signature:
     """What a class is built from, by name, since that is what is saved: where its constructor hands
     ``**options`` on, those that the class it extends takes.
     """
-    told = [*inspect.signature(vars(cls)["__init__"]).parameters.values()][1:]
-    for one in told:
+    parameters = [*inspect.signature(vars(cls)["__init__"]).parameters.values()][1:]
+    for one in parameters:
         if one.kind is one.VAR_POSITIONAL:
             raise TypeError(
                 f"{cls.__name__}.__init__ must name its arguments, by which it is saved and copied;"
                 f" got *{one.name}."
             )
-    own = [one for one in told if one.kind is not one.VAR_KEYWORD]
-    if len(own) < len(told):
+    own = [one for one in parameters if one.kind is not one.VAR_KEYWORD]
+    if len(own) < len(parameters):
         extended = next(one for one in cls.__mro__[1:] if "__init__" in vars(one))
         names = {one.name for one in own}
         for one in inspect.signature(extended).parameters.values():

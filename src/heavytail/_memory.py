@@ -60,17 +60,17 @@ def grown(where: str, array: NDArray[Number], needed: int, axis: int = 0) -> NDA
 @functools.cache
 def _machine() -> float:
     """The memory of the machine, or of the container."""
-    found = math.inf
+    least = math.inf
     try:
-        found = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        least = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):  # not on Windows
-        return found
+        return least
     for path in LIMITS:
         try:
-            found = min(found, float(path.read_text(encoding="ascii")))
+            least = min(least, float(path.read_text(encoding="ascii")))
         except (ValueError, OSError):  # "max", or there is no such limit
             continue
-    return found
+    return least
 
 
 def _process() -> float:

@@ -109,9 +109,9 @@ class Link:
         self, kernel: Callable[[float, FloatArray], None], z: ArrayLike, name: str
     ) -> FloatArray | float:
         numbers = as_numbers(z, f"Link.{name}: z", "a number or an array of numbers")
-        found = np.array(numbers, order="C")  # a copy, which the kernel writes to
-        kernel(self.code, found.reshape(-1))
-        return found if found.ndim else float(found)
+        values = np.array(numbers, order="C")  # a copy, which the kernel writes to
+        kernel(self.code, values.reshape(-1))
+        return values if values.ndim else float(values)
 
 
 identity = Link("identity", True, "any", kernels.IDENTITY)

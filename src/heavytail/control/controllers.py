@@ -167,8 +167,8 @@ class Controller(Stored):
         s, M, _ = self.identifier.packed
         n, d = self.identifier.n, self.identifier.d
         self.identifier.refit()
-        found = type(self).choose_kernel(self._c, self._W, self._room, self._F, s, M, n)
-        keep_gain(self._c, self._W, d, n, found)
+        usable = type(self).choose_kernel(self._c, self._W, self._room, self._F, s, M, n)
+        keep_gain(self._c, self._W, d, n, usable)
         postpone(self._c, s)
 
     @property

@@ -124,10 +124,10 @@ def simulate_control(
                 f"{system!r} has {(system.n, system.d)}."
             )
     play = functools.partial(_trial, system=system, seed=seed, kept=kept)
-    found = play_trials(controllers, play, trials, threads=True, jobs=jobs, progress=progress)
+    outcomes = play_trials(controllers, play, trials, threads=True, jobs=jobs, progress=progress)
     runs = {
         name: ControlRun(*(np.array(column) for column in zip(*rows, strict=True)))
-        for name, rows in found.items()
+        for name, rows in outcomes.items()
     }
     settings = {"system": repr(system), "steps": steps, "trials": trials, "seed": seed}
     return ControlResults(runs=runs, steps=kept, settings=settings)

@@ -166,7 +166,7 @@ def _affordable(init: Callable[..., None]) -> Callable[..., None]:
         init(self, *args, **kwargs)
         arms, fresh = getattr(self, "arms", 0), getattr(self, "fresh", False)
         if isinstance(arms, int):  # of an environment of ours; another may call anything arms
-            told = {"dim": self.dim, "arms": arms}
-            afford(type(self).__name__, arms * self.dim * (LEAST if fresh else 1), told)
+            sizes = {"dim": self.dim, "arms": arms}
+            afford(type(self).__name__, arms * self.dim * (LEAST if fresh else 1), sizes)
 
     return checked

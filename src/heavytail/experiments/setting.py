@@ -312,7 +312,7 @@ def write_table(path: Path, table: Any, header: dict[str, Any]) -> None:
     """An Arrow table as Parquet, whole or not at all, with the library's version in its header."""
     import pyarrow.parquet as pq
 
-    told = json.dumps({"library": __version__, **header})
+    metadata = json.dumps({"library": __version__, **header})
     stream = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata({"heavytail": told}), stream)
+    pq.write_table(table.replace_schema_metadata({"heavytail": metadata}), stream)
     replace(path, stream.getvalue())

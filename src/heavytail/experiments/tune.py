@@ -47,8 +47,8 @@ def search(
     run: Callable[[list[Unit]], Mapping[str, Outcome]],
 ) -> dict[Case, list[float]]:
     """The mean final regret of every point of every case, run together."""
-    found = regrets(grid, units_of, run)
-    return {case: [float(values.mean()) for values in points] for case, points in found.items()}
+    regret_of = regrets(grid, units_of, run)
+    return {case: [float(values.mean()) for values in points] for case, points in regret_of.items()}
 
 
 def best(points: Sequence[Point], regret: Sequence[float]) -> Point:
@@ -105,8 +105,8 @@ class Tuned:
 
     def options(self, setting: str, name: str) -> Point | None:
         """The options chosen for an algorithm in a setting; None where it was not tuned there."""
-        found = self.settings.get(setting, {}).get(name)
-        return None if found is None else dict(found["options"])
+        entry = self.settings.get(setting, {}).get(name)
+        return None if entry is None else dict(entry["options"])
 
     def grids(self, setting: str) -> dict[str, list[Point]]:
         """Every point tried in a setting with its regret, by algorithm."""
@@ -114,13 +114,13 @@ class Tuned:
 
     def others(self, setting: str, name: str) -> tuple[tuple[float, FloatArray], ...]:
         """What tuning might as well have chosen: (share of the resamples, regret by trial)."""
-        found = self.settings.get(setting, {}).get(name, {}).get("others", ())
-        return tuple((one["share"], np.array(one["regret"], float)) for one in found)
+        shares = self.settings.get(setting, {}).get(name, {}).get("others", ())
+        return tuple((one["share"], np.array(one["regret"], float)) for one in shares)
 
     def source(self, setting: str, name: str) -> str | None:
         """The stamp of the code that was tuned; None where none was kept."""
-        found = self.settings.get(setting, {}).get(name, {}).get("source")
-        return None if found is None else str(found)
+        source = self.settings.get(setting, {}).get(name, {}).get("source")
+        return None if source is None else str(source)
 
     def with_search(
         self, setting: str, name: str, points: Sequence[Point], regret: Sequence[float], made: Any
@@ -162,8 +162,8 @@ class Tuned:
         # Chosen on the numbers as the file shows them, so that the file alone explains the choice.
         values = [shown(value) for value in regret]
         rows = [{**point, "regret": value} for point, value in zip(points, values, strict=True)]
-        found = {**before, "options": best(points, values), which: rows}
-        here = {**self.settings.get(setting, {}), name: found}
+        entry = {**before, "options": best(points, values), which: rows}
+        here = {**self.settings.get(setting, {}), name: entry}
         return Tuned({**self.settings, setting: here}, {**self.provenance, setting: made})
 
     def write(self, path: Path) -> None:

@@ -51,8 +51,8 @@ class Unit:
         seen: set[int] = set()
         for value in self.arguments.values():
             modules |= _modules(value, seen)
-        told = [self.call, _plain(self.arguments), source_digest(frozenset(modules))]
-        text = json.dumps(told, sort_keys=True).encode()
+        parts = [self.call, _plain(self.arguments), source_digest(frozenset(modules))]
+        text = json.dumps(parts, sort_keys=True).encode()
         return hashlib.blake2b(text, digest_size=16).hexdigest()
 
     def run(self) -> Outcome:
@@ -92,10 +92,10 @@ def _modules(value: object, seen: set[int]) -> set[str]:
     elif hasattr(value, "__dict__") and not hasattr(value, "__qualname__"):  # an instance
         parts = [*vars(value).values()]
     named = value if hasattr(value, "__qualname__") else type(value)
-    found = {str(named.__module__)}
+    modules = {str(named.__module__)}
     if isinstance(named, type):
-        found |= {kind.__module__ for kind in named.__mro__}
-    return found.union(*(_modules(part, seen) for part in parts))
+        modules |= {kind.__module__ for kind in named.__mro__}
+    return modules.union(*(_modules(part, seen) for part in parts))
 
 
 @dataclass(frozen=True)

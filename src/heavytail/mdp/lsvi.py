@@ -196,10 +196,10 @@ def _of_stage(
     arrays: dict[str, Any], part: str, policy: PackedPolicy, h: int, learned: int
 ) -> dict[str, Any]:
     """What ``arrays`` hold of a policy at one stage, by the names that the policy has for it."""
-    found = {key: arrays[f"{part}_{key}"][h] for key in policy._views() if key != "history"}
+    own = {key: arrays[f"{part}_{key}"][h] for key in policy._views() if key != "history"}
     if isinstance(policy, HistoryPolicy):
-        found["history"] = arrays["reward_history"][h, :learned]
-    return found
+        own["history"] = arrays["reward_history"][h, :learned]
+    return own
 
 
 def _slots(vectors: FloatArray, policy: PackedPolicy) -> dict[str, FloatArray]:

@@ -61,10 +61,10 @@ def simulate_agents(
     play = functools.partial(
         _trial, world=world, seed=seed, episodes=episodes, engine=engine, kept=kept
     )
-    found = play_trials(named, play, trials, threads=True, jobs=jobs, progress=progress)
+    outcomes = play_trials(named, play, trials, threads=True, jobs=jobs, progress=progress)
     runs = {
         name: Run(*(np.array(column) for column in zip(*rows, strict=True)))
-        for name, rows in found.items()
+        for name, rows in outcomes.items()
     }
     settings = {
         "world": world.describe(),

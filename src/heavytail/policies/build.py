@@ -44,11 +44,11 @@ def make_policy(
     kind = find(name)
     problem = {"dim": dim, "horizon": horizon, "tail": tail, "arms": arms}
     known = {key: value for key, value in problem.items() if value is not None}
-    told = {**kind.taken(known, options), **options}
+    arguments = {**kind.taken(known, options), **options}
     if not is_own(kind):
-        return kind(**told)
+        return kind(**arguments)
     try:
-        return kind(**told)
+        return kind(**arguments)
     except (ValueError, TypeError):  # a refusal, in words of its own
         raise
     except (Exception, SystemExit) as error:

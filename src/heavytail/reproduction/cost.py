@@ -220,8 +220,8 @@ def _figure(found: list[Cost]) -> Figure:
     markers = itertools.cycle("os^vDPX*")
     for one, marker in zip(found, markers, strict=False):
         base = one.policy.split(" (")[0]
-        told = {"color": plots.colour(base), "marker": marker, "ms": 4, "label": one.policy}
-        axis.plot(one.rounds, 1e6 * one.times, ":" if "(lazy)" in one.policy else "-", **told)
+        look = {"color": plots.colour(base), "marker": marker, "ms": 4, "label": one.policy}
+        axis.plot(one.rounds, 1e6 * one.times, ":" if "(lazy)" in one.policy else "-", **look)
     axis.set(
         xscale="log",
         yscale="log",

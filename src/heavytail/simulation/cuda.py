@@ -97,15 +97,15 @@ def run_trials(
     out = np.empty((len(kept) + cover, trials))
     for first in range(0, trials, batch):
         count = min(batch, trials - first)
-        found = cuda.device_array((len(out), count))
+        block = cuda.device_array((len(out), count))
         blocks = (count + THREADS - 1) // THREADS
         with warnings.catch_warnings():  # few trials do not fill a GPU: that is no one's mistake
             warnings.filterwarnings("ignore", ".*Grid size", Warning)
-            kernel[blocks, THREADS](*states, room, seed, first, marks, found, *setting.numbers)
+            kernel[blocks, THREADS](*states, room, seed, first, marks, block, *setting.numbers)
         if count == trials:
-            found.copy_to_host(out)
+            block.copy_to_host(out)
         else:
-            out[:, first : first + count] = found.copy_to_host()
+            out[:, first : first + count] = block.copy_to_host()
         advance(count)
     return out
 

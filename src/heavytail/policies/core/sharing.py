@@ -73,11 +73,12 @@ class Shared(Generic[P]):
         if name.startswith("_"):
             raise AttributeError(f"Shared has no {name!r}. Use the policy in a with.", name=name)
         with self._lock:
-            found = getattr(self._policy, name)
-        if not (inspect.ismethod(found) and found.__self__ is self._policy):
-            return found
+            attribute = getattr(self._policy, name)
+        if not (inspect.ismethod(attribute) and attribute.__self__ is self._policy):
+            return attribute
         call = self._refusing if name in PAIRED and self._policy.info.repeats else self._whole
-        object.__setattr__(self, name, functools.wraps(found)(call(found)))  # found at once then
+        # found at once then
+        object.__setattr__(self, name, functools.wraps(attribute)(call(attribute)))
         return vars(self)[name]
 
     def _whole(self, method: Callable[..., Any]) -> Callable[..., Any]:
