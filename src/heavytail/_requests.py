@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, Required, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, Literal, NamedTuple, Protocol, Required, TypedDict, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,7 +57,7 @@ class PolarsFrame(Protocol):
 class PandasFrame(Protocol):
     """A frame whose rows are dicts by ``to_dict("records")``."""
 
-    def to_dict(self, orient: Any, /) -> Any: ...
+    def to_dict(self, orient: Literal["records"], /) -> list[dict[str, Any]]: ...
 
 
 Context = Mapping[str, object]  # features by name
@@ -234,7 +234,7 @@ def named(what: str, name: object) -> str:
     return name
 
 
-def _as_it_is(answer: Any) -> Any:
+def _as_it_is(answer: Answer) -> Answer:
     return answer
 
 

@@ -54,7 +54,7 @@ __all__ = [
 
 Http = TypeVar("Http", "httpx.Client", "httpx.AsyncClient")
 Answer = TypeVar("Answer")
-AnyClient = TypeVar("AnyClient", bound="_BaseClient[Any]")
+SomeClient = TypeVar("SomeClient", bound="_BaseClient[Any]")
 
 AGAIN = (429, 502, 503, 504)  # statuses that pass
 FIRST, LONGEST = 0.05, 2.0  # seconds between two tries
@@ -322,10 +322,10 @@ class AsyncClient(_BaseClient["httpx.AsyncClient"]):
         await self.close()
 
 
-class _Model(Generic[AnyClient]):
+class _Model(Generic[SomeClient]):
     """A model of a service."""
 
-    def __init__(self, client: AnyClient, name: str) -> None:
+    def __init__(self, client: SomeClient, name: str) -> None:
         self._client, self._requests, self.name = client, ModelRequests(name), name
         self.path = self._requests.path
 

@@ -33,7 +33,7 @@ DIGITS = (
 _PLACES = ("--out", "--tuned", "--write", "--plot")  # where things lie is nobody's business
 
 
-def provenance(**more: Any) -> dict[str, Any]:
+def provenance(**more: object) -> dict[str, Any]:
     """Date, commit, command, machine and versions, and what the caller adds."""
     words = ["heavytail", *sys.argv[1:]]
     for option in _PLACES:

@@ -25,6 +25,7 @@ APART = 1_000_003  # added to the seed of what is reported
 
 Point: TypeAlias = dict[str, Any]  # options by name
 Case = TypeVar("Case", bound=Hashable)
+Made = dict[str, Any]  # how a choice was made: see ``provenance``
 
 
 def regrets(
@@ -123,13 +124,23 @@ class Tuned:
         return None if source is None else str(source)
 
     def with_search(
-        self, setting: str, name: str, points: Sequence[Point], regret: Sequence[float], made: Any
+        self,
+        setting: str,
+        name: str,
+        points: Sequence[Point],
+        regret: Sequence[float],
+        made: Made,
     ) -> Tuned:
         """With one more search; what was there for other settings and algorithms stays."""
         return self._with(setting, name, {}, "grid", points, regret, made)
 
     def with_finals(
-        self, setting: str, name: str, points: Sequence[Point], regret: Sequence[float], made: Any
+        self,
+        setting: str,
+        name: str,
+        points: Sequence[Point],
+        regret: Sequence[float],
+        made: Made,
     ) -> Tuned:
         """With the choice among the best points of a search made on more environments."""
         before = self.settings[setting][name]
@@ -145,7 +156,7 @@ class Tuned:
         """With the stamp of other code, which was seen to find the same regret."""
         return self._but(setting, name, source=source)
 
-    def _but(self, setting: str, name: str, **parts: Any) -> Tuned:
+    def _but(self, setting: str, name: str, **parts: object) -> Tuned:
         here = {**self.settings[setting], name: {**self.settings[setting][name], **parts}}
         return Tuned({**self.settings, setting: here}, self.provenance)
 
@@ -157,7 +168,7 @@ class Tuned:
         which: str,
         points: Sequence[Point],
         regret: Sequence[float],
-        made: Any,
+        made: Made,
     ) -> Tuned:
         # Chosen on the numbers as the file shows them, so that the file alone explains the choice.
         values = [shown(value) for value in regret]

@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from types import EllipsisType
 from typing import Any, TypeVar
 
 from heavytail._validate import MOST, shown
@@ -287,14 +288,14 @@ class _Keys:
             where = f"{self.where}.{key}" if self.where else key
             raise ValueError(f"{self.file}: {where}: {error}") from None
 
-    def _get(self, key: str, right: str, default: Any) -> Any:
+    def _get(self, key: str, right: str, default: object) -> Any:
         if key not in self.raw:
             if default is ...:
                 self.fail(key, right, "nothing: the key is missing")
             return default
         return self.raw[key]
 
-    def text(self, key: str, default: Any = ...) -> str:
+    def text(self, key: str, default: str | EllipsisType = ...) -> str:
         value = self._get(key, "a text", default)
         if not isinstance(value, str) or not value:
             self.fail(key, "a text", value)
@@ -313,13 +314,15 @@ class _Keys:
             self.fail(key, f"one of {', '.join(names)}", value, hint)
         return str(value)
 
-    def number(self, key: str, default: Any = ...) -> Any:
+    def number(self, key: str, default: float | EllipsisType | None = ...) -> Any:
         value = self._get(key, "a number", default)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             self.fail(key, "a number", value)
         return value
 
-    def count(self, key: str, default: Any = ..., least: int = 1, most: int = MOST) -> Any:
+    def count(
+        self, key: str, default: int | EllipsisType | None = ..., least: int = 1, most: int = MOST
+    ) -> Any:
         right = f"a whole number of at least {least}"
         value = self._get(key, right, default)
         if value is None:

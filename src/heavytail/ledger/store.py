@@ -262,7 +262,7 @@ class Store(ABC):
         return {bytes(d): (name, frozenset(scopes.split())) for d, name, scopes in self.rows(sql)}
 
 
-def _bytes(value: Any) -> bytes:
+def _bytes(value: object) -> bytes:
     """Bytes as a database gives them; none where it gives something else, of a damaged page."""
     return bytes(value) if isinstance(value, bytes | memoryview) else b""
 

@@ -14,7 +14,7 @@ import os
 import types
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -110,7 +110,7 @@ def run_trials(
     return out
 
 
-def _numba_cuda() -> Any:
+def _numba_cuda() -> types.ModuleType:
     """numba.cuda, with all that it would import at the first compilation.
 
     numba-cuda 0.30 asks NumPy there for a name that NumPy 2.5 no longer has.
@@ -133,7 +133,7 @@ def _simulated() -> bool:
     return os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 
 
-def _device(kernel: Any, known: dict[int, Any]) -> Any:
+def _device(kernel: Callable[..., object], known: dict[int, Any]) -> Any:
     """``kernel`` compiled for the device, with all that it calls."""
     if id(kernel) in known:
         return known[id(kernel)]
@@ -157,7 +157,7 @@ def _rebind(
     return twin
 
 
-def _is_kernel(value: object) -> bool:
+def _is_kernel(value: object) -> TypeGuard[Callable[..., object]]:
     """A compiled kernel, or with the compiler off the plain function it is then."""
     if hasattr(value, "py_func"):
         return True
