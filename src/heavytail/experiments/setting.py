@@ -136,7 +136,7 @@ def told(name: str, setting: Setting) -> MomentBound:
     return MomentBound(2.0, tail.scale) if info.orders == "2" else tail
 
 
-def build(name: str, setting: Setting, rounds: int, **options: Any) -> Policy:
+def build(name: str, setting: Setting, rounds: int, **options: object) -> Policy:
     """The policy for a setting."""
     tail = told(name, setting)
     return make_policy(

@@ -61,7 +61,7 @@ class Unit:
         return getattr(importlib.import_module(module), function)(**self.arguments)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """The value as JSON can hold it; an object by its class and its ``repr``."""
     if isinstance(value, Mapping):
         return [[_plain(key), _plain(one)] for key, one in value.items()]

@@ -69,7 +69,7 @@ class Choice:
         """As the tables call it."""
         return "tuned" if self.grid else "as given"
 
-    def build(self, setting: Setting, rounds: int, **more: Any) -> Policy:
+    def build(self, setting: Setting, rounds: int, **more: object) -> Policy:
         """The policy in a setting."""
         return build(self.policy, setting, rounds, **{**self.options, **more})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-from typing import Any
 
 from heavytail._lazy import nearest
 from heavytail._validate import printable, shown
@@ -23,7 +22,7 @@ def make_policy(
     horizon: int | None = None,
     tail: MomentBound | None = None,
     arms: int | None = None,
-    **options: Any,
+    **options: object,
 ) -> Policy:
     """Build the policy called ``name`` for a problem, whatever of that it takes.
 
