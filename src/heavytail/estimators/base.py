@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar, Final, Literal, Protocol, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -73,7 +73,6 @@ class Model(Protocol):
 
 
 LEVEL: Final = 0.95
-WithInterval = tuple[FloatArray, FloatArray, FloatArray]  # fitted values, low and high ends
 
 
 class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
@@ -117,38 +116,38 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
                 return self
         return self._learn(X, y, sample_scale, afresh=model is None)
 
-    def _learn(
-        self, X: ArrayLike, y: ArrayLike, sample_scale: ArrayLike | None, *, afresh: bool
-    ) -> Self:
+    def _learn(self, X: Any, y: Any, sample_scale: ArrayLike | None, *, afresh: bool) -> Self:
         # scikit-learn notes width and names before it looks at the numbers: let a twin take the
         # note, so that a refused call leaves this one as it was.
         twin, where = copy.copy(self), type(self).__name__
         _refuse_categories(X, where)
         _refuse_what_is_converted(X, f"{where}: X")
         _refuse_what_is_converted(y, f"{where}: y")
-        rows, responses = validate_data(
-            twin, X, y, reset=afresh, dtype=np.float64, order="C", y_numeric=True
-        )
-        responses = np.asarray(responses, dtype=np.float64)
+        X, y = validate_data(twin, X, y, reset=afresh, dtype=np.float64, order="C", y_numeric=True)
+        y = np.asarray(y, dtype=np.float64)
         nu = _NONE
         if sample_scale is not None:
-            nu = as_rows(
-                sample_scale, responses.shape, f"{where}: sample_scale, one scale per row,"
-            )
+            nu = as_rows(sample_scale, y.shape, f"{where}: sample_scale, one scale per row,")
         if afresh:
-            twin.model_, twin._fitted_with = self._model(rows.shape[1]), self.get_params(deep=False)
-        twin.model_.learn(_writable(rows), _writable(responses), _writable(nu))
+            twin.model_, twin._fitted_with = self._model(X.shape[1]), self.get_params(deep=False)
+        twin.model_.learn(_writable(X), _writable(y), _writable(nu))
         self.__dict__ = twin.__dict__
         return self
 
-    @overload
-    def predict(self, X: ArrayLike, return_interval: Literal[False] = False) -> FloatArray: ...
-    @overload
-    def predict(self, X: ArrayLike, return_interval: Literal[True]) -> WithInterval: ...
-    @overload
-    def predict(self, X: ArrayLike, return_interval: bool) -> FloatArray | WithInterval: ...
+    if TYPE_CHECKING:
 
-    def predict(self, X: ArrayLike, return_interval: bool = False) -> FloatArray | WithInterval:
+        @overload
+        def predict(self, X: ArrayLike, return_interval: Literal[False] = False) -> FloatArray: ...
+        @overload
+        def predict(
+            self, X: ArrayLike, return_interval: Literal[True]
+        ) -> tuple[FloatArray, FloatArray, FloatArray]: ...
+        @overload
+        def predict(
+            self, X: ArrayLike, return_interval: bool
+        ) -> FloatArray | tuple[FloatArray, FloatArray, FloatArray]: ...
+
+    def predict(self, X: Any, return_interval: bool = False) -> Any:
         """The mean response at each row of ``X``; with ``return_interval`` its interval too.
 
         The interval is for the mean response, not for a new observation, at the level given to
@@ -157,14 +156,12 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         _refuse_categories(X, type(self).__name__)
         _refuse_what_is_converted(X, f"{type(self).__name__}.predict: X")
-        rows: FloatArray = validate_data(self, X, reset=False, dtype=np.float64)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
         slopes, intercept = self.model_.coefficients
-        mean: FloatArray = rows @ slopes + intercept
+        mean = X @ slopes + intercept
         if not return_interval:
             return mean
-        return mean, *self._interval(
-            mean, self.model_.standard_error(rows), self.model_.doubt(rows)
-        )
+        return mean, *self._interval(mean, self.model_.standard_error(X), self.model_.doubt(X))
 
     def coef_interval(self) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of each slope's interval, (d,) each: of what the mean response rises
