@@ -12,8 +12,6 @@ Names load when they are first used, so that importing the package costs little.
 
 from __future__ import annotations
 
-from typing import Any
-
 from heavytail._lazy import lazy, missing, stub
 from heavytail._version import __version__ as __version__
 
@@ -23,7 +21,7 @@ _lookup = lazy(__name__, _WHERE)
 __all__ = sorted(_WHERE)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     from heavytail.policies import _table
 
     if name in _WHERE:

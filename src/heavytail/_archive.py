@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from heavytail._validate import shown
 
@@ -220,7 +221,7 @@ def members(content: bytes) -> dict[str, Any]:
     return arrays
 
 
-def _array(raw: bytes) -> Any:
+def _array(raw: bytes) -> NDArray[Any]:
     """An array in NumPy's format, of numbers or text, made of exactly these bytes."""
     stream = io.BytesIO(raw)
     version = np.lib.format.read_magic(stream)

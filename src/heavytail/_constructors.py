@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,19 +15,25 @@ from heavytail._validate import plain, printable, shown
 __all__ = ["misfit", "spelled_out", "within_range"]
 
 
+class Sound(Protocol):
+    """What can tell whether no number of its state is a NaN."""
+
+    def is_sound(self) -> bool: ...
+
+
 def spelled_out(cls: type) -> inspect.Signature:
     """What a class is built from, by name, since that is what is saved: where its constructor hands
     ``**options`` on, those that the class it extends takes.
     """
-    told = [*inspect.signature(vars(cls)["__init__"]).parameters.values()][1:]
-    for one in told:
+    parameters = [*inspect.signature(vars(cls)["__init__"]).parameters.values()][1:]
+    for one in parameters:
         if one.kind is one.VAR_POSITIONAL:
             raise TypeError(
                 f"{cls.__name__}.__init__ must name its arguments, by which it is saved and copied;"
                 f" got *{one.name}."
             )
-    own = [one for one in told if one.kind is not one.VAR_KEYWORD]
-    if len(own) < len(told):
+    own = [one for one in parameters if one.kind is not one.VAR_KEYWORD]
+    if len(own) < len(parameters):
         extended = next(one for one in cls.__mro__[1:] if "__init__" in vars(one))
         names = {one.name for one in own}
         for one in inspect.signature(extended).parameters.values():
@@ -53,7 +59,7 @@ def within_range(init: Callable[..., None]) -> Callable[..., None]:
     """
 
     @functools.wraps(init)
-    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+    def checked(self: Sound, *args: object, **kwargs: object) -> None:
         try:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
                 init(self, *map(plain, args), **{key: plain(one) for key, one in kwargs.items()})

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
+
+from heavytail._typing import FloatArray
 
 __all__ = [
     "LARGEST_COUNT",
@@ -31,13 +34,15 @@ def damaged(where: str, key: str, why: str = "") -> ValueError:
     return ValueError(f"{where}: the saved state's {key!r} is damaged{why and f': {why}'}.")
 
 
-def are_counts(numbers: Any, below: float = LARGEST_COUNT, least: float = 0.0) -> bool:
+def are_counts(numbers: NDArray[Any], below: float = LARGEST_COUNT, least: float = 0.0) -> bool:
     """Tell whether all are whole numbers from ``least`` on and below a bound."""
     inside = (numbers >= least) & (numbers < below)
     return bool((inside & (numbers == np.floor(numbers))).all())
 
 
-def check_slots(where: str, key: str, kinds: Mapping[str, str], saved: Any, own: Any) -> None:
+def check_slots(
+    where: str, key: str, kinds: Mapping[str, str], saved: FloatArray, own: FloatArray
+) -> None:
     """Refuse slots (..., n) that do not hold what they say; ``own`` are those of a fresh object.
 
     ``kinds`` are by name, in order: "fixed" is what the arguments say, "count" a whole number,
@@ -72,13 +77,13 @@ def _places(kinds: tuple[str, ...]) -> dict[str, list[int]]:
     return {kind: [i for i, one in enumerate(kinds) if one == kind] for kind in set(kinds)}
 
 
-def check_size(where: str, key: str, numbers: Any) -> None:
+def check_size(where: str, key: str, numbers: FloatArray) -> None:
     """Refuse what kernels square and add up, and never make so large."""
     if np.abs(numbers).max(initial=0.0) > LARGEST:
         raise damaged(where, key, f"its numbers must be at most {LARGEST:g} in size")
 
 
-def hangs_together(heads: Any, following: Any, count: int) -> bool:
+def hangs_together(heads: NDArray[Any], following: NDArray[Any], count: int) -> bool:
     """Tell whether lists that begin at ``heads`` and go on by ``following`` (-1 ends one) meet each
     of ``count`` rows exactly once: then none of them runs in a circle.
     """

@@ -33,11 +33,11 @@ def lazy(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
             package, and a dot alone says that the name is a module of it.
     """
 
-    def load(name: str) -> Any:
+    def load(name: str) -> object:
         if name not in where:
             raise missing(package, name, where)
         if where[name] == ".":  # a module of the package
-            value: Any = importlib.import_module(f".{name}", package)
+            value: object = importlib.import_module(f".{name}", package)
         else:
             value = getattr(importlib.import_module(where[name], package), name)
         setattr(sys.modules[package], name, value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import importlib
 import os
-from typing import Any
 
 __all__ = ["BUSY", "hold", "opened"]
 
@@ -25,8 +24,8 @@ def opened(path: str | os.PathLike[str], mode: int) -> int:
 def hold(handle: int) -> None:
     """Lock it until it is closed; an OSError with a number of BUSY where another process has."""
     if os.name == "posix":
-        fcntl: Any = importlib.import_module("fcntl")
+        fcntl = importlib.import_module("fcntl")
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     else:
-        msvcrt: Any = importlib.import_module("msvcrt")
+        msvcrt = importlib.import_module("msvcrt")
         msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)

@@ -6,9 +6,12 @@ import functools
 import math
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+
+Number = TypeVar("Number", bound=np.generic)
 
 __all__ = ["check_memory", "grown", "memory"]
 
@@ -35,7 +38,7 @@ def memory() -> float:
     return min(_machine(), _process())
 
 
-def grown(where: str, array: Any, needed: int, axis: int = 0) -> Any:
+def grown(where: str, array: NDArray[Number], needed: int, axis: int = 0) -> NDArray[Number]:
     """``array`` with room for ``needed`` entries along ``axis``, itself where it has that.
 
     Otherwise for twice as many as before, as far as there is memory, so that an entry costs no
@@ -57,17 +60,17 @@ def grown(where: str, array: Any, needed: int, axis: int = 0) -> Any:
 @functools.cache
 def _machine() -> float:
     """The memory of the machine, or of the container."""
-    found = math.inf
+    least = math.inf
     try:
-        found = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        least = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):  # not on Windows
-        return found
+        return least
     for path in LIMITS:
         try:
-            found = min(found, float(path.read_text(encoding="ascii")))
+            least = min(least, float(path.read_text(encoding="ascii")))
         except (ValueError, OSError):  # "max", or there is no such limit
             continue
-    return found
+    return least
 
 
 def _process() -> float:

@@ -16,8 +16,8 @@ def is_handler(frame: FrameType) -> bool:
     if back is None:
         return False
     count = code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)
-    told = [frame.f_locals.get(name) for name in code.co_varnames[:count]]
-    return any(one is back or (type(one) is tuple and back in one) for one in told)
+    arguments = [frame.f_locals.get(name) for name in code.co_varnames[:count]]
+    return any(one is back or (type(one) is tuple and back in one) for one in arguments)
 
 
 def raised_by_handler(error: BaseException) -> bool:

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from heavytail._archive import FACTOR, contents, is_sealed, members, replace, sealed
 from heavytail._constructors import misfit, spelled_out, within_range
@@ -122,13 +123,13 @@ class Stored(TakingTurns, Saved):
 
     _arguments: dict[str, Any]
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
             setattr(cls, "__signature__", spelled_out(cls))  # noqa: B010
             cls.__init__ = within_range(cls.__init__)  # type: ignore[method-assign]
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
         self = super().__new__(cls)
         signature = inspect.signature(cls)
         try:
@@ -348,7 +349,7 @@ def check_fit(
             raise ValueError(f"{where}: the saved state's {key!r} is damaged.")
 
 
-def of_length(array: Any, length: int, axis: int) -> Any:
+def of_length(array: NDArray[Any], length: int, axis: int) -> NDArray[Any]:
     """A view like ``array`` with ``length`` entries along ``axis``; takes no memory."""
     length = min(length, LONGEST)
     shape = (*array.shape[:axis], length, *array.shape[axis + 1 :])
@@ -407,7 +408,7 @@ def _describe(subject: Saved, arrays: dict[str, Any], prefix: str) -> dict[str, 
     }
 
 
-def _encode(key: str, value: Any, arrays: dict[str, Any], prefix: str) -> Any:
+def _encode(key: str, value: object, arrays: dict[str, Any], prefix: str) -> object:
     if isinstance(value, MomentBound):
         return {"order": value.order, "scale": value.scale}
     if isinstance(value, Stored):
@@ -427,7 +428,7 @@ def _encode(key: str, value: Any, arrays: dict[str, Any], prefix: str) -> Any:
     )
 
 
-def _is_described(value: Any) -> bool:
+def _is_described(value: object) -> bool:
     """Tell whether it is what ``_describe`` makes of an object."""
     return isinstance(value, dict) and isinstance(value.get("arguments"), dict)
 
@@ -436,7 +437,7 @@ def _noun(description: dict[str, Any]) -> str:
     return next((key for key in description if key != "arguments"), "")
 
 
-def _decode(value: Any, arrays: dict[str, Any], build: Callable[..., Saved]) -> Any:
+def _decode(value: object, arrays: dict[str, Any], build: Callable[..., Saved]) -> object:
     if isinstance(value, list):
         return [_decode(item, arrays, build) for item in value]
     if not isinstance(value, dict):

@@ -114,7 +114,7 @@ def alone(method: F) -> F:
     _ALONE.add(id(method.__code__))
 
     @functools.wraps(method)
-    def in_turn(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def in_turn(self: TakingTurns, *args: object, **kwargs: object) -> object:
         me = AT_WORK[0], get_ident()
         while self._inside is not None and not self._ours():
             pass

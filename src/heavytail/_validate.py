@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from heavytail._signals import raised_by_handler
 from heavytail._typing import FloatArray
@@ -162,7 +164,7 @@ def _as_float(value: object, problem: str) -> float:
     return number
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """A NumPy scalar or a fraction as Python's own number, so that arithmetic and files do not
     depend on its type; anything else is returned as it is, for a check to refuse.
     """
@@ -182,6 +184,17 @@ def plain(value: Any) -> Any:
     return value
 
 
+class Bounds(TypedDict, total=False):
+    """The range that a number must be in, and what is advised where it is not."""
+
+    above: float
+    least: float
+    below: float
+    most: float
+    infinite: bool
+    hint: str
+
+
 class Check:
     """Checks arguments for one owner, whose name and the argument's stand in every refusal.
 
@@ -194,7 +207,7 @@ class Check:
     def __init__(self, owner: type | str) -> None:
         self.owner = owner if isinstance(owner, str) else owner.__name__
 
-    def number(self, name: str, value: object, **bounds: Any) -> float:
+    def number(self, name: str, value: object, **bounds: Unpack[Bounds]) -> float:
         """As :func:`check_number`; of a size whose cube is in the floating-point range."""
         number = check_number(f"{self.owner}.{name}", value, **bounds)
         if number != 0.0 and math.isfinite(number) and not LEAST <= abs(number) <= GREATEST:
@@ -230,7 +243,7 @@ class Check:
         return math.log(1.0 / self.delta(delta))
 
 
-def as_arms(arms: Any, dim: int, owner: type, method: str = "") -> FloatArray:
+def as_arms(arms: ArrayLike, dim: int, owner: type, method: str = "") -> FloatArray:
     """``arms`` as a contiguous float64 (n, dim) array, the same object where it already is one.
 
     ``owner`` and ``method`` say where, in words that are put together only for an error.
@@ -248,7 +261,7 @@ def as_arms(arms: Any, dim: int, owner: type, method: str = "") -> FloatArray:
     return np.ascontiguousarray(array)
 
 
-def as_vector(x: Any, dim: int, owner: type, method: str = "") -> FloatArray:
+def as_vector(x: ArrayLike, dim: int, owner: type, method: str = "") -> FloatArray:
     """``x`` as a contiguous float64 vector of length dim, the same object where it is one."""
     if type(x) is np.ndarray and x.dtype is FLOAT64 and x.shape == (dim,):
         if x.flags.c_contiguous:
@@ -263,7 +276,7 @@ def as_vector(x: Any, dim: int, owner: type, method: str = "") -> FloatArray:
     return np.ascontiguousarray(array)
 
 
-def as_rows(value: Any, shape: tuple[int | None, ...], name: str) -> FloatArray:
+def as_rows(value: ArrayLike, shape: tuple[int | None, ...], name: str) -> FloatArray:
     """``value`` as a contiguous float64 array of ``shape``, in which None stands for any length."""
     words = ", ".join("any" if k is None else str(k) for k in shape)
     words = f"({words},)" if len(shape) == 1 else f"({words})"
@@ -276,7 +289,7 @@ def as_rows(value: Any, shape: tuple[int | None, ...], name: str) -> FloatArray:
     return np.ascontiguousarray(array)
 
 
-def as_numbers(value: Any, name: str, wanted: str) -> FloatArray:
+def as_numbers(value: ArrayLike, name: str, wanted: str) -> FloatArray:
     """``value`` as a plain float64 array of real numbers, none of them masked, or refuse it."""
     try:
         refuse_disguised(value, name, wanted)
@@ -291,7 +304,7 @@ def as_numbers(value: Any, name: str, wanted: str) -> FloatArray:
         return array.astype(np.float64, copy=False)
 
 
-def refuse_disguised(value: Any, name: str, wanted: str) -> None:
+def refuse_disguised(value: object, name: str, wanted: str) -> None:
     """Refuse masked entries, and bools in lists, both of which NumPy would make numbers."""
     if _holds_masks(value):
         raise ValueError(f"{name} must be {wanted}; got masked entries. Fill them first.")
@@ -301,7 +314,7 @@ def refuse_disguised(value: Any, name: str, wanted: str) -> None:
         )
 
 
-def as_array(value: Any, name: str, wanted: str) -> Any:
+def as_array(value: ArrayLike, name: str, wanted: str) -> NDArray[Any]:
     """``value`` as an array of whatever type; rows of different lengths are refused by name."""
     try:
         return np.asarray(value)
@@ -312,7 +325,7 @@ def as_array(value: Any, name: str, wanted: str) -> Any:
         raise ValueError(problem) from None
 
 
-def _unequal(rows: Any) -> str:
+def _unequal(rows: Sequence[object]) -> str:
     """Describe how the rows of a ragged list differ."""
     lengths = [len(row) if hasattr(row, "__len__") else None for row in rows]
     for k, length in enumerate(lengths):
@@ -321,7 +334,7 @@ def _unequal(rows: Any) -> str:
     return "rows of different lengths"
 
 
-def _bad_columns(frame: Any) -> str:
+def _bad_columns(frame: object) -> str:
     """Advice for the columns of a frame that hold no numbers; "" for anything else."""
     dtypes, columns = getattr(frame, "dtypes", None), getattr(frame, "columns", None)
     if dtypes is None or columns is None:
@@ -339,7 +352,7 @@ def _bad_columns(frame: Any) -> str:
     return todo
 
 
-def _holds_masks(value: Any) -> bool:
+def _holds_masks(value: object) -> bool:
     """Tell whether entries of an array, or of one in a list at any depth, are masked."""
     if not isinstance(value, list | tuple):
         return bool(np.ma.is_masked(value))
@@ -348,7 +361,7 @@ def _holds_masks(value: Any) -> bool:
     return any(_holds_masks(part) for part in value if not isinstance(part, float | int))
 
 
-def _holds_bools(rows: Any) -> bool:
+def _holds_bools(rows: Sequence[object]) -> bool:
     """Tell whether a list, or a list in it, has a bool, which NumPy would make a number."""
     kinds = set(map(type, rows))
     if bool in kinds or np.bool_ in kinds:

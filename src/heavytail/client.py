@@ -8,23 +8,53 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
-import numpy as np
-
+from heavytail import _requests as requests
 from heavytail._archive import replacing
 from heavytail._extras import need
-from heavytail._validate import check_count, check_number, shown
-from heavytail.encoding import Encoder
+from heavytail._requests import (
+    Arms,
+    Context,
+    Decisions,
+    Ids,
+    ModelRequests,
+    Numbers,
+    Request,
+    Sent,
+)
+from heavytail._validate import check_number, shown
+from heavytail.answers import (
+    Diagnostics,
+    Explained,
+    ForkChanges,
+    KeyView,
+    ModelView,
+    Predicted,
+    RemoteDecision,
+    Scope,
+    SnapshotView,
+    SpecFields,
+)
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["AsyncClient", "Client", "NoAnswer", "Refused", "RemoteDecision", "RemoteModel"]
+__all__ = [
+    "AsyncClient",
+    "AsyncRemoteModel",
+    "Client",
+    "NoAnswer",
+    "Refused",
+    "RemoteDecision",
+    "RemoteModel",
+]
+
+Http = TypeVar("Http", "httpx.Client", "httpx.AsyncClient")
+Answer = TypeVar("Answer")
+SomeClient = TypeVar("SomeClient", bound="_BaseClient[Any]")
 
 AGAIN = (429, 502, 503, 504)  # statuses that pass
 FIRST, LONGEST = 0.05, 2.0  # seconds between two tries
@@ -67,42 +97,10 @@ class NoAnswer(ConnectionError):
         self.url, self.done = url, done
 
 
-@dataclass(frozen=True)
-class RemoteDecision:
-    """A choice that waits for its reward.
-
-    Attributes:
-        token: what to learn its reward by.
-        arm: the arm's place among those offered.
-        id: its own name.
-        probability: with which it was chosen; None where that is not known.
-        score: the mean reward that was expected of it.
-        version: how many rewards the model had seen.
-    """
-
-    token: str
-    arm: int
-    id: str | int | None = None
-    probability: float | None = None
-    score: float | None = None
-    version: int = 0
-
-
-class _Request(NamedTuple):
-    """A request, and what to make of its answer."""
-
-    method: str
-    path: str
-    body: Any = None
-    headers: dict[str, str] | None = None
-    parse: Callable[[Any], Any] = lambda answer: answer
-    safe: bool = True  # whether it may be sent again where nobody knows if it was done
-
-
 class _Retry:
     """The retries of a request, with growing waits between them."""
 
-    def __init__(self, request: _Request, url: str, patience: float) -> None:
+    def __init__(self, request: Request[Any], url: str, patience: float) -> None:
         self._request, self._url, self._patience = request, url, patience
         self._end, self._wait = time.monotonic() + patience, FIRST
         self._unsure = False  # whether any try may have been done
@@ -129,8 +127,8 @@ class _Retry:
         raise NoAnswer(self._url, error, self._patience, done) from error
 
 
-class _BaseClient:
-    """The verbs of both clients; ``_send`` sends their requests."""
+class _BaseClient(Generic[Http]):
+    """What both clients are built from."""
 
     def __init__(
         self,
@@ -138,7 +136,7 @@ class _BaseClient:
         *,
         key: str | None = None,
         patience: float = 10.0,
-        http: Any = None,
+        http: Http | None = None,
     ) -> None:
         if not isinstance(url, str) or not url.startswith(("http://", "https://")):
             raise ValueError(f"Client: url must begin with http:// or https://; got {shown(url)}.")
@@ -148,60 +146,16 @@ class _BaseClient:
             raise ValueError("Client: key must be printable ASCII; pass it exactly as issued.")
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._own = http is None
-        self._http = self._new_http() if http is None else http
+        self._http: Http = self._new_http() if http is None else http
 
-    def _new_http(self) -> Any:
+    def _new_http(self) -> Http:
         raise NotImplementedError
 
-    def _send(self, request: _Request) -> Any:
-        raise NotImplementedError
-
-    def _save(self, request: _Request, path: str | os.PathLike[str]) -> Any:
-        raise NotImplementedError
-
-    def _retry(self, request: _Request) -> _Retry:
+    def _retry(self, request: Request[Any]) -> _Retry:
         return _Retry(request, self.url, self.patience)
 
-    def _arguments(self, request: _Request) -> dict[str, Any]:
-        headers = {**self._headers, **(request.headers or {})}
-        arguments: dict[str, Any] = {"method": request.method, "url": self.url + request.path}
-        if request.body is not None:
-            arguments["json"] = request.body
-        return {**arguments, "headers": headers}
-
-    def model(self, name: str) -> RemoteModel:
-        """A model that exists; sends no request yet."""
-        return RemoteModel(self, name)
-
-    def create(self, name: str, policy: str = "TwinUCB", **spec: Any) -> Any:
-        """Create a model (``dim=3, options={...}`` ...), or return the existing identical one."""
-        body, model = _plain({"policy": policy, **spec}), RemoteModel(self, name)
-        return self._send(_Request("PUT", model.path, body, parse=lambda answer: model))
-
-    def models(self) -> Any:
-        """Describe all models."""
-        return self._send(_Request("GET", "/v1/models"))
-
-    def keys(self) -> Any:
-        """The valid keys: names, scopes and times of creation."""
-        return self._send(_Request("GET", "/v1/keys"))
-
-    def new_key(self, name: str, scopes: Sequence[str]) -> Any:
-        """Create a key with scopes among "read", "decide" and "admin"; it is shown only once."""
-        body = {"name": name, "scopes": list(scopes)}
-        return self._send(
-            _Request("POST", "/v1/keys", body, parse=lambda answer: answer["key"], safe=False)
-        )
-
-    def revoke_key(self, name: str) -> Any:
-        """Revoke a key for good."""
-        return self._send(_Request("DELETE", f"/v1/keys/{_named('key', name)}", safe=False))
-
-
-def _decision(answer: dict[str, Any]) -> RemoteDecision:
-    """The decision in an answer; fields of newer services are ignored."""
-    known = RemoteDecision.__dataclass_fields__
-    return RemoteDecision(**{name: value for name, value in answer.items() if name in known})
+    def _arguments(self, request: Request[Any]) -> Sent:
+        return requests.sent(request, self.url, self._headers)
 
 
 def _checked(response: httpx.Response) -> Any:
@@ -220,7 +174,7 @@ def _checked(response: httpx.Response) -> Any:
     raise Refused(response.status_code, code, message, field)
 
 
-class Client(_BaseClient):
+class Client(_BaseClient["httpx.Client"]):
     """A service to talk to.
 
     ::
@@ -237,13 +191,37 @@ class Client(_BaseClient):
         http: an ``httpx.Client`` of your own.
     """
 
-    def _new_http(self) -> Any:
+    def model(self, name: str) -> RemoteModel:
+        """A model that exists; sends no request yet."""
+        return RemoteModel(self, name)
+
+    def create(self, name: str, policy: str = "TwinUCB", **spec: Unpack[SpecFields]) -> RemoteModel:
+        """Create a model (``dim=3, options={...}`` ...), or return the existing identical one."""
+        return self._send(requests.create(name, policy, RemoteModel(self, name), **spec))
+
+    def models(self) -> list[ModelView]:
+        """Describe all models."""
+        return self._send(requests.models())
+
+    def keys(self) -> list[KeyView]:
+        """The valid keys: names, scopes and times of creation."""
+        return self._send(requests.keys())
+
+    def new_key(self, name: str, scopes: Sequence[Scope]) -> str:
+        """Create a key with scopes among "read", "decide" and "admin"; it is shown only once."""
+        return self._send(requests.new_key(name, scopes))
+
+    def revoke_key(self, name: str) -> None:
+        """Revoke a key for good."""
+        self._send(requests.revoke_key(name))
+
+    def _new_http(self) -> httpx.Client:
         need("a client", "httpx", extra="serve")
         import httpx
 
         return httpx.Client(timeout=30.0)
 
-    def _send(self, request: _Request) -> Any:
+    def _send(self, request: Request[Answer]) -> Answer:
         retry = self._retry(request)
         while True:
             try:
@@ -251,7 +229,7 @@ class Client(_BaseClient):
             except Exception as error:
                 time.sleep(retry.after(error))
 
-    def _save(self, request: _Request, path: str | os.PathLike[str]) -> None:
+    def _save(self, request: Request[None], path: str | os.PathLike[str]) -> None:
         retry = self._retry(request)
         while True:
             try:
@@ -280,16 +258,36 @@ class Client(_BaseClient):
         self.close()
 
 
-class AsyncClient(_BaseClient):
+class AsyncClient(_BaseClient["httpx.AsyncClient"]):
     """The same for ``asyncio``: every verb is awaited."""
 
-    def _new_http(self) -> Any:
+    def model(self, name: str) -> AsyncRemoteModel:
+        return AsyncRemoteModel(self, name)
+
+    async def create(
+        self, name: str, policy: str = "TwinUCB", **spec: Unpack[SpecFields]
+    ) -> AsyncRemoteModel:
+        return await self._send(requests.create(name, policy, AsyncRemoteModel(self, name), **spec))
+
+    async def models(self) -> list[ModelView]:
+        return await self._send(requests.models())
+
+    async def keys(self) -> list[KeyView]:
+        return await self._send(requests.keys())
+
+    async def new_key(self, name: str, scopes: Sequence[Scope]) -> str:
+        return await self._send(requests.new_key(name, scopes))
+
+    async def revoke_key(self, name: str) -> None:
+        await self._send(requests.revoke_key(name))
+
+    def _new_http(self) -> httpx.AsyncClient:
         need("a client", "httpx", extra="serve")
         import httpx
 
         return httpx.AsyncClient(timeout=30.0)
 
-    async def _send(self, request: _Request) -> Any:
+    async def _send(self, request: Request[Answer]) -> Answer:
         retry = self._retry(request)
         while True:
             try:
@@ -297,7 +295,7 @@ class AsyncClient(_BaseClient):
             except Exception as error:
                 await asyncio.sleep(retry.after(error))
 
-    async def _save(self, request: _Request, path: str | os.PathLike[str]) -> None:
+    async def _save(self, request: Request[None], path: str | os.PathLike[str]) -> None:
         retry = self._retry(request)
         while True:
             try:
@@ -324,150 +322,176 @@ class AsyncClient(_BaseClient):
         await self.close()
 
 
-class RemoteModel:
-    """A model of a service, with the verbs of a policy; an :class:`AsyncClient`'s are awaited."""
+class _Model(Generic[SomeClient]):
+    """A model of a service."""
 
-    def __init__(self, client: _BaseClient, name: str) -> None:
-        self._client, self.name = client, _named("model", name)
-        self.path = f"/v1/models/{name}"
+    def __init__(self, client: SomeClient, name: str) -> None:
+        self._client, self._requests, self.name = client, ModelRequests(name), name
+        self.path = self._requests.path
 
     def __repr__(self) -> str:
-        return f"RemoteModel({self.name!r}, {self._client.url!r})"
+        return f"{type(self).__name__}({self.name!r}, {self._client.url!r})"
+
+
+class RemoteModel(_Model[Client]):
+    """A model of a service, with the verbs of a policy."""
 
     def decide(
-        self, arms: Any, *, ids: Any = None, explore: float | None = None, context: Any = None
-    ) -> Any:
+        self,
+        arms: Arms,
+        *,
+        ids: Ids | None = None,
+        explore: float | None = None,
+        context: Context | None = None,
+    ) -> RemoteDecision:
         """Choose among ``arms``, (n, dim) or dicts for a model with an encoder."""
-        body = _body(arms=_plain(arms), ids=_plain(ids), explore=explore, context=_plain(context))
-        request = self._with_key("decisions", body, parse=_decision)
-        return self._client._send(request)
+        return self._client._send(self._requests.decide(arms, ids, explore, context))
 
-    def decide_many(self, many: Any, *, explore: float | None = None, contexts: Any = None) -> Any:
+    def decide_many(
+        self,
+        many: Sequence[Arms],
+        *,
+        explore: float | None = None,
+        contexts: Sequence[Context | None] | None = None,
+    ) -> list[RemoteDecision]:
         """A decision for each of many sets of arms, each with its context, in one request."""
-        each_context = [None] * len(many) if contexts is None else contexts
-        body = [
-            _body(arms=_plain(arms), explore=explore, context=_plain(context))
-            for arms, context in zip(many, each_context, strict=True)
-        ]
-        request = self._with_key(
-            "decisions", body, parse=lambda answer: list(map(_decision, answer))
-        )
-        return self._client._send(request)
+        return self._client._send(self._requests.decide_many(many, explore, contexts))
 
-    def learn(self, decision: Any, reward: Any, *, scale: Any = None) -> Any:
+    def learn(self, decision: Decisions, reward: Numbers, *, scale: Numbers | None = None) -> int:
         """Send the reward of a decision (or token), or of many; return how many are new."""
-        if isinstance(decision, RemoteDecision | str):
-            body: Any = _body(token=_token(decision), reward=_plain(reward), scale=_plain(scale))
-        else:
-            rewards = list(reward)
-            scales = [None] * len(rewards) if scale is None else list(scale)
-            body = [
-                _body(token=_token(each), reward=_plain(r), scale=_plain(s))
-                for each, r, s in zip(decision, rewards, scales, strict=True)
-            ]
-        request = _Request(
-            "POST", f"{self.path}/rewards", body, parse=lambda answer: answer["accepted"]
-        )
-        return self._client._send(request)
+        return self._client._send(self._requests.learn(decision, reward, scale))
 
     def predict(
-        self, arms: Any, *, ids: Any = None, context: Any = None, level: float = 0.95
-    ) -> Any:
+        self,
+        arms: Arms,
+        *,
+        ids: Ids | None = None,
+        context: Context | None = None,
+        level: float = 0.95,
+    ) -> Predicted:
         """The mean rewards expected, with intervals: lists "mean", "low" and "high"."""
-        body = _body(arms=_plain(arms), ids=_plain(ids), context=_plain(context), level=level)
-        return self._client._send(_Request("POST", f"{self.path}/predict", body))
+        return self._client._send(self._requests.predict(arms, ids, context, level))
 
-    def explain(self, arms: Any, *, ids: Any = None, context: Any = None) -> Any:
+    def explain(
+        self, arms: Arms, *, ids: Ids | None = None, context: Context | None = None
+    ) -> Explained:
         """Explain the choice: "arm", its "id", and the "parts" of every arm's index."""
-        body = _body(arms=_plain(arms), ids=_plain(ids), context=_plain(context))
-        return self._client._send(_Request("POST", f"{self.path}/explain", body))
+        return self._client._send(self._requests.explain(arms, ids, context))
 
-    def describe(self) -> Any:
+    def describe(self) -> ModelView:
         """Describe the model."""
-        return self._client._send(_Request("GET", self.path))
+        return self._client._send(self._requests.describe())
 
-    def diagnostics(self) -> Any:
+    def diagnostics(self) -> Diagnostics:
         """The model's diagnostics."""
-        request = _Request("GET", self.path, parse=lambda answer: answer["diagnostics"])
-        return self._client._send(request)
+        return self._client._send(self._requests.diagnostics())
 
-    def pause(self, paused: bool = True) -> Any:
+    def pause(self, paused: bool = True) -> ModelView:
         """Pause the model's decisions, or resume them."""
-        return self._client._send(_Request("PATCH", self.path, {"paused": paused}))
+        return self._client._send(self._requests.pause(paused))
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> int:
         """Take a snapshot of the present state and return its number."""
-        request = _Request(
-            "POST", f"{self.path}/snapshots", parse=lambda answer: answer["snapshot"], safe=False
-        )
-        return self._client._send(request)
+        return self._client._send(self._requests.snapshot())
 
-    def snapshots(self) -> Any:
+    def snapshots(self) -> list[SnapshotView]:
         """The snapshots, newest first."""
-        return self._client._send(_Request("GET", f"{self.path}/snapshots"))
+        return self._client._send(self._requests.snapshots())
 
-    def save(self, path: str | os.PathLike[str], snapshot: int) -> Any:
+    def save(self, path: str | os.PathLike[str], snapshot: int) -> None:
         """Write a snapshot to ``path``, which ``ht.load`` reads: its policy, with its encoder."""
-        number = check_count("RemoteModel.save: snapshot", snapshot)
-        return self._client._save(_Request("GET", f"{self.path}/snapshots/{number}"), path)
+        self._client._save(self._requests.save(snapshot), path)
 
-    def save_log(self, path: str | os.PathLike[str]) -> Any:
+    def save_log(self, path: str | os.PathLike[str]) -> None:
         """Write all decisions that have their reward to ``path``, Parquet for ``ht.evaluate``.
 
         A file that is there is replaced when all has come, and stays where anything fails.
         """
-        return self._client._save(_Request("GET", f"{self.path}/log"), path)
+        self._client._save(self._requests.save_log(), path)
 
-    def restore(self, snapshot: int) -> Any:
+    def restore(self, snapshot: int) -> ModelView:
         """Restore a snapshot."""
-        request = _Request("POST", f"{self.path}/restore", {"snapshot": snapshot}, safe=False)
-        return self._client._send(request)
+        return self._client._send(self._requests.restore(snapshot))
 
-    def fork(self, name: str, **changes: Any) -> Any:
+    def fork(self, name: str, **changes: Unpack[ForkChanges]) -> RemoteModel:
         """Create a model from this one; ``policy``, ``options``, ``shadow=True``."""
-        twin, body = RemoteModel(self._client, name), {"name": name, **changes}
-        request = _Request("POST", f"{self.path}/fork", body, parse=lambda answer: twin, safe=False)
-        return self._client._send(request)
+        twin = RemoteModel(self._client, name)
+        return self._client._send(self._requests.fork(name, twin, **changes))
 
-    def delete(self) -> Any:
+    def delete(self) -> None:
         """Delete the model with its decisions, outcomes and snapshots."""
-        return self._client._send(_Request("DELETE", self.path, safe=False))
-
-    def _with_key(self, verb: str, body: Any, parse: Callable[[Any], Any]) -> _Request:
-        key = {"Idempotency-Key": secrets.token_hex(16)}
-        return _Request("POST", f"{self.path}/{verb}", body, key, parse)
+        self._client._send(self._requests.delete())
 
 
-def _body(**fields: Any) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value is not None}
+class AsyncRemoteModel(_Model[AsyncClient]):
+    """The same of an :class:`AsyncClient`: every verb is awaited."""
 
+    async def decide(
+        self,
+        arms: Arms,
+        *,
+        ids: Ids | None = None,
+        explore: float | None = None,
+        context: Context | None = None,
+    ) -> RemoteDecision:
+        return await self._client._send(self._requests.decide(arms, ids, explore, context))
 
-def _plain(value: Any) -> Any:
-    """Arrays, frames, encoders and NumPy's numbers as JSON has them; of named features what is NaN
-    is missing.
-    """
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, Encoder):
-        return value.schema()
-    if hasattr(value, "to_dicts") or hasattr(value, "to_dict"):  # of polars, of pandas
-        return _plain(value.to_dicts() if hasattr(value, "to_dicts") else value.to_dict("records"))
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        plain = {key: _plain(item) for key, item in value.items()}
-        return {k: None if isinstance(v, float) and v != v else v for k, v in plain.items()}
-    return value
+    async def decide_many(
+        self,
+        many: Sequence[Arms],
+        *,
+        explore: float | None = None,
+        contexts: Sequence[Context | None] | None = None,
+    ) -> list[RemoteDecision]:
+        return await self._client._send(self._requests.decide_many(many, explore, contexts))
 
+    async def learn(
+        self, decision: Decisions, reward: Numbers, *, scale: Numbers | None = None
+    ) -> int:
+        return await self._client._send(self._requests.learn(decision, reward, scale))
 
-def _named(what: str, name: Any) -> str:
-    """A name that is one part of a path."""
-    if not isinstance(name, str) or not name or set(name) & set("/?#%") or name in (".", ".."):
-        raise ValueError(
-            f"a {what}'s name must consist of letters, digits, . _ and -; got {shown(name)}."
-        )
-    return name
+    async def predict(
+        self,
+        arms: Arms,
+        *,
+        ids: Ids | None = None,
+        context: Context | None = None,
+        level: float = 0.95,
+    ) -> Predicted:
+        return await self._client._send(self._requests.predict(arms, ids, context, level))
 
+    async def explain(
+        self, arms: Arms, *, ids: Ids | None = None, context: Context | None = None
+    ) -> Explained:
+        return await self._client._send(self._requests.explain(arms, ids, context))
 
-def _token(decision: Any) -> str:
-    return decision.token if isinstance(decision, RemoteDecision) else decision
+    async def describe(self) -> ModelView:
+        return await self._client._send(self._requests.describe())
+
+    async def diagnostics(self) -> Diagnostics:
+        return await self._client._send(self._requests.diagnostics())
+
+    async def pause(self, paused: bool = True) -> ModelView:
+        return await self._client._send(self._requests.pause(paused))
+
+    async def snapshot(self) -> int:
+        return await self._client._send(self._requests.snapshot())
+
+    async def snapshots(self) -> list[SnapshotView]:
+        return await self._client._send(self._requests.snapshots())
+
+    async def save(self, path: str | os.PathLike[str], snapshot: int) -> None:
+        await self._client._save(self._requests.save(snapshot), path)
+
+    async def save_log(self, path: str | os.PathLike[str]) -> None:
+        await self._client._save(self._requests.save_log(), path)
+
+    async def restore(self, snapshot: int) -> ModelView:
+        return await self._client._send(self._requests.restore(snapshot))
+
+    async def fork(self, name: str, **changes: Unpack[ForkChanges]) -> AsyncRemoteModel:
+        twin = AsyncRemoteModel(self._client, name)
+        return await self._client._send(self._requests.fork(name, twin, **changes))
+
+    async def delete(self) -> None:
+        await self._client._send(self._requests.delete())

@@ -16,12 +16,14 @@ r"""Links as values: how a mean reward hangs on the score $z = x^\top\theta$.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail._typing import FloatArray
 from heavytail._validate import as_numbers, check_choice, check_number
 from heavytail.kernels import links as kernels
 
@@ -59,11 +61,25 @@ class Link:
     rewards: str
     code: float = field(repr=False)
 
-    def mean(self, z: ArrayLike) -> Any:
+    @overload
+    def mean(self, z: float) -> float: ...
+    @overload
+    def mean(self, z: FloatArray) -> FloatArray: ...
+    @overload
+    def mean(self, z: ArrayLike) -> FloatArray | float: ...
+
+    def mean(self, z: ArrayLike) -> FloatArray | float:
         """mu(z), of a number or of each entry of an array."""
         return self._each(kernels.means, z, "mean")
 
-    def slope(self, z: ArrayLike) -> Any:
+    @overload
+    def slope(self, z: float) -> float: ...
+    @overload
+    def slope(self, z: FloatArray) -> FloatArray: ...
+    @overload
+    def slope(self, z: ArrayLike) -> FloatArray | float: ...
+
+    def slope(self, z: ArrayLike) -> FloatArray | float:
         """mu'(z), likewise."""
         return self._each(kernels.slopes, z, "slope")
 
@@ -89,11 +105,13 @@ class Link:
         least = "from 0 to 1" if fractions and self.rewards == "0 or 1" else self.rewards
         return rewards in KINDS[KINDS.index(least) :]
 
-    def _each(self, kernel: Any, z: ArrayLike, name: str) -> Any:
+    def _each(
+        self, kernel: Callable[[float, FloatArray], None], z: ArrayLike, name: str
+    ) -> FloatArray | float:
         numbers = as_numbers(z, f"Link.{name}: z", "a number or an array of numbers")
-        found = np.array(numbers, order="C")  # a copy, which the kernel writes to
-        kernel(self.code, found.reshape(-1))
-        return found if found.ndim else float(found)
+        values = np.array(numbers, order="C")  # a copy, which the kernel writes to
+        kernel(self.code, values.reshape(-1))
+        return values if values.ndim else float(values)
 
 
 identity = Link("identity", True, "any", kernels.IDENTITY)

@@ -19,6 +19,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from heavytail._storage import check_fit
 from heavytail._typing import FloatArray
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Check", "check_arms", "check_observation", "check_state"]
 
 
-def check_arms(policy: Policy, arms: Any, *, longest: float = math.inf) -> FloatArray:
+def check_arms(policy: Policy, arms: ArrayLike, *, longest: float = math.inf) -> FloatArray:
     """The arms that are offered as float64, (n, dim), finite and none longer than ``longest``; what
     else they are is refused on behalf of ``policy``.
     """
@@ -50,9 +51,9 @@ def check_arms(policy: Policy, arms: Any, *, longest: float = math.inf) -> Float
 
 def check_observation(
     policy: Policy,
-    x: Any,
-    reward: Any,
-    scale: Any = None,
+    x: ArrayLike,
+    reward: object,
+    scale: object = None,
     *,
     longest: float = math.inf,
 ) -> tuple[FloatArray, float, float | None]:

@@ -1,4 +1,4 @@
-"""What agents and environments are by default, and the ends of the range of each option."""
+"""What agents and environments begin with, and the ends of the range of each option."""
 
 from __future__ import annotations
 
@@ -15,51 +15,6 @@ from heavytail.mdp.worlds import combination_lock, random_mdp, river_swim
 NOISE = ht.noise.Gaussian()
 TAIL = ht.MomentBound(order=1.5, scale=0.5)
 SQUARE = ht.MomentBound(order=2.0, scale=0.5)
-VALUES = {"value_bonus": 0.1, "delta": 0.01, "feature_bound": 1.0}
-RARE = {"weighting": "variance", "switching": "doubling", "monotone": True}
-PLAIN = {"weighting": "none", "switching": "every", "monotone": False}
-DEFAULTS = {
-    mdp.UniformAgent: {"seed": 0, "feature_bound": 1.0},
-    mdp.GreedyLSVI: {"feature_bound": 1.0},
-    mdp.LSVIUCB: {
-        **VALUES,
-        "noise_scale": None,
-        "tail": None,
-        "reward_bonus": None,
-        "radius": "self-normalised",
-        "episodes": None,
-    },
-    mdp.HvtLSVIUCB: {
-        **VALUES,
-        **PLAIN,
-        "reward_bonus": 0.3,
-        "clip": None,
-        "threshold_scale": 1.0,
-        "intercept": True,
-    },
-    mdp.HeavyLSVIUCB: {
-        **VALUES,
-        **RARE,
-        "reward_bonus": 1e-3,
-        "threshold_scale": 0.1,
-        "solver": "lazy",
-    },
-    mdp.VARA: {**VALUES, **RARE, "reward_bonus": 1e-3, "threshold_scale": 0.1},
-    mdp.LinearMDP: {"horizon": None, "start": None, "feature_bound": 1.0, "name": "LinearMDP"},
-    random_mdp: {
-        "dim": 10,
-        "states": 20,
-        "actions": 5,
-        "horizon": 10,
-        "concentration": 0.1,
-        "bias": False,
-        "seed": 0,
-    },
-    river_swim: {"states": 5, "horizon": 10},
-    combination_lock: {"horizon": 6, "actions": 3, "lure": 0.1, "seed": 0},
-    mdp.simulate_agents: {"engine": "compiled", "jobs": None, "progress": None, "record": None},
-    mdp.simulation.run_agent: {"engine": "compiled"},
-}
 WORLDS = (random_mdp, river_swim, combination_lock)
 NEEDS = {
     mdp.UniformAgent: {},
@@ -81,22 +36,11 @@ def radii(agent, part="reward"):
     return agent.state_arrays()[f"{part}_scalars"][:, place]
 
 
-def test_the_table_of_defaults_is_complete():
-    public = {getattr(mdp, name) for name in mdp.__all__} - {mdp.ALL, mdp.Agent}
-    assert public <= set(DEFAULTS)
+def test_every_agent_and_world_is_built_from_its_defaults():
     assert set(mdp.ALL) == set(NEEDS)
-
-
-@pytest.mark.parametrize("kind", DEFAULTS, ids=lambda kind: kind.__name__)
-def test_the_defaults_are_the_ones_of_this_table(kind):
-    """A default is a decision: whoever changes one must mean it, and say so here as well."""
-    parameters = inspect.signature(kind).parameters.values()
-    assert {p.name: p.default for p in parameters if p.default is not p.empty} == DEFAULTS[kind]
-    if kind in NEEDS:
-        assert build(kind).episodes == 0
-    if kind in WORLDS:
-        place = kind(noise=NOISE)
-        assert place.horizon == DEFAULTS[kind]["horizon"]
+    assert [build(kind).episodes for kind in mdp.ALL] == [0] * len(mdp.ALL)
+    for world in WORLDS:
+        assert world(noise=NOISE).horizon == inspect.signature(world).parameters["horizon"].default
 
 
 def test_the_reward_bonus_of_lsvi_is_0_3_in_practice_and_1_in_theory():

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.mutation import runner
-from tests.mutation.mutants import Mutant, mutants_of
+from tests.mutation.mutants import Mutant, accepted, mutants_of
 from tests.mutation.targets import Target, Worker
 
 HERE = Path(__file__).parent
@@ -37,12 +37,6 @@ DEAD = ("killed", "timeout")
 def read_results(path: Path) -> dict[str, Any]:
     lines = path.read_text().splitlines() if path.exists() else []
     return {entry["key"]: entry for entry in map(json.loads, lines)}
-
-
-def accepted(path: Path) -> dict[str, str]:
-    """survivors.toml: key of a mutant -> why it is harmless."""
-    entries = tomllib.loads(path.read_text()).get("accepted", []) if path.exists() else []
-    return {f"{e['file']}:{key}": e["reason"] for e in entries for key in e["mutants"]}
 
 
 def run(target: Target, options: argparse.Namespace, known: dict[str, Any]) -> list[Mutant]:
@@ -137,7 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
     alive = {m.key for f, home in files.items() for m in mutants_of(f, (home / f).read_bytes())}
     stale = [key for key in excused if key not in alive]
     for mutant in bad:
-        print(f"survives, line {mutant.line}: {mutant.key}")
+        print(f"survives, line {mutant.line}: {mutant.key}: {mutant.shown}")
     for key in stale:
         print(f"stale, no such mutant: {key}")
     return 1 if bad or stale else 0

@@ -1,17 +1,20 @@
 """Mutants of a source file: one small change of the text each, at a place that is code.
 
 A change replaces the bytes of one token or expression, so line numbers stay and a mutant can be
-shown as the line before and after. Left alone: docstrings, annotations, decorators, ``raise`` and
-``assert`` statements, f-strings, and whatever else only words a message.
+shown as the line before and after. Left alone: docstrings, annotations, decorators, defaults of
+parameters, ``raise`` and ``assert`` statements, f-strings, and whatever else only words a message.
+A default is a choice: no test can know that another would be a fault.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 BINARY = {
@@ -52,7 +55,7 @@ class Mutant:
     """One change: bytes ``start`` to ``end`` of ``file`` become ``text``."""
 
     file: str  # within the package
-    function: str  # dotted; "" at module level
+    function: str  # dotted; outside of functions the name that is bound, "" where none is
     line: int
     kind: str
     before: str
@@ -62,7 +65,7 @@ class Mutant:
     text: str
     lines: tuple[int, int]  # of the statement, to find the tests that run it
     outer: str | None  # qualified name of the outermost function; None where import runs it
-    nth: int = 1  # among equal changes of equal lines in one function
+    nth: int = 1  # among changes of its kind in one function, in the order of the text
 
     @property
     def id(self) -> str:
@@ -70,9 +73,13 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """The mutant's name without its line number, so that code may move."""
-        nth = f" ({self.nth})" if self.nth > 1 else ""
-        return f"{self.file}:{self.function}: {self.before} => {self.after}{nth}"
+        """The mutant's name: function and operator, so that code may move and locals be renamed."""
+        return f"{self.file}:{self.function}: {self.kind} #{self.nth}"
+
+    @property
+    def shown(self) -> str:
+        """The line before and after."""
+        return f"{self.before} => {self.after}"
 
     def applied(self, source: bytes) -> bytes:
         return source[: self.start] + self.text.encode() + source[self.end :]
@@ -82,12 +89,18 @@ def mutants_of(file: str, source: bytes) -> list[Mutant]:
     """Every mutant of a file, in the order of its lines."""
     finder = _Finder(file, source)
     finder.visit(ast.parse(source))
-    seen: Counter[str] = Counter()
+    seen: Counter[tuple[str, str]] = Counter()
     numbered = []
     for mutant in sorted(finder.found, key=lambda m: (m.start, m.end, m.text)):
-        seen[mutant.key] += 1
-        numbered.append(replace(mutant, nth=seen[mutant.key]))
+        seen[mutant.function, mutant.kind] += 1
+        numbered.append(replace(mutant, nth=seen[mutant.function, mutant.kind]))
     return numbered
+
+
+def accepted(path: Path) -> dict[str, str]:
+    """survivors.toml: key of a mutant -> why it is harmless."""
+    entries = tomllib.loads(path.read_text()).get("accepted", []) if path.exists() else []
+    return {f"{e['file']}:{key}": e["reason"] for e in entries for key in e["mutants"]}
 
 
 def _constants(value: Any) -> Iterator[Any]:
@@ -101,10 +114,17 @@ def _constants(value: Any) -> Iterator[Any]:
         yield from (v for v in dict.fromkeys(options) if v != value)
 
 
+def _bound(node: ast.stmt) -> str:
+    """The name that an assignment binds, "" where it binds none or several."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
+
+
 class _Finder(ast.NodeVisitor):
     def __init__(self, file: str, source: bytes) -> None:
         self.file, self.source, self.found = file, source, list[Mutant]()
         self.names: list[str] = []  # of the classes and functions around
+        self.bound = ""  # outside of functions, the name that a statement binds
         self.outer: str | None = None
         self.returns = ""
         self.lines = (1, 1)
@@ -123,7 +143,7 @@ class _Finder(ast.NodeVisitor):
         before = self.source[first:last].decode()
         after = (self.source[first:start] + text.encode() + self.source[end:last]).decode()
         before, after = (" ".join(part.partition("  # ")[0].split()) for part in (before, after))
-        name = ".".join(self.names)
+        name = ".".join([*self.names, self.bound] if self.bound else self.names)
         where = (line + 1, kind, before, after, start, end, text, self.lines, self.outer)
         self.found.append(Mutant(self.file, name, *where))
 
@@ -142,16 +162,15 @@ class _Finder(ast.NodeVisitor):
             return
         if isinstance(node, ast.stmt):
             kept, self.lines = self.lines, (node.lineno, node.end_lineno or node.lineno)
+            self.bound = _bound(node) if self.outer is None else ""
             if body := getattr(node, "body", None):
                 self.lines = (node.lineno, max(node.lineno, body[0].lineno - 1))
             super().visit(node)
-            self.lines = kept
+            self.lines, self.bound = kept, ""
         else:
             super().visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        for default in (*node.args.defaults, *(d for d in node.args.kw_defaults if d)):
-            self.visit(default)
         kept = self.outer, self.returns
         self.names.append(node.name)
         self.outer = self.outer or ".".join(self.names)
@@ -160,6 +179,9 @@ class _Finder(ast.NodeVisitor):
             self.visit(child)
         self.names.pop()
         self.outer, self.returns = kept
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        self.visit(node.body)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self.names.append(node.name)

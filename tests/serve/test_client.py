@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import inspect
 
 import httpx
 import numpy as np
@@ -11,7 +13,10 @@ import pytest
 from tests.serve.test_service import ARMS
 
 import heavytail as ht
-from heavytail.client import NoAnswer, Refused
+from heavytail import answers
+from heavytail.client import AsyncRemoteModel, NoAnswer, Refused, RemoteModel
+from heavytail.policies.core.diagnostics import Diagnostics
+from heavytail.serve import wire
 
 
 class Flaky:
@@ -204,3 +209,58 @@ def test_the_same_verbs_are_awaited(client, tmp_path):
     assert ht.load(tmp_path / "policy.npz").rounds == 1
     assert (tmp_path / "log.parquet").read_bytes() == client.get("/v1/models/shop/log").content
     assert asyncio.iscoroutinefunction(ht.AsyncClient.close)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ModelSpec", "ModelView", "Moment", "Predicted", "Explained", "SnapshotView", "KeyView"],
+)
+def test_the_types_of_answers_have_the_fields_that_the_service_sends(name):
+    assert getattr(answers, name).__annotations__.keys() == {*getattr(wire, name).__struct_fields__}
+
+
+def test_a_decision_and_the_changes_of_a_fork_have_the_fields_of_the_service():
+    sent = {field.name for field in dataclasses.fields(answers.RemoteDecision)}
+    assert sent == {*wire.Decided.__struct_fields__}
+    changes = answers.ForkChanges.__annotations__.keys() | {"name"}
+    assert changes == {*wire.Fork.__struct_fields__}
+
+
+def test_answers_are_of_their_types(client):
+    shop = remote(client).create("shop", dim=3)
+    shop.snapshot()
+    seen = shop.describe()
+    assert seen.keys() == answers.ModelView.__annotations__.keys()
+    assert seen["diagnostics"].keys() == answers.Diagnostics.__annotations__.keys()
+    own = {"faults", "refused", "staleness"}
+    policys = {field.name for field in dataclasses.fields(Diagnostics)} - {"pending"}
+    assert seen["diagnostics"].keys() == policys | own
+    assert seen["spec"].keys() <= answers.ModelSpec.__annotations__.keys()
+    assert shop.predict(ARMS).keys() == answers.Predicted.__annotations__.keys()
+    assert shop.explain(ARMS, ids=[1, 2, 3]).keys() == answers.Explained.__annotations__.keys()
+    assert shop.snapshots()[0].keys() == answers.SnapshotView.__annotations__.keys()
+
+
+@pytest.mark.parametrize(
+    ("one", "two"), [(ht.Client, ht.AsyncClient), (RemoteModel, AsyncRemoteModel)]
+)
+def test_both_clients_have_the_same_verbs(one, two):
+    def verbs(kind):
+        return {
+            name: list(inspect.signature(verb).parameters.values())
+            for name, verb in inspect.getmembers(kind, inspect.isfunction)
+            if not name.startswith("_")
+        }
+
+    assert verbs(one) == verbs(two)
+    awaited = {name for name in verbs(two) if inspect.iscoroutinefunction(getattr(two, name))}
+    assert verbs(two).keys() - awaited <= {"model"}
+
+
+def test_many_decisions_need_many_rewards(client):
+    shop = remote(client).create("shop", dim=3)
+    made = shop.decide_many([ARMS, ARMS])
+    with pytest.raises(TypeError, match=r"many decisions need a reward each; got 1\.0"):
+        shop.learn(made, 1.0)
+    with pytest.raises(TypeError, match=r"many decisions need a scale each; got 2\.0"):
+        shop.learn(made, [1.0, 0.0], scale=2.0)

@@ -349,9 +349,7 @@ def test_a_trial_is_the_same_in_any_batch_and_with_any_number_of_threads() -> No
         distribution(ht.Uniform(2), environment, rounds=1, trials=1, seed=-1)
 
 
-def test_a_distribution_is_compiled_at_eight_rounds_and_unwatched_unless_told() -> None:
-    defaults = inspect.signature(distribution).parameters
-    assert [defaults[k].default for k in ("engine", "record", "cover")] == ["compiled", 8, False]
+def test_a_distribution_is_kept_at_eight_rounds_and_unwatched_unless_told() -> None:
     environment = ht.LinearBandit(2, 3, ht.noise.Gaussian())
     found = distribution(ht.Uniform(2), environment, rounds=32, trials=1, seed=0, jobs=1)
     assert found.rounds.tolist() == [4, 8, 12, 16, 20, 24, 28, 32]

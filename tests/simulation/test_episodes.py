@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -352,8 +351,6 @@ def test_a_block_of_a_distribution_is_the_distribution_at_the_end() -> None:
     assert found["seconds"].shape == (1,)
     assert 0.0 < found["seconds"][0] < 60.0
     assert "worst" not in trials.distribution_block(policy, environment, 9, 3, 2, False)
-    defaults = inspect.signature(trials.distribution_block).parameters
-    assert (defaults["engine"].default, defaults["jobs"].default) == ("compiled", 1)
 
 
 @pytest.mark.parametrize(

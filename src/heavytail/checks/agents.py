@@ -87,16 +87,16 @@ def refuses_bad_input(agent: Agent) -> None:
     and within one; the next good call works.
     """
     for stages in (0, EPISODES * agent.horizon, EPISODES * agent.horizon + agent.horizon - 1):
-        one = agent.fresh()
-        _play(one, stages)
-        h = stages % one.horizon
-        for what, call in _bad_calls(one, h).items():
-            refused(one, partial(one.update, *call), what)
+        twin = agent.fresh()
+        _play(twin, stages)
+        h = stages % twin.horizon
+        for what, call in _bad_calls(twin, h).items():
+            refused(twin, partial(twin.update, *call), what)
         for scale in (0.0, -1.0, np.nan, np.inf):
-            scaled = partial(one.update, h, 0, 0, 0.0, 0, scale=scale)
-            refused(one, scaled, f"a scale of {scale}")
-        refused(one, partial(one.act, h, one.states), "a state that is not")
-        one.update(h, 0, 0, 1.0, 0)
+            scaled = partial(twin.update, h, 0, 0, 0.0, 0, scale=scale)
+            refused(twin, scaled, f"a scale of {scale}")
+        refused(twin, partial(twin.act, h, twin.states), "a state that is not")
+        twin.update(h, 0, 0, 1.0, 0)
 
 
 def _bad_calls(agent: Agent, h: int) -> dict[str, tuple[Any, ...]]:

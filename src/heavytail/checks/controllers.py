@@ -163,10 +163,10 @@ def repeats_itself(controller: Controller) -> None:
     system = _system(controller)
     runs, states = [], []
     for seed in (5, 5, 6):
-        one = controller.clone()
-        one.reseed(seed)
-        runs.append(_steer(one, system))
-        states.append(snapshot(one))
+        twin = controller.clone()
+        twin.reseed(seed)
+        runs.append(_steer(twin, system))
+        states.append(snapshot(twin))
     require(np.array_equal(runs[0], runs[1]), "acts otherwise on the same noise")
     require(states[0] == states[1], "ends in another state on the same noise")
     require(states[0] != states[2], "does not heed its seed")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytail.checks.battery import require
-from heavytail.environments import BLOCK, Environment
+from heavytail.environments import BLOCK, Block, Environment
 
 __all__ = ["ENVIRONMENT_CHECKS"]
 
@@ -17,7 +17,7 @@ def _deal(environment: Environment, entropy: int, rounds: int) -> list[Any]:
     return list(environment.blocks(np.random.SeedSequence(entropy), rounds))
 
 
-def _draws(block: Any) -> list[Any]:
+def _draws(block: Block) -> list[Any]:
     """What chance dealt: noise, and events where there are any."""
     return [block.noise] if block.events is None else [block.noise, block.events]
 

@@ -410,19 +410,19 @@ def learns_the_better_arm(policy: Policy) -> None:
 
 def _in_another_unit(policy: Policy, factor: float) -> Policy:
     """The same policy, told everything that it is told of rewards in a unit 1 / ``factor``."""
-    told = {
+    arguments = {
         name: parameter.default
         for name, parameter in inspect.signature(type(policy)).parameters.items()
         if name in IN_REWARDS and parameter.default is not parameter.empty
     }
-    told |= policy._arguments
-    for name in IN_REWARDS & set(told):
-        value = told[name]
+    arguments |= policy._arguments
+    for name in IN_REWARDS & set(arguments):
+        value = arguments[name]
         if isinstance(value, MomentBound):
-            told[name] = MomentBound(value.order, value.scale * factor)
+            arguments[name] = MomentBound(value.order, value.scale * factor)
         elif isinstance(value, (int, float)):
-            told[name] = value * factor
-    return type(policy)(**told)
+            arguments[name] = value * factor
+    return type(policy)(**arguments)
 
 
 def has_no_unit(policy: Policy) -> None:
@@ -438,8 +438,8 @@ def has_no_unit(policy: Policy) -> None:
         plain = _play(policy.clone(), 2 * ROUNDS)
         for factor in (2.0**-20, 2.0**30, 1e-9, 1e9):
             other = _in_another_unit(policy, factor)
-            found = _play(other, 2 * ROUNDS, unit=factor)
-            same = sum(a == b for a, b in zip(plain, found, strict=True))
+            choices = _play(other, 2 * ROUNDS, unit=factor)
+            same = sum(a == b for a, b in zip(plain, choices, strict=True))
             require(
                 same == len(plain),
                 f"chooses otherwise in {len(plain) - same} of {len(plain)} rounds where the "

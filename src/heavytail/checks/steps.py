@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,9 @@ __all__ = ["STEPS", "Step", "easy_system", "refuses_bad_steps", "same_file"]
 
 STEPS = 60
 Step = tuple[FloatArray, FloatArray, FloatArray]  # x, u, x_next
+
+
+Kept = TypeVar("Kept", bound=Stored)
 
 
 def easy_system(n: int, d: int, gain: float = 0.0) -> tuple[FloatArray, FloatArray]:
@@ -48,7 +51,7 @@ def refuses_bad_steps(subject: Any, n: int, d: int) -> None:
     require(subject.steps == steps + 1, "does not learn after a refused call")
 
 
-def same_file(subject: Stored) -> Any:
+def same_file(subject: Kept) -> Kept:
     """What comes back from a file that ``subject`` was saved in."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "saved.npz"

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from heavytail._invariants import check_slots, damaged
 from heavytail._storage import Stored, afford, check_fit
 from heavytail._turns import alone
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import FloatArray, Matrices, Matrix, Vector
 from heavytail._validate import Check, shown
 from heavytail.control.identify import Identifier, as_state, refusal
 from heavytail.control.riccati import Q as STATE_COST
@@ -98,7 +98,7 @@ class Controller(Stored):
         return check
 
     @property
-    def packed(self) -> tuple[Vector, Matrix, Vector, Matrix, Matrix]:
+    def packed(self) -> tuple[Vector, Matrices, Vector, Matrix, Matrix]:
         """The arrays that acting and learning work on: c, W, s, M, H."""
         return (self._c, self._W, *self.identifier.packed)
 
@@ -167,8 +167,8 @@ class Controller(Stored):
         s, M, _ = self.identifier.packed
         n, d = self.identifier.n, self.identifier.d
         self.identifier.refit()
-        found = type(self).choose_kernel(self._c, self._W, self._room, self._F, s, M, n)
-        keep_gain(self._c, self._W, d, n, found)
+        usable = type(self).choose_kernel(self._c, self._W, self._room, self._F, s, M, n)
+        keep_gain(self._c, self._W, d, n, usable)
         postpone(self._c, s)
 
     @property

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytail._typing import FloatArray, IntArray, Matrix, Vector
+from heavytail._typing import FloatArray, IntArray, Matrices, Matrix, Vector
 from heavytail._validate import check_count
 from heavytail.control.controllers import Controller
 from heavytail.control.riccati import Q, R, weigh
@@ -124,10 +124,10 @@ def simulate_control(
                 f"{system!r} has {(system.n, system.d)}."
             )
     play = functools.partial(_trial, system=system, seed=seed, kept=kept)
-    found = play_trials(controllers, play, trials, threads=True, jobs=jobs, progress=progress)
+    outcomes = play_trials(controllers, play, trials, threads=True, jobs=jobs, progress=progress)
     runs = {
         name: ControlRun(*(np.array(column) for column in zip(*rows, strict=True)))
-        for name, rows in found.items()
+        for name, rows in outcomes.items()
     }
     settings = {"system": repr(system), "steps": steps, "trials": trials, "seed": seed}
     return ControlResults(runs=runs, steps=kept, settings=settings)
@@ -224,7 +224,7 @@ def advance(A: Matrix, B: Matrix, x: Vector, u: Vector, noise: Matrix, t: int, y
 @jit
 def _play(
     c: Vector,
-    W: Matrix,
+    W: Matrices,
     s: Vector,
     M: Matrix,
     H: Matrix,

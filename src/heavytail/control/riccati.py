@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from heavytail._typing import Matrix, Vector
+from heavytail._typing import Matrices, Matrix, Vector
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import numbered
 
@@ -92,7 +92,7 @@ def cholesky(G: Matrix, first: int, size: int, L: Matrix) -> bool:
 
 
 @jit
-def _multiply(W: Matrix, c: int, a: int, b: int) -> None:
+def _multiply(W: Matrices, c: int, a: int, b: int) -> None:
     """W[c] = W[a] W[b], c another slot than either."""
     m = W.shape[1]
     for i in range(m):
@@ -105,7 +105,7 @@ def _multiply(W: Matrix, c: int, a: int, b: int) -> None:
 
 
 @jit
-def _multiply_first_transposed(W: Matrix, c: int, a: int, b: int) -> None:
+def _multiply_first_transposed(W: Matrices, c: int, a: int, b: int) -> None:
     """W[c] = W[a]' W[b]."""
     m = W.shape[1]
     for i in range(m):
@@ -119,7 +119,7 @@ def _multiply_first_transposed(W: Matrix, c: int, a: int, b: int) -> None:
 
 
 @jit
-def _multiply_second_transposed(W: Matrix, c: int, a: int, b: int) -> None:
+def _multiply_second_transposed(W: Matrices, c: int, a: int, b: int) -> None:
     """W[c] = W[a] W[b]'."""
     m = W.shape[1]
     for i in range(m):
@@ -131,14 +131,14 @@ def _multiply_second_transposed(W: Matrix, c: int, a: int, b: int) -> None:
 
 
 @jit
-def _copy(W: Matrix, c: int, a: int) -> None:
+def _copy(W: Matrices, c: int, a: int) -> None:
     for i in range(W.shape[1]):
         for j in range(W.shape[1]):
             W[c, i, j] = W[a, i, j]
 
 
 @jit
-def _add_symmetric(W: Matrix, c: int, a: int) -> float:
+def _add_symmetric(W: Matrices, c: int, a: int) -> float:
     """W[c] += (W[a] + W[a]') / 2; return the largest entry of the change over the largest of W[c].
 
     NaN where an entry is.
@@ -159,7 +159,7 @@ def _add_symmetric(W: Matrix, c: int, a: int) -> float:
 
 
 @jit
-def trace(W: Matrix, a: int) -> float:
+def trace(W: Matrices, a: int) -> float:
     """The trace of W[a]."""
     total = 0.0
     for i in range(W.shape[1]):
@@ -168,7 +168,7 @@ def trace(W: Matrix, a: int) -> float:
 
 
 @jit
-def riccati(W: Matrix, room: Matrix) -> bool:
+def riccati(W: Matrices, room: Matrix) -> bool:
     """Set VALUE = P for A, B, Q, R; False where no stabilising solution is found."""
     m = W.shape[1]
     for i in range(m):  # G = B R^-1 B'
@@ -214,7 +214,7 @@ def riccati(W: Matrix, room: Matrix) -> bool:
 
 
 @jit
-def optimal_gain(W: Matrix, room: Matrix) -> bool:
+def optimal_gain(W: Matrices, room: Matrix) -> bool:
     """Set VALUE, GAIN = -(R + B'PB)^-1 B'PA and CLOSED = A + B GAIN; False where P is not found."""
     m = W.shape[1]
     if not riccati(W, room):
@@ -239,7 +239,7 @@ def optimal_gain(W: Matrix, room: Matrix) -> bool:
 
 
 @jit
-def lyapunov(W: Matrix, size: int) -> bool:
+def lyapunov(W: Matrices, size: int) -> bool:
     """Set COVARIANCE = sum_k CLOSED^k (CLOSED^k)'; False where CLOSED is not stable."""
     m = W.shape[1]
     _copy(W, _A, CLOSED)
@@ -260,7 +260,7 @@ def lyapunov(W: Matrix, size: int) -> bool:
 
 
 @jit
-def gradient(W: Matrix, size: int, F: Matrix, first: int) -> None:
+def gradient(W: Matrices, size: int, F: Matrix, first: int) -> None:
     """Rows first.. of F: the gradient 2 P (A + BK) Sigma [I K'] of trace P in [A B], n x (n + d).
 
     After :func:`optimal_gain` and :func:`lyapunov`. By the envelope theorem K's own change does
@@ -278,14 +278,14 @@ def gradient(W: Matrix, size: int, F: Matrix, first: int) -> None:
             F[first + i, j] = 2.0 * total
 
 
-def lay(W: Matrix, slot: int, matrix: Matrix) -> None:
+def lay(W: Matrices, slot: int, matrix: Matrix) -> None:
     """Put a matrix into a slot, filled up with zeros."""
     W[slot] = 0.0
     W[slot, : matrix.shape[0], : matrix.shape[1]] = matrix
 
 
 @jit
-def weigh(W: Matrix, slot: int, x: Vector) -> float:
+def weigh(W: Matrices, slot: int, x: Vector) -> float:
     """x' W[slot] x."""
     total = 0.0
     for i in range(x.shape[0]):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from heavytail._typing import Matrix, Vector
+from heavytail._typing import Matrices, Matrix, Vector
 from heavytail.control.estimate import observe, spread
 from heavytail.control.riccati import (
     GAIN,
@@ -115,7 +115,7 @@ def watch(c: Vector, s: Vector, x: Vector) -> None:
 
 
 @jit
-def act(c: Vector, W: Matrix, s: Vector, x: Vector, u: Vector) -> None:
+def act(c: Vector, W: Matrices, s: Vector, x: Vector, u: Vector) -> None:
     """u = K x + excitation, K the gain in use or the fallback."""
     watch(c, s, x)
     t = c[C.STEPS]
@@ -135,7 +135,7 @@ def act(c: Vector, W: Matrix, s: Vector, x: Vector, u: Vector) -> None:
 
 
 @jit
-def lay_model(W: Matrix, F: Matrix, M: Matrix, n: int, first: int) -> float:
+def lay_model(W: Matrices, F: Matrix, M: Matrix, n: int, first: int) -> float:
     """A and B of W: the estimate plus the offset in rows first.. of F, if any; its ‖.‖²."""
     base = M.shape[0] - n
     total = 0.0
@@ -154,7 +154,7 @@ def lay_model(W: Matrix, F: Matrix, M: Matrix, n: int, first: int) -> float:
 
 @jit
 def choose_estimate(
-    c: Vector, W: Matrix, room: Matrix, F: Matrix, s: Vector, M: Matrix, n: int
+    c: Vector, W: Matrices, room: Matrix, F: Matrix, s: Vector, M: Matrix, n: int
 ) -> bool:
     """Certainty equivalence: the gain of the estimate."""
     lay_model(W, F, M, n, -1)
@@ -182,7 +182,9 @@ def lay_extreme(F: Matrix, M: Matrix, n: int, radius: float) -> bool:
 
 
 @jit
-def improve(c: Vector, W: Matrix, room: Matrix, F: Matrix, M: Matrix, n: int, best: float) -> float:
+def improve(
+    c: Vector, W: Matrices, room: Matrix, F: Matrix, M: Matrix, n: int, best: float
+) -> float:
     """Move the offset (rows 0..n of F) towards the extreme point as far as trace P falls; its new
     value, or ``best`` where no step helps.
     """
@@ -205,7 +207,7 @@ def improve(c: Vector, W: Matrix, room: Matrix, F: Matrix, M: Matrix, n: int, be
 
 @jit
 def choose_optimist(
-    c: Vector, W: Matrix, room: Matrix, F: Matrix, s: Vector, M: Matrix, n: int
+    c: Vector, W: Matrices, room: Matrix, F: Matrix, s: Vector, M: Matrix, n: int
 ) -> bool:
     """OFU-LQ: the gain of the cheapest model found in the confidence set, by Frank-Wolfe steps."""
     for i in range(n):
@@ -252,7 +254,7 @@ def lay_sample(c: Vector, F: Matrix, M: Matrix, n: int, radius: float, attempt: 
 
 @jit
 def choose_sample(
-    c: Vector, W: Matrix, room: Matrix, F: Matrix, s: Vector, M: Matrix, n: int
+    c: Vector, W: Matrices, room: Matrix, F: Matrix, s: Vector, M: Matrix, n: int
 ) -> bool:
     """Thompson sampling: the gain of a model drawn from the confidence set."""
     size = M.shape[1]
@@ -267,7 +269,7 @@ def choose_sample(
 
 
 @jit
-def keep_gain(c: Vector, W: Matrix, d: int, n: int, found: bool) -> None:
+def keep_gain(c: Vector, W: Matrices, d: int, n: int, found: bool) -> None:
     """Take the gain just computed into use, or refuse it: then the fallback steers."""
     total = 0.0
     if found:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -229,7 +228,7 @@ def _show(value: complex) -> str:
     return f"{value.real:.4g}" if value.imag == 0.0 else f"{value:.4g}"
 
 
-def _matrix(name: str, value: Any, where: str = "LQSystem") -> FloatArray:
+def _matrix(name: str, value: ArrayLike, where: str = "LQSystem") -> FloatArray:
     array = as_numbers(value, f"{where}.{name}", "a matrix of numbers")
     if array.ndim != 2 or 0 in array.shape:
         raise TypeError(f"{where}.{name} must be a matrix of numbers; got shape {array.shape}.")

@@ -12,7 +12,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -89,7 +88,7 @@ class Environment(ABC):
     fixed_arms: bool = True
     tail_index: float = math.inf  # moments of the noise of every order below this are finite
 
-    def __init_subclass__(cls, **told: Any) -> None:
+    def __init_subclass__(cls, **told: object) -> None:
         super().__init_subclass__(**told)
         if "__init__" in vars(cls):
             cls.__init__ = _affordable(cls.__init__)  # type: ignore[method-assign]
@@ -163,11 +162,11 @@ def _affordable(init: Callable[..., None]) -> Callable[..., None]:
     """
 
     @functools.wraps(init)
-    def checked(self: Environment, *args: Any, **kwargs: Any) -> None:
+    def checked(self: Environment, *args: object, **kwargs: object) -> None:
         init(self, *args, **kwargs)
         arms, fresh = getattr(self, "arms", 0), getattr(self, "fresh", False)
         if isinstance(arms, int):  # of an environment of ours; another may call anything arms
-            told = {"dim": self.dim, "arms": arms}
-            afford(type(self).__name__, arms * self.dim * (LEAST if fresh else 1), told)
+            sizes = {"dim": self.dim, "arms": arms}
+            afford(type(self).__name__, arms * self.dim * (LEAST if fresh else 1), sizes)
 
     return checked

@@ -150,8 +150,8 @@ class LinkBandit(Environment):
     def describe(self) -> dict[str, Any]:
         """The environment as plain data, for results and settings files."""
         keys = ("dim", "arms", "theta_bound", "base", "arm_bound", "offered", "fresh")
-        told = {key: getattr(self, key) for key in (*keys, "outliers", "factor")}
-        return {**told, "link": self.link.name}
+        settings = {key: getattr(self, key) for key in (*keys, "outliers", "factor")}
+        return {**settings, "link": self.link.name}
 
     def tail(self, order: float) -> MomentBound:
         """A bound on the central moment of every arm's reward, ready to hand to a policy.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from heavytail._extras import MissingExtra
 from heavytail._memory import check_memory
@@ -93,7 +94,7 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
             check.number("level", self.level, above=0.0, below=1.0)
         return check
 
-    def fit(self, X: Any, y: Any, sample_scale: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_scale: ArrayLike | None = None) -> Self:
         """Start afresh and learn all rows; the same as one ``partial_fit`` on a new object.
 
         Args:
@@ -104,7 +105,9 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         """
         return self._learn(X, y, sample_scale, afresh=True)
 
-    def partial_fit(self, X: Any, y: Any, sample_scale: Any = None) -> Self:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_scale: ArrayLike | None = None
+    ) -> Self:
         """Go on learning, as ``fit`` does; the cut of rows into batches does not matter."""
         own = self.__dict__
         model = own.get("model_")
@@ -113,7 +116,7 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
                 return self
         return self._learn(X, y, sample_scale, afresh=model is None)
 
-    def _learn(self, X: Any, y: Any, sample_scale: Any, *, afresh: bool) -> Self:
+    def _learn(self, X: Any, y: Any, sample_scale: ArrayLike | None, *, afresh: bool) -> Self:
         # scikit-learn notes width and names before it looks at the numbers: let a twin take the
         # note, so that a refused call leaves this one as it was.
         twin, where = copy.copy(self), type(self).__name__
@@ -130,6 +133,19 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         twin.model_.learn(_writable(X), _writable(y), _writable(nu))
         self.__dict__ = twin.__dict__
         return self
+
+    if TYPE_CHECKING:
+
+        @overload
+        def predict(self, X: ArrayLike, return_interval: Literal[False] = False) -> FloatArray: ...
+        @overload
+        def predict(
+            self, X: ArrayLike, return_interval: Literal[True]
+        ) -> tuple[FloatArray, FloatArray, FloatArray]: ...
+        @overload
+        def predict(
+            self, X: ArrayLike, return_interval: bool
+        ) -> FloatArray | tuple[FloatArray, FloatArray, FloatArray]: ...
 
     def predict(self, X: Any, return_interval: bool = False) -> Any:
         """The mean response at each row of ``X``; with ``return_interval`` its interval too.
@@ -238,7 +254,7 @@ class Regression(RegressorMixin, BaseEstimator, Saved):  # type: ignore[misc]
         return int(self.model_.seen)
 
 
-def is_plain(X: Any, y: Any, dim: int) -> bool:
+def is_plain(X: object, y: object, dim: int) -> bool:
     """Tell whether X and y are C-contiguous float64 of fitting shapes, so that nothing is
     converted.
     """
@@ -277,7 +293,7 @@ def _writable(array: FloatArray) -> FloatArray:
     return array if array.flags.carray else np.array(array, order="C")
 
 
-def _refuse_what_is_converted(value: Any, name: str) -> None:
+def _refuse_what_is_converted(value: object, name: str) -> None:
     """Refuse what scikit-learn would make numbers of: masked entries, bools, dates, and integers
     beyond all floats. What else is wrong it refuses itself, in words that users know.
     """
@@ -298,7 +314,7 @@ def _refuse_what_is_converted(value: Any, name: str) -> None:
             return
 
 
-def _refuse_categories(X: Any, where: str) -> None:
+def _refuse_categories(X: object, where: str) -> None:
     """A category's codes are not numbers to regress on: name the columns instead of converting."""
     dtypes = getattr(X, "dtypes", None)
     if dtypes is None or not hasattr(X, "columns"):

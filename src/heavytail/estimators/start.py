@@ -113,16 +113,18 @@ def robust_fit(
     inverse = np.asarray(np.linalg.pinv(scaled, hermitian=True) * unit[:, None] * unit)
     freedom = max(n - size, 1) / n
     target = bounded(y) if math.isfinite(clip) else y
-    told = telling(y)
+    informative = telling(y)
     theta = inverse @ (Z.T @ target)
-    spread = scale if scale is not None else _spread((target - Z @ theta)[told], freedom)
+    spread = scale if scale is not None else _spread((target - Z @ theta)[informative], freedom)
     if math.isfinite(clip):
         for _ in range(STEPS):
             r = target - Z @ theta
             weight = np.minimum(1.0, clip * spread / np.maximum(np.abs(r), TINY))
             theta = _weighted(Z, target, weight, penalty)
             before = spread
-            spread = scale if scale is not None else _spread((target - Z @ theta)[told], freedom)
+            spread = (
+                scale if scale is not None else _spread((target - Z @ theta)[informative], freedom)
+            )
             exact = spread <= ROUNDING * float(np.max(np.abs(target)))
             if exact or abs(spread - before) <= 1e-3 * spread:
                 break

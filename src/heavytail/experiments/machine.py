@@ -33,7 +33,7 @@ DIGITS = (
 _PLACES = ("--out", "--tuned", "--write", "--plot")  # where things lie is nobody's business
 
 
-def provenance(**more: Any) -> dict[str, Any]:
+def provenance(**more: object) -> dict[str, Any]:
     """Date, commit, command, machine and versions, and what the caller adds."""
     words = ["heavytail", *sys.argv[1:]]
     for option in _PLACES:
@@ -64,12 +64,14 @@ def machine(engine: str = "compiled") -> str:
     """The kind of machine: processor, cores, system; the GPU where one did the work."""
     import joblib
 
-    found = f"{platform.machine()} {_processor()}, {joblib.cpu_count()} cores, {platform.system()}"
+    hardware = (
+        f"{platform.machine()} {_processor()}, {joblib.cpu_count()} cores, {platform.system()}"
+    )
     if engine == "cuda":
         from heavytail.simulation.cuda import device_name
 
-        found = f"{device_name()} ({found})"
-    return found
+        hardware = f"{device_name()} ({hardware})"
+    return hardware
 
 
 def _processor() -> str:
@@ -84,13 +86,13 @@ def _processor() -> str:
 
 def versions() -> dict[str, str]:
     """Python and the packages that matter."""
-    found = {"python": platform.python_version(), "heavytail": __version__}
+    numbers = {"python": platform.python_version(), "heavytail": __version__}
     for name in _PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            numbers[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            numbers[name] = "not installed"
+    return numbers
 
 
 def commit() -> str:

@@ -24,6 +24,7 @@ from heavytail._version import __version__
 from heavytail.experiments.unit import Key, Trials
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from heavytail.policies import Policy
@@ -216,7 +217,7 @@ def regret_panels(panels: Mapping[str, tuple[Mapping[Key, Trials], list[Key]]]) 
 
 
 def _draw_regret(
-    axis: Any, found: Mapping[Key, Trials], shown: list[Key], *, band: bool = False
+    axis: Axes, found: Mapping[Key, Trials], shown: list[Key], *, band: bool = False
 ) -> None:
     for place, key in enumerate(shown):
         regret, rounds = found[key]["regret"], np.asarray(found[key].arguments["marks"])

@@ -23,12 +23,12 @@ def run(asked: Asked, request: Request) -> str:
         sections = carry_out([_experiment(asked, one, chosen) for one in asked.worlds], request)
     for section in sections:
         section.tables += [grid for name, grid in grids if name == section.name]
-    found = {section.name: section.data for section in sections}
-    write_parquet(asked.out, found, {"seed": asked.seed, "trials": asked.trials})
+    results = {section.name: section.data for section in sections}
+    write_parquet(asked.out, results, {"seed": asked.seed, "trials": asked.trials})
     made = provenance(file=asked.path.name, seed=asked.seed, trials=asked.trials)
     intro = "Run by heavytail run."
     report.write(asked.out, [], sections, made, title=asked.path.stem, intro=intro)
-    return regret_text(found)
+    return regret_text(results)
 
 
 def _experiment(asked: Asked, setting: Setting, chosen: dict[Case, Point]) -> Experiment:

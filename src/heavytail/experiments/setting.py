@@ -136,7 +136,7 @@ def told(name: str, setting: Setting) -> MomentBound:
     return MomentBound(2.0, tail.scale) if info.orders == "2" else tail
 
 
-def build(name: str, setting: Setting, rounds: int, **options: Any) -> Policy:
+def build(name: str, setting: Setting, rounds: int, **options: object) -> Policy:
     """The policy for a setting."""
     tail = told(name, setting)
     return make_policy(
@@ -312,7 +312,7 @@ def write_table(path: Path, table: Any, header: dict[str, Any]) -> None:
     """An Arrow table as Parquet, whole or not at all, with the library's version in its header."""
     import pyarrow.parquet as pq
 
-    told = json.dumps({"library": __version__, **header})
+    metadata = json.dumps({"library": __version__, **header})
     stream = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata({"heavytail": told}), stream)
+    pq.write_table(table.replace_schema_metadata({"heavytail": metadata}), stream)
     replace(path, stream.getvalue())

@@ -51,10 +51,10 @@ def kernel_modules(kernels: Iterable[Callable[..., Any]]) -> set[str]:
     """The modules in which ``kernels``, and the functions of the library they call, are written."""
     todo = [getattr(kernel, "py_func", kernel) for kernel in kernels]
     seen = set(map(id, todo))
-    found = set()
+    modules = set()
     while todo:
         function = todo.pop()
-        found.add(str(function.__module__))
+        modules.add(str(function.__module__))
         for name in function.__code__.co_names:
             value = function.__globals__.get(name)
             value = getattr(value, "py_func", value)
@@ -62,7 +62,7 @@ def kernel_modules(kernels: Iterable[Callable[..., Any]]) -> set[str]:
             if own and id(value) not in seen:
                 seen.add(id(value))
                 todo.append(value)
-    return found
+    return modules
 
 
 @functools.cache  # most policies share most of their kernels
@@ -196,10 +196,10 @@ def _reached(name: str, path: Path) -> frozenset[str]:
     if path.suffix != ".py":
         return frozenset()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    found = set(_parents(name))
+    reached = set(_parents(name))
     for target in _imports(ast.parse(path.read_bytes()), package):
-        found |= {target, *_parents(target), *_folder(target)}
-    return frozenset(found)
+        reached |= {target, *_parents(target), *_folder(target)}
+    return frozenset(reached)
 
 
 def _imports(tree: ast.AST, package: str) -> Iterator[str]:

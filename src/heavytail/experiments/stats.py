@@ -60,15 +60,15 @@ class Sample:
 
     def means(self, draws: IntArray, rng: np.random.Generator) -> FloatArray:
         """The mean over each row of trials in ``draws``, each row of a choice drawn anew."""
-        found = self.values[draws].mean(axis=1)
+        means = self.values[draws].mean(axis=1)
         if not self.others:
-            return found
+            return means
         edges = np.cumsum([share for share, _ in self.others])
         place = np.searchsorted(edges, rng.random(len(draws)), side="right")
         for k, (_, values) in enumerate(self.others):
             mine = place == k
-            found[mine] = values[draws[mine]].mean(axis=1)
-        return found
+            means[mine] = values[draws[mine]].mean(axis=1)
+        return means
 
 
 def ratio(above: Sample | ArrayLike, below: Sample | ArrayLike, level: float = LEVEL) -> Interval:
@@ -142,9 +142,9 @@ def _bootstrap(
     sides = [(1 - level) / 2, (1 + level) / 2]
     count = max(DRAWS, round(_BEYOND / sides[0]))
     draws = np.random.default_rng(_SEED).integers(0, trials, (count, trials))
-    found = statistic(draws)
-    if np.isfinite(found).all():
-        low, high = np.quantile(found, sides)
+    drawn = statistic(draws)
+    if np.isfinite(drawn).all():
+        low, high = np.quantile(drawn, sides)
     else:  # nothing lies between a number and infinity
-        low, high = np.quantile(found, sides, method="inverted_cdf")
+        low, high = np.quantile(drawn, sides, method="inverted_cdf")
     return value, float(low), float(high)

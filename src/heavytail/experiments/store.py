@@ -81,11 +81,11 @@ def complete(
     todo = []
     with progress_bar(progress, title, sum(unit.weight for unit in unique.values())) as bar:
         for key, unit in unique.items():
-            found = store.get(unit)
-            if found is None:
+            outcome = store.get(unit)
+            if outcome is None:
                 todo.append(unit)
             else:
-                outcomes[key] = found
+                outcomes[key] = outcome
                 bar.advance(unit.weight)
         todo.sort(key=lambda unit: -unit.weight)  # the long ones first, so that none is left alone
         for runs in ("threads", "processes", "alone"):

@@ -25,6 +25,7 @@ APART = 1_000_003  # added to the seed of what is reported
 
 Point: TypeAlias = dict[str, Any]  # options by name
 Case = TypeVar("Case", bound=Hashable)
+Made = dict[str, Any]  # how a choice was made: see ``provenance``
 
 
 def regrets(
@@ -47,8 +48,8 @@ def search(
     run: Callable[[list[Unit]], Mapping[str, Outcome]],
 ) -> dict[Case, list[float]]:
     """The mean final regret of every point of every case, run together."""
-    found = regrets(grid, units_of, run)
-    return {case: [float(values.mean()) for values in points] for case, points in found.items()}
+    regret_of = regrets(grid, units_of, run)
+    return {case: [float(values.mean()) for values in points] for case, points in regret_of.items()}
 
 
 def best(points: Sequence[Point], regret: Sequence[float]) -> Point:
@@ -105,8 +106,8 @@ class Tuned:
 
     def options(self, setting: str, name: str) -> Point | None:
         """The options chosen for an algorithm in a setting; None where it was not tuned there."""
-        found = self.settings.get(setting, {}).get(name)
-        return None if found is None else dict(found["options"])
+        entry = self.settings.get(setting, {}).get(name)
+        return None if entry is None else dict(entry["options"])
 
     def grids(self, setting: str) -> dict[str, list[Point]]:
         """Every point tried in a setting with its regret, by algorithm."""
@@ -114,22 +115,32 @@ class Tuned:
 
     def others(self, setting: str, name: str) -> tuple[tuple[float, FloatArray], ...]:
         """What tuning might as well have chosen: (share of the resamples, regret by trial)."""
-        found = self.settings.get(setting, {}).get(name, {}).get("others", ())
-        return tuple((one["share"], np.array(one["regret"], float)) for one in found)
+        shares = self.settings.get(setting, {}).get(name, {}).get("others", ())
+        return tuple((one["share"], np.array(one["regret"], float)) for one in shares)
 
     def source(self, setting: str, name: str) -> str | None:
         """The stamp of the code that was tuned; None where none was kept."""
-        found = self.settings.get(setting, {}).get(name, {}).get("source")
-        return None if found is None else str(found)
+        source = self.settings.get(setting, {}).get(name, {}).get("source")
+        return None if source is None else str(source)
 
     def with_search(
-        self, setting: str, name: str, points: Sequence[Point], regret: Sequence[float], made: Any
+        self,
+        setting: str,
+        name: str,
+        points: Sequence[Point],
+        regret: Sequence[float],
+        made: Made,
     ) -> Tuned:
         """With one more search; what was there for other settings and algorithms stays."""
         return self._with(setting, name, {}, "grid", points, regret, made)
 
     def with_finals(
-        self, setting: str, name: str, points: Sequence[Point], regret: Sequence[float], made: Any
+        self,
+        setting: str,
+        name: str,
+        points: Sequence[Point],
+        regret: Sequence[float],
+        made: Made,
     ) -> Tuned:
         """With the choice among the best points of a search made on more environments."""
         before = self.settings[setting][name]
@@ -145,7 +156,7 @@ class Tuned:
         """With the stamp of other code, which was seen to find the same regret."""
         return self._but(setting, name, source=source)
 
-    def _but(self, setting: str, name: str, **parts: Any) -> Tuned:
+    def _but(self, setting: str, name: str, **parts: object) -> Tuned:
         here = {**self.settings[setting], name: {**self.settings[setting][name], **parts}}
         return Tuned({**self.settings, setting: here}, self.provenance)
 
@@ -157,13 +168,13 @@ class Tuned:
         which: str,
         points: Sequence[Point],
         regret: Sequence[float],
-        made: Any,
+        made: Made,
     ) -> Tuned:
         # Chosen on the numbers as the file shows them, so that the file alone explains the choice.
         values = [shown(value) for value in regret]
         rows = [{**point, "regret": value} for point, value in zip(points, values, strict=True)]
-        found = {**before, "options": best(points, values), which: rows}
-        here = {**self.settings.get(setting, {}), name: found}
+        entry = {**before, "options": best(points, values), which: rows}
+        here = {**self.settings.get(setting, {}), name: entry}
         return Tuned({**self.settings, setting: here}, {**self.provenance, setting: made})
 
     def write(self, path: Path) -> None:

@@ -51,8 +51,8 @@ class Unit:
         seen: set[int] = set()
         for value in self.arguments.values():
             modules |= _modules(value, seen)
-        told = [self.call, _plain(self.arguments), source_digest(frozenset(modules))]
-        text = json.dumps(told, sort_keys=True).encode()
+        parts = [self.call, _plain(self.arguments), source_digest(frozenset(modules))]
+        text = json.dumps(parts, sort_keys=True).encode()
         return hashlib.blake2b(text, digest_size=16).hexdigest()
 
     def run(self) -> Outcome:
@@ -61,7 +61,7 @@ class Unit:
         return getattr(importlib.import_module(module), function)(**self.arguments)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """The value as JSON can hold it; an object by its class and its ``repr``."""
     if isinstance(value, Mapping):
         return [[_plain(key), _plain(one)] for key, one in value.items()]
@@ -79,7 +79,7 @@ def _plain(value: Any) -> Any:
     return [kind.__module__, kind.__qualname__, repr(value)]
 
 
-def _modules(value: Any, seen: set[int]) -> set[str]:
+def _modules(value: object, seen: set[int]) -> set[str]:
     """The modules of the classes and functions that a value is made of."""
     if id(value) in seen or value is None or isinstance(value, int | float | str | np.ndarray):
         return set()
@@ -92,10 +92,10 @@ def _modules(value: Any, seen: set[int]) -> set[str]:
     elif hasattr(value, "__dict__") and not hasattr(value, "__qualname__"):  # an instance
         parts = [*vars(value).values()]
     named = value if hasattr(value, "__qualname__") else type(value)
-    found = {str(named.__module__)}
+    modules = {str(named.__module__)}
     if isinstance(named, type):
-        found |= {kind.__module__ for kind in named.__mro__}
-    return found.union(*(_modules(part, seen) for part in parts))
+        modules |= {kind.__module__ for kind in named.__mro__}
+    return modules.union(*(_modules(part, seen) for part in parts))
 
 
 @dataclass(frozen=True)

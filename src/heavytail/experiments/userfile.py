@@ -13,10 +13,11 @@ import math
 import re
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import EllipsisType
+from typing import Any, TypeVar
 
 from heavytail._validate import MOST, shown
 from heavytail.environments import SKEWS
@@ -35,6 +36,7 @@ __all__ = ["Asked", "Choice", "read"]
 TOP = {"rounds", "trials", "tuning_trials", "seed", "out", "policies", "worlds"}
 LARGEST_SEED = 2**128
 LONGEST = 2**24  # characters of a file
+Built = TypeVar("Built")
 MOST_DOTS = 10_000  # in a line
 POLICY = {"policy", "name", "options", "grid"}
 LINK = {"theta_bound": 1.0, "base": 0.0, "outliers": 0.0, "factor": 1000.0}  # with a link alone
@@ -67,7 +69,7 @@ class Choice:
         """As the tables call it."""
         return "tuned" if self.grid else "as given"
 
-    def build(self, setting: Setting, rounds: int, **more: Any) -> Policy:
+    def build(self, setting: Setting, rounds: int, **more: object) -> Policy:
         """The policy in a setting."""
         return build(self.policy, setting, rounds, **{**self.options, **more})
 
@@ -268,12 +270,12 @@ class _Keys:
             if key not in known:
                 self.fail(key, f"one of {', '.join(sorted(known))}", key)
 
-    def fail(self, key: str, right: str, got: Any, hint: str = "") -> None:
+    def fail(self, key: str, right: str, got: object, hint: str = "") -> None:
         where = f"{self.where}.{key}" if self.where else key
         problem = f"{self.file}: {where} must be {right}; got {shown(got)}."
         raise ValueError(f"{problem} {hint}" if hint else problem)
 
-    def trying(self, key: str, build: Any, *, named: bool = False) -> Any:
+    def trying(self, key: str, build: Callable[[], Built], *, named: bool = False) -> Built:
         """What ``build`` makes; its error stands under ``key``, or, where ``named``, under the key
         that it begins with: "LinkBandit.outliers must ...".
         """
@@ -286,14 +288,14 @@ class _Keys:
             where = f"{self.where}.{key}" if self.where else key
             raise ValueError(f"{self.file}: {where}: {error}") from None
 
-    def _get(self, key: str, right: str, default: Any) -> Any:
+    def _get(self, key: str, right: str, default: object) -> Any:
         if key not in self.raw:
             if default is ...:
                 self.fail(key, right, "nothing: the key is missing")
             return default
         return self.raw[key]
 
-    def text(self, key: str, default: Any = ...) -> str:
+    def text(self, key: str, default: str | EllipsisType = ...) -> str:
         value = self._get(key, "a text", default)
         if not isinstance(value, str) or not value:
             self.fail(key, "a text", value)
@@ -312,13 +314,15 @@ class _Keys:
             self.fail(key, f"one of {', '.join(names)}", value, hint)
         return str(value)
 
-    def number(self, key: str, default: Any = ...) -> Any:
+    def number(self, key: str, default: float | EllipsisType | None = ...) -> Any:
         value = self._get(key, "a number", default)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             self.fail(key, "a number", value)
         return value
 
-    def count(self, key: str, default: Any = ..., least: int = 1, most: int = MOST) -> Any:
+    def count(
+        self, key: str, default: int | EllipsisType | None = ..., least: int = 1, most: int = MOST
+    ) -> Any:
         right = f"a whole number of at least {least}"
         value = self._get(key, right, default)
         if value is None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from heavytail._typing import IntArray, Matrix, Vector
+from heavytail._typing import IntArray, Matrices, Matrix, Vector
 from heavytail.kernels.jit import jit, specialise
 from heavytail.kernels.layout import (
     ARM_LIMIT,
@@ -255,7 +255,13 @@ def select_again(
 
 @jit
 def select_each(
-    s: Vector, M: Matrix, sets: Any, rows: Matrix, pool: Matrix, scores: Matrix, choices: IntArray
+    s: Vector,
+    M: Matrix,
+    sets: Matrices,
+    rows: Matrix,
+    pool: Matrix,
+    scores: Matrix,
+    choices: IntArray,
 ) -> int:
     """:func:`select_again` for every set of ``sets`` (b, n, d); -1, or the first set refused."""
     for b in range(sets.shape[0]):
@@ -307,7 +313,7 @@ def scoring(
     The kernels take what their namesakes here take.
     """
 
-    def again(kernel: Any, **bindings: Any) -> Callable[..., int]:
+    def again(kernel: Callable[..., int], **bindings: Callable[..., object]) -> Callable[..., int]:
         template = getattr(kernel, "py_func", kernel)
         return specialise(template, f"{template.__name__}_{name}", **bindings)
 

@@ -189,7 +189,7 @@ def only_for(kernel: F, signature: str) -> F:
     return kernel
 
 
-def specialise(template: Callable[..., Any], name: str, **bindings: Any) -> Callable[..., Any]:
+def specialise(template: Callable[..., Any], name: str, **bindings: object) -> Callable[..., Any]:
     """Compile a copy of ``template`` with the globals ``bindings``, under its own ``name``.
 
     An episode is the same loop for every policy; only the kernels it calls differ. Binding them as

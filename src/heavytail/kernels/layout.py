@@ -61,8 +61,8 @@ def slot_kinds(*parts: Any) -> Mapping[str, str]:
 
 @functools.cache
 def _kinds(slots: Any) -> tuple[str, ...]:
-    told = get_type_hints(slots, include_extras=True)
-    return tuple(getattr(told[f], "__metadata__", ("number",))[0] for f in slots._fields)
+    hints = get_type_hints(slots, include_extras=True)
+    return tuple(getattr(hints[f], "__metadata__", ("number",))[0] for f in slots._fields)
 
 
 class Common(NamedTuple):

@@ -311,8 +311,8 @@ def largest_index(s: Vector, M: Matrix, arms: Matrix, turned: int, outside: bool
         for j in range(turned, M.shape[1]):
             M[FEATURE, j] = s[CONSTANT]
         squared = transform(M)
-        found = index_of(predict(M), squared, s[RADIUS])
-        if found > best_index:
+        index = index_of(predict(M), squared, s[RADIUS])
+        if index > best_index:
             best = a
-            best_index = beyond(found)
+            best_index = beyond(index)
     return best

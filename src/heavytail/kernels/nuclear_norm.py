@@ -98,7 +98,7 @@ def spectral(s: Vector, M: Matrix, H: Matrix, count: int, v: int, G: int) -> flo
     for i in range(d1):
         for j in range(d2):
             M[v + i, j] = 1.0 + 0.5 * math.sin(1.0 + i * d2 + j)  # nothing is orthogonal to it
-    found = 0.0
+    quotient = 0.0
     for _ in range(POWER_STEPS):
         length = 0.0
         for i in range(d1):
@@ -114,12 +114,12 @@ def spectral(s: Vector, M: Matrix, H: Matrix, count: int, v: int, G: int) -> flo
         for row in range(count):
             weight = value(s, M, v, H, row) / (H[row, column + NU] * H[row, column + NU])
             add(s, M, G, H, row, weight / count)
-        found = 0.0
+        quotient = 0.0
         for i in range(d1):
             for j in range(d2):
-                found += M[G + i, j] * M[v + i, j]
+                quotient += M[G + i, j] * M[v + i, j]
                 M[v + i, j] = M[G + i, j]
-    return found
+    return quotient
 
 
 @jit

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import least_form
@@ -62,12 +61,12 @@ def lay_arm(M: Matrix, arms: Matrix, i: int) -> None:
         M[FEATURE, j] = arms[i, j]
 
 
-def width(*_: Any) -> float:
+def width(*_: object) -> float:
     """Stands for a policy's kernel in the templates below."""
     raise NotImplementedError
 
 
-def mean(*_: Any) -> float:
+def mean(*_: object) -> float:
     """Stands for a policy's kernel in the templates below."""
     raise NotImplementedError
 

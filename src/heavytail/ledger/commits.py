@@ -11,10 +11,10 @@ import functools
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Operation, Store, StoreError
+from heavytail.ledger.store import Operation, Store, StoreError, Transaction
 
 __all__ = ["LARGE", "Commits"]
 
@@ -24,6 +24,8 @@ MOST = 1024  # operations of one commit
 
 LARGE = 2**20  # bytes that are written or read in a thread, however quick a commit is
 
+Result = TypeVar("Result")
+Applied = tuple[list[Any], set[int]] | StoreError  # results and models touched
 Waiting = tuple[int, Operation, "asyncio.Future[Any]", int]
 
 
@@ -46,7 +48,9 @@ class Commits:
         self._thread = ThreadPoolExecutor(1, "heavytail-commit")
         self.count = self.operations = 0
 
-    async def do(self, operation: Operation, *, model: int = 0, size: int = 0) -> Any:
+    async def do(
+        self, operation: Callable[[Transaction], Result], *, model: int = 0, size: int = 0
+    ) -> Result:
         """Run an operation and return its result once it is on disk; raise its Refusal, or the
         store's failure.
 
@@ -76,7 +80,7 @@ class Commits:
             self._settle(batch, *self._done(operations))
             loop.call_soon(self._next, loop)
             return
-        work: Callable[[], tuple[Any, Any]] = functools.partial(self._done, operations)
+        work: Callable[[], tuple[Applied, Any]] = functools.partial(self._done, operations)
         if not (
             self.store.shared or large
         ):  # what needs no disk is done here: threads would wait in turns
@@ -93,11 +97,11 @@ class Commits:
         self._settle(batch, *done.result())
         self._next(loop)
 
-    def _done(self, operations: list[Operation]) -> tuple[Any, Any]:
+    def _done(self, operations: list[Operation]) -> tuple[Applied, Any]:
         """Apply the operations; return their results and what was read after the commit."""
         return self._behind(self._apply(operations))
 
-    def _ended(self, staged: Any) -> tuple[Any, Any]:
+    def _ended(self, staged: Applied) -> tuple[Applied, Any]:
         """The same of what is staged."""
         try:
             self.store.end()
@@ -105,7 +109,7 @@ class Commits:
             staged = error
         return self._behind(staged)
 
-    def _behind(self, applied: Any) -> tuple[Any, Any]:
+    def _behind(self, applied: Applied) -> tuple[Applied, Any]:
         """Read the new outcomes after a commit."""
         if isinstance(applied, StoreError) or not applied[1]:
             return applied, None
@@ -115,7 +119,7 @@ class Commits:
             log.exception("the new outcomes could not be read")
             return applied, None
 
-    def _apply(self, operations: list[Operation]) -> Any:
+    def _apply(self, operations: list[Operation]) -> Applied:
         """Results and models touched; where one operation fails by a fault of its own, the others
         are done one by one. The store's failure where nothing could be done.
         """
@@ -135,7 +139,7 @@ class Commits:
             *(outcome[1] for outcome in each if not isinstance(outcome, StoreError))
         )
 
-    def _settle(self, batch: list[Waiting], applied: Any, news: Any) -> None:
+    def _settle(self, batch: list[Waiting], applied: Applied, news: object) -> None:
         """Answer all that waited for one commit."""
         self.count += 1
         self.operations += len(batch)

@@ -78,7 +78,7 @@ def checked_numbers(where: str, fields: Mapping[str, Any]) -> dict[str, float | 
     }
 
 
-def token_of(decision: Any, where: str) -> int:
+def token_of(decision: object, where: str) -> int:
     """The token of a Decision, or the token that was given in its place; refuses all else."""
     if isinstance(decision, bool) or not isinstance(decision, Decision | int | np.integer):
         raise TypeError(f"{where}: pass a Decision or its token; got {shown(decision)}.")

@@ -9,7 +9,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import numpy as np
@@ -47,7 +47,13 @@ def export_log(store: Store, model: ModelRow, path: str | os.PathLike[str]) -> i
         return write_log(store, model, stream, waiting=True)
 
 
-def write_log(store: Store, model: ModelRow, file: Any, *, waiting: bool = False) -> int:
+def write_log(
+    store: Store,
+    model: ModelRow,
+    file: str | os.PathLike[str] | IO[bytes],
+    *,
+    waiting: bool = False,
+) -> int:
     """Write the decisions of a model as Parquet to a path or stream, in order, and return their
     number. Those without an outcome are left out unless ``waiting``: their reward is not known yet.
     """

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol, SupportsIndex, runtime_checkable
+from typing import Protocol, SupportsIndex, runtime_checkable
+
+from numpy.typing import ArrayLike
 
 from heavytail.ledger.decision import Decision, Outcome
 
@@ -13,7 +15,7 @@ __all__ = ["Ledger", "RecordingLedger"]
 class Ledger(Protocol):
     """Decisions that wait for their rewards; :func:`heavytail.checks.check_ledger` tries one."""
 
-    def decided(self, decision: Decision, arms: Any) -> object:
+    def decided(self, decision: Decision, arms: ArrayLike | None) -> object:
         """Keep a decision until its reward comes; refuse a token that was used before."""
 
     def rewarded(self, decision: Decision | SupportsIndex, reward: float) -> object:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple, SupportsIndex
+from typing import NamedTuple, SupportsIndex
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from heavytail._signals import raised_by_handler
 from heavytail._typing import FloatArray
@@ -48,7 +49,7 @@ class Memory:
         self.made, self.expired = made, expired
         self.kept: dict[int, Waiting] = {} if kept is None else kept
 
-    def decided(self, decision: Decision, arms: Any = None) -> None:
+    def decided(self, decision: Decision, arms: ArrayLike | None = None) -> None:
         """Remember a decision, whose token must be greater than all before."""
         token, when = decision.token, decision.time
         if token < self.made:
@@ -66,7 +67,7 @@ class Memory:
         self.owed(decision, where)
         del self.kept[token_of(decision, where)]
 
-    def owed(self, decision: Any, where: str) -> Waiting:
+    def owed(self, decision: object, where: str) -> Waiting:
         """Return the entry of a Decision or its token; refuse one that does not wait."""
         token = token_of(decision, where)
         waiting = self.kept.get(token)
@@ -168,7 +169,7 @@ class Memory:
 
 
 def expiry(
-    where: str, age: Any, older_than: Any, now: float | None
+    where: str, age: object, older_than: object, now: float | None
 ) -> tuple[int, float] | tuple[None, float]:
     """The arguments of ``expire``, checked: how many decisions are spared, or None and the time
     before which they were made that are not.

@@ -128,7 +128,7 @@ class PostgresStore(Store):
         self._offset = now - (before + after) / 2.0
         return self.clock()
 
-    def rows(self, sql: str, *values: Any) -> list[Any]:
+    def rows(self, sql: str, *values: object) -> list[Any]:
         try:
             cursor = self._connected().execute(_translated(sql), values)
             return cursor.fetchall() if cursor.description else []

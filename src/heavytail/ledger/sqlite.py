@@ -154,7 +154,7 @@ class SQLiteStore(Store):
             )
         return commits
 
-    def rows(self, sql: str, *values: Any) -> list[Any]:
+    def rows(self, sql: str, *values: object) -> list[Any]:
         try:
             return self._db.execute(sql, values).fetchall()
         except FAILURES as error:

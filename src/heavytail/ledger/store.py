@@ -54,7 +54,7 @@ class Store(ABC):
     group = 1  # commits that are forced to the disk at once, where a store can
 
     @abstractmethod
-    def rows(self, sql: str, *values: Any) -> list[Any]:
+    def rows(self, sql: str, *values: object) -> list[Any]:
         """Execute a statement, with ``?`` for its values, and return its rows."""
 
     @abstractmethod
@@ -262,7 +262,7 @@ class Store(ABC):
         return {bytes(d): (name, frozenset(scopes.split())) for d, name, scopes in self.rows(sql)}
 
 
-def _bytes(value: Any) -> bytes:
+def _bytes(value: object) -> bytes:
     """Bytes as a database gives them; none where it gives something else, of a damaged page."""
     return bytes(value) if isinstance(value, bytes | memoryview) else b""
 
@@ -305,7 +305,7 @@ class Transaction:
             )
             self._outcomes = []
 
-    def rows(self, sql: str, *values: Any) -> list[Any]:
+    def rows(self, sql: str, *values: object) -> list[Any]:
         """Execute a statement on what is written so far and return its rows."""
         self._flush()
         return self.store.rows(sql, *values)

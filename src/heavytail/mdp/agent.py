@@ -261,7 +261,7 @@ class Agent(Stored, ABC):
 _PROBLEM = ("features", "horizon")
 
 
-def all_within(places: Any, count: int) -> bool:
+def all_within(places: FloatArray | IntArray, count: int) -> bool:
     """Tell whether all are places of an array of ``count``."""
     return bool(((places >= 0) & (places < count)).all())
 

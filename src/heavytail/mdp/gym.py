@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, SupportsInt
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class LinearMDPEnv(gymnasium.Env[IntArray, np.int64]):  # type: ignore[misc]
         self._state = int(self.np_random.choice(self.world.states, p=self.world.start))
         return self._observation(), self._info()
 
-    def step(self, action: Any) -> tuple[IntArray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: SupportsInt) -> tuple[IntArray, float, bool, bool, dict[str, Any]]:
         world, h, s = self.world, self._stage, self._state
         if h >= world.horizon:
             raise ValueError("LinearMDPEnv.step: no episode is under way; call reset() first.")

@@ -196,18 +196,18 @@ def _of_stage(
     arrays: dict[str, Any], part: str, policy: PackedPolicy, h: int, learned: int
 ) -> dict[str, Any]:
     """What ``arrays`` hold of a policy at one stage, by the names that the policy has for it."""
-    found = {key: arrays[f"{part}_{key}"][h] for key in policy._views() if key != "history"}
+    own = {key: arrays[f"{part}_{key}"][h] for key in policy._views() if key != "history"}
     if isinstance(policy, HistoryPolicy):
-        found["history"] = arrays["reward_history"][h, :learned]
-    return found
+        own["history"] = arrays["reward_history"][h, :learned]
+    return own
 
 
-def _slots(vectors: Any, policy: PackedPolicy) -> dict[str, Any]:
+def _slots(vectors: FloatArray, policy: PackedPolicy) -> dict[str, FloatArray]:
     """What is remembered of a policy's vectors (H, slots), by name; the rest is room."""
     named = {"scalars": vectors[:, : len(policy.slot_names()["scalars"])]}
     return named | {name: vectors[:, run] for name, run in policy._runs.items()}
 
 
-def _rows(matrices: Any, policy: PackedPolicy) -> dict[str, Any]:
+def _rows(matrices: FloatArray, policy: PackedPolicy) -> dict[str, FloatArray]:
     """What is remembered of a policy's matrices (H, rows, D), by name; the rest is room."""
     return {name: matrices[:, rows] for name, rows in policy._rows.items()}

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from heavytail._typing import FloatArray, IntArray, Matrix, Vector
 from heavytail.kernels.gram import dot
@@ -323,7 +323,7 @@ def planner(weighted: bool, rare: bool, monotone: bool) -> Callable[[Plan], bool
 # --- a stage
 
 
-def update(*_: Any) -> int:
+def update(*_: object) -> int:
     """Stands for a bandit policy's learning kernel in the templates below."""
     raise NotImplementedError
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
-from heavytail._typing import FloatArray, IntArray
+from heavytail._typing import FloatArray, IntArray, State
 from heavytail._validate import check_choice, check_count
 from heavytail.kernels.jit import specialise
 from heavytail.mdp.agent import Agent
@@ -62,10 +61,10 @@ def simulate_agents(
     play = functools.partial(
         _trial, world=world, seed=seed, episodes=episodes, engine=engine, kept=kept
     )
-    found = play_trials(named, play, trials, threads=True, jobs=jobs, progress=progress)
+    outcomes = play_trials(named, play, trials, threads=True, jobs=jobs, progress=progress)
     runs = {
         name: Run(*(np.array(column) for column in zip(*rows, strict=True)))
-        for name, rows in found.items()
+        for name, rows in outcomes.items()
     }
     settings = {
         "world": world.describe(),
@@ -174,30 +173,30 @@ def _runner(plan: Callable[..., bool], learn: Callable[..., int]) -> Callable[..
     return specialise(_run_episodes, name, plan=plan, learn=learn)
 
 
-def plan(*_: Any) -> bool:
+def plan(*_: object) -> bool:
     """Stands for an agent's planning kernel in the template below."""
     raise NotImplementedError
 
 
-def learn(*_: Any) -> int:
+def learn(*_: object) -> int:
     """Stands for an agent's learning kernel in the template below."""
     raise NotImplementedError
 
 
 def _run_episodes(
-    state: Any,
-    table: Any,
+    state: State,
+    table: IntArray,
     nu: float,
-    transitions: Any,
-    cumulative: Any,
-    means: Any,
-    optimal: Any,
-    first: Any,
-    uniform: Any,
-    noise: Any,
-    factor: Any,
-    values: Any,
-    regret: Any,
+    transitions: FloatArray,
+    cumulative: FloatArray,
+    means: FloatArray,
+    optimal: FloatArray,
+    first: IntArray,
+    uniform: FloatArray,
+    noise: FloatArray,
+    factor: FloatArray,
+    values: FloatArray,
+    regret: FloatArray,
 ) -> int:
     """Template: a block of episodes. Returns 0, or what a kernel found wrong."""
     fresh = True  # ``values`` holds nothing yet

@@ -246,7 +246,7 @@ class LinearMDP:
 
 
 @jit
-def land(cumulative: Any, stage: int, state: int, action: int, uniform: float) -> int:
+def land(cumulative: FloatArray, stage: int, state: int, action: int, uniform: float) -> int:
     """The first state at which the transition's distribution passes ``uniform``."""
     last = cumulative.shape[3] - 1
     for t in range(last):
@@ -256,7 +256,7 @@ def land(cumulative: Any, stage: int, state: int, action: int, uniform: float) -
 
 
 @jit
-def evaluate(transitions: Any, means: Any, table: Any, out: Any) -> None:
+def evaluate(transitions: FloatArray, means: FloatArray, table: IntArray, out: FloatArray) -> None:
     """V^pi of the actions ``table`` (H, S) into ``out`` (H + 1, S). O(H S²)."""
     for s in range(means.shape[1]):
         out[means.shape[0], s] = 0.0
@@ -269,7 +269,7 @@ def evaluate(transitions: Any, means: Any, table: Any, out: Any) -> None:
             out[h, s] = total
 
 
-def _horizon(horizon: int | None, theta: Any, mu: Any) -> int:
+def _horizon(horizon: int | None, theta: FloatArray, mu: FloatArray) -> int:
     stages = {len(array) for array, axes in ((theta, 2), (mu, 3)) if array.ndim == axes}
     if horizon is not None:
         stages.add(check_count("LinearMDP.horizon", horizon))
@@ -285,7 +285,7 @@ def _horizon(horizon: int | None, theta: Any, mu: Any) -> int:
     return stages.pop()
 
 
-def _floats(name: str, value: Any, axes: int, wanted: str) -> FloatArray:
+def _floats(name: str, value: ArrayLike, axes: int, wanted: str) -> FloatArray:
     array = as_numbers(value, f"LinearMDP.{name}", f"numbers of shape {wanted}")
     if array.ndim != axes or array.size == 0:
         raise ValueError(f"LinearMDP.{name} must have shape {wanted}; got shape {array.shape}.")
@@ -295,7 +295,7 @@ def _floats(name: str, value: Any, axes: int, wanted: str) -> FloatArray:
     return array.copy(order="C")
 
 
-def _staged(name: str, value: Any, horizon: int, shape: tuple[int, ...]) -> FloatArray:
+def _staged(name: str, value: ArrayLike, horizon: int, shape: tuple[int, ...]) -> FloatArray:
     """``value`` with a stage axis in front, checked against ``shape``."""
     symbols = {"theta": "(H, d)", "mu": "(H, d, S)"}[name]
     array = np.asarray(value)

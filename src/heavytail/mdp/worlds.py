@@ -50,8 +50,8 @@ def random_mdp(
     d = check_count("random_mdp.dim", dim, least=1 + bias)
     S, A = check_count("random_mdp.states", states), check_count("random_mdp.actions", actions)
     H = check_count("random_mdp.horizon", horizon)
-    told = {"dim": d, "states": S, "actions": A, "horizon": H}
-    afford("random_mdp", S * A * d + H * S * max(d, A * S), told)
+    sizes = {"dim": d, "states": S, "actions": A, "horizon": H}
+    afford("random_mdp", S * A * d + H * S * max(d, A * S), sizes)
     alpha = check_number("random_mdp.concentration", concentration, above=0.0)
     rng = np.random.default_rng(
         np.random.SeedSequence([check_count("seed", seed, least=0, most=math.inf), 1])

@@ -6,14 +6,12 @@ names them all.
 
 from __future__ import annotations
 
-from typing import Any
-
 from heavytail.policies import _table
 
 NAMES = _table.NAMES  # of the classes in ALL
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return _table.load_all() if name == "ALL" else _table.load(name)
 
 

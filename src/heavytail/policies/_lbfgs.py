@@ -103,8 +103,8 @@ def _free(data: Data, start: FloatArray, ridge: float, accuracy: float) -> Float
 
         options = {"maxcor": MEMORY, "ftol": 0.0, "maxiter": MOST_ITERATIONS}
         options["gtol"] = accuracy / (slope * start.size**0.5)
-        found = minimize(change, still, jac=True, method="L-BFGS-B", options=options)
-        theta = theta + unit * found.x
+        minimum = minimize(change, still, jac=True, method="L-BFGS-B", options=options)
+        theta = theta + unit * minimum.x
     warnings.warn(
         f"HeavyOFUL: L-BFGS stopped at a gradient of {slope:.2g}, above {accuracy:.2g}. "
         "Use another solver, or a larger tolerance.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-from typing import Any
 
 from heavytail._lazy import nearest
 from heavytail._validate import printable, shown
@@ -23,7 +22,7 @@ def make_policy(
     horizon: int | None = None,
     tail: MomentBound | None = None,
     arms: int | None = None,
-    **options: Any,
+    **options: object,
 ) -> Policy:
     """Build the policy called ``name`` for a problem, whatever of that it takes.
 
@@ -44,11 +43,11 @@ def make_policy(
     kind = find(name)
     problem = {"dim": dim, "horizon": horizon, "tail": tail, "arms": arms}
     known = {key: value for key, value in problem.items() if value is not None}
-    told = {**kind.taken(known, options), **options}
+    arguments = {**kind.taken(known, options), **options}
     if not is_own(kind):
-        return kind(**told)
+        return kind(**arguments)
     try:
-        return kind(**told)
+        return kind(**arguments)
     except (ValueError, TypeError):  # a refusal, in words of its own
         raise
     except (Exception, SystemExit) as error:

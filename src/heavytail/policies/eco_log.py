@@ -190,26 +190,26 @@ class ECOLog(LinkedPolicy):
         radius_scale: float | None = None,
     ) -> None:
         check = self._start(dim, None, horizon)
-        told = self._start_linked(
+        stated = self._start_linked(
             check, "logistic", radius, theta_bound=theta_bound, arm_bound=arm_bound, free=True
         )
         if ridge is None:
-            own = own_ridge(self.dim, told.arm_bound)
-            ridge = told.arm_bound**2 if told.is_theory else own
+            own = own_ridge(self.dim, stated.arm_bound)
+            ridge = stated.arm_bound**2 if stated.is_theory else own
         self._allocate(
-            ridge=ridge, arm_bound=arm_bound, theta_bound=told.theta_bound, room=self.dim
+            ridge=ridge, arm_bound=arm_bound, theta_bound=stated.theta_bound, room=self.dim
         )
         s = self._write_linked(
-            told,
-            ridge=ridge / told.arm_bound**2,
+            stated,
+            ridge=ridge / stated.arm_bound**2,
             delta=delta,
             fractions=fractions,
             radius_scale=radius_scale,
         )
-        s[S.ETA] = 1.0 + told.reach if told.is_theory else 1.0
-        s[S.PRIOR] = ridge * told.theta_bound**2 if told.is_theory else 0.0
-        s[S.PER_ROUND] = told.arm_bound**2 / (4.0 * ridge)
-        s[S.THEORY] = told.is_theory
+        s[S.ETA] = 1.0 + stated.reach if stated.is_theory else 1.0
+        s[S.PRIOR] = ridge * stated.theta_bound**2 if stated.is_theory else 0.0
+        s[S.PER_ROUND] = stated.arm_bound**2 / (4.0 * ridge)
+        s[S.THEORY] = stated.is_theory
         set_radius(s)
 
     @property

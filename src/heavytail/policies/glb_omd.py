@@ -222,38 +222,38 @@ class GLBOMD(LinkedPolicy):
         radius_scale: float | None = None,
     ) -> None:
         check = self._start(dim, None, horizon)
-        told = self._start_linked(
+        stated = self._start_linked(
             check, link, radius, theta_bound=theta_bound, arm_bound=arm_bound, free=True
         )
         g = check.number("noise_scale", noise_scale, above=0.0) ** 2
         eta, lam = 1.0, own_ridge(self.dim, 1.0) / g  # of arms of length one
-        if told.is_theory:
+        if stated.is_theory:
             self._check_theory(intercept)
-            eta, lam = glb_constants(self.dim, self.link, told.reach, g)
-        ridge = lam * told.arm_bound**2 if ridge is None else ridge
+            eta, lam = glb_constants(self.dim, self.link, stated.reach, g)
+        ridge = lam * stated.arm_bound**2 if ridge is None else ridge
         has_intercept = self._practical if intercept is None else check.flag("intercept", intercept)
-        self.update_kernel = around(update, step_of=self._step_of(told, step))
+        self.update_kernel = around(update, step_of=self._step_of(stated, step))
         size = self.dim + has_intercept
         self._allocate(
             ridge=ridge,
             arm_bound=arm_bound,
-            theta_bound=told.theta_bound,
+            theta_bound=stated.theta_bound,
             size=size,
             room=size,
             weight=HEAVY / g,
         )
         s = self._write_linked(
-            told,
-            ridge=ridge * g / told.arm_bound**2,
+            stated,
+            ridge=ridge * g / stated.arm_bound**2,
             delta=delta,
             fractions=fractions,
             radius_scale=radius_scale,
         )
-        s[CONSTANT] = told.arm_bound
+        s[CONSTANT] = stated.arm_bound
         s[S.ETA] = eta
         s[S.DISPERSION] = g
-        s[S.PRIOR] = 4.0 * ridge * told.theta_bound**2 if told.is_theory else 0.0
-        s[S.THEORY] = told.is_theory
+        s[S.PRIOR] = 4.0 * ridge * stated.theta_bound**2 if stated.is_theory else 0.0
+        s[S.THEORY] = stated.is_theory
         set_radius(s)
 
     def _check_theory(self, intercept: bool | None) -> None:

@@ -240,27 +240,29 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
         radius_scale: float | None = None,
     ) -> None:
         check = self._start(dim, tail, horizon)
-        told = self._start_linked(check, link, radius, theta_bound=theta_bound, arm_bound=arm_bound)
+        stated = self._start_linked(
+            check, link, radius, theta_bound=theta_bound, arm_bound=arm_bound
+        )
         bends = self.link.name != "identity"
         self._allocate(
             ridge=ridge,
             arm_bound=arm_bound,
-            theta_bound=theta_bound if told.is_theory and bends else math.inf,
+            theta_bound=theta_bound if stated.is_theory and bends else math.inf,
             rows={"curvature": self.dim},
             room=BEHIND + 1,
         )
-        prior, factor = math.sqrt(ridge) * told.theta_bound, 1.0
-        steepest = steepest_of(told)
-        if told.is_theory:
-            factor = steepest / slope_of(check, self.link, None, told.reach)
+        prior, factor = math.sqrt(ridge) * stated.theta_bound, 1.0
+        steepest = steepest_of(stated)
+        if stated.is_theory:
+            factor = steepest / slope_of(check, self.link, None, stated.reach)
         s = self._write_linked(
-            told, ridge=ridge, delta=delta, fractions=fractions, radius_scale=radius_scale
+            stated, ridge=ridge, delta=delta, fractions=fractions, radius_scale=radius_scale
         )
-        s[S.NOISE_SCALE] = noise_of(told, noise_scale, tail)
-        s[S.PRIOR] = prior if told.is_theory else prior * steepest
+        s[S.NOISE_SCALE] = noise_of(stated, noise_scale, tail)
+        s[S.PRIOR] = prior if stated.is_theory else prior * steepest
         s[S.FACTOR] = factor
         s[S.STEEPEST] = steepest
-        s[S.THEORY] = told.is_theory
+        s[S.THEORY] = stated.is_theory
         s[RADIUS] = current_radius(s)
         self._M[self._rows["curvature"]] = ridge * np.eye(self.dim)
         self._allocate_history(self.dim + COUNT + 1)

@@ -199,18 +199,20 @@ class GLOC(LinkedPolicy):
         radius_scale: float | None = None,
     ) -> None:
         check = self._start(dim, tail, horizon)
-        told = self._start_linked(check, link, radius, theta_bound=theta_bound, arm_bound=arm_bound)
-        kappa = floored_slope(told, least_slope)
-        R = check.number("noise_scale", noise_of(told, noise_scale, tail), above=0.0)
+        stated = self._start_linked(
+            check, link, radius, theta_bound=theta_bound, arm_bound=arm_bound
+        )
+        kappa = floored_slope(stated, least_slope)
+        R = check.number("noise_scale", noise_of(stated, noise_scale, tail), above=0.0)
         self._allocate(
             ridge=ridge, arm_bound=arm_bound, theta_bound=math.inf, rows={"learner": None}
         )
-        prior = ridge * told.theta_bound**2
+        prior = ridge * stated.theta_bound**2
         s = self._write_linked(
-            told, ridge=prior, delta=delta, fractions=fractions, radius_scale=radius_scale
+            stated, ridge=prior, delta=delta, fractions=fractions, radius_scale=radius_scale
         )
         s[S.KAPPA] = kappa
-        s[S.BALL] = told.theta_bound
+        s[S.BALL] = stated.theta_bound
         s[S.NOISE_SCALE] = R
         s[S.UNIT] = R if self.link.name == "identity" else 1.0
         s[S.REGRET] = 2.0 * kappa * s[L.RIDGE]

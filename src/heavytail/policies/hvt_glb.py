@@ -271,10 +271,10 @@ class HvtGLB(Linking, practice.PracticalPolicy):
     def taken(cls, problem: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
         """With the log link no tail: the size of the noise is learned."""
         link = options.get("link", "identity")
-        found = super().taken(problem, options)
+        arguments = super().taken(problem, options)
         if getattr(link, "name", link) != "identity":
-            found.pop("tail", None)
-        return found
+            arguments.pop("tail", None)
+        return arguments
 
     def _check_link(self, tail: MomentBound | str | None, rewards: str | None) -> None:
         name = self.link.name
@@ -321,19 +321,19 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         is added to both sides. No theorem's; meant for the arm that is chosen.
         """
         level = self.level if level is None else level
-        found = super().predict(x, level=level)
+        prediction = super().predict(x, level=level)
         if self.link.name == "identity":
-            return found
+            return prediction
         rows, many = self._asked(x, level)
-        mean, low, high = (np.atleast_1d(part) for part in found)
+        mean, low, high = (np.atleast_1d(part) for part in prediction)
         unit = mean if self._s[S.LINK] == AMOUNTS else np.sqrt(mean)
         taken = self._taken(rows, level) * unit
         parts = (mean, np.maximum(low - taken, 0.0), high + taken)
         return Prediction(*(part if many else float(part[0]) for part in parts))
 
     def diagnostics(self) -> Diagnostics:
-        found = replace(super().diagnostics(), **practice_report.noise_report(self))
+        report = replace(super().diagnostics(), **practice_report.noise_report(self))
         if self._s[S.LINK] == AMOUNTS and self._s[P.VOTES] > 2.0 * MAJORITY:
             words = "most rewards are 0, which no amount is: TwinUCB learns how often and how much."
-            found = replace(found, advice=(*found.advice, words))
-        return found
+            report = replace(report, advice=(*report.advice, words))
+        return report

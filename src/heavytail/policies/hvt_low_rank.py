@@ -397,10 +397,10 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
         return practice_report.half_widths(self._s, self._widths(X), level)
 
     def diagnostics(self) -> Diagnostics:
-        found, told = super().diagnostics(), practice_report.noise_report(self)
-        words = (*found.advice, *told.pop("advice"))
+        report, noise = super().diagnostics(), practice_report.noise_report(self)
+        words = (*report.advice, *noise.pop("advice"))
         most = int(self._s[S.RANKS])
         limited = self._arguments.get("rank") is None and most < min(self.d1, self.d2)
         if limited and not self.explores and self.rank == most:
             words += (f"rank {most} was found, and none above was looked for: state one.",)
-        return replace(found, **told, advice=words)
+        return replace(report, **noise, advice=words)

@@ -189,7 +189,7 @@ class HvtUCB(forgetting.ForgettingPolicy):
             )
             return
         is_theory = radius == "theory"
-        told = theory.check_told(check, tail, horizon) if is_theory else None
+        stated = theory.check_told(check, tail, horizon) if is_theory else None
         if intercept is not None:
             check.flag("intercept", intercept)
         if is_theory and intercept:
@@ -229,10 +229,10 @@ class HvtUCB(forgetting.ForgettingPolicy):
             arm_bound=arm_bound,
         )
         self._forget(forget)
-        if told is not None:
+        if stated is not None:
             theory.start(
                 self,
-                *told,
+                *stated,
                 arm_bound=arm_bound,
                 sigma_min=sigma_min,
                 delta=delta,

@@ -109,12 +109,12 @@ def find_rank(s: Vector, M: Matrix) -> int:
         for j in range(d2):
             M[A + i, j] = M[E + i, j]
     orthogonalise(M, A, A + d1, d1, d2)
-    found = 1
-    while found < min(d1, d2):
-        if not product(M, A + found, A + found, d2) > (ABOVE * s[L.PENALTY] * d1 * d2) ** 2.0:
+    rank = 1
+    while rank < min(d1, d2):
+        if not product(M, A + rank, A + rank, d2) > (ABOVE * s[L.PENALTY] * d1 * d2) ** 2.0:
             break
-        found += 1
-    return found
+        rank += 1
+    return rank
 
 
 @jit

@@ -173,21 +173,23 @@ class OL2M(LinkedPolicy):
         radius_scale: float | None = None,
     ) -> None:
         check = self._start(dim, None, horizon)
-        told = self._start_linked(check, link, radius, theta_bound=theta_bound, arm_bound=arm_bound)
-        if told.is_theory and self.link.rewards != "0 or 1":
+        stated = self._start_linked(
+            check, link, radius, theta_bound=theta_bound, arm_bound=arm_bound
+        )
+        if stated.is_theory and self.link.rewards != "0 or 1":
             raise ValueError(
                 f'OL2M.link must be for rewards of 0 and 1 where radius="theory"; got '
                 f"{self.link.name!r}, whose rewards no bound holds. Use the practical mode."
             )
-        kappa = floored_slope(told, least_slope, ol2m_slope(told))
+        kappa = floored_slope(stated, least_slope, ol2m_slope(stated))
         self._allocate(
             ridge=ridge, arm_bound=arm_bound, theta_bound=theta_bound, weight=max(0.5 * kappa, 1.0)
         )
-        prior = ridge * told.theta_bound**2
+        prior = ridge * stated.theta_bound**2
         s = self._write_linked(
-            told, ridge=prior, delta=delta, fractions=fractions, radius_scale=radius_scale
+            stated, ridge=prior, delta=delta, fractions=fractions, radius_scale=radius_scale
         )
         s[S.ALPHA] = 2.0 / kappa
-        s[S.REACH] = told.reach
-        s[S.THEORY] = told.is_theory
+        s[S.REACH] = stated.reach
+        s[S.THEORY] = stated.is_theory
         set_radius(s)

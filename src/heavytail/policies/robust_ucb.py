@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple, final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 
@@ -242,7 +242,7 @@ def learn_catoni(s: Vector, a: int, n: int, reward: float) -> int:
     return OK
 
 
-def learn(*_: Any) -> int:
+def learn(*_: object) -> int:
     """Stands for one of the three kernels above in the template below."""
     raise NotImplementedError
 

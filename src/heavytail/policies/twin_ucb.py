@@ -171,8 +171,8 @@ class TwinUCB(forgetting.ForgettingPolicy):
             return
         forget = self._asked_to_forget(check, forget, self.dim + 1, radius == "theory")
         if radius == "theory":
-            told = theory.check_told(check, tail, horizon)
-            two_estimates.begin_theory(self, check, told, **proved)
+            stated = theory.check_told(check, tail, horizon)
+            two_estimates.begin_theory(self, check, stated, **proved)
             return
         for name, value in (("theta_bound", theta_bound), ("radius_scale", radius_scale)):
             if value is not None:
@@ -363,14 +363,14 @@ class TwinUCB(forgetting.ForgettingPolicy):
         return float(twin.hausman(self._s.copy(), self._M.copy(), self.dim, block, 1.0)), most
 
     def diagnostics(self) -> Diagnostics:
-        found = super().diagnostics()
+        report = super().diagnostics()
         if not self._is_twin or learned(self._s) < practice_report.ENOUGH:
-            return found
+            return report
         H, most = self.hausman()
-        words = found.advice
+        words = report.advice
         if H > most:
             words += (
                 "the mean and the typical reward do not order the arms alike; the mean decides. "
                 'target="typical" would choose otherwise.',
             )
-        return replace(found, mean_differs=H / most, advice=words)
+        return replace(report, mean_differs=H / most, advice=words)

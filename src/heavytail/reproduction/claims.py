@@ -170,14 +170,14 @@ def _c8(r: Mapping[Key, Any]) -> list[Part]:
 def _c9(r: Mapping[Key, Any]) -> list[Part]:
     parts = []
     for name in (HVT, OFUL, CRTM, CRMM):
-        one = r["cost", name]
-        flat = one.time_slope <= FLAT and abs(one.bytes_slope) < 1e-9
+        newton = r["cost", name]
+        flat = newton.time_slope <= FLAT and abs(newton.bytes_slope) < 1e-9
         parts.append(
-            Part(f"{name}: time t^{one.time_slope:.2f}, state t^{one.bytes_slope:.2f}", flat)
+            Part(f"{name}: time t^{newton.time_slope:.2f}, state t^{newton.bytes_slope:.2f}", flat)
         )
-    one = r["cost", NEWTON]
-    text = f"{NEWTON}: time t^{one.time_slope:.2f}, state t^{one.bytes_slope:.2f}"
-    parts.append(Part(text, one.time_slope >= GROWS and one.bytes_slope >= GROWS))
+    newton = r["cost", NEWTON]
+    text = f"{NEWTON}: time t^{newton.time_slope:.2f}, state t^{newton.bytes_slope:.2f}"
+    parts.append(Part(text, newton.time_slope >= GROWS and newton.bytes_slope >= GROWS))
     for name, least, most in (("TOFU", GROWS, 2.0), ("MENU", -1.0, FLAT)):
         slope = r["cost", name].time_slope
         parts.append(Part(f"{name}: time t^{slope:.2f}", least <= slope <= most))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from heavytail.experiments.unit import Key, Trials, Unit, chunks
 from heavytail.reproduction.control_trials import CONTROLLERS, IDENTIFIERS, SYSTEMS
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["CONTROL", "MOST", "trials_of"]
@@ -175,7 +176,7 @@ def _regret_figure(found: Found, marks: tuple[int, ...]) -> Figure:
     return figure
 
 
-def _band(axis: Any, marks: tuple[int, ...], values: FloatArray, identifier: str) -> None:
+def _band(axis: Axes, marks: tuple[int, ...], values: FloatArray, identifier: str) -> None:
     """Median and quartiles in the identifier's colour."""
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75], axis=0)
     colour = COLOURS[identifier]

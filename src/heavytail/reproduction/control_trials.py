@@ -56,11 +56,11 @@ def control_block(
     """
     plant = make_system(system, df)
     kept = np.array(marks)
-    found = [
+    outcomes = [
         run_trial(_build(plant, controller, identifier, marks[-1]), plant, seed, trial, kept)
         for trial in range(first, first + trials)
     ]
-    _, regret, error, caught, _, _, seconds = map(np.array, zip(*found, strict=True))
+    _, regret, error, caught, _, _, seconds = map(np.array, zip(*outcomes, strict=True))
     return {"error": error, "regret": regret, "caught": caught * 1.0, "seconds": seconds}
 
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from heavytail.policies.build import find
 from heavytail.reproduction.catalogue import setting
 from heavytail.reproduction.protocol import RECORDED, one_pass, options_of
 from heavytail.reproduction.timing import REPEATS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = [
     "COST",
@@ -212,13 +215,13 @@ def _speedup_table(seconds: Mapping[str, Mapping[str, FloatArray]]) -> Table:
     return Table("HEAVY-OFUL in turns with Hvt-UCB", ("noise", "policy", "time / Hvt-UCB's"), rows)
 
 
-def _figure(found: list[Cost]) -> Any:
+def _figure(found: list[Cost]) -> Figure:
     figure, (axis,) = plots.new_figure(width=5.6, height=3.8)
     markers = itertools.cycle("os^vDPX*")
     for one, marker in zip(found, markers, strict=False):
         base = one.policy.split(" (")[0]
-        told = {"color": plots.colour(base), "marker": marker, "ms": 4, "label": one.policy}
-        axis.plot(one.rounds, 1e6 * one.times, ":" if "(lazy)" in one.policy else "-", **told)
+        look = {"color": plots.colour(base), "marker": marker, "ms": 4, "label": one.policy}
+        axis.plot(one.rounds, 1e6 * one.times, ":" if "(lazy)" in one.policy else "-", **look)
     axis.set(
         xscale="log",
         yscale="log",

@@ -53,12 +53,12 @@ def _plan(request: Request) -> Plan:
     plan: Plan = {}
     batches = request.trials if not request.quick else 2
     for name in SETTINGS:
-        one = setting(name)
-        seed = one.seed(request.seed + APART)
+        world = setting(name)
+        seed = world.seed(request.seed + APART)
         for variant in ("theory", "sharp", "untuned", "tuned"):
-            policy = built("HvtUCB", variant, one, T, request.tuned)
+            policy = built("HvtUCB", variant, world, T, request.tuned)
             if policy is not None:
-                fixed = {"policy": policy, "environment": one.environment, "rounds": T}
+                fixed = {"policy": policy, "environment": world.environment, "rounds": T}
                 plan[name, variant] = [
                     Unit(
                         "heavytail.simulation.trials:distribution_block",

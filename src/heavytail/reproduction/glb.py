@@ -37,13 +37,13 @@ RECORD: Final = 60
 
 
 def _worlds() -> dict[str, LinkBandit]:
-    found = {
+    worlds = {
         f"{kind}, S = {bound:g}": LinkBandit(DIM, ARMS, link, theta_bound=bound)
         for kind, link in (("clicks", "logistic"), ("counts", "log"))
         for bound in BOUNDS
     }
     spoilt = LinkBandit(DIM, ARMS, "log", outliers=0.01)
-    return {**found, "counts, S = 1, 1 % times 1,000": spoilt}
+    return {**worlds, "counts, S = 1, 1 % times 1,000": spoilt}
 
 
 def _policies(world: LinkBandit, request: Request) -> dict[Key, Policy]:

@@ -70,13 +70,13 @@ def _horizon_plan(request: Request) -> Plan:
     runs = _runs("student", request)
     for (name, (order, environment)), run in itertools.product(ENVIRONMENTS.items(), runs):
         seed = replace(_BASE, worlds=f"horizon {name}").seed(request.seed)
-        told = replace(_BASE, noise=environment.noise, order=order, scale=None)
+        stated = replace(_BASE, noise=environment.noise, order=order, scale=None)
         kind, options = runs[run]
         some = marks if len(marks) < 3 else marks[::-2][::-1]
         lengths = [(marks[-1], marks)] if run in OURS else [(T, (T,)) for T in some]
         for T, kept in lengths:
             plan[name, *run, str(T)] = block_units(
-                build(kind, told, T, **options),
+                build(kind, stated, T, **options),
                 environment,
                 T,
                 seed,
@@ -137,11 +137,11 @@ def _noise_plan(request: Request) -> Plan:
     for (run, (kind, options)), level in itertools.product(
         _runs("gaussian", request).items(), LEVELS
     ):
-        told = replace(_BASE, noise=Gaussian(level), order=2.0, scale=None, worlds="noise level")
-        policy = build(kind, told, T, **options)
-        seed, marks = told.seed(request.seed), (T // 2, T)
+        stated = replace(_BASE, noise=Gaussian(level), order=2.0, scale=None, worlds="noise level")
+        policy = build(kind, stated, T, **options)
+        seed, marks = stated.seed(request.seed), (T // 2, T)
         plan[*run, str(level)] = block_units(
-            policy, told.environment, T, seed, request.trials, marks
+            policy, stated.environment, T, seed, request.trials, marks
         )
     return plan
 

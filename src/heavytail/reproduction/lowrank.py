@@ -193,8 +193,8 @@ def _sweeps(found: Found) -> Figure:
             trials = [_runs(found, name)[policy, "untuned"].final for name in worlds]
             means = np.array([one.mean() for one in trials])
             reach = [means - [one.min() for one in trials], [one.max() for one in trials] - means]
-            told = plots.look((policy, "untuned"))
-            axis.errorbar(np.arange(len(names)) + 0.06 * (shift - 1), means, reach, **told)
+            look = plots.look((policy, "untuned"))
+            axis.errorbar(np.arange(len(names)) + 0.06 * (shift - 1), means, reach, **look)
         axis.set_xticks(range(len(names)), ticks)
         axis.set(yscale="log", xlabel=title)
     axes[0].set_ylabel("regret")

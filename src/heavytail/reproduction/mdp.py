@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,6 +42,9 @@ from heavytail.reproduction.mdp_trials import (
     applies,
 )
 from heavytail.simulation.results import checkpoints
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["FINALISTS", "GRID", "MDP", "grid_of", "retune", "tuning_units", "unit"]
 
@@ -268,7 +271,7 @@ def _cost_table(found: Found, episodes: int) -> Table:
     )
 
 
-def _figure(found: Found, noise: str, title: str, episodes: int) -> Any:
+def _figure(found: Found, noise: str, title: str, episodes: int) -> Figure:
     figure, (axis,) = plots.new_figure()
     kept = checkpoints(episodes, RECORD)
     for name in AGENTS:

@@ -144,8 +144,10 @@ def _grid_table(policy: str, grid: list[Point]) -> Table:
     """Mean regret on the tuning seeds, by threshold (rows) and radius (columns)."""
     radii = sorted({row["radius_scale"] for row in grid})
     thresholds = sorted({row.get("threshold_scale", 0.0) for row in grid})
-    found = {(row.get("threshold_scale", 0.0), row["radius_scale"]): row["regret"] for row in grid}
-    values = [[found[c, r] for r in radii] for c in thresholds]
+    regret_at = {
+        (row.get("threshold_scale", 0.0), row["radius_scale"]): row["regret"] for row in grid
+    }
+    values = [[regret_at[c, r] for r in radii] for c in thresholds]
     labels = [f"threshold {c:.3g}" if c else "no threshold" for c in thresholds]
     return Table(
         policy,

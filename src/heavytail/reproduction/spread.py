@@ -54,17 +54,17 @@ def measure(
     tuned = Tuned.read(TUNED)
     check_fresh(tuned, map(setting, names), POLICIES)
     for name in names:
-        one = setting(name)
-        T = rounds or one.rounds
-        for (policy, variant), (_, made) in entries(one, POLICIES, T, tuned).items():
+        world = setting(name)
+        T = rounds or world.rounds
+        for (policy, variant), (_, made) in entries(world, POLICIES, T, tuned).items():
             if variant == "theory" and policy != "Hvt-UCB":
                 continue
             assert isinstance(made, PackedPolicy)
             arguments = {
                 "policy": made,
-                "environment": one.environment,
+                "environment": world.environment,
                 "rounds": T,
-                "seed": one.seed(seed + APART),
+                "seed": world.seed(seed + APART),
                 "trials": trials,
                 "cover": made.rank_one,
                 "engine": engine,
@@ -119,10 +119,10 @@ def write_record(found: dict[str, Any], path: Path = RECORD) -> None:
 
 def outdated(run: dict[str, Any], tuned: Tuned) -> bool:
     """Tell whether the policy would be built otherwise now, or its code has changed since."""
-    one = setting(run["world"])
-    for (policy, variant), (_, made) in entries(one, POLICIES, run["rounds"], tuned).items():
+    world = setting(run["world"])
+    for (policy, variant), (_, made) in entries(world, POLICIES, run["rounds"], tuned).items():
         if (policy, variant) == (run["policy"], run["variant"]):
-            return (run["built"], run.get("source")) != (repr(made), stamp(made, one))
+            return (run["built"], run.get("source")) != (repr(made), stamp(made, world))
     return True
 
 

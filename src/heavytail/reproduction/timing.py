@@ -22,24 +22,24 @@ def processor_seconds(
     policy: Policy, environment: LinearBandit, rounds: int, seed: int, repeats: int = 1
 ) -> float:
     """Processor time of one trial, the least of some runs: other work does not lengthen it."""
-    found = []
+    seconds = []
     for _ in range(repeats):
         twin = policy.clone()
         start = time.thread_time()
         episode(twin, environment, trial_seed(seed, 0), rounds, "compiled")
-        found.append(time.thread_time() - start)
-    return min(found)
+        seconds.append(time.thread_time() - start)
+    return min(seconds)
 
 
 def dealing_seconds(environment: LinearBandit, rounds: int, seed: int) -> float:
     """Processor seconds of dealing the rounds alone, the least of some runs."""
-    found = []
+    seconds = []
     for _ in range(REPEATS):
         start = time.thread_time()
         for _ in environment.blocks(trial_seed(seed, 0), rounds):
             pass
-        found.append(time.thread_time() - start)
-    return min(found)
+        seconds.append(time.thread_time() - start)
+    return min(seconds)
 
 
 def round_cost(
@@ -72,11 +72,11 @@ def in_turns(
     for policy in policies:
         processor_seconds(policy, environment, 50, seed)  # compile
     dealing = dealing_seconds(environment, rounds, seed)
-    found = [
+    seconds = [
         [processor_seconds(policy, environment, rounds, seed) for policy in policies]
         for _ in range(turns)
     ]
-    return {"seconds": np.maximum(np.array(found) - dealing, 1e-9)}
+    return {"seconds": np.maximum(np.array(seconds) - dealing, 1e-9)}
 
 
 def race(

@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from heavytail.experiments.setting import Setting, build, trial_units
 from heavytail.experiments.source import code_digest, kernel_modules
 from heavytail.experiments.stats import choice_shares
 from heavytail.experiments.tune import APART, Point, Tuned, regrets, shown
-from heavytail.experiments.unit import Unit
+from heavytail.experiments.unit import Outcome, Unit
 from heavytail.policies import PackedPolicy, Policy
 from heavytail.policies.build import find
 from heavytail.reproduction.catalogue import setting
@@ -51,6 +51,8 @@ LEAST_SHARE = 0.05  # of the resamples must choose a point for it to count
 _DIGITS = 4  # of a regret that is recorded
 
 Case = tuple[str, str]  # setting, policy
+Run = Callable[[list[Unit]], dict[str, Outcome]]
+UnitsOf = Callable[[Case, Point], list[Unit]]
 
 
 def stamp(policy: Policy, setting: Setting) -> str:
@@ -119,10 +121,10 @@ def retune(settings: Sequence[Setting], request: Request) -> Tuned:
         trials=trials, screened=screened, seed=request.seed + APART, rounds=request.rounds
     )
 
-    def run(units: list[Unit]) -> Any:
+    def run(units: list[Unit]) -> dict[str, Outcome]:
         return run_units(units, request, "tuning")
 
-    def on(count: int) -> Any:
+    def on(count: int) -> UnitsOf:
         return lambda case, point: tuning_units(request, by_name[case[0]], case[1], point, count)
 
     tuned = _confirm(by_name, request, made, run, on(screened))
@@ -194,7 +196,11 @@ def _either(counts: Sequence[int]) -> str:
 
 
 def _confirm(
-    by_name: dict[str, Setting], request: Request, made: dict[str, Any], run: Any, units_of: Any
+    by_name: dict[str, Setting],
+    request: Request,
+    made: dict[str, Any],
+    run: Run,
+    units_of: UnitsOf,
 ) -> Tuned:
     """The record with the stamp of this code wherever its regret was found again."""
     tuned = request.tuned

@@ -207,7 +207,7 @@ def fault(refusal: Refusal) -> Response:
     return body
 
 
-async def _missing(request: Request, error: Any) -> Response:
+async def _missing(request: Request, error: Exception) -> Response:
     code = getattr(error, "status_code", 404)
     words = "No such path; /openapi.json lists the routes."
     if code != 404:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -14,8 +13,9 @@ from heavytail.ledger.layout import DecisionRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.tokens import Token
 from heavytail.policies.core.decisions import Decision
+from heavytail.serve.fast import Plain
 from heavytail.serve.model import Model
-from heavytail.serve.wire import Decided
+from heavytail.serve.wire import DecideAmongNamed, DecideAmongVectors, Decided
 
 __all__ = ["answered_again", "logged"]
 
@@ -25,7 +25,7 @@ SORTED = msgspec.msgpack.Encoder(order="sorted")
 def logged(
     model: Model,
     token: Token,
-    choice: Any,
+    choice: DecideAmongVectors | DecideAmongNamed | Plain,
     arms: FloatArray,
     decision: Decision,
     request: tuple[str, int, int],

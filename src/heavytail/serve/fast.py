@@ -88,7 +88,7 @@ def _choice(read: Any, dim: int, known: frozenset[str]) -> Plain:
     return Plain(matrix, ids, None if explore is None else float(explore), float(level))
 
 
-def _is_id(value: Any) -> bool:
+def _is_id(value: object) -> bool:
     if type(value) is int:
         return -(2**63) <= value < 2**63
     return type(value) is str and len(value) <= 200

@@ -7,8 +7,8 @@ import contextlib
 import functools
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, TypeVar, overload
 
 import msgspec
 from msgspec.structs import replace
@@ -20,14 +20,14 @@ from heavytail.ledger.export import write_log
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import StoreError
 from heavytail.serve.apart import apart
-from heavytail.serve.fast import ASKED, CHOICE, plain
+from heavytail.serve.fast import ASKED, CHOICE, Plain, plain
 from heavytail.serve.keys import issue, revoke, views
 from heavytail.serve.metrics import Metrics
 from heavytail.serve.model import Model
 from heavytail.serve.once import check_once
 from heavytail.serve.openapi import document
 from heavytail.serve.page import HEADERS, PAGE
-from heavytail.serve.service import Service
+from heavytail.serve.service import Asked, Service
 from heavytail.serve.stats import stats as all_stats
 from heavytail.serve.wire import (
     DecideAmongNamed,
@@ -54,6 +54,7 @@ THICK = 2**18  # bytes of a body that is read in a thread
 NOTHING: frozenset[str] = frozenset()
 PIECE = 2**18  # bytes of a file that are sent at a time
 
+Body = TypeVar("Body")
 Handler = Callable[["Call"], Awaitable[Response]]
 
 
@@ -99,12 +100,12 @@ class Route(NamedTuple):
     handler: Handler
 
 
-def answer(content: Any, status: int = 200) -> Response:
+def answer(content: object, status: int = 200) -> Response:
     """A JSON response."""
     return Response(encoded(content), status, media_type="application/json")
 
 
-def read(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
+def read(decoder: msgspec.json.Decoder[Body], body: bytes) -> Body:
     """Decode a body; refuse one that does not fit, naming the field."""
     try:
         content = decoder.decode(body)
@@ -117,29 +118,41 @@ def read(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
     return content
 
 
+@overload
+async def reading(body: bytes, decoder: msgspec.json.Decoder[Body]) -> Body: ...
+@overload
 async def reading(
-    body: bytes, decoder: msgspec.json.Decoder[Any], dim: int = 0, known: frozenset[str] = NOTHING
-) -> Any:
+    body: bytes, decoder: msgspec.json.Decoder[Body], dim: int, known: frozenset[str]
+) -> Body | Plain | list[Plain]: ...
+
+
+async def reading(
+    body: bytes, decoder: msgspec.json.Decoder[Body], dim: int = 0, known: frozenset[str] = NOTHING
+) -> Body | Plain | list[Plain]:
     """Decode a body: fast if it holds vectors of length ``dim`` under ``known`` keys, and in a
     thread if it is long.
     """
 
-    def work() -> Any:
+    def work() -> Body | Plain | list[Plain]:
         content = plain(body, dim, known) if dim else None
         return read(decoder, body) if content is None else content
 
     return work() if len(body) < THICK else await apart(work)
 
 
-def _decoder(body_type: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(body_type, strict=True)
-
-
-VECTORS = _decoder(DecideAmongVectors | list[DecideAmongVectors])
-NAMED = _decoder(DecideAmongNamed | list[DecideAmongNamed])
-REWARDS = _decoder(Reward | list[Reward])
-SPEC, CHANGE, FORK, RESTORE = map(_decoder, (ModelSpec, ModelChange, Fork, Restore))
-PREDICT_VECTORS, PREDICT_NAMED, KEY = map(_decoder, (PredictVectors, PredictNamed, KeySpec))
+Vectors = DecideAmongVectors | list[DecideAmongVectors]
+Named = DecideAmongNamed | list[DecideAmongNamed]
+Rewards = Reward | list[Reward]
+VECTORS: msgspec.json.Decoder[Vectors] = msgspec.json.Decoder(Vectors, strict=True)
+NAMED: msgspec.json.Decoder[Named] = msgspec.json.Decoder(Named, strict=True)
+REWARDS: msgspec.json.Decoder[Rewards] = msgspec.json.Decoder(Rewards, strict=True)
+SPEC = msgspec.json.Decoder(ModelSpec, strict=True)
+CHANGE = msgspec.json.Decoder(ModelChange, strict=True)
+FORK = msgspec.json.Decoder(Fork, strict=True)
+RESTORE = msgspec.json.Decoder(Restore, strict=True)
+PREDICT_VECTORS = msgspec.json.Decoder(PredictVectors, strict=True)
+PREDICT_NAMED = msgspec.json.Decoder(PredictNamed, strict=True)
+KEY = msgspec.json.Decoder(KeySpec, strict=True)
 
 
 async def create(call: Call) -> Response:
@@ -181,17 +194,18 @@ async def decide(call: Call) -> Response:
     """Make one or many decisions."""
     body = await call.body()
     model = await call.service.live.find(call.name)
+    choices: Vectors | Named | Plain | list[Plain]
     if model.encoder is None:
         choices = await reading(body, VECTORS, model.dim, CHOICE)
     else:
         choices = await reading(body, NAMED)
-    many = isinstance(choices, list)
+    many: Sequence[Asked] = choices if isinstance(choices, list) else [choices]
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > 200:
         raise Refusal(422, "bad_key", "An idempotency key has at most 200 characters.")
-    decisions = await call.service.decide(call.name, choices if many else [choices], key)
+    decisions = await call.service.decide(call.name, many, key)
     call.metrics.decisions.inc(len(decisions))
-    return answer(decisions if many else decisions[0], 201)
+    return answer(decisions if isinstance(choices, list) else decisions[0], 201)
 
 
 async def reward(call: Call) -> Response:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from heavytail._load import from_bytes
 from heavytail.policies.build import find
@@ -53,7 +54,7 @@ def _policy(data: bytes, name: str) -> Policy:
     return policy
 
 
-def _same(array: Any, other: Any) -> bool:
+def _same(array: NDArray[Any], other: NDArray[Any] | None) -> bool:
     return (
         other is not None
         and (array.dtype, array.shape) == (other.dtype, other.shape)

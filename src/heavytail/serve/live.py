@@ -138,18 +138,17 @@ class Live:
         It starts from its newest snapshot; where that cannot be loaded, from the one before it, and
         at last from the log. Where nothing does, it is broken, and nobody else suffers.
         """
-        stored, kept = await self.commits.do(
+        looked_up, kept = await self.commits.do(
             lambda tx: (tx.store.model(row.id), tx.store.snapshots(row.id))
         )
-        _check_is(stored)
+        stored = _existing(looked_up)
         passed: list[str] = []
         restored = any(str(note).startswith(RESTORED) for *_, note in kept)
         complete = stored.follows is None and (restored or not stored.epoch)  # the log leads to it
         for way in ways(kept, from_log=complete):
             try:
                 model = await self._along(stored, way)
-                now = await self.commits.do(lambda tx: tx.store.model(row.id))
-                _check_is(now)
+                now = _existing(await self.commits.do(lambda tx: tx.store.model(row.id)))
                 if now.epoch != stored.epoch:  # it was set back meanwhile
                     return await self.open(now)
                 self._place(model, way, passed)
@@ -263,7 +262,8 @@ def _next(tx: Transaction, model: Model, most: int) -> list[OutcomeRow]:
     return tx.store.outcomes(model.source, model.version, most)
 
 
-def _check_is(row: ModelRow | None) -> None:
-    """Refuse a model that does not exist."""
+def _existing(row: ModelRow | None) -> ModelRow:
+    """The row of a model; refuse one that does not exist."""
     if row is None:
         raise Refusal(404, "no_model", "There is no model with this name.")
+    return row

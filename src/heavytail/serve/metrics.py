@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 if TYPE_CHECKING:
+    from heavytail.serve.handlers import Route
     from heavytail.serve.live import Live
 
 __all__ = ["Metrics"]
@@ -44,7 +45,7 @@ class Metrics:
         )
         self._labelled: dict[Any, Any] = {}
 
-    def served(self, route: Any, status: int, seconds: float) -> None:
+    def served(self, route: Route, status: int, seconds: float) -> None:
         """Count an answer."""
         key = (route.handler, status)
         counters = self._labelled.get(key)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
+from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray
 from heavytail._validate import GREATEST, LEAST
@@ -85,7 +86,6 @@ def built(spec: ModelSpec, most: int | None = None) -> Policy:
 
 def warmed(policy: Policy) -> None:
     """Compile what a policy needs to serve, on one that nobody uses: no request waits for it."""
-    some: Any = policy
     arms = np.zeros((2, policy.dim))
     arms[0, 0] = arms[1, -1] = 0.1
     calls: dict[str, tuple[Any, ...]] = {
@@ -99,7 +99,7 @@ def warmed(policy: Policy) -> None:
     }
     for name, arguments in calls.items():
         with contextlib.suppress(ValueError, AttributeError):  # it does no such thing
-            getattr(some, name)(*arguments)
+            getattr(policy, name)(*arguments)
 
 
 def _encoder(schema: dict[str, Any] | None) -> Encoder | None:
@@ -253,7 +253,9 @@ class Model:
         if problem:
             raise Refusal(422, "bad_reward", problem, field)
 
-    def arms(self, arms: Any, context: dict[str, Any], ids: Any) -> FloatArray:
+    def arms(
+        self, arms: Any, context: dict[str, Any], ids: Sequence[str | int] | None
+    ) -> FloatArray:
         """The features (n, dim) of arms as they were sent."""
         if isinstance(arms, np.ndarray):  # read by ``fast``, which has looked
             return arms
@@ -269,7 +271,7 @@ class Model:
             raise self._ragged(arms)
         return features
 
-    def _ragged(self, arms: Any) -> Refusal:
+    def _ragged(self, arms: Sequence[object]) -> Refusal:
         lengths = [len(arm) if isinstance(arm, list) else -1 for arm in arms]
         bad = next((i for i, n in enumerate(lengths) if n != self.dim), 0)
         return Refusal(
@@ -341,6 +343,6 @@ def _chance(explore: float) -> int:
     return secrets.randbelow(NUMBERS) if explore else 0
 
 
-def _finite(values: Any) -> list[float]:
+def _finite(values: ArrayLike) -> list[float]:
     """Numbers as JSON can have them: what is infinite becomes the largest double."""
     return np.nan_to_num(np.atleast_1d(np.asarray(values, dtype=float))).tolist()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from heavytail import __version__
 from heavytail.serve import wire
+
+if TYPE_CHECKING:
+    from heavytail.serve.handlers import Route
 
 __all__ = ["document"]
 
@@ -67,7 +70,7 @@ PARAMETERS = {
 }
 
 
-def document(routes: Sequence[Any]) -> dict[str, Any]:
+def document(routes: Sequence[Route]) -> dict[str, Any]:
     """The document of these routes."""
     body_types = [*BODIES.values(), *NAMED.values()]
     body_types += [
@@ -95,11 +98,11 @@ def document(routes: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _json(body_type: Any) -> bool:
+def _json(body_type: object) -> bool:
     return body_type not in (None, bytes, str)
 
 
-def _operation(route: Any, path: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _operation(route: Route, path: str, schema: dict[str, Any]) -> dict[str, Any]:
     name = route.handler.__name__
     operation: dict[str, Any] = {
         "operationId": name,

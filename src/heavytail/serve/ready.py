@@ -24,7 +24,7 @@ class Ready:
     def __init__(self, commits: Commits) -> None:
         self._commits = commits
         self._looked = -math.inf
-        self._look: asyncio.Task[None] | None = None
+        self._look: asyncio.Task[StoreError | None] | None = None
 
     async def check(self) -> None:
         """Return if the store is writable; raise its StoreError otherwise."""

@@ -42,6 +42,8 @@ from heavytail.serve.wire import (
     Fork,
     ModelSpec,
     ModelView,
+    PredictNamed,
+    PredictVectors,
     Reward,
 )
 
@@ -52,6 +54,7 @@ log = logging.getLogger("heavytail.serve")
 SAVED = 64  # multiplications that saving a number takes as long as
 
 Asked = DecideAmongVectors | DecideAmongNamed | Plain
+Queried = PredictVectors | PredictNamed
 
 
 class Limits(NamedTuple):
@@ -281,7 +284,7 @@ class Service:
             message = f"A request may have at most {self.limits.batch} items; got {len(items)}."
             raise Refusal(413, "too_many", message)
 
-    def arms(self, model: Model, choice: Any, place: str) -> FloatArray:
+    def arms(self, model: Model, choice: Asked | Queried, place: str) -> FloatArray:
         try:
             if len(choice.arms) > self.limits.arms:
                 message = f"At most {self.limits.arms} arms; got {len(choice.arms)}."

@@ -39,7 +39,12 @@ async def stats(live: Live, started: float) -> Stats:
 
 
 def _model_stats(
-    name: str, model: Model, row: ModelRow, decisions: int, names: dict[int, str], diagnostics: Any
+    name: str,
+    model: Model,
+    row: ModelRow,
+    decisions: int,
+    names: dict[int, str],
+    diagnostics: dict[str, Any],
 ) -> ModelStats:
     tracker = model.tracker
     arms, others = tracker.top()

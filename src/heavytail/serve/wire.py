@@ -359,6 +359,6 @@ class Fault(Struct, frozen=True):
     field: str = ""
 
 
-def encoded(answer: Any) -> bytes:
+def encoded(answer: object) -> bytes:
     """An answer as JSON."""
     return msgspec.json.encode(answer)

@@ -175,22 +175,22 @@ def _noise_kernel(noise: noises.Noise | None) -> tuple[Callable[..., float], flo
     raise ValueError(f'{noise!r} cannot be drawn by counters. Use engine="compiled".')
 
 
-def select(*_: Any) -> int:
+def select(*_: object) -> int:
     """Stands for a policy's selection kernel in the template below."""
     raise NotImplementedError
 
 
-def update(*_: Any) -> int:
+def update(*_: object) -> int:
     """Stands for a policy's learning kernel in the template below."""
     raise NotImplementedError
 
 
-def draw(*_: Any) -> float:
+def draw(*_: object) -> float:
     """Stands for a noise's kernel in the template below."""
     raise NotImplementedError
 
 
-def pay(*_: Any) -> float:
+def pay(*_: object) -> float:
     """Stands for the kernel of what is paid in the template below."""
     raise NotImplementedError
 

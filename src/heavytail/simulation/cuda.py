@@ -14,7 +14,7 @@ import os
 import types
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -97,20 +97,20 @@ def run_trials(
     out = np.empty((len(kept) + cover, trials))
     for first in range(0, trials, batch):
         count = min(batch, trials - first)
-        found = cuda.device_array((len(out), count))
+        block = cuda.device_array((len(out), count))
         blocks = (count + THREADS - 1) // THREADS
         with warnings.catch_warnings():  # few trials do not fill a GPU: that is no one's mistake
             warnings.filterwarnings("ignore", ".*Grid size", Warning)
-            kernel[blocks, THREADS](*states, room, seed, first, marks, found, *setting.numbers)
+            kernel[blocks, THREADS](*states, room, seed, first, marks, block, *setting.numbers)
         if count == trials:
-            found.copy_to_host(out)
+            block.copy_to_host(out)
         else:
-            out[:, first : first + count] = found.copy_to_host()
+            out[:, first : first + count] = block.copy_to_host()
         advance(count)
     return out
 
 
-def _numba_cuda() -> Any:
+def _numba_cuda() -> types.ModuleType:
     """numba.cuda, with all that it would import at the first compilation.
 
     numba-cuda 0.30 asks NumPy there for a name that NumPy 2.5 no longer has.
@@ -133,7 +133,7 @@ def _simulated() -> bool:
     return os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 
 
-def _device(kernel: Any, known: dict[int, Any]) -> Any:
+def _device(kernel: Callable[..., object], known: dict[int, Any]) -> Any:
     """``kernel`` compiled for the device, with all that it calls."""
     if id(kernel) in known:
         return known[id(kernel)]
@@ -157,7 +157,7 @@ def _rebind(
     return twin
 
 
-def _is_kernel(value: Any) -> bool:
+def _is_kernel(value: object) -> TypeGuard[Callable[..., object]]:
     """A compiled kernel, or with the compiler off the plain function it is then."""
     if hasattr(value, "py_func"):
         return True
@@ -201,12 +201,12 @@ cuda: Any = None
 SLOTS = ROWS = SIZE = DIM = ARMS = 0
 
 
-def play(*_: Any) -> None:
+def play(*_: object) -> None:
     """Stands for the trial in the templates below."""
     raise NotImplementedError
 
 
-def copy(*_: Any) -> None:
+def copy(*_: object) -> None:
     """Stands for :func:`heavytail.simulation.counter.copy_state` in the templates below."""
     raise NotImplementedError
 

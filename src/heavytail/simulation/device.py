@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ AUDIT = twin.OWN.AUDIT
 TINY = 1e-290  # stands for a squared width of 0, whose reciprocal root is infinite
 
 
-def substitutes(cuda: Any, on_device: Callable[[Any], Any]) -> dict[int, Any]:
+def substitutes(cuda: ModuleType, on_device: Callable[[Any], Any]) -> dict[int, Any]:
     """Device versions, by the id of the kernel each stands for; ``on_device`` compiles a kernel as
     it is.
     """
@@ -151,7 +152,7 @@ def _root(reciprocal: Callable[[float], float] | None) -> Callable[[float], floa
     return plain if reciprocal is None else root
 
 
-def _reciprocal_root(cuda: Any) -> Any:
+def _reciprocal_root(cuda: ModuleType) -> Any:
     """1 / sqrt(q) to 20 bits, one instruction; None on numba's simulator, which has none."""
     if not hasattr(cuda, "libdevice"):
         return None

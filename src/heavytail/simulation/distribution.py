@@ -119,11 +119,11 @@ def distribution(
         if engine == "cuda":
             from heavytail.simulation.cuda import run_trials
 
-            found = run_trials(policy, state, setting, seed, trials, kept, cover, bar.advance)
+            curves = run_trials(policy, state, setting, seed, trials, kept, cover, bar.advance)
         else:
-            found = _on_cpu(policy, state, setting, seed, trials, kept, cover, bar, jobs)
-    regret = found[: len(kept)]
-    return Distribution(policy.name, kept, regret, found[-1] if cover else None)
+            curves = _on_cpu(policy, state, setting, seed, trials, kept, cover, bar, jobs)
+    regret = curves[: len(kept)]
+    return Distribution(policy.name, kept, regret, curves[-1] if cover else None)
 
 
 def least_share(hits: int, trials: int, confidence: float = 0.99) -> float:

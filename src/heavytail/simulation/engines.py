@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from heavytail._typing import FloatArray, IntArray
+from heavytail._typing import FloatArray, IntArray, State
 from heavytail.environments import Block, Environment
 from heavytail.kernels.counts import paid
 from heavytail.kernels.layout import OK
@@ -164,35 +163,35 @@ def _play_fresh(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
     )
 
 
-def select(*_: Any) -> int:
+def select(*_: object) -> int:
     """Stands for a policy's selection kernel in the template below."""
     raise NotImplementedError
 
 
-def update(*_: Any) -> int:
+def update(*_: object) -> int:
     """Stands for a policy's learning kernel in the template below."""
     raise NotImplementedError
 
 
-def rate(*_: Any) -> int:
+def rate(*_: object) -> int:
     """Stands for what scores a pool in the template below; the next three for what keeps it."""
     raise NotImplementedError
 
 
-def follow(*_: Any) -> None:
+def follow(*_: object) -> None:
     raise NotImplementedError
 
 
-def choose(*_: Any) -> int:
+def choose(*_: object) -> int:
     raise NotImplementedError
 
 
-def choose_offered(*_: Any) -> int:
+def choose_offered(*_: object) -> int:
     raise NotImplementedError
 
 
 def _run_block(
-    state: Any,
+    state: State,
     nu: float,
     arms: FloatArray,
     means: FloatArray,
@@ -241,7 +240,7 @@ def _run_block(
 
 
 def _run_pool(
-    state: Any,
+    state: State,
     nu: float,
     pool: FloatArray,
     scores: FloatArray,

@@ -53,7 +53,9 @@ WORKERS = 10.0  # seconds in which a cluster must have a worker
 _PROCESSES: dict[str, Any] = {"backend": "loky", "inner_max_num_threads": 1}
 
 
-def _numbered(place: int, function: Callable[..., Found], task: tuple[Any, ...]) -> Any:
+def _numbered(
+    place: int, function: Callable[..., Found], task: tuple[Any, ...]
+) -> tuple[int, Found]:
     return place, function(*task)
 
 

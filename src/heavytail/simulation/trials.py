@@ -92,10 +92,10 @@ def simulate(
         play = functools.partial(
             run_trial, environment=environment, seed=seed, rounds=rounds, engine=engine, kept=kept
         )
-        found = play_trials(named, play, trials, threads=threads, jobs=jobs, progress=progress)
+        outcomes = play_trials(named, play, trials, threads=threads, jobs=jobs, progress=progress)
         runs = {
             name: Run(*(np.array(column) for column in zip(*rows, strict=True)))
-            for name, rows in found.items()
+            for name, rows in outcomes.items()
         }
     settings = {
         "environment": repr(environment),
@@ -125,7 +125,7 @@ def _on_gpu(
 ) -> Run:
     """All trials of one policy in one launch; each gets an equal share of its seconds."""
     start = time.perf_counter()
-    found = distribution(
+    paths = distribution(
         policy,
         environment,
         rounds=rounds,
@@ -136,7 +136,7 @@ def _on_gpu(
         progress=progress,
     )
     seconds = np.full(trials, (time.perf_counter() - start) / trials)
-    return Run(regret=np.ascontiguousarray(found.regret.T), seconds=seconds)
+    return Run(regret=np.ascontiguousarray(paths.regret.T), seconds=seconds)
 
 
 def name_policies(policies: Iterable[Policy] | Mapping[str, Policy]) -> dict[str, Policy]:
@@ -218,7 +218,7 @@ def distribution_block(
     With ``cover`` also ``worst`` (trials,): the largest distance to the truth, in radii.
     """
     start = time.perf_counter()
-    found = distribution(
+    paths = distribution(
         policy,
         environment,
         rounds=rounds,
@@ -231,5 +231,5 @@ def distribution_block(
         progress=False,
     )
     seconds = np.array([time.perf_counter() - start])
-    more = {} if found.worst is None else {"worst": found.worst}
-    return {"regret": found.regret.T, "seconds": seconds, **more}
+    more = {} if paths.worst is None else {"worst": paths.worst}
+    return {"regret": paths.regret.T, "seconds": seconds, **more}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -239,7 +238,7 @@ def _largest(array: FloatArray, keep: int) -> FloatArray:
     return np.asarray(np.sort(array)[::-1])
 
 
-def _checked(values: Any, where: str) -> FloatArray:
+def _checked(values: ArrayLike, where: str) -> FloatArray:
     wanted = "a number or a one-dimensional array of them"
     array = np.atleast_1d(as_numbers(values, f"{where}: values", wanted))
     if array.ndim != 1:

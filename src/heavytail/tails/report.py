@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytail._extras import need_to_draw
 from heavytail._typing import FloatArray
 from heavytail.tails.bound import MomentBound
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Hill", "TailReport"]
 
@@ -201,7 +204,7 @@ class TailReport:
             lines.append(f"suggested: MomentBound(order={bound.order:g}, scale={bound.scale:.6g})")
         return "\n".join([*lines, self.advice])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Any:
         """The share of values beyond x against x, both on log scales, with the fitted slope.
 
         Returns the matplotlib axes (made where none are given).

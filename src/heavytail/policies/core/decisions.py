@@ -43,14 +43,18 @@ class Deciding:
 
         @property
         def rounds(self) -> int: ...
-        def select(self, arms: Any) -> int: ...
-        def update(self, x: Any, reward: float, *, scale: Any = None) -> None: ...
-        def update_many(self, X: Any, rewards: Any, *, scale: Any = None) -> None: ...
+        def select(self, arms: ArrayLike) -> int: ...
+        def update(self, x: ArrayLike, reward: float, *, scale: float | None = None) -> None: ...
+        def update_many(
+            self, X: ArrayLike, rewards: ArrayLike, *, scale: ArrayLike | None = None
+        ) -> None: ...
         def state_arrays(self) -> dict[str, FloatArray]: ...
         def restore(self, arrays: dict[str, FloatArray]) -> None: ...
 
     @alone
-    def decide(self, arms: Any, *, explore: float = 0.0, now: float | None = None) -> Decision:
+    def decide(
+        self, arms: ArrayLike, *, explore: float = 0.0, now: float | None = None
+    ) -> Decision:
         """Choose among ``arms`` as ``select`` does, and remember the choice until its reward comes.
 
         With ``explore`` = e in [0, 1] the choice is, with probability e, any of the n arms instead,
@@ -84,7 +88,7 @@ class Deciding:
         return made
 
     def decision(
-        self, arms: Any, choice: int, *, explore: float, token: int, when: float | None = None
+        self, arms: ArrayLike, choice: int, *, explore: float, token: int, when: float | None = None
     ) -> Decision:
         """The decision ``token``, where ``select`` chose ``choice``; it is not remembered."""
         rows = arms if isinstance(arms, np.ndarray | list | Pool) else np.asarray(arms)
@@ -98,7 +102,7 @@ class Deciding:
         when = time.time() if when is None else when
         return Decision(token, arm, x, chance, self._score(x), when)
 
-    def _check_explore(self, explore: Any) -> float:
+    def _check_explore(self, explore: object) -> float:
         where = f"{type(self).__name__}.decide"
         if type(explore) is not float or not 0.0 <= explore <= 1.0:  # a check costs 10 us
             explore = check_number(f"{where}: explore", explore, least=0.0, most=1.0)
@@ -118,7 +122,7 @@ class Deciding:
         """The key of the draws that explore."""
         return self._key
 
-    def _chance(self, arms: Any, arm: int, choice: int) -> float | None:
+    def _chance(self, arms: ArrayLike, arm: int, choice: int) -> float | None:
         """The probability of ``arm`` where ``select`` chose; None where it is not known."""
         if not self.info.randomised:
             return 1.0 if arm == choice else 0.0
@@ -177,7 +181,9 @@ class Deciding:
                 ledger.kept.update(zip(tokens, owed, strict=True))
             raise
 
-    def _learn_rows(self, features: Sequence[FloatArray], rewards: ArrayLike, scale: Any) -> None:
+    def _learn_rows(
+        self, features: Sequence[FloatArray], rewards: ArrayLike, scale: ArrayLike | None
+    ) -> None:
         values = as_rows(rewards, (None,), f"{type(self).__name__}.learn: rewards")
         if len(values) != len(features):
             raise ValueError(

@@ -341,11 +341,11 @@ class ForgettingPolicy(PracticalPolicy):
         )
 
     def diagnostics(self) -> Diagnostics:
-        found = replace(super().diagnostics(), **noise_report(self))
+        report = replace(super().diagnostics(), **noise_report(self))
         memory = self._memory
         if memory is None:
-            return found
-        drift, advice = float(max(memory[K.ABOVE], memory[K.BELOW]) / ALARM), found.advice
+            return report
+        drift, advice = float(max(memory[K.ABOVE], memory[K.BELOW]) / ALARM), report.advice
         if drift > 1.0 and not self.forgets:
             advice += (
                 "theta seems to have changed: rewards keep differing from what is expected of "
@@ -353,5 +353,5 @@ class ForgettingPolicy(PracticalPolicy):
             )
         if self.forgets:  # of the rounds remembered
             share = float(self._s[CLIPPED] / max(learned(self._s), 1.0))
-            found = replace(found, clipped_share=share)
-        return replace(found, drift=drift, advice=advice)
+            report = replace(report, clipped_share=share)
+        return replace(report, drift=drift, advice=advice)

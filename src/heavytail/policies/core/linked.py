@@ -238,16 +238,16 @@ class LinkedPolicy(Linking):
         return 1.0
 
     def diagnostics(self) -> Diagnostics:
-        found = super().diagnostics()
+        report = super().diagnostics()
         if self.rounds < ENOUGH:
-            return found
+            return report
         words = on_ball(self.theta, float(self._s[THETA_BOUND]))
         if self._spread() > FAR_SPREAD:
             words.append(
                 f"rewards spread {self._spread():.3g} times as much as the {self.link.name} link's "
                 "do: a few of them decide. HvtGLB clips those."
             )
-        return replace(found, advice=(*found.advice, *words))
+        return replace(report, advice=(*report.advice, *words))
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         """Of scores: the set's in theory, in practice those of ``level`` by the curvature."""

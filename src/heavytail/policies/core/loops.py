@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from heavytail._typing import FloatArray, IntArray, Matrix, Vector
+from heavytail._typing import FloatArray, IntArray, Matrix, State, Vector
 from heavytail.kernels.jit import specialise
 from heavytail.kernels.layout import OK
 from heavytail.kernels.one_pass import admit
@@ -18,7 +18,7 @@ from heavytail.kernels.one_pass import admit
 __all__ = ["around", "enter", "enter_history", "select_rows", "update_rows"]
 
 
-def around(template: Callable[..., Any], **bindings: Any) -> Callable[..., Any]:
+def around(template: Callable[..., Any], **bindings: object) -> Callable[..., Any]:
     """``template`` compiled around the kernels, and other constants, that ``bindings`` name."""
     return _around(template, tuple(sorted(bindings.items())))
 
@@ -38,12 +38,12 @@ def _label(value: Any) -> str:
     return f"{module}_{value.__name__}".replace(".", "_")
 
 
-def select(*_: Any) -> int:
+def select(*_: object) -> int:
     """Stands for a policy's selection kernel in the templates below."""
     raise NotImplementedError
 
 
-def update(*_: Any) -> int:
+def update(*_: object) -> int:
     """Stands for a policy's learning kernel in the templates below."""
     raise NotImplementedError
 
@@ -69,7 +69,7 @@ def enter_history(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu:
     return update(s, M, H, own, reward, nu)
 
 
-def select_rows(state: Any, arms: FloatArray, choices: IntArray) -> int:
+def select_rows(state: State, arms: FloatArray, choices: IntArray) -> int:
     """Template: choose from every set; -1, or the first set that is refused."""
     for b in range(arms.shape[0]):
         choices[b] = select(*state, arms[b])
@@ -78,7 +78,7 @@ def select_rows(state: Any, arms: FloatArray, choices: IntArray) -> int:
     return -1
 
 
-def update_rows(state: Any, X: FloatArray, rewards: FloatArray, nu: FloatArray) -> int:
+def update_rows(state: State, X: FloatArray, rewards: FloatArray, nu: FloatArray) -> int:
     """Template: learn every row; -1, or the first row that is refused."""
     for b in range(X.shape[0]):
         if admit(state[0], state[1], X[b], rewards[b], nu[b]) != OK:

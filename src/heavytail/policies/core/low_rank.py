@@ -5,6 +5,7 @@ that are kept for the fit of Theta, and rounds that explore.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -88,12 +89,12 @@ class LowRankPolicy(HistoryPolicy):
     _pairs: bool
 
     @classmethod
-    def taken(cls, problem: Any, options: Any) -> dict[str, Any]:
+    def taken(cls, problem: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
         """A problem of plain features is one of matrices with one column."""
-        found = super().taken(problem, options)
+        arguments = super().taken(problem, options)
         if "dim" in problem and "d1" not in options:
-            found |= {"d1": problem["dim"], "d2": 1}
-        return found
+            arguments |= {"d1": problem["dim"], "d2": 1}
+        return arguments
 
     def reward_problem(self, reward: float, scale: float | None = None) -> str:
         nu = self._nu if scale is None else scale
@@ -239,12 +240,12 @@ class LowRankPolicy(HistoryPolicy):
 
     def turned(self, X: FloatArray) -> FloatArray:
         """The coordinates of arms, and the constant feature where there is one."""
-        M, found = self._M, np.empty((len(X), self._M.shape[1]))
+        M, coordinates = self._M, np.empty((len(X), self._M.shape[1]))
         for a in range(len(X)):
             M[SCRATCH, -1] = self._s[CONSTANT]
             turn(self._s, M, X, a, SCRATCH, self.whole)
-            found[a] = M[SCRATCH]
-        return found
+            coordinates[a] = M[SCRATCH]
+        return coordinates
 
     @property
     def one_estimate(self) -> bool:
@@ -275,11 +276,11 @@ class LowRankPolicy(HistoryPolicy):
         return super()._half_widths(X, level)
 
     def diagnostics(self) -> Diagnostics:
-        found = super().diagnostics()
+        report = super().diagnostics()
         if self._s[S.FITS] > 0.0:
-            return found
+            return report
         word = "exploring: any arm is played, and nothing is predicted, until the first fit."
-        return replace(found, advice=(word, *found.advice))
+        return replace(report, advice=(word, *report.advice))
 
     def _means(self, X: FloatArray) -> FloatArray:
         if self._s[S.FITS] == 0.0 and self.kept:
@@ -298,11 +299,11 @@ class LowRankPolicy(HistoryPolicy):
         M, d2, r, k = self._M, self.d2, int(self._s[S.RANK]), int(inside(self._s))
         U, V = M[self._rows["left"], : self.d1], M[self._rows["right"], :d2]
         z, shape = M[THETA], (self.d1 - r, d2 - r)
-        found = U[:r].T @ z[: r * d2].reshape(r, d2)
-        found += U[r:].T @ z[r * d2 : k].reshape(-1, r) @ V[:r]
+        matrix = U[:r].T @ z[: r * d2].reshape(r, d2)
+        matrix += U[r:].T @ z[r * d2 : k].reshape(-1, r) @ V[:r]
         if self.whole:
-            found += U[r:].T @ z[k:].reshape(shape) @ V[r:]
-        return np.asarray(found)
+            matrix += U[r:].T @ z[k:].reshape(shape) @ V[r:]
+        return np.asarray(matrix)
 
     @property
     def theta(self) -> FloatArray:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from heavytail._typing import FloatArray
 from heavytail._validate import as_arms, as_numbers
@@ -53,7 +51,7 @@ class Pool:
     def __getitem__(self, arm: int) -> FloatArray:
         return self._shown[arm]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> FloatArray:
         return np.array(self._shown, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:

@@ -14,6 +14,9 @@ from heavytail._typing import FloatArray
 from heavytail.kernels.layout import behind, slot_kinds, slot_names
 from heavytail.kernels.m_estimate import TAU
 
+if TYPE_CHECKING:
+    from heavytail.policies.core.pool import Kept
+
 __all__ = ["Arrays", "Remembering"]
 
 Arrays = Mapping[str, FloatArray]
@@ -41,7 +44,7 @@ class Remembering(TakingTurns):
         _M: FloatArray
         _rows: dict[str, slice | int]
         _runs: dict[str, slice]
-        _last: Any
+        _last: Kept | None
 
     def slot_names(self) -> dict[str, tuple[str, ...]]:
         return {"scalars": slot_names(*self.slots)}

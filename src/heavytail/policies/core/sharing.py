@@ -7,7 +7,8 @@ import inspect
 import os
 import threading
 import weakref
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, NoReturn, TypeVar
 
 from heavytail._turns import deserted
 from heavytail._validate import shown
@@ -72,22 +73,23 @@ class Shared(Generic[P]):
         if name.startswith("_"):
             raise AttributeError(f"Shared has no {name!r}. Use the policy in a with.", name=name)
         with self._lock:
-            found = getattr(self._policy, name)
-        if not (inspect.ismethod(found) and found.__self__ is self._policy):
-            return found
+            attribute = getattr(self._policy, name)
+        if not (inspect.ismethod(attribute) and attribute.__self__ is self._policy):
+            return attribute
         call = self._refusing if name in PAIRED and self._policy.info.repeats else self._whole
-        object.__setattr__(self, name, functools.wraps(found)(call(found)))  # found at once then
+        # found at once then
+        object.__setattr__(self, name, functools.wraps(attribute)(call(attribute)))
         return vars(self)[name]
 
-    def _whole(self, method: Any) -> Any:
-        def whole(*args: Any, **kwargs: Any) -> Any:
+    def _whole(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def whole(*args: object, **kwargs: object) -> object:
             with self._lock:
                 return method(*args, **kwargs)
 
         return whole
 
-    def _refusing(self, method: Any) -> Any:
-        def refuse(*args: Any, **kwargs: Any) -> Any:
+    def _refusing(self, method: Callable[..., Any]) -> Callable[..., NoReturn]:
+        def refuse(*args: object, **kwargs: object) -> NoReturn:
             raise ValueError(
                 f"Shared.{method.__name__}: {type(self._policy).__name__} plays an arm several "
                 "times, and another thread could come between select and update. Hold it for both "
@@ -96,7 +98,7 @@ class Shared(Generic[P]):
 
         return refuse
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name in OWN:
             object.__setattr__(self, name, value)
         elif not isinstance(getattr(type(self._policy), name, None), property):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def stated(check: Check, tail: MomentBound | str | None, radius: str) -> MomentB
     return tail if isinstance(tail, MomentBound) else None
 
 
-def check_unused(check: Check, **arguments: Any) -> None:
+def check_unused(check: Check, **arguments: object) -> None:
     """Refuse arguments that mean nothing to the sharp width."""
     hints = {
         "intercept": " Append a constant feature to every arm; theta_bound then bounds its "

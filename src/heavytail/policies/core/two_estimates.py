@@ -202,11 +202,11 @@ def select_plausible(s: Vector, M: Matrix, arms: Matrix) -> int:
     for a in range(arms.shape[0]):
         mean, typical, squared = look(s, M, arms, a)
         width = math.sqrt(squared)
-        found = typical + s[S.BULK_RADIUS] * width
-        if beyond(mean + radius * width) >= floor and found > best:
+        index = typical + s[S.BULK_RADIUS] * width
+        if beyond(mean + radius * width) >= floor and index > best:
             favourite = a
             known = width
-            best = beyond(found)
+            best = beyond(index)
     return optimist if unknown > beyond(WIDER * known) else favourite
 
 

@@ -1,0 +1,300 @@
+"""The requests of a client: what is sent to ``heavytail serve``, and what is made of its answers.
+
+Both clients share them; one sends and waits, the other is awaited.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, Literal, NamedTuple, Protocol, Required, TypedDict, TypeVar, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from heavytail._validate import check_count, shown
+from heavytail.answers import (
+    Explained,
+    ForkChanges,
+    KeyView,
+    ModelView,
+    Predicted,
+    RemoteDecision,
+    Scope,
+    SnapshotView,
+    SpecFields,
+)
+from heavytail.encoding import Encoder
+
+__all__ = [
+    "Arms",
+    "Context",
+    "Decisions",
+    "Ids",
+    "ModelRequests",
+    "Number",
+    "Numbers",
+    "Request",
+    "Sent",
+    "create",
+    "keys",
+    "models",
+    "named",
+    "new_key",
+    "revoke_key",
+    "sent",
+]
+
+Answer = TypeVar("Answer")
+
+
+class PolarsFrame(Protocol):
+    """A frame whose rows are dicts by ``to_dicts``."""
+
+    def to_dicts(self) -> list[dict[str, Any]]: ...
+
+
+class PandasFrame(Protocol):
+    """A frame whose rows are dicts by ``to_dict("records")``."""
+
+    def to_dict(self, orient: Literal["records"], /) -> list[dict[str, Any]]: ...
+
+
+Context = Mapping[str, object]  # features by name
+Arms = ArrayLike | Sequence[Context] | PolarsFrame | PandasFrame
+Ids = Sequence[str | int] | NDArray[Any]
+Number = float | np.floating[Any] | np.integer[Any]
+Numbers = Number | Iterable[Number]
+Decisions = RemoteDecision | str | Iterable[RemoteDecision | str]
+
+
+class Request(NamedTuple, Generic[Answer]):
+    """A request, and what to make of its answer."""
+
+    method: str
+    path: str
+    parse: Callable[[Any], Answer]
+    body: object = None
+    headers: Mapping[str, str] | None = None
+    safe: bool = True  # whether it may be sent again where nobody knows if it was done
+
+
+class Sent(TypedDict, total=False):
+    """The arguments of a request to httpx."""
+
+    method: Required[str]
+    url: Required[str]
+    headers: Required[dict[str, str]]
+    json: object
+
+
+def sent(request: Request[Any], url: str, headers: Mapping[str, str]) -> Sent:
+    """A request to the service at ``url`` as httpx takes it, under ``headers`` of the client."""
+    own: Sent = {
+        "method": request.method,
+        "url": url + request.path,
+        "headers": {**headers, **(request.headers or {})},
+    }
+    if request.body is not None:
+        own["json"] = request.body
+    return own
+
+
+def create(name: str, policy: str, answer: Answer, **spec: Unpack[SpecFields]) -> Request[Answer]:
+    """Create a model, or find the existing identical one; ``answer`` is the model."""
+    path, body = ModelRequests(name).path, _plain({"policy": policy, **spec})
+    return Request("PUT", path, lambda _: answer, body)
+
+
+def models() -> Request[list[ModelView]]:
+    """Describe all models."""
+    return Request("GET", "/v1/models", _as_it_is)
+
+
+def keys() -> Request[list[KeyView]]:
+    """List the valid keys."""
+    return Request("GET", "/v1/keys", _as_it_is)
+
+
+def new_key(name: str, scopes: Sequence[Scope]) -> Request[str]:
+    """Create a key."""
+    body = {"name": name, "scopes": list(scopes)}
+    return Request("POST", "/v1/keys", _field("key"), body, safe=False)
+
+
+def revoke_key(name: str) -> Request[None]:
+    """Revoke a key."""
+    return Request("DELETE", f"/v1/keys/{named('key', name)}", _nothing, safe=False)
+
+
+class ModelRequests:
+    """The requests of one model's verbs."""
+
+    def __init__(self, name: str) -> None:
+        self.path = f"/v1/models/{named('model', name)}"
+
+    def decide(
+        self, arms: Arms, ids: Ids | None, explore: float | None, context: Context | None
+    ) -> Request[RemoteDecision]:
+        """Choose among arms."""
+        body = _body(arms=_plain(arms), ids=_plain(ids), explore=explore, context=_plain(context))
+        return Request("POST", f"{self.path}/decisions", _decision, body, _key())
+
+    def decide_many(
+        self,
+        many: Sequence[Arms],
+        explore: float | None,
+        contexts: Sequence[Context | None] | None,
+    ) -> Request[list[RemoteDecision]]:
+        """Choose among each of many sets of arms."""
+        each_context = [None] * len(many) if contexts is None else contexts
+        body = [
+            _body(arms=_plain(arms), explore=explore, context=_plain(context))
+            for arms, context in zip(many, each_context, strict=True)
+        ]
+        return Request("POST", f"{self.path}/decisions", _decisions, body, _key())
+
+    def learn(self, decision: Decisions, reward: Numbers, scale: Numbers | None) -> Request[int]:
+        """Send the reward of a decision, or of many."""
+        body: object
+        if isinstance(decision, RemoteDecision | str):
+            body = _body(token=_token(decision), reward=_plain(reward), scale=_plain(scale))
+        else:
+            rewards = _each("reward", reward)
+            scales = [None] * len(rewards) if scale is None else _each("scale", scale)
+            body = [
+                _body(token=_token(each), reward=_plain(r), scale=_plain(s))
+                for each, r, s in zip(decision, rewards, scales, strict=True)
+            ]
+        return Request("POST", f"{self.path}/rewards", _field("accepted"), body)
+
+    def predict(
+        self, arms: Arms, ids: Ids | None, context: Context | None, level: float
+    ) -> Request[Predicted]:
+        """Predict the mean rewards of arms."""
+        body = _body(arms=_plain(arms), ids=_plain(ids), context=_plain(context), level=level)
+        return Request("POST", f"{self.path}/predict", _as_it_is, body)
+
+    def explain(self, arms: Arms, ids: Ids | None, context: Context | None) -> Request[Explained]:
+        """Explain a choice."""
+        body = _body(arms=_plain(arms), ids=_plain(ids), context=_plain(context))
+        return Request("POST", f"{self.path}/explain", _as_it_is, body)
+
+    def describe(self) -> Request[ModelView]:
+        """Describe the model."""
+        return Request("GET", self.path, _as_it_is)
+
+    def diagnostics(self) -> Request[Any]:
+        """Describe the model, of which only its diagnostics are wanted."""
+        return Request("GET", self.path, _field("diagnostics"))
+
+    def pause(self, paused: bool) -> Request[ModelView]:
+        """Pause the model's decisions, or resume them."""
+        return Request("PATCH", self.path, _as_it_is, {"paused": paused})
+
+    def snapshot(self) -> Request[int]:
+        """Take a snapshot."""
+        return Request("POST", f"{self.path}/snapshots", _field("snapshot"), safe=False)
+
+    def snapshots(self) -> Request[list[SnapshotView]]:
+        """List the snapshots."""
+        return Request("GET", f"{self.path}/snapshots", _as_it_is)
+
+    def save(self, snapshot: int) -> Request[None]:
+        """Fetch a snapshot."""
+        number = check_count("RemoteModel.save: snapshot", snapshot)
+        return Request("GET", f"{self.path}/snapshots/{number}", _nothing)
+
+    def save_log(self) -> Request[None]:
+        """Fetch the log."""
+        return Request("GET", f"{self.path}/log", _nothing)
+
+    def restore(self, snapshot: int) -> Request[ModelView]:
+        """Restore a snapshot."""
+        return Request(
+            "POST", f"{self.path}/restore", _as_it_is, {"snapshot": snapshot}, safe=False
+        )
+
+    def fork(self, name: str, twin: Answer, **changes: Unpack[ForkChanges]) -> Request[Answer]:
+        """Create ``twin`` from this model."""
+        body = {"name": name, **changes}
+        return Request("POST", f"{self.path}/fork", lambda _: twin, body, safe=False)
+
+    def delete(self) -> Request[None]:
+        """Delete the model."""
+        return Request("DELETE", self.path, _nothing, safe=False)
+
+
+def named(what: str, name: object) -> str:
+    """A name that is one part of a path."""
+    if not isinstance(name, str) or not name or set(name) & set("/?#%") or name in (".", ".."):
+        raise ValueError(
+            f"a {what}'s name must consist of letters, digits, . _ and -; got {shown(name)}."
+        )
+    return name
+
+
+def _as_it_is(answer: Answer) -> Answer:
+    return answer
+
+
+def _nothing(answer: object) -> None:
+    """The parse of an answer without content."""
+
+
+def _field(name: str) -> Callable[[Any], Any]:
+    """The parse of an answer of which one field is wanted."""
+    return lambda answer: answer[name]
+
+
+def _decision(answer: Mapping[str, Any]) -> RemoteDecision:
+    """The decision in an answer; fields of newer services are ignored."""
+    known = RemoteDecision.__dataclass_fields__
+    return RemoteDecision(**{name: value for name, value in answer.items() if name in known})
+
+
+def _decisions(answer: Sequence[Mapping[str, Any]]) -> list[RemoteDecision]:
+    return list(map(_decision, answer))
+
+
+def _key() -> dict[str, str]:
+    """The header by which a request that is sent again is known."""
+    return {"Idempotency-Key": secrets.token_hex(16)}
+
+
+def _body(**fields: object) -> dict[str, object]:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _each(what: str, values: Numbers) -> list[Number]:
+    """The rewards, or scales, of many decisions."""
+    if not isinstance(values, Iterable):
+        raise TypeError(
+            f"RemoteModel.learn: many decisions need a {what} each; got {shown(values)}."
+        )
+    return list(values)
+
+
+def _plain(value: object) -> object:
+    """Arrays, frames, encoders and NumPy's numbers as JSON has them; of named features what is NaN
+    is missing.
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        plain: object = value.tolist()
+        return plain
+    if isinstance(value, Encoder):
+        return value.schema()
+    if hasattr(value, "to_dicts"):  # of polars
+        return _plain(value.to_dicts())
+    if hasattr(value, "to_dict"):  # of pandas
+        return _plain(value.to_dict("records"))
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        fields = {key: _plain(item) for key, item in value.items()}
+        return {k: None if isinstance(v, float) and v != v else v for k, v in fields.items()}
+    return value
+
+
+def _token(decision: RemoteDecision | str) -> str:
+    return decision.token if isinstance(decision, RemoteDecision) else decision
