@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.jit import jit
@@ -85,7 +85,6 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     return OK
 
 
-@final
 class AdaOFUL(HistoryPolicy):
     r"""Optimism with pseudo-Huber regression over the whole history; finite variance only.
 

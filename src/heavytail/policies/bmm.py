@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -175,7 +175,6 @@ def update_staged(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> 
     return learn_in(s, M, x, stage_of(s, M, int(s[S.STAGES]), s[S.FINEST]), reward)
 
 
-@final
 class BMM(EpochPolicy):
     r"""Optimism with the median of r ridge predictions of each arm; for finitely many arms.
 

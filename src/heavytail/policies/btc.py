@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -270,7 +270,6 @@ def update_staged(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu:
     return OK
 
 
-@final
 class BTC(HistoryPolicy):
     r"""Optimism with estimates truncated for each arm apart; for finitely many arms.
 

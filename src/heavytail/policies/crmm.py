@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 from heavytail import links
 from heavytail._typing import Matrix, Vector
@@ -137,7 +137,6 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
-@final
 class CRMM(EpochPolicy):
     r"""Optimism on medians of r pulls of one arm; one pass, O(n d²) per epoch and O(r) kept.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
@@ -130,7 +130,6 @@ def update_linked(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> 
     return code
 
 
-@final
 class CRTM(LinkedPolicy):
     r"""Optimism with rewards that are taken as 0 where they are too large. O(n d²) per round.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
@@ -114,7 +114,6 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
-@final
 class ECOLog(LinkedPolicy):
     r"""Clicks by the loss itself, one round at a time and free of the least slope. O(n d²) a round.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -85,7 +85,6 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return learn(s, M, x.shape[0], squared, reward - predict(M), 1.0, 1.0, math.inf)
 
 
-@final
 class EpsilonGreedy(PackedPolicy):
     r"""Ridge regression, greedy but for a share of rounds that play any arm; O(d² + n d) per round.
 

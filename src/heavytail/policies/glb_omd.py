@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
@@ -126,7 +126,6 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
-@final
 class GLBOMD(LinkedPolicy):
     r"""Clicks and counts in one pass: mirror descent on the likelihood. O(n d²) per round.
 

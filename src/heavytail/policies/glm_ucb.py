@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -155,7 +155,6 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     return OK
 
 
-@final
 class GLMUCB(LinkedPolicy, HistoryPolicy):
     r"""Maximum likelihood over all rounds, and optimism on the mean: the baseline with a link.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import MOST
@@ -121,7 +121,6 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
-@final
 class GLOC(LinkedPolicy):
     r"""A confidence set from what an online learner predicted, whatever the link. O(n d²) a round.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -327,7 +327,6 @@ SOLVERS: Final = {
 }
 
 
-@final
 class HeavyOFUL(HistoryPolicy):
     r"""Optimism with adaptive Huber regression, solved anew over the whole history every round.
 

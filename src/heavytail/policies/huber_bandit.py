@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -236,7 +236,6 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     return OK
 
 
-@final
 class HuberBandit(HistoryPolicy):
     r"""Greedy on Huber regressions, one per arm, with rounds reserved for each arm in turn.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -143,7 +143,6 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
-@final
 class HvtGLB(Linking, practice.PracticalPolicy):
     r"""Counts and amounts whose outliers must not rule: the one-pass step with a link. Ours.
 

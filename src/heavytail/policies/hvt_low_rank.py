@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail.kernels.cholesky import invert
@@ -264,7 +264,6 @@ def select(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
     return select_inside(s, M, arms)
 
 
-@final
 class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
     r"""Arms that are matrices, a mean reward of few degrees of freedom, rewards of any tail.
 

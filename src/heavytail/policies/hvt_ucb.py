@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, final
+from typing import Any, Final
 
 from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
@@ -41,7 +41,6 @@ def update_sharp(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> i
     return learn_sharp(s, M, AT, x, reward, nu)
 
 
-@final
 class HvtUCB(forgetting.ForgettingPolicy):
     r"""Optimism with the one-pass Huber estimator; a round costs O(n d² + d²), whatever t is.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
 from heavytail._validate import Check
@@ -126,7 +126,6 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return code
 
 
-@final
 class LinTS(PackedPolicy):
     r"""Thompson sampling with ridge regression: the randomised baseline for light tails.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 from heavytail._invariants import are_counts
 from heavytail._typing import Matrix, Vector
@@ -219,7 +219,6 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     return OK
 
 
-@final
 class LOTUS(LowRankPolicy):
     r"""Low-rank bandits under heavy tails, horizon-free: in batches, explore and then truncate.
 

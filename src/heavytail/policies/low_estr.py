@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
 from heavytail.confidence import oful_radius
@@ -99,7 +99,6 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     return OK
 
 
-@final
 class LowESTR(LowRankPolicy):
     r"""Explore, find the subspace of Theta by least squares with the nuclear norm, then OFUL.
 

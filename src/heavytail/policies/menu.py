@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
 from heavytail.confidence import bmm_radius
@@ -119,7 +119,6 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
-@final
 class MENU(EpochPolicy):
     r"""Optimism with the median, by distance, of k ridge estimates, each from its own pulls.
 

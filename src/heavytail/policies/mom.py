@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
@@ -89,7 +89,6 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
-@final
 class MoM(EpochPolicy):
     r"""Optimism with ridge regression on medians of means of long batches; O(n d²) per batch.
 

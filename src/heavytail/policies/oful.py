@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
 from heavytail.confidence import oful_radius
@@ -49,7 +49,6 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
-@final
 class OFUL(PackedPolicy):
     r"""Optimism with ridge regression: the baseline for light tails. O(n d²) per round.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
 from heavytail.kernels.gram import predict
@@ -95,7 +95,6 @@ def ol2m_slope(told: Told) -> float | None:
     return (0.5 * told.link.mean(-told.reach) or None) if told.link.name == "logistic" else None
 
 
-@final
 class OL2M(LinkedPolicy):
     r"""Clicks by an online Newton step: the first one-pass generalised linear bandit.
 

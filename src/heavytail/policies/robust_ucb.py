@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -280,7 +280,6 @@ ESTIMATORS: Final = {
 }
 
 
-@final
 class RobustUCB(PackedPolicy):
     r"""Optimism arm by arm with a robust mean: what robustness buys where features are not used.
 

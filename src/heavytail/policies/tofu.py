@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
 from heavytail.confidence import theory_radius
@@ -108,7 +108,6 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     return OK
 
 
-@final
 class TOFU(HistoryPolicy):
     r"""Optimism with ridge regression on truncated rewards, truncated anew every round.
 

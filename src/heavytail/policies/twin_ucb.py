@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,7 +45,6 @@ E: Final = EVERY_ROUND
 P: Final = PRACTICE
 
 
-@final
 class TwinUCB(forgetting.ForgettingPolicy):
     r"""The best mean reward, whatever the noise: the policy to take where nothing is known of it.
     One pass, nothing tuned, no unit.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -57,7 +57,6 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
-@final
 class Uniform(PackedPolicy):
     """Plays every arm with equal probability and learns nothing. O(n) per round.
 

@@ -1,6 +1,6 @@
 """What every policy is: it selects, it learns, and it can be saved, copied and resumed.
 
-A policy is final: none inherits from another. ``Policy`` holds what is common to all,
+No policy of ours inherits from another. ``Policy`` holds what is common to all,
 :class:`heavytail.policies.core.base.PackedPolicy` what is common to those whose state is packed.
 """
 
