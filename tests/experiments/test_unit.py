@@ -165,6 +165,7 @@ def digest(tmp_path, monkeypatch) -> Callable[[str], str]:
         ('"""Double."""', '"""Two\n    times."""'),
         ("  # why", ""),
         ("typing import NamedTuple", "typing import Any, NamedTuple"),
+        ("class Pair", "@final\nclass Pair"),
         ("low: float", "low: int"),
         ("f(x, scale=2.0)", "f(x: int, scale: float = 2.0) -> object"),
         ("scale * x", "(\n        scale * x)"),

@@ -78,7 +78,10 @@ def _code(text: str) -> str:
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 node.body = node.body[1:]
             node.body = [line for line in node.body if not _says_types(line)] or [ast.Pass()]
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, ast.ClassDef):
+            decorators = node.decorator_list
+            node.decorator_list = [mark for mark in decorators if ast.unparse(mark) != "final"]
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.returns = None
         elif isinstance(node, ast.AnnAssign):  # stays: it may be a field, known by its place
             node.annotation = ast.Name("_", ast.Load())
