@@ -142,6 +142,11 @@ def test_of_several_policies_the_best_is_chosen(log, capsys):
     after = text.partition(f"The best: {found.chosen}\n")[2]
     for name, value, low in zip(found.names, found.values, found.lower, strict=True):
         assert row(after, name)[1:3] == [f"{value:.6g}", f"{low:.6g}"]
+    assert "--method does not affect the choice." in after
+    other = said(capsys, log, "--policy", "column:all", "--policy", "uniform", "--method", "ips")
+    tables = [each.partition("The best: ")[2].partition("\n\n")[0] for each in (text, other)]
+    assert tables[0] == tables[1] != ""
+    assert "the interval in brackets is approximate, and a test finds nothing wrong" in text
 
 
 def test_a_saved_policy_is_asked(log, capsys):
@@ -442,10 +447,10 @@ def test_a_log_that_takes_long_is_spoken_of_where_nobody_looks(capsys, monkeypat
         tick(200)
         for _ in range(2000):
             words += capsys.readouterr().err
-            if "rows of 3 readings: 200 of 1,500" in words:
+            if "rows, each read 3 times: 200 of 1,500" in words:
                 break
             time.sleep(0.01)
-    assert "rows of 3 readings: 200 of 1,500, 0 s, about 0 s left\n" in words
+    assert "rows, each read 3 times: 200 of 1,500, 0 s, about 0 s left\n" in words
 
 
 def test_weights_are_counted_in_quarters_of_an_octave():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +11,13 @@ from tests.logs.drawing import draw
 from tests.naive import logs as naive
 
 import heavytail as ht
-from heavytail.logs import SNIPS, Betting
-from heavytail.logs.advice import half_rows, log_wealth
+from heavytail.logs import DM, SNIPS, Betting
+from heavytail.logs.advice import _about_order, explored, half_rows, log_wealth
 from heavytail.logs.means import _side
+from heavytail.logs.reading import chunks
 from heavytail.logs.sketch import Sketch
+from heavytail.logs.summary import Plan, summarise
+from heavytail.logs.target import Target
 
 HALF = "Half of all gains and losses together"
 
@@ -178,6 +182,130 @@ def test_few_rows_are_called_few_and_policies_different_only_where_they_are():
     apart = draw(1, n=600, arm=9)
     words = " ".join(ht.evaluate(apart.log, apart.target).advice)
     assert "the two policies differ much. Log with more exploration." in words
+
+
+@pytest.mark.parametrize(("arms", "rows"), [(40, 2_000), (3, 300)])
+@pytest.mark.parametrize("propensities", [None, "frequencies"])
+def test_more_rows_are_what_a_log_of_even_draws_lacks(arms, rows, propensities):
+    rng = np.random.default_rng(2)
+    action = rng.permutation(np.arange(rows) % arms)[: rows - rows // 50]
+    n = len(action)
+    log = {"action": action, "reward": rng.gamma(2.0, size=n), "propensity": np.full(n, 1.0 / arms)}
+    target = np.tile(np.eye(arms)[1], (n, 1))
+    known = " ".join(ht.evaluate(log, target, propensities=propensities).advice)
+    assert "the two policies differ much. Log more rows." in known
+    own = {**log, "target": np.where(action == 1, 1.0, 0.0)}
+    blind = " ".join(ht.evaluate(own, propensities=propensities).advice)
+    assert "differ much. Log more rows, or with more exploration." in blind
+
+
+def test_even_draws_are_of_the_arms_on_offer_and_exploring_helps_where_one_is_rare():
+    rng = np.random.default_rng(3)
+    action = rng.integers(2, size=150)
+    arms = np.full((150, 40, 1), np.nan)  # two on offer, of 40 in another row
+    arms[:, :2], arms[0] = 1.0, 1.0
+    log = {"action": action, "reward": np.ones(150), "arms": arms, "propensity": np.full(150, 0.2)}
+    target = np.tile(np.eye(40)[1], (150, 1))
+    assert explored(summary_of(log, target)) is False
+    assert explored(summary_of({**log, "propensity": np.full(150, 0.45)}, target)) is True
+    soft = np.tile(np.append([0.5, 0.5], np.zeros(38)), (150, 1))
+    assert explored(summary_of({**log, "propensity": np.full(150, 0.45)}, soft)) is True
+    assert explored(summary_of({**log, "propensity": np.full(150, 0.2)}, soft)) is False
+
+
+def summary_of(log, target):
+    [rows] = chunks(log)
+    return summarise(rows, Target(target), Plan(SNIPS(), None))
+
+
+def test_an_action_that_the_log_never_has_is_named_and_reads_as_no_count():
+    log = {"action": np.ones(300, int), "reward": np.ones(300), "propensity": np.full(300, 0.5)}
+    for target, words in (
+        ([0.5, 0.5], "plays an action that the log never has (action 0), with probability 50.0%"),
+        ([0.3, 0.5, 0.2], "plays actions that the log never has (actions 0, 2), with probability"),
+    ):
+        advice = ht.evaluate(log, np.tile(target, (300, 1))).advice
+        assert any(words in sentence for sentence in advice)
+        pays = "they pay" if "actions" in words else "it pays"
+        assert any(f"what {pays} cannot be known" in sentence for sentence in advice)
+
+
+def offset(seed, odds=0.1, truth=0.1):
+    """Rewards of 5 and a little noise, of two actions; the second one's logged odds and its own."""
+    rng = np.random.default_rng(seed)
+    action = (rng.random(300) < truth).astype(int)
+    reward = 5.0 + 0.1 * rng.standard_normal(300)
+    return {
+        "action": action,
+        "reward": reward,
+        "propensity": np.where(action == 1, odds, 1.0 - odds),
+    }
+
+
+@pytest.mark.parametrize("seed", [11112, 11177, 11437])
+@pytest.mark.parametrize("mean", ["huber", "plain"])
+def test_a_bound_is_no_better_guess_where_nothing_was_clipped(seed, mean):
+    found = ht.evaluate(offset(seed), always_one(300), estimator=SNIPS(mean=mean))
+    assert max(found.value, found.plain) < found.lower > 5.05
+    words = " ".join(found.advice)
+    assert "better guess" not in words
+    assert f"lies below its own lower bound, {found.lower:.4g}: either it is too low, or" in words
+    assert "one of the at most 5% of logs" in words
+    assert f"A mean weight of {found.mean_weight[0]:.3g} raises the bound" in words
+
+
+def test_nothing_is_said_of_a_bound_that_rests_on_wrong_propensities():
+    found = ht.evaluate(offset(0, 0.3, 0.5), always_one(300))
+    assert found.value < found.lower
+    [sentence] = found.advice
+    assert sentence.endswith("Trust nothing here before that is explained.")
+
+
+@pytest.mark.parametrize(
+    ("mean", "words"),
+    [("huber", "clipped"), ("catoni", "clipped"), ("median-of-means", "count in part, or not at")],
+)
+def test_a_bound_is_the_better_guess_where_clipping_took_what_is_missing(mean, words):
+    found = ht.evaluate(offset(0), always_one(300), estimator=SNIPS(mean=mean))
+    below = replace(found, value=4.0, plain=4.6, lower=4.5, propensities_ok=True)
+    [sentence] = _about_order(below)
+    assert "lies below its own lower bound, 4.5, which is the better guess: a few" in sentence
+    assert words in sentence
+    assert "better guess" not in _about_order(replace(below, plain=4.4))[0]
+    stated = replace(below, plain=4.4, interval="catoni")
+    assert "too low, or the stated moment is wrong, or" in _about_order(stated)[0]
+    for fine in ({"lower": None}, {"value": 4.7}, {"propensities_ok": False}):
+        assert _about_order(replace(below, **fine)) == []
+
+
+def test_frequencies_are_not_said_to_hide_what_the_mean_weight_shows():
+    rng = np.random.default_rng(1)
+    x = rng.integers(2, size=4_000)
+    action = np.where(rng.random(4_000) < 0.9, x, 1 - x)
+    log = {"action": action, "reward": rng.gamma(2.0, 0.5, 4_000), "context": x[:, None] * 1.0}
+
+    def looking(rows):
+        return np.eye(2)[np.asarray(rows.context)[:, 0].astype(int)]
+
+    found = ht.evaluate(log, looking, propensities="frequencies")
+    assert found.mean_weight[0] > 1.7
+    assert "show it only for a target that looks at the context, too." in found.advice[0]
+    assert found.advice[1].startswith("The mean weight is 1.8 and cannot be above 1")
+    assert len(found.advice) == 2
+    blind = ht.evaluate(log, always_one(4_000), propensities="frequencies")
+    assert blind.mean_weight[0] == pytest.approx(1.0)
+    assert blind.propensities_ok
+
+
+def test_the_mean_weight_is_printed_with_what_its_test_says():
+    right = ht.evaluate(draw(1).log, draw(1).target)
+    assert right.propensities_ok
+    assert "; approximate; a test finds nothing wrong)" in str(right)
+    assert "should be 1" not in str(right)
+    assert "; should be 1)" in str(ht.evaluate(offset(0, 0.3, 0.5), always_one(300)))
+    bare = {"action": np.zeros(9, int), "reward": np.ones(9)}
+    model = ht.evaluate(bare, np.ones((9, 1)), estimator=DM(lambda rows: np.ones((9, 1))))
+    assert "mean weight      none: no propensities" in str(model)
 
 
 def clipped(reward, mean="huber"):

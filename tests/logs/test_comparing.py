@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -328,7 +329,31 @@ def test_a_value_outside_a_guaranteed_interval_is_said_to_be(turned):
         d.log, *(pair[::-1] if turned else pair), bound=Catoni(ht.MomentBound(2.0, 1e-3))
     )
     assert not found.lower <= found.value <= found.upper
-    assert comparing.OUTSIDE in found.advice
+    [sentence] = [said for said in found.advice if said.startswith(comparing.OUTSIDE)]
+    plain = found.a.plain - found.b.plain
+    off = plain < found.lower if found.value < found.lower else plain > found.upper
+    assert ("either it is off" in sentence) == off
+    assert ("the better guess: a few large rows count in part" in sentence) == (not off)
+
+
+def test_an_interval_is_the_better_guess_only_where_clipping_explains_the_value():
+    """Offset rewards: the mean weight moves the interval, and nothing was clipped."""
+    end = ht.evaluate(draw(1).log, draw(1).target, bound=None)
+    ends = [replace(end, plain=plain, propensities_ok=True) for plain in (5.0, 2.0)]
+    for lower, upper, value, words in (
+        (4.0, 5.0, 3.0, f"{comparing.OUTSIDE}: either it is off"),
+        (1.0, 2.0, 3.5, f"{comparing.OUTSIDE}: either it is off"),
+        (2.5, 5.0, 2.0, f"{comparing.OUTSIDE}, which is the better guess"),
+        (1.0, 3.0, 4.0, f"{comparing.OUTSIDE}, which is the better guess"),
+    ):
+        both = comparing.Ends(lower, upper, "betting", True, "")
+        [sentence] = comparing._about_order(both, value, ends, 0.95)
+        assert sentence.startswith(words)
+        wrong = [ends[0], replace(ends[1], propensities_ok=False)]
+        assert comparing._about_order(both, value, wrong, 0.95) == []
+    assert comparing._about_order(both, 2.0, ends, 0.95) == []
+    none = comparing.Ends(None, None, None, False, "bound=None")
+    assert comparing._about_order(none, 2.0, ends, 0.95) == []
 
 
 def test_a_policy_compared_with_itself_differs_by_nothing():

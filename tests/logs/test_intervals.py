@@ -10,7 +10,7 @@ from tests.naive import logs as naive
 import heavytail as ht
 from heavytail.logs import Bernstein, Betting, Catoni, intervals
 from heavytail.logs.means import Estimate
-from heavytail.logs.sketch import Sketch, epochs
+from heavytail.logs.sketch import Cells, Sketch, epochs
 
 
 def test_epochs_are_those_of_the_twin():
@@ -120,6 +120,19 @@ def test_the_catoni_sequence_equals_its_twin(order, horizon):
         bet = (order * np.log(2.0 / 0.05) / (2.0 * (order - 1.0) * n)) ** (1.0 / order) / 3.0
         bets = np.full(n, bet)
     assert found == pytest.approx(naive.catoni_sequence(x, bets, order, 3.0, 0.05), rel=1e-6)
+
+
+@pytest.mark.parametrize("order", [1.05, 1.5, 2.0])
+@pytest.mark.parametrize(("far", "near", "side"), [(1.0, 2.0, 1), (2.0, 1.0, -1)])
+def test_a_cell_with_the_mean_inside_is_bounded_on_the_safe_side(order, far, near, side):
+    """phi bends most at 0: the curvature at the nearer edge is too small there."""
+    values = np.array([far, near, near, near])
+    one = np.array([4.0]), np.array([values.mean()]), np.array([values.var()])
+    cells = Cells(np.zeros(1, int), *one, np.array([1.0]), np.array([2.0]))
+    for stake in (1.0, 3.0, 10.0, 100.0):
+        exact = intervals._phi(stake * (values - 1.5), order).sum()
+        found = intervals._phi_sum(cells, np.array([stake]), 1.5, order, side)
+        assert side * (exact - found) >= 0.0
 
 
 def test_the_empirical_bernstein_bound_equals_its_twin():

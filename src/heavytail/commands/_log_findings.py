@@ -131,7 +131,8 @@ class Findings:
         note = (
             f"{self.rows:,} rows; {first.method}, {first.mean} mean; bounds: "
             f"{first.interval or 'none'}, level {first.level:g} for each line by itself. The mean "
-            "weight should be 1; its interval is in brackets. Largest row, largest 1 %: their part "
+            "weight should be 1; the interval in brackets is approximate, and a test finds nothing "
+            "wrong unless 'not 1' follows it. Largest row, largest 1 %: their part "
             f"{ALL}."
         )
         return Table("What each policy would have earned per row", ("policy", *columns), rows, note)
@@ -165,8 +166,9 @@ class Findings:
             )
         ]
         note = (
-            "Chosen by the default estimate (snips, huber), whatever --method says. The bounds "
-            f"hold for all lines together, level {selection.level:g}, hence for the chosen one."
+            "Chosen: of the policies that one of the estimates thinks best, the one with the "
+            "largest lower bound; --method does not affect the choice. The bounds hold for all "
+            f"lines together, level {selection.level:g}, hence for the chosen one."
         )
         return Table(
             f"The best: {selection.chosen}", ("policy", "value", "at least", ""), rows, note

@@ -16,6 +16,6 @@ def progress(quiet: bool, rows: int | None, readings: int) -> Iterator[Callable[
     that is not known, which is read ``readings`` times.
     """
     total = None if rows is None else rows * readings
-    title = "rows" if readings == 1 else f"rows of {readings} readings"
+    title = "rows" if readings == 1 else f"rows, each read {readings} times"
     with progress_bar(not quiet, title, total) as bar:
         yield bar.advance

@@ -13,7 +13,15 @@ from heavytail.logs.results import ALL, Evaluation
 from heavytail.logs.sketch import Sketch
 from heavytail.logs.summary import Plan, Summary
 
-__all__ = ["APPROXIMATE", "diagnostics", "no_lower", "no_upper", "sentences"]
+__all__ = [
+    "APPROXIMATE",
+    "diagnostics",
+    "error_share",
+    "explored",
+    "no_lower",
+    "no_upper",
+    "sentences",
+]
 
 Z95 = 1.96
 SURE = 0.001  # probability with which a sentence that rests on a test may be false
@@ -26,6 +34,8 @@ TOP = 0.01
 CARRIERS = 30  # rows below which half of the total is said to hang on few
 SPREADERS = 10  # the same of the sum of squares
 MANY = 0.1  # of the effective rows are not few
+CLIPPING = ("huber", "catoni")  # means
+ABOUT = 1.25  # times as large are weights that are about as large
 ONE_SIDED = 0.9  # of the half that few rows carry, net of signs, before a side is named
 APPROXIMATE = "The interval takes the tail to go on as this log shows it: no guarantee."
 
@@ -170,28 +180,47 @@ def at_limit(summary: Summary, plan: Plan, side: float) -> bool:
     return stated and room is not None and _zeros(room) > _zeros(summary.weights)
 
 
+def explored(summary: Summary) -> bool | None:
+    """Tell whether even draws of all actions would give weights about as large, so that exploring
+    more would gain nothing; None where the target's probabilities of all actions are not known.
+
+    Compared is what w is on average over the target's own plays, sum w²/sum w.
+    """
+    if summary.weights is None or summary.even is None:
+        return None
+    cells = summary.weights.cells()
+    total = float(cells.count @ cells.mean)
+    square = float(cells.count @ (cells.variance + cells.mean**2))
+    return square * summary.rows <= ABOUT * summary.even * total
+
+
 def _zeros(sketch: Sketch) -> float:
     cells = sketch.cells()
     return float(cells.count[cells.mean == 0.0].sum())
 
 
 def sentences(
-    found: Evaluation, propensities: Any, clipped_side: float, limited: bool
+    found: Evaluation,
+    propensities: Any,
+    clipped_side: float,
+    limited: bool,
+    even: bool | None = None,
 ) -> tuple[str, ...]:
     """Sentences on what to think of an evaluation, warnings first.
 
     ``clipped_side`` is that of the large rows (:class:`heavytail.logs.means.Estimate`);
     ``limited`` says that no reward can be larger than the rows that have half of the sum
-    (:func:`at_limit`).
+    (:func:`at_limit`); ``even`` is that of :func:`explored`.
     """
-    said = [*_about_weights(found), *_about_rewards(found, clipped_side, limited)]
+    said = [*_about_weights(found, even), *_about_rewards(found, clipped_side, limited)]
     if found.waiting:
         said.insert(0, _about_silence(found.waiting))
     if isinstance(propensities, str):  # "frequencies"
         said.insert(
             0,
             "The propensities are the actions' frequencies: if the log's policy looked at the "
-            "context, value and bounds may be wrong, and the mean weight cannot show it.",
+            "context, value and bounds may be wrong, and the mean weight can show it only for a "
+            "target that looks at the context, too.",
         )
     if found.interval == "huber":
         said.append(APPROXIMATE)
@@ -199,11 +228,7 @@ def sentences(
         said.append("The direct method is as good as its model; no row corrects it.")
     if found.method == "clipped":
         said.append("Clipping weights does not tame large rewards, and pulls the value to 0.")
-    if found.lower is not None and found.value < found.lower:
-        said.append(
-            f"The estimate lies below its own lower bound, {found.lower:.4g}, which is the better "
-            "guess: a few large rows were clipped."
-        )
+    said += _about_order(found)
     if not said:
         said.append(_nothing(found))
     return tuple(said)
@@ -227,7 +252,33 @@ def _about_silence(waiting: int) -> str:
     )
 
 
-def _about_weights(found: Evaluation) -> list[str]:
+def _about_order(found: Evaluation) -> list[str]:
+    """A sentence where the value lies below its lower bound: what was clipped explains it if the
+    plain mean lies above. Nothing if the propensities are wrong, as the bound rests on them.
+    """
+    if found.lower is None or not found.value < found.lower or not found.propensities_ok:
+        return []
+    words = f"The estimate lies below its own lower bound, {found.lower:.4g}"
+    if found.plain >= found.lower:
+        less = "were clipped" if found.mean in CLIPPING else "count in part, or not at all"
+        return [f"{words}, which is the better guess: a few large rows {less}."]
+    stated = "or the stated moment is wrong, " if found.interval == "catoni" else ""
+    words += (
+        f": either it is too low, {stated}or this is one of the at most "
+        f"{error_share(found.level)} of logs in which such a bound is too high."
+    )
+    mean = found.mean_weight[0]
+    if found.method == "snips" and mean > 1.0:
+        words += f" A mean weight of {mean:.3g} raises the bound and not the estimate."
+    return [words]
+
+
+def error_share(level: float) -> str:
+    """The share of logs in which a bound of this level may be wrong, in per cent."""
+    return f"{100.0 * (1.0 - level):.3g}%"
+
+
+def _about_weights(found: Evaluation, even: bool | None) -> list[str]:
     said = []
     mean = found.mean_weight[0]
     if not found.propensities_ok and mean > 1.0:
@@ -246,9 +297,12 @@ def _about_weights(found: Evaluation) -> list[str]:
     if found.unsupported:
         some = ", ".join(map(str, found.unsupported[:5]))
         more = ", ..." if len(found.unsupported) > 5 else ""
+        which, pays = "an action that the log never has (action", "it pays"
+        if len(found.unsupported) > 1:
+            which, pays = "actions that the log never has (actions", "they pay"
         said.append(
-            f"The target plays actions that the log never has ({some}{more}), with probability "
-            f"{found.unsupported_share:.1%}: what they pay cannot be known from it."
+            f"The target plays {which} {some}{more}), with probability "
+            f"{found.unsupported_share:.1%}: what {pays} cannot be known from it."
         )
     elif found.unsupported_share > 0.0:
         said.append(
@@ -258,9 +312,18 @@ def _about_weights(found: Evaluation) -> list[str]:
     if found.effective_size < FEW:
         words = f"The {found.rows:,} rows are worth {found.effective_size:.0f} of the target's own"
         if found.effective_size < 0.5 * found.rows:
-            words += ": the two policies differ much. Log with more exploration."
+            words += f": the two policies differ much. {_what_to_log(found, even)}"
         said.append(words.removesuffix(".") + ".")
     return said
+
+
+def _what_to_log(found: Evaluation, even: bool | None) -> str:
+    """What would make more of a log's rows the target's own."""
+    if found.unsupported_share > 0.0 or even is False:
+        return "Log with more exploration."
+    if even is None or not found.propensities_ok:
+        return "Log more rows, or with more exploration."
+    return "Log more rows."
 
 
 def _side(gain: float) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from heavytail._typing import FloatArray
-from heavytail.logs import intervals, means
+from heavytail.logs import advice, intervals, means
 from heavytail.logs.bounds import OF_DIFFERENCES, Betting, Bound, Catoni
 from heavytail.logs.estimators import (
     ESTIMATORS,
@@ -24,7 +24,7 @@ from heavytail.logs.estimators import (
 from heavytail.logs.evaluating import finish, plan_of, target_of
 from heavytail.logs.reading.rows import Rows
 from heavytail.logs.reading.source import Source, merged
-from heavytail.logs.results import Comparison
+from heavytail.logs.results import Comparison, Evaluation
 from heavytail.logs.sketch import PairCells, Pairs, Sketch, epochs
 from heavytail.logs.summary import Plan, Summary, look, of_seen
 from heavytail.logs.target import Target
@@ -41,10 +41,7 @@ ROOM_LEFT = (
     "guarantee."
 )
 RANGE_OR_TAIL = "bound=Betting(floor, ceiling) or bound=Catoni(tail)"
-OUTSIDE = (
-    "The difference of the two values lies outside its interval, which is the better guess: a few "
-    "large rows were clipped."
-)
+OUTSIDE = "The difference of the two values lies outside its interval"
 
 
 @refuse_gone
@@ -124,8 +121,7 @@ def compare(
     said = _named(ends[0].advice, ends[1].advice)
     if both.interval == "hindsight" and np.any(apart.gaps):
         said.append(_overturned(apart, both, one.rows, level, centre, value))
-    if both.lower is not None and both.upper is not None and not both.lower <= value <= both.upper:
-        said.append(OUTSIDE)
+    said += _about_order(both, value, ends, level)
     return Comparison(
         value=value, lower=both.lower, upper=both.upper, reason=both.reason,
         guaranteed=both.guaranteed, level=level, interval=both.interval, error=error,
@@ -375,6 +371,24 @@ def _named(of_a: tuple[str, ...], of_b: tuple[str, ...]) -> list[str]:
     said = [s for s in dict.fromkeys((*of_a, *of_b)) if "no reason" not in s]
     who = {(True, False): "a", (False, True): "b", (True, True): "a and b"}
     return [f"{who[s in of_a, s in of_b]}: {s}" for s in said]
+
+
+def _about_order(both: Ends, value: float, ends: Sequence[Evaluation], level: float) -> list[str]:
+    """A sentence where the value lies outside its interval: what was clipped explains it if the
+    difference of the plain means lies inside, or beyond. Nothing if the propensities are wrong.
+    """
+    lower, upper = both.lower, both.upper
+    if lower is None or upper is None or lower <= value <= upper:
+        return []
+    if not all(end.propensities_ok for end in ends):
+        return []
+    plain = ends[0].plain - ends[1].plain
+    if plain >= lower if value < lower else plain <= upper:
+        return [f"{OUTSIDE}, which is the better guess: a few large rows count in part."]
+    return [
+        f"{OUTSIDE}: either it is off, or what was stated of the rewards is, or this is one of the "
+        f"at most {advice.error_share(level)} of logs in which such an interval is."
+    ]
 
 
 def _overturned(

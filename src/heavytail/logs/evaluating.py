@@ -269,5 +269,5 @@ def finish(
         **looked,
     )
     limited = advice.at_limit(summary, plan, evaluation.half_side)
-    said = advice.sentences(evaluation, asked, found.side, limited)
+    said = advice.sentences(evaluation, asked, found.side, limited, advice.explored(summary))
     return replace(evaluation, advice=(*notes, *said))

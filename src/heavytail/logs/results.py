@@ -100,9 +100,17 @@ class Evaluation:
             f"largest row      {self.largest_share:.1%} {ALL}",
             f"largest 1 %      {self.top_share:.1%} {ALL}",
             f"tail index       {index}",
-            "mean weight      {:.3f}   ({:.3f} to {:.3f}; should be 1)".format(*self.mean_weight),
+            f"mean weight      {self._mean_weight()}",
         ]
         return "\n".join([*lines, *(f"- {sentence}" for sentence in self.advice)])
+
+    def _mean_weight(self) -> str:
+        mean, low, high = self.mean_weight
+        if math.isnan(mean):
+            return "none: no propensities"
+        ok = self.propensities_ok
+        test = "approximate; a test finds nothing wrong" if ok else "should be 1"
+        return f"{mean:.3f}   ({low:.3f} to {high:.3f}; {test})"
 
     def plot(self, ax: Any = None) -> Any:
         """The lower bound as the log was read, and the value. Returns the matplotlib axes."""

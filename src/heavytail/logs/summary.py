@@ -18,7 +18,7 @@ from heavytail.logs.bounds import Bernstein, Betting, Bound, Catoni
 from heavytail.logs.estimators import DR, LS, Estimator, Modelled, Seen
 from heavytail.logs.means import blocks
 from heavytail.logs.models import ArmMeans
-from heavytail.logs.reading.rows import Rows
+from heavytail.logs.reading.rows import Rows, offered
 from heavytail.logs.sketch import Pairs, Sketch, epochs
 from heavytail.logs.target import Target
 
@@ -78,6 +78,7 @@ class Summary:
         played: how often the log has each action.
         mass: the target's probability of each action, summed, or None where it is not known.
         blocked: the part of ``mass`` in rows whose logged probability of the action is 0.
+        even: what sum w² is on average if all arms on offer are drawn alike, or None.
     """
 
     rows: int
@@ -92,6 +93,7 @@ class Summary:
     played: FloatArray
     mass: FloatArray | None
     blocked: FloatArray | None
+    even: float | None
 
     def __add__(self, other: Self) -> Self:
         """Both together, this one's rows first."""
@@ -236,6 +238,11 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
         known = seen.mass[:, : rows.probabilities.shape[1]]
         could = rows.probabilities[:, : known.shape[1]] > 0.0
         blocked = np.sum(np.where(could, 0.0, known), axis=0)
+    even = None
+    if seen.mass is not None:
+        offers = offered(rows)
+        squares = np.sum(seen.mass**2, axis=1)
+        even = float(np.sum(squares * (seen.mass.shape[1] if offers is None else offers)))
     pseudo = None
     if isinstance(plan.bound, Catoni) and isinstance(plan.estimator, DR):
         pseudo = Sketch(v, epoch)
@@ -254,6 +261,7 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
         played,
         mass,
         blocked,
+        even,
     )
 
 
