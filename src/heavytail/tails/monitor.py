@@ -53,7 +53,7 @@ class TailMonitor:
     """The tail of a stream in bounded memory: the largest and smallest values, and a few sums.
 
     As long as no more than ``2 * keep`` values went by, the report is that of :func:`diagnose` but
-    for the centre, which is the median of the first 1,000.
+    for the centre, which is the median of the first 1,000, and the gain, whose MAD is theirs too.
 
     >>> monitor = TailMonitor(keep=1000)
     >>> for chunk in np.random.default_rng(0).standard_t(1.5, (100, 1000)):
