@@ -282,7 +282,7 @@ def test_a_stream_comes_one_by_one_too():
 def test_where_many_are_the_centre_a_share_is_of_twice_the_larger_side(up, down, n):
     values = np.concatenate([np.zeros(100), np.arange(1.0, up + 1), -np.arange(1.0, down + 1)])
     stream = tails.TailMonitor(keep=len(values))
-    stream._centre = 0.0
+    stream._begin(values)
     stream._take(values)
     assert stream._spread() == n
 
@@ -332,7 +332,7 @@ def test_whole_numbers_are_not_heavy_for_being_whole(law):
         report = tails.diagnose(values)
         assert not report.heavy
         stream = tails.TailMonitor(keep=1000)
-        stream._centre = report.centre
+        stream._begin(values)
         stream.update(values[::-1])
         assert str(stream.report()) == str(report)
 

@@ -81,6 +81,31 @@ def test_that_averages_are_fine_has_its_condition():
 
 
 @pytest.mark.parametrize(
+    ("gain", "words"),
+    [
+        (0.8, "fine, and robust methods gain little here."),
+        (1.249, "fine, and robust methods gain little here."),
+        (1.25, "fine, but robust estimates have about 80% of their variance. Where the noise is"),
+        (20.0, "fine, but robust estimates have about 5% of their variance. Where the noise is"),
+        (200.0, "fine, but robust estimates have less than 1% of their variance. Where the"),
+        (math.inf, "fine. Half of the values or more are equal, and a robust estimate of the"),
+    ],
+)
+def test_what_robust_estimates_gain_is_said_as_measured(gain, words):
+    plain, skewed = (report(5.0, gain=gain, skewed=skewed).advice for skewed in (False, True))
+    assert words in plain
+    assert ("robust slopes have" in skewed) == ("robust estimates have" in plain)
+    assert ("A robust middle is not the mean" in skewed) == (1.25 <= gain < math.inf)
+
+
+def test_fits_that_disagree_on_no_tail_at_all_name_no_range():
+    light = report(math.inf, low=120.0, fitted=250, agree=False).advice
+    assert light.endswith(
+        "Only the largest 250 values follow one power law; fits to more disagree."
+    )
+
+
+@pytest.mark.parametrize(
     ("apart", "high", "words"),
     [
         (
@@ -167,6 +192,7 @@ def test_too_few_values_are_called_so(index, low, high, clear):
         (0.8, 1.1, "whether there is a mean"),
         (1.5, 1.6, "infinite"),
         (3, 5, "finite"),
+        (5, 9, "No heavy tail seen"),
     ],
 )
 def test_it_is_said_where_fits_disagree(index, high, words):

@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray
 from heavytail._validate import GREATEST, as_numbers, check_count
+from heavytail._validate import LEAST as SMALLEST
 from heavytail.tails.bound import MomentBound
 from heavytail.tails.index import NOTHING, Estimate, apart, hill, one_sided, spread_ties, symmetric
+from heavytail.tails.middle import Middle
 from heavytail.tails.report import Hill, TailReport
 
 __all__ = ["TailMonitor", "diagnose"]
@@ -40,8 +42,9 @@ def diagnose(values: ArrayLike) -> TailReport:
     """
     array = _checked(values, "diagnose")
     monitor = TailMonitor(keep=max(array.shape[0], 1))
-    monitor._centre = float(np.median(array)) if array.shape[0] else 0.0
-    monitor._take(array)
+    if array.shape[0]:
+        monitor._begin(array)
+        monitor._take(array)
     return monitor.report()
 
 
@@ -49,7 +52,7 @@ class TailMonitor:
     """The tail of a stream in bounded memory: the largest and smallest values, and a few sums.
 
     As long as no more than ``2 * keep`` values went by, the report is that of :func:`diagnose` but
-    for the centre, which is the median of the first 1,000.
+    for the centre, which is the median of the first 1,000, and the gain, whose MAD is theirs too.
 
     >>> monitor = TailMonitor(keep=1000)
     >>> for chunk in np.random.default_rng(0).standard_t(1.5, (100, 1000)):
@@ -65,6 +68,7 @@ class TailMonitor:
         self.keep = check_count("TailMonitor.keep", keep, least=1)
         self.count = 0
         self._centre: float | None = None
+        self._middle: Middle | None = None
         self._first = np.empty(0)
         self._high = np.empty(0)
         self._low = np.empty(0)
@@ -94,6 +98,7 @@ class TailMonitor:
             )
         centre = self._centre
         assert centre is not None
+        assert self._middle is not None
         high, low = self._sides()
         top = self._deviations(high, low)
         skewed = self._skewed(high, low)
@@ -120,6 +125,7 @@ class TailMonitor:
             agree=estimate.agree,
             apart=far,
             outliers=self._outliers(),
+            gain=self._middle.gain,
             hills=self._hills(top),
             top_share=self._share(),
             skewed=skewed,
@@ -132,12 +138,18 @@ class TailMonitor:
 
     def _settle(self) -> None:
         first, self._first = self._first, np.empty(0)
-        self._centre = float(np.median(first[:FIRST]))
+        self._begin(first[:FIRST])
         self._take(first)
+
+    def _begin(self, first: FloatArray) -> None:
+        self._centre = float(np.median(first))
+        self._middle = Middle(first)
 
     def _take(self, array: FloatArray) -> None:
         assert self._centre is not None
+        assert self._middle is not None
         self.count += array.shape[0]
+        self._middle.take(array)
         self._high = _largest(np.concatenate([self._high, array]), self.keep)
         self._low = -_largest(np.concatenate([-self._low, -array]), self.keep)
         size = np.abs(array - self._centre)
@@ -220,7 +232,7 @@ class TailMonitor:
         """What the values have of the i-th order; None where a bound cannot say it."""
         order = float(round(ORDERS[i], 2))
         scale = float((self._powers[i] / self.count) ** (1.0 / order))
-        return MomentBound(order, scale) if 0.0 < scale <= GREATEST else None
+        return MomentBound(order, scale) if SMALLEST <= scale <= GREATEST else None
 
 
 def _whole(side: FloatArray) -> FloatArray:
