@@ -58,11 +58,8 @@ DIMS = "--dims 2 5 20 50"
 PARTS = (
     # The README.
     Part(
-        "lemma",
-        ("README.md",),
-        1,
-        ("heavytail reproduce coverage",),
-        ("heavytail.reproduction.coverage", *_policies("hvt_ucb")),
+        *("lemma", ("README.md",), 1, ("heavytail reproduce coverage",)),
+        code=("heavytail.reproduction.coverage", *_policies("hvt_ucb")),
     ),
     Part(
         "price",

@@ -177,3 +177,23 @@ def test_fewer_than_five_large_residuals_tell_no_tail():
     for count in (4.0, 5.0):
         s[at + 1 : at + 63], s[at + 3] = 0.0, count
         assert (unseen(s) > 0.0) == (count == 5.0)
+
+
+@pytest.mark.parametrize("make", [ht.HvtUCB, ht.TwinUCB])
+def test_nothing_is_known_of_a_mean_before_five_rewards_that_are_not_0(make):
+    policy = make(2)
+    for reward in (30.0, 31.0, 32.0, 33.0):
+        assert policy.predict(ARMS).low.tolist() == [-np.inf] * len(ARMS)
+        assert policy.predict(ARMS).high.tolist() == [np.inf] * len(ARMS)
+        policy.update(ARMS[0], reward)
+    policy.update(ARMS[0], 34.0)
+    assert np.isfinite(policy.predict(ARMS)).all()
+
+
+def test_zeros_say_nothing_of_a_mean_before_five_rewards_that_are_not_0():
+    policy = ht.TwinUCB(2)
+    for reward in (30.0, 0.0, 31.0, 0.0, 0.0, 32.0, 33.0, 0.0):
+        policy.update(ARMS[0], reward)
+        assert policy.predict(ARMS).high.tolist() == [np.inf] * len(ARMS)
+    policy.update(ARMS[0], 34.0)
+    assert np.isfinite(policy.predict(ARMS)).all()

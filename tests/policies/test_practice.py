@@ -202,26 +202,6 @@ def test_what_the_clip_took_is_summed_in_the_rewards_unit():
     assert s[P.LOST] == pytest.approx(lost, rel=1e-9)
 
 
-@pytest.mark.parametrize("make", [ht.HvtUCB, ht.TwinUCB])
-def test_nothing_is_known_of_a_mean_before_five_rewards_that_are_not_0(make):
-    policy = make(2)
-    for reward in (30.0, 31.0, 32.0, 33.0):
-        assert policy.predict(ARMS).low.tolist() == [-math.inf] * len(ARMS)
-        assert policy.predict(ARMS).high.tolist() == [math.inf] * len(ARMS)
-        policy.update(ARMS[0], reward)
-    policy.update(ARMS[0], 34.0)
-    assert np.isfinite(policy.predict(ARMS)).all()
-
-
-def test_zeros_say_nothing_of_a_mean_before_five_rewards_that_are_not_0():
-    policy = ht.TwinUCB(2)
-    for reward in (30.0, 0.0, 31.0, 0.0, 0.0, 32.0, 33.0, 0.0):
-        policy.update(ARMS[0], reward)
-        assert policy.predict(ARMS).high.tolist() == [math.inf] * len(ARMS)
-    policy.update(ARMS[0], 34.0)
-    assert np.isfinite(policy.predict(ARMS)).all()
-
-
 @pytest.mark.parametrize("level", [0.5, 0.95])
 @pytest.mark.parametrize("make", [ht.HvtUCB, ht.TwinUCB])
 def test_an_interval_is_its_formula(make, level):
