@@ -175,7 +175,7 @@ def _named(policies: Any) -> dict[Any, Any]:
 
 def _all(
     rows: Rows, targets: tuple[Target, ...], plan: Plan, judges: tuple[Modelled, ...]
-) -> tuple[Summary | Pairs, ...]:
+) -> tuple[Any, ...]:  # Summary of every target, then Pairs
     """The summary of every target, then of every target the terms of each estimate with a model."""
     looks = [look(rows, target, plan) for target in targets]
     summaries = tuple(of_seen(seen, plan) for seen in looks)
