@@ -52,7 +52,7 @@ class Arms:
         return len(self.ids)
 
     def __getitem__(
-        self, place: SupportsIndex | slice | NDArray[np.integer | np.bool_]
+        self, place: SupportsIndex | slice | Sequence[int] | NDArray[np.integer | np.bool_]
     ) -> FloatArray:
         return self._rows[place]
 
