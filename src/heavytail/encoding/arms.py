@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, SupportsIndex
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from heavytail._typing import FloatArray
 from heavytail._validate import shown
@@ -40,7 +41,7 @@ class Arms:
         """(n, dim)."""
         return self._rows.shape[0], self._rows.shape[1]
 
-    def place(self, one: Any) -> int:
+    def place(self, one: object) -> int:
         """The place of the arm with this id."""
         try:
             return self.ids.index(one)
@@ -50,13 +51,15 @@ class Arms:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __getitem__(self, place: Any) -> FloatArray:
+    def __getitem__(
+        self, place: SupportsIndex | slice | Sequence[int] | NDArray[np.integer | np.bool_]
+    ) -> FloatArray:
         return self._rows[place]
 
     def __iter__(self) -> Iterator[FloatArray]:
         return iter(self._rows)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> FloatArray:
         # A copy, which may be written to: the kernels are compiled for such arrays.
         return np.array(self._rows, dtype=dtype, copy=True if copy is None else copy)
 
@@ -64,7 +67,7 @@ class Arms:
         return f"Arms({len(self)} of dimension {self.shape[1]}: {shown(self.ids)})"
 
 
-def check_ids(where: str, given: Any, length: int) -> list[Any]:
+def check_ids(where: str, given: Iterable[object], length: int) -> list[Any]:
     """Ids of so many arms, text or whole numbers, each once."""
     if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
         raise TypeError(f"{where}: ids must be a list, one per arm; got {shown(given)}.")

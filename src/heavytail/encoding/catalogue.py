@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -38,7 +39,9 @@ class Catalogue:
 
     __slots__ = ("_layout", "_own", "_places", "context", "dim", "ids", "offered")
 
-    def __init__(self, layout: Layout, arms: Any, ids: Any, offered: str | None) -> None:
+    def __init__(
+        self, layout: Layout, arms: object, ids: Iterable[object] | None, offered: str | None
+    ) -> None:
         where = "Encoder.catalogue"
         rows = table(arms, f"{where}: arms")
         if rows.length == 0:

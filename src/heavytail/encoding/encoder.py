@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self, final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from heavytail._storage import Saved, read
 from heavytail._turns import TakingTurns, alone
@@ -19,6 +20,9 @@ from heavytail.encoding.layout import Layout, lay_out
 from heavytail.encoding.learned import Learned, centre_and_scale
 from heavytail.encoding.schema import Schema
 from heavytail.tables.frames import Table, one_row, table
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 __all__ = ["Encoder"]
 
@@ -80,16 +84,16 @@ class Encoder(TakingTurns, Saved):
     def __init__(
         self,
         *,
-        numbers: Any = None,
-        categories: Any = None,
-        hashed: Any = None,
-        crosses: Any = None,
+        numbers: Collection[str] | Mapping[str, Sequence[float] | FloatArray | None] | None = None,
+        categories: Collection[str] | Mapping[str, Collection[str | float] | None] | None = None,
+        hashed: Mapping[str, int] | None = None,
+        crosses: Sequence[Sequence[str | int]] | None = None,
         bound: float = 1.0,
         clip: float = 3.0,
-        missing: Any = "refuse",
+        missing: str | Mapping[str, str] = "refuse",
         other: bool = False,
         strict: bool = False,
-        shares: Any = None,
+        shares: Mapping[str, float] | None = None,
         seed: int = 0,
     ) -> None:
         self.numbers, self.categories, self.hashed = numbers, categories, hashed
@@ -157,21 +161,21 @@ class Encoder(TakingTurns, Saved):
 
     # Learning
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Learn centres, scales and categories from all rows of ``X``, afresh; ``y`` is ignored.
 
         ``X`` is a pandas or polars frame, a dict of columns or a list of dicts.
         """
         return self._learn(X, f"{type(self).__name__}.fit", afresh=True)
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: object, y: object = None) -> Self:
         """Learn from more rows. A new category is a new feature: what was learned of vectors
         before does not fit those after.
         """
         return self._learn(X, f"{type(self).__name__}.partial_fit", afresh=False)
 
     @alone
-    def _learn(self, X: Any, where: str, *, afresh: bool) -> Self:
+    def _learn(self, X: object, where: str, *, afresh: bool) -> Self:
         schema = Schema.read(type(self).__name__, self.get_params()) if afresh else self._schema
         rows = self._table(X, where)
         if rows.length == 0:
@@ -188,7 +192,7 @@ class Encoder(TakingTurns, Saved):
 
     # Encoding
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: object) -> FloatArray:
         """The vectors of rows, (n, dim); one dict of single values is one row."""
         layout = self._layout
         rows = self._table(X, f"{type(self).__name__}.transform")
@@ -196,11 +200,13 @@ class Encoder(TakingTurns, Saved):
             return np.zeros((0, layout.dim))
         return layout.fill(dict.fromkeys(layout.schema.columns, rows), rows.length)
 
-    def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
+    def fit_transform(self, X: object, y: object = None) -> FloatArray:
         """``fit``, and the vectors of the same rows."""
         return self.fit(X, y).transform(X)
 
-    def arms(self, context: Mapping[str, Any] | None, arms: Any, ids: Any = None) -> Arms:
+    def arms(
+        self, context: Mapping[str, Any] | None, arms: object, ids: Iterable[object] | None = None
+    ) -> Arms:
         """The vectors of arms in one context.
 
         Args:
@@ -231,7 +237,9 @@ class Encoder(TakingTurns, Saved):
         names = offered.column(ids) if isinstance(ids, str) else ids
         return Arms(X, check_ids(where, names, offered.length))
 
-    def catalogue(self, arms: Any, ids: Any = None, offered: str | None = None) -> Catalogue:
+    def catalogue(
+        self, arms: object, ids: Iterable[object] | None = None, offered: str | None = None
+    ) -> Catalogue:
         """A fixed table of arms, for reading logs of whose rows each has the context alone:
         ``ht.evaluate(log, policy, columns={"arms": encoder.catalogue(banners, ids="sku")})``.
 
@@ -245,13 +253,13 @@ class Encoder(TakingTurns, Saved):
         """
         return Catalogue(self._layout, arms, ids, offered)
 
-    def _table(self, X: Any, where: str) -> Table:
+    def _table(self, X: object, where: str) -> Table:
         rows = table(X, where)
         if self._schema.strict:
             self._refuse_unknown(rows.columns, where)
         return rows
 
-    def _refuse_unknown(self, names: Any, where: str) -> None:
+    def _refuse_unknown(self, names: Iterable[str], where: str) -> None:
         unknown = sorted(map(str, set(names) - set(self._schema.columns)))
         if unknown:
             raise ValueError(
@@ -284,19 +292,19 @@ class Encoder(TakingTurns, Saved):
         """The arguments, by name."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
-    def set_params(self, **params: Any) -> Self:
+    def set_params(self, **params: object) -> Self:
         """Other arguments; what was learned is forgotten. Where one is refused, none is set."""
         twin = type(self)(**{**self.get_params(), **params})
         if params:
             self.__dict__.update(twin.__dict__)
         return self
 
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """The names of the features: price, segment=new, sku#17, segment=new*product=card."""
         return np.array(self._layout.names(), dtype=object)
 
     @property
-    def feature_names_in_(self) -> Any:
+    def feature_names_in_(self) -> NDArray[np.object_]:
         """``columns``, as scikit-learn has them."""
         return np.array(self._layout.schema.columns, dtype=object)
 
@@ -308,7 +316,7 @@ class Encoder(TakingTurns, Saved):
     def __sklearn_is_fitted__(self) -> bool:
         return self._known[1] is not None
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 
         return Tags(

@@ -170,7 +170,7 @@ class Layout:
 
     def _cross(self, cross: Cross, coded: Mapping[str, Coded], keys: Mapping[str, Any]) -> Coded:
         """The product of the columns' features, which has one that is not 0 as they have."""
-        place: Any = None
+        place: IntArray | None = None
         value: Any = None
         for name in cross.columns:
             if name in self.numbers:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from heavytail._invariants import damaged
 from heavytail._typing import FloatArray, IntArray
@@ -39,7 +40,7 @@ class Sample(NamedTuple):
 NOTHING: Final = Sample(np.empty(0, dtype=np.int64), np.empty(0))
 
 
-def mix(rows: IntArray) -> Any:
+def mix(rows: IntArray) -> NDArray[np.uint64]:
     """A hash of row numbers, 64 bits: the finaliser of SplitMix64 (Steele, Lea, Flood 2014)."""
     z = (rows.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -157,7 +158,9 @@ class Learned:
         return cls(seen, samples, _categories(fresh, bytes(arrays["categories"]), where))
 
 
-def _drawn(old: Sample, numbers: IntArray, hashes: Any, values: FloatArray) -> Sample:
+def _drawn(
+    old: Sample, numbers: IntArray, hashes: NDArray[np.uint64], values: FloatArray
+) -> Sample:
     """The sample of what ``old`` is one of and of new rows."""
     new = ~np.isnan(values)
     if len(old.rows) >= KEPT:

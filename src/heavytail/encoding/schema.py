@@ -141,7 +141,7 @@ def category_problem(name: str, count: int) -> str:
     )
 
 
-def _named(where: str, given: Any, *, sized: bool = False) -> list[tuple[str, Any]]:
+def _named(where: str, given: object, *, sized: bool = False) -> list[tuple[str, Any]]:
     """Names and their settings, from a list of names or a dict; ``sized`` must be a dict."""
     if given is None:
         return []
@@ -165,7 +165,7 @@ def _refuse_twice(where: str, names: Iterable[str]) -> None:
         seen.add(name)
 
 
-def _centre_and_scale(where: str, given: Any) -> tuple[float, float] | None:
+def _centre_and_scale(where: str, given: object) -> tuple[float, float] | None:
     if given is None:
         return None
     if not isinstance(given, list | tuple | np.ndarray) or len(given) != 2:
@@ -176,7 +176,7 @@ def _centre_and_scale(where: str, given: Any) -> tuple[float, float] | None:
     return check.number("centre", given[0]), check.number("scale", given[1], above=0.0)
 
 
-def _listed(where: str, name: str, given: Any) -> tuple[str, ...] | None:
+def _listed(where: str, name: str, given: object) -> tuple[str, ...] | None:
     if given is None:
         return None
     if not isinstance(given, LISTS) or len(given) == 0:
@@ -202,7 +202,7 @@ def _listed(where: str, name: str, given: Any) -> tuple[str, ...] | None:
     return tuple(texts)
 
 
-def _crosses(where: str, given: Any, known: set[str]) -> tuple[Cross, ...]:
+def _crosses(where: str, given: object, known: set[str]) -> tuple[Cross, ...]:
     if given is None:
         return ()
     if not isinstance(given, list | tuple):
@@ -214,7 +214,7 @@ def _crosses(where: str, given: Any, known: set[str]) -> tuple[Cross, ...]:
     return tuple(sorted(crosses, key=lambda cross: cross.columns))
 
 
-def _cross(where: str, given: Any, known: set[str]) -> Cross:
+def _cross(where: str, given: object, known: set[str]) -> Cross:
     if not isinstance(given, list | tuple):
         raise TypeError(
             f'{where} must be such as ("segment", "product"), or ("segment", "sku", 256) to hash; '
@@ -235,7 +235,7 @@ def _cross(where: str, given: Any, known: set[str]) -> Cross:
     return Cross(tuple(sorted(names)), buckets)
 
 
-def _shares(where: str, given: Any, blocks: list[str]) -> dict[str, float]:
+def _shares(where: str, given: object, blocks: list[str]) -> dict[str, float]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -250,7 +250,7 @@ def _shares(where: str, given: Any, blocks: list[str]) -> dict[str, float]:
     return dict(sorted(shares.items()))
 
 
-def _missing(where: str, given: Any, numbers: list[str]) -> dict[str, str]:
+def _missing(where: str, given: object, numbers: list[str]) -> dict[str, str]:
     if not isinstance(given, Mapping):
         way = check_choice(where, given, WAYS)
         return dict.fromkeys(numbers, way)

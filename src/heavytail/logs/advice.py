@@ -201,7 +201,7 @@ def _zeros(sketch: Sketch) -> float:
 
 def sentences(
     found: Evaluation,
-    propensities: Any,
+    propensities: object,
     clipped_side: float,
     limited: bool,
     even: bool | None = None,

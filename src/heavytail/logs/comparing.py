@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -22,13 +22,17 @@ from heavytail.logs.estimators import (
     Seen,
 )
 from heavytail.logs.evaluating import finish, plan_of, target_of
+from heavytail.logs.models import Propensities
 from heavytail.logs.reading.rows import Rows
 from heavytail.logs.reading.source import Source, merged
 from heavytail.logs.results import Comparison, Evaluation
 from heavytail.logs.sketch import PairCells, Pairs, Sketch, epochs
 from heavytail.logs.summary import Plan, Summary, look, of_seen
-from heavytail.logs.target import Target
+from heavytail.logs.target import Chooser, Target
 from heavytail.logs.values import as_value, refuse_gone
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["ROOM_LEFT", "compare"]
 
@@ -46,19 +50,19 @@ OUTSIDE = "The difference of the two values lies outside its interval"
 
 @refuse_gone
 def compare(
-    log: Any,
-    a: Any,
-    b: Any,
+    log: object,
+    a: Chooser,
+    b: Chooser,
     *,
     estimator: Estimator | str = "snips",
     bound: Bound | str | None = "hindsight",
     level: float = 0.95,
     columns: Mapping[str, Any] | None = None,
     default_reward: float | None = None,
-    propensities: Any = None,
+    propensities: Propensities = None,
     explore: float = 0.0,
     draws: int | None = None,
-    dask: Any = None,
+    dask: Client | str | bool | None = None,
 ) -> Comparison:
     """V_a - V_b, with an interval from the rows' own differences: narrower than that of two.
 
@@ -184,7 +188,11 @@ class Apart:
 
 
 def _parts(
-    source: Source, policies: tuple[Any, Any], targets: tuple[Target, Target], plan: Plan, dask: Any
+    source: Source,
+    policies: tuple[Chooser, Chooser],
+    targets: tuple[Target, Target],
+    plan: Plan,
+    dask: Client | str | bool | None,
 ) -> Iterator[tuple[Summary, Summary, Apart]]:
     """What is held of every chunk. Two columns as targets need two readings side by side."""
     a, b = policies

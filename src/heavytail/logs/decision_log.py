@@ -13,9 +13,10 @@ import threading
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from heavytail._extras import need
 from heavytail._validate import check_count, check_number, check_reward, shown
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DecisionLog"]
 
+Found = TypeVar("Found")
 OUTCOMES = 4096  # that are read at a time
 
 
@@ -81,7 +83,7 @@ class DecisionLog:
     def decided(
         self,
         decision: Decision,
-        arms: Any,
+        arms: ArrayLike,
         ids: Sequence[str | int] | None = None,
         context: Mapping[str, Any] | None = None,
     ) -> None:
@@ -248,7 +250,7 @@ class DecisionLog:
         self.close()
 
     @property
-    def _turn(self) -> Any:
+    def _turn(self) -> threading.RLock:
         """The lock of its calls; where a fork has left it to another process it is not waited for,
         since a thread that is not here may hold it.
         """
@@ -259,17 +261,17 @@ class DecisionLog:
             )
         return self._calls
 
-    def _read(self, call: Callable[[Any], Any]) -> Any:
+    def _read(self, call: Callable[[Store], Found]) -> Found:
         """Return what ``call`` gives of the store, which no other thread uses meanwhile."""
         with self._turn:
             if self._store is None:
                 raise ValueError(f"{self.path}: this DecisionLog is closed. Open it again.")
             return call(self._store)
 
-    def _do(self, *operations: Callable[[Transaction], Any]) -> Any:
+    def _do(self, *operations: Callable[[Transaction], Found]) -> Found:
         """Do all of them in one commit; what the last returned, once it is on disk."""
 
-        def apply(store: Store) -> Any:
+        def apply(store: Store) -> Found:
             try:
                 result = store.apply(operations)[0][-1]
             except BaseException:  # an interrupt too

@@ -12,13 +12,14 @@ import os
 import struct
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from heavytail._locking import BUSY, hold, opened
+from heavytail._typing import FloatArray
 from heavytail._validate import check_number, printable, shown
 from heavytail.ledger.decision import Decision
 from heavytail.logs.decision_log import DecisionLog
@@ -40,9 +41,9 @@ class Old(NamedTuple):
     """A decision with its arms and, where it came, its reward and the reward's time."""
 
     decision: Decision
-    arms: Any
-    ids: Any
-    context: Any
+    arms: FloatArray
+    ids: Sequence[str | int] | None
+    context: Mapping[str, Any] | None
     reward: tuple[float, float] | None
 
 
@@ -182,7 +183,7 @@ def _begun(said: dict[str, Any]) -> tuple[int, int | None]:
     return said["first"], said["dim"]
 
 
-def _whole(number: Any, least: int = 0) -> bool:
+def _whole(number: object, least: int = 0) -> bool:
     return type(number) is int and least <= number <= MOST
 
 
@@ -197,7 +198,9 @@ def _decided(said: dict[str, Any], rest: bytes, number: int, dim: int | None) ->
     return _old(said, arms, said.get("context"), None)
 
 
-def _old(said: dict[str, Any], arms: Any, context: str | None, reward: Any) -> Old:
+def _old(
+    said: dict[str, Any], arms: FloatArray, context: str | None, reward: tuple[float, float] | None
+) -> Old:
     arm = said["action"]
     if not (_whole(arm) and _whole(said["token"])):
         raise ValueError(f"action is {shown(arm)}, token {shown(said['token'])}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray
 from heavytail._validate import as_numbers, check_count, plain, printable, shown
@@ -34,7 +35,13 @@ class Entry(NamedTuple):
 
 
 def checked_entry(
-    decision: Any, arms: Any, ids: Any, context: Any, *, dim: int | None, where: str
+    decision: object,
+    arms: ArrayLike,
+    ids: Collection[object] | None,
+    context: object,
+    *,
+    dim: int | None,
+    where: str,
 ) -> Entry:
     """A decision and its arms, which have ``dim`` features, as an entry of a log, or an error."""
     if not isinstance(decision, Decision):
@@ -66,7 +73,7 @@ def checked_entry(
     return Entry(token, arm, rows, **checked_numbers(where, told), ids=names, context=values)
 
 
-def _checked_ids(where: str, ids: Any, count: int) -> list[str]:
+def _checked_ids(where: str, ids: Collection[object], count: int) -> list[str]:
     """Names of arms as text that a file can hold, or an error."""
     wanted = f"{where} must be a list of text or whole numbers, one per arm"
     if isinstance(ids, str | bytes | bytearray | Set | Mapping) or not hasattr(ids, "__len__"):
@@ -77,7 +84,7 @@ def _checked_ids(where: str, ids: Any, count: int) -> list[str]:
     return [_name(wanted, k, name) for k, name in enumerate(names)]
 
 
-def _name(wanted: str, k: int, name: Any) -> str:
+def _name(wanted: str, k: int, name: object) -> str:
     if isinstance(name, bool) or not isinstance(name, str | int | np.integer):
         raise TypeError(f"{wanted}; got {shown(name)} at {k}.")
     try:
@@ -89,7 +96,7 @@ def _name(wanted: str, k: int, name: Any) -> str:
     return text
 
 
-def _checked_context(where: str, context: Any) -> dict[str, Any]:
+def _checked_context(where: str, context: object) -> dict[str, Any]:
     """A context that a file can hold, of Python's own types, or an error."""
     if not isinstance(context, Mapping):
         raise TypeError(f"{where} must be a dict of values by name; got {shown(context)}.")
@@ -110,7 +117,7 @@ def _checked_context(where: str, context: Any) -> dict[str, Any]:
     return values
 
 
-def _scalar(where: str, value: Any) -> Any:
+def _scalar(where: str, value: object) -> str | float | None:
     """Text, a finite number, a bool or None, of Python's own types."""
     value = value if isinstance(value, list | tuple) else plain(value)
     if isinstance(value, str):

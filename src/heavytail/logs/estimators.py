@@ -255,7 +255,7 @@ ESTIMATORS: Final[tuple[type[Estimator], ...]] = (
 )
 
 
-def check_model(argument: str, model: Any) -> None:
+def check_model(argument: str, model: object) -> None:
     """Refuse what predicts no rewards."""
     if is_fitted(model) or callable(model):
         return
@@ -266,7 +266,7 @@ def check_model(argument: str, model: Any) -> None:
     )
 
 
-def is_fitted(model: Any) -> bool:
+def is_fitted(model: object) -> bool:
     """Tell whether a model has to be fitted to the log: "arms", or a regressor."""
     if isinstance(model, str):
         return model == "arms"

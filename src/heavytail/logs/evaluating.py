@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,15 +22,18 @@ from heavytail.logs.estimators import (
     Modelled,
     is_fitted,
 )
-from heavytail.logs.models import as_model, as_propensities
+from heavytail.logs.models import Propensities, as_model, as_propensities
 from heavytail.logs.reading.files import Count
 from heavytail.logs.reading.source import Source, merged
 from heavytail.logs.results import Evaluation
 from heavytail.logs.sketch import Sketch
 from heavytail.logs.summary import Plan, Summary, summarise
-from heavytail.logs.target import Target
+from heavytail.logs.target import Chooser, Target
 from heavytail.logs.values import as_value, refuse_gone
 from heavytail.tails import MomentBound, TailReport, diagnose
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["evaluate", "finish", "plan_of", "target_of"]
 
@@ -40,18 +43,18 @@ MOST_TAIL = 2**17  # values that a tail is read from
 
 @refuse_gone
 def evaluate(
-    log: Any,
-    policy: Any = None,
+    log: object,
+    policy: Chooser | None = None,
     *,
     estimator: Estimator | str = "snips",
     bound: Bound | str | None = "betting",
     level: float = 0.95,
     columns: Mapping[str, Any] | None = None,
     default_reward: float | None = None,
-    propensities: Any = None,
+    propensities: Propensities = None,
     explore: float = 0.0,
     draws: int | None = None,
-    dask: Any = None,
+    dask: Client | str | bool | None = None,
 ) -> Evaluation:
     """Estimate what ``policy`` would have earned per row of ``log``, with bounds for heavy tails.
 
@@ -102,7 +105,7 @@ def evaluate(
     return finish(summary, plan, level, source.count(), propensities, target.notes)
 
 
-def target_of(policy: Any, explore: float, draws: int | None) -> Target:
+def target_of(policy: Chooser | None, explore: float, draws: int | None) -> Target:
     """What gives probabilities; without a policy those that the log carries."""
     return Target("target" if policy is None else policy, explore=explore, draws=draws)
 
@@ -113,7 +116,7 @@ def plan_of(
     estimator: Estimator,
     bound: Bound | None,
     level: float,
-    propensities: Any,
+    propensities: Propensities,
 ) -> tuple[Plan, Source]:
     """The checked arguments as a plan, and the log, held where it must be read more than once."""
     Check(who).number("level", level, above=0.0, below=1.0)
@@ -234,7 +237,7 @@ def finish(
     plan: Plan,
     level: float,
     count: Count,
-    asked: Any = None,
+    asked: object = None,
     notes: tuple[str, ...] = (),
 ) -> Evaluation:
     """The evaluation of a summary; ``asked`` is what was said about propensities."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final, NamedTuple, Self, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from heavytail._invariants import are_counts, damaged
 from heavytail._storage import Stored, check_fit, of_length
@@ -130,7 +130,7 @@ class LogPolicy(Stored):
     @alone
     def fit(
         self,
-        log: Any,
+        log: object,
         *,
         columns: Mapping[str, Any] | None = None,
         progress: bool | None = None,
@@ -192,7 +192,7 @@ class LogPolicy(Stored):
     __call__ = probabilities  # so that it is a target for ht.evaluate
 
     @alone
-    def select(self, arms: Any, *, draw: float | None = None) -> int:
+    def select(self, arms: ArrayLike, *, draw: float | None = None) -> int:
         """The arm that ``draw``, uniform in [0, 1), falls to; without one, the next of its own.
 
         Its own draws are fixed by ``seed`` and by how many came before, which is saved.
@@ -203,7 +203,7 @@ class LogPolicy(Stored):
         return _fallen(shares, self._draw() if draw is None else draw)
 
     @alone
-    def decide(self, arms: Any, *, explore: float = 0.0) -> Decision:
+    def decide(self, arms: ArrayLike, *, explore: float = 0.0) -> Decision:
         """Choose as ``select`` does, and say with which probability: for a
         :class:`heavytail.DecisionLog`.
 
@@ -220,7 +220,7 @@ class LogPolicy(Stored):
         x.flags.writeable = False
         return Decision(token, arm, x, min(float(shares[arm]), 1.0), None, time.time())
 
-    def _shares(self, arms: Any, method: str) -> tuple[FloatArray, FloatArray]:
+    def _shares(self, arms: ArrayLike, method: str) -> tuple[FloatArray, FloatArray]:
         """One set of arms, and their probabilities."""
         offered = as_arms(arms, len(self._fitted()), type(self), method)
         if not np.isfinite(offered).all() or not len(offered):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from heavytail._memory import check_memory
 from heavytail._typing import FloatArray, IntArray
@@ -21,7 +22,9 @@ from heavytail.logs.reading.rows import Rows
 from heavytail.logs.reading.source import Source
 from heavytail.logs.sketch import Pairs
 
-__all__ = ["ArmMeans", "CrossFit", "as_model", "as_propensities"]
+__all__ = ["ArmMeans", "CrossFit", "Propensities", "as_model", "as_propensities"]
+
+Propensities = ArrayLike | Callable[[Rows], ArrayLike] | None  # text: how to estimate them
 
 MOST_FOLDS = 1000  # each has a model of its own
 OTHERS = 2.0  # rows of the mean over all actions that each action's own is mixed with
@@ -157,7 +160,7 @@ def _features(rows: Rows, action: IntArray, actions: int) -> FloatArray:
     return marks if rows.context is None else np.hstack([rows.context, marks])
 
 
-def as_propensities(given: Any, source: Source) -> Callable[[Rows], FloatArray] | None:
+def as_propensities(given: Propensities, source: Source) -> Callable[[Rows], FloatArray] | None:
     """A callable of Rows giving (n,), or None for the log's own."""
     if given is None:
         return None
@@ -197,7 +200,7 @@ class Sliced:
 class Checked:
     """Propensities from elsewhere, looked at as those of a log are."""
 
-    def __init__(self, source: Callable[[Rows], Any]) -> None:
+    def __init__(self, source: Callable[[Rows], ArrayLike]) -> None:
         self.source = source
 
     def __call__(self, rows: Rows) -> FloatArray:

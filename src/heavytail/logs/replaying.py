@@ -63,7 +63,7 @@ class Replay:
 
 
 def replay(
-    log: Any,
+    log: object,
     policy: Policy,
     *,
     least: float | None = None,
@@ -126,7 +126,7 @@ def replay(
     return Replay(value, used, matched, rows, learner, np.array(rounds), np.array(course))
 
 
-def _least(log: Any, given: float | None, columns: Any) -> float:
+def _least(log: object, given: float | None, columns: Mapping[str, Any] | None) -> float:
     if given is not None:
         return float(Check("replay").number("least", given, above=0.0, most=1.0))
     if hasattr(log, "__next__"):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytail._extras import need_to_draw
 from heavytail._typing import FloatArray
 from heavytail.tails import TailReport
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["ALL", "Comparison", "Evaluation", "Selection"]
 
@@ -112,7 +115,7 @@ class Evaluation:
         test = "approximate; a test finds nothing wrong" if ok else "should be 1"
         return f"{mean:.3f}   ({low:.3f} to {high:.3f}; {test})"
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """The lower bound as the log was read, and the value. Returns the matplotlib axes."""
         ax = _axes(ax)
         if len(self._rows):
@@ -188,7 +191,7 @@ class Comparison:
         ]
         return "\n".join([*lines, *(f"- {sentence}" for sentence in self.advice)])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Both values and the difference with its interval. Returns the matplotlib axes."""
         return _intervals(
             ax, ["a", "b", "a - b"], [self.a.value, self.b.value, self.value],
@@ -241,7 +244,7 @@ class Selection:
         notes = [f"- {sentence}" for sentence in (*self.advice, self.guarantee)]
         return "\n".join([f"chosen: {self.chosen}", head, *lines, *notes])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Every policy's value and lower bound. Returns the matplotlib axes."""
         return _intervals(
             ax, self.names, list(self.values), list(self.lower), [None] * len(self.names)
@@ -256,7 +259,7 @@ def _number(value: float | None, reason: str) -> str:
     return f"{value:.6g}" if value is not None else f"none: {reason}"
 
 
-def _axes(ax: Any) -> Any:
+def _axes(ax: Axes | None) -> Axes:
     if ax is not None:
         return ax
     need_to_draw("plot")
@@ -266,12 +269,12 @@ def _axes(ax: Any) -> Any:
 
 
 def _intervals(
-    ax: Any,
+    ax: Axes | None,
     names: Sequence[Any],
     values: Sequence[float],
     lower: Sequence[float | None],
     upper: Sequence[float | None],
-) -> Any:
+) -> Axes:
     """A line per name from its lower to its upper bound; an open end is drawn to the value."""
     ax = _axes(ax)
     for i, (value, low, high) in enumerate(zip(values, lower, upper, strict=True)):

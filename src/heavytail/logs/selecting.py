@@ -6,24 +6,28 @@ import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from heavytail._typing import FloatArray
 from heavytail._validate import shown
 from heavytail.logs import estimates
 from heavytail.logs.bounds import Betting, Bound
 from heavytail.logs.estimators import DM, SNIPS, DRos, Modelled, SwitchDR, check_model
 from heavytail.logs.evaluating import finish, plan_of, target_of
 from heavytail.logs.means import skew_corrected
-from heavytail.logs.models import as_model
+from heavytail.logs.models import Propensities, as_model
 from heavytail.logs.reading.rows import Rows
 from heavytail.logs.reading.source import Source, merged
 from heavytail.logs.results import Evaluation, Selection
 from heavytail.logs.sketch import Pairs
 from heavytail.logs.summary import Plan, Summary, look, modelled, of_seen
-from heavytail.logs.target import Target
+from heavytail.logs.target import Chooser, Target
 from heavytail.logs.values import Value, as_value, refuse_gone
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["ByBound", "ByLS", "ByLower", "ByValue", "Rule", "select"]
 
@@ -51,7 +55,7 @@ class ByBound(Rule):
     """
 
     name: ClassVar[str] = "bound"
-    model: Any = "arms"
+    model: object = "arms"
 
     def __post_init__(self) -> None:
         if self.model is not None:
@@ -97,18 +101,18 @@ RULES: tuple[type[Rule], ...] = (ByBound, ByValue, ByLS, ByLower)
 
 @refuse_gone
 def select(
-    log: Any,
-    policies: Mapping[Any, Any] | Sequence[Any],
+    log: object,
+    policies: Mapping[Any, Chooser] | Sequence[Chooser],
     *,
     by: Rule | str = "bound",
     bound: Bound | str = "betting",
     level: float = 0.95,
     columns: Mapping[str, Any] | None = None,
     default_reward: float | None = None,
-    propensities: Any = None,
+    propensities: Propensities = None,
     explore: float = 0.0,
     draws: int | None = None,
-    dask: Any = None,
+    dask: Client | str | bool | None = None,
 ) -> Selection:
     """The best of ``policies``, all judged in one pass over ``log``.
 
@@ -160,7 +164,7 @@ def select(
     return _chosen(list(named), summaries, found, plan, rule, level, proposals)
 
 
-def _named(policies: Any) -> dict[Any, Any]:
+def _named(policies: object) -> dict[Any, Any]:
     """Policies by their names, or by their places in a list."""
     if isinstance(policies, Mapping):
         return dict(policies)
@@ -175,7 +179,7 @@ def _named(policies: Any) -> dict[Any, Any]:
 
 def _all(
     rows: Rows, targets: tuple[Target, ...], plan: Plan, judges: tuple[Modelled, ...]
-) -> tuple[Summary | Pairs, ...]:
+) -> tuple[Any, ...]:  # Summary of every target, then Pairs
     """The summary of every target, then of every target the terms of each estimate with a model."""
     looks = [look(rows, target, plan) for target in targets]
     summaries = tuple(of_seen(seen, plan) for seen in looks)
@@ -185,7 +189,7 @@ def _all(
     return summaries + tuple(Pairs(*judge.terms(seen)) for seen in looks for judge in judges)
 
 
-def _best(scores: Any) -> int:
+def _best(scores: FloatArray) -> int:
     return int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))
 
 
@@ -242,7 +246,7 @@ def _typical(summaries: Sequence[Summary]) -> float:
     return float(np.median(sizes)) or 1.0
 
 
-def _guarantee(name: Any, rule: Rule, level: float, lower: float, bound: float) -> str:
+def _guarantee(name: object, rule: Rule, level: float, lower: float, bound: float) -> str:
     words = f"With probability {level:.0%} {name} earns at least {lower:.4g} per row."
     if isinstance(rule, ByLS):
         how = "" if rule.scale is not None else "about (the scale was read off this log) "

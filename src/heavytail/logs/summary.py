@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from heavytail._typing import FloatArray
 from heavytail._validate import GREATEST, as_numbers
@@ -127,7 +128,9 @@ def _padded(one: FloatArray | None, two: FloatArray | None) -> FloatArray | None
     return total
 
 
-def refuse(rows: Rows, bad: Any, column: str, problem: Callable[[int], str]) -> None:
+def refuse(
+    rows: Rows, bad: np.bool_ | NDArray[np.bool_], column: str, problem: Callable[[int], str]
+) -> None:
     """Raise a ValueError that names the first bad row, if there is one."""
     if np.any(bad):
         at = int(np.argmax(bad))

@@ -11,19 +11,21 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import as_numbers, check_count, check_number, shown
 from heavytail.logs.reading.rows import SUM_SLACK, Rows, offered
 from heavytail.policies.core.policy import Policy
 
-__all__ = ["Target", "greedy", "probabilities"]
+__all__ = ["Chooser", "Target", "greedy", "probabilities"]
 
 MOST_DRAWS = 10**6  # per row
+Chooser = Policy | Callable[[Rows], ArrayLike] | ArrayLike  # what a Target is made of
 
 
 def probabilities(
-    policy: Any, rows: Rows, *, explore: float = 0.0, draws: int | None = None
+    policy: Chooser, rows: Rows, *, explore: float = 0.0, draws: int | None = None
 ) -> FloatArray:
     """pi(a|x) of the target, (n, K), or (n,) where only that of the logged action is known.
 
@@ -78,10 +80,10 @@ class Target:
             them.
     """
 
-    def __init__(self, policy: Any, *, explore: float = 0.0, draws: int | None = None) -> None:
+    def __init__(self, policy: Chooser, *, explore: float = 0.0, draws: int | None = None) -> None:
         self.explore = check_number("explore", explore, least=0.0, most=1.0)
         self.draws = None if draws is None else check_count("draws", draws, most=MOST_DRAWS)
-        self._ask: Callable[[Rows], Any]
+        self._ask: Callable[[Rows], ArrayLike]
         self.notes: tuple[str, ...] = ()  # what to tell who reads the evaluation
         if isinstance(policy, type):
             raise TypeError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, Final, ParamSpec, TypeVar
+from typing import ClassVar, Final, ParamSpec, TypeVar
 
 from heavytail._validate import Check, check_choice, shown
 
@@ -41,7 +41,7 @@ class Value:
         given = (f"{field.name}={shown(getattr(self, field.name))}" for field in fields(self))
         return f"{type(self).__name__}({', '.join(given)})"
 
-    def _check(self, name: str, kind: str = "number", **limits: Any) -> None:
+    def _check(self, name: str, kind: str = "number", **limits: float | tuple[str, ...]) -> None:
         """Keep an argument as a method of Check returns it; one that may be None is left None."""
         value = getattr(self, name)
         if value is not None or getattr(type(self), name, "") is not None:

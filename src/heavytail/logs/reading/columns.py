@@ -39,7 +39,7 @@ class Ragged(NamedTuple):
     """Lists of any length: so many entries of ``values`` per list."""
 
     lengths: IntArray
-    values: Any  # Ragged, or numbers
+    values: Ragged | NDArray[Any]  # Ragged, or numbers
 
 
 def dense(key: str, column: Any, place: Place) -> FloatArray:
@@ -60,7 +60,7 @@ def dense(key: str, column: Any, place: Place) -> FloatArray:
         return np.ascontiguousarray(array, dtype=np.float64)
 
 
-def _parts(column: Any, place: Place, key: str, depth: int) -> Any:
+def _parts(column: object, place: Place, key: str, depth: int) -> Ragged | NDArray[Any]:
     """Numbers, or lists of them up to so many axes."""
     if isinstance(column, np.ndarray) and column.ndim > 1 and column.dtype.kind in "fiu":
         refuse_nulls(column, place)
@@ -81,7 +81,7 @@ def _regular(cells: Any) -> NDArray[Any] | None:
     return np.stack(cells) if len({cell.shape for cell in cells}) == 1 else None
 
 
-def _axes(parts: Any) -> int:
+def _axes(parts: Ragged | NDArray[Any]) -> int:
     return 1 + _axes(parts.values) if isinstance(parts, Ragged) else int(np.ndim(parts))
 
 

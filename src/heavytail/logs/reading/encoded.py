@@ -8,7 +8,7 @@ ids that were offered, and the place of the arm among those.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -47,7 +47,7 @@ class Raw:
     def __getitem__(self, part: slice) -> Raw:
         return Raw(self.catalogue, {k: v[part] for k, v in self.columns.items()}, self.decided)
 
-    def filled(self, action: Any, actions: Place) -> tuple[Any, FloatArray]:
+    def filled(self, action: Sized, actions: Place) -> tuple[Sized | None, FloatArray]:
         """The places of the arms that were played, among those offered, and the vectors of all,
         (n, K, dim).
         """
@@ -81,7 +81,7 @@ class Raw:
         context = Table(columns, actions.source, actions.rows)
         return self.catalogue.vectors(context, row, which)
 
-    def _ids(self, column: Any, place: Place) -> IntArray:
+    def _ids(self, column: object, place: Place) -> IntArray:
         """The place in the catalogue of each id."""
         codes, texts = keys_of(column, place)
         if (codes < 0).any():
@@ -97,7 +97,7 @@ class Raw:
             )
         return places[codes] if len(texts) else codes
 
-    def _offered(self, column: Any, place: Place) -> tuple[IntArray, IntArray]:
+    def _offered(self, column: object, place: Place) -> tuple[IntArray, IntArray]:
         """The number of arms that each row offered, and all of them one after the other."""
         lengths, ids = lists(column, place, of=" of ids", do=NEEDS_IDS)
         which = self._ids(plain(ids), place.inside(lengths))
@@ -120,7 +120,7 @@ def cut(raw: Raw, count: int) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, count, size))
 
 
-def _longest(column: Any) -> int:
+def _longest(column: Iterable[object]) -> int:
     """The most entries of a list in a column; what is no list is refused later."""
     if is_arrow(column) and has_lists(column):
         import pyarrow.compute as pc
@@ -129,7 +129,9 @@ def _longest(column: Any) -> int:
     return max((len(cell) for cell in column if hasattr(cell, "__len__")), default=0)
 
 
-def _contexts(column: Any, names: Iterable[str], place: Place) -> dict[str, list[Any]]:
+def _contexts(
+    column: Iterable[str | None], names: Iterable[str], place: Place
+) -> dict[str, list[Any]]:
     """The values by name of what a DecisionLog wrote as JSON."""
     texts = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
     contexts: list[dict[str, Any]] = []

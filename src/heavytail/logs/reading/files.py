@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from heavytail._extras import need
 from heavytail._validate import shown
@@ -35,12 +35,12 @@ __all__ = [
 EARLIER = "journal"  # in the folder of a DecisionLog of an earlier format
 
 
-def is_path(log: Any) -> bool:
+def is_path(log: object) -> TypeGuard[str | os.PathLike[str]]:
     """Tell whether ``log`` names files."""
     return isinstance(log, str | os.PathLike)
 
 
-def paths(log: Any) -> list[str]:
+def paths(log: str | os.PathLike[str]) -> list[str]:
     """The files that a path, a folder or a pattern names, part-2 before part-10."""
     name = os.fspath(log)
     if not isinstance(name, str):
@@ -70,7 +70,7 @@ class Kept(NamedTuple):
     model: str | None
 
 
-def kept(log: Any) -> Kept | None:
+def kept(log: object) -> Kept | None:
     """The store that a path names: a folder of a DecisionLog or of a service, the database in it,
     or a model's name behind the folder; None where there is none.
     """
@@ -115,7 +115,7 @@ def opened(log: Kept) -> Iterator[tuple[Any, Any]]:
         yield store, rows[names[0]]
 
 
-def steps(log: Any, reading: Reading) -> Iterator[tuple[Reading, Unit | Table]]:
+def steps(log: str | os.PathLike[str], reading: Reading) -> Iterator[tuple[Reading, Unit | Table]]:
     """The units and tables of the files that ``log`` names, and how their rows are read."""
     store = kept(log)
     if store is not None:
@@ -149,7 +149,7 @@ class Count(NamedTuple):
     waiting: int = 0
 
 
-def counted(log: Any, default_reward: float | None) -> Count:
+def counted(log: str | os.PathLike[str], default_reward: float | None) -> Count:
     """The number of rows of the files, if Parquet's footers say it."""
     store = kept(log)
     if store is not None:

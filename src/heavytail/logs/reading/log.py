@@ -27,7 +27,7 @@ DEEPEST = 50  # lists in lists of logs
 
 
 def chunks(
-    log: Any,
+    log: object,
     *,
     columns: Columns | None = None,
     size: int = CHUNK,
@@ -60,7 +60,7 @@ def chunks(
             yield rows
 
 
-def length(log: Any, *, default_reward: float | None = None) -> int | None:
+def length(log: object, *, default_reward: float | None = None) -> int | None:
     """The number of rows that :func:`chunks` will give, if known without reading them."""
     return counted(log, default_reward=default_reward).rows
 
@@ -91,7 +91,7 @@ def counted(log: Any, *, default_reward: float | None = None, depth: int = 0) ->
 
 
 def steps(
-    log: Any, reading: Reading, first: int = 0, depth: int = 0
+    log: object, reading: Reading, first: int = 0, depth: int = 0
 ) -> Iterator[tuple[Reading, files.Unit | Table]]:
     """The units and tables of a log, in order; rows in memory are numbered from ``first``, and the
     log itself is nested in ``depth`` lists.

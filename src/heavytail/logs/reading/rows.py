@@ -213,7 +213,7 @@ def _finite(values: FloatArray, place: Place) -> None:
         place.refuse(bad, "must be finite numbers; got NaN or infinity.")
 
 
-def _in_range(action: IntArray, counts: Any, place: Place, what: str) -> None:
+def _in_range(action: IntArray, counts: IntArray | int, place: Place, what: str) -> None:
     bad = first(action >= counts)
     if bad >= 0:
         most = np.broadcast_to(counts, action.shape)[bad]
@@ -247,7 +247,10 @@ def _shares(
 
 
 def _propensity(
-    propensity: Any, probabilities: FloatArray | None, action: IntArray, place: Placing
+    propensity: FloatArray | None,
+    probabilities: FloatArray | None,
+    action: IntArray,
+    place: Placing,
 ) -> FloatArray | None:
     column_place, own = place("propensity"), None
     if probabilities is not None:
@@ -274,7 +277,7 @@ def _propensity(
     return np.asarray(propensity)
 
 
-def _frozen(array: Any) -> Any:
+def _frozen(array: NDArray[np.generic]) -> NDArray[np.generic]:
     """A view that a target or a model cannot write through: it may be the caller's own."""
     view = array.view()
     view.flags.writeable = False

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from heavytail.logs.reading.files import Count
 from heavytail.logs.reading.log import chunks, counted
 from heavytail.logs.reading.rows import Rows
 from heavytail.logs.reading.spread import map_chunks
 from heavytail.logs.reading.tables import CHUNK, Reading
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["Source", "merged"]
 
@@ -35,7 +38,7 @@ class Source:
         """Refuse columns that are none before anything is read."""
         Reading.of(self.columns, CHUNK, self.default_reward)
 
-    def naming(self, target: Any) -> Source:
+    def naming(self, target: object) -> Source:
         """The same, with the column that ``target`` names, if it is a name, read as the target."""
         if not isinstance(target, str):
             return self
@@ -62,14 +65,16 @@ class Source:
         """The same, and how many decisions are left out since they wait for their reward."""
         return Count(None) if self.once else counted(self.log, default_reward=self.default_reward)
 
-    def map(self, call: Callable[[Rows], Found], dask: Any) -> Iterator[Found]:
+    def map(
+        self, call: Callable[[Rows], Found], dask: Client | str | bool | None
+    ) -> Iterator[Found]:
         """``call`` of every chunk, in order; on a Dask cluster where one is named."""
         return map_chunks(
             self.log, call, dask, columns=self.columns, default_reward=self.default_reward
         )
 
 
-def merged(parts: Any) -> Any:
+def merged(parts: Iterable[Found]) -> Found:
     """Summaries, or tuples of them, merged in order; a log without rows is refused."""
     joined: Any = None
     for part in parts:

@@ -7,7 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from heavytail._extras import need
 from heavytail._validate import shown
@@ -17,6 +17,9 @@ from heavytail.logs.reading.rows import Rows
 from heavytail.logs.reading.tables import CHUNK, Columns, Order, Reading, pieces, read_rows
 from heavytail.tables.place import Place
 
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
 __all__ = ["map_chunks"]
 
 Found = TypeVar("Found")
@@ -24,9 +27,9 @@ AHEAD = 2  # tasks per thread of the cluster that are handed out before the firs
 
 
 def map_chunks(
-    log: Any,
+    log: object,
     function: Callable[[Rows], Found],
-    dask: Any = None,
+    dask: Client | str | bool | None = None,
     *,
     columns: Columns | None = None,
     size: int = CHUNK,
@@ -56,7 +59,7 @@ def map_chunks(
         [shared] = client.scatter([function], broadcast=True, hash=False)
         tasks = _tasks(log, reading, client, shared)
         most = AHEAD * max(1, sum(client.nthreads().values()))
-        pending: deque[tuple[Any, Place]] = deque()
+        pending: deque[tuple[Future, Place]] = deque()
         order = Order()
         try:
             for task in tasks:
@@ -69,7 +72,9 @@ def map_chunks(
             client.cancel([future for future, _ in pending])
 
 
-def _tasks(log: Any, reading: Reading, client: Any, shared: Any) -> Iterator[tuple[Any, Place]]:
+def _tasks(
+    log: object, reading: Reading, client: Client, shared: Future
+) -> Iterator[tuple[Future, Place]]:
     """Futures of the results, and the place that each begins at."""
     start = 0
     for mode, step in steps(log, reading):
@@ -87,17 +92,21 @@ def _tasks(log: Any, reading: Reading, client: Any, shared: Any) -> Iterator[tup
                 yield client.submit(_of_rows, shared, rows, order, pure=False), piece.place("time")
 
 
-def _of_unit(function: Any, unit: Unit, reading: Reading, start: int) -> tuple[list[Any], Order]:
+def _of_unit(
+    function: Callable[[Rows], Found], unit: Unit, reading: Reading, start: int
+) -> tuple[list[Found], Order]:
     order = Order()
     results = [function(rows) for rows in read_rows(unit.tables(reading), reading, start, order)]
     return results, order
 
 
-def _of_rows(function: Any, rows: Rows, order: Order) -> tuple[list[Any], Order]:
+def _of_rows(
+    function: Callable[[Rows], Found], rows: Rows, order: Order
+) -> tuple[list[Found], Order]:
     return [function(rows)], order
 
 
-def _result(task: tuple[Any, Place], order: Order) -> list[Any]:
+def _result(task: tuple[Future, Place], order: Order) -> list[Any]:
     future, place = task
     results, times = future.result()
     order.go_on(times, place)
@@ -105,7 +114,7 @@ def _result(task: tuple[Any, Place], order: Order) -> list[Any]:
 
 
 @contextlib.contextmanager
-def _client(dask: Any) -> Iterator[Any]:
+def _client(dask: object) -> Iterator[Client]:
     need("dask=", "distributed", extra="dask")
     from distributed import Client
 

@@ -168,7 +168,7 @@ class _Lines:
             event["context"] = self._matrix("context", features, number)
         return event
 
-    def _number(self, value: Any, number: int, column: str) -> float:
+    def _number(self, value: object, number: int, column: str) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             what = "is missing." if value is None else f"must be a number; got {shown(value)}."
             self.refuse(number, column, what)
@@ -220,7 +220,7 @@ class _Lines:
             self.refuse(number, "Timestamp", f"must be a time; got {shown(value)}.")
         return when.timestamp() if when.tzinfo else when.replace(tzinfo=UTC).timestamp()
 
-    def _flat(self, value: Any, number: int, key: str, column: str) -> dict[str, float]:
+    def _flat(self, value: object, number: int, key: str, column: str) -> dict[str, float]:
         """The numbers in nested objects and lists by their paths; names with a _ are not ours.
 
         Of chosen features those alone. Linear in the length of the line.
