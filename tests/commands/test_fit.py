@@ -136,7 +136,7 @@ def test_features_can_be_chosen_and_another_response_asked_for(data, capsys):
     model = ht.OnePassHuberRegressor(target="typical", standardize=True)
     model.fit(X[mixed, 1:], y[mixed])
     assert numbers(text, "b")[0] == pytest.approx(model.coef_[0], rel=1e-5)
-    assert "the typical of y by b;" in text
+    assert "the typical y by b;" in text
     both = said(capsys, "d.csv", "--target", "y", "--features", "b,a")
     apart = said(capsys, "d.csv", "--target", "y", "--features", "b", "--features", "a")
     assert both == apart
@@ -270,13 +270,18 @@ def test_words_do_not_hang_on_the_order_of_rows(cities, capsys, tmp_path):
     assert "frequent: w a." in said(capsys, "tie.csv", "--target", "y", "--categories", "w")
 
 
+def test_columns_of_words_are_features_without_being_named_twice(cities, capsys):
+    asked = ["c.csv", "--target", "y", "--categories", "city"]
+    both = said(capsys, *asked, "--features", "x,city")
+    assert "the mean y by 3 features;" in both
+    assert said(capsys, *asked, "--features", "x") == both == said(capsys, *asked)
+
+
 def test_words_that_make_no_groups_are_refused(cities, capsys, tmp_path):
     asked = ["c.csv", "--target", "y"]
     assert "--categories" in refused(capsys, *asked)
     assert "no column 'town'" in refused(capsys, *asked, "--categories", "town")
-    assert "none of the features" in refused(
-        capsys, *asked, "--features", "x", "--categories", "city"
-    )
+    assert "--categories has the target 'y', which" in refused(capsys, *asked, "--categories", "y")
     (tmp_path / "ids.csv").write_text("id,y\n" + "".join(f"r{k},{k}\n" for k in range(200)))
     error = refused(capsys, "ids.csv", "--target", "y", "--categories", "id")
     assert "row 102" in error

@@ -120,8 +120,7 @@ class Findings:
         count, names = len(self.y), self.features
         by = f"{len(names)} features" if len(names) > 1 else names[0]
         head = [
-            f"{self.path}: the {self.model.target} of {printable(self.target)} by {by}; "
-            f"{count:,} rows"
+            f"{self.path}: the {self.model.target} {printable(self.target)} by {by}; {count:,} rows"
         ]
         if self.skipped:
             head.append(f"{self.skipped:,} rows without all values were left out.")
