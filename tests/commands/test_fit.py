@@ -217,6 +217,20 @@ def test_text_is_refused_by_its_column(data, capsys, tmp_path):
     assert "row 1, column 'city': must be a number; got 'Rome'. Name columns of words by" in line
 
 
+def test_a_target_of_text_is_neither_named_by_categories_nor_left_out(data, capsys, tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n" + "1,2\n2,unknown\n" * 9)
+    line = refused(capsys, "t.csv", "--target", "y")
+    assert "row 3, column 'y': 'unknown' is not a finite number, nor are 8 of the next 16." in line
+    assert line.endswith("correct it, or empty it and pass --skip-missing.\n")
+    pq.write_table(pa.table({"x": [1.0] * 9, "y": ["a"] * 9}), "t.parquet")
+    line = refused(capsys, "t.parquet", "--target", "y")
+    assert "got 'a'. It must be a number in every row" in line
+    for target in ("x", "y"):  # a price is no category, whether it explains or is explained
+        (tmp_path / "e.csv").write_text("x,y\n" + '1,"12,50 EUR"\n' * 9)
+        line = refused(capsys, "e.csv", "--target", target)
+        assert line.endswith("Write the number alone, without its currency or unit.\n")
+
+
 def test_rows_that_are_too_few_are_refused(data, capsys, tmp_path):
     (tmp_path / "s.csv").write_text("x,y\n1,2\n3,4\n")
     assert "has 2 rows, too few for 2 coefficients" in refused(capsys, "s.csv", "--target", "y")

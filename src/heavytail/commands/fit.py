@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 HINT = " Name columns of words by --categories, or leave it out by naming the others by --features."
+OF_TARGET = " It must be a number in every row: correct it, or empty it and pass --skip-missing."
 FEWER = "Name fewer columns by --features."
 TIMES = 3  # that a table is held at once: as it was read, as features, and in another order
 MOST_WORDS = 100  # of one column, each a feature
@@ -117,12 +118,13 @@ def _fitted(args: argparse.Namespace) -> Findings:
     with opened(args.file, decimal_comma=args.decimal_comma, header=args.header) as table:
         groups = _categories(table, args.target, args.categories)
         columns = _features(table, args.target, args.features, groups)
+        hints = {**dict.fromkeys(columns, HINT), args.target: OF_TARGET}
         check_room(len(columns), f"{table.path}: ", FEWER)
         words = {column: Words(MOST_WORDS) for column in groups}
         values.append(np.empty((0, len(columns) + 1)))
         with progress_lines("rows read", None) as bar:
             for rows in table.numbers(
-                [*columns, args.target], skip_missing=args.skip_missing, hint=HINT, words=words
+                [*columns, args.target], skip_missing=args.skip_missing, hint=hints, words=words
             ):
                 numbers.append(rows.at)
                 values.append(rows.values)
