@@ -118,6 +118,11 @@ def test_a_missing_value_is_refused_by_its_row_unless_it_may_be_skipped(missing,
     assert (at.tolist(), values.tolist()) == ([2, 4], [[1, 2], [5, 6]])
 
 
+def test_rows_are_numbered_as_a_spreadsheet_does(tmp_path):
+    path = written(tmp_path / "t.csv", 'x,y\n"1\n",2\n\na,4\n')  # the third is blank
+    assert "row 4, column 'x': 'a'" in refused(path)  # line 5 of the file
+
+
 def test_a_row_that_ends_early_lacks_its_last_values(tmp_path):
     path = written(tmp_path / "t.csv", "x,y\n1,2\n3\n5,6\n")
     assert f"{path}, row 3, column 'y': the cell is empty." in refused(path)
