@@ -137,6 +137,7 @@ def test_features_can_be_chosen_and_another_response_asked_for(data, capsys):
     model.fit(X[mixed, 1:], y[mixed])
     assert numbers(text, "b")[0] == pytest.approx(model.coef_[0], rel=1e-5)
     assert "the typical y by b;" in text
+    assert "what the typical value, in which outliers have no say, rises" in " ".join(text.split())
     both = said(capsys, "d.csv", "--target", "y", "--features", "b,a")
     apart = said(capsys, "d.csv", "--target", "y", "--features", "b", "--features", "a")
     assert both == apart

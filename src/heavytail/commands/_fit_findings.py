@@ -24,7 +24,8 @@ ENOUGH = 50  # residuals whose tail can be looked at
 EXACT = 1e-9  # of the largest value: a residual below is rounding
 WHAT = {
     "mean": "what the mean rises by where one feature does by 1 and the others stay",
-    "typical": "the same of the typical value, in which outliers have no say",
+    "typical": "what the typical value, in which outliers have no say, rises by where one feature "
+    "does by 1 and the others stay",
 }
 
 
