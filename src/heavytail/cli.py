@@ -29,7 +29,7 @@ COMMANDS: dict[str, str] = {
     "policies": "list the policies, what they cost and what they assume",
     "coverage": "count how often the truth was covered, and how regret is distributed",
     "evaluate": "say what other policies would have earned, from the log of one",
-    "log": "write a log of decisions as Parquet, or convert one of an earlier format",
+    "log": "say what a log of decisions has, write it as Parquet, or convert an old one",
     "serve": "decide and learn over HTTP, and lose nothing",
     "diagnose": "say how heavy the tail of a column of a table is",
     "fit": "fit a linear regression to a table with outliers, and list those",

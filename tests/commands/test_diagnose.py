@@ -94,3 +94,29 @@ def test_what_has_no_name_is_said_so(tmp_path, capsys):
     assert "the file's name is empty" in capsys.readouterr().err
     assert main(["diagnose", str(written(tmp_path / "t.csv", ",b\n1,2\n"))]) == 2
     assert "has (no name), b." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("whole", [10_000, 500])
+def test_that_most_values_are_equal_is_said(whole, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(diagnose, "WHOLE", whole)
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    amounts = rng.pareto(1.5, size=2000) + 1.0
+    amounts[rng.permutation(2000)[:1901]] = 0.0
+    for name, values in {"zero": amounts, "seven": amounts + 7.0}.items():
+        written(tmp_path / f"{name}.csv", "y\n" + "\n".join(map(repr, values.tolist())) + "\n")
+    assert main(["diagnose", "zero.csv"]) == 0
+    last = " ".join(capsys.readouterr().out.split())
+    assert last.endswith(
+        "1,901 of 2,000 values (95 %) are 0: the tail index is that of the other 99. "
+        'See "Decide where most rewards are 0" in the documentation.'
+    )
+    assert main(["diagnose", "seven.csv"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "1,901 of 2,000 values (95 %) are 7: the tail index is that of the other 99."
+    written(tmp_path / "same.csv", "y\n" + "3\n" * 600)
+    assert main(["diagnose", "same.csv"]) == 0
+    assert capsys.readouterr().out.endswith("All 600 values are 3: there is no tail to look at.\n")
+    written(tmp_path / "half.csv", "y\n" + "3\n" * 300 + "4\n" * 300)
+    assert main(["diagnose", "half.csv"]) == 0
+    assert "values (" not in capsys.readouterr().out

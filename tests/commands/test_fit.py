@@ -136,7 +136,8 @@ def test_features_can_be_chosen_and_another_response_asked_for(data, capsys):
     model = ht.OnePassHuberRegressor(target="typical", standardize=True)
     model.fit(X[mixed, 1:], y[mixed])
     assert numbers(text, "b")[0] == pytest.approx(model.coef_[0], rel=1e-5)
-    assert "the typical of y by b;" in text
+    assert "the typical y by b;" in text
+    assert "what the typical value, in which outliers have no say, rises" in " ".join(text.split())
     both = said(capsys, "d.csv", "--target", "y", "--features", "b,a")
     apart = said(capsys, "d.csv", "--target", "y", "--features", "b", "--features", "a")
     assert both == apart
@@ -217,6 +218,20 @@ def test_text_is_refused_by_its_column(data, capsys, tmp_path):
     assert "row 1, column 'city': must be a number; got 'Rome'. Name columns of words by" in line
 
 
+def test_a_target_of_text_is_neither_named_by_categories_nor_left_out(data, capsys, tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n" + "1,2\n2,unknown\n" * 9)
+    line = refused(capsys, "t.csv", "--target", "y")
+    assert "row 3, column 'y': 'unknown' is not a finite number, nor are 8 of the next 16." in line
+    assert line.endswith("correct it, or empty it and pass --skip-missing.\n")
+    pq.write_table(pa.table({"x": [1.0] * 9, "y": ["a"] * 9}), "t.parquet")
+    line = refused(capsys, "t.parquet", "--target", "y")
+    assert "got 'a'. It must be a number in every row" in line
+    for target in ("x", "y"):  # a price is no category, whether it explains or is explained
+        (tmp_path / "e.csv").write_text("x,y\n" + '1,"12,50 EUR"\n' * 9)
+        line = refused(capsys, "e.csv", "--target", target)
+        assert line.endswith("Write the number alone, without its currency or unit.\n")
+
+
 def test_rows_that_are_too_few_are_refused(data, capsys, tmp_path):
     (tmp_path / "s.csv").write_text("x,y\n1,2\n3,4\n")
     assert "has 2 rows, too few for 2 coefficients" in refused(capsys, "s.csv", "--target", "y")
@@ -270,13 +285,18 @@ def test_words_do_not_hang_on_the_order_of_rows(cities, capsys, tmp_path):
     assert "frequent: w a." in said(capsys, "tie.csv", "--target", "y", "--categories", "w")
 
 
+def test_columns_of_words_are_features_without_being_named_twice(cities, capsys):
+    asked = ["c.csv", "--target", "y", "--categories", "city"]
+    both = said(capsys, *asked, "--features", "x,city")
+    assert "the mean y by 3 features;" in both
+    assert said(capsys, *asked, "--features", "x") == both == said(capsys, *asked)
+
+
 def test_words_that_make_no_groups_are_refused(cities, capsys, tmp_path):
     asked = ["c.csv", "--target", "y"]
     assert "--categories" in refused(capsys, *asked)
     assert "no column 'town'" in refused(capsys, *asked, "--categories", "town")
-    assert "none of the features" in refused(
-        capsys, *asked, "--features", "x", "--categories", "city"
-    )
+    assert "--categories has the target 'y', which" in refused(capsys, *asked, "--categories", "y")
     (tmp_path / "ids.csv").write_text("id,y\n" + "".join(f"r{k},{k}\n" for k in range(200)))
     error = refused(capsys, "ids.csv", "--target", "y", "--categories", "id")
     assert "row 102" in error

@@ -58,7 +58,7 @@ def found(residuals, *, scale, beyond=5.0, height=0.0):
 def test_a_column_with_a_comma_in_its_name_is_one(table, capsys):
     table(60, names='"a,b",c,y')
     text = said(capsys, "--features", "a,b")
-    assert "the mean of y by a,b;" in text
+    assert "the mean y by a,b;" in text
     assert said(capsys, "--features", "a,b", "--features", "c") == said(capsys)
 
 

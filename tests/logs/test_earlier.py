@@ -66,7 +66,7 @@ def test_what_is_there_or_is_no_log_is_not_converted(old, tmp_path, capsys):
     assert "is there already" in capsys.readouterr().err
     assert main(["log", "convert", str(tmp_path), str(tmp_path / "new")]) == 2
     assert "it has no journal" in capsys.readouterr().err
-    assert main(["log", "export", str(tmp_path), str(tmp_path / "new")]) == 2
+    assert main(["log", "export", str(tmp_path), str(tmp_path / "a.parquet")]) == 2
     assert "is not the folder of a DecisionLog" in capsys.readouterr().err
 
 

@@ -118,6 +118,11 @@ def test_a_missing_value_is_refused_by_its_row_unless_it_may_be_skipped(missing,
     assert (at.tolist(), values.tolist()) == ([2, 4], [[1, 2], [5, 6]])
 
 
+def test_rows_are_numbered_as_a_spreadsheet_does(tmp_path):
+    path = written(tmp_path / "t.csv", 'x,y\n"1\n",2\n\na,4\n')  # the third is blank
+    assert "row 4, column 'x': 'a'" in refused(path)  # line 5 of the file
+
+
 def test_a_row_that_ends_early_lacks_its_last_values(tmp_path):
     path = written(tmp_path / "t.csv", "x,y\n1,2\n3\n5,6\n")
     assert f"{path}, row 3, column 'y': the cell is empty." in refused(path)
@@ -154,6 +159,38 @@ def test_a_missing_value_of_parquet_likewise(tmp_path):
 )
 def test_what_is_no_number_or_could_be_two_is_refused(text, words, tmp_path):
     assert words in refused(written(tmp_path / "t.csv", text), "x")
+
+
+def test_the_number_of_cells_that_are_none_either_is_said(tmp_path):
+    path = written(tmp_path / "t.csv", "x\nabc\n1\ndef\nNA\n1,5\nghi\n")
+    assert "row 2, column 'x': 'abc' is not a finite number, nor are 2 of the next 5." in refused(
+        path, "x"
+    )
+    path = written(tmp_path / "t.csv", "x\n1\nabc\ndef\n2\n")
+    assert "'abc' is not a finite number, nor is 1 of the next 2." in refused(path, "x")
+
+
+MEASURED = [
+    "12.50 EUR",
+    "$1,234.50",
+    "US$ 5",
+    "USD 12",
+    "-5 \u20ac",
+    "5kg",
+    "10 km/h",
+    "20 °C",
+    "5%",
+]
+WORDS = ["2nd", "10th", "12A", "18-25", "25+", "ABC123", "BMW 320", "3rd class", "Rome", "1_000"]
+
+
+@pytest.mark.parametrize("cell", [*MEASURED, *WORDS])
+def test_a_number_with_a_unit_is_no_word(cell, tmp_path):
+    path = written(tmp_path / "t.csv", f"x\ty\n{cell}\t1\n")
+    with opened(str(path)) as table, pytest.raises(ValueError, match="column 'x'") as refusal:
+        list(table.numbers(["x"], skip_missing=False, hint=" Name it."))
+    alone = "Write the number alone, without its currency or unit."
+    assert str(refusal.value).endswith(alone if cell in MEASURED else "Name it.")
 
 
 def test_points_where_commas_are_decimal(tmp_path):

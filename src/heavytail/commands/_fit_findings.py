@@ -24,7 +24,8 @@ ENOUGH = 50  # residuals whose tail can be looked at
 EXACT = 1e-9  # of the largest value: a residual below is rounding
 WHAT = {
     "mean": "what the mean rises by where one feature does by 1 and the others stay",
-    "typical": "the same of the typical value, in which outliers have no say",
+    "typical": "what the typical value, in which outliers have no say, rises by where one feature "
+    "does by 1 and the others stay",
 }
 
 
@@ -120,8 +121,7 @@ class Findings:
         count, names = len(self.y), self.features
         by = f"{len(names)} features" if len(names) > 1 else names[0]
         head = [
-            f"{self.path}: the {self.model.target} of {printable(self.target)} by {by}; "
-            f"{count:,} rows"
+            f"{self.path}: the {self.model.target} {printable(self.target)} by {by}; {count:,} rows"
         ]
         if self.skipped:
             head.append(f"{self.skipped:,} rows without all values were left out.")

@@ -18,7 +18,8 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         help="CSV (separated by commas, semicolons, tabs or bars; may be gzipped) or Parquet; - is "
-        "standard input",
+        "standard input. Rows are numbered as a spreadsheet does: the names are row 1 (of Parquet, "
+        "the first row is)",
     )
     parser.add_argument(
         "--skip-missing",

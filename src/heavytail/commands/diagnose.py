@@ -6,7 +6,7 @@ import argparse
 import functools
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from heavytail._typing import FloatArray
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         column = _column(table, args.column)
         parts = table.numbers([column], skip_missing=args.skip_missing)
         with progress_lines("rows read", None) as bar:
-            report_of = _gathered((rows.values[:, 0] for rows in parts), bar.advance)
+            report_of, most = _gathered((rows.values[:, 0] for rows in parts), bar.advance)
     try:
         report = report_of()
     except ValueError as error:
@@ -54,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
     if table.skipped:
         print(f"{table.skipped:,} rows without a value were left out.")
     print(report)
+    if 2 * most.equal > report.count:
+        print(most.text(report))
     if args.plot is not None:
         from heavytail.experiments.plots import save_one
 
@@ -64,15 +66,41 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _gathered(parts: Iterable[FloatArray], read: Callable[[int], None]) -> Callable[[], TailReport]:
-    """Return a function that makes the report: of all values together, in any order, if they fit
-    in memory; of the stream otherwise.
+class Most(NamedTuple):
+    """A value that most may be equal to, and how many are."""
+
+    value: float
+    equal: int
+
+    def text(self, report: TailReport) -> str:
+        """What that means for the report; the tail is that of |v - centre|, without zeros."""
+        from heavytail._terminal import paragraph
+
+        count, value = report.count, f"{self.value:.6g}"
+        if self.equal == count:
+            return f"All {count:,} values are {value}: there is no tail to look at."
+        share = f"{1000 * self.equal // count / 10:g} %"  # 100 % where all are
+        text = f"{self.equal:,} of {count:,} values ({share}) are {value}"
+        if self.value != report.centre:
+            return f"{text}."
+        text += f": the tail index is that of the other {count - self.equal:,}"
+        if self.value == 0.0:
+            text += '. See "Decide where most rewards are 0" in the documentation'
+        return paragraph(f"{text}.")
+
+
+def _gathered(
+    parts: Iterable[FloatArray], read: Callable[[int], None]
+) -> tuple[Callable[[], TailReport], Most]:
+    """Return a function that makes the report, of all values together, in any order, if they fit
+    in memory, and of the stream otherwise; and the middle value, of the first ones where they do
+    not, with the number of values that are equal to it.
     """
     import numpy as np
 
     from heavytail.tails import TailMonitor, diagnose
 
-    held, monitor, count = [np.empty(0)], None, 0
+    held, monitor, count, most = [np.empty(0)], None, 0, Most(0.0, 0)
     for part in parts:
         read(len(part))
         count += len(part)
@@ -82,12 +110,28 @@ def _gathered(parts: Iterable[FloatArray], read: Callable[[int], None]) -> Calla
                 monitor = TailMonitor(keep=KEPT)
                 first = "the centre is taken from the first 1,000, so they must not be sorted"
                 print(f"More than {WHOLE:,} rows: {first}.")
+                most = Most(_middle(np.concatenate(held)), 0)
             for values in held:
                 monitor.update(values)
+                most = most._replace(equal=most.equal + int(np.sum(values == most.value)))
             held = []
     if monitor is not None:
-        return monitor.report
-    return functools.partial(diagnose, np.concatenate(held))
+        return monitor.report, most
+    values = np.concatenate(held)
+    if len(values):
+        most = Most(_middle(values), 0)
+        most = most._replace(equal=int(np.sum(values == most.value)))
+    return functools.partial(diagnose, values), most
+
+
+def _middle(values: FloatArray) -> float:
+    """The value in the middle, which is the one that more than half are equal to, if there is one;
+    no mean of two, which may overflow.
+    """
+    import numpy as np
+
+    place = len(values) // 2
+    return float(np.partition(values, place)[place]) + 0.0  # which is 0 for -0
 
 
 def _column(table: File, column: str | None) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 HINT = " Name columns of words by --categories, or leave it out by naming the others by --features."
+OF_TARGET = " It must be a number in every row: correct it, or empty it and pass --skip-missing."
 FEWER = "Name fewer columns by --features."
 TIMES = 3  # that a table is held at once: as it was read, as features, and in another order
 MOST_WORDS = 100  # of one column, each a feature
@@ -30,14 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--features",
         action="append",
         metavar="COLUMNS",
-        help="the columns to explain it by, A,B,C or one at a time (all others)",
+        help="the columns to explain it by, A,B,C or one at a time, beside those of --categories "
+        "(all others)",
     )
     add(
         "--categories",
         action="append",
         metavar="COLUMNS",
-        help="those of them that hold words, such as a city; each word is compared to the most "
-        "frequent one",
+        help="columns that hold words, such as a city, named here alone or by --features too; each "
+        "word is compared to the most frequent one",
     )
     add(
         "--response",
@@ -114,14 +116,15 @@ def _fitted(args: argparse.Namespace) -> Findings:
     model = ht.OnePassHuberRegressor(target=args.response, standardize=True, level=args.level)
     numbers, values, count = [np.empty(0, dtype=np.int64)], [], 0
     with opened(args.file, decimal_comma=args.decimal_comma, header=args.header) as table:
-        columns = _features(table, args.target, args.features)
-        groups = _categories(table, columns, args.categories)
+        groups = _categories(table, args.target, args.categories)
+        columns = _features(table, args.target, args.features, groups)
+        hints = {**dict.fromkeys(columns, HINT), args.target: OF_TARGET}
         check_room(len(columns), f"{table.path}: ", FEWER)
         words = {column: Words(MOST_WORDS) for column in groups}
         values.append(np.empty((0, len(columns) + 1)))
         with progress_lines("rows read", None) as bar:
             for rows in table.numbers(
-                [*columns, args.target], skip_missing=args.skip_missing, hint=HINT, words=words
+                [*columns, args.target], skip_missing=args.skip_missing, hint=hints, words=words
             ):
                 numbers.append(rows.at)
                 values.append(rows.values)
@@ -173,40 +176,41 @@ def _mixed(X: FloatArray, y: FloatArray) -> IntArray:
     return np.asarray(by_value[np.random.default_rng(0).permutation(len(y))])
 
 
-def _features(table: File, target: str, options: list[str] | None) -> list[str]:
-    """The columns to explain the target by."""
-    from heavytail._validate import shown
+def _categories(table: File, target: str, options: list[str] | None) -> list[str]:
+    """The columns that hold words."""
     from heavytail.commands._table_arguments import check_named
 
     check_named(table, [target], "--target")
+    groups = _split(table, options or [])
+    check_named(table, groups, "--categories")
+    _refuse_target(target, groups, "--categories")
+    return groups
+
+
+def _features(table: File, target: str, options: list[str] | None, groups: list[str]) -> list[str]:
+    """The columns to explain the target by: those that are named, and those that hold words."""
+    from heavytail._validate import shown
+    from heavytail.commands._table_arguments import check_named
+
     if options is None:
         features = [name for name in table.names if name != target]
     else:
-        features = _split(table, options)
+        features = list(dict.fromkeys([*_split(table, options), *groups]))
     check_named(table, features, "--features")
-    if target in features:
-        raise ValueError(
-            f"--features has the target {shown(target)}, which would explain itself. Leave it out."
-        )
+    _refuse_target(target, features, "--features")
     if not features:
         raise ValueError(f"{table.path} has no column beside {shown(target)} to explain it by.")
     return features
 
 
-def _categories(table: File, columns: list[str], options: list[str] | None) -> list[str]:
-    """Those of the columns that hold words."""
+def _refuse_target(target: str, columns: list[str], option: str) -> None:
+    """Refuse the target among the columns that explain it."""
     from heavytail._validate import shown
-    from heavytail.commands._table_arguments import check_named
 
-    groups = _split(table, options or [])
-    check_named(table, groups, "--categories")
-    for column in groups:
-        if column not in columns:
-            raise ValueError(
-                f"--categories has {shown(column)}, which is none of the features. Name it by "
-                "--features too, or leave it out."
-            )
-    return groups
+    if target in columns:
+        raise ValueError(
+            f"{option} has the target {shown(target)}, which would explain itself. Leave it out."
+        )
 
 
 def _split(table: File, options: list[str]) -> list[str]:

@@ -20,6 +20,14 @@ COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")  # one, of a decimal fraction
 THOUSANDS = re.compile(r"[+-]?\d{1,3},\d{3}")  # or of a thousand
 POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")  # where commas are decimal: of thousands
 GROUPED = re.compile(r"[+-]?\d{1,3}([., '\u00a0\u202f]\d{3})+([.,]\d*)?")  # 1.234,5 or 1,234.5
+CURRENCY = (
+    r"(?:[A-Z]{0,3}[$\u00a3\u00a5\u20ac\u20b9]|EUR|USD|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN)"
+)
+DIGITS = r"[+-]?\s*\d+(?:[., '\u00a0\u202f]\d+)*"
+LETTERS = r"(?!(?:st|nd|rd|th)\b)[a-z\u00b5]{1,3}(?:/[a-z]{1,3})?[23\u00b2\u00b3]?"  # km/h; not 2nd
+UNIT = rf"{LETTERS}|\s+[^\s\d]{{1,5}}|\s*[%\u2030\u00b0][CF]?"
+MEASURED = re.compile(rf"[+-]?{CURRENCY}\s*{DIGITS}|{DIGITS}(?:\s*{CURRENCY}|{UNIT})")
+MEASURE = " Write the number alone, without its currency or unit."
 
 
 def is_missing(cell: str) -> bool:
@@ -47,9 +55,10 @@ class Cells:
 
     def numbers(self, cells: list[str], place: Place) -> FloatArray:
         """The numbers in cells, NaN where one is missing."""
-        return np.array([self._number(row, cell, place) for row, cell in enumerate(cells)])
+        return np.array([self._number(row, cells, place) for row in range(len(cells))])
 
-    def _number(self, row: int, cell: str, place: Place) -> float:
+    def _number(self, row: int, cells: list[str], place: Place) -> float:
+        cell = cells[row]
         value = _float(cell)
         if value is not None and "." not in cell:
             return value
@@ -66,7 +75,9 @@ class Cells:
             what = f"{shown(cell)} has thousands separators. Write all numbers without them."
             place.refuse(row, what)
         else:
-            place.refuse(row, f"{shown(cell)} is not a finite number.{place.hint}")
+            more = _others(cells[row + 1 :])
+            do = MEASURE if MEASURED.fullmatch(cell) else place.hint
+            place.refuse(row, f"{shown(cell)} is not a finite number{more}.{do}")
         if self._comma and self._point:
             place.refuse(
                 row,
@@ -113,6 +124,17 @@ class Words:
                 what = f"more than {self._most} different words. Is it a number, or an id of each"
                 place.refuse(row, f"{what} row?")
         return np.array(numbers)
+
+
+def _others(cells: list[str]) -> str:
+    """How many of these cells are no numbers either, in words."""
+    count = sum(
+        not (looks_like_number(cell) or is_missing(cell) or GROUPED.fullmatch(cell))
+        for cell in cells
+    )
+    if not count:
+        return ""
+    return f", nor {'is' if count == 1 else 'are'} {count:,} of the next {len(cells):,}"
 
 
 def _texts(column: Any, place: Place) -> list[str]:

@@ -55,19 +55,20 @@ class File(ABC):
         columns: Sequence[str],
         *,
         skip_missing: bool,
-        hint: str = "",
+        hint: str | Mapping[str, str] = "",
         words: Mapping[str, Words] | None = None,
     ) -> Iterator[Numbers]:
-        """The columns as numbers, some rows at a time; ``hint`` is what to do about text, except
-        in the columns of ``words``, where words are numbered.
+        """The columns as numbers, some rows at a time; ``hint`` is what to do about text, in all
+        columns or in each by its name, except in those of ``words``, where words are numbered.
         """
+        hints = dict.fromkeys(columns, hint) if isinstance(hint, str) else hint
         readers = {column: self.reader() for column in columns}
         readers |= {column: own.numbers for column, own in (words or {}).items()}
         size = max(1, min(CHUNK, CELLS // len(columns)))
         for part in self.parts(columns, size, skip_missing=skip_missing):
             values = np.column_stack(
                 [
-                    readers[name](plain(part.column(name)), part.place(name, hint))
+                    readers[name](plain(part.column(name)), part.place(name, hints.get(name, "")))
                     for name in columns
                 ]
             )
