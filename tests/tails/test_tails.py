@@ -135,7 +135,7 @@ def test_the_command_reports_and_plots(table, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("cells", "arguments", "message"),
     [
-        (["1", "2"], ["--column", "profit"], "no column 'profit'; it has day, revenue"),
+        (["1", "2"], ["--column", "profit"], "no column 'profit'; it has ['day', 'revenue']"),
         (["1", "", "3"], ["--column", "revenue"], "row 3, column 'revenue': the cell is empty"),
         (["1", "2", "many"], ["--column", "revenue"], "row 4, column 'revenue': 'many' is not"),
         (["1", "inf"], ["--column", "revenue"], "row 3, column 'revenue': 'inf' is not"),
