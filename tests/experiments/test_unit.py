@@ -166,6 +166,8 @@ def digest(tmp_path, monkeypatch) -> Callable[[str], str]:
         ("  # why", ""),
         ("typing import NamedTuple", "typing import Any, NamedTuple"),
         ("class Pair", "@final\nclass Pair"),
+        ("class Pair", "__all__ = ['f']\nNumber = TypeVar('Number')\nclass Pair"),
+        ("class Pair", "from here import Kind\nOften = Kind | Callable[[int], int]\nclass Pair"),
         ("low: float", "low: int"),
         ("f(x, scale=2.0)", "f(x: int, scale: float = 2.0) -> object"),
         ("scale * x", "(\n        scale * x)"),
@@ -190,6 +192,8 @@ def test_a_stamp_of_code_keeps_what_no_number_hangs_on(digest, before: str, afte
         ("    low: float\n    high: float = 1.0", "    high: float\n    low: float = 1.0"),
         ("high: float = 1.0", "high: float = 2.0"),
         ('f"{total}"', 'f"{total}."'),
+        ("class Pair", "LIMITS = ONE | TWO\nclass Pair"),
+        ("class Pair", "from here import x\nclass Pair"),
     ],
 )
 def test_a_stamp_of_code_changes_with_the_code(digest, before: str, after: str) -> None:

@@ -91,6 +91,7 @@ def _code(text: str) -> str:
             several = isinstance(value, list)
             changed = [_letters(part, text) for part in (value if several else [value])]
             setattr(node, field, changed if several else changed[0])
+    _without_unused(tree)
     return ast.unparse(tree)
 
 
@@ -107,11 +108,30 @@ def _number_locals(tree: ast.AST) -> None:
 
 
 def _says_types(line: ast.stmt) -> bool:
-    """Tell whether a statement imports names for annotations alone."""
+    """Tell whether a statement is there for annotations, or for what a module offers."""
     if isinstance(line, ast.If):
         return "TYPE_CHECKING" in ast.unparse(line.test)
-    modules = {"typing", "types", "collections.abc", "numpy.typing", f"{LIBRARY}._typing"}
-    return isinstance(line, ast.ImportFrom) and line.module in modules
+    if isinstance(line, ast.ImportFrom):
+        modules = {"typing", "types", "collections.abc", "numpy.typing", f"{LIBRARY}._typing"}
+        return line.module in modules
+    if not isinstance(line, ast.Assign):
+        return False
+    value = ast.unparse(line.value)
+    union = isinstance(line.value, ast.BinOp) and isinstance(line.value.op, ast.BitOr)
+    return (
+        ast.unparse(line.targets[0]) == "__all__"
+        or value.startswith(("TypeVar(", "ParamSpec("))
+        or (union and ("ArrayLike" in value or "Callable[" in value or value.endswith("| None")))
+    )
+
+
+def _without_unused(tree: ast.Module) -> None:
+    """Take names out of imports that nothing uses once annotations are gone."""
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for line in tree.body:
+        if isinstance(line, ast.ImportFrom):
+            line.names = [name for name in line.names if (name.asname or name.name) in used]
+    tree.body = [line for line in tree.body if not isinstance(line, ast.ImportFrom) or line.names]
 
 
 def _locals(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
