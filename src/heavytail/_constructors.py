@@ -16,7 +16,7 @@ __all__ = ["misfit", "spelled_out", "within_range"]
 
 
 class Sound(Protocol):
-    """What can tell whether no number of its state is a NaN."""
+    """A policy that tells whether no number of its state is a NaN."""
 
     def is_sound(self) -> bool: ...
 

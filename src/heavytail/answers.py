@@ -1,4 +1,4 @@
-"""What ``heavytail serve`` answers, and takes, as types for what :mod:`heavytail.client` returns.
+"""Types of what ``heavytail serve`` answers and takes, which :mod:`heavytail.client` returns.
 
 But for :class:`RemoteDecision` each is a plain dict at run time, as the answer's JSON has it;
 fields of newer services stay in it.
@@ -81,7 +81,7 @@ class ModelSpec(SpecFields, total=False):
 
 
 class ForkChanges(TypedDict, total=False):
-    """What a fork has of its own.
+    """Settings that a fork has of its own.
 
     Attributes:
         policy: another policy, which starts fresh and learns all of the old model's log.
@@ -95,7 +95,7 @@ class ForkChanges(TypedDict, total=False):
 
 
 class Diagnostics(TypedDict, total=False):
-    """How a model is doing: :class:`heavytail.policies.core.diagnostics.Diagnostics` of its policy,
+    """State of a model: :class:`heavytail.policies.core.diagnostics.Diagnostics` of its policy,
     and its own. What is infinite is None; of a model that cannot be opened nothing is there.
 
     Attributes:

@@ -128,7 +128,7 @@ class _Retry:
 
 
 class _BaseClient(Generic[Http]):
-    """What both clients are built from."""
+    """Settings that both clients are built from."""
 
     def __init__(
         self,

@@ -73,7 +73,7 @@ class Most(NamedTuple):
     equal: int
 
     def text(self, report: TailReport) -> str:
-        """What that means for the report; the tail is that of |v - centre|, without zeros."""
+        """Say what that means for the report; the tail is that of |v - centre|, without zeros."""
         from heavytail._terminal import paragraph
 
         count, value = report.count, f"{self.value:.6g}"

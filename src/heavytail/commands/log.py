@@ -85,7 +85,7 @@ def _converted(args: argparse.Namespace) -> int:
 
 
 def _shown(log: str) -> str:
-    """What a log has, in lines."""
+    """Describe a log, in lines."""
     import math
 
     with _opened(log) as (tables, model):

@@ -318,7 +318,7 @@ def _about_weights(found: Evaluation, even: bool | None) -> list[str]:
 
 
 def _what_to_log(found: Evaluation, even: bool | None) -> str:
-    """What would make more of a log's rows the target's own."""
+    """Say what would make more of a log's rows the target's own."""
     if found.unsupported_share > 0.0 or even is False:
         return "Log with more exploration."
     if even is None or not found.propensities_ok:

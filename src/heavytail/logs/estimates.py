@@ -1,4 +1,4 @@
-"""How LS and LSE end: logarithms of what a sketch holds, and the strength that they take."""
+"""Endings of LS and LSE: logarithms of what a sketch holds, and the strength that they take."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class Words:
 
 
 def _others(cells: list[str]) -> str:
-    """How many of these cells are no numbers either, in words."""
+    """Count the cells among these that are no numbers either, in words."""
     count = sum(
         not (looks_like_number(cell) or is_missing(cell) or GROUPED.fullmatch(cell))
         for cell in cells

@@ -69,7 +69,7 @@ def plain(column: Any) -> Any:
 
 
 def _of_pandas(series: Any) -> Any:
-    """What pandas calls missing is null; whole numbers stay such, as an id may have many digits."""
+    """Values that pandas calls missing are null; whole numbers stay so, for ids of many digits."""
     letter = getattr(series.dtype, "kind", "O")
     own = isinstance(series.dtype, np.dtype)
     if letter == "M" or (own and letter == "b"):

@@ -48,7 +48,7 @@ class File(ABC):
 
     @abstractmethod
     def reader(self) -> Reader:
-        """What makes numbers of the cells of a column, NaN where one is missing."""
+        """Make numbers of the cells of a column, NaN where one is missing."""
 
     def numbers(
         self,

@@ -1,4 +1,4 @@
-"""What robust estimates gain over averages.
+"""Gains of robust estimates over averages.
 
 That is the ratio of two variances: of the values, and mean psi² / (mean psi')², that of Huber's
 estimate with a known scale. Where the noise is skewed the error of the scale adds to the second,
