@@ -48,7 +48,7 @@ class File(ABC):
 
     @abstractmethod
     def reader(self) -> Reader:
-        """Make numbers of the cells of a column, NaN where one is missing."""
+        """Return a reader that makes numbers of cells, NaN where one is missing."""
 
     def numbers(
         self,
