@@ -3,6 +3,8 @@
     python -m benchmarks.evidence --list          # parts, pages, minutes, and what is stale
     python -m benchmarks.evidence --only tails    # a part or more
     python -m benchmarks.evidence --stale         # those whose code has changed since
+    python -m benchmarks.evidence --stamps        # today's stamp of every part, as JSON
+    python -m benchmarks.evidence --renew FILE    # give records of the stamps in FILE today's
 
 A part is a command and the pages it feeds. What it printed is kept in ``recorded_evidence.json``
 with the commit, the machine and a stamp of the code it ran: the command's own file, the modules
@@ -10,6 +12,10 @@ that the part names and the kernels these call, comments and docstrings aside. A
 is not today's is stale. ``stale_evidence.toml`` lists those with the reason, the head of each of
 their pages says it (``--heads`` writes that), and ``tests/docs/test_evidence.py`` refuses any
 other, and a table with a number that its record has not.
+
+A change that moves code and no number, such as a new shape of classes, makes no record wrong. Where
+``python -m benchmarks.bits`` prints the same at the commit before and at the one after, write the
+stamps of the one before to a file, and renew those records by it at the one after.
 
 A part that this commit has recorded is not made again, so that an interrupted run goes on where it
 was. Parts for a GPU are left out where there is none.
@@ -112,6 +118,16 @@ def known() -> dict[str, str]:
     return dict(tomllib.loads(KNOWN.read_text()))
 
 
+def renew(earlier: dict[str, str], path: Path = RECORD) -> list[str]:
+    """Give every record whose stamp is that of its part in ``earlier`` the stamp of today."""
+    made = records(path)
+    names = [p.name for p in PARTS if p.name in made and made[p.name].stamp == earlier.get(p.name)]
+    parts = {part.name: part for part in PARTS}
+    for name in names:
+        keep(name, made[name]._replace(stamp=stamp(parts[name])), path)
+    return names
+
+
 def numbers(text: str) -> set[float]:
     """The numbers in a text, whatever stands around them."""
     return {float(found.replace(",", "")) for found in NUMBER.findall(text)}
@@ -202,7 +218,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="these parts")
     parser.add_argument("--stale", action="store_true", help="those whose code has changed since")
     parser.add_argument("--heads", action="store_true", help="only say on the pages what is stale")
+    parser.add_argument("--stamps", action="store_true", help="print today's stamps and stop")
+    parser.add_argument("--renew", metavar="FILE", help="renew records of the stamps in FILE")
     args = parser.parse_args(arguments)
+    if args.stamps:
+        print(json.dumps({part.name: stamp(part) for part in PARTS}, indent=1))
+        return 0
+    if args.renew:
+        renewed = renew(json.loads(Path(args.renew).read_text()))
+        print(f"renewed: {', '.join(renewed)}")
+        return 0
     if args.heads:
         write_heads()
         return 0

@@ -24,6 +24,7 @@ WORLD = ht.LinearBandit(2, arms=50, noise=ht.noise.StudentT(2.1))
 def policies(horizon: int) -> list[ht.Policy]:
     tail = WORLD.noise.tail(1.99)
     return [
+        ht.TwinUCB(2),
         ht.HvtUCB(2, tail=tail, horizon=horizon),
         ht.OFUL(2, tail=tail, horizon=horizon, radius_scale=1.0),
         ht.Uniform(2),
@@ -35,6 +36,8 @@ def every_one_pass_policy(trials: int = 1_024, rounds: int = 1_000) -> None:
     print(f"\n{trials} trials of {rounds} rounds on both engines")
     tail = ht.MomentBound(order=2.0, scale=4.0)  # what every policy takes
     for kind in ALL:
+        if kind.info.rewards != "any":  # clicks and counts: not this world's rewards
+            continue
         policy = ht.make_policy(kind.name, dim=2, horizon=18_000, tail=tail, arms=50)
         if not isinstance(policy, PackedPolicy) or len(policy.packed) != 2:
             continue

@@ -57,7 +57,7 @@ def from_python(policy: ht.Policy, arms: FloatArray, rewards: FloatArray) -> Flo
 
 def compiled(policy: ht.HvtLowRank, arms: FloatArray, rewards: FloatArray) -> FloatArray:
     """Seconds of a round, by the hundred."""
-    policy.reserve(policy.most_kept)
+    policy.reserve(policy._state.most_kept)
     flat, times = arms.reshape(-1, arms.shape[2]), []
     for t in range(0, len(arms), TOGETHER):
         start = time.perf_counter()

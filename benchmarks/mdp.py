@@ -98,7 +98,7 @@ def time_updates(policy: PackedPolicy) -> tuple[float, float]:
     rewards = features @ rng.random(10) + rng.standard_t(2.1, REWARDS)
     policy.clone().update(features[0], float(rewards[0]))  # compile
     policy.reserve(REWARDS)
-    kernel, state, nu = policy.update_kernel, policy.packed, policy._nu
+    kernel, state, nu = policy.algorithm.update, policy.packed, policy._nu
     kernel(*state, features[0], rewards[0], nu)
     tenth = REWARDS // 10
     spent = []

@@ -125,7 +125,7 @@ def regrets(
     policy: PackedPolicy, worlds: list[tuple[Any, ...]], every: int, last: int = 0
 ) -> tuple[FloatArray, FloatArray]:
     """The regret of every round, and a slot after it, (trials, rounds)."""
-    kernel = around(play, select=policy.select_kernel, update=policy.update_kernel)
+    kernel = around(play, select=policy.algorithm.select, update=policy.algorithm.update)
     found = np.empty((2, len(worlds), len(worlds[0][2])))
     for k, (arms, thetas, noise) in enumerate(worlds):
         bad = kernel(*policy.packed, arms, thetas, noise, every, last, found[0, k], found[1, k])

@@ -176,7 +176,7 @@ def _gpu_kernel(slots: int, rows: int, size: int) -> Any:
 
         gpu = engine._numba_cuda()
         known: dict[int, Any] = {}
-        known.update(substitutes(gpu))
+        known.update(substitutes(gpu, lambda kernel: engine._device(kernel, known)))
         trial = engine._rebind(attack, "attack", {}, known)
         constants = {
             "cuda": gpu,

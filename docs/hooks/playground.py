@@ -41,7 +41,7 @@ def stamp(runs: dict[str, Any]) -> str:
     text = (BENCHMARKS / "playground.py").read_text() + json.dumps(runs, sort_keys=True)
     modules = set()
     for policy in played():
-        kernels = kernel_modules([policy.update_kernel, policy.select_kernel])
+        kernels = kernel_modules([policy.algorithm.update, policy.algorithm.select])
         modules |= {type(policy).__module__, *kernels}
     text += code_digest(frozenset(modules))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,7 +1,8 @@
-"""Types of what ``heavytail serve`` answers and takes, which :mod:`heavytail.client` returns.
+"""Types of the requests and answers of ``heavytail serve``, as :mod:`heavytail.client` returns
+them.
 
-But for :class:`RemoteDecision` each is a plain dict at run time, as the answer's JSON has it;
-fields of newer services stay in it.
+Except for :class:`RemoteDecision` each is a plain dict at run time, with the fields of the answer's
+JSON; fields of newer services are kept.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ class Moment(TypedDict):
 
 
 class SpecFields(TypedDict, total=False):
-    """The settings of a model beside its policy.
+    """The settings of a model other than its policy.
 
     Attributes:
-        dim: length of a feature vector; an encoder's own where there is one.
+        dim: length of a feature vector; with an encoder, the encoder's.
         options: of the policy.
         tail: a moment bound, for policies that need one.
         horizon: T, for policies that need one.
-        arms: how many arms there are, for policies that ask.
+        arms: number of arms, for policies that need it.
         encoder: an encoder or its ``schema()``; decisions then name their features.
         explore: share of uniform draws if a decision states none.
         wait: seconds after which a decision without a reward expires.
@@ -71,7 +72,7 @@ class SpecFields(TypedDict, total=False):
 
 
 class ModelSpec(SpecFields, total=False):
-    """The specification of a model; what has its default is left out.
+    """The specification of a model; settings with default values may be left out.
 
     Attributes:
         policy: its name, as in ``heavytail policies``.
@@ -81,12 +82,12 @@ class ModelSpec(SpecFields, total=False):
 
 
 class ForkChanges(TypedDict, total=False):
-    """Settings that a fork has of its own.
+    """Settings that a fork changes.
 
     Attributes:
         policy: another policy, which starts fresh and learns all of the old model's log.
         options: its own.
-        shadow: learn from the old one's traffic from now on, and decide nothing.
+        shadow: learn from the old model's traffic from now on, and decide nothing.
     """
 
     policy: str | None
@@ -95,13 +96,13 @@ class ForkChanges(TypedDict, total=False):
 
 
 class Diagnostics(TypedDict, total=False):
-    """State of a model: :class:`heavytail.policies.core.diagnostics.Diagnostics` of its policy,
-    and its own. What is infinite is None; of a model that cannot be opened nothing is there.
+    """State of a model: the :class:`heavytail.policies.core.diagnostics.Diagnostics` of its policy,
+    and its own. Infinite values become None; a model that cannot be opened has only ``faults``.
 
     Attributes:
-        faults: what went wrong with the model and was passed over, in words.
+        faults: errors of the model that the service worked around, in words.
         refused: rewards that the policy refused to learn.
-        staleness: outcomes that decisions are behind, on average.
+        staleness: average number of outcomes by which decisions lag behind.
     """
 
     rounds: int
@@ -123,8 +124,8 @@ class ModelView(TypedDict):
     """The state of a model.
 
     Attributes:
-        broken: why it cannot be opened, None where it can. Of a model that is broken ``rounds`` and
-            ``version`` are of its log, and ``dim`` and ``spec`` may not be known.
+        broken: why it cannot be opened, or None. For a broken model ``rounds`` and ``version`` are
+            those of its log, and ``dim`` and ``spec`` may be unknown.
     """
 
     name: str
@@ -143,7 +144,7 @@ class ModelView(TypedDict):
 
 
 class Predicted(TypedDict):
-    """Mean rewards that are expected, with intervals."""
+    """Predicted mean rewards, with intervals."""
 
     mean: list[float]
     low: list[float]
@@ -157,7 +158,7 @@ class Explained(TypedDict):
         arm: its place among those offered.
         rule: what was maximised, in words.
         parts: by name, one number per arm.
-        id: the arm's own name, where names were given.
+        id: the arm's own name, if names were given.
     """
 
     arm: int
@@ -180,12 +181,12 @@ class RemoteDecision:
     """A choice that waits for its reward.
 
     Attributes:
-        token: what to learn its reward by.
+        token: identifies the decision when its reward comes.
         arm: the arm's place among those offered.
         id: its own name.
-        probability: with which it was chosen; None where that is not known.
-        score: the mean reward that was expected of it.
-        version: how many rewards the model had seen.
+        probability: the probability of the choice; None if unknown.
+        score: the predicted mean reward.
+        version: number of rewards that the model had learned.
     """
 
     token: str

@@ -23,17 +23,17 @@ from heavytail._terminal import speak_plainly
 __all__ = ["main"]
 
 COMMANDS: dict[str, str] = {
-    "calibrate": "what the knobs of the untuned Hvt-UCB cost, in tables",
+    "calibrate": "measure what the settings of the untuned Hvt-UCB cost",
     "reproduce": "run the paper's experiments: figures, results, verdicts",
     "run": "run policies and environments of your own from a TOML file",
     "policies": "list the policies, what they cost and what they assume",
-    "coverage": "count how often the truth was covered, and how regret is distributed",
-    "evaluate": "say what other policies would have earned, from the log of one",
-    "log": "say what a log of decisions has, write it as Parquet, or convert an old one",
+    "coverage": "count how often intervals cover the truth, and how regret is distributed",
+    "evaluate": "estimate from a log what other policies would have earned",
+    "log": "summarise a log of decisions, write it as Parquet, or convert an old one",
     "serve": "decide and learn over HTTP, and lose nothing",
-    "diagnose": "say how heavy the tail of a column of a table is",
+    "diagnose": "measure how heavy the tail of a table's column is",
     "fit": "fit a linear regression to a table with outliers, and list those",
-    "warm": "compile policies before their first decision, such as for a container's image",
+    "warm": "compile policies before their first decision, for example for a container image",
 }
 UNREAD = 141  # the exit code of what nobody reads to its end, as shells have it
 RESUMED = ("reproduce", "run")  # those that keep every unit as soon as it is done

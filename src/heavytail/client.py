@@ -66,8 +66,8 @@ class Refused(ValueError):
 
     Attributes:
         status: of HTTP.
-        code: one word that stays the same.
-        field: where in what was sent.
+        code: a stable one-word code.
+        field: place in the request.
     """
 
     def __init__(self, status: int, code: str, message: str, field: str) -> None:
@@ -175,7 +175,7 @@ def _checked(response: httpx.Response) -> Any:
 
 
 class Client(_BaseClient["httpx.Client"]):
-    """A service to talk to.
+    """A client of one service.
 
     ::
 
@@ -186,7 +186,7 @@ class Client(_BaseClient["httpx.Client"]):
 
     Args:
         url: where the service is.
-        key: an API key, where one is needed.
+        key: an API key, if the service needs one.
         patience: seconds for which an unanswered request is retried.
         http: an ``httpx.Client`` of your own.
     """

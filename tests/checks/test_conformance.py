@@ -236,7 +236,7 @@ class Sulks(Plain):
 
 class HandsOutItsArrays(Plain):
     def state_arrays(self):
-        return self._inner._views()
+        return self._inner._state.views()
 
 
 class LosesWhatOthersTeach(Plain):

@@ -336,7 +336,7 @@ def test_a_parquet_file_that_is_cut_short_is_refused(log, tmp_path, capsys):
         (["--policy", "uniform", "--interval", "catoni"], "needs --tail"),
         (["--policy", "uniform", "--interval", "bernstein"], "needs --reward-range"),
         (["--policy", "uniform", "--reward-range", "2", "1"], "ceiling must be a number in (2"),
-        (["--policy", "uniform", "--clip", "2"], "--clip is that of --method clipped"),
+        (["--policy", "uniform", "--clip", "2"], "--clip applies only to --method clipped"),
         (["--policy", "uniform", "--explore", "2"], "explore must be a number"),
         (["--policy", "uniform", "--propensities", "new"], "--column propensity=NAME"),
         (["--policy", "uniform", "--reward-floor", "1"], "State a --reward-floor"),
@@ -345,7 +345,7 @@ def test_a_parquet_file_that_is_cut_short_is_refused(log, tmp_path, capsys):
         (["--policy", "uniform", "--html", "no/page.html"], "no folder"),
         (["--policy", "uniform", "--html", ""], "must name a file"),
         (["--policy", "uniform", "--html", "."], "exists and is not a file"),
-        (["--policy", "uniform", "--html", "log.parquet"], "is a file that is read"),
+        (["--policy", "uniform", "--html", "log.parquet"], "is also an input file"),
         (["--policy", "uniform", "--html", "/dev/null"], "is not a file"),
     ],
 )

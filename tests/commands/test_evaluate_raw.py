@@ -56,7 +56,7 @@ def test_a_bad_table_of_arms_is_refused_in_one_line(raw, capsys):
         (["--catalogue", "arms.json", "--policy", "bare.npz"], "needs an encoder"),
         (["--catalogue", "arms.json", "--policy", "p.npz", "--policy", "other.npz"], "different"),
         (["--catalogue", "arms.json", "--policy", "p.npz", "--column", "arms=x"], "Pass only one"),
-        (["--policy", "p.npz"], "name its file"),
+        (["--policy", "p.npz"], "need --catalogue FILE"),
     ):
         assert main(["evaluate", *CATALOGUE, *words]) == 2
         error = capsys.readouterr().err

@@ -97,7 +97,7 @@ def test_clean_rows_are_no_outliers_where_the_mean_is_drawn_away(tmp_path, monke
 def test_a_feature_that_never_moves_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text("x,c,y\n" + "".join(f"{k},7,{2 * k % 5}\n" for k in range(30)))
-    assert "The same in every row, so that nothing is known of it: c." in said(
+    assert "Constant in all rows, so their effect is unknown: c." in said(
         capsys, "t.csv", "--target", "y"
     )
 
@@ -113,7 +113,7 @@ def test_a_sorted_file_gives_the_same_line(data, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("rows", "noise", "words"),
     [
-        (60, lambda rng, n: rng.exponential(size=n), "too few to tell its tail (index "),
+        (60, lambda rng, n: rng.exponential(size=n), "too few rows to estimate its tail (index "),
         (400, lambda rng, n: rng.normal(size=n), "and no heavy tail."),
         (400, lambda rng, n: rng.standard_t(1.2, n), "and a tail of index 1."),
     ],
@@ -137,7 +137,7 @@ def test_features_can_be_chosen_and_another_response_asked_for(data, capsys):
     model.fit(X[mixed, 1:], y[mixed])
     assert numbers(text, "b")[0] == pytest.approx(model.coef_[0], rel=1e-5)
     assert "the typical y by b;" in text
-    assert "what the typical value, in which outliers have no say, rises" in " ".join(text.split())
+    assert "the change of the typical value, which ignores outliers, when" in " ".join(text.split())
     both = said(capsys, "d.csv", "--target", "y", "--features", "b,a")
     apart = said(capsys, "d.csv", "--target", "y", "--features", "b", "--features", "a")
     assert both == apart
@@ -199,7 +199,7 @@ def test_missing_rows_are_left_out_where_they_may_be(data, capsys, tmp_path):
         (["--target", "y", "--show", "-1"], "--show must be a whole number of at least 0"),
         (["--target", "y", "--save", "none/m.npz"], "there is no folder none"),
         (["--target", "y", "--save", "."], "--save . exists and is not a file"),
-        (["--target", "y", "--save", "d.csv"], "is the file that is read"),
+        (["--target", "y", "--save", "d.csv"], "is the input file"),
         (["--target", "y", "--plot", "p.odd"], "--plot must name a file that ends with .png"),
     ],
 )

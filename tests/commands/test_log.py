@@ -10,7 +10,7 @@ import pytest
 
 import heavytail as ht
 from heavytail.cli import main
-from heavytail.policies.core.decisions import Decision
+from heavytail.ledger.decision import Decision
 
 ARMS = np.eye(2)
 

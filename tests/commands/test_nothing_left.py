@@ -49,7 +49,7 @@ def test_no_picture_takes_the_place_of_what_is_read(link, capsys):
     if link:
         os.symlink("in.svg", "out.svg")
     asked = ["diagnose", "in.svg", "--column", "y", "--plot", "out.svg" if link else "in.svg"]
-    assert "is the file that is read" in refused(capsys, *asked)
+    assert "is the input file" in refused(capsys, *asked)
 
 
 def test_a_file_that_may_not_be_written_is_not_replaced(monkeypatch):

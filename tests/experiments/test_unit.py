@@ -203,7 +203,7 @@ def test_a_stamp_of_code_changes_with_the_code(digest, before: str, after: str) 
 
 def test_the_modules_of_a_kernel_are_those_of_all_it_calls() -> None:
     theory = ht.HvtUCB(2, tail=ht.MomentBound(1.5, 1.0), horizon=9, radius="theory")
-    names = kernel_modules([theory.update_kernel, theory.select_kernel])
+    names = kernel_modules([theory.algorithm.update, theory.algorithm.select])
     core = {
         "heavytail.policies.hvt_ucb",
         "heavytail.policies.core.theory",

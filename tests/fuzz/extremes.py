@@ -225,7 +225,8 @@ class Kind:
 
     def begun(self, made: Any, draw: Extremes) -> Any:
         """The subject, from an earlier estimate now and then."""
-        if getattr(made, "takes_prior", False) and draw.rng.random() < 0.2:
+        algorithm = getattr(made, "algorithm", None)
+        if algorithm and algorithm.takes_prior and draw.rng.random() < 0.2:
             with contextlib.suppress(ValueError):
                 d = made.dim
                 line, few = draw.rng.normal(size=d), draw.size() if draw.rng.random() < 0.5 else 0.0

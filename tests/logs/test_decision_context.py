@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 import heavytail as ht
+from heavytail.ledger.decision import Decision
 from heavytail.ledger.layout import CONTEXT
 from heavytail.logs.reading import chunks, counted
-from heavytail.policies.core.decisions import Decision
 
 BANNERS = [{"sku": f"s{k}", "price": 5.0 + k} for k in range(4)]
 CONTEXTS = [{"age": 20 + i, "kind": "new" if i % 3 else "old", "member": None} for i in range(12)]

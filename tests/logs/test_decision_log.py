@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 
 import heavytail as ht
+from heavytail.ledger.decision import Decision
 from heavytail.ledger.sqlite import SQLiteStore
 from heavytail.logs.reading import chunks, length
-from heavytail.policies.core.decisions import Decision
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 
@@ -198,14 +198,14 @@ def test_threads_share_a_log(tmp_path):
 def test_a_folder_that_cannot_be_written_to_is_refused_in_words(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "log"):
-        with pytest.raises(OSError, match=r"(File exists|Not a directory). Give a folder"):
+        with pytest.raises(OSError, match=r"(File exists|Not a directory). Pass a writable folder"):
             ht.DecisionLog(path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("")
     with pytest.raises(ValueError, match=r"it has no heavytail\.db, but 'notes.txt'"):
         ht.DecisionLog(tmp_path / "mine")
     if sys.platform == "linux":
-        with pytest.raises(OSError, match="Give a folder to write to"):
+        with pytest.raises(OSError, match="Pass a writable folder"):
             ht.DecisionLog("/proc/log")
 
 
@@ -213,7 +213,7 @@ WRITER = """
 import os, sys
 import numpy as np
 import heavytail as ht
-from heavytail.policies.core.decisions import Decision
+from heavytail.ledger.decision import Decision
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 rng = np.random.default_rng(int(sys.argv[2]))
@@ -272,7 +272,7 @@ FULL = """
     import resource, signal, sys
     import numpy as np
     import heavytail as ht
-    from heavytail.policies.core.decisions import Decision
+    from heavytail.ledger.decision import Decision
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
@@ -310,7 +310,7 @@ def test_a_fork_does_not_write(tmp_path):
         import os, sys
         import numpy as np
         import heavytail as ht
-        from heavytail.policies.core.decisions import Decision
+        from heavytail.ledger.decision import Decision
         log = ht.DecisionLog(sys.argv[1])
         log.decided(Decision(0, 0, np.ones(2)), np.ones((1, 2)))
         child = os.fork()

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import heavytail as ht
+from heavytail.ledger.decision import Decision
 from heavytail.ledger.layout import FILE
 from heavytail.ledger.sqlite import SQLiteStore
 from heavytail.ledger.store import StoreError
 from heavytail.logs.reading import chunks
-from heavytail.policies.core.decisions import Decision
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 
@@ -107,7 +107,7 @@ def test_a_folder_of_somebody_elses_is_left_as_it_was(tmp_path):
 def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match="Give a folder to write to"):
+    with pytest.raises(OSError, match="Pass a writable folder"):
         ht.DecisionLog(tmp_path / "log")
     assert not (tmp_path / "elsewhere").exists()
 

@@ -237,7 +237,7 @@ def test_kept_scores_choose_as_those_formed_anew():
         pool = ht.Pool(arms)
         for _ in range(150):
             choice = kept.select(pool)
-            assert choice == anew.select_kernel(*anew.packed, arms)
+            assert choice == anew.algorithm.select(*anew.packed, arms)
             reward = float(arms[choice, 0] + rng.standard_normal())
             kept.update(arms[choice], reward)
             anew.update(arms[choice], reward)
@@ -262,8 +262,8 @@ def test_a_tail_of_1_2_is_not_taken_for_a_change(d):
     arms = rng.standard_normal((20, d))
     arms /= np.linalg.norm(arms, axis=1, keepdims=True)
     for _ in range(20_000):
-        x = arms[policy.select_kernel(*policy.packed, arms)]
-        policy.update_kernel(*policy.packed, x, float(x[0] + rng.standard_t(1.2)), 1.0)
+        x = arms[policy.algorithm.select(*policy.packed, arms)]
+        policy.algorithm.update(*policy.packed, x, float(x[0] + rng.standard_t(1.2)), 1.0)
     assert memory(policy)[K.CHANGES] == 0.0
 
 

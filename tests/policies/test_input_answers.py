@@ -112,10 +112,10 @@ def test_every_answer_has_its_own_number() -> None:
 def test_a_round_that_is_learned_is_answered_with_0(name: str) -> None:
     policy, rng = build(name), np.random.default_rng(3)
     for t in range(20):
-        choice = policy.select_kernel(*policy.packed, ARMS)
+        choice = policy.algorithm.select(*policy.packed, ARMS)
         assert 0 <= choice < 4
         x, reward = ARMS[choice if t % 2 else t % 4], float(rng.standard_t(2.0))
-        assert policy.update_kernel(*policy.packed, x, reward, 0.7) == OK
+        assert policy.algorithm.update(*policy.packed, x, reward, 0.7) == OK
         policy._settle()
     assert policy.rounds == 20
 
@@ -127,9 +127,9 @@ def test_arms_that_cannot_be_chosen_from_are_answered_by_the_reason(name: str) -
         for bad in (math.nan, math.inf, 1e200):
             arms = ARMS.copy()
             arms[2, 1] = bad
-            assert policy.select_kernel(*policy.packed, arms) == BAD_X
-        assert policy.select_kernel(*policy.packed, ARMS[:0]) == NO_ARM
-        assert policy.update_kernel(*policy.packed, ARMS[0], 0.3, 0.7) == OK
+            assert policy.algorithm.select(*policy.packed, arms) == BAD_X
+        assert policy.algorithm.select(*policy.packed, ARMS[:0]) == NO_ARM
+        assert policy.algorithm.update(*policy.packed, ARMS[0], 0.3, 0.7) == OK
         policy._settle()
 
 
@@ -139,7 +139,7 @@ def test_a_reward_out_of_range_is_answered_and_changes_nothing(name: str) -> Non
     for _ in range(5):  # which set the unit where none is stated
         policy.update(ARMS[0], 0.3)
     before = {key: array.copy() for key, array in policy.state_arrays().items()}
-    code = policy.update_kernel(*policy.packed, ARMS[0], 1.7e308, 0.7)
+    code = policy.algorithm.update(*policy.packed, ARMS[0], 1.7e308, 0.7)
     assert code == (OK if name in TAKE_ANY else OVERFLOW)
     if code == OVERFLOW:
         for key, array in policy.state_arrays().items():
@@ -149,7 +149,7 @@ def test_a_reward_out_of_range_is_answered_and_changes_nothing(name: str) -> Non
 def test_crmm_refuses_a_median_out_of_range_and_keeps_its_epoch() -> None:
     policy = build("CRMM")
     for reward, answer in ((0.3, OK), (1.7e308, OK), (1.7e308, OVERFLOW), (0.2, OK)):
-        assert policy.update_kernel(*policy.packed, ARMS[0], reward, 0.7) == answer
+        assert policy.algorithm.update(*policy.packed, ARMS[0], reward, 0.7) == answer
     assert policy.epochs == 1
     assert policy.theta[0] == pytest.approx(0.3 / 1.5)
 
@@ -167,7 +167,7 @@ def test_an_arm_is_refused_by_its_length_and_not_by_one_coordinate(name: str) ->
         ([[0.1, 0.1], [0.8, -0.8]], BAD_X),
         ([[-0.9, 0.9], [0.1, 0.1]], BAD_X),
     ):
-        code = policy.select_kernel(*policy.packed, np.array(arms))
+        code = policy.algorithm.select(*policy.packed, np.array(arms))
         assert code == answer if answer is not None else code >= 0
 
 
@@ -176,8 +176,8 @@ def test_an_arm_exactly_as_long_as_the_limit_is_taken() -> None:
         more = {"copies": 3} if name == "BMM" else {}
         policy = ht.make_policy(name, dim=2, horizon=300, tail=TAIL, arms=4, **more)
         policy._s[ARM_LIMIT] = 0.25
-        assert policy.select_kernel(*policy.packed, np.array([[0.5, 0.0]])) == 0
-        assert policy.select_kernel(*policy.packed, np.array([[0.5, 1e-6]])) == BAD_X
+        assert policy.algorithm.select(*policy.packed, np.array([[0.5, 0.0]])) == 0
+        assert policy.algorithm.select(*policy.packed, np.array([[0.5, 1e-6]])) == BAD_X
 
 
 def test_rounds_are_counted_and_theta_is_the_first_row() -> None:
@@ -225,7 +225,7 @@ def test_a_policy_holds_what_it_needs_and_no_more(name: str) -> None:
     policy = build(name)
     numbers, rows, columns = NEEDS[name]
     s, M = policy.packed[:2]
-    assert s.shape[0] == behind(policy.slots[-1]) + numbers
+    assert s.shape[0] == behind(policy.algorithm.slots[-1]) + numbers
     assert M.shape[0] == common_rows(M.shape[1]) + rows
     if columns is None:
         assert len(policy.packed) == 2

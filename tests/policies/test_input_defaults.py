@@ -40,7 +40,7 @@ PROMISES: dict[str, tuple[str, set[str]]] = {
     "Uniform": ("none", {"randomised"}),
 }
 OF_INFO = ("horizon", "repeats", "symmetric", "fixed_arms", "uses_scale", "randomised")
-OF_CLASS = ("rank_one", "takes_prior")
+OF_ALGORITHM = ("rank_one", "takes_prior")
 
 
 def build(name: str, **options: Any) -> Any:
@@ -60,7 +60,7 @@ def test_a_policy_promises_what_the_table_says(name: str) -> None:
     moment, promised = PROMISES[name]
     assert kind.info.moment == moment
     assert {flag for flag in OF_INFO if getattr(kind.info, flag)} | {
-        flag for flag in OF_CLASS if getattr(kind, flag)
+        flag for flag in OF_ALGORITHM if getattr(kind.algorithm, flag)
     } == promised
     assert kind.info.only_order == (2.0 if name == "AdaOFUL" else None)
 
@@ -70,9 +70,9 @@ def test_only_the_randomised_policies_have_a_key() -> None:
         policy = build(name)
         if "randomised" in promised:
             policy.reseed(17)
-            assert policy._s[policy.key_slot] == 17.0
+            assert policy._s[policy.algorithm.key_slot] == 17.0
         else:
-            assert policy.key_slot == -1
+            assert policy.algorithm.key_slot == -1
 
 
 @pytest.mark.parametrize("name", ["EpsilonGreedy", "LinTS", "Uniform"])
@@ -80,7 +80,7 @@ def test_a_key_is_the_seed_below_two_to_the_53_so_that_a_float_holds_it(name: st
     policy = build(name)
     for seed, key in ((0, 0.0), (2**53 - 1, 2.0**53 - 1.0), (2**53 + 5, 5.0), (3 * 2**53, 0.0)):
         policy.reseed(seed)
-        assert policy._s[policy.key_slot] == key
+        assert policy._s[policy.algorithm.key_slot] == key
     with pytest.raises(ValueError, match="seed"):
         policy.reseed(-1)
 
@@ -137,9 +137,9 @@ def test_a_baseline_takes_the_scale_of_the_tail_and_needs_one_of_both(name: str)
 
 
 def test_oful_states_its_prior_in_the_unit_of_the_noise() -> None:
-    assert ht.OFUL(2, noise_scale=0.3).prior_unit == pytest.approx(0.09)
-    assert ht.OFUL(2, noise_scale=3.0).prior_unit == pytest.approx(9.0)
-    assert ht.OFUL(2, noise_scale=0.0).prior_unit == 1.0
+    assert ht.OFUL(2, noise_scale=0.3)._prior_unit == pytest.approx(0.09)
+    assert ht.OFUL(2, noise_scale=3.0)._prior_unit == pytest.approx(9.0)
+    assert ht.OFUL(2, noise_scale=0.0)._prior_unit == 1.0
 
 
 def test_lemma_1_has_the_constants_of_the_paper_where_nothing_is_said() -> None:

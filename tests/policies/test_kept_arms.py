@@ -16,13 +16,13 @@ from heavytail.policies import ALL, PackedPolicy
 
 TAIL = ht.MomentBound(order=1.5, scale=1.0)
 DIM = index.WIDE + 1
-KEEPING = [kind for kind in ALL if issubclass(kind, PackedPolicy) and kind.rank_one]
+KEEPING = [kind for kind in ALL if issubclass(kind, PackedPolicy) and kind.algorithm.rank_one]
 
 
 def build(kind: type[PackedPolicy]) -> PackedPolicy:
     policy = ht.make_policy(kind.name, dim=DIM, horizon=10_000, tail=TAIL, arms=9)
     assert isinstance(policy, PackedPolicy)
-    assert policy.keeps_scores
+    assert policy.algorithm.keeps_scores
     return policy
 
 
@@ -35,8 +35,8 @@ def best(policy: PackedPolicy, arms: np.ndarray, choice: int) -> bool:
     """Whether ``choice`` is of largest index by the formula, up to rounding; what the kernel
     chooses from the state alone where the index is another.
     """
-    if policy.select_kernel is not index.select:
-        return bool(choice == policy.select_kernel(*policy.packed, arms))
+    if policy.algorithm.select is not index.select:
+        return bool(choice == policy.algorithm.select(*policy.packed, arms))
     values = [float(x @ policy.theta + policy.radius * policy.width(x)) for x in arms]
     return values[choice] >= max(values) - 1e-10 * abs(max(values))
 
@@ -57,7 +57,7 @@ def test_repeated_changed_and_other_arms_are_chosen_from_alike(kind: type[Packed
         shown = pool.arms if what == 3 else arms
         choice = policy.select(pool if what == 3 else arms)
         assert best(policy, shown, choice)
-        assert best(policy, shown, policy.select_kernel(*policy.packed, shown))
+        assert best(policy, shown, policy.algorithm.select(*policy.packed, shown))
         for _ in range(int(rng.integers(0, 3))):
             reward = float(shown[choice].sum() + rng.standard_t(1.7))
             policy.update(shown[choice], paid(policy, reward))

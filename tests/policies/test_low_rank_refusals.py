@@ -138,7 +138,7 @@ def test_rounds_that_say_nothing_are_explored_past():
         for t in range(100):
             policy.update(block.arms[t][0], 0.0)
         assert policy.explores
-        assert policy.kept <= policy.most_kept
+        assert policy.kept <= policy._state.most_kept
         assert policy.clone().explores
         for t in range(100, 200):
             policy.update(block.arms[t][0], block.means[t][0] + block.noise[t])

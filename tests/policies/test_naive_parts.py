@@ -66,9 +66,9 @@ def test_the_largest_reward_that_may_be_squared_is_taken_and_none_beyond(
     for sign in (1.0, -1.0):
         policy: Any = ht.make_policy(name, dim=2, horizon=300, tail=TAIL, arms=4, **options)
         state = policy.packed
-        assert policy.update_kernel(*state, E1, sign * LARGEST * (1 + 1e-9), 1.0) == OVERFLOW
+        assert policy.algorithm.update(*state, E1, sign * LARGEST * (1 + 1e-9), 1.0) == OVERFLOW
         assert policy.rounds == 0
-        assert policy.update_kernel(*state, E1, sign * LARGEST, 1.0) == OK
+        assert policy.algorithm.update(*state, E1, sign * LARGEST, 1.0) == OK
 
 
 def test_sums_of_rewards_are_refused_where_they_leave_the_range() -> None:
@@ -77,9 +77,9 @@ def test_sums_of_rewards_are_refused_where_they_leave_the_range() -> None:
         ("RobustUCB", {"estimator": "median of means"}),
     ):
         policy: Any = ht.make_policy(name, dim=2, horizon=300, tail=TAIL, arms=4, **options)
-        assert policy.update_kernel(*policy.packed, E1, 0.6 * LARGEST, 1.0) == OK
-        assert policy.update_kernel(*policy.packed, E1, 0.6 * LARGEST, 1.0) == OVERFLOW
-        assert policy.update_kernel(*policy.packed, E1, -0.6 * LARGEST, 1.0) == OK
+        assert policy.algorithm.update(*policy.packed, E1, 0.6 * LARGEST, 1.0) == OK
+        assert policy.algorithm.update(*policy.packed, E1, 0.6 * LARGEST, 1.0) == OVERFLOW
+        assert policy.algorithm.update(*policy.packed, E1, -0.6 * LARGEST, 1.0) == OK
 
 
 def test_what_a_round_may_pull_in_adaptive_regression_ends_where_its_minimiser_can_come_back() -> (

@@ -423,7 +423,7 @@ def test_a_damaged_history_is_refused(name: str) -> None:
     good = {key: array.copy() for key, array in policy.state_arrays().items()}
     history = good["history"]
     broken = [history[:-1], history[:, :-1], np.full_like(history, np.nan), None]
-    for column in policy.pointers:
+    for column in policy.algorithm.history.pointers:
         wild = history.copy()
         wild[3, 2 + column] = 1e6
         broken.append(wild)

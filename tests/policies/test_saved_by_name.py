@@ -42,7 +42,7 @@ def test_the_state_is_a_dict_by_name(kind: type[ht.Policy]) -> None:
     assert scalars["rounds"] == 5.0
     assert scalars["radius"] == policy.radius
     assert list(scalars)[: len(COMMON)] == [name.lower() for name in COMMON._fields]
-    assert len(scalars) == len(slot_names(*policy.slots))
+    assert len(scalars) == len(slot_names(*policy.algorithm.slots))
 
 
 @pytest.fixture
@@ -154,10 +154,14 @@ def test_what_crtm_always_had_must_be_there(tmp_path: Path, gone: str) -> None:
 
 def test_slots_that_came_later_are_for_ever_what_the_arguments_say_or_begin_at_0() -> None:
     from heavytail.kernels.layout import slot_kinds
-    from heavytail.policies.core.remembering import LATER
+    from heavytail.policies.core.state import LATER
 
     by_name = {kind.__name__: kind for kind in ALL}
-    kinds = {one: slot_kinds(*by_name[name].slots)[one] for name in LATER for one in LATER[name]}
+    kinds = {
+        one: slot_kinds(*by_name[name].algorithm.slots)[one]
+        for name in LATER
+        for one in LATER[name]
+    }
     counted = {one for one, kind in kinds.items() if kind != "fixed"}
     assert counted == {"astray", "units"}
     for name in LATER:

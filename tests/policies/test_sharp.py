@@ -135,11 +135,11 @@ def test_a_pool_is_chosen_from_as_its_rows_are(p, dim):
     arms = rng.standard_normal((40, dim))
     arms *= 0.99 / np.linalg.norm(arms, axis=1, keepdims=True)
     pool = ht.Pool(arms)
-    assert kept.keeps_scores
+    assert kept.algorithm.keeps_scores
     grew = False
     for t in range(400):
         choice = kept.select(pool)
-        assert choice == plain.select_kernel(*plain.packed, arms), f"round {t}"
+        assert choice == plain.algorithm.select(*plain.packed, arms), f"round {t}"
         reward = float(arms[choice, 0] + rng.standard_t(1.6)) * (30.0 if t % 50 == 9 else 1.0)
         x = arms[choice] if t % 60 != 17 else np.zeros(dim)
         before = np.diag(plain.inverse_gram)

@@ -45,7 +45,7 @@ def test_a_state_that_cannot_be_loaded_again_is_not_kept(shop, monkeypatch, capl
         for _ in range(2):
             answer = shop.post(f"{SHOP}/snapshots")
             assert (answer.status_code, answer.json()["code"]) == (409, "bad_state")
-    assert "after outcome 3 cannot be kept" in answer.json()["message"]
+    assert "after outcome 3 cannot be saved" in answer.json()["message"]
     assert [one.message for one in caplog.records] == [f"shop: {faults(shop)[0]}"]
     assert [one["snapshot"] for one in shop.get(f"{SHOP}/snapshots").json()] == [good]
     fork = shop.post(f"{SHOP}/fork", json={"name": "twin"})
@@ -134,7 +134,7 @@ def test_a_model_starts_from_the_newest_snapshot_that_can_be_loaded(where, bad, 
         assert state(client) == kept
         (words,) = faults(client)
         whence = f"snapshot {numbers[bad]} and its log" if bad < 3 else "its log alone"
-        assert f"It was started from {whence}: snapshot" in words
+        assert f"The model was started from {whence}: snapshot" in words
         assert f"shop: {words}" in [one.message for one in caplog.records]
         learn(client, 4.0)
         after = state(client)

@@ -168,8 +168,10 @@ def linked(setting: CounterWorld, seed: int, trial: int, t: int, score: float, n
 def naive_trial(policy: Any, setting: CounterWorld, seed: int, trial: int, rounds: int) -> Any:
     """Cumulative regret, and the largest distance to theta* in radii, by the policy's methods."""
     twin = policy.clone()
-    if policy.key_slot >= 0:
-        twin.packed[0][policy.key_slot] = math.floor(2.0**53 * uniform(8 * seed + 4, trial, 0))
+    if policy.algorithm.key_slot >= 0:
+        twin.packed[0][policy.algorithm.key_slot] = math.floor(
+            2.0**53 * uniform(8 * seed + 4, trial, 0)
+        )
     theta, arms = np.empty(setting.dim), np.empty((setting.arms, setting.dim))
     counter_world.draw_theta(seed, trial, theta, setting.theta_bound)
     counter_world.draw_arms(seed, trial, arms, setting.arm_bound, setting.together)
@@ -188,7 +190,7 @@ def naive_trial(policy: Any, setting: CounterWorld, seed: int, trial: int, round
             reward, means = found[arm][0], np.array([mean for _, mean in found])
         twin.update(arms[arm], reward, scale=setting.nu * factor if setting.spread else None)
         regret.append(np.max(means) - means[arm])
-        if twin.rank_one:
+        if twin.algorithm.rank_one:
             M = twin.packed[1]
             size = M.shape[1]
             # The truth's own block of V^-1 is what is left where the rest is at its best.

@@ -14,7 +14,6 @@ import pytest
 
 import heavytail as ht
 from heavytail.policies import ALL
-from heavytail.policies.core.history import HistoryPolicy
 from heavytail.simulation import cuda
 from heavytail.simulation.counter import describe
 from heavytail.simulation.distribution import distribution
@@ -26,7 +25,7 @@ CASES: dict[str, dict[str, Any]] = (
     {
         kind.name: {"name": kind.name}
         for kind in ALL
-        if not issubclass(kind, HistoryPolicy) and kind.info.rewards == "any"
+        if kind.algorithm.history is None and kind.info.rewards == "any"
     }
     | {
         "Hvt-UCB, theory": {"name": "Hvt-UCB", "radius": "theory", "radius_scale": 1e-4},

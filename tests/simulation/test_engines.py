@@ -28,7 +28,9 @@ WORLDS = {
     "varying": ht.LinearBandit(3, arms=12, noise=ht.noise.Scaled(ht.noise.StudentT(1.7), 1.0)),
 }
 RANK_ONE = [
-    k for k in ALL if issubclass(k, PackedPolicy) and k.rank_one and k.info.rewards == "any"
+    k
+    for k in ALL
+    if issubclass(k, PackedPolicy) and k.algorithm.rank_one and k.info.rewards == "any"
 ]
 TAIL = ht.MomentBound(order=1.5, scale=1.0)
 
@@ -82,7 +84,7 @@ def test_scores_kept_for_ten_thousand_rounds_are_the_scores() -> None:
     rate(s, M, pool, kept)
     for t in range(10_000):
         x = np.ascontiguousarray(pool[:, t % 20])
-        policy.update_kernel(s, M, x, float(x.sum() + rng.standard_t(1.7)), 1.0)
+        policy.algorithm.update(s, M, x, float(x.sum() + rng.standard_t(1.7)), 1.0)
         follow(s, M, pool, kept)
     rate(s, M, pool, fresh)
     np.testing.assert_allclose(kept[SQUARED], fresh[SQUARED], rtol=1e-9)

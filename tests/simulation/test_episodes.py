@@ -179,8 +179,8 @@ def test_a_round_that_a_kernel_refuses_is_refused_in_the_policys_words(kind, blo
 def test_arms_that_cannot_be_rated_are_refused_in_the_first_round() -> None:
     policy = ht.HvtUCB(2, tail=TAIL, intercept=False)
     pool = np.full((2, 4), np.nan)
-    scores = np.empty((policy.scoring.rows, 4))
-    assert policy.scoring.rate(*policy.packed, pool, scores) < 0
+    scores = np.empty((policy.algorithm.scoring.rows, 4))
+    assert policy.algorithm.scoring.rate(*policy.packed, pool, scores) < 0
     bad = Blocks()
     block = next(bad.deal(np.random.SeedSequence(0)))
     bad.deal = lambda seed: iter([replace(block, arms=np.full((4, 2), np.nan))])

@@ -270,10 +270,10 @@ def test_a_ridge_that_rounding_would_lose_is_refused_with_one_that_works(kind, a
     lost = 0.9 * LEAST_RIDGE * arm_bound**2 * (100.0 if kind is ht.GLBOMD else 1.0)
     if arm_bound == 1.0 and kind in (ht.OFUL, ht.LinTS, ht.EpsilonGreedy):
         del told["arm_bound"]  # arms are then taken to be as long as 1
-    if not kind.any_ridge:
+    if not kind.algorithm.any_ridge:
         with pytest.raises(ValueError, match=r"ridge must be at least .* for arms as long"):
             kind(**told, ridge=lost)
-    one = kind(**told, ridge=lost if kind.any_ridge else 2.0 * lost)
+    one = kind(**told, ridge=lost if kind.algorithm.any_ridge else 2.0 * lost)
     rng = np.random.default_rng(0)
     for _ in range(100):
         x = rng.normal(size=(4, 2))

@@ -21,13 +21,13 @@ __all__ = ["Design"]
 class Design:
     """Some columns of some rows.
 
-    A column of words gives a feature for each word but the most frequent one: 1 in the rows that
-    have it, 0 in the others. Its coefficient is the difference to that most frequent word.
+    A column of words gives a feature for each word except the most frequent one: 1 in the rows with
+    the word, 0 in the others. Its coefficient is the difference from the most frequent word.
 
     Attributes:
         columns: their names.
         values: (n, columns); of a column of words, the words' numbers.
-        words: the words of each such column, at the places of their numbers.
+        words: the words of each such column, in the order of their numbers.
     """
 
     columns: list[str]
@@ -44,7 +44,7 @@ class Design:
 
     @functools.cached_property
     def _counts(self) -> dict[str, dict[str, int]]:
-        """The number of rows with each word; a word of skipped rows only is not counted."""
+        """The number of rows with each word; words that occur only in skipped rows do not count."""
         all_counts = {}
         for column, words in self.words.items():
             values = self.values[:, self.columns.index(column)]
@@ -77,7 +77,7 @@ class Design:
         return np.column_stack([blank, *(values for _, values in self._features)])
 
     def check(self, path: str) -> None:
-        """Refuse a table whose features have no names of their own, or that has none."""
+        """Refuse a table without features, or with duplicate names of features."""
         twice = [name for name, count in Counter(self.features).items() if count > 1]
         if twice:
             raise ValueError(
@@ -88,7 +88,7 @@ class Design:
             raise ValueError(f"{path}: all words of --categories are the same. Name other columns.")
 
     def row(self, i: int) -> list[str]:
-        """The cells of a row, fit to be printed."""
+        """The cells of a row, safe for printing."""
         cells = []
         for column, value in zip(self.columns, self.values[i], strict=True):
             words = self.words.get(column)

@@ -23,9 +23,9 @@ __all__ = ["Findings"]
 ENOUGH = 50  # residuals whose tail can be looked at
 EXACT = 1e-9  # of the largest value: a residual below is rounding
 WHAT = {
-    "mean": "what the mean rises by where one feature does by 1 and the others stay",
-    "typical": "what the typical value, in which outliers have no say, rises by where one feature "
-    "does by 1 and the others stay",
+    "mean": "the change of the mean when one feature rises by 1 and the others stay fixed",
+    "typical": "the change of the typical value, which ignores outliers, when one feature rises by "
+    "1 and the others stay fixed",
 }
 
 
@@ -37,12 +37,12 @@ class Findings:
         model: the regression.
         path: what the table is called.
         target: the column explained.
-        at: the rows' numbers in the table.
+        at: the row numbers in the table.
         design: their features.
         y: their targets.
-        skipped: rows left out since a value was missing.
-        beyond: from how many scales of the noise on a row is an outlier.
-        listed: how many of those are shown.
+        skipped: number of rows left out for a missing value.
+        beyond: the distance, in scales of the noise, beyond which a row is an outlier.
+        listed: the number of outliers to show.
     """
 
     model: OnePassHuberRegressor
@@ -57,7 +57,7 @@ class Findings:
 
     @property
     def features(self) -> list[str]:
-        """Their names, fit to be printed."""
+        """The names of the features, safe for printing."""
         return [printable(name) for name in self.design.features]
 
     @functools.cached_property
@@ -72,15 +72,16 @@ class Findings:
 
     @functools.cached_property
     def away(self) -> FloatArray:
-        """The distance of each row from the typical one: its residual less the median residual. A
-        few rows may draw the mean itself away from nearly all others.
+        """The distance of each row from the typical row: its residual minus the median residual. A
+        few rows may pull the mean away from nearly all others.
         """
         return np.asarray(self.residuals - np.median(self.residuals))
 
     @functools.cached_property
     def scale(self) -> float:
-        """The scale of the noise: the median of those sizes, as of a standard normal one, whatever
-        the order of the rows; that of the model where more than half fit exactly.
+        """The scale of the noise: the median absolute distance in units of a standard normal law,
+        independent of the order of the rows; the model's own scale if more than half of the rows
+        fit exactly.
         """
         middle = float(np.median(np.abs(self.away)))
         return NORMAL_CONSISTENCY * middle or float(self.model.scale_)
@@ -93,13 +94,13 @@ class Findings:
 
     @functools.cached_property
     def outliers(self) -> IntArray:
-        """Places of the rows further away than that, the furthest first."""
+        """Indices of the rows beyond the limit, furthest first."""
         size = np.abs(self.away)
         order = np.argsort(-size, kind="stable")
         return np.asarray(order[size[order] > self.limit])
 
     def coefficients(self) -> list[tuple[str, float, float, float]]:
-        """Name, value, and both ends of the interval: of the intercept, then of every slope."""
+        """Name, value and both ends of the interval, for the intercept and then every slope."""
         zero = np.zeros((1, len(self.features)))
         model = self.model
         names = {"feature_names_in_": model.__dict__.pop("feature_names_in_")}
@@ -114,7 +115,7 @@ class Findings:
         return [("(constant)", constant[0], constant[1], constant[2]), *slopes]
 
     def text(self) -> str:
-        """For the terminal."""
+        """The results as text for the terminal."""
         return "\n".join([*self._head(), "", self._slopes(), *self._notes(), "", *self._far()])
 
     def _head(self) -> list[str]:
@@ -137,18 +138,17 @@ class Findings:
 
     def _notes(self) -> list[str]:
         notes = [
-            f"A coefficient is {WHAT[self.model.target]}. Its interval is approximate, each by "
-            "itself: it assumes independent rows, a linear relation and noise whose size does not "
-            "depend on the features, and covers less often than it says if the noise is skewed and "
-            "of infinite variance. Outliers among the features are not held back."
+            f"A coefficient is {WHAT[self.model.target]}. Its interval is approximate and for "
+            "this coefficient alone. It assumes independent rows, a linear relation and noise "
+            "whose size does not depend on the features. It covers less often than stated if the "
+            "noise is skewed and has infinite variance. The fit does not limit outliers among the "
+            "features."
         ]
         still = [
             name for name, x in zip(self.features, self.design.X.T, strict=True) if not np.ptp(x)
         ]
         if still:
-            notes.append(
-                f"The same in every row, so that nothing is known of it: {', '.join(still)}."
-            )
+            notes.append(f"Constant in all rows, so their effect is unknown: {', '.join(still)}.")
         compared = [f"{name} {word}" for name, word in self.design.most_frequent.items()]
         if compared:
             notes.append(
@@ -158,9 +158,8 @@ class Findings:
         if len(self.y) >= ENOUGH and self.scale > 0.0:
             tail = diagnose(self.residuals)
             if not tail.clear:
-                noise += (
-                    f", and the rows are too few to tell its tail (index {tail.low:.2f} or more)"
-                )
+                noise += ", and there are too few rows to estimate its tail "
+                noise += f"(index {tail.low:.2f} or more)"
             else:
                 noise += (
                     f" and a tail of index {tail.index:.2f}" if tail.heavy else " and no heavy tail"

@@ -67,7 +67,7 @@ def _residuals(axis: Any, findings: Findings) -> None:
 
 
 def _name(axis: Any, findings: Findings, rows: IntArray, scale: float) -> None:
-    """The numbers of rows beside their points, except where another's is in the way."""
+    """Write row numbers beside their points, except where they would overlap."""
     labelled: list[tuple[float, float]] = []
     for i in rows:
         point = findings.expected[i], findings.away[i] / scale

@@ -1,4 +1,4 @@
-"""The table of arms that ``heavytail evaluate --catalogue`` names, encoded as the policies do."""
+"""The table of arms of ``heavytail evaluate --catalogue``, encoded by the policies' encoder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DO = "Pass Parquet, or JSON with a list of objects, one per arm."
 def catalogue_of(
     path: str, policies: Iterable[Any], ids: str | None, offered: str | None
 ) -> Catalogue:
-    """The arms in the file ``path``, with the one encoder that all of the policies carry."""
+    """The arms in the file ``path``, encoded by the common encoder of all policies."""
     carried = [getattr(policy, "encoder", None) for policy in policies]  # a LogPolicy has none
     encoders = [encoder for encoder in carried if encoder is not None]
     if not encoders:

@@ -51,16 +51,16 @@ VERDICTS: dict[str | None, str] = {"a": "better", "b": "worse", None: "not decid
 
 @dataclass(frozen=True)
 class Findings:
-    """All results by the policies' labels, which are fit to be printed.
+    """All results by the policies' labels, which are safe for printing.
 
     Attributes:
-        policies: the evaluation of each policy, and of the baseline as the last.
+        policies: the evaluation of each policy; the baseline's comes last.
         weights: their weights.
         against: the baseline's label, or None.
-        comparisons: each policy less the baseline.
-        selection: the best of several, where there is no baseline.
-        level: of all comparisons together, and of each evaluation by itself.
-        frequencies: whether the propensities are.
+        comparisons: each policy minus the baseline.
+        selection: the best of several policies, if there is no baseline.
+        level: the level of all comparisons together, and of each single evaluation.
+        frequencies: whether the propensities are frequencies of actions.
     """
 
     policies: dict[str, Evaluation]
@@ -73,11 +73,11 @@ class Findings:
 
     @property
     def rows(self) -> int:
-        """Of the log."""
+        """Number of rows of the log."""
         return next(iter(self.policies.values())).rows
 
     def warnings(self) -> list[str]:
-        """One sentence per line, each once with the policies it is about; the worst first."""
+        """Warnings, one sentence per line, each once with its policies; the worst first."""
         about: dict[str, list[str]] = {}
         for label, evaluation in sorted(
             self.policies.items(), key=lambda item: item[1].propensities_ok
@@ -96,7 +96,7 @@ class Findings:
 
     @property
     def _approximate(self) -> bool:
-        """True where an interval of policies that differ has no guarantee."""
+        """True if an interval of a difference has no guarantee."""
         comparisons = self.comparisons.values()
         return any(
             comparison.interval == "hindsight" and comparison.lower != comparison.upper
@@ -104,7 +104,7 @@ class Findings:
         )
 
     def tables(self) -> list[Table]:
-        """The values, and what the policies are better or worse by."""
+        """The tables of values and of differences."""
         tables = [self._values()]
         if self.comparisons:
             tables.append(self._differences())
@@ -175,7 +175,7 @@ class Findings:
         )
 
     def words(self) -> list[str]:
-        """The results in sentences, with why a bound is missing and what would give one."""
+        """The results in sentences; for a missing bound the reason, and what would give one."""
         sentences = [_in_words(label, evaluation) for label, evaluation in self.policies.items()]
         for label, comparison in self.comparisons.items():
             sentences.append(_comparison(label, str(self.against), comparison))
@@ -190,7 +190,7 @@ class Findings:
         return [on_one_line(in_options(sentence)) for sentence in sentences]
 
     def text(self) -> str:
-        """For the terminal, warnings first."""
+        """The results as text for the terminal, warnings first."""
         warnings = self.warnings()
         parts = (
             ["Warnings", *(f"- {sentence}" for sentence in warnings)]
@@ -211,14 +211,14 @@ def in_options(words: str) -> str:
 
 
 def number(value: Any, form: str = ".6g") -> str:
-    """A number as a cell; what is not known is a dash."""
+    """A number as a cell; an unknown number is a dash."""
     if value is None or math.isnan(value):
         return "-"
     return format(float(value), form)
 
 
 def tail_index(value: float) -> str:
-    """An index as a cell; of 100 and more, where values tie, there is no tail."""
+    """A tail index as a cell; 100 or more means that values tie and there is no tail."""
     return f"{value:.2f}" if value < NO_TAIL else "none"
 
 
@@ -243,8 +243,8 @@ def _in_words(label: str, evaluation: Evaluation) -> str:
         words += f" There is no bound: {evaluation.lower_reason}."
     if not math.isnan(evaluation.effective_size):
         words += (
-            f" The {evaluation.rows:,} rows of the log say as much of it as "
-            f"{evaluation.effective_size:,.0f} of its own would."
+            f" The {evaluation.rows:,} rows of the log tell as much about it "
+            f"as {evaluation.effective_size:,.0f} of its own would."
         )
     if evaluation.tail is not None and evaluation.tail.heavy and evaluation.tail.clear:
         words += f" Its weighted rewards have a tail of index {evaluation.tail.index:.2f}."

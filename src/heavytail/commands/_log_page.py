@@ -28,7 +28,7 @@ Bound = tuple[str, float, float | None, float | None]
 
 
 def evaluation_page(findings: Findings, provenance: Mapping[str, Any]) -> bytes:
-    """The whole page, in UTF-8."""
+    """Return the whole page in UTF-8."""
     sections = [
         _warnings(findings),
         *_numbers(findings),
@@ -108,8 +108,8 @@ def _weights(findings: Findings) -> Section:
         "Weights",
         [
             "A row's weight is how much likelier the policy is to play its action than the log was."
-            " The effective size, (sum w)² / sum w², is how many rows of weight 1 would say as "
-            "much: a few weights far to the right carry the whole estimate."
+            " The effective size, (sum w)² / sum w², is how many rows of weight 1 would carry "
+            "as much information: a few weights far to the right carry the whole estimate."
         ],
     )
     for place, (label, weights) in enumerate(findings.weights.items()):

@@ -12,8 +12,8 @@ __all__ = ["progress"]
 
 @contextmanager
 def progress(quiet: bool, rows: int | None, readings: int) -> Iterator[Callable[[int], None]]:
-    """Something to call with every few rows that are read, of a log of ``rows``, or None where
-    that is not known, which is read ``readings`` times.
+    """Return a callback for the number of rows just read. ``rows`` is the length of the log, or
+    None if unknown; the log is read ``readings`` times.
     """
     total = None if rows is None else rows * readings
     title = "rows" if readings == 1 else f"rows, each read {readings} times"

@@ -1,4 +1,4 @@
-"""The policies that ``heavytail evaluate`` is asked for, by the words of its command line."""
+"""The policies of ``heavytail evaluate``, from its command line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _is_uniform(words: str) -> bool:
 
 
 def policy_of(words: str, source: Source, option: str) -> Any:
-    """The policy that ``words`` name, as :class:`heavytail.logs.target.Target` takes it."""
+    """The policy named by ``words``, as :class:`heavytail.logs.target.Target` takes it."""
     if is_column(words):
         return _Column(words.removeprefix(COLUMN), source, option)
     if _is_uniform(words):
@@ -89,7 +89,7 @@ def saved_policy(words: str, option: str) -> Any:
 
 
 def _imported(words: str, option: str) -> Any:
-    """Import a function of a module, whose code runs and may fail in any way."""
+    """Import a function from a module; the module's code runs and may fail in any way."""
     module, _, name = words.partition(":")
     sys.path.insert(0, "")  # a function of the user's own, in the current folder
     try:
@@ -116,7 +116,7 @@ def _failure(error: Exception) -> str:
 
 
 class _Called:
-    """A function of the user's own, whose failures are reported with its name and the rows."""
+    """A function of the user; its failures are reported with its name and the rows."""
 
     def __init__(self, function: Any, words: str, option: str) -> None:
         self.function, self.option, self.__name__ = function, option, printable(words)
@@ -135,7 +135,7 @@ class _Called:
 
 
 class _Uniform:
-    """Every arm offered alike."""
+    """Equal probabilities for all offered arms."""
 
     def __init__(self, words: str, option: str) -> None:
         self.__name__, self.option = words, option
@@ -171,7 +171,7 @@ class _Uniform:
 
 
 class _Column:
-    """A column of the log, read beside it: the chunks of one log are the same in every reading."""
+    """A column of the log, read in parallel with it: every reading of a log has the same chunks."""
 
     def __init__(self, name: str, source: Source, option: str) -> None:
         if not name:
@@ -201,11 +201,11 @@ class _Column:
 
 
 class Weights:
-    """A target that counts the weights it gives, in bars of a quarter of an octave.
+    """A target that counts its weights, in bars of a quarter of an octave.
 
     Attributes:
-        label: the policy's name, fit to be printed.
-        counting: whether what comes now is counted.
+        label: the policy's name, safe for printing.
+        counting: whether the present rows are counted.
         zeros: rows of weight 0.
         bars: other rows, by floor(4 log2 w).
     """
@@ -238,7 +238,7 @@ class Weights:
             self.bars[int(bar)] = self.bars.get(int(bar), 0) + count
 
     def histogram(self) -> tuple[FloatArray, FloatArray]:
-        """Edges of the bars, from the least weight to the largest, and their counts."""
+        """Edges of the bars, from the smallest weight to the largest, and their counts."""
         if not self.bars:
             return np.array([1.0, 2.0]), np.zeros(1)
         first, last = min(self.bars), max(self.bars)

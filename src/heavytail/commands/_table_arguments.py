@@ -14,7 +14,7 @@ __all__ = ["add_table_arguments", "check_apart", "check_named", "listed"]
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the file, and the options for what the file does not always show."""
+    """Add the file, and options for properties that a file does not always show."""
     parser.add_argument(
         "file",
         help="CSV (separated by commas, semicolons, tabs or bars; may be gzipped) or Parquet; - is "
@@ -24,12 +24,12 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-missing",
         action="store_true",
-        help="leave rows with empty cells, NA or NaN out instead of refusing them",
+        help="leave out rows with empty cells, NA or NaN instead of refusing them",
     )
     parser.add_argument(
         "--decimal-comma",
         action="store_true",
-        help="1,5 is one and a half, also where that cannot be told from the file",
+        help="read 1,5 as one and a half even if the file leaves that open",
     )
     parser.add_argument(
         "--header",
@@ -40,8 +40,8 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_apart(read: str, **written: str | None) -> None:
-    """Refuse options that would write over what is read, or over each other."""
-    used = {os.path.realpath(read): "the file that is read"}
+    """Refuse options that would overwrite an input file, or each other's output."""
+    used = {os.path.realpath(read): "the input file"}
     for option, path in written.items():
         if path is None:
             continue
@@ -56,7 +56,7 @@ def check_apart(read: str, **written: str | None) -> None:
 
 
 def check_named(table: File, columns: Sequence[str], option: str) -> None:
-    """Refuse columns that the table does not have, or has twice."""
+    """Refuse missing and ambiguous columns."""
     from heavytail.tables.frames import check_columns
 
     unnamed = "" if table.named else " Its columns have no names, so they are called by numbers."
@@ -64,7 +64,7 @@ def check_named(table: File, columns: Sequence[str], option: str) -> None:
 
 
 def listed(table: File) -> str:
-    """The names of its columns, as far as they fit on a line."""
+    """The names of the columns, as many as fit on a line."""
     from heavytail._validate import printable
 
     names = printable(", ".join(name or "(no name)" for name in table.names))

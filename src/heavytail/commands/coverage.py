@@ -1,4 +1,4 @@
-"""``heavytail coverage``: the distribution of regret and how often the truth was covered."""
+"""``heavytail coverage``: the distribution of regret, and the coverage of the intervals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, print, and draw or keep where asked to."""
+    """Measure and print; draw or save on request."""
     from heavytail._archive import check_target
     from heavytail._extras import need_to_draw
     from heavytail._validate import on_one_line

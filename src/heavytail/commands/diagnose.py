@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the report; draw the plot where one was asked for."""
+    """Print the report; draw the plot on request."""
     from heavytail._validate import on_one_line, printable
     from heavytail.commands._table_arguments import check_apart
     from heavytail.simulation.progress import progress_lines
@@ -67,13 +67,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Most(NamedTuple):
-    """A value that most may be equal to, and how many are."""
+    """The most frequent value, if one is, and its count."""
 
     value: float
     equal: int
 
     def text(self, report: TailReport) -> str:
-        """Say what that means for the report; the tail is that of |v - centre|, without zeros."""
+        """Explain the effect on the report: the tail is that of |v - centre|, without zeros."""
         from heavytail._terminal import paragraph
 
         count, value = report.count, f"{self.value:.6g}"
@@ -92,9 +92,9 @@ class Most(NamedTuple):
 def _gathered(
     parts: Iterable[FloatArray], read: Callable[[int], None]
 ) -> tuple[Callable[[], TailReport], Most]:
-    """Return a function that makes the report, of all values together, in any order, if they fit
-    in memory, and of the stream otherwise; and the middle value, of the first ones where they do
-    not, with the number of values that are equal to it.
+    """Return a function that makes the report, and the middle value with its count. If all values
+    fit in memory, the report is of all of them, in any order; otherwise it is of the stream, and
+    the middle value is that of the first values.
     """
     import numpy as np
 
@@ -125,8 +125,8 @@ def _gathered(
 
 
 def _middle(values: FloatArray) -> float:
-    """The value in the middle, which is the one that more than half are equal to, if there is one;
-    no mean of two, which may overflow.
+    """The middle value. If more than half of the values are equal, it is their value. It is never a
+    mean of two, which may overflow.
     """
     import numpy as np
 
@@ -135,7 +135,7 @@ def _middle(values: FloatArray) -> float:
 
 
 def _column(table: File, column: str | None) -> str:
-    """The column that was named, or the only one."""
+    """The named column, or the only one."""
     from heavytail.commands._table_arguments import check_named, listed
 
     if column is not None:

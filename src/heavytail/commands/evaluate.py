@@ -1,4 +1,4 @@
-"""``heavytail evaluate``: what other policies would have earned, from the log of one."""
+"""``heavytail evaluate``: an estimate, from a log, of what other policies would have earned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ECHOED = (  # on the page, in this order
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The log, the policies, how to estimate and where the page goes."""
+    """Add the log, the policies, the methods and the page."""
     from heavytail.logs.bounds import OF_VALUES
     from heavytail.logs.estimators import ESTIMATORS, MEANS, Modelled
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "uniform, or uniform:K where the log does not say how many arms there are; or "
         "MODULE:FUNCTION, a function of heavytail.logs.reading.rows.Rows giving probabilities, "
         "(n, K) or (n,): MODULE is imported from the current folder or as installed, which runs "
-        "its code. May be given again: without --against the best is chosen",
+        "its code. May be repeated: without --against the best is chosen",
     )
     add(
         "--against",
@@ -58,26 +58,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="OURS=THEIRS",
-        help="a column's name in the log, action=arm; given again for one of ours, theirs stand "
-        "side by side; time= leaves one out",
+        help="a column's name in the log, action=arm; repeated for one of ours, theirs stand side "
+        "by side; time= leaves time out",
     )
     add(
         "--catalogue",
         metavar="FILE",
-        help="a table of arms, Parquet or a JSON list of objects: the encoder that the policies "
-        "carry makes the arms of it and of the log's own columns, and action= is an arm's id",
+        help="a table of arms, Parquet or a JSON list of objects: the policies' encoder makes "
+        "the arms from it and the log's own columns, and action= is an arm's id",
     )
     add("--ids", metavar="NAME", help="the catalogue's column of ids (0, 1, 2, ... in its order)")
     add("--offered", metavar="NAME", help="the log's column of lists of ids (all are offered)")
     add("--method", choices=["auto", *methods], default="auto", help="the estimator (auto: snips)")
     add("--mean", choices=MEANS, default="huber", help="how rows are averaged (huber)")
     add("--interval", choices=intervals, default="betting", help="the bounds (betting: lower only)")
-    add("--level", type=float, default=0.95, help="of the bounds (0.95)")
-    add("--explore", type=float, default=0.0, metavar="SHARE", help="uniform draws mixed in (0)")
-    add("--reward-floor", type=float, default=0.0, metavar="R", help="no reward is below (0)")
+    add("--level", type=float, default=0.95, help="level of the bounds (0.95)")
     add(
-        "--reward-range", type=float, nargs=2, metavar=("LEAST", "MOST"), help="of all rewards: "
-        "gives both bounds"
+        "--explore",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share of uniform draws mixed in (0)",
+    )
+    add(
+        "--reward-floor",
+        type=float,
+        default=0.0,
+        metavar="R",
+        help="lower limit of all rewards (0)",
+    )
+    add(
+        "--reward-range", type=float, nargs=2, metavar=("LEAST", "MOST"), help="range of all "
+        "rewards: gives both bounds"
     )  # fmt: skip
     add(
         "--tail",
@@ -99,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check all that can be checked, read the log, print the tables and write the page."""
+    """Check the arguments, read the log, print the tables and write the page."""
     from heavytail._validate import on_one_line
     from heavytail.commands._log_findings import in_options
 
@@ -123,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _one_baseline(baselines: list[str] | None) -> str | None:
-    """The baseline; a second one, which would silently replace it, is refused."""
+    """The baseline; a second one is refused, since it would silently replace the first."""
     from heavytail._validate import shown
 
     if baselines is not None and len(baselines) > 1:
@@ -135,7 +147,7 @@ def _one_baseline(baselines: list[str] | None) -> str | None:
 
 
 def _check_options(args: argparse.Namespace) -> None:
-    """Refuse what the estimates would refuse later, or never meant."""
+    """Refuse options that the estimates would refuse later, or ignore."""
     from heavytail._validate import check_number, printable, shown
     from heavytail.logs.estimators import LS, MEANS_OF_DIFFERENCES
 
@@ -148,16 +160,18 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ValueError(f"--against: method {args.method} has one side only. Pass auto or ips.")
     if args.against is not None and args.mean not in MEANS_OF_DIFFERENCES:
         known = ", ".join(MEANS_OF_DIFFERENCES)
-        raise ValueError(f"--against: differences have means {known} alone; got {args.mean}.")
+        raise ValueError(
+            f"--against: a difference supports only the means {known}; got {args.mean}."
+        )
     if args.interval == "catoni" and args.tail is None:
-        raise ValueError("--interval catoni needs --tail ORDER,SCALE. huber does not.")
+        raise ValueError("--interval catoni needs --tail ORDER,SCALE. --interval huber needs none.")
     if args.catalogue is None and (args.ids is not None or args.offered is not None):
-        raise ValueError("--ids and --offered are those of a --catalogue; name its file.")
+        raise ValueError("--ids and --offered need --catalogue FILE.")
     if args.interval == "bernstein" and args.reward_range is None:
         raise ValueError("--interval bernstein needs --reward-range LEAST MOST.")
     if args.clip is not None and args.method != "clipped" and args.interval != "bernstein":
         raise ValueError(
-            "--clip is that of --method clipped and --interval bernstein alone. Leave it out."
+            "--clip applies only to --method clipped and --interval bernstein. Leave it out."
         )
 
 
@@ -196,7 +210,7 @@ def _check_files(args: argparse.Namespace) -> None:
 
 
 def _check_page(page: str, inputs: list[str]) -> None:
-    """Refuse now what could not be written after the work."""
+    """Refuse a page that could not be written after the work."""
     from heavytail._validate import shown
 
     if not os.path.basename(page):
@@ -209,11 +223,11 @@ def _check_page(page: str, inputs: list[str]) -> None:
     if not os.access(folder, os.W_OK):
         raise ValueError(f"--html {page}: its folder cannot be written to. Name another.")
     if os.path.exists(page) and any(os.path.samefile(page, path) for path in inputs):
-        raise ValueError(f"--html {page}: is a file that is read. Name another file.")
+        raise ValueError(f"--html {page}: is also an input file. Name another file.")
 
 
 def _columns(options: list[str], only_columns: bool) -> dict[str, Any]:
-    """--column as the estimates take it; arms and context are not read if nothing needs them."""
+    """The columns for the estimates; arms and context are not read if nothing needs them."""
     from heavytail._validate import shown
 
     columns: dict[str, Any] = dict.fromkeys(("arms", "context")) if only_columns else {}
@@ -233,7 +247,7 @@ def _columns(options: list[str], only_columns: bool) -> dict[str, Any]:
 
 
 def _find(args: argparse.Namespace) -> Findings:
-    """One reading of the log per policy, one per comparison, one for the choice."""
+    """Read the log once per policy, once per comparison and once for the choice."""
     import heavytail as ht
     from heavytail._validate import printable
     from heavytail.commands import _log_targets as targets
@@ -342,7 +356,7 @@ def _options(args: argparse.Namespace, source: Source) -> dict[str, dict[str, An
 
 
 def _made(kind: type[Any], stated: dict[str, Any]) -> Any:
-    """A value with those of the stated arguments that it has."""
+    """A value with those of the stated arguments that it takes."""
     known = [field.name for field in fields(kind) if stated.get(field.name) is not None]
     return kind(**{name: stated[name] for name in known})
 

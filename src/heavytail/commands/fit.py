@@ -21,7 +21,7 @@ MOST_WORDS = 100  # of one column, each a feature
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The table, what of it is fitted and to what, and where model and picture go."""
+    """Add the table, the target, the features, and the files of the model and the picture."""
     from heavytail.commands._table_arguments import add_table_arguments
 
     add_table_arguments(parser)
@@ -47,13 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="mean",
         help="mean where outliers are real and count, typical where they are mistakes (mean)",
     )
-    add("--level", type=float, default=0.95, help="of the intervals (0.95)")
+    add("--level", type=float, default=0.95, help="level of the intervals (0.95)")
     add(
         "--beyond",
         type=float,
         default=5.0,
         metavar="SCALES",
-        help="a row further from the typical one than so many scales of noise is an outlier (5)",
+        help="a row further than this many scales of noise from the typical row is an outlier (5)",
     )
     add("--show", type=int, default=10, metavar="N", help="outliers to list (10)")
     add("--save", metavar="FILE", help="keep the model (.npz); heavytail.load reads it")
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check, read, fit, keep and draw where asked to, and print."""
+    """Check, read, fit and print; save and draw on request."""
     from heavytail._extras import need
     from heavytail._validate import on_one_line
 
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse now what could not be done after the work."""
+    """Refuse options that would fail after the work."""
     from heavytail._archive import check_target
     from heavytail._validate import check_count, check_number
     from heavytail.commands._table_arguments import check_apart
@@ -101,7 +101,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _fitted(args: argparse.Namespace) -> Findings:
-    """The model of the table, and how the rows lie to it."""
+    """Fit the model of the table, with the residuals of its rows."""
     import numpy as np
 
     import heavytail as ht
@@ -167,8 +167,8 @@ def _fitted(args: argparse.Namespace) -> Findings:
 
 
 def _mixed(X: FloatArray, y: FloatArray) -> IntArray:
-    """An order of the rows that depends on their values, not on how the file is sorted: a pass over
-    rows sorted by y learns another line than a pass over the same rows shuffled.
+    """An order of the rows that depends on their values, not on the sorting of the file: a pass
+    over rows sorted by y learns a different line than a pass over the same rows shuffled.
     """
     import numpy as np
 
@@ -188,7 +188,7 @@ def _categories(table: File, target: str, options: list[str] | None) -> list[str
 
 
 def _features(table: File, target: str, options: list[str] | None, groups: list[str]) -> list[str]:
-    """The columns to explain the target by: those that are named, and those that hold words."""
+    """The columns that explain the target: those that are named, and those of words."""
     from heavytail._validate import shown
     from heavytail.commands._table_arguments import check_named
 
@@ -204,7 +204,7 @@ def _features(table: File, target: str, options: list[str] | None, groups: list[
 
 
 def _refuse_target(target: str, columns: list[str], option: str) -> None:
-    """Refuse the target among the columns that explain it."""
+    """Refuse the target as one of its own features."""
     from heavytail._validate import shown
 
     if target in columns:

@@ -1,4 +1,4 @@
-"""``heavytail log``: what is in a log of decisions; the log as Parquet, or of an earlier format."""
+"""``heavytail log``: summary, export and conversion of a log of decisions."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what is asked, and print what the log has or how many decisions were written."""
+    """Run the action, and print a summary or the number of decisions written."""
     from heavytail._extras import need
 
     if args.what is None:
-        args.parser.error(f"say what to do, one of {', '.join(KINDS)}: heavytail log show LOG")
+        args.parser.error(f"name what to do, one of {', '.join(KINDS)}: heavytail log show LOG")
     need(f"heavytail log {args.what}", "msgspec", "pyarrow", extra="logs")
     if args.what == "show":
         print(_shown(args.log))
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _opened(log: str) -> Iterator[tuple[Any, Any]]:
-    """The store that a log is kept in, and the row of its model."""
+    """The store of a log, and the row of its model."""
     from heavytail.logs.reading.files import kept, opened
 
     store = kept(log)
@@ -85,7 +85,7 @@ def _converted(args: argparse.Namespace) -> int:
 
 
 def _shown(log: str) -> str:
-    """Describe a log, in lines."""
+    """A summary of a log, in lines."""
     import math
 
     with _opened(log) as (tables, model):
@@ -117,7 +117,7 @@ def _outcomes(tables: Any, model: int) -> Iterator[Any]:
 
 
 def _date(key: bytes) -> str:
-    """When the decision of a key was made."""
+    """The date of a key's decision."""
     import numpy as np
 
     from heavytail.ledger.tokens import time_of

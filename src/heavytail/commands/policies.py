@@ -58,7 +58,7 @@ def rows() -> list[tuple[str, ...]]:
 
 
 def links_of(policy: type[Policy]) -> list[str]:
-    """The links that a policy can be built with; none of one that fits no mean to the features."""
+    """The links that a policy supports; none if it fits no mean to the features."""
     from heavytail.links import LINKS
     from heavytail.policies import make_policy
     from heavytail.tails import MomentBound

@@ -11,29 +11,31 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="experiments by name; all unless given"
-    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="names of experiments (all)")
     parser.add_argument(
         "--trials", type=int, help="trials (20); one-pass policies run ten times as many"
     )
     parser.add_argument("--rounds", type=int, help="T (each experiment's own; 18000 in the paper)")
     parser.add_argument("--jobs", type=int, help="how many at once (all cores)")
-    parser.add_argument("--out", type=Path, default=Path("results"), help="where to (results/)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("results"), help="output folder (results/)"
+    )
     parser.add_argument("--seed", type=int, help="fixes everything")
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="4 trials and, in some experiments, fewer rounds: a look, no verdicts; what was never "
-        "run before is compiled first, which takes minutes",
+        help="4 trials and, in some experiments, fewer rounds: a quick look without verdicts; a "
+        "first run also compiles, which takes minutes",
     )
-    parser.add_argument("--all-policies", action="store_true", help="not only the paper's and ours")
+    parser.add_argument(
+        "--all-policies", action="store_true", help="all policies, not only the paper's and ours"
+    )
     parser.add_argument(
         "--policy",
         action="append",
         default=[],
         metavar="MODULE:CLASS",
-        help="a policy of your own, into every figure; may be given again",
+        help="add a policy of your own to every figure; may be repeated",
     )
     parser.add_argument("--dask", metavar="ADDRESS", help="run on this Dask cluster")
     parser.add_argument(
@@ -41,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="choose multipliers that are missing or stale and record them (in --tuned FILE)",
     )
-    parser.add_argument("--tuned", type=Path, metavar="FILE", help="multipliers other than ours")
+    parser.add_argument(
+        "--tuned", type=Path, metavar="FILE", help="read the multipliers from FILE instead of ours"
+    )
     parser.add_argument("--docs", type=Path, metavar="FILE", help="write the documentation's page")
     parser.add_argument("--list", action="store_true", help="list the experiments and stop")
 

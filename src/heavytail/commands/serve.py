@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workers",
         type=int,
         default=1,
-        help="processes that serve; several need a PostgreSQL store (1)",
+        help="worker processes; several need a PostgreSQL store (1)",
     )
     add(
         "--demo",
@@ -65,7 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="create an API key with this name, print it once, and stop; with --scopes",
     )
-    add("--scopes", default="read,decide", help="of the new key: read, decide, admin (read,decide)")
+    add(
+        "--scopes",
+        default="read,decide",
+        help="scopes of the new key: read, decide, admin (read,decide)",
+    )
     add("--revoke-key", metavar="NAME", help="revoke the key with this name, and stop")
     add(
         "--open",
@@ -75,12 +79,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--proxy",
         metavar="ADDRESS",
-        help="a proxy whose X-Forwarded-For is trusted, or several with commas (none)",
+        help="proxies whose X-Forwarded-For is trusted, separated by commas (none)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until it is told to stop."""
+    """Serve until stopped."""
     need("heavytail serve", *NEEDED, extra="serve")
     if not 0 <= args.port <= 65535:
         raise ValueError(f"--port must lie from 0 to 65535; got {args.port}.")
@@ -127,7 +131,7 @@ def _check_workers(args: argparse.Namespace) -> None:
         raise ValueError(f"--workers must be at least 1; got {args.workers}.")
     if args.workers > 1 and (args.demo or args.store is None or not is_database(args.store)):
         raise ValueError(
-            "--workers: a folder and the demo have one worker. Let several share a database: "
+            "--workers: a folder or the demo allows one worker only. For several, use a database: "
             "--store postgresql://USER@HOST/DATABASE."
         )
 
@@ -154,7 +158,7 @@ def _scopes(args: argparse.Namespace) -> list[str]:
 
 
 def _check_port(args: argparse.Namespace) -> None:
-    """Refuse an address that cannot be listened on, before anything is made."""
+    """Refuse an address on which the service cannot listen, before anything is created."""
     try:
         family, _, _, _, address = socket.getaddrinfo(
             args.host, args.port, type=socket.SOCK_STREAM
@@ -206,8 +210,8 @@ def _run_on(store: Store, args: argparse.Namespace) -> int:
     local = is_local(args.host)
     if not local and not store.keys():
         raise ValueError(
-            f"--host {args.host} can be reached from elsewhere, and the store has no key. Make one "
-            "with --new-key NAME --scopes read,decide,admin first."
+            f"--host {args.host} can be reached from other machines, and the store has no key. "
+            "Create one with --new-key NAME --scopes read,decide,admin first."
         )
     if args.workers > 1:
         store.close()  # each worker opens its own
@@ -251,7 +255,7 @@ def _serve_alone(store: Store, args: argparse.Namespace, local: bool) -> int:
 
 
 def _serve_workers(args: argparse.Namespace, local: bool) -> int:
-    """Workers that share one socket; one that dies is started again."""
+    """Run workers that share one socket; restart one that dies."""
     from uvicorn.supervisors import Multiprocess
 
     from heavytail.serve.app import worker
@@ -273,7 +277,7 @@ def _announce(args: argparse.Namespace) -> None:
 
 
 def _show(server: uvicorn.Server, args: argparse.Namespace) -> None:
-    """Print the address of the page once it is there, and open it where there is a browser."""
+    """Print the address of the page once it is up, and open it if there is a browser."""
     while not server.started:
         if server.should_exit:
             return
@@ -289,7 +293,7 @@ def _show(server: uvicorn.Server, args: argparse.Namespace) -> None:
 
 
 def _has_screen() -> bool:
-    """Tell whether a browser would have a window: one in the terminal would be in the way."""
+    """Tell whether a browser would open a window; a text browser would block the terminal."""
     if sys.platform in ("win32", "darwin"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

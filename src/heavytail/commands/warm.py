@@ -1,4 +1,4 @@
-"""``heavytail warm``: compile the kernels ahead, for an image or before the first decision."""
+"""``heavytail warm``: compile the kernels in advance, for an image or before the first decision."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play a few rounds of each policy, so that all they call from Python is on disk."""
+    """Play a few rounds of each policy, so that the kernels it calls are cached on disk."""
     from heavytail.kernels.jit import compiled
     from heavytail.policies import ALL
 
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _play(name: str) -> None:
-    """Decide and learn in every way that has kernels of its own."""
+    """Decide and learn in every way that has its own kernels."""
     import numpy as np
 
     from heavytail.policies import make_policy

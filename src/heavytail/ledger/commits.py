@@ -1,7 +1,8 @@
 """Group commit: requests that come together share one write to the disk.
 
-Operations queue up; one commit takes all that have come meanwhile, and nobody is answered before
-it is on disk. Where a commit takes long, a thread waits for the disk and requests are read on.
+Operations queue up, and one commit takes all that have arrived. No request is answered before its
+commit is on disk. If a commit takes long, a thread waits for the disk while the loop goes on
+reading requests.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ class Commits:
     """The one writer of a store, for an event loop.
 
     Args:
-        store: which nobody else may touch from now on, but by ``do``.
-        read: called behind every commit that has new outcomes, with the numbers of their models;
-            it may read the store.
-        after: called then in the loop, with what ``read`` gave, before anybody is answered.
+        store: from now on used only through ``do``.
+        read: called after every commit with new outcomes, with the numbers of their models; it may
+            read the store.
+        after: called then in the loop, with the result of ``read``, before any request is answered.
     """
 
     def __init__(
@@ -55,10 +56,10 @@ class Commits:
         store's failure.
 
         Args:
-            operation: may be run several times; the last time counts.
-            model: which it locks. Locks are taken in the order of their numbers, so that no two
-                processes wait for each other.
-            size: bytes that it writes or reads, where they may be many.
+            operation: may run several times; the last run counts.
+            model: the model that it locks. Locks are taken in the order of their numbers, so that
+                no two processes deadlock.
+            size: bytes that it writes or reads, if they may be many.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
@@ -102,7 +103,7 @@ class Commits:
         return self._behind(self._apply(operations))
 
     def _ended(self, staged: Applied) -> tuple[Applied, Any]:
-        """The same of what is staged."""
+        """The same for staged operations."""
         try:
             self.store.end()
         except StoreError as error:
@@ -120,8 +121,8 @@ class Commits:
             return applied, None
 
     def _apply(self, operations: list[Operation]) -> Applied:
-        """Results and models touched; where one operation fails by a fault of its own, the others
-        are done one by one. The store's failure where nothing could be done.
+        """Return the results and the changed models. If an operation fails by its own fault, run
+        the others one by one. If the store fails, return its failure.
         """
         try:
             return self.store.apply(operations)
@@ -140,7 +141,7 @@ class Commits:
         )
 
     def _settle(self, batch: list[Waiting], applied: Applied, news: object) -> None:
-        """Answer all that waited for one commit."""
+        """Answer all requests that waited for one commit."""
         self.count += 1
         self.operations += len(batch)
         if isinstance(applied, StoreError):

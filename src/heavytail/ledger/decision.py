@@ -1,4 +1,4 @@
-"""A decision that waits for its reward, and the outcome that ends the waiting."""
+"""A decision that waits for its reward, and the outcome that ends the wait."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Decision:
     """A choice that waits for its reward.
 
     Attributes:
-        token: what to learn its reward by.
+        token: identifies the decision when its reward comes.
         arm: the arm's place among those offered.
         x: its features.
-        probability: with which it was chosen; None where the policy itself draws and does not know.
-        score: the mean reward that the policy expected of it; None where it expects none.
-        time: when, in seconds since 1970 (UTC).
+        probability: the probability of the choice; None if the policy draws and does not know it.
+        score: the mean reward that the policy predicted; None if it predicts none.
+        time: time of the decision, in seconds since 1970 (UTC).
     """
 
     token: int
@@ -61,7 +61,7 @@ class Decision:
 
 
 class Outcome(NamedTuple):
-    """A reward that came: its number among those of the ledger, from 1, and whose it is."""
+    """An arrived reward: its number in the ledger, from 1, and the token of its decision."""
 
     seq: int
     token: int
@@ -69,7 +69,7 @@ class Outcome(NamedTuple):
 
 
 def checked_numbers(where: str, fields: Mapping[str, Any]) -> dict[str, float | None]:
-    """Probability, score and time of a decision, each a number or None; refuses all else."""
+    """Probability, score and time of a decision, each a number or None; refuses anything else."""
     return {
         name: None
         if fields[name] is None
@@ -79,14 +79,14 @@ def checked_numbers(where: str, fields: Mapping[str, Any]) -> dict[str, float | 
 
 
 def token_of(decision: object, where: str) -> int:
-    """The token of a Decision, or the token that was given in its place; refuses all else."""
+    """The token of a Decision, or a given token; refuses anything else."""
     if isinstance(decision, bool) or not isinstance(decision, Decision | int | np.integer):
         raise TypeError(f"{where}: pass a Decision or its token; got {shown(decision)}.")
     return decision.token if isinstance(decision, Decision) else int(decision)
 
 
 def frozen(x: FloatArray) -> FloatArray:
-    """A copy that nobody writes to."""
+    """A read-only copy."""
     twin = np.array(x, dtype=np.float64)
     twin.flags.writeable = False
     return twin

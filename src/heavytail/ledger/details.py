@@ -17,15 +17,15 @@ class Detail(Struct, frozen=True, array_like=True):
     """A decision's surroundings.
 
     Attributes:
-        count: arms that were offered.
-        probability: with which the arm was chosen; None where that is not known.
-        score: the mean reward that was expected of it.
+        count: number of offered arms.
+        probability: the probability of the choice; None if unknown.
+        score: the predicted mean reward.
         id: the arm's own name.
         ids: all names.
-        arms: features of all arms, little-endian doubles; None where they are not logged.
-        asked: digest of the request, where it has an idempotency key.
-        context: as it was sent, for a model with an encoder.
-        made: when, by the clock on the wall; None where its key says the same.
+        arms: features of all arms, little-endian doubles; None if they are not logged.
+        asked: digest of the request, if it has an idempotency key.
+        context: the context as sent, for a model with an encoder.
+        made: wall-clock time of the decision; None if its key has the same time.
     """
 
     count: int

@@ -1,6 +1,6 @@
 """The log of a model as Arrow tables and as Parquet, which ``ht.evaluate`` reads.
 
-The columns are the same, whether a service decided or a policy in a program of yours.
+The columns are the same for a service and for a DecisionLog of your own program.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ LOG = '{"log": 1}'  # the spec of the model that a DecisionLog's decisions are k
 
 
 def tables(store: Store, model: ModelRow, size: int) -> Iterator[Any]:
-    """Arrow tables of all decisions of a model in order, of ``size`` rows each, the last of fewer;
-    the reward of what waits is null.
+    """Arrow tables of all decisions of a model in order, of ``size`` rows each (the last may be
+    shorter). The reward of a waiting decision is null.
 
-    ``token`` is text. ``by_default`` tells what nobody rewarded. With the ids and the context the
-    log can be encoded again, by another encoder's catalogue.
+    ``token`` is text. ``by_default`` marks default rewards. With the ids and the context another
+    encoder's catalogue can encode the log again.
     """
     rows = itertools.chain.from_iterable(store.logged(model.id))
     width = store.width(model.id) or 0
@@ -40,8 +40,8 @@ def tables(store: Store, model: ModelRow, size: int) -> Iterator[Any]:
 
 
 def export_log(store: Store, model: ModelRow, path: str | os.PathLike[str]) -> int:
-    """Write all decisions of a model to the file ``path``, or leave what is there as it is; return
-    their number. The reward of what waits is null.
+    """Write all decisions of a model to the file ``path`` and return their number; a failure leaves
+    an existing file unchanged. The reward of a waiting decision is null.
     """
     with replacing(path) as stream:
         return write_log(store, model, stream, waiting=True)
@@ -55,7 +55,7 @@ def write_log(
     waiting: bool = False,
 ) -> int:
     """Write the decisions of a model as Parquet to a path or stream, in order, and return their
-    number. Those without an outcome are left out unless ``waiting``: their reward is not known yet.
+    number. Decisions without an outcome are left out unless ``waiting``.
     """
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -116,7 +116,7 @@ def _context(detail: Detail) -> str | None:
 
 
 def _arms(details: list[Detail], width: int) -> Any:
-    """Lists of the features of the arms that were offered; null where they were not logged."""
+    """Lists of the features of the offered arms; null if they were not logged."""
     import pyarrow as pa
 
     logged = [detail.arms is not None for detail in details]

@@ -56,7 +56,7 @@ TABLES = (
 
 
 def columns(statement: str) -> tuple[str, list[str]]:
-    """The table that a statement makes, and its columns."""
+    """The table that a statement creates, and its columns."""
     return statement.split()[2], re.findall(r"[(,]\s*([a-z_]+) [A-Z]", statement)
 
 
@@ -67,14 +67,14 @@ class ModelRow(NamedTuple):
         id: its number, never used again.
         name: as users call it.
         spec: JSON of :class:`heavytail.serve.wire.ModelSpec`.
-        created: when.
-        paused: whether it decides no more.
-        epoch: how often its state was set back to a snapshot.
+        created: time of its creation.
+        paused: whether its decisions are paused.
+        epoch: number of restores of a snapshot.
         last: number of its last outcome.
         given_up: decisions that expired without one.
-        swept: key up to which waiting decisions were given up.
-        follows: the model whose outcomes it learns, where it is a shadow.
-        since: the outcome of that model after which it began.
+        swept: key up to which waiting decisions have expired.
+        follows: the model whose outcomes it learns, if it is a shadow.
+        since: the outcome of that model after which it started.
     """
 
     id: int
@@ -90,7 +90,7 @@ class ModelRow(NamedTuple):
     since: int
 
     def pending(self, decisions: int) -> int:
-        """The number of decisions, of so many, that wait for their reward."""
+        """The number of waiting decisions, given the number of all."""
         return 0 if self.follows else decisions - (self.last - self.since) - self.given_up
 
 

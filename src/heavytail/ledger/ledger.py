@@ -13,13 +13,15 @@ __all__ = ["Ledger", "RecordingLedger"]
 
 
 class Ledger(Protocol):
-    """Decisions that wait for their rewards; :func:`heavytail.checks.check_ledger` tries one."""
+    """Decisions that wait for their rewards; :func:`heavytail.checks.check_ledger` tests an
+    implementation.
+    """
 
     def decided(self, decision: Decision, arms: ArrayLike | None) -> object:
-        """Keep a decision until its reward comes; refuse a token that was used before."""
+        """Store a decision until its reward comes; refuse a token that was used before."""
 
     def rewarded(self, decision: Decision | SupportsIndex, reward: float) -> object:
-        """End the waiting of a Decision, or of its token; refuse one that does not wait."""
+        """End the wait of a Decision or of its token; refuse one that does not wait."""
 
     @property
     def waiting(self) -> tuple[int, ...]:
@@ -28,14 +30,16 @@ class Ledger(Protocol):
     def expire(
         self, age: int | None = None, *, older_than: float | None = None, now: float | None = None
     ) -> int:
-        """Give up what waits but the last ``age`` decisions, or what has waited longer than
+        """Expire all waiting decisions but the last ``age``, or those that have waited longer than
         ``older_than`` seconds; returns how many. Their rewards are refused from then on.
         """
 
 
 @runtime_checkable
 class RecordingLedger(Ledger, Protocol):
-    """One that also keeps what came of the decisions. A policy does not: it has learned it."""
+    """A ledger that also keeps the outcomes. A policy's own ledger does not: the policy has learned
+    them.
+    """
 
     def since(self, seq: int) -> Iterator[Outcome]:
         """The outcomes after number ``seq``, in the order in which the rewards came."""

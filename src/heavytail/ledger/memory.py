@@ -1,4 +1,4 @@
-"""A ledger in memory: what a policy keeps of its decisions, and saves with itself."""
+"""A ledger in memory, which a policy keeps for its decisions and saves with itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPTIONAL = {"times", "expired"}  # of the saved arrays: files did not always hav
 
 
 class Waiting(NamedTuple):
-    """A decision that waits: its features and its time, infinite if unknown."""
+    """A waiting decision: its features and its time, infinite if unknown."""
 
     x: FloatArray
     time: float
@@ -33,9 +33,9 @@ class Memory:
     """Decisions by token, until each has its reward. Outcomes are learned and not kept.
 
     Attributes:
-        made: the token of the next decision; all before are smaller.
-        kept: what waits, by token.
-        expired: the last tokens that did, in order.
+        made: the token of the next decision; all earlier ones are smaller.
+        kept: waiting decisions by token.
+        expired: the last expired tokens, in order.
     """
 
     __slots__ = ("expired", "kept", "made")
@@ -50,7 +50,7 @@ class Memory:
         self.kept: dict[int, Waiting] = {} if kept is None else kept
 
     def decided(self, decision: Decision, arms: ArrayLike | None = None) -> None:
-        """Remember a decision, whose token must be greater than all before."""
+        """Store a decision, whose token must be greater than all before."""
         token, when = decision.token, decision.time
         if token < self.made:
             raise ValueError(f"decided: token {shown(token)} was used before. Nothing has changed.")
@@ -80,8 +80,8 @@ class Memory:
             raise ValueError(f"{where}: token {shown(token)} {why}. Nothing was learned.")
         if isinstance(decision, Decision) and not np.array_equal(decision.x, waiting.x):
             raise ValueError(
-                f"{where}: the decision with token {shown(token)} is another policy's: its "
-                "features differ. Nothing was learned."
+                f"{where}: the decision with token {shown(token)} belongs to another policy: "
+                "its features differ. Nothing was learned."
             )
         return waiting
 
@@ -91,7 +91,7 @@ class Memory:
         return tuple(sorted(self.kept))
 
     def overdue(self, before: float) -> tuple[int, ...]:
-        """Tokens of the decisions that were made before a time and still wait, oldest first."""
+        """Tokens of waiting decisions made before a time, oldest first."""
         return tuple(sorted(token for token, waiting in self.kept.items() if waiting.time < before))
 
     def expire(
@@ -102,7 +102,7 @@ class Memory:
         now: float | None = None,
         where: str = "expire",
     ) -> int:
-        """Forget what waits but the last ``age`` decisions, or what has waited longer than
+        """Drop all waiting decisions but the last ``age``, or those that have waited longer than
         ``older_than`` seconds; returns how many.
         """
         count, before = expiry(where, age, older_than, now)
@@ -118,7 +118,7 @@ class Memory:
         return len(old)
 
     def arrays(self, dim: int) -> dict[str, FloatArray]:
-        """All of it as named arrays; nothing where no decision was ever made."""
+        """The ledger as named arrays; empty if no decision was ever made."""
         if not self.made:
             return {}
         waiting = sorted(self.kept.items())
@@ -171,11 +171,11 @@ class Memory:
 def expiry(
     where: str, age: object, older_than: object, now: float | None
 ) -> tuple[int, float] | tuple[None, float]:
-    """The arguments of ``expire``, checked: how many decisions are spared, or None and the time
-    before which they were made that are not.
+    """Check the arguments of ``expire``. Returns the number of decisions to spare, or None and the
+    time before which decisions expire.
     """
     if (age is None) == (older_than is None) or (older_than is None and now is not None):
-        raise TypeError(f"{where}: pass age, or older_than and with it now where you keep it.")
+        raise TypeError(f"{where}: pass age, or older_than with your own now.")
     if age is not None:
         return check_count(f"{where}: age", age, least=0), math.nan
     least = check_number(f"{where}: older_than", older_than, least=0.0)

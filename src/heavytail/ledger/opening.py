@@ -1,4 +1,4 @@
-"""A store by its address: a folder, or a database."""
+"""Opening a store by its address: a folder or a database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = ("postgresql://", "postgres://")
 
 
 def is_database(address: str | os.PathLike[str]) -> bool:
-    """Tell whether an address is that of a database, which several workers may share."""
+    """Tell whether an address names a database, which several workers may share."""
     return os.fspath(address).startswith(KINDS)
 
 
@@ -43,7 +43,7 @@ def opened(address: str | os.PathLike[str]) -> Store:
 
 
 def shown(address: str | os.PathLike[str]) -> str:
-    """An address as it may be printed: without a password."""
+    """An address without its password, for printing."""
     if not is_database(address):
         return os.fspath(address)
     from psycopg import conninfo

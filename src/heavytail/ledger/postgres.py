@@ -1,8 +1,8 @@
 """A store in PostgreSQL, for several workers on several machines.
 
-The database does what has to be done once: numbers of outcomes come under the lock of their
-model's row, the lease of a model is an advisory lock that ends with its session, and a worker that
-was in the way of another begins its commit again.
+The database coordinates the workers. The lock of a model's row orders the numbers of its outcomes.
+The lease of a model is an advisory lock that ends with its session. A worker in conflict with
+another repeats its commit.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ UNREADABLE = (
 
 
 class PostgresStore(Store):
-    """A schema of a database, made where it is not there.
+    """A schema of a database, created if missing.
 
     Args:
         address: ``postgresql://...``, as libpq reads it.
@@ -159,7 +159,7 @@ class PostgresStore(Store):
             raise self._failure(error) from None
         self._within = False
         if done != "COMMIT":
-            raise StoreError(f"{self.name}: the commit became a {done}.")
+            raise StoreError(f"{self.name}: COMMIT was answered by {done}.")
 
     def rollback(self) -> None:
         self._within = False
@@ -207,11 +207,13 @@ class PostgresStore(Store):
         if isinstance(
             error, errors.UniqueViolation | errors.DeadlockDetected | errors.SerializationFailure
         ):
-            return Conflict(f"{self.name}: another worker was quicker. Try again.")
+            return Conflict(f"{self.name}: another worker changed the same rows first. Try again.")
         if isinstance(error, errors.DiskFull):
             return StoreError(f"{self.name}: its disk is full. Make room; nothing was written.")
         if isinstance(error, errors.ReadOnlySqlTransaction):
-            return StoreError(f"{self.name}: it cannot be written to. Give the primary server.")
+            return StoreError(
+                f"{self.name}: it is read-only. Pass the address of the primary server."
+            )
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
             if self._db is not None and self._db.broken:
                 self._drop()
@@ -224,7 +226,7 @@ class PostgresStore(Store):
 
 @functools.cache
 def _translated(sql: str) -> bytes:
-    """A statement with PostgreSQL's marks and types."""
+    """A statement with PostgreSQL's placeholders and types."""
     if sql.startswith("CREATE TABLE"):
         for ours, theirs in TYPES.items():
             sql = sql.replace(ours, theirs)

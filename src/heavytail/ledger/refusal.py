@@ -10,7 +10,7 @@ class Refusal(Exception):
 
     Attributes:
         status: of HTTP.
-        code: one word that stays the same.
+        code: a stable one-word code.
         message: a sentence.
         field: place in the body, "" for the whole of it.
     """
@@ -20,7 +20,7 @@ class Refusal(Exception):
         self.status, self.code, self.message, self.field = status, code, message, field
 
     def at(self, place: str) -> Refusal:
-        """The same, one level deeper in the body; "" is no level."""
+        """The same refusal one level deeper in the body; "" adds no level."""
         if not place:
             return self
         inner = self.field
@@ -29,7 +29,9 @@ class Refusal(Exception):
 
 
 class StoreError(OSError):
-    """The store cannot be used: full, read-only, damaged, in use by another. Says what to do."""
+    """The store cannot be used: it is full, read-only, damaged or in use by another process. The
+    message says what to do.
+    """
 
 
 class InUse(StoreError, BlockingIOError):

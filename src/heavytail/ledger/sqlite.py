@@ -1,9 +1,9 @@
 """The embedded store: one folder, one SQLite file in WAL mode, one process at a time.
 
-SQLite drops what does not fit its checksums from the end of its log without a word, as it should
-after a crash. What was acknowledged is never among it unless the disk lies, and to see that, the
-number of commits is kept in the database and, after each commit, in a file beside it: a database
-that is behind that file has lost something.
+SQLite silently drops the end of its log if checksums do not match, as it should after a crash.
+Acknowledged commits are never lost that way unless the disk lies. To detect that, the number of
+commits is kept in the database and, after each commit, in a file beside it: a database behind that
+file has lost commits.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FAILURES = (sqlite3.Error, UnicodeDecodeError)  # of an error's words, where a p
 
 
 class SQLiteStore(Store):
-    """A folder; made where it is not there."""
+    """A store in a folder, created if missing."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
@@ -69,9 +69,7 @@ class SQLiteStore(Store):
             raise
         except OSError as error:
             self.close()
-            problem = (
-                f"{error.filename or self.folder}: {error.strerror}. Give a folder to write to."
-            )
+            problem = f"{error.filename or self.folder}: {error.strerror}. Pass a writable folder."
             raise StoreError(problem) from None
         except BaseException:
             self.close()
@@ -99,8 +97,8 @@ class SQLiteStore(Store):
         self._inode = _inode(self.file)
 
     def _check_pages(self) -> None:
-        """Refuse what others made of the tables, and damaged pages of a database that is small; a
-        large one would take long, and is refused when such a page is met.
+        """Refuse tables changed by others, and damaged pages of a small database. Checking a large
+        one would take long; it is refused when a damaged page is read.
         """
         words = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
         there = {" ".join(sql.split()) for (sql,) in self._db.execute(words)}
@@ -111,7 +109,7 @@ class SQLiteStore(Store):
             raise StoreError(f"{self.file}: it is damaged. Restore it from a backup.")
 
     def _made(self, name: str) -> int:
-        """A handle of a file of the folder, which nobody else may read where it is new."""
+        """Open a file of the folder; a new file is readable only by its owner."""
         path = self.folder / name
         handle = opened(path, 0o600)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -125,7 +123,7 @@ class SQLiteStore(Store):
         return handle
 
     def _lock(self) -> None:
-        """One service at a time; the lock of a process that died is gone with it."""
+        """Lock the folder for one service at a time; the lock of a dead process is gone with it."""
         handle = self._opened(LOCK)
         try:
             hold(handle)
@@ -133,12 +131,14 @@ class SQLiteStore(Store):
             if error.errno not in BUSY:
                 raise
             raise InUse(
-                f"{self.folder} is used by another service or DecisionLog. Stop that one, give "
-                "each its own folder, or let several share a PostgreSQL store."
+                f"{self.folder} is used by another service or DecisionLog. Stop that one, use "
+                "another folder, or let several share a PostgreSQL store."
             ) from None
 
     def _witnessed(self, witness: bytes) -> int:
-        """The number of commits; refuses a database that is behind what its witness ``said``."""
+        """The number of commits; refuses a database that is behind ``said``, the count of its
+        witness file.
+        """
         row = self._db.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()
         commits = row[0] if row else 0
         if not isinstance(commits, int):
@@ -171,7 +171,9 @@ class SQLiteStore(Store):
 
     def begin(self) -> None:
         if self._inode and _inode(self.file) != self._inode:
-            raise StoreError(f"{self.file} was removed or replaced. Stop, and put it back.")
+            raise StoreError(
+                f"{self.file} was removed or replaced. Stop the service and put it back."
+            )
         forced = self._loose + 1 >= self.group
         if forced != self._forced:
             self.rows(f"PRAGMA synchronous = {'FULL' if forced else 'NORMAL'}")
@@ -216,7 +218,7 @@ class SQLiteStore(Store):
     @classmethod
     @contextlib.contextmanager
     def reading(cls, folder: str | os.PathLike[str], *, checked: bool = True) -> Iterator[Store]:
-        """The store of a folder, to be read alone, while another process may write to it."""
+        """The store of a folder, read-only, while another process may write to it."""
         other = object.__new__(cls)
         other.folder = Path(folder)
         path = other.file = other.folder / FILE
@@ -237,7 +239,7 @@ class SQLiteStore(Store):
             yield other
 
     def _check(self, witness: bytes) -> None:
-        """Refuse a database that is damaged, or behind what its witness ``said``."""
+        """Refuse a database that is damaged or behind ``said``, the count of its witness file."""
         try:
             self.check_tables()
             self._check_pages()
@@ -269,12 +271,12 @@ class SQLiteStore(Store):
         code = getattr(error, "sqlite_errorname", "") or ""
         what = {
             "SQLITE_FULL": "its disk is full. Make room; nothing was written.",
-            "SQLITE_READONLY": "it cannot be written to. Check its rights.",
+            "SQLITE_READONLY": "it cannot be written to. Check its permissions.",
             "SQLITE_IOERR": "its disk failed. Nothing of this request was written.",
             "SQLITE_CORRUPT": "it is damaged. Restore it from a backup.",
-            "SQLITE_NOTADB": "it is not a database. Give the folder of a store.",
-            "SQLITE_CANTOPEN": "it cannot be opened. Check its rights.",
-            "SQLITE_BUSY": "another program uses it. Close that.",
+            "SQLITE_NOTADB": "it is not a database. Pass the folder of a store.",
+            "SQLITE_CANTOPEN": "it cannot be opened. Check its permissions.",
+            "SQLITE_BUSY": "another program uses it. Close that program.",
         }
         for name, words in what.items():
             if code.startswith(name):

@@ -1,9 +1,9 @@
 """The data on disk: models, decisions, outcomes in the order they are learned, and snapshots.
 
-An outcome is a reward, or the default one that a decision was given after waiting. Outcomes of a
-model are numbered without gaps; its state is the newest snapshot and the outcomes after it. Nothing
-is changed that was written once. All writing is done by operations: functions of a
-:class:`Transaction`, many of which share one commit.
+An outcome is a reward, or the default reward of an expired decision. Outcomes of a model are
+numbered without gaps; its state is the newest snapshot and the outcomes after it. Written records
+never change. All writing is done by operations: functions of a :class:`Transaction`, many of which
+share one commit.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ OUTCOME = f"SELECT {', '.join(OutcomeRow._fields)} FROM outcome"
 
 
 class Store(ABC):
-    """Tables under one connection, used by one thread at a time. A database brings the methods
-    that are abstract here.
+    """Tables under one connection, used by one thread at a time. A database implements the abstract
+    methods.
     """
 
     slot = 0  # of the tallies that this process counts in
@@ -59,7 +59,7 @@ class Store(ABC):
 
     @abstractmethod
     def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        """A statement for each of many rows."""
+        """Execute a statement for each of many rows."""
 
     @abstractmethod
     def begin(self) -> None:
@@ -67,7 +67,7 @@ class Store(ABC):
 
     @abstractmethod
     def commit(self) -> None:
-        """End it; when this returns, it is on disk."""
+        """Commit; the data is on disk when this returns."""
 
     @abstractmethod
     def rollback(self) -> None:
@@ -75,32 +75,30 @@ class Store(ABC):
 
     @abstractmethod
     def lead(self, model: int) -> bool:
-        """Tell whether this process is the one that takes the snapshots of a model and expires its
-        decisions. Another takes over when it dies.
+        """Tell whether this process takes the snapshots of a model and expires its decisions.
+        Another process takes over when it dies.
         """
 
     @abstractmethod
     def probe(self) -> None:
-        """Within a transaction, find out whether the store can be written to; nothing is kept."""
+        """Test within a transaction whether the store is writable, and write nothing."""
 
     def clock(self) -> float:
-        """Seconds since 1970 as the clock on the wall says, the same for all processes; asks
-        nobody.
-        """
+        """Wall-clock seconds since 1970, the same for all processes; needs no query."""
         return time.time()
 
     def measure(self) -> float | None:
-        """The same, read from its source; None if that took too long to be accurate."""
+        """The same, read from the source; None if that took too long to be accurate."""
         return self.clock()
 
     def flush(self) -> None:
-        """Force to the disk what ``group`` holds back."""
+        """Force records held back by ``group`` to the disk."""
 
     def close(self) -> None:
         """Close the store."""
 
     def prepare(self) -> None:
-        """Make the tables where there are none; refuse those of another version, or too few."""
+        """Create missing tables; refuse tables of another version, or an incomplete set."""
         self.begin()
         try:
             if self.empty():
@@ -115,7 +113,7 @@ class Store(ABC):
             raise
 
     def check_tables(self) -> None:
-        """Refuse tables of another version, or too few."""
+        """Refuse tables of another version, or an incomplete set."""
         versions = self.rows("SELECT value FROM meta WHERE name = 'layout'")
         for statement in TABLES:
             if statement.startswith("CREATE TABLE"):
@@ -125,7 +123,7 @@ class Store(ABC):
             version = versions[0][0] if versions else "none"
             raise StoreError(
                 f"the store is of version {version}, and this heavytail has {LAYOUT}. Use the "
-                "heavytail that wrote it."
+                "version of heavytail that wrote it."
             )
 
     @abstractmethod
@@ -133,16 +131,16 @@ class Store(ABC):
         """Tell whether there are no tables yet."""
 
     def apply(self, operations: Sequence[Operation]) -> tuple[list[Any], set[int]]:
-        """Do all of them in one commit: what each returned, or the Refusal it raised, which has
-        written nothing then; and the models that have new outcomes. Raises StoreError where the
-        store fails: nothing of any is done.
+        """Run all operations in one commit. Returns the result of each, or its Refusal (which has
+        written nothing), and the models with new outcomes. Raises StoreError if the store fails;
+        then nothing is written.
         """
         results = self.stage(operations)
         self.end()
         return results
 
     def stage(self, operations: Sequence[Operation]) -> tuple[list[Any], set[int]]:
-        """The same, up to the commit, which ``end`` makes."""
+        """The same without the commit, which ``end`` makes."""
         for _ in range(TRIES - 1):
             try:
                 return self._stage(operations)
@@ -166,7 +164,7 @@ class Store(ABC):
         return results, set(transaction.touched)
 
     def end(self) -> None:
-        """Commit what is staged; where that fails nothing of it is done."""
+        """Commit the staged operations; if that fails, nothing is written."""
         try:
             self.commit()
         except BaseException:
@@ -187,7 +185,7 @@ class Store(ABC):
         return ModelRow(*rows[0]) if rows else None
 
     def latest(self, model: int, skip: int = 0) -> bytes:
-        """The greatest key of a model's decisions but the last ``skip``; empty without one."""
+        """The greatest key of a model's decisions except the last ``skip``; empty if none."""
         sql = "SELECT key FROM decision WHERE model = ? ORDER BY key DESC LIMIT 1 OFFSET ?"
         rows = self.rows(sql, model, skip)
         return _bytes(rows[0][0]) if rows else b""
@@ -219,7 +217,7 @@ class Store(ABC):
         return int(self.rows("SELECT COUNT(*) FROM outcome WHERE model = ?", model)[0][0])
 
     def waiting(self, model: int) -> list[bytes]:
-        """Keys of the decisions that were neither rewarded nor given up, oldest first."""
+        """Keys of the waiting decisions, oldest first."""
         sql = (
             "SELECT d.key FROM decision d LEFT JOIN outcome o ON o.model = d.model "
             "AND o.key = d.key WHERE d.model = ? AND o.key IS NULL "
@@ -228,7 +226,7 @@ class Store(ABC):
         return [bytes(key) for (key,) in self.rows(sql, model, model)]
 
     def width(self, model: int) -> int | None:
-        """Number of features of its decisions; None where there is no decision."""
+        """Number of features of its decisions; None without decisions."""
         rows = self.rows("SELECT x FROM decision WHERE model = ? LIMIT 1", model)
         return len(rows[0][0]) // 8 if rows else None
 
@@ -254,21 +252,21 @@ class Store(ABC):
 
     @abstractmethod
     def reader(self) -> contextlib.AbstractContextManager[Store]:
-        """Another connection, to read from in a thread of its own."""
+        """Another connection, for reading in another thread."""
 
     def keys(self) -> dict[bytes, tuple[str, frozenset[str]]]:
-        """Digests of the keys that are valid: whose, and what each may do."""
+        """The valid keys by digest: name and scopes of each."""
         sql = "SELECT digest, name, scopes FROM api_key WHERE revoked = 0"
         return {bytes(d): (name, frozenset(scopes.split())) for d, name, scopes in self.rows(sql)}
 
 
 def _bytes(value: object) -> bytes:
-    """Bytes as a database gives them; none where it gives something else, of a damaged page."""
+    """The bytes from a database; empty if a damaged page gives another type."""
     return bytes(value) if isinstance(value, bytes | memoryview) else b""
 
 
 class Transaction:
-    """Reading and writing on the way to one commit. Check first, then write: nothing is undone."""
+    """Reads and writes within one commit. Check first, then write: nothing is undone."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.now = store, store.clock()
@@ -280,7 +278,7 @@ class Transaction:
         self._outcomes: list[tuple[Any, ...]] = []
 
     def finish(self) -> None:
-        """Write what was gathered."""
+        """Write the collected rows."""
         self._flush()
         run = self.store.run_many
         if self._last:
@@ -311,26 +309,26 @@ class Transaction:
         return self.store.rows(sql, *values)
 
     def number(self, name: str) -> int:
-        """A number that the store keeps by name; 0 where it has none."""
+        """A number that the store keeps by name; 0 if missing."""
         rows = self.rows("SELECT value FROM meta WHERE name = ?", name)
         return int(rows[0][0]) if rows else 0
 
     def write_number(self, name: str, value: int) -> None:
-        """Keep one."""
+        """Store a number by name."""
         sql = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = ?"
         self.rows(sql, name, value, value)
 
     # Models
 
     def model(self, name: str) -> ModelRow | None:
-        """A model by name; none has one that a database could not even look for."""
+        """A model by name; a name that no database can search for has none."""
         if not re.fullmatch(NAME, name):
             return None
         rows = self.rows(f"{MODEL} WHERE name = ?", name)
         return ModelRow(*rows[0]) if rows else None
 
     def check_room(self, most: int) -> None:
-        """Refuse where there are ``most`` models; nobody else makes one before the commit."""
+        """Refuse if there are ``most`` models; nobody else can create one before the commit."""
         self.rows("UPDATE meta SET value = value WHERE name = 'models'")  # locks the row
         if self.rows("SELECT COUNT(*) FROM model")[0][0] >= most:
             raise Refusal(409, "too_many_models", f"At most {most} models. Delete one first.")
@@ -366,8 +364,8 @@ class Transaction:
         self._decides.pop(model, None)
 
     def check_there(self, model: int) -> tuple[bool, int, bytes]:
-        """Refuse where the model is gone, which nobody deletes before the commit; whether it is
-        paused, its last outcome, and the key up to which all that waited was given up.
+        """Refuse a deleted model; no other process can delete it before the commit. Returns whether
+        it is paused, its last outcome, and the key up to which waiting decisions have expired.
         """
         sql = f"SELECT paused, last, swept FROM model WHERE id = ?{self.store.share}"
         rows = self.rows(sql, model)
@@ -377,7 +375,7 @@ class Transaction:
         return bool(paused), int(last), bytes(swept)
 
     def check_decides(self, model: int) -> tuple[int, bytes]:
-        """The same for a model that must not be paused, which is found out once per commit."""
+        """The same for a model that must not be paused, checked once per commit."""
         if model not in self._decides:
             paused, last, swept = self.check_there(model)
             if paused:
@@ -398,7 +396,7 @@ class Transaction:
         return DecisionRow(*rows[0]) if rows else None
 
     def requested(self, model: int, request: bytes) -> DecisionRow | None:
-        """The decision that a request has had already."""
+        """The earlier decision of a request."""
         rows = self.rows(f"{DECISION} WHERE model = ? AND request = ?", model, request)
         return DecisionRow(*rows[0]) if rows else None
 
@@ -408,7 +406,7 @@ class Transaction:
         return OutcomeRow(*rows[0]) if rows else None
 
     def last(self, model: int) -> int:
-        """The number of a model's last outcome; nobody else adds one before the commit."""
+        """The number of a model's last outcome; no other process can add one before the commit."""
         if model not in self._last:
             sql = "UPDATE model SET last = last WHERE id = ? RETURNING last"  # locks the row
             rows = self.rows(sql, model)
@@ -426,8 +424,8 @@ class Transaction:
         by_default: bool = False,
         when: float | None = None,
     ) -> int:
-        """Log the outcome of a decision that has none, which came now unless ``when`` says
-        otherwise; its number.
+        """Log the outcome of a decision that has none, with the present time unless ``when`` is
+        given; returns its number.
         """
         seq = self.last(decision.model) + 1
         row = (
@@ -451,24 +449,26 @@ class Transaction:
         return [DecisionRow(*row) for row in rows]
 
     def latest(self, model: int, skip: int = 0) -> bytes:
-        """The greatest key of a model's decisions but the last ``skip``; empty without one."""
+        """The greatest key of a model's decisions except the last ``skip``; empty if none."""
         self._flush()
         return self.store.latest(model, skip)
 
     def sweeping(self, model: int) -> bytes:
-        """The key up to which all that waited was given up."""
+        """The key up to which waiting decisions have expired."""
         rows = self.rows("SELECT swept FROM model WHERE id = ?", model)
         return bytes(rows[0][0]) if rows else b""
 
     def swept(self, model: int, key: bytes, given_up: int) -> None:
-        """All that waited up to ``key`` was given up, ``given_up`` of them without an outcome."""
+        """Record that waiting decisions up to ``key`` have expired, ``given_up`` of them without an
+        outcome.
+        """
         sql = "UPDATE model SET swept = ?, given_up = given_up + ? WHERE id = ?"
         self.rows(sql, key, given_up, model)
 
     # Snapshots
 
     def snapshot(self, model: int, seq: int, data: bytes, note: str) -> int:
-        """Add one, of the state after outcome ``seq``; drop old automatic ones."""
+        """Add a snapshot of the state after outcome ``seq``; drop old automatic ones."""
         sql = "UPDATE meta SET value = value + 1 WHERE name = 'snapshots' RETURNING value"
         number = int(self.rows(sql)[0][0])
         self.rows(
@@ -484,7 +484,7 @@ class Transaction:
         return number
 
     def restore(self, model: int, data: bytes, note: str) -> int:
-        """Set the state to ``data`` from the last outcome on, that of its source for a shadow."""
+        """Set the state to ``data`` from the last outcome on (for a shadow, that of its source)."""
         rows = self.rows("SELECT follows FROM model WHERE id = ?", model)
         source = rows[0][0] if rows and rows[0][0] else model
         number = self.snapshot(model, self.last(source), data, note)

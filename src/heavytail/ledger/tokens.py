@@ -1,8 +1,8 @@
-"""Tokens of decisions: unguessable, unique whoever makes them, and telling model and version.
+"""Tokens of decisions: unguessable, unique across processes, with model and version inside.
 
 34 bytes, as 46 characters of URL-safe base64: the model's number (4), its version when it decided
-(8), the time in milliseconds (6), and 16 bytes of chance. The last two are the decision's key in
-the store: keys come nearly in the order of time, which an index likes.
+(8), the time in milliseconds (6), and 16 random bytes. The last two are the decision's key in the
+store: keys are nearly in the order of time, which suits an index.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Token(NamedTuple):
     Attributes:
         model: number of the model in the store.
         version: how many outcomes the model had seen when it decided.
-        key: time and chance; no two decisions share it.
+        key: time and random bytes; no two decisions share it.
     """
 
     model: int
@@ -61,15 +61,15 @@ class Token(NamedTuple):
 
 
 def first_key(when: float) -> bytes:
-    """The least key of a time."""
+    """The smallest key of a time."""
     return min(int(max(when, 0.0) * 1000.0), LATEST).to_bytes(MOMENT, "big") + bytes(16)
 
 
 def time_of(key: bytes) -> float:
-    """When the decision of a key was made, in seconds since 1970."""
+    """The time of a key's decision, in seconds since 1970."""
     return int.from_bytes(key[:MOMENT], "big") / 1000.0
 
 
 def int_token(key: bytes) -> int:
-    """The token, of a policy, that the key of a DecisionLog's decision ends with."""
+    """The policy's own token, at the end of the key of a DecisionLog's decision."""
     return int.from_bytes(key[-NUMBER:], "big")

@@ -1,7 +1,7 @@
-"""Bounds of a value, or of the difference of two: what each rests on.
+"""Bounds of a value, or of the difference of two, and the assumptions of each.
 
-Formulas and proofs are in :mod:`heavytail.logs.intervals`. One bound alone has all of 1 - level,
-two have half each.
+Formulas and proofs are in :mod:`heavytail.logs.intervals`. A single bound uses all of 1 - level;
+two bounds use half each.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ class Bound(Value):
 
 @dataclass(frozen=True, repr=False)
 class Betting(Bound):
-    """A lower bound by betting, at every row of the log at once; with ``ceiling`` an upper one too.
+    """A lower bound by betting, at every row of the log at once; with ``ceiling`` also an upper
+    bound.
 
     For rewards of any tail whose mean is finite. The bets aim at the log's length.
 
     Args:
         floor: a number that no reward can be below.
-        ceiling: a number that no reward can be above; a difference of two needs one.
-        growing: the log is evaluated while it grows, and all of these bounds are to hold at once;
-            each is a little lower then.
+        ceiling: a number that no reward can exceed; a difference of two values needs one.
+        growing: for a log that is evaluated while it grows: all these bounds hold at once, and each
+            is a little lower.
     """
 
     name: ClassVar[str] = "betting"
@@ -79,12 +80,13 @@ class Catoni(Bound):
 
 @dataclass(frozen=True, repr=False)
 class Bernstein(Bound):
-    """Both bounds by Maurer and Pontil's empirical Bernstein inequality, at the log's length alone.
+    """Both bounds by Maurer and Pontil's empirical Bernstein inequality, only at the log's full
+    length.
 
     Args:
         floor: a number that no reward can be below.
         ceiling: a number that no reward can be above.
-        clip: M, what weights are clipped at; the root of the number of rows if None.
+        clip: M, the limit at which weights are clipped; the root of the number of rows if None.
     """
 
     name: ClassVar[str] = "bernstein"
@@ -100,10 +102,10 @@ class Bernstein(Bound):
 
 @dataclass(frozen=True, repr=False)
 class Huber(Bound):
-    """Both sides of Huber's estimate, approximate: it takes the tail to go on as the log shows it.
+    """Both bounds from Huber's estimate, approximate: they assume that the tail continues as in the
+    log.
 
-    For an estimate that is unbiased: IPS, SNIPS or DR
-    (:func:`heavytail.logs.intervals.huber_interval`).
+    For an unbiased estimate: IPS, SNIPS or DR (:func:`heavytail.logs.intervals.huber_interval`).
     """
 
     name: ClassVar[str] = "huber"
@@ -113,7 +115,7 @@ class Huber(Bound):
 class Hindsight(Bound):
     """Both sides of a difference by the bet that is best in hindsight, approximate.
 
-    Each side has room for rows that never came: as far out as the farthest reward of the whole
+    Each side leaves room for rows that never came: as far out as the farthest reward of the whole
     log, and five times as far as the policies' own rows
     (:func:`heavytail.logs.intervals.hindsight_lower`).
     """

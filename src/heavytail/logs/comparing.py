@@ -64,34 +64,35 @@ def compare(
     draws: int | None = None,
     dask: Client | str | bool | None = None,
 ) -> Comparison:
-    """V_a - V_b, with an interval from the rows' own differences: narrower than that of two.
+    """Estimate V_a - V_b, with an interval from the rows' own differences: narrower than from two
+    intervals.
 
     The estimate is the difference of the two values that :func:`heavytail.evaluate` gives. Its
-    interval is that of the mean of (w_a - w_b)(r - c), c the mean of both values: weights have
-    mean 1, so that c changes nothing but the spread, and rows that both policies play alike are 0.
-    It has both sides:
+    interval is that of the mean of (w_a - w_b)(r - c), c the mean of both values: weights have mean
+    1, so c changes only the spread, and rows that both policies play alike are 0. The interval has
+    both sides:
 
-    - ``Betting(floor, ceiling)`` needs nothing else: for rewards in [l, h],
-      (w_a - w_b)+ (r - l) + (w_a - w_b)- (h - r) + (h - l)(1 - D) is never negative and has mean
-      V_a - V_b + h - l, D being half of sum |pi_a - pi_b|;
+    - ``Betting(floor, ceiling)`` needs nothing else. For rewards in [l, h], (w_a - w_b)+ (r - l) +
+      (w_a - w_b)- (h - r) + (h - l)(1 - D) is nonnegative and has mean V_a - V_b + h - l, D being
+      half of sum |pi_a - pi_b|;
     - ``Catoni(tail)`` rests on a MomentBound of the rows' differences w_a r - w_b r;
-    - ``Hindsight()`` bets what is best in hindsight, with room for rows that never came. It is
-      approximate, and ``guaranteed`` is False. Where the estimate lies outside, it is made an end.
-      None is given where the rows that one policy plays more often count like fewer than 29 of
-      equal weight, (sum w)²/sum w², at a level of 95 %: 28 lack a reward that one row in ten pays
-      in 5.2 % of logs.
+    - ``Hindsight()`` uses the bet that is best in hindsight, with room for rows that never came. It
+      is approximate, and ``guaranteed`` is False. If the estimate lies outside, it becomes an end
+      of the interval. There is no interval if the rows that one policy plays more often count like
+      fewer than 29 of equal weight, (sum w)²/sum w², at a level of 95 %: in 5.2 % of logs, 28 rows
+      lack a reward that one row in ten pays.
 
-    Where the interval holds 0, ``rows_needed`` estimates how many rows would do. In hindsight that
-    is :func:`heavytail.logs.intervals.hindsight_rows`; else the distance d of the value to the end
-    beyond 0 falls like n^(1/p - 1), p the order of the stated moment, or 2, so that
-    n (d/|value|)^(p/(p - 1)) rows bring that end to 0, if the difference is what it seems. In
-    hindsight it errs low where tails are heavy: larger rewards than these may come.
+    If the interval contains 0, ``rows_needed`` estimates how many rows would decide. In hindsight
+    that is :func:`heavytail.logs.intervals.hindsight_rows`. Otherwise the distance d of the value
+    to the end beyond 0 falls like n^(1/p - 1), p the order of the stated moment, or 2, so that n
+    (d/|value|)^(p/(p - 1)) rows bring that end to 0, if the estimated difference is correct. In
+    hindsight it is too low under heavy tails, because larger rewards may come.
 
     Args:
         log: and
         a: and
         b: and the others as in :func:`heavytail.evaluate`.
-        estimator: as in evaluate, but for "ls" and "lse", which have one side only; its mean is
+        estimator: as in evaluate, except "ls" and "lse", which have one side only; its mean is
             "huber", "catoni" or "plain".
         bound: "hindsight", ``Betting(floor, ceiling)`` or ``Catoni(tail)``; None for none.
         level: of the interval, both sides together.

@@ -1,9 +1,9 @@
-"""Decisions and their rewards on disk, while they are made.
+"""A log on disk of decisions and their rewards, written as they are made.
 
-A log is a store with one model that decides nothing: its tables are those of ``heavytail serve``,
-and what reads the one reads the other. A decision's key begins with its time, or with that of the
-one before where a clock was set back, so that keys are in the order of the decisions; its number
-and its token follow.
+A log is a store with one model that decides nothing. Its tables are those of ``heavytail serve``,
+so the same code reads both. A decision's key consists of its time, its number and its token. If a
+clock was set back, the key has the time of the decision before, so that keys are in the order of
+the decisions.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ OUTCOMES = 4096  # that are read at a time
 
 
 class DecisionLog:
-    """A log of decisions, written while they are made; ``ht.evaluate`` reads it.
+    """A log of decisions, written as they are made; ``ht.evaluate`` reads it.
 
-    When ``decided`` or ``rewarded`` returns, what it was told is on disk: a killed process loses
-    nothing. One writer at a time; its threads may share it. A reward costs one write to the disk,
-    as a decision does; memory does not grow.
+    When ``decided`` or ``rewarded`` returns, its record is on disk: a killed process loses nothing.
+    A log has one writer at a time, whose threads may share it. A decision and a reward each cost
+    one write to the disk. Memory does not grow.
 
     >>> import heavytail as ht, tempfile
     >>> policy, arms = ht.TwinUCB(2), [[1.0, 0.0], [0.0, 1.0]]
@@ -54,9 +54,9 @@ class DecisionLog:
     >>> folder.cleanup()
 
     Args:
-        path: the folder, made where it is not there; or ``postgresql://USER@HOST/DATABASE``.
-        group: how many records are forced to the disk at once. With more than 1 a power cut may
-            lose the last ``group`` - 1; a killed process still loses none.
+        path: the folder, created if missing; or ``postgresql://USER@HOST/DATABASE``.
+        group: number of records that are forced to the disk together. With more than 1 a power cut
+            may lose the last ``group`` - 1; a killed process still loses none.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, group: int = 1) -> None:
@@ -87,18 +87,18 @@ class DecisionLog:
         ids: Sequence[str | int] | None = None,
         context: Mapping[str, Any] | None = None,
     ) -> None:
-        """Log a decision, and what it was made among.
+        """Log a decision with the arms that were offered.
 
-        Refuses what does not fit, a token that the log has already among it; nothing is logged
-        then.
+        Refuses an inconsistent decision, or a token that is already in the log; then nothing is
+        logged.
 
         Args:
-            decision: as ``policy.decide`` gave it.
-            arms: the arms that it was made among: features (n, dim), or what ``encoder.arms`` gave.
+            decision: the result of ``policy.decide``.
+            arms: the offered arms: features (n, dim), or the result of ``encoder.arms``.
             ids: names of the arms; those of ``encoder.arms`` unless given.
-            context: what ``encoder.arms`` was told of the round: text, numbers, bools and None by
-                name, at most 64 KiB as JSON. With it and ids the log can be encoded anew, by
-                another encoder.
+            context: the round's context for ``encoder.arms``: text, numbers, bools and None by
+                name, at most 64 KiB as JSON. With it and ids another encoder can encode the log
+                again.
         """
         where = "DecisionLog.decided"
         with self._turn:
@@ -107,7 +107,7 @@ class DecisionLog:
             self._dim = entry.arms.shape[1]
 
     def _decide(self, tx: Transaction, entry: Entry) -> DecisionRow:
-        """Log an entry on the way to a commit."""
+        """Log an entry within a transaction."""
         from heavytail.ledger.details import Detail, pack
 
         token = entry.token.to_bytes(NUMBER, "big")
@@ -166,8 +166,8 @@ class DecisionLog:
     def expire(
         self, age: int | None = None, *, older_than: float | None = None, now: float | None = None
     ) -> int:
-        """Give up what waits but the last ``age`` decisions, or what has waited longer than
-        ``older_than`` seconds; returns how many. Rewards for them are refused from then on.
+        """Expire all waiting decisions but the last ``age``, or those that have waited longer than
+        ``older_than`` seconds; returns how many. Their rewards are refused from then on.
         """
         count, before = expiry("DecisionLog.expire", age, older_than, now)
 
@@ -194,19 +194,21 @@ class DecisionLog:
             seq = rows[-1].seq
 
     def export(self, path: str | os.PathLike[str]) -> int:
-        """Write the log as Parquet, for other tools; returns how many decisions. The reward of what
-        waits is null. A file that is there is replaced, once the new one is whole.
+        """Write the log as Parquet, for other tools; returns the number of decisions. The reward of
+        a waiting decision is null. An existing file is replaced once the new one is complete.
         """
         from heavytail.ledger.export import export_log
 
         return int(self._read(lambda store: export_log(store, self._model, path)))
 
     def flush(self) -> None:
-        """Force to the disk what ``group`` holds back."""
+        """Force records held back by ``group`` to the disk."""
         self._read(lambda store: store.flush())
 
     def close(self) -> None:
-        """Force all to the disk and let others write. Closing twice is no error."""
+        """Force all records to the disk and release the log for other writers. Closing twice is
+        allowed.
+        """
         if self._pid != os.getpid():
             return
         with self._turn:
@@ -225,7 +227,7 @@ class DecisionLog:
 
     @property
     def decisions(self) -> int:
-        """How many were logged, with a reward or without."""
+        """Number of logged decisions, with or without a reward."""
         return int(self._read(lambda store: store.decisions(self._model.id)))
 
     def __fspath__(self) -> str:
@@ -251,8 +253,8 @@ class DecisionLog:
 
     @property
     def _turn(self) -> threading.RLock:
-        """The lock of its calls; where a fork has left it to another process it is not waited for,
-        since a thread that is not here may hold it.
+        """The lock of its calls. A forked process does not wait for it, since a thread of its
+        parent may hold it.
         """
         if self._pid != os.getpid():
             raise RuntimeError(
@@ -262,14 +264,14 @@ class DecisionLog:
         return self._calls
 
     def _read(self, call: Callable[[Store], Found]) -> Found:
-        """Return what ``call`` gives of the store, which no other thread uses meanwhile."""
+        """Return the result of ``call`` on the store, which no other thread uses meanwhile."""
         with self._turn:
             if self._store is None:
                 raise ValueError(f"{self.path}: this DecisionLog is closed. Open it again.")
             return call(self._store)
 
     def _do(self, *operations: Callable[[Transaction], Found]) -> Found:
-        """Do all of them in one commit; what the last returned, once it is on disk."""
+        """Run all operations in one commit; return the result of the last, once it is on disk."""
 
         def apply(store: Store) -> Found:
             try:
@@ -285,7 +287,7 @@ class DecisionLog:
 
 
 def _check_folder(path: str) -> None:
-    """Refuse a folder of somebody else's, and one of an earlier format."""
+    """Refuse a folder that is not a DecisionLog's, or is of an earlier format."""
     refuse_earlier(path)
     here = os.listdir(path) if os.path.isdir(path) else []
     if here and FILE not in here and set(here) - {"lock", "commits"}:
@@ -296,7 +298,7 @@ def _check_folder(path: str) -> None:
 
 
 def _log_of(tx: Transaction) -> ModelRow:
-    """The model that the decisions are kept under; made where there is none."""
+    """The model of the decisions; created if missing."""
     from heavytail.ledger.export import LOG
 
     models = tx.store.models()
@@ -311,7 +313,7 @@ def _log_of(tx: Transaction) -> ModelRow:
 
 
 def _same(row: DecisionRow, decision: Decision) -> bool:
-    """Tell whether a row is this decision, and not another of the same token."""
+    """Tell whether a row is this decision, not another one with the same token."""
     from heavytail.ledger.details import unpack
 
     x = np.frombuffer(bytes(row.x), "<f8")

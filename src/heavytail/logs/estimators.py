@@ -75,8 +75,8 @@ class Seen(NamedTuple):
 
     Attributes:
         rows: the chunk.
-        weight: (n,), w, or None where the log has no propensities.
-        mass: (n, K), the target's probabilities, or None where only those of the actions are known.
+        weight: (n,), w, or None if the log has no propensities.
+        mass: (n, K), the target's probabilities, or None if only those of the actions are known.
         predicted: (n,), q(x, a), or None without a model.
         expected: (n,), q(x, pi), or None without a model.
     """
@@ -97,14 +97,14 @@ class Estimator(Value):
 
     Attributes:
         weights: whether it needs propensities.
-        unbiased: whether its plain mean is right on average, at least as rows grow.
+        unbiased: whether its plain mean is unbiased, at least asymptotically.
     """
 
     weights: ClassVar[bool] = True
     unbiased: ClassVar[bool] = False
 
     def weigh(self, w: FloatArray) -> FloatArray:
-        """The weights as they count."""
+        """The weights as the estimator uses them."""
         return w
 
     def terms(self, seen: Seen) -> Terms:
@@ -116,7 +116,7 @@ class Estimator(Value):
 
 @dataclass(frozen=True, repr=False)
 class Averaged(Estimator):
-    """An estimator whose rows are averaged by the mean that it names."""
+    """An estimator that averages its rows by the mean that it names."""
 
     mean: str | MomentBound = field(default="huber", kw_only=True)
 
@@ -135,7 +135,7 @@ class IPS(Averaged):
 
 @dataclass(frozen=True, repr=False)
 class SNIPS(Averaged):
-    """The self-normalised estimate, sum w r / sum w where nothing is clipped."""
+    """The self-normalised estimate; without clipping it is sum w r / sum w."""
 
     name: ClassVar[str] = "snips"
     unbiased: ClassVar[bool] = True
@@ -163,7 +163,7 @@ class Clipped(Averaged):
 
 @dataclass(frozen=True, repr=False)
 class Modelled(Averaged):
-    """An estimator that corrects what a model predicts."""
+    """An estimator that corrects a model's predictions."""
 
     model: Any
     folds: int = 5
@@ -183,7 +183,7 @@ class Modelled(Averaged):
 
 @dataclass(frozen=True, repr=False)
 class DM(Modelled):
-    """The direct method: what the model predicts, and nothing that corrects it."""
+    """The direct method: the model's predictions, without correction."""
 
     name: ClassVar[str] = "dm"
     weights: ClassVar[bool] = False
@@ -195,7 +195,7 @@ class DM(Modelled):
 
 @dataclass(frozen=True, repr=False)
 class DR(Modelled):
-    """The doubly robust estimate: what the model predicts, corrected by weighted residuals."""
+    """The doubly robust estimate: the model's predictions, corrected by weighted residuals."""
 
     name: ClassVar[str] = "dr"
     unbiased: ClassVar[bool] = True
@@ -203,7 +203,7 @@ class DR(Modelled):
 
 @dataclass(frozen=True, repr=False)
 class SwitchDR(Modelled):
-    """The doubly robust estimate without corrections of rows whose weight is above ``clip``."""
+    """The doubly robust estimate without corrections for rows whose weight exceeds ``clip``."""
 
     name: ClassVar[str] = "switch-dr"
     clip: float | None = None
@@ -256,7 +256,7 @@ ESTIMATORS: Final[tuple[type[Estimator], ...]] = (
 
 
 def check_model(argument: str, model: object) -> None:
-    """Refuse what predicts no rewards."""
+    """Refuse a model that cannot predict rewards."""
     if is_fitted(model) or callable(model):
         return
     kind = ValueError if isinstance(model, str) else TypeError

@@ -1,4 +1,4 @@
-"""``evaluate``: what a policy would have earned on a log that another one wrote."""
+"""``evaluate``: an estimate of what a policy would have earned on the log of another."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def evaluate(
 ) -> Evaluation:
     """Estimate what ``policy`` would have earned per row of ``log``, with bounds for heavy tails.
 
-    The default is the self-normalised estimate with Huber's tuning-free threshold, the m with
-    sum psi_tau(w (r - m)) = 0, corrected for skewness
-    (:func:`heavytail.logs.means.skew_corrected`), and a lower bound by betting: with probability
-    ``level`` it holds at every row of this log at once, for any rewards not below 0, or another
-    ``floor``, whose mean is finite. An upper bound needs more: the rewards' range, or a moment of
-    the weighted rewards. One pass, O(1) memory.
+    The default is the self-normalised estimate with Huber's tuning-free threshold, the m with sum
+    psi_tau(w (r - m)) = 0, corrected for skewness (:func:`heavytail.logs.means.skew_corrected`),
+    and a lower bound by betting: with probability ``level`` it holds at every row of this log at
+    once, for any rewards with a finite mean that are not below 0, or another ``floor``. An upper
+    bound needs more: the rewards' range, or a moment of the weighted rewards. One pass, O(1)
+    memory.
 
     >>> import numpy as np, heavytail as ht
     >>> rng = np.random.default_rng(0)
@@ -106,7 +106,7 @@ def evaluate(
 
 
 def target_of(policy: Chooser | None, explore: float, draws: int | None) -> Target:
-    """What gives probabilities; without a policy those that the log carries."""
+    """The source of the target's probabilities; without a policy, the log's own column."""
     return Target("target" if policy is None else policy, explore=explore, draws=draws)
 
 
@@ -118,7 +118,9 @@ def plan_of(
     level: float,
     propensities: Propensities,
 ) -> tuple[Plan, Source]:
-    """The checked arguments as a plan, and the log, held where it must be read more than once."""
+    """The checked arguments as a plan, and the log, held in memory if it must be read more than
+    once.
+    """
     Check(who).number("level", level, above=0.0, below=1.0)
     if isinstance(bound, Huber) and not estimator.unbiased:
         unbiased = ", ".join(kind.__name__ for kind in ESTIMATORS if kind.unbiased)

@@ -1,4 +1,4 @@
-"""``LogPolicy``: a linear softmax policy learned from a log, with a bound on what it earns."""
+"""``LogPolicy``: a linear softmax policy learned from a log, with a bound on its value."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from heavytail._turns import alone
 from heavytail._typing import FloatArray
 from heavytail._validate import Check, as_arms, as_numbers, check_number
 from heavytail.kernels.random import uniform
+from heavytail.ledger.decision import Decision
 from heavytail.logs.pac_bayes import POWERS, SPREADS, STAGES, Bound
 from heavytail.logs.reading.rows import Rows
 from heavytail.logs.reading.source import Source
 from heavytail.logs.softmax import FARTHEST, LARGEST, Part, mean_shares
-from heavytail.policies.core.decisions import Decision
 from heavytail.simulation.progress import progress_bar
 
 __all__ = ["LogPolicy"]
@@ -44,10 +44,10 @@ class LogPolicy(Stored):
     $$\max_{\theta}\ \sum_i \pi_Q(a_i\mid x_i)\,\log\Big(1+\frac{\lambda r_i}{p_i}\Big) -
       \frac{\|\theta\|^2}{2 s^2},\qquad Q = \mathcal N(\theta, s^2 I)$$
 
-    lambda and s are chosen from fixed grids, which the bound pays for
+    lambda and s are chosen from fixed grids; the bound accounts for the choice
     (:mod:`heavytail.logs.pac_bayes`). Rewards must not be below ``reward_floor``; neither they nor
-    the weights need a bound. The rows are held in memory; 32 draws of theta stand for Q, so that
-    an evaluation of the sum costs O(32 n K d).
+    the weights need a bound. The rows are held in memory; 32 draws of theta stand for Q, so that an
+    evaluation of the sum costs O(32 n K d).
 
     An action of propensity p gains lambda r - (lambda r)²/(2p) per row, to second order and on
     average. Where all rewards are far above the floor, the second term decides, and what was
@@ -167,8 +167,8 @@ class LogPolicy(Stored):
     # Playing
 
     def probabilities(self, arms: Any) -> FloatArray:
-        """(n, K): with which probability each arm of each row is played; rows (n, K, d), or a chunk
-        of a log. An arm of NaN is not offered.
+        """The probability (n, K) of each arm of each row; rows (n, K, d), or a chunk of a log. An
+        arm of NaN is not offered.
         """
         theta = self._fitted()
         offered = arms.arms if isinstance(arms, Rows) else arms
@@ -193,9 +193,9 @@ class LogPolicy(Stored):
 
     @alone
     def select(self, arms: ArrayLike, *, draw: float | None = None) -> int:
-        """The arm that ``draw``, uniform in [0, 1), falls to; without one, the next of its own.
+        """The arm for ``draw``, uniform in [0, 1); without one, for the next draw of its own.
 
-        Its own draws are fixed by ``seed`` and by how many came before, which is saved.
+        Its own draws depend only on ``seed`` and on the number of earlier draws, which is saved.
         """
         if draw is not None:
             check_number("LogPolicy.select: draw", draw, least=0.0, below=1.0)
@@ -204,12 +204,12 @@ class LogPolicy(Stored):
 
     @alone
     def decide(self, arms: ArrayLike, *, explore: float = 0.0) -> Decision:
-        """Choose as ``select`` does, and say with which probability: for a
+        """Choose as ``select`` does, and return the choice with its probability for a
         :class:`heavytail.DecisionLog`.
 
         With ``explore`` = e in [0, 1] the choice is, with probability e, any of the n arms instead,
-        so that no arm's probability is below e/n. It does not learn: nothing waits for the reward,
-        and the token, the number of the draw, is for the log.
+        so that no arm's probability is below e/n. The policy does not learn: no decision waits for
+        a reward, and the token, the number of the draw, is for the log.
         """
         e = check_number("LogPolicy.decide: explore", explore, least=0.0, most=1.0)
         offered, shares = self._shares(arms, ".decide")
@@ -266,7 +266,7 @@ class LogPolicy(Stored):
         self._take(theta.copy(), told)
 
     def _check_scalars(self, told: _Scalars) -> None:
-        """Refuse what ``fit`` could not have come to."""
+        """Refuse a state that ``fit`` cannot produce."""
         powers = map(self._bound.strength, range(-POWERS, self._bound.highest + 1))
         least, most = self.reward_floor, self.reward_floor + LARGEST * self.reward_unit
         for name, sound in {

@@ -1,10 +1,10 @@
 """``replay``: a policy that goes on learning, on the rows of a log that it would have played.
 
-Li, Chu, Langford and Schapire (WWW 2010): go through the log; where the policy chooses the arm that
-was played, it sees the reward and learns it; all other rows are passed over. If arms were drawn
-uniformly, the rows used are rounds as the policy would have met them. With other propensities p a
-match is used with probability c / p, c the least propensity of any row, so that again all arms are
-used alike: that is what draws at random are for.
+Li, Chu, Langford and Schapire (WWW 2010): go through the log. If the policy chooses the arm that
+was played, it learns the reward; all other rows are skipped. If arms were drawn uniformly, the used
+rows are rounds as the policy would have met them. With other propensities p a match is used with
+probability c / p, c the smallest propensity of any row, so that again all arms are used equally
+often.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ MARKS = 200  # points of the course that are kept
 
 @dataclass(frozen=True)
 class Replay:
-    """What a learning policy earned on the rows it could use.
+    """The reward of a learning policy on the rows that it could use.
 
     Attributes:
-        value: the mean reward of the rows used; nan where there is none.
+        value: the mean reward of the used rows; nan if there are none.
         used: rows used.
-        matched: rows whose arm the policy chose.
+        matched: rows with the policy's own choice.
         rows: rows of the log.
-        policy: what the policy had become; the one given is not changed.
-        rounds: (m,) rounds used, growing, at which ...
+        policy: the trained copy; the given policy is not changed.
+        rounds: (m,) increasing numbers of used rounds at which ...
         course: (m,) ... this was the mean reward so far.
     """
 
@@ -51,7 +51,7 @@ class Replay:
 
     @property
     def share(self) -> float:
-        """The part of the rows that was used."""
+        """The share of used rows."""
         return self.used / self.rows
 
     def __str__(self) -> str:
@@ -86,9 +86,9 @@ def replay(
         log: with arms and propensities; see :mod:`heavytail.logs.reading`.
         policy: it decides by ``select`` and learns by ``update``.
         least: c, a number that no propensity is below. Without it the log is read twice, to find
-            the least one.
+            the smallest one.
         columns: where the log has other names: ours -> its own.
-        seed: of which matches are used.
+        seed: seed of the draws that decide which matches are used.
     """
     if not isinstance(policy, Policy):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""What an evaluation found: the value, its bounds, and how far to trust them."""
+"""Results of evaluations: values, bounds, and advice on how far to trust them."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ LIGHTEST = 100.0  # a tail index from here on is none
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a policy would have earned per row.
+    """An estimate of what a policy would have earned per row.
 
     Attributes:
-        value: the estimate. Over many logs of rare large gains it lies low, of rare large losses
-            high: see ``plain``.
-        lower: a bound that the true value is not below with probability ``level`` (both bounds
-            together, where there are two), or None.
-        upper: a bound that it is not above, or None.
-        lower_reason: why there is no lower bound, "" where there is one.
-        upper_reason: why there is no upper bound, "" where there is one.
+        value: the estimate. Over many logs it is too low if large gains are rare, and too high if
+            large losses are rare: see ``plain``.
+        lower: a lower bound of the true value, with probability ``level`` (both bounds together, if
+            there are two), or None.
+        upper: an upper bound, or None.
+        lower_reason: why there is no lower bound, "" if there is one.
+        upper_reason: why there is no upper bound, "" if there is one.
         level: of the bounds.
         method: the name of the estimator.
-        mean: the name of the mean that its rows were averaged by.
-        interval: the name of what the bounds come from, or None.
+        mean: the name of the mean that averages the rows.
+        interval: the name of the bounds' method, or None.
         rows: rows of the log.
-        effective_size: (sum w)² / sum w², rows of weight 1 that would say as much; nan without w.
+        effective_size: (sum w)² / sum w², the number of rows of weight 1 with as much information;
+            nan without w.
         largest_share: the part of sum w |r| (of the terms of "dr", with "catoni") in one row.
         top_share: the part in the largest 1 % of the rows.
         tail: what the tail of the weighted rewards looks like, or None where too little is known.
@@ -55,10 +56,10 @@ class Evaluation:
         unsupported: actions that the target plays and the log never has.
         unsupported_share: the target's probability of them, and of actions in rows whose logged
             ``probabilities`` of them are 0.
-        error: standard error that the estimate's own rows suggest; no bound.
+        error: standard error suggested by the estimate's own rows; not a bound.
         advice: what to think of it, warnings first.
         waiting: decisions of a DecisionLog that wait for their reward and are left out.
-        plain: the same estimate by the plain mean, in which the largest rows count in full.
+        plain: the same estimate by the plain mean, which counts the largest rows in full.
     """
 
     value: float
@@ -116,7 +117,7 @@ class Evaluation:
         return f"{mean:.3f}   ({low:.3f} to {high:.3f}; {test})"
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """The lower bound as the log was read, and the value. Returns the matplotlib axes."""
+        """Plot the value, and the lower bound along the log. Returns the matplotlib axes."""
         ax = _axes(ax)
         if len(self._rows):
             ax.plot(self._rows, self._path, label=f"lower bound, {self.level:.0%} at all times")
@@ -132,22 +133,22 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How much more policy ``a`` would have earned per row than policy ``b``.
+    """An estimate of how much more policy ``a`` would have earned per row than policy ``b``.
 
     Attributes:
         value: the estimate of V_a - V_b: ``a.value - b.value``.
         lower: and
         upper: its interval, both sides together of probability ``level``, or None.
-        reason: why there is none, "" where there is one.
-        guaranteed: whether the interval rests on stated assumptions alone; False of the
-            approximate one.
+        reason: why there is no interval, "" if there is one.
+        guaranteed: whether the interval rests only on stated assumptions; False for the approximate
+            one.
         level: of the interval.
         interval: where it comes from.
-        error: standard error that the rows' differences suggest; no bound.
+        error: standard error suggested by the rows' differences; not a bound.
         rows: rows of the log.
-        rows_needed: about how many rows in all would decide, if the difference is what it seems and
-            no larger rewards come (:func:`heavytail.compare`); None where the interval decides, or
-            is none, or where no number of rows like these would do.
+        rows_needed: about how many rows in total would decide, if the estimated difference is
+            correct and no larger rewards come (:func:`heavytail.compare`). None if the interval
+            decides, if there is none, or if no number of rows like these would decide.
         a: the evaluation of ``a``.
         b: the evaluation of ``b``.
         advice: what to think of it, warnings first.
@@ -169,7 +170,7 @@ class Comparison:
 
     @property
     def better(self) -> str | None:
-        """ "a" or "b" where the interval says so, else None."""
+        """ "a" or "b" if the interval decides, else None."""
         if self.lower is not None and self.lower > 0.0:
             return "a"
         if self.upper is not None and self.upper < 0.0:
@@ -192,7 +193,7 @@ class Comparison:
         return "\n".join([*lines, *(f"- {sentence}" for sentence in self.advice)])
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Both values and the difference with its interval. Returns the matplotlib axes."""
+        """Plot both values and the difference with its interval. Returns the matplotlib axes."""
         return _intervals(
             ax, ["a", "b", "a - b"], [self.a.value, self.b.value, self.value],
             [self.a.lower, self.b.lower, self.lower], [self.a.upper, self.b.upper, self.upper],
@@ -204,20 +205,20 @@ class Selection:
     """The best of several policies.
 
     Attributes:
-        chosen: its name, or its place where the policies were a list.
-        names: of all.
-        scores: what was maximised, see ``by`` of :func:`heavytail.select`; nan where no estimate
+        chosen: its name, or its index if the policies were a list.
+        names: names of all policies.
+        scores: the maximised quantity, see ``by`` of :func:`heavytail.select`; nan if no estimate
             proposed the policy.
         values: the estimates that :func:`heavytail.evaluate` would give.
         lower: bounds that hold for all policies at once.
         smoothing: lambda.
-        regret_bound: what the best policy may be better than the chosen one, with probability
-            ``level``, at the second moments seen.
+        regret_bound: by how much the best policy may beat the chosen one, with probability
+            ``level``, at the observed second moments.
         level: of the bounds.
         rows: rows of the log.
         guarantee: the statement in words.
         advice: what to think of it, warnings first.
-        proposals: the policy that each estimate thinks best.
+        proposals: the best policy by each estimate.
     """
 
     chosen: Any
@@ -245,7 +246,7 @@ class Selection:
         return "\n".join([f"chosen: {self.chosen}", head, *lines, *notes])
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Every policy's value and lower bound. Returns the matplotlib axes."""
+        """Plot every policy's value and lower bound. Returns the matplotlib axes."""
         return _intervals(
             ax, self.names, list(self.values), list(self.lower), [None] * len(self.names)
         )
@@ -275,7 +276,7 @@ def _intervals(
     lower: Sequence[float | None],
     upper: Sequence[float | None],
 ) -> Axes:
-    """A line per name from its lower to its upper bound; an open end is drawn to the value."""
+    """Draw a line per name from its lower to its upper bound; an open end is drawn to the value."""
     ax = _axes(ax)
     for i, (value, low, high) in enumerate(zip(values, lower, upper, strict=True)):
         left = value if low is None or math.isnan(low) else low

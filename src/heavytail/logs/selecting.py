@@ -1,4 +1,4 @@
-"""``select``: the best of many policies on one log, with what can be promised of it."""
+"""``select``: the best of many policies on one log, with a guarantee."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ FOLDS = 2  # of the model that proposes
 
 @dataclass(frozen=True, repr=False)
 class Rule(Value):
-    """The base of the rules by which the best of many policies is chosen."""
+    """The base of the rules that choose the best of many policies."""
 
 
 @dataclass(frozen=True, repr=False)
 class ByBound(Rule):
     """The estimates propose and the bound decides.
 
-    The default estimate of :func:`heavytail.evaluate`, and DM, DRos and SwitchDR with ``model``
-    (M the root of the number of rows), each propose the policy that they think best; of these, the
-    one with the largest lower bound is chosen. No estimate is best everywhere, and this rule stays
-    near the best one where measured.
+    The default estimate of :func:`heavytail.evaluate`, and DM, DRos and SwitchDR with ``model`` (M
+    the root of the number of rows), each propose their best policy. The proposal with the largest
+    lower bound is chosen. No estimate is best everywhere; in our measurements this rule stays near
+    the best one.
 
     Args:
         model: "arms" (each action's robust mean), a callable or a regressor as of DR, None for
-            none. The log is read once more for it, so that none is used with an iterator, nor
-            where a target's probabilities of the logged actions alone are known.
+            none. The log is read once more for it. So no model is used with an iterator, or if only
+            a target's probabilities of the logged actions are known.
     """
 
     name: ClassVar[str] = "bound"
@@ -91,7 +91,7 @@ class ByLS(Rule):
 
 @dataclass(frozen=True, repr=False)
 class ByLower(Rule):
-    """The largest lower bound, whoever proposes it; cautious."""
+    """The largest lower bound among all policies; cautious."""
 
     name: ClassVar[str] = "lower"
 
@@ -114,16 +114,16 @@ def select(
     draws: int | None = None,
     dask: Client | str | bool | None = None,
 ) -> Selection:
-    """The best of ``policies``, all judged in one pass over ``log``.
+    """Choose the best of ``policies``, all evaluated in one pass over ``log``.
 
-    Whatever it is chosen by, the lower bounds hold for all m policies at once with probability
-    ``level``, hence for the chosen one: each is a betting sequence at (1 - level)/m.
+    With every rule the lower bounds hold for all m policies at once with probability ``level``,
+    hence for the chosen one: each is a betting sequence at (1 - level)/m.
 
     Args:
         log: as in evaluate.
         policies: by name, or a list; each as in evaluate.
         by: "bound", "value", "ls" or "lower", or one of the rules below.
-        bound: ``Betting(floor)``; with a ceiling the lower bounds have half of 1 - level.
+        bound: ``Betting(floor)``; with a ceiling the lower bounds use half of 1 - level.
         level: 1 - delta, of all lower bounds together.
         columns: as in evaluate.
         default_reward: as in evaluate.

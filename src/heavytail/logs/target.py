@@ -1,4 +1,4 @@
-"""The probabilities with which a target would have chosen, row by row.
+"""The probabilities of a target's choices, row by row.
 
 A target is a policy of the library, frozen; a callable of the rows; an array over the whole log; or
 the name of one of its columns.
@@ -27,24 +27,25 @@ Chooser = Policy | Callable[[Rows], ArrayLike] | ArrayLike  # what a Target is m
 def probabilities(
     policy: Chooser, rows: Rows, *, explore: float = 0.0, draws: int | None = None
 ) -> FloatArray:
-    """pi(a|x) of the target, (n, K), or (n,) where only that of the logged action is known.
+    """Return pi(a|x) of the target, (n, K), or (n,) if only that of the logged action is known.
 
-    For many chunks of one log make one :class:`Target` and call that.
+    For many chunks of one log create one :class:`Target` and call it.
 
     Args:
         policy: the target, see :class:`Target`.
         rows: a chunk of the log.
-        explore: a share of uniform draws that is mixed in, as by ``policy.decide``.
+        explore: the share of uniform draws to mix in, as in ``policy.decide``.
         draws: see :class:`Target`.
     """
     return Target(policy, explore=explore, draws=draws)(rows)
 
 
 def greedy(policy: Policy) -> Callable[[Rows], FloatArray]:
-    """A target that plays the arm of which ``policy`` expects most, and explores no more.
+    """A target that plays the arm with the largest mean predicted by ``policy``, without
+    exploration.
 
-    A frozen policy goes on choosing by its index, bonuses included; this is what its estimate is
-    worth. For :func:`heavytail.evaluate` and its neighbours.
+    A frozen policy still chooses by its index, bonuses included; this target shows the value of its
+    estimate. For :func:`heavytail.evaluate`, ``compare`` and ``select``.
 
     >>> import heavytail as ht
     >>> policy = ht.TwinUCB(2)
@@ -60,24 +61,24 @@ def greedy(policy: Policy) -> Callable[[Rows], FloatArray]:
 
 
 class Target:
-    """What a target would have chosen, as it was when this was made.
+    """The choices of a target, frozen at construction.
 
-    A library policy is copied, and asked what it would choose among each row's arms, with what it
-    knows now and learning nothing: probability 1 for that arm and 0 for the others. It costs what
-    ``select_many`` costs. Uniform, EpsilonGreedy and rounds of low-rank policies that explore draw
-    with probabilities that are known. LinTS does not know its own: it is refused, unless ``draws``
-    says how often to ask it per row. The share of draws is an unbiased estimate of the probability
-    and independent of the reward, so that inverse propensity weighting stays unbiased; the variance
-    of a row's value grows by at most E(r² / p²) / (4 draws). The draws are fixed by the policy's
-    seed and the number of the chunk's first row.
+    A library policy is copied. The copy chooses among each row's arms without learning: probability
+    1 for its choice and 0 for the others. This costs as much as ``select_many``. Uniform,
+    EpsilonGreedy and exploring rounds of low-rank policies draw with known probabilities. LinTS
+    does not know its own and is refused, unless ``draws`` gives the number of draws per row. The
+    share of draws is an unbiased estimate of the probability and independent of the reward, so
+    inverse propensity weighting stays unbiased; the variance of a row's value grows by at most E(r²
+    / p²) / (4 draws). The draws are fixed by the policy's seed and the number of the chunk's first
+    row.
 
     Args:
         policy: a policy; a callable that takes :class:`heavytail.logs.reading.rows.Rows` and
             returns (n, K) probabilities or (n,) of the logged actions; an array of either shape
             over the whole log; or a name, for the column that was read as ``target``.
         explore: a share e of uniform draws mixed in: (1 - e) pi + e / K, of the K arms offered.
-        draws: how many draws per row estimate the probabilities of a policy that does not know
-            them.
+        draws: number of draws per row that estimate the probabilities of a policy that does not
+            know them.
     """
 
     def __init__(self, policy: Chooser, *, explore: float = 0.0, draws: int | None = None) -> None:
@@ -166,7 +167,7 @@ def _check(found: FloatArray, rows: Rows, counts: IntArray | None, name: str) ->
 
 
 def _arms(rows: Rows, policy: Policy) -> FloatArray:
-    """The arms of a chunk, such as the policy can choose among, or an error."""
+    """The arms of a chunk, in the form that the policy takes, or an error."""
     name, where = type(policy).__name__, f"{rows.source}, column {rows.column('arms')!r}"
     if rows.arms is None:
         do = "Log their features, or pass probabilities."
@@ -183,7 +184,7 @@ def _arms(rows: Rows, policy: Policy) -> FloatArray:
 
 
 class _Greedy:
-    """The arm of which a policy expects most, the first of equals."""
+    """The arm with the largest predicted mean; the first of equals."""
 
     def __init__(self, policy: Any) -> None:
         self.policy, self.__name__ = policy, f"greedy {type(policy).__name__}"
@@ -202,7 +203,7 @@ class _Greedy:
 
 
 class _Frozen:
-    """A library policy, asked and not taught."""
+    """A library policy that chooses without learning."""
 
     def __init__(self, policy: Policy, draws: int | None) -> None:
         self.policy, self.draws = policy, draws
@@ -253,7 +254,7 @@ def _one_hot(choices: IntArray, count: int) -> FloatArray:
 
 
 def _choices(policy: Policy, sets: FloatArray, rows: Rows, mine: IntArray) -> IntArray:
-    """What the policy would choose from each set; a bad one is refused by its row."""
+    """The policy's choice from each set; an error names the row of a bad set."""
     try:
         if hasattr(policy, "select_many"):
             return np.asarray(policy.select_many(sets), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Values for arguments: a choice and what belongs to it, checked when it is made."""
+"""Values for arguments: a choice with its own arguments, checked at construction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Kind = TypeVar("Kind", bound="Value")
 
 @dataclass(frozen=True, repr=False)
 class Value:
-    """A choice with its own arguments, which are fields; ``name`` is what text calls it."""
+    """A choice with its own arguments as fields; ``name`` is its short name."""
 
     name: ClassVar[str]
 
@@ -50,7 +50,7 @@ class Value:
 
 
 def as_value(argument: str, given: object, kinds: Iterable[type[Kind]]) -> Kind:
-    """The value that ``given`` is, or is the short name of; anything else is refused."""
+    """The value ``given``, or the value with that short name; refuses anything else."""
     named = {kind.name: kind for kind in kinds}
     for kind in named.values():
         if isinstance(given, kind):
@@ -72,7 +72,7 @@ def _needed(kind: type[Value]) -> str:
 
 
 def refuse_gone(call: Callable[Args, Result]) -> Callable[Args, Result]:
-    """The same function, which says of an argument that it had before what took its place."""
+    """Wrap a function so that a removed argument is refused with its replacement."""
 
     @functools.wraps(call)
     def checked(*args: Args.args, **given: Args.kwargs) -> Result:

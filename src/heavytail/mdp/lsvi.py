@@ -17,7 +17,6 @@ from heavytail.kernels.layout import THETA
 from heavytail.mdp.agent import Agent, all_within
 from heavytail.mdp.planning import CAP, EPISODES, STAGE, TARGETS, Plan, learner, planner
 from heavytail.policies import OFUL, HvtUCB, PackedPolicy
-from heavytail.policies.core.history import HistoryPolicy
 
 __all__ = ["LSVIAgent"]
 
@@ -50,10 +49,10 @@ class LSVIAgent(Agent):
         weighted = check.choice("weighting", weighting, ("variance", "none")) == "variance"
         rare = check.choice("switching", switching, ("doubling", "every")) == "doubling"
         bonus = check.number("value_bonus", value_bonus, least=0.0)
-        full_batch = isinstance(reward, HistoryPolicy)
+        full_batch = reward.algorithm.history is not None
         owner = type(reward).__name__
         self.plan_kernel = planner(weighted, rare, check.flag("monotone", monotone))
-        self.learn_kernel = learner(reward.update_kernel, owner, full_batch, weighted)
+        self.learn_kernel = learner(reward.algorithm.update, owner, full_batch, weighted)
         H, S, A, d = self.horizon, self.states, self.actions, self.dim
         each = sum(part.size for part in reward.packed) + FIRST_EPISODES * 3 + S * A
         afford(check.owner, H * each, {"horizon": H, "states": S, "actions": A, "dim": d})
@@ -110,7 +109,7 @@ class LSVIAgent(Agent):
     def reserve(self, episodes: int) -> None:
         needed = self.episodes + episodes
         growing = ["past", "weight"]
-        if isinstance(self._reward, HistoryPolicy):
+        if self._reward.algorithm.history is not None:
             growing.append("reward_H")
         where, arrays = type(self).__name__, self._arrays
         larger = {name: grown(where, getattr(arrays, name), needed, axis=1) for name in growing}
@@ -196,8 +195,8 @@ def _of_stage(
     arrays: dict[str, Any], part: str, policy: PackedPolicy, h: int, learned: int
 ) -> dict[str, Any]:
     """What ``arrays`` hold of a policy at one stage, by the names that the policy has for it."""
-    own = {key: arrays[f"{part}_{key}"][h] for key in policy._views() if key != "history"}
-    if isinstance(policy, HistoryPolicy):
+    own = {key: arrays[f"{part}_{key}"][h] for key in policy._state.views() if key != "history"}
+    if policy.algorithm.history is not None:
         own["history"] = arrays["reward_history"][h, :learned]
     return own
 

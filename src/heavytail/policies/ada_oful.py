@@ -10,7 +10,8 @@ from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import COMMON, OK, RADIUS, ROUNDS, THETA, THETA_BOUND, Fixed, numbered
 from heavytail.kernels.m_estimate import TAU, advance
 from heavytail.policies.core.adaptive import ADAPTIVE, AdaptiveHuber, observe, set_constants, start
-from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.algorithm import Algorithm, History, select_past_history
+from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
@@ -85,7 +86,7 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     return OK
 
 
-class AdaOFUL(HistoryPolicy):
+class AdaOFUL(PackedPolicy):
     r"""Optimism with pseudo-Huber regression over the whole history; finite variance only.
 
     $$\hat\theta_t = \arg\min_{\|\theta\|\le B} \frac\lambda2\|\theta\|^2 + \sum_{s\le t}
@@ -140,9 +141,13 @@ class AdaOFUL(HistoryPolicy):
             "log 2; the printed one is kept."
         ),
     )
-    slots = (COMMON, ADAPTIVE, S)
-    any_ridge = True
-    update_kernel = staticmethod(update)
+    algorithm = Algorithm(
+        update=update,
+        select=select_past_history,
+        slots=(COMMON, ADAPTIVE, S),
+        history=History(TAU + 1),
+        any_ridge=True,
+    )
 
     def __init__(
         self,
@@ -181,7 +186,6 @@ class AdaOFUL(HistoryPolicy):
         s[S.THEORY_TAU_0] = constants.tau_0
         s[S.LOG_INVERSE_DELTA] = check.log_inverse(problem["delta"])
         s[RADIUS] = current_radius(s)
-        self._allocate_history(self.dim + TAU + 1)
 
     @property
     def sigma(self) -> float:

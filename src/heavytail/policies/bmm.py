@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -35,7 +36,8 @@ from heavytail.kernels.repeats import (
     nearest,
 )
 from heavytail.kernels.stages import absorb, choosers, learning_stage, squared_width
-from heavytail.policies.core.epochs import EpochPolicy, check_epoch
+from heavytail.policies.core.algorithm import Algorithm
+from heavytail.policies.core.epochs import EpochPolicy, check_epoch, in_epochs
 from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
@@ -232,9 +234,7 @@ class BMM(EpochPolicy):
             "for one case told in the docstring."
         ),
     )
-    slots = (COMMON, EPOCH, S)
-    select_kernel = staticmethod(select)
-    update_kernel = staticmethod(update)
+    algorithm = in_epochs(Algorithm(update=update, select=select, slots=(COMMON, EPOCH, S)))
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class BMM(EpochPolicy):
         r = check_epoch(check, horizon, lambda T: given or _copies(T, K, log_inverse_delta))
         stages = max(math.floor(math.log(horizon)), 1) if check.flag("sup", sup) else 1
         if sup:
-            self.select_kernel, self.update_kernel = select_staged, update_staged
+            self.algorithm = replace(self.algorithm, select=select_staged, update=update_staged)
         self._allocate_epochs(
             r,
             ridge=ridge,

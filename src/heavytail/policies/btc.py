@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -33,9 +34,9 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.one_pass import LARGEST
 from heavytail.kernels.quadratic import first_extra
 from heavytail.kernels.stages import absorb, choosers, learning_stage, squared_width
-from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.algorithm import Algorithm, Arrays, History
+from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["BTC"]
@@ -270,7 +271,26 @@ def update_staged(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu:
     return OK
 
 
-class BTC(HistoryPolicy):
+def agrees(policy: PackedPolicy, arrays: Arrays) -> bool:
+    """Tell whether the groups of a state from outside list every row once, by size."""
+    s, rows = arrays["scalars"], arrays["history"][:, policy.dim :]
+    count, groups = len(rows), s[S.GROUPS]
+    if not (groups <= count <= s[ROUNDS] and (groups > 0) == (count > 0)):
+        return False
+    own, following = rows[: int(groups)], rows[:, FOLLOWING]
+    if not are_counts(following, count, -1.0):
+        return False
+    after = rows[following[following >= 0].astype(np.int64), REWARD]
+    return bool(
+        are_counts(own[:, STAGE], s[S.STAGES])
+        and are_counts(own[:, COUNT])
+        and own[:, COUNT].sum() == count
+        and hangs_together(own[:, HEAD], following, count)
+        and np.all(np.abs(after) <= np.abs(rows[following >= 0, REWARD]))
+    )
+
+
+class BTC(PackedPolicy):
     r"""Optimism with estimates truncated for each arm apart; for finitely many arms.
 
     $$\hat r_a = \sum_s h_s\,y_s\,\mathbb 1\{|h_s y_s|\le\|h\|_p\},\quad h_s = x_s^\top A^{-1}x_a,
@@ -327,11 +347,13 @@ class BTC(HistoryPolicy):
             "stage that learns is read off the arm played."
         ),
     )
-    slots = (COMMON, S)
-    select_kernel = staticmethod(select)
-    update_kernel = staticmethod(update)
-    in_use = S.SAMPLES
-    pointers = (FOLLOWING, HEAD)
+    algorithm = Algorithm(
+        update=update,
+        select=select,
+        slots=(COMMON, S),
+        history=History(WIDTH, counter=S.SAMPLES, pointers=(FOLLOWING, HEAD)),
+        agree=(agrees,),
+    )
 
     def __init__(
         self,
@@ -356,7 +378,7 @@ class BTC(HistoryPolicy):
         delta = check.delta(delta)
         stages = math.floor(math.log(horizon)) if check.flag("sup", sup) else 1
         if sup:
-            self.select_kernel, self.update_kernel = select_staged, update_staged
+            self.algorithm = replace(self.algorithm, select=select_staged, update=update_staged)
         self._allocate(
             ridge=ridge,
             arm_bound=arm_bound,
@@ -379,7 +401,6 @@ class BTC(HistoryPolicy):
             row = gram_row(self._M, g)
             self._M[row : row + self.dim] = np.eye(self.dim) / ridge
         set_radius(s)
-        self._allocate_history(self.dim + WIDTH)
 
     @alone
     def expected(self, x: FloatArray) -> float:
@@ -392,20 +413,3 @@ class BTC(HistoryPolicy):
     @alone
     def theta(self) -> FloatArray:
         return np.array([self.expected(unit) for unit in np.eye(self.dim)])
-
-    def _hangs_together(self, arrays: Arrays) -> bool:
-        s, rows = arrays["scalars"], arrays["history"][:, self.dim :]
-        count, groups = len(rows), s[S.GROUPS]
-        if not (groups <= count <= s[ROUNDS] and (groups > 0) == (count > 0)):
-            return False
-        own, following = rows[: int(groups)], rows[:, FOLLOWING]
-        if not are_counts(following, count, -1.0):
-            return False
-        after = rows[following[following >= 0].astype(np.int64), REWARD]
-        return bool(
-            are_counts(own[:, STAGE], s[S.STAGES])
-            and are_counts(own[:, COUNT])
-            and own[:, COUNT].sum() == count
-            and hangs_together(own[:, HEAD], following, count)
-            and np.all(np.abs(after) <= np.abs(rows[following >= 0, REWARD]))
-        )

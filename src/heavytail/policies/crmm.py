@@ -29,9 +29,10 @@ from heavytail.kernels.repeats import (
     median,
 )
 from heavytail.links import Link
-from heavytail.policies.core.epochs import EpochPolicy, check_epoch
+from heavytail.policies.core.algorithm import Algorithm, Arrays
+from heavytail.policies.core.base import PackedPolicy
+from heavytail.policies.core.epochs import EpochPolicy, check_epoch, in_epochs
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["CRMM"]
@@ -137,6 +138,15 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
+def agrees(policy: PackedPolicy, arrays: Arrays) -> bool:
+    """Tell whether an honest epoch could have kept the rewards of a state from outside."""
+    s = policy._s
+    pulls = int(arrays["scalars"][EPOCH.PULLS])
+    kept, largest = arrays["rewards"][:pulls], largest_reward(s)
+    beyond = max((kept > largest).sum(), (kept < -largest).sum())
+    return bool(beyond <= (int(s[EPOCH.REPEATS]) - 1) // 2)
+
+
 class CRMM(EpochPolicy):
     r"""Optimism on medians of r pulls of one arm; one pass, O(n d²) per epoch and O(r) kept.
 
@@ -198,8 +208,7 @@ class CRMM(EpochPolicy):
             "fail on centred Pareto noise, as it must."
         ),
     )
-    slots = (COMMON, EPOCH, S)
-    update_kernel = staticmethod(update)
+    algorithm = in_epochs(Algorithm(update=update, slots=(COMMON, EPOCH, S), agree=(agrees,)))
 
     def __init__(
         self,
@@ -245,10 +254,3 @@ class CRMM(EpochPolicy):
         s[S.SPAN] = 2.0 * theta_bound * arm_bound
         s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
         s[RADIUS] = current_radius(s)
-
-    def _hangs_together(self, arrays: Arrays) -> bool:
-        pulls = int(arrays["scalars"][EPOCH.PULLS])
-        kept, largest = arrays["rewards"][:pulls], largest_reward(self._s)
-        beyond = max((kept > largest).sum(), (kept < -largest).sum())
-        most = (self.repeats - 1) // 2  # as an honest epoch keeps of them
-        return super()._hangs_together(arrays) and bool(beyond <= most)

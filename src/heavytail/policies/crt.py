@@ -10,6 +10,7 @@ from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import CLIPPED, COMMON, LOG_DET, OK, RADIUS, ROUNDS, Fixed, numbered
 from heavytail.kernels.one_pass import learn, measure
+from heavytail.policies.core.algorithm import Algorithm
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
@@ -129,9 +130,7 @@ class CRT(PackedPolicy):
             r"is used. *Decided*: $\sqrt\lambda S$ for the paper's 1, since its S and λ are 1."
         ),
     )
-    slots = (COMMON, S)
-    update_kernel = staticmethod(update)
-    rank_one = True
+    algorithm = Algorithm(update=update, slots=(COMMON, S), rank_one=True)
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
@@ -21,8 +22,9 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.links import link_mean, within
 from heavytail.kernels.one_pass import learn, measure
 from heavytail.links import Link
+from heavytail.policies.core.algorithm import Algorithm
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.linked import LinkedPolicy, slope_of
+from heavytail.policies.core.linked import LinkedPolicy, report_spread, slope_of
 from heavytail.tails import MomentBound
 
 __all__ = ["CRTM"]
@@ -130,6 +132,9 @@ def update_linked(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> 
     return code
 
 
+NEWTON: Final = Algorithm(update=update, slots=(COMMON, S), rank_one=True, reports=(report_spread,))
+
+
 class CRTM(LinkedPolicy):
     r"""Optimism with rewards that are taken as 0 where they are too large. O(n d²) per round.
 
@@ -194,9 +199,7 @@ class CRTM(LinkedPolicy):
             r"all else by $\Gamma^2$."
         ),
     )
-    slots = (COMMON, S)
-    update_kernel = staticmethod(update)
-    rank_one = True
+    algorithm = NEWTON
 
     def __init__(
         self,
@@ -229,7 +232,7 @@ class CRTM(LinkedPolicy):
         theta_bound = check.number("theta_bound", theta_bound, above=0.0)
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         if bends:
-            self.update_kernel = update_linked
+            self.algorithm = replace(NEWTON, update=update_linked)
         # The raw moment by Minkowski, ‖y‖_p <= nu + U, U = S L the largest mean.
         order, U = tail.order, theta_bound * arm_bound
         kappa = slope_of(check, self.link, least_slope, U) if bends else 1.0

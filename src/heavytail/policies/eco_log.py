@@ -21,13 +21,16 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.linked import implicit_step, move
 from heavytail.kernels.links import LOGISTIC, implicit_score, link_slope, within
 from heavytail.kernels.one_pass import measure
+from heavytail.policies.core.algorithm import Algorithm
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.linked import (
     DELTA,
     LINKED,
     LinkedPolicy,
+    curvature_half_widths,
     own_ridge,
     practical_radius,
+    report_spread,
 )
 
 __all__ = ["ECOLog"]
@@ -171,9 +174,13 @@ class ECOLog(LinkedPolicy):
             "aside as by the published adaptive version. *Ours*: practice."
         ),
     )
-    slots = (COMMON, LINKED, S)
-    update_kernel = staticmethod(update)
-    rank_one = True
+    algorithm = Algorithm(
+        update=update,
+        slots=(COMMON, LINKED, S),
+        rank_one=True,
+        half_widths=curvature_half_widths,
+        reports=(report_spread,),
+    )
 
     def __init__(
         self,

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import Check
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
@@ -25,6 +24,7 @@ from heavytail.kernels.layout import (
 )
 from heavytail.kernels.one_pass import learn, measure
 from heavytail.kernels.random import uniform
+from heavytail.policies.core.algorithm import Algorithm
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.loops import around, select_rows
@@ -119,10 +119,9 @@ class EpsilonGreedy(PackedPolicy):
         randomised=True,
         sources=("Folklore; the schedule $t^{-1/3}$ is the one with regret $T^{2/3}$."),
     )
-    slots = (COMMON, S)
-    select_kernel = staticmethod(select)
-    update_kernel = staticmethod(update)
-    key_slot = S.KEY
+    algorithm = Algorithm(
+        update=update, select=select, slots=(COMMON, S), key_slot=S.KEY, draws_slot=S.DRAWS
+    )
 
     def __init__(
         self,
@@ -155,7 +154,3 @@ class EpsilonGreedy(PackedPolicy):
         best = np.empty(len(sets), dtype=np.int64)
         around(select_rows, select=select)((greedy, self._M), np.ascontiguousarray(sets), best)
         return share / count + (1.0 - share) * np.eye(count)[best]
-
-    def reseed(self, seed: int) -> None:
-        self._s[S.KEY] = Check(type(self)).seed(seed)
-        self._s[S.DRAWS] = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
@@ -25,14 +26,17 @@ from heavytail.kernels.linked import implicit_step, linear_step, move
 from heavytail.kernels.links import LOGISTIC, PROBIT, information, pull, within
 from heavytail.kernels.one_pass import LARGEST, measure
 from heavytail.links import Link
+from heavytail.policies.core.algorithm import Algorithm
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.linked import (
     DELTA,
     LINKED,
     LinkedPolicy,
     Told,
+    curvature_half_widths,
     own_ridge,
     practical_radius,
+    report_spread,
 )
 from heavytail.policies.core.loops import around
 
@@ -199,9 +203,14 @@ class GLBOMD(LinkedPolicy):
             "paper's condition on $\\lambda$ is just what the last piece needs. *Ours*: practice."
         ),
     )
-    slots = (COMMON, LINKED, S)
+    algorithm = Algorithm(
+        update=around(update, step_of=implicit_step),
+        slots=(COMMON, LINKED, S),
+        rank_one=True,
+        half_widths=curvature_half_widths,
+        reports=(report_spread,),
+    )
     exploration = 0.4
-    rank_one = True
 
     def __init__(
         self,
@@ -231,7 +240,8 @@ class GLBOMD(LinkedPolicy):
             eta, lam = glb_constants(self.dim, self.link, stated.reach, g)
         ridge = lam * stated.arm_bound**2 if ridge is None else ridge
         has_intercept = self._practical if intercept is None else check.flag("intercept", intercept)
-        self.update_kernel = around(update, step_of=self._step_of(stated, step))
+        step_of = self._step_of(stated, step)
+        self.algorithm = replace(self.algorithm, update=around(update, step_of=step_of))
         size = self.dim + has_intercept
         self._allocate(
             ridge=ridge,

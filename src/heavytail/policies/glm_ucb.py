@@ -34,23 +34,24 @@ from heavytail.kernels.layout import (
     numbered,
 )
 from heavytail.kernels.likelihood import COUNT, ahead, fit_likelihood, row_of, scan_likelihood
-from heavytail.kernels.links import link_mean, within
+from heavytail.kernels.links import IDENTITY, link_mean, within
 from heavytail.kernels.m_estimate import TARGET
 from heavytail.kernels.one_pass import LARGEST, measure
 from heavytail.kernels.quadratic import BEHIND, first_extra
 from heavytail.links import Link
+from heavytail.policies.core.algorithm import Algorithm, Arrays, History
 from heavytail.policies.core.answers import Explanation, sides
-from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.linked import (
     DELTA,
     LINKED,
     LinkedPolicy,
     noise_of,
+    report_spread,
     slope_of,
     steepest_of,
 )
-from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["GLMUCB"]
@@ -155,7 +156,28 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     return OK
 
 
-class GLMUCB(LinkedPolicy, HistoryPolicy):
+def agrees(policy: PackedPolicy, arrays: Arrays) -> bool:
+    """Tell whether the rounds that rows stand for are as many as there were."""
+    often = arrays["history"][:, policy.dim + COUNT]
+    return are_counts(often, least=1.0) and bool(often.sum() == arrays["scalars"][ROUNDS])
+
+
+def half_widths(policy: PackedPolicy, X: FloatArray, level: float) -> FloatArray:
+    """Half of an interval of scores: the set's in theory, in practice by the curvature of the
+    likelihood.
+    """
+    s = policy._s
+    if s[S.THEORY] != 0.0:
+        return policy.radius / s[S.STEEPEST] * policy._widths(X)
+    lower = np.tril(policy._M[policy._rows["curvature"]])
+    Q = lower + np.tril(lower, -1).T
+    widths = np.sqrt(np.sum(X.T * np.linalg.solve(Q, X.T), axis=0))
+    is_identity = s[L.LINK] == IDENTITY
+    spread = s[S.NOISE_SCALE] if is_identity else 1.0
+    return np.asarray(sides(spread**2, level) * widths)
+
+
+class GLMUCB(LinkedPolicy):
     r"""Maximum likelihood over all rounds, and optimism on the mean: the baseline with a link.
 
     $$\sum_{s\le t}\bigl(y_s-\mu(x_s^\top\hat\theta_t)\bigr)x_s = \lambda\hat\theta_t,\qquad
@@ -216,10 +238,15 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
             "satisfies. *Ours*: practice."
         ),
     )
-    slots = (COMMON, LINKED, S)
-    select_kernel = staticmethod(select)
-    update_kernel = staticmethod(update)
-    in_use = S.KEPT
+    algorithm = Algorithm(
+        update=update,
+        select=select,
+        slots=(COMMON, LINKED, S),
+        history=History(COUNT + 1, counter=S.KEPT),
+        agree=(agrees,),
+        half_widths=half_widths,
+        reports=(report_spread,),
+    )
     exploration = 0.3
 
     def __init__(
@@ -264,7 +291,6 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
         s[S.THEORY] = stated.is_theory
         s[RADIUS] = current_radius(s)
         self._M[self._rows["curvature"]] = ridge * np.eye(self.dim)
-        self._allocate_history(self.dim + COUNT + 1)
 
     @alone
     def explain(self, arms: ArrayLike) -> Explanation:
@@ -279,18 +305,3 @@ class GLMUCB(LinkedPolicy, HistoryPolicy):
             "index": mean + bonus,
         }
         return Explanation(self.select(X), "the largest mean + radius * width", parts)
-
-    def _hangs_together(self, arrays: Arrays) -> bool:
-        often = arrays["history"][:, self.dim + COUNT]
-        return are_counts(often, least=1.0) and bool(often.sum() == arrays["scalars"][ROUNDS])
-
-    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
-        """Of scores: the set's in theory, in practice by the curvature of the likelihood."""
-        s = self._s
-        if not self._practical:
-            return self.radius / s[S.STEEPEST] * self._widths(X)
-        lower = np.tril(self._M[self._rows["curvature"]])
-        Q = lower + np.tril(lower, -1).T
-        widths = np.sqrt(np.sum(X.T * np.linalg.solve(Q, X.T), axis=0))
-        spread = s[S.NOISE_SCALE] if self.link.name == "identity" else 1.0
-        return np.asarray(sides(spread**2, level) * widths)

@@ -27,6 +27,7 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.links import link_mean, within
 from heavytail.kernels.one_pass import LARGEST, learn, measure
 from heavytail.links import Link
+from heavytail.policies.core.algorithm import Algorithm
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.linked import (
     DELTA,
@@ -34,6 +35,7 @@ from heavytail.policies.core.linked import (
     LinkedPolicy,
     floored_slope,
     noise_of,
+    report_spread,
 )
 from heavytail.tails import MomentBound
 
@@ -175,9 +177,10 @@ class GLOC(LinkedPolicy):
             "sums of squared scores; at R = 1 it is the paper's. *Ours*: practice."
         ),
     )
-    slots = (COMMON, LINKED, S)
-    update_kernel = staticmethod(update)
-    rank_one = True
+    # The set's intervals in practice too: its norm is not that of a curvature.
+    algorithm = Algorithm(
+        update=update, slots=(COMMON, LINKED, S), rank_one=True, reports=(report_spread,)
+    )
     exploration = 0.1
 
     def __init__(
@@ -232,7 +235,3 @@ class GLOC(LinkedPolicy):
     def learner(self) -> FloatArray:
         """The online learner's own estimate, a copy; ``theta`` is the centre of the set."""
         return self._M[learner_row(self._M)].copy()
-
-    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
-        """The set's in practice too: its norm is not that of a curvature."""
-        return self.radius * self._widths(X)

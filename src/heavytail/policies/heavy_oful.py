@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -36,9 +37,9 @@ from heavytail.kernels.m_estimate import (
 from heavytail.kernels.quadratic import LINEAR, NEXT, first_extra, minimise_quadratic
 from heavytail.policies._lbfgs import minimise
 from heavytail.policies.core.adaptive import ADAPTIVE, AdaptiveHuber, observe, set_constants, start
-from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.algorithm import Algorithm, Arrays, History, select_past_history
+from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["HeavyOFUL"]
@@ -319,15 +320,30 @@ def update_kept(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: f
     return code
 
 
+def agrees(policy: PackedPolicy, arrays: Arrays) -> bool:
+    """Tell whether the heap of a state from outside names every row once."""
+    heap = arrays["history"][:, policy.dim + HEAP]
+    return bool(np.array_equal(np.sort(heap), np.arange(len(heap))))
+
+
+NEWTON: Final = Algorithm(
+    update=update_newton,
+    select=select_past_history,
+    slots=(COMMON, ADAPTIVE, S),
+    history=History(TAU + 1),
+    any_ridge=True,
+)
 SOLVERS: Final = {
-    "lazy": update_lazy,
-    "newton": update_newton,
-    "gd": update_gd,
-    "lbfgs": update_kept,
+    "lazy": replace(
+        NEWTON, update=update_lazy, history=History(HEAP + 1, pointers=(HEAP,)), agree=(agrees,)
+    ),
+    "newton": NEWTON,
+    "gd": replace(NEWTON, update=update_gd),
+    "lbfgs": replace(NEWTON, update=update_kept, has_kernels=False),
 }
 
 
-class HeavyOFUL(HistoryPolicy):
+class HeavyOFUL(PackedPolicy):
     r"""Optimism with adaptive Huber regression, solved anew over the whole history every round.
 
     $$\hat\theta_t = \arg\min_{\|\theta\|\le B} \frac\lambda2\|\theta\|^2 + \sum_{s\le t}
@@ -389,8 +405,8 @@ class HeavyOFUL(HistoryPolicy):
             r"*Decided*: the regulariser is $\lambda/2$, so that the Hessian is V."
         ),
     )
-    slots = (COMMON, ADAPTIVE, S)
-    any_ridge = True
+
+    algorithm = SOLVERS["lazy"]
 
     def __init__(
         self,
@@ -410,7 +426,7 @@ class HeavyOFUL(HistoryPolicy):
     ) -> None:
         check = self._start(dim, tail, horizon)
         self.solver = check.choice("solver", solver, tuple(SOLVERS))
-        self.update_kernel = SOLVERS[self.solver]
+        self.algorithm = SOLVERS[self.solver]
         problem = start(
             self,
             check,
@@ -427,13 +443,6 @@ class HeavyOFUL(HistoryPolicy):
         s[S.SLOPE] = slope
         s[S.ACCURACY] = check.number("tolerance", tolerance, above=0.0)
         s[RADIUS] = current_radius(s)
-        lazy = self.solver == "lazy"
-        self._allocate_history(self.dim + (HEAP if lazy else TAU) + 1)
-        self.pointers = (HEAP,) if lazy else ()
-
-    @property
-    def has_kernels(self) -> bool:
-        return self.solver != "lbfgs"
 
     def _settle(self) -> None:
         """The fit, where no kernel does it, and a word where one gave up."""
@@ -453,12 +462,6 @@ class HeavyOFUL(HistoryPolicy):
                 f"tolerance={s[S.ACCURACY]}. Use another solver, or a larger tolerance.",
                 stacklevel=3,
             )
-
-    def _hangs_together(self, arrays: Arrays) -> bool:
-        if self.solver != "lazy":
-            return True
-        heap = arrays["history"][:, self.dim + HEAP]
-        return bool(np.array_equal(np.sort(heap), np.arange(len(heap))))
 
     @property
     def sigma(self) -> float:

@@ -29,9 +29,9 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.m_estimate import TARGET, newton
 from heavytail.kernels.one_pass import LARGEST
 from heavytail.kernels.quadratic import BEHIND, extra_rows, first_extra
-from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.algorithm import Algorithm, Arrays, History
+from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["HuberBandit"]
@@ -236,7 +236,21 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     return OK
 
 
-class HuberBandit(HistoryPolicy):
+def agrees(policy: PackedPolicy, arrays: Arrays) -> bool:
+    """Tell whether rows and counts of a state from outside are of models that are there."""
+    s, rows = arrays["scalars"], arrays["history"][:, policy.dim :]
+    known = s[S.KNOWN]
+    return bool(
+        known <= s[S.MODELS]
+        and are_counts(rows[:, ALL_OF], known)
+        and are_counts(rows[:, FORCED_OF], known, NOT_FORCED)
+        and are_counts(arrays["counts"])
+        and are_counts(arrays["forced_counts"])
+        and arrays["counts"].sum() == s[ROUNDS]
+    )
+
+
+class HuberBandit(PackedPolicy):
     r"""Greedy on Huber regressions, one per arm, with rounds reserved for each arm in turn.
 
     $$\hat b_i(Z) = \arg\min_b \sum_{s\in Z} f_{\tau}(r_s - x_s^\top b),\qquad
@@ -296,9 +310,13 @@ class HuberBandit(HistoryPolicy):
             "paper's unit slips. *Ours*: `shared=True`, one regression for all arms."
         ),
     )
-    slots = (COMMON, S)
-    select_kernel = staticmethod(select)
-    update_kernel = staticmethod(update)
+    algorithm = Algorithm(
+        update=update,
+        select=select,
+        slots=(COMMON, S),
+        history=History(FORCED_OF + 1),
+        agree=(agrees,),
+    )
 
     def __init__(
         self,
@@ -348,22 +366,9 @@ class HuberBandit(HistoryPolicy):
         s[S.LOG_TERM] = math.log(2.0 * self.dim + 1.0) + check.log_inverse(delta)
         s[S.MODELS] = models
         s[RADIUS] = 0.5 * gap * check.number("radius_scale", radius_scale, least=0.0)
-        self._allocate_history(self.dim + FORCED_OF + 1)
 
     @property
     def models(self) -> FloatArray:
         """Every arm's fit to all of its rewards, (K, dim); ``theta`` is the one made last."""
         first = model_row(self._s, self._M, FIT, 0)
         return np.array(self._M[first : first + int(self._s[S.MODELS])])
-
-    def _hangs_together(self, arrays: Arrays) -> bool:
-        s, rows = arrays["scalars"], arrays["history"][:, self.dim :]
-        known = s[S.KNOWN]
-        return bool(
-            known <= s[S.MODELS]
-            and are_counts(rows[:, ALL_OF], known)
-            and are_counts(rows[:, FORCED_OF], known, NOT_FORCED)
-            and are_counts(arrays["counts"])
-            and are_counts(arrays["forced_counts"])
-            and arrays["counts"].sum() == s[ROUNDS]
-        )

@@ -29,15 +29,17 @@ from heavytail.kernels.layout import (
     numbered,
 )
 from heavytail.kernels.linked import implicit_step, move
-from heavytail.kernels.links import AMOUNTS, LOG, information, link_mean, within
+from heavytail.kernels.links import AMOUNTS, IDENTITY, LOG, information, link_mean, within
 from heavytail.kernels.one_pass import LARGEST, learn, measure
 from heavytail.kernels.scale import MAJORITY
 from heavytail.links import Link
 from heavytail.policies.core import practice, practice_report
+from heavytail.policies.core.algorithm import Algorithm
 from heavytail.policies.core.answers import Prediction
+from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.linked import Linking
+from heavytail.policies.core.linked import LinkedPolicy
 from heavytail.policies.core.practice import (
     CLIP,
     FIRST,
@@ -51,6 +53,7 @@ from heavytail.policies.core.practice import (
     watch,
 )
 from heavytail.policies.core.practice import settle as settle_unit
+from heavytail.policies.core.practice_report import half_widths_of, report_noise
 from heavytail.tails import MomentBound
 
 __all__ = ["HvtGLB"]
@@ -143,7 +146,28 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
-class HvtGLB(Linking, practice.PracticalPolicy):
+def half_widths(policy: PackedPolicy, X: FloatArray, level: float) -> FloatArray:
+    """Half of an interval of the score; with the log link without what the clip took, which is of
+    the mean.
+    """
+    halves = half_widths_of(policy, X, level)
+    return halves if policy._s[S.LINK] == IDENTITY else halves - taken(policy, X, level)
+
+
+def taken(policy: PackedPolicy, X: FloatArray, level: float) -> FloatArray:
+    """What the clip may have taken from the mean, in units of the model's deviation."""
+    return practice_report.half_widths(policy._s, np.zeros(len(X)), level)
+
+
+def report_zeros(policy: PackedPolicy, report: Diagnostics) -> Diagnostics:
+    """Add that most rewards are 0, where they are amounts."""
+    if policy._s[S.LINK] != AMOUNTS or policy._s[P.VOTES] <= 2.0 * MAJORITY:
+        return report
+    word = "most rewards are 0, which no amount is: TwinUCB learns how often and how much."
+    return replace(report, advice=(*report.advice, word))
+
+
+class HvtGLB(LinkedPolicy):
     r"""Counts and amounts whose outliers must not rule: the one-pass step with a link. Ours.
 
     $$\tilde y_t = \mu_t + \mathrm{clip}\big(y_t - \mu_t,\ \pm\tau_t\sigma_t s_t\big),\qquad
@@ -206,8 +230,15 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         "around their mean: counts at a fixed threshold, all else at the mean-consistent one of "
         "Hvt-UCB's practical mode.",
     )
-    slots = (COMMON, PRACTICE, S)
-    rank_one = True
+    algorithm = Algorithm(
+        update=update,
+        slots=(COMMON, PRACTICE, S),
+        rank_one=True,
+        any_ridge=True,
+        agree=(practice.agrees,),
+        half_widths=half_widths,
+        reports=(report_noise, report_zeros),
+    )
 
     def __init__(
         self,
@@ -238,7 +269,8 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         is_log = self.link.name == "log"
         if target is None:
             target = "typical" if is_log and counts else "mean"
-        self.update_kernel = update if is_log else practice.update
+        if not is_log:
+            self.algorithm = replace(self.algorithm, update=practice.update)
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         if ridge is None:
             ridge = practice.own_ridge(self.dim, arm_bound)
@@ -303,15 +335,6 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         """tau_t of the next round, in units of sigma_t."""
         return float(self._s[P.TAU])
 
-    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
-        """Of the score; with the log link without what the clip took, which is of the mean."""
-        halves = practice_report.half_widths(self._s, self._widths(X), level)
-        return halves if self.link.name == "identity" else halves - self._taken(X, level)
-
-    def _taken(self, X: FloatArray, level: float) -> FloatArray:
-        """What the clip may have taken from the mean, in units of the model's deviation."""
-        return practice_report.half_widths(self._s, np.zeros(len(X)), level)
-
     @alone
     def predict(self, x: ArrayLike, *, level: float | None = None) -> Prediction:
         """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.
@@ -323,16 +346,9 @@ class HvtGLB(Linking, practice.PracticalPolicy):
         prediction = super().predict(x, level=level)
         if self.link.name == "identity":
             return prediction
-        rows, many = self._asked(x, level)
+        rows, many = self._asked_rows(x, level)
         mean, low, high = (np.atleast_1d(part) for part in prediction)
         unit = mean if self._s[S.LINK] == AMOUNTS else np.sqrt(mean)
-        taken = self._taken(rows, level) * unit
-        parts = (mean, np.maximum(low - taken, 0.0), high + taken)
+        lost = taken(self, rows, level) * unit
+        parts = (mean, np.maximum(low - lost, 0.0), high + lost)
         return Prediction(*(part if many else float(part[0]) for part in parts))
-
-    def diagnostics(self) -> Diagnostics:
-        report = replace(super().diagnostics(), **practice_report.noise_report(self))
-        if self._s[S.LINK] == AMOUNTS and self._s[P.VOTES] > 2.0 * MAJORITY:
-            words = "most rewards are 0, which no amount is: TwinUCB learns how often and how much."
-            report = replace(report, advice=(*report.advice, words))
-        return report

@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail.kernels.cholesky import invert
 from heavytail.kernels.fixed_rank import choose_rank
 from heavytail.kernels.jit import jit
@@ -49,13 +49,15 @@ from heavytail.kernels.low_rank import (
 )
 from heavytail.kernels.nuclear_norm import fit, is_sane
 from heavytail.kernels.random import uniform
-from heavytail.policies.core import practice, practice_report
+from heavytail.policies.core import practice
+from heavytail.policies.core.algorithm import Algorithm, Arrays
+from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.low_rank import LARGEST_REWARD, LowRankPolicy
+from heavytail.policies.core.low_rank import LARGEST_REWARD, ROWS, LowRankPolicy, agrees
 from heavytail.policies.core.practice import PRACTICE, SIZES, restart
 from heavytail.policies.core.practice import update as learn_inside
-from heavytail.policies.core.remembering import Arrays
+from heavytail.policies.core.practice_report import half_widths_of, report_noise
 from heavytail.tails import MomentBound
 
 __all__ = ["HvtLowRank"]
@@ -264,7 +266,23 @@ def select(s: Vector, M: Matrix, H: Matrix, arms: Matrix) -> int:
     return select_inside(s, M, arms)
 
 
-class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
+def has_room(policy: PackedPolicy, arrays: Arrays) -> bool:
+    """Tell whether M has room for the rank of a state from outside."""
+    return bool(arrays["shape"][L.RANK] <= policy._s[S.RANKS])
+
+
+def report_rank(policy: PackedPolicy, report: Diagnostics) -> Diagnostics:
+    """Add that more ranks than were looked for are possible."""
+    assert isinstance(policy, HvtLowRank)
+    most = int(policy._s[S.RANKS])
+    limited = policy._arguments.get("rank") is None and most < min(policy.d1, policy.d2)
+    if not limited or policy.explores or policy.rank != most:
+        return report
+    word = f"rank {most} was found, and none above was looked for: state one."
+    return replace(report, advice=(*report.advice, word))
+
+
+class HvtLowRank(LowRankPolicy):
     r"""Arms that are matrices, a mean reward of few degrees of freedom, rewards of any tail.
 
     $$\mathbb E[y \mid X] = b + \langle X, \Theta^*\rangle,\qquad \operatorname{rank}\Theta^* = r,
@@ -328,10 +346,18 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
             "tunes itself, and Hvt-UCB's practical step inside it."
         ),
     )
-    slots = (COMMON, PRACTICE, S)
-    update_kernel = staticmethod(update)
-    select_kernel = staticmethod(select)
-    key_slot = S.KEY
+    algorithm = Algorithm(
+        update=update,
+        select=select,
+        slots=(COMMON, PRACTICE, S),
+        history=ROWS,
+        any_ridge=True,
+        key_slot=S.KEY,
+        draws_slot=S.DRAWS,
+        agree=(practice.agrees, agrees, has_room),
+        half_widths=half_widths_of,
+        reports=(report_noise, report_rank),
+    )
 
     def __init__(
         self,
@@ -353,6 +379,7 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
         limit, arm_bound = self._bounds(check, arm_bound)
         k = rank * (d1 + d2) - rank * rank
         ridge = practice.own_ridge(k, arm_bound)
+        kept = check.count("kept", kept, least=rank * (d1 + d2))
         parts = self._low_rank_parts(3 * (k + 1) + 1 + 2 * d1 + d2)
         parts["runs"] = {"sizes": SIZES, **parts["runs"]}
         self._allocate(
@@ -361,6 +388,7 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
             weight=(arm_bound / limit) ** 2,
             theta_bound=math.inf,
             size=k + 1,
+            most_kept=kept,
             **parts,
         )
         self._s[CONSTANT] = arm_bound
@@ -371,35 +399,12 @@ class HvtLowRank(LowRankPolicy, practice.PracticalPolicy):
         s = self._s
         s[S.RANKS] = rank
         s[S.FINDS] = min(d1, d2) > (1 if stated is None else rank)
-        s[S.MOST] = check.count("kept", kept, least=rank * (d1 + d2))
+        s[S.MOST] = kept
         first = SHARE * (d1 + d2)
         least = d1 + d2 - 1  # k of rank 1
         s[S.NEXT] = first if explore is None else check.count("explore", explore, least=least)
-        self._allocate_history(self.dim + WIDTH)
         self.reseed(seed)
 
     @property
     def finds_rank(self) -> bool:
         return bool(self._s[S.FINDS] != 0.0)
-
-    @property
-    def most_kept(self) -> int:
-        return int(self._s[S.MOST])
-
-    def _hangs_together(self, arrays: Arrays) -> bool:
-        fits = arrays["shape"][L.RANK] <= self._s[S.RANKS]  # M has no room for more
-        return bool(fits) and super()._hangs_together(arrays)
-
-    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
-        if self.explores:
-            return super()._half_widths(X, level)
-        return practice_report.half_widths(self._s, self._widths(X), level)
-
-    def diagnostics(self) -> Diagnostics:
-        report, noise = super().diagnostics(), practice_report.noise_report(self)
-        words = (*report.advice, *noise.pop("advice"))
-        most = int(self._s[S.RANKS])
-        limited = self._arguments.get("rank") is None and most < min(self.d1, self.d2)
-        if limited and not self.explores and self.rank == most:
-            words += (f"rank {most} was found, and none above was looked for: state one.",)
-        return replace(report, **noise, advice=words)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
-from heavytail._typing import FloatArray, Matrix, Vector
+from heavytail._typing import Matrix, Vector
 from heavytail._validate import Check
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import COMMON, CONSTANT, THETA, numbered
 from heavytail.kernels.one_pass import measure
 from heavytail.kernels.sharp import SHARP, Sharp
-from heavytail.policies.core import forgetting, practice, practice_report, sharp, theory
+from heavytail.policies.core import forgetting, practice, sharp, theory
+from heavytail.policies.core.algorithm import Algorithm
+from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.practice import CLIP, PRACTICE, SIZES
+from heavytail.policies.core.practice_report import half_widths_of, report_noise
 from heavytail.policies.core.sharp import learn as learn_sharp
 from heavytail.policies.core.theory import THEORY, step
 from heavytail.tails import MomentBound
@@ -41,7 +45,29 @@ def update_sharp(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> i
     return learn_sharp(s, M, AT, x, reward, nu)
 
 
-class HvtUCB(forgetting.ForgettingPolicy):
+THEORETICAL: Final = Algorithm(
+    update=update_theory,
+    slots=(COMMON, PRACTICE, THEORY),
+    rank_one=True,
+    takes_prior=True,
+    any_ridge=True,
+    agree=(practice.agrees,),
+    reports=(report_noise,),
+)
+PROVED: Final = replace(
+    THEORETICAL,
+    update=update_sharp,
+    scoring=SHARP,
+    slots=(*THEORETICAL.slots, WIDTH),
+    takes_prior=False,
+    projects=False,
+    half_widths=sharp.half_widths_at(AT),
+)
+PRACTICAL: Final = replace(THEORETICAL, update=practice.update, half_widths=half_widths_of)
+FORGETTING: Final = forgetting.with_memory(PRACTICAL, forgetting.update)
+
+
+class HvtUCB(PackedPolicy):
     r"""Optimism with the one-pass Huber estimator; a round costs O(n d² + d²), whatever t is.
 
     $$\hat\theta_{t+1} = \operatorname*{argmin}_{\|\theta\|\le S}\
@@ -134,9 +160,7 @@ class HvtUCB(forgetting.ForgettingPolicy):
             "$V_t$-norm. *Ours*: the practical mode, which has no theorem."
         ),
     )
-    slots: tuple[Any, ...] = (COMMON, PRACTICE, THEORY)
-    takes_prior = True
-    rank_one = True
+    algorithm = PRACTICAL
 
     def __init__(
         self,
@@ -171,9 +195,7 @@ class HvtUCB(forgetting.ForgettingPolicy):
                 intercept=intercept,
                 forget=forget,
             )
-            self.slots = (*type(self).slots, WIDTH)
-            self.update_kernel, self.scoring = update_sharp, SHARP
-            self.takes_prior = False
+            self.algorithm = PROVED
             sharp.begin(
                 self,
                 check,
@@ -201,16 +223,19 @@ class HvtUCB(forgetting.ForgettingPolicy):
             theta_bound = 1.0 if is_theory else math.inf
         if ridge is None:
             ridge = float(self.dim) if is_theory else practice.own_ridge(self.dim, arm_bound)
-        forget = self._asked_to_forget(check, forget, self.dim + has_intercept, is_theory)
-        in_practice = practice.update if forget is None else forgetting.update
-        self.update_kernel = update_theory if is_theory else in_practice
+        forget = forgetting.checked(check, forget, self.dim + has_intercept, is_theory)
+        runs = {"sizes": SIZES}
+        if is_theory:
+            self.algorithm, runs = THEORETICAL, {}
+        elif forget is not None:
+            self.algorithm, runs = FORGETTING, forgetting.MEMORY_RUNS
         self._allocate(
             ridge=ridge,
             arm_bound=arm_bound,
             theta_bound=theta_bound,
             size=self.dim + has_intercept,
             rows={} if forget is None or clip is not None else {"bulk": None},  # to watch
-            runs={} if is_theory else self._remembers(forget, {"sizes": SIZES}),
+            runs=runs,
         )
         self._s[CONSTANT] = arm_bound  # the constant feature is as long as an arm may be
         threshold_scale = check.number("threshold_scale", threshold_scale, above=0.0)
@@ -227,7 +252,8 @@ class HvtUCB(forgetting.ForgettingPolicy):
             radius_scale=radius_scale,
             arm_bound=arm_bound,
         )
-        self._forget(forget)
+        if forget is not None:
+            forgetting.start(self, forget)
         if stated is not None:
             theory.start(
                 self,
@@ -249,14 +275,7 @@ class HvtUCB(forgetting.ForgettingPolicy):
         return float(self._s[P.TAU])
 
     def _begun(self) -> None:
-        if self.update_kernel is not update_theory:
+        if self.algorithm is not THEORETICAL:
             practice.settle_prior(self._s, self._M, self.dim)
         if "bulk" in self._rows:
             self._M[self._rows["bulk"]] = self._M[THETA]
-
-    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
-        if self.update_kernel is update_sharp:
-            return sharp.half_widths("HvtUCB", self._s, AT, self._widths(X), level)
-        if self.update_kernel is update_theory:
-            return super()._half_widths(X, level)
-        return practice_report.half_widths(self._s, self._widths(X), level)

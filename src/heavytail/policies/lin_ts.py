@@ -6,7 +6,6 @@ import math
 from typing import Final, NamedTuple
 
 from heavytail._typing import Matrix, Vector
-from heavytail._validate import Check
 from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
@@ -26,6 +25,7 @@ from heavytail.kernels.layout import (
 )
 from heavytail.kernels.one_pass import learn, measure
 from heavytail.kernels.random import normal
+from heavytail.policies.core.algorithm import Algorithm
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
@@ -167,10 +167,9 @@ class LinTS(PackedPolicy):
         randomised=True,
         sources=(r"*Certain*: the draw and its width $v_t = R\sqrt{9d\log(t/\delta)}$."),
     )
-    slots = (COMMON, S)
-    select_kernel = staticmethod(select)
-    update_kernel = staticmethod(update)
-    key_slot = S.KEY
+    algorithm = Algorithm(
+        update=update, select=select, slots=(COMMON, S), key_slot=S.KEY, draws_slot=S.DRAWS
+    )
 
     def __init__(
         self,
@@ -200,7 +199,3 @@ class LinTS(PackedPolicy):
         s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
         s[RADIUS] = current_radius(s, self.dim)
         self.reseed(seed)
-
-    def reseed(self, seed: int) -> None:
-        self._s[S.KEY] = Check(type(self)).seed(seed)
-        self._s[S.DRAWS] = 0.0

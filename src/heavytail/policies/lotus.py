@@ -42,9 +42,10 @@ from heavytail.kernels.nuclear_norm import PASSES, fit
 from heavytail.kernels.one_pass import LARGEST, measure
 from heavytail.kernels.svd import orthogonalise, product
 from heavytail.kernels.truncation import add_truncated, begin, end
+from heavytail.policies.core.algorithm import Algorithm, Arrays
+from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.low_rank import LARGEST_REWARD, LowRankPolicy
-from heavytail.policies.core.remembering import Arrays
+from heavytail.policies.core.low_rank import LARGEST_REWARD, ROWS, LowRankPolicy, agrees
 from heavytail.tails import MomentBound
 
 __all__ = ["LOTUS"]
@@ -219,6 +220,17 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     return OK
 
 
+def rounds_agree(policy: PackedPolicy, arrays: Arrays) -> bool:
+    """Tell whether the batch of a state from outside fits its rounds."""
+    s = arrays["scalars"]
+    return bool(
+        are_counts(s[[S.BATCH]], 53.0, FIRST_BATCH)
+        and s[S.EXPLORED] <= arrays["shape"][L.KEPT]
+        and s[ROUNDS] <= s[S.UNTIL]
+        and s[S.EXPLORE] <= s[S.UNTIL]
+    )
+
+
 class LOTUS(LowRankPolicy):
     r"""Low-rank bandits under heavy tails, horizon-free: in batches, explore and then truncate.
 
@@ -275,10 +287,15 @@ class LOTUS(LowRankPolicy):
             "threshold and penalty of the fit, read off the residuals; theta made anew by quarters."
         ),
     )
-    slots = (COMMON, S)
-    update_kernel = staticmethod(update)
-    select_kernel = staticmethod(select)
-    key_slot = S.KEY
+    algorithm = Algorithm(
+        update=update,
+        select=select,
+        slots=(COMMON, S),
+        history=ROWS,
+        key_slot=S.KEY,
+        draws_slot=S.DRAWS,
+        agree=(agrees, rounds_agree),
+    )
     whole = True
 
     def __init__(
@@ -334,7 +351,6 @@ class LOTUS(LowRankPolicy):
         )
         s[S.BATCH] = FIRST_BATCH - 1
         open_batch(s)
-        self._allocate_history(self.dim + WIDTH)
         self.reseed(seed)
 
     @property
@@ -345,13 +361,3 @@ class LOTUS(LowRankPolicy):
     def explores(self) -> bool:
         s = self._s
         return bool(s[ROUNDS] < s[S.EXPLORE] or s[L.FITS] == 0.0)
-
-    def _hangs_together(self, arrays: Arrays) -> bool:
-        s, shape = arrays["scalars"], arrays["shape"]
-        return bool(
-            super()._hangs_together(arrays)
-            and are_counts(s[[S.BATCH]], 53.0, FIRST_BATCH)
-            and s[S.EXPLORED] <= shape[L.KEPT]
-            and s[ROUNDS] <= s[S.UNTIL]
-            and s[S.EXPLORE] <= s[S.UNTIL]
-        )

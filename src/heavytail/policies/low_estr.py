@@ -22,7 +22,6 @@ from heavytail.kernels.layout import (
 )
 from heavytail.kernels.low_rank import (
     SHAPE,
-    WIDTH,
     any_arm,
     inside,
     keep,
@@ -33,8 +32,9 @@ from heavytail.kernels.low_rank import (
 )
 from heavytail.kernels.nuclear_norm import PASSES, fit
 from heavytail.kernels.one_pass import learn, measure
+from heavytail.policies.core.algorithm import Algorithm
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.low_rank import LARGEST_REWARD, LowRankPolicy
+from heavytail.policies.core.low_rank import LARGEST_REWARD, ROWS, LowRankPolicy, agrees
 
 __all__ = ["LowESTR"]
 
@@ -156,10 +156,15 @@ class LowESTR(LowRankPolicy):
             "constant of T_1, the penalty read off the residuals, the sharper bound of theta*."
         ),
     )
-    slots = (COMMON, S)
-    update_kernel = staticmethod(update)
-    select_kernel = staticmethod(select)
-    key_slot = S.KEY
+    algorithm = Algorithm(
+        update=update,
+        select=select,
+        slots=(COMMON, S),
+        history=ROWS,
+        key_slot=S.KEY,
+        draws_slot=S.DRAWS,
+        agree=(agrees,),
+    )
     whole = True
 
     def __init__(
@@ -212,6 +217,7 @@ class LowESTR(LowRankPolicy):
             weight=(arm_bound / limit) ** 2,
             theta_bound=math.inf,
             size=size,
+            most_kept=first,
             **self._low_rank_parts(),
         )
         self._write_shape(rank)
@@ -222,7 +228,6 @@ class LowESTR(LowRankPolicy):
         s[S.LOG_INVERSE_DELTA] = check.log_inverse(delta)
         s[S.PRIOR_ROOT] = math.sqrt(ridge * bound**2 + (outside - ridge) * bound_outside**2)
         s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
-        self._allocate_history(self.dim + WIDTH)
         self.reseed(seed)
 
     @property
@@ -234,7 +239,3 @@ class LowESTR(LowRankPolicy):
     def ridge_outside(self) -> float:
         """lambda_perp."""
         return float(self._s[S.RIDGE_OUTSIDE])
-
-    @property
-    def most_kept(self) -> int:
-        return self.explore

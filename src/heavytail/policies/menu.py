@@ -29,7 +29,8 @@ from heavytail.kernels.repeats import (
     measure_meant,
     median,
 )
-from heavytail.policies.core.epochs import EpochPolicy, check_epoch
+from heavytail.policies.core.algorithm import Algorithm
+from heavytail.policies.core.epochs import EpochPolicy, check_epoch, in_epochs
 from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
@@ -167,8 +168,7 @@ class MENU(EpochPolicy):
             "of which reads e as epsilon). *Decided*: a copy's distance to itself does not count."
         ),
     )
-    slots = (COMMON, EPOCH, S)
-    update_kernel = staticmethod(update)
+    algorithm = in_epochs(Algorithm(update=update, slots=(COMMON, EPOCH, S)))
 
     def __init__(
         self,

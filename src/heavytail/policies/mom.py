@@ -17,7 +17,8 @@ from heavytail.kernels.repeats import (
     measure_meant,
     median,
 )
-from heavytail.policies.core.epochs import EpochPolicy, check_epoch
+from heavytail.policies.core.algorithm import Algorithm
+from heavytail.policies.core.epochs import EpochPolicy, check_epoch, in_epochs
 from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
@@ -138,8 +139,7 @@ class MoM(EpochPolicy):
             r"rest and uses none of it; $\sqrt\lambda S$ for 1."
         ),
     )
-    slots = (COMMON, EPOCH, S)
-    update_kernel = staticmethod(update)
+    algorithm = in_epochs(Algorithm(update=update, slots=(COMMON, EPOCH, S)))
 
     def __init__(
         self,

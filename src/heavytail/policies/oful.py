@@ -11,6 +11,7 @@ from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import COMMON, LOG_DET, OK, RADIUS, Fixed, numbered
 from heavytail.kernels.one_pass import learn, measure
+from heavytail.policies.core.algorithm import Algorithm
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
@@ -89,10 +90,7 @@ class OFUL(PackedPolicy):
             "*Certain*: Theorem 2 of the paper, with the determinant, not the looser closed form."
         ),
     )
-    slots = (COMMON, S)
-    update_kernel = staticmethod(update)
-    rank_one = True
-    takes_prior = True
+    algorithm = Algorithm(update=update, slots=(COMMON, S), rank_one=True, takes_prior=True)
 
     def __init__(
         self,
@@ -125,5 +123,5 @@ class OFUL(PackedPolicy):
         s[RADIUS] = current_radius(s)
 
     @property
-    def prior_unit(self) -> float:
+    def _prior_unit(self) -> float:
         return float(self._s[S.NOISE_SCALE] ** 2) or 1.0

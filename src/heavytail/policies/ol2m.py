@@ -21,14 +21,17 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.links import link_mean, within
 from heavytail.kernels.one_pass import learn, measure
 from heavytail.links import Link
+from heavytail.policies.core.algorithm import Algorithm
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.linked import (
     DELTA,
     LINKED,
     LinkedPolicy,
     Told,
+    curvature_half_widths,
     floored_slope,
     practical_radius,
+    report_spread,
 )
 
 __all__ = ["OL2M"]
@@ -151,9 +154,13 @@ class OL2M(LinkedPolicy):
             "guide."
         ),
     )
-    slots = (COMMON, LINKED, S)
-    update_kernel = staticmethod(update)
-    rank_one = True
+    algorithm = Algorithm(
+        update=update,
+        slots=(COMMON, LINKED, S),
+        rank_one=True,
+        half_widths=curvature_half_widths,
+        reports=(report_spread,),
+    )
     exploration = 0.3  # its square is about 0.1
 
     def __init__(

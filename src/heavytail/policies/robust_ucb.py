@@ -28,9 +28,9 @@ from heavytail.kernels.layout import (
 )
 from heavytail.kernels.one_pass import LARGEST
 from heavytail.kernels.repeats import median
+from heavytail.policies.core.algorithm import Algorithm, Arrays
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
-from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = ["RobustUCB"]
@@ -273,10 +273,37 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
+def agrees(policy: PackedPolicy, arrays: Arrays) -> bool:
+    """Tell whether pulls and lists of samples of a state from outside fit its rounds."""
+    s, pulls = arrays["scalars"], arrays["pulls"]
+    known, rounds = s[S.KNOWN], s[ROUNDS]
+    if not (known <= s[S.ARMS] and are_counts(pulls, rounds + 1.0) and pulls.sum() <= rounds):
+        return False
+    if np.any((pulls == 0.0) != (np.arange(len(pulls)) >= known)):
+        return False
+    if "previous" not in arrays:
+        return True
+    kept = int(min(rounds, s[S.CAPACITY]))
+    last, previous = arrays["last"], arrays["previous"]
+    return bool(
+        are_counts(last, kept, -1.0)
+        and are_counts(previous[:kept], kept, -1.0)
+        and np.all(previous[:kept] < np.arange(kept))  # back in time, so never in a circle
+    )
+
+
 ESTIMATORS: Final = {
-    "truncated": specialise(update, "update_truncated", learn=learn_truncated),
-    "median of means": specialise(update, "update_median", learn=learn_median),
-    "catoni": specialise(update, "update_catoni", learn=learn_catoni),
+    name: Algorithm(
+        update=specialise(update, f"update_{label}", learn=learn),
+        select=select,
+        slots=(COMMON, S),
+        agree=(agrees,),
+    )
+    for name, label, learn in (
+        ("truncated", "truncated", learn_truncated),
+        ("median of means", "median", learn_median),
+        ("catoni", "catoni", learn_catoni),
+    )
 }
 
 
@@ -334,9 +361,8 @@ class RobustUCB(PackedPolicy):
             "is known by its features."
         ),
     )
-    slots = (COMMON, S)
-    select_kernel = staticmethod(select)
-    _kept: int
+
+    algorithm = ESTIMATORS["truncated"]
 
     def __init__(
         self,
@@ -353,7 +379,7 @@ class RobustUCB(PackedPolicy):
     ) -> None:
         check = self._start(dim, tail, horizon)
         K = check.count("arms", arms)
-        self.update_kernel = ESTIMATORS[check.choice("estimator", estimator, tuple(ESTIMATORS))]
+        self.algorithm = ESTIMATORS[check.choice("estimator", estimator, tuple(ESTIMATORS))]
         if estimator == "catoni" and tail.order != 2.0:
             raise ValueError(
                 "RobustUCB.tail must be of order 2 for estimator='catoni', which needs a variance; "
@@ -398,23 +424,6 @@ class RobustUCB(PackedPolicy):
         s[S.THRESHOLD_SCALE] = check.number("threshold_scale", threshold_scale, above=0.0)
         if estimator == "catoni":
             s[self._runs["last"]] = -1.0  # no last sample yet
-
-    def _hangs_together(self, arrays: Arrays) -> bool:
-        s, pulls = arrays["scalars"], arrays["pulls"]
-        known, rounds = s[S.KNOWN], s[ROUNDS]
-        if not (known <= s[S.ARMS] and are_counts(pulls, rounds + 1.0) and pulls.sum() <= rounds):
-            return False
-        if np.any((pulls == 0.0) != (np.arange(len(pulls)) >= known)):
-            return False
-        if "previous" not in arrays:
-            return True
-        kept = int(min(rounds, s[S.CAPACITY]))
-        last, previous = arrays["last"], arrays["previous"]
-        return bool(
-            are_counts(last, kept, -1.0)
-            and are_counts(previous[:kept], kept, -1.0)
-            and np.all(previous[:kept] < np.arange(kept))  # back in time, so never in a circle
-        )
 
     @property
     def means(self) -> FloatArray:

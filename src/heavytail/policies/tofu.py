@@ -25,7 +25,8 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.one_pass import LARGEST, measure
 from heavytail.kernels.quadratic import first_extra
 from heavytail.kernels.truncation import add_truncated, begin, end
-from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.algorithm import Algorithm, History, select_past_history
+from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
 
@@ -108,7 +109,7 @@ def update(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float)
     return OK
 
 
-class TOFU(HistoryPolicy):
+class TOFU(PackedPolicy):
     r"""Optimism with ridge regression on truncated rewards, truncated anew every round.
 
     $$\hat\theta_t = V_t^{-1/2}\Big[\sum_{s\le t} u_{is}\,y_s\,\mathbb 1\{|u_{is}\,y_s| \le
@@ -158,8 +159,9 @@ class TOFU(HistoryPolicy):
             "step asks for a fixed design."
         ),
     )
-    slots = (COMMON, S)
-    update_kernel = staticmethod(update)
+    algorithm = Algorithm(
+        update=update, select=select_past_history, slots=(COMMON, S), history=History(1)
+    )
 
     def __init__(
         self,
@@ -190,7 +192,6 @@ class TOFU(HistoryPolicy):
         s[S.PRIOR_ROOT] = math.sqrt(ridge) * theta_bound
         s[S.RADIUS_SCALE] = check.number("radius_scale", radius_scale, least=0.0)
         s[RADIUS] = current_radius(s)
-        self._allocate_history(self.dim + 1)
 
     @property
     def truncated(self) -> int:

@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike
 from heavytail._turns import alone
 from heavytail._typing import FloatArray
 from heavytail._validate import Check
-from heavytail.kernels.layout import COMMON, CONSTANT, INVERSE, ROUNDS, THETA
+from heavytail.kernels import index
+from heavytail.kernels.layout import CONSTANT, INVERSE, ROUNDS, THETA
 from heavytail.policies.core import (
+    answers,
     forgetting,
     practice,
     practice_report,
@@ -23,16 +25,17 @@ from heavytail.policies.core import (
     twin_choice,
     two_estimates,
 )
+from heavytail.policies.core.algorithm import Algorithm, Arrays
 from heavytail.policies.core.answers import Explanation, sides
+from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.every_round import CONVERSION, EVERY_ROUND, JUDGE, own_rows
 from heavytail.policies.core.info import Info
 from heavytail.policies.core.noise_size import NOISE_SIZE
 from heavytail.policies.core.practice import PRACTICE, SIZES, learned
-from heavytail.policies.core.remembering import Arrays
-from heavytail.policies.core.theory import THEORY
+from heavytail.policies.core.practice_report import half_widths_of
 from heavytail.policies.core.twin import OWN
-from heavytail.policies.core.two_estimates import TWO, bulk_row
+from heavytail.policies.core.two_estimates import bulk_row
 from heavytail.tails import MomentBound
 
 __all__ = ["TwinUCB"]
@@ -45,7 +48,97 @@ E: Final = EVERY_ROUND
 P: Final = PRACTICE
 
 
-class TwinUCB(forgetting.ForgettingPolicy):
+def agrees(policy: PackedPolicy, arrays: Arrays) -> bool:
+    """Tell whether the shares and counts of a state from outside fit each other."""
+    s = arrays["scalars"]
+    audits = max(s[S.AUDIT], s[S.LAST_AUDIT])
+    shares = s[S.SHARE] <= 1.0 and s[S.DUE] <= 1.0 and audits <= twin.JUDGES
+    return bool(shares and s[E.ZEROS] <= s[ROUNDS])
+
+
+def half_widths(policy: PackedPolicy, X: FloatArray, level: float) -> FloatArray:
+    """Half of an interval. A product lies off by what its factors do, each of these at half of
+    what ``level`` leaves over.
+    """
+    assert isinstance(policy, TwinUCB)
+    if not policy._has_zeros:
+        return half_widths_of(policy, X, level)
+    s, each = policy._s, 0.5 + 0.5 * level
+    share, amount, spread = policy._parts(X)
+    q = sides((1.0 + s[E.CONVERSION_ENERGY]) / (1.0 + s[ROUNDS]), each) * spread
+    m = half_widths_of(policy, X, each)
+    return np.asarray(np.abs(amount) * q + share * m + q * m)
+
+
+def explained(policy: PackedPolicy, X: FloatArray) -> Explanation:
+    """The parts of the index of each arm: what is expected of it, and by whom."""
+    assert isinstance(policy, TwinUCB)
+    s, M, at = policy._s, policy._M, bulk_row(policy._M)
+    share, amount, spread = policy._parts(X)
+    judge = X @ M[at + JUDGE, : policy.dim]
+    slopes = X @ M[at + CONVERSION, : policy.dim]
+    squares, mean = policy._widths(X) ** 2, X @ M[THETA, : policy.dim]
+    rows = zip(mean, X @ policy.bulk, judge, slopes, squares, spread**2, strict=True)
+    by = twin_choice.rule_of(s)
+    index = np.array([twin_choice.index_of(by, *row) for row in rows])
+    parts = {"mean": share * amount, "judge": judge + s[S.JUDGE_LEVEL], "index": index}
+    if policy._has_zeros:
+        parts = {"conversion": share, "amount": amount, **parts}
+    rule = "the largest index: the bulk, held near the mean and the judge, and a bonus"
+    if s[S.AUDIT] != 0.0:
+        whose = "the mean, or the judge," if s[S.AUDIT] == twin.JUDGES else "the mean"
+        rule = f"an arm that was tried too little, else the largest index: {whose} and a bonus"
+    return Explanation(policy.select(X), rule, parts)
+
+
+def report_hausman(policy: PackedPolicy, report: Diagnostics) -> Diagnostics:
+    """Add whether the mean and the typical reward order the arms alike."""
+    assert isinstance(policy, TwinUCB)
+    if learned(policy._s) < practice_report.ENOUGH:
+        return report
+    H, most = policy.hausman()
+    words = report.advice
+    if H > most:
+        words += (
+            "the mean and the typical reward do not order the arms alike; the mean decides. "
+            'target="typical" would choose otherwise.',
+        )
+    return replace(report, mean_differs=H / most, advice=words)
+
+
+TYPICAL: Final = replace(
+    two_estimates.THEORETICAL,
+    update=practice.update,
+    select=index.select,
+    half_widths=half_widths_of,
+    explain=answers.explained,
+)
+
+
+def for_the_mean(algorithm: Algorithm) -> Algorithm:
+    """The bulk's algorithm held near the mean: choices, answers and checks of Twin-UCB's own."""
+    return replace(
+        algorithm,
+        select=twin_choice.select,
+        scoring=twin_choice.TWIN,
+        slots=(*algorithm.slots, EVERY_ROUND, NOISE_SIZE, OWN),
+        half_widths=half_widths,
+        explain=explained,
+        agree=(*algorithm.agree, agrees),
+        reports=(*algorithm.reports, report_hausman),
+    )
+
+
+MEAN: Final = for_the_mean(replace(TYPICAL, update=twin.update))
+ALGORITHMS: Final = {  # by whether the target is the mean, and whether rounds are forgotten
+    (True, False): MEAN,
+    (True, True): for_the_mean(forgetting.with_memory(TYPICAL, twin.update_forgetting)),
+    (False, False): TYPICAL,
+    (False, True): forgetting.with_memory(TYPICAL, forgetting.update),
+}
+
+
+class TwinUCB(PackedPolicy):
     r"""The best mean reward, whatever the noise: the policy to take where nothing is known of it.
     One pass, nothing tuned, no unit.
 
@@ -129,9 +222,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
             "the page on two estimates, which says what holds at the sharp width. *Decided*: c = 3."
         ),
     )
-    slots: tuple[Any, ...] = (COMMON, PRACTICE, THEORY, TWO)
-    takes_prior = True
-    rank_one = True
+    algorithm = MEAN
 
     def __init__(
         self,
@@ -168,7 +259,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
             sharp.check_unused(check, forget=forget)
             two_estimates.begin_sharp(self, check, delta=delta, **proved)
             return
-        forget = self._asked_to_forget(check, forget, self.dim + 1, radius == "theory")
+        forget = forgetting.checked(check, forget, self.dim + 1, radius == "theory")
         if radius == "theory":
             stated = theory.check_told(check, tail, horizon)
             two_estimates.begin_theory(self, check, stated, **proved)
@@ -178,13 +269,8 @@ class TwinUCB(forgetting.ForgettingPolicy):
                 raise ValueError(f'TwinUCB.{name} is not for radius="empirical"; got {value!r}.')
         arm_bound = check.number("arm_bound", arm_bound, above=0.0)
         ridge = practice.own_ridge(self.dim, arm_bound)
-        if forget is None:
-            self.update_kernel = twin.update if mean else practice.update
-        else:
-            self.update_kernel = twin.update_forgetting if mean else forgetting.update
-        if mean:
-            self.slots = (*self.slots, EVERY_ROUND, NOISE_SIZE, OWN)
-            self.select_kernel, self.scoring = twin_choice.select, twin_choice.TWIN
+        self.algorithm = ALGORITHMS[mean, forget is not None]
+        runs = {"sizes": SIZES} if mean else {}
         size = self.dim + 1
         self._allocate(
             ridge=ridge,
@@ -192,7 +278,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
             theta_bound=math.inf,
             size=size,
             rows={"bulk": None, "centre": None, **own_rows(size)} if mean else None,
-            runs=self._remembers(forget, {"sizes": SIZES} if mean else {}),
+            runs=runs if forget is None else forgetting.MEMORY_RUNS,
         )
         self._s[CONSTANT] = arm_bound
         practice.start(
@@ -204,7 +290,8 @@ class TwinUCB(forgetting.ForgettingPolicy):
             arm_bound=arm_bound,
             tunes=mean,
         )
-        self._forget(forget)
+        if forget is not None:
+            forgetting.start(self, forget)
         if mean:
             self._s[S.PATIENCE], self._s[S.RATIO] = patience, 1.0
             for name in ("tried_inverse", "size_inverse"):
@@ -214,7 +301,7 @@ class TwinUCB(forgetting.ForgettingPolicy):
     @property
     def _is_twin(self) -> bool:
         """Tell whether it has two estimates and no theory."""
-        return self.select_kernel is twin_choice.select
+        return self.algorithm.select is twin_choice.select
 
     @property
     def bulk(self) -> FloatArray:
@@ -222,22 +309,11 @@ class TwinUCB(forgetting.ForgettingPolicy):
         row = bulk_row(self._M) if self._s[P.TUNES] != 0.0 else THETA
         return np.asarray(self._M[row, : self.dim].copy())
 
-    def _hangs_together(self, arrays: Arrays) -> bool:
-        s, sound = arrays["scalars"], super()._hangs_together(arrays)
-        if not self._is_twin:
-            return sound
-        turns = (
-            s[S.SHARE] <= 1.0
-            and s[S.DUE] <= 1.0
-            and max(s[S.AUDIT], s[S.LAST_AUDIT]) <= twin.JUDGES
-        )
-        return sound and bool(turns and s[E.ZEROS] <= s[ROUNDS])
-
     def _begun(self) -> None:
-        theory_kernel = self.update_kernel is two_estimates.update_theory
-        if not theory_kernel:
+        in_theory = self.algorithm is two_estimates.THEORETICAL
+        if not in_theory:
             practice.settle_prior(self._s, self._M, self.dim)
-        if theory_kernel or self._is_twin:
+        if in_theory or self._is_twin:
             self._M[bulk_row(self._M), : self.dim] = self._M[THETA, : self.dim]
         if self._is_twin:
             s, M, at = self._s, self._M, bulk_row(self._M)
@@ -247,8 +323,8 @@ class TwinUCB(forgetting.ForgettingPolicy):
             M[self._rows["tried_inverse"]] = inverse / (s[P.UNIT] * s[P.NU]) ** 2
 
     @property
-    def one_estimate(self) -> bool:
-        """Predictions may be of a product; ``_means`` and ``_half_widths`` know it."""
+    def _one_estimate(self) -> bool:
+        """Predictions may be of a product; ``_means`` and ``half_widths`` know it."""
         return True
 
     @property
@@ -297,56 +373,6 @@ class TwinUCB(forgetting.ForgettingPolicy):
         share, amount, _ = self._parts(X)
         return np.asarray(share * amount)
 
-    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
-        """Half of an interval. A product lies off by what its factors do, each of these at half of
-        what ``level`` leaves over.
-        """
-        s = self._s
-        if self.update_kernel is two_estimates.update_sharp:
-            return sharp.half_widths("TwinUCB", s, two_estimates.AT, self._widths(X), level)
-        if self.update_kernel is two_estimates.update_theory:
-            return super()._half_widths(X, level)
-        if not self._has_zeros:
-            return practice_report.half_widths(s, self._widths(X), level)
-        each = 0.5 + 0.5 * level
-        share, amount, spread = self._parts(X)
-        q = sides((1.0 + s[E.CONVERSION_ENERGY]) / (1.0 + s[ROUNDS]), each) * spread
-        m = practice_report.half_widths(s, self._widths(X), each)
-        return np.asarray(np.abs(amount) * q + share * m + q * m)
-
-    @alone
-    def explain(self, arms: ArrayLike) -> Explanation:
-        """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
-        s = self._s
-        if self.select_kernel is two_estimates.select_plausible:
-            plain = super().explain(arms)
-            rule = "the largest index, the bulk's, of arms whose high reaches the largest low; but "
-            rule += f"the arm of the largest high where it is {two_estimates.WIDER:g} times wider"
-            X = self._offered(arms, ".explain")
-            mean, bonus = plain.parts["mean"], plain.parts["bonus"]
-            index = X @ self.bulk + s[TWO.BULK_RADIUS] * self._widths(X)
-            parts = {"low": mean - bonus, "mean": mean, "high": mean + bonus, "index": index}
-            return replace(plain, rule=rule, parts=parts)
-        if not self._is_twin:
-            return super().explain(arms)
-        X = self._offered(arms, ".explain")
-        M, at = self._M, bulk_row(self._M)
-        share, amount, spread = self._parts(X)
-        judge = X @ M[at + JUDGE, : self.dim]
-        slopes = X @ M[at + CONVERSION, : self.dim]
-        squares, mean = self._widths(X) ** 2, X @ M[THETA, : self.dim]
-        rows = zip(mean, X @ self.bulk, judge, slopes, squares, spread**2, strict=True)
-        by = twin_choice.rule_of(s)
-        index = np.array([twin_choice.index_of(by, *row) for row in rows])
-        parts = {"mean": share * amount, "judge": judge + s[S.JUDGE_LEVEL], "index": index}
-        if self._has_zeros:
-            parts = {"conversion": share, "amount": amount, **parts}
-        rule = "the largest index: the bulk, held near the mean and the judge, and a bonus"
-        if s[S.AUDIT] != 0.0:
-            whose = "the mean, or the judge," if s[S.AUDIT] == twin.JUDGES else "the mean"
-            rule = f"an arm that was tried too little, else the largest index: {whose} and a bonus"
-        return Explanation(self.select(X), rule, parts)
-
     def hausman(self) -> tuple[float, float]:
         """H, of the difference between the slopes of mean and bulk, and what it may be by chance.
 
@@ -360,16 +386,3 @@ class TwinUCB(forgetting.ForgettingPolicy):
             return 0.0, most
         block = sharp.gram_row(self._M) if "gram_inverse" in self._rows else INVERSE
         return float(twin.hausman(self._s.copy(), self._M.copy(), self.dim, block, 1.0)), most
-
-    def diagnostics(self) -> Diagnostics:
-        report = super().diagnostics()
-        if not self._is_twin or learned(self._s) < practice_report.ENOUGH:
-            return report
-        H, most = self.hausman()
-        words = report.advice
-        if H > most:
-            words += (
-                "the mean and the typical reward do not order the arms alike; the mean decides. "
-                'target="typical" would choose otherwise.',
-            )
-        return replace(report, mean_differs=H / most, advice=words)

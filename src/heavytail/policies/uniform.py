@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from heavytail._typing import FloatArray, Matrix, Vector
-from heavytail._validate import Check
 from heavytail.kernels.gram import squared_norm
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
@@ -21,6 +20,7 @@ from heavytail.kernels.layout import (
     numbered,
 )
 from heavytail.kernels.random import uniform
+from heavytail.policies.core.algorithm import Algorithm
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.info import Info
 
@@ -76,10 +76,9 @@ class Uniform(PackedPolicy):
         randomised=True,
         sources=("Plays any arm. What learning must beat."),
     )
-    slots = (COMMON, S)
-    select_kernel = staticmethod(select)
-    update_kernel = staticmethod(update)
-    key_slot = S.KEY
+    algorithm = Algorithm(
+        update=update, select=select, slots=(COMMON, S), key_slot=S.KEY, draws_slot=S.DRAWS
+    )
 
     def __init__(self, dim: int, *, seed: int = 0) -> None:
         self._start(dim, None, None)
@@ -91,7 +90,3 @@ class Uniform(PackedPolicy):
 
     def _score(self, x: FloatArray) -> None:
         return None
-
-    def reseed(self, seed: int) -> None:
-        self._s[S.KEY] = Check(type(self)).seed(seed)
-        self._s[S.DRAWS] = 0.0

@@ -66,7 +66,7 @@ def measure(
                 "rounds": T,
                 "seed": world.seed(seed + APART),
                 "trials": trials,
-                "cover": made.rank_one,
+                "cover": made.algorithm.rank_one,
                 "engine": engine,
                 "jobs": jobs,
             }

@@ -60,7 +60,7 @@ def stamp(policy: Policy, setting: Setting) -> str:
     modules = {type(policy).__module__, type(setting.environment).__module__}
     modules |= {"heavytail.environments.geometry", "heavytail.environments.noise"}
     if isinstance(policy, PackedPolicy):
-        modules |= kernel_modules([policy.update_kernel, policy.select_kernel])
+        modules |= kernel_modules([policy.algorithm.update, policy.algorithm.select])
     return code_digest(frozenset(modules))
 
 

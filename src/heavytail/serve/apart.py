@@ -1,8 +1,8 @@
-"""Work that takes longer than some milliseconds is done in a thread, so that the loop serves on.
+"""Long work runs in a thread, so that the event loop can go on serving.
 
-Kernels and NumPy let go of the interpreter's lock, so that a thread at work on a large model leaves
-the loop to others. Work on one model is done one after another, and who waits for a turn waits as
-a coroutine does: the policy's own turns would hold the loop.
+Kernels and NumPy release the interpreter's lock, so a thread that works on a large model does not
+block the loop. Work on one model is serialised. Waiting for a turn suspends a coroutine; the
+policy's own lock would block the loop.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ def _threads() -> ThreadPoolExecutor:
 
 
 async def apart(work: Callable[[], T]) -> T:
-    """Do work in a thread, to its end even where nobody waits any more; return its result."""
+    """Run work in a thread and return its result; the work finishes even if its caller is
+    cancelled.
+    """
     return await asyncio.shield(asyncio.get_running_loop().run_in_executor(_threads(), work))
 
 
 class Turns:
-    """Work on one model, one after another: what is short in the loop, what is long in a thread.
+    """Serialised work on one model: short work runs in the loop, long work in a thread.
 
-    How long a kind of work takes is guessed from its size, in multiplications, and raised to what
-    was measured. It falls slowly: what is refused, or was kept from the last time, takes less.
+    The time of a kind of work is estimated from its size, in multiplications, and raised to the
+    measured time. The estimate falls slowly, because refused or cached work takes less time.
     """
 
     def __init__(self) -> None:
@@ -48,15 +50,15 @@ class Turns:
 
     @property
     def taken(self) -> bool:
-        """True while somebody is at work in a thread."""
+        """True while work runs in a thread."""
         return self._lock.locked()
 
     def fit(self, kind: str, size: float) -> int:
-        """Number of pieces of work of a kind and size that are short together."""
+        """Number of pieces of work of this kind and size that together count as short."""
         return int(LONG / (size * self._pace.get(kind, GUESS)))
 
     async def do(self, kind: str, size: float, work: Callable[[], T], *, shared: bool = False) -> T:
-        """Do work with nobody else at work; ``shared`` work needs no turn of its own."""
+        """Run work exclusively; ``shared`` work needs no turn of its own."""
         short = self.fit(kind, size) > 0
         if short and not self._lock.locked():
             return self.timed(kind, size, work)
@@ -74,7 +76,7 @@ class Turns:
         return await asyncio.shield(later)
 
     def timed(self, kind: str, size: float, work: Callable[[], T]) -> T:
-        """Do work here and now, and note how long it took."""
+        """Run work at once and record its time."""
         start, old, done = time.perf_counter(), self._pace.get(kind, GUESS), False
         try:
             result = work()

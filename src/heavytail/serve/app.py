@@ -52,9 +52,9 @@ def build(
 
     Args:
         store: opened.
-        local: the service listens on this machine only; until there is a key, none is needed.
+        local: the service listens on this machine only, and needs no key until one exists.
         limits: of requests.
-        beside: runs while the service does, in its loop.
+        beside: a coroutine that runs in the service's loop as long as the service.
     """
     service = Service(store, limits)
 
@@ -82,8 +82,8 @@ def build(
 
 
 def worker(address: str, *, local: bool, limits: Limits) -> Starlette:
-    """The application on the store at an address, in a process that opens it by itself and ends
-    with the one that started it.
+    """The application on the store at an address, for a worker process that opens the store itself
+    and ends with its parent.
     """
     return build(opened(address), local=local, limits=limits, beside=_while_watched)
 
@@ -156,7 +156,7 @@ class Dispatcher:
 
 
 class Endpoint:
-    """A route as ASGI has it, without what Starlette would wrap around a function."""
+    """A route as a plain ASGI application, without Starlette's wrapper around a function."""
 
     def __init__(self, dispatcher: Dispatcher, route: Route) -> None:
         self.dispatcher, self.route = dispatcher, route
@@ -171,7 +171,9 @@ class Endpoint:
 
 
 def _from_here(request: Request) -> bool:
-    """Tell whether a program on this machine sent a request; a forwarded one is of anybody."""
+    """Tell whether a program on this machine sent the request; a forwarded request may come from
+    anywhere.
+    """
     head = request.headers
     if any(name in head for name in FORWARDED):
         return False
@@ -180,8 +182,8 @@ def _from_here(request: Request) -> bool:
 
 @functools.lru_cache(64)
 def _named_here(peer: str, host: str, origin: str | None) -> bool:
-    """Tell whether all that a request names is this machine: a page of another site that is open
-    in a browser here would name that site.
+    """Tell whether every address in the request is this machine. A page of another site in a local
+    browser would name that site.
     """
     urls = [f"//{host}"] if origin is None else [f"//{host}", origin]
     try:
@@ -196,7 +198,7 @@ def _address(request: Request) -> str:
 
 
 def fault(refusal: Refusal) -> Response:
-    """A refusal as an answer."""
+    """The response for a refusal."""
     body = answer(Fault(refusal.code, refusal.message, refusal.field), refusal.status)
     if refusal.status == 429:
         body.headers["retry-after"] = "1"

@@ -1,8 +1,8 @@
 """Periodic tasks: expire decisions that waited too long, take snapshots, and read what other
 processes wrote to the store.
 
-For each model one process, chosen by the store, does the first two; a second one doing them as
-well would be harmless.
+For each model the store chooses one process for the first two; a second process doing them too
+would be harmless.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Chores:
         return leads
 
     async def give_up(self) -> None:
-        """Decisions that waited too long get their default reward, or none."""
+        """Expire decisions that waited too long: they get their default reward, or none."""
         await self.live.commits.do(self.live.time.keep)
         for model in list(self.live.models.values()):
             wait = model.spec.wait
@@ -88,7 +88,7 @@ class Chores:
                 full = await self.live.commits.do(sweep, model=model.row.id)
 
     async def snapshots(self, *, at_once: bool = False) -> None:
-        """Keep the state of models that have learned enough since the last time."""
+        """Take snapshots of models that have learned enough since the last one."""
         for model in list(self.live.models.values()):
             new = model.version - model.snapshot_seq
             age = time.monotonic() - (model.snapshot_time or self.begun)

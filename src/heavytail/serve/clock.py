@@ -1,10 +1,10 @@
-"""The time that decisions wait in: seconds that pass, whatever is done to the clock on the wall.
+"""The clock for waiting decisions: seconds that pass even if the system clock is changed.
 
-Keys of decisions are of this time, and how long one has waited is a difference of two of its
-moments. It begins as the store's clock says. Where that clock is set, forwards or back, this time
-goes on as if nothing had happened; how far the two are apart is kept in the store, so that the same
-service after a restart, and other workers, go on with the same time. Only a clock that was set
-while nobody served cannot be told from the time that nobody served.
+Keys of decisions contain this time, and differences of it say how long a decision has waited. It
+starts at the time of the store's clock. If that clock is set forwards or back, this time goes on
+unchanged. The store keeps the offset between the two, so that other workers and the service after a
+restart use the same time. Only a change made while no service ran goes unnoticed: it looks like
+time without service.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ steady: Callable[[], float] = (
 
 
 class Clock:
-    """Seconds, as since 1970 where no clock was ever wrong, that never stand still or turn.
+    """Seconds since 1970, if no clock was ever wrong, that never stop or go back.
 
     Args:
-        store: whose clock it begins with.
+        store: the store whose clock gives the start.
     """
 
     def __init__(self, store: Store) -> None:
@@ -44,15 +44,15 @@ class Clock:
         return steady() + self._offset
 
     def begin(self, tx: Transaction, latest: float) -> None:
-        """Go on where the time of the store is; ``latest`` is that of the newest decision made, or
-        given up.
+        """Continue from the time of the store; ``latest`` is the time of the newest decision made
+        or expired.
         """
         self._known = tx.number(AHEAD)
         self._offset = max(self._wall(tx.store) + self._known / 1000.0, latest) - steady()
         self.keep(tx)
 
     def keep(self, tx: Transaction) -> None:
-        """See whether the store's clock was set, which has to be done every now and then."""
+        """Check whether the store's clock was set; call this regularly."""
         wall = tx.store.measure()
         if wall is None:
             return

@@ -1,5 +1,5 @@
-"""A shop that is simulated, for ``heavytail serve --demo``: visitors see one of five offers, and
-most of the revenue comes from a few of them.
+"""A simulated shop for ``heavytail serve --demo``: visitors see one of five offers, and most of the
+revenue comes from a few of them.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Shop:
     """Visitors and what they pay.
 
     A visitor is a regular with chance 0.3. The mean revenue is linear in the features: one per
-    offer, and one more per offer that is on for regulars. What is paid is the mean times a draw
-    of Lomax's law with mean 1.
+    offer, and one per offer that is 1 for regulars only. The payment is the mean times a draw of
+    Lomax's law with mean 1.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -59,14 +59,14 @@ class Shop:
 
 
 def prepare() -> None:
-    """Compile what the demo's model needs, for which no visitor should wait."""
+    """Compile what the demo's model needs, so that no visitor waits for it."""
     policy, arms = built(SPEC), Shop().arms(True)
     policy.update_many(arms[[policy.select(arms)]], np.ones(1))
     policy.diagnostics()
 
 
 async def play(service: Service) -> None:
-    """Send visitors until cancelled. Where the service refuses, wait and try again."""
+    """Send visitors until cancelled. If the service refuses, wait and try again."""
     try:
         await service.create(NAME, SPEC, "demo")
     except Refusal as refusal:

@@ -1,4 +1,4 @@
-"""A decision as it is logged, and as it is answered."""
+"""The row and the answer of a decision."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import msgspec
 
 from heavytail._typing import FloatArray
+from heavytail.ledger.decision import Decision
 from heavytail.ledger.details import Detail, pack, unpack
 from heavytail.ledger.layout import DecisionRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.tokens import Token
-from heavytail.policies.core.decisions import Decision
 from heavytail.serve.fast import Plain
 from heavytail.serve.model import Model
 from heavytail.serve.wire import DecideAmongNamed, DecideAmongVectors, Decided
@@ -33,8 +33,8 @@ def logged(
 ) -> tuple[DecisionRow, Decided]:
     """A decision as a row of the log and as an answer.
 
-    ``request`` is the client's idempotency key, the position in its batch and the size of that;
-    ``stamp`` is the wall-clock time if the decision's key says another.
+    ``request`` is the client's idempotency key, the position in the batch and the size of the
+    batch; ``stamp`` is the wall-clock time if it differs from that of the decision's key.
     """
     ids = choice.ids
     name = None if ids is None else ids[decision.arm]
@@ -69,7 +69,7 @@ def _answer(row: DecisionRow, detail: Detail) -> Decided:
 def answered_again(
     before: Sequence[DecisionRow | None], rows: Sequence[DecisionRow]
 ) -> list[Decided]:
-    """Return the answers that the same request had before; refuse a different request."""
+    """Return the earlier answers of the same request; refuse a different request."""
     answers = []
     for old, new in zip(before, rows, strict=True):
         detail = None if old is None else unpack(old.detail)

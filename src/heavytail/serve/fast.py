@@ -1,7 +1,8 @@
-"""Arms that are vectors, read from JSON straight into arrays: most of a decision's time is here.
+"""A fast reader of vector arms, from JSON straight into arrays: parsing takes most of a decision's
+time.
 
-simdjson fills an array without a list of Python's numbers in between. What is not plain, and all
-that is refused, is read again by ``wire``'s classes, which say why.
+simdjson fills an array without a list of Python numbers in between. Any other body, and any body
+that must be refused, is read again by the classes of ``wire``, which give the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if FOUND:
 
 
 class _Parsers(threading.local):
-    """A parser of each thread's own."""
+    """One parser per thread."""
 
     def __init__(self) -> None:
         self.parser = simdjson.Parser()
@@ -38,7 +39,7 @@ _parsers = _Parsers() if FOUND else None
 
 
 class Plain(NamedTuple):
-    """Vectors as ``DecideAmongVectors`` and ``PredictVectors`` of ``wire`` have them."""
+    """The content of a ``DecideAmongVectors`` or ``PredictVectors`` of ``wire``."""
 
     arms: FloatArray
     ids: list[str | int] | None = None
@@ -47,7 +48,7 @@ class Plain(NamedTuple):
 
 
 def plain(body: bytes, dim: int, known: frozenset[str]) -> list[Plain] | Plain | None:
-    """Read a body with the ``known`` keys; None where another reader has to look at it."""
+    """Read a body with the ``known`` keys; None if the other reader has to read it."""
     if _parsers is None or len(body) < SHORT:
         return None
     try:

@@ -59,7 +59,7 @@ Handler = Callable[["Call"], Awaitable[Response]]
 
 
 class Call(NamedTuple):
-    """A request that may be served."""
+    """An authorised request."""
 
     service: Service
     request: Request
@@ -72,7 +72,7 @@ class Call(NamedTuple):
         return str(self.request.path_params["name"])
 
     async def body(self) -> bytes:
-        """The body, no longer than it may be."""
+        """Read the body; refuse one that is too long."""
         most = self.service.limits.body
         declared = self.request.headers.get("content-length", "")
         if declared.isdigit() and int(declared) > most:
@@ -202,7 +202,7 @@ async def decide(call: Call) -> Response:
     many: Sequence[Asked] = choices if isinstance(choices, list) else [choices]
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > 200:
-        raise Refusal(422, "bad_key", "An idempotency key has at most 200 characters.")
+        raise Refusal(422, "bad_key", "An idempotency key may have at most 200 characters.")
     decisions = await call.service.decide(call.name, many, key)
     call.metrics.decisions.inc(len(decisions))
     return answer(decisions if isinstance(choices, list) else decisions[0], 201)

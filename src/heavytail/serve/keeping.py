@@ -1,5 +1,5 @@
-"""Snapshots that can be relied on: each is loaded once before it is kept, and where one cannot be
-loaded later, the same state is reached from an older one and the log.
+"""Reliable snapshots: each is loaded once before it is saved. If one cannot be loaded later, an
+older snapshot and the log lead to the same state.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Kept = tuple[int, int, float, str]  # number, outcome, time and note of a snapsh
 
 
 def checked(policy: Policy, arrays: Mapping[str, Any]) -> bytes:
-    """The bytes of the state ``arrays`` of a policy, which give this very state when they are
-    loaded; a ValueError where they do not.
+    """Return the state ``arrays`` of a policy as bytes; raise ValueError unless loading them gives
+    the same state.
     """
     data = policy.to_bytes(arrays)
     again = _policy(data, "the snapshot").saved_arrays()
     changed = [key for key in arrays if not _same(arrays[key], again.get(key))]
     if changed or len(again) != len(arrays):
-        raise ValueError(f"the snapshot gives other numbers when it is loaded: {sorted(changed)}.")
+        raise ValueError(f"the snapshot changes when it is loaded: {sorted(changed)}.")
     return data
 
 
 def loaded(data: bytes, spec: ModelSpec, name: str) -> Policy:
-    """The policy in a snapshot, which must be one of the specification's kind."""
+    """Return the policy in a snapshot; refuse one that does not match the specification."""
     policy = _policy(data, name)
     policy_class = find(spec.policy)
     if type(policy) is not policy_class or spec.dim not in (None, policy.dim):
@@ -50,7 +50,7 @@ def loaded(data: bytes, spec: ModelSpec, name: str) -> Policy:
 def _policy(data: bytes, name: str) -> Policy:
     policy = from_bytes(data, name=name)
     if not isinstance(policy, Policy):
-        raise ValueError(f"{name} holds no policy.")
+        raise ValueError(f"{name} contains no policy.")
     return policy
 
 
@@ -66,10 +66,10 @@ class Way(NamedTuple):
     """A way to the present state of a model.
 
     Attributes:
-        number: of the snapshot to begin with; None for a policy that has learned nothing.
+        number: number of the snapshot to start from; None for a fresh policy.
         version: the outcome that it is after.
-        turns: (a, b), one after another: once outcome a is learned, the state is that after b,
-            since the model was set back there.
+        turns: pairs (a, b): after learning outcome a the state counts as that after b, because the
+            model was restored there.
     """
 
     number: int | None
@@ -78,15 +78,15 @@ class Way(NamedTuple):
 
 
 def ways(kept: Sequence[Kept], *, from_log: bool) -> Iterator[Way]:
-    """The ways to the present state of a model, the shortest first: all lead to it, to the bit.
+    """The ways to the present state of a model, shortest first. All lead to the same bits.
 
-    A model that was set back has begun a new line of states, with a copy of the snapshot that it
-    was set back to; outcomes after a snapshot of an older line lead elsewhere. Where the copy
-    cannot be loaded, what it is a copy of can be reached in its own line, where it is still listed.
+    A restored model starts a new line of states with a copy of its snapshot; outcomes after a
+    snapshot of an older line lead elsewhere. If the copy cannot be loaded, the original can be
+    reached in its own line, as long as it is listed there.
 
     Args:
         kept: all snapshots of the model, in any order.
-        from_log: whether the log holds all that the first line of states has learned.
+        from_log: whether the log has all outcomes of the first line of states.
     """
     sound = [
         snapshot

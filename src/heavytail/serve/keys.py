@@ -1,6 +1,6 @@
 """API keys: only their hashes are stored, and each has scopes.
 
-A key is ``ht_`` and 32 bytes of chance, so that its plain hash can neither be guessed nor searched.
+A key is ``ht_`` and 32 random bytes, so its unsalted hash can be neither guessed nor searched.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def revoke(tx: Transaction, name: str, who: str) -> None:
 
 
 def reopen(tx: Transaction, who: str) -> None:
-    """Serve this machine without a key again, until there is a new one."""
+    """Allow local calls without a key again, until a new key exists."""
     if tx.store.keys():
         raise Refusal(409, "has_keys", "The store has valid keys. Revoke them first.")
     tx.rows(
@@ -68,13 +68,15 @@ def reopen(tx: Transaction, who: str) -> None:
 
 
 def _closed(store: Store) -> bool:
-    """True if there was a key since the store was last open: revoking it opens nothing."""
+    """True if a key has existed since the store was last open: revoking the last key does not
+    reopen the store.
+    """
     sql = "SELECT COUNT(*) FROM api_key HAVING COUNT(*) > COALESCE((SELECT value FROM meta "
     return bool(store.rows(sql + "WHERE name = 'open'), 0)"))
 
 
 def views(store: Store) -> list[KeyView]:
-    """The keys that are valid."""
+    """The valid keys."""
     sql = "SELECT name, scopes, created FROM api_key WHERE revoked = 0 ORDER BY name"
     return [KeyView(name, words.split(), created) for name, words, created in store.rows(sql)]
 
@@ -93,7 +95,7 @@ class Keys:
 
     async def allow(self, commits: Commits, header: str, scope: str, here: bool) -> str:
         """Return the name of the key in a header if it allows ``scope``; refuse otherwise. A caller
-        on this machine (``here``) needs no key until there is one.
+        on this machine (``here``) needs no key until one exists.
         """
         now = time.monotonic()
         if now - self._read > AGE:
@@ -105,13 +107,13 @@ class Keys:
             if here and not self._closed:
                 return "anybody"
             message = (
-                "Without a key only direct calls to localhost are served, none that a proxy "
-                "forwards. Stop the service and make a key with --new-key."
+                "Without a key the service answers only direct calls to localhost, not "
+                "forwarded ones. Stop the service and create a key with --new-key."
             )
             if self._closed:
                 message = (
-                    "All keys are revoked. Stop the service and make one with --new-key, or start "
-                    "it with --open."
+                    "All keys are revoked. Stop the service and create one with --new-key, or "
+                    "start it with --open."
                 )
             raise Refusal(401, "no_key", message)
         scheme, _, key = header.partition(" ")
@@ -127,5 +129,5 @@ class Keys:
 
 
 def digest(key: str) -> bytes:
-    """The hash of a key, which is stored in its place."""
+    """The hash of a key; only this is stored."""
     return hashlib.sha256(key.encode()).digest()

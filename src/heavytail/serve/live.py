@@ -1,8 +1,8 @@
-"""The models that are alive, in step with their store, whoever writes to it.
+"""The loaded models, kept in step with the store whichever process writes to it.
 
-Every process learns the outcomes of all, in the order of their numbers, so that each has the same
-state after the same outcome, to the bit. The work of other processes is read at once if a request
-depends on it, and otherwise every tenth of a second.
+Every process learns the outcomes of all processes in the order of their numbers, so that all have
+the same state after the same outcome, to the bit. A process reads the work of the others at once if
+a request depends on it, and otherwise every tenth of a second.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Live:
     Attributes:
         models: by name.
         broken: those that cannot be opened, by name.
-        started: whether it is in step with the store.
+        started: whether all models have been loaded.
     """
 
     def __init__(self, store: Store) -> None:
@@ -63,7 +63,7 @@ class Live:
         self.started = False
 
     async def start(self) -> None:
-        """Bring every model to where its log ends."""
+        """Bring every model to the end of its log."""
         rows: list[ModelRow] = await self.commits.do(lambda tx: tx.store.models())
         for row in rows:
             with contextlib.suppress(Refusal):  # it cannot be opened, or is gone
@@ -75,7 +75,7 @@ class Live:
         self.started = True
 
     def clock(self) -> float:
-        """The time that decisions wait in."""
+        """The clock for waiting decisions."""
         return self.time()
 
     def __getitem__(self, name: str) -> Model:
@@ -85,7 +85,7 @@ class Live:
             return model
         if name in self.broken:
             message = f"The model cannot be opened: {self.broken[name].reason}"
-            raise Refusal(503, "broken_model", f"{message} Restore a snapshot, or delete it.")
+            raise Refusal(503, "broken_model", f"{message} Restore a snapshot or delete the model.")
         raise Refusal(404, "no_model", "There is no model with this name.")
 
     async def find(self, name: str) -> Model:
@@ -95,23 +95,23 @@ class Live:
         return self[name]
 
     async def row(self, name: str) -> ModelRow:
-        """The row of a model, also of one that cannot be opened."""
+        """The row of a model, even of a broken one."""
         if name not in self.models and name not in self.broken:
             await self.look()
         return self.broken[name].row if name in self.broken else self[name].row
 
     def forget(self, name: str) -> None:
-        """Let go of a model that was deleted."""
+        """Drop a deleted model."""
         self.models.pop(name, None)
         self.broken.pop(name, None)
 
     async def renewed(self, model: Model) -> Model:
-        """The model that has the name of ``model`` now, which may be another."""
+        """The model that now has the name of ``model``; it may be a different one."""
         await self.look()
         return self[model.row.name]
 
     async def look(self) -> None:
-        """See what other processes did: models that came, went or were set back, and outcomes."""
+        """Read what other processes did: new, deleted or restored models, and outcomes."""
         if not self.store.shared:
             return
         rows: list[ModelRow] = await self.commits.do(lambda tx: tx.store.models())
@@ -133,10 +133,10 @@ class Live:
                 await self.catch_up(model, new=True)
 
     async def open(self, row: ModelRow) -> Model:
-        """A model in its present state, in place of the one that has its name.
+        """Load a model in its present state; it replaces the one with its name.
 
-        It starts from its newest snapshot; where that cannot be loaded, from the one before it, and
-        at last from the log. Where nothing does, it is broken, and nobody else suffers.
+        It starts from the newest snapshot that can be loaded, or else from the log. If nothing
+        works, the model is broken; other models are not affected.
         """
         looked_up, kept = await self.commits.do(
             lambda tx: (tx.store.model(row.id), tx.store.snapshots(row.id))
@@ -166,7 +166,7 @@ class Live:
         return self[row.name]
 
     async def _along(self, row: ModelRow, way: Way) -> Model:
-        """A model at the end of a way, up to the line of states that it is in now."""
+        """Follow a way and return the model in its present line of states."""
         snapshot, number = None, way.number
         if number is not None:
             data = await self.commits.do(
@@ -187,7 +187,7 @@ class Live:
         name = model.row.name
         if passed:
             words = "its log alone" if way.number is None else f"snapshot {way.number} and its log"
-            model.passed = f"It was started from {words}: {'; '.join(passed)}"
+            model.passed = f"The model was started from {words}: {'; '.join(passed)}"
             log.warning("%s: %s", name, model.passed)
         old = self.models.get(name)
         if old is not None and old.row.id == model.row.id:
@@ -196,8 +196,8 @@ class Live:
         self.models[name] = model
 
     async def catch_up(self, model: Model, *, new: bool = False, last: int | None = None) -> None:
-        """Learn all that there is, up to outcome ``last``, while others are served; what is ``new``
-        is tracked.
+        """Learn all outcomes up to ``last`` while the service goes on; track those that are
+        ``new``.
         """
         full = True
         while full:
@@ -214,7 +214,7 @@ class Live:
             raise RuntimeError(f"outcome {last} is missing.")
 
     def _news(self, touched: set[int]) -> News:
-        """Behind a commit: the next outcomes of models that have new ones."""
+        """Read, after a commit, the next outcomes of models that have new ones."""
         news: News = []
         for model in list(self.models.values()):
             if model.source in touched:
@@ -235,21 +235,21 @@ class Live:
                 size = model.size(len(rows))
                 model.turns.timed("learn", size, functools.partial(model.learn, rows))
             except Exception:  # it learns them with the next, or says so when it is opened
-                log.exception("%s did not learn what is new", model.row.name)
+                log.exception("%s did not learn the new outcomes", model.row.name)
 
     async def _chase(self, model: Model) -> None:
-        """Learn what the loop has no time for, as long as there is more."""
+        """Learn the outcomes that the loop has no time for, until none is left."""
         while model.behind:
             model.behind = False
             try:
                 await self.catch_up(model, new=True)
             except (Refusal, StoreError) as error:  # it is read with the next
-                log.error("%s: what is new was not learned: %s", model.row.name, error)
+                log.error("%s did not learn the new outcomes: %s", model.row.name, error)
             except Exception:
-                log.exception("%s did not learn what is new", model.row.name)
+                log.exception("%s did not learn the new outcomes", model.row.name)
 
     async def learned(self, model: Model, last: int) -> None:
-        """Wait a moment for a model that is learning outcome ``last``."""
+        """Wait briefly for a model to learn outcome ``last``."""
         end = time.monotonic() + SOON
         while model.version < last and model.chaser is not None and time.monotonic() < end:
             done, _ = await asyncio.wait([model.chaser], timeout=0.01)

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus."""
+"""Metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class Metrics:
             "heavytail_requests", "Requests.", ["route", "status"], registry=registry
         )
         self.seconds = Histogram(
-            "heavytail_request_seconds", "Time to an answer.", ["route"], buckets=BUCKETS,
+            "heavytail_request_seconds", "Time to the answer.", ["route"], buckets=BUCKETS,
             registry=registry,
         )  # fmt: skip
         self.decisions = Counter("heavytail_decisions", "Decisions made.", registry=registry)
         self.rewards = Counter("heavytail_rewards", "Rewards accepted.", registry=registry)
         self._commits = Gauge("heavytail_commits", "Commits of the store.", registry=registry)
         self._operations = Gauge(
-            "heavytail_operations", "Operations that shared them.", registry=registry
+            "heavytail_operations", "Operations in these commits.", registry=registry
         )
         self._rounds = Gauge(
             "heavytail_model_rounds", "Outcomes learned.", ["model"], registry=registry
         )
         self._stale = Gauge(
-            "heavytail_model_staleness", "Outcomes that decisions were behind.", ["model"],
+            "heavytail_model_staleness", "Outcomes by which decisions lagged behind.", ["model"],
             registry=registry,
         )  # fmt: skip
         self._broken = Gauge(
@@ -57,7 +57,7 @@ class Metrics:
         counters[1].observe(seconds)
 
     def text(self, live: Live) -> bytes:
-        """All of it as Prometheus reads it."""
+        """The metrics in Prometheus' text format."""
         self._commits.set(live.commits.count)
         self._operations.set(live.commits.operations)
         self._broken.set(len(live.broken))

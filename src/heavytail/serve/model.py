@@ -1,4 +1,4 @@
-"""A model that is alive: a policy that learned all outcomes of its log up to a number."""
+"""A loaded model: a policy that has learned the outcomes of its log up to a number."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike
 from heavytail._typing import FloatArray
 from heavytail._validate import GREATEST, LEAST
 from heavytail.encoding import Encoder
+from heavytail.ledger.decision import Decision
 from heavytail.ledger.details import as_floats
 from heavytail.ledger.layout import ModelRow, OutcomeRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.policies.build import find, make_policy
-from heavytail.policies.core.decisions import Decision
 from heavytail.policies.core.policy import Policy
 from heavytail.serve.apart import Turns
 from heavytail.serve.keeping import loaded
@@ -39,8 +39,8 @@ SEEN = 64  # of outcomes learned at once, whose residuals are tracked
 
 
 def built(spec: ModelSpec, most: int | None = None) -> Policy:
-    """The policy of a specification, fresh, with its encoder; refuses what cannot be, and more
-    than ``most`` features.
+    """Build the policy of a specification with its encoder; refuse an impossible one, or more than
+    ``most`` features.
     """
     if ":" in spec.policy:
         raise Refusal(
@@ -85,7 +85,7 @@ def built(spec: ModelSpec, most: int | None = None) -> Policy:
 
 
 def warmed(policy: Policy) -> None:
-    """Compile what a policy needs to serve, on one that nobody uses: no request waits for it."""
+    """Compile what a policy needs, on a throwaway policy, so that no request waits for it."""
     arms = np.zeros((2, policy.dim))
     arms[0, 0] = arms[1, -1] = 0.1
     calls: dict[str, tuple[Any, ...]] = {
@@ -119,7 +119,7 @@ def said(error: Exception) -> str:
 class Model:
     """A policy in step with its log.
 
-    The state depends on the outcomes and their order only: a policy that draws does so on a twin,
+    The state depends only on the outcomes and their order: a randomised policy draws from a twin,
     which learns the same.
 
     Attributes:
@@ -130,14 +130,14 @@ class Model:
         refused: outcomes that the policy would not learn.
         staleness: how many outcomes behind the last decisions were, on average.
         tracker: what it did since the service started.
-        passed: why it did not start from its newest snapshot, a sentence; "" where it did.
-        unkept: why its last snapshot was not kept, a sentence; "" where it was.
+        passed: a sentence that says why it did not start from its newest snapshot; "" if it did.
+        unkept: a sentence that says why its last snapshot was not saved; "" if it was.
         turns: who works on the policy, one after another.
-        chaser: the task that learns what the loop has no time for; None where there was none.
-        behind: whether there is something new for it.
+        chaser: the task that learns what the loop has no time for, or None.
+        behind: whether new outcomes wait for that task.
         snapshot_seq: the outcome after which a snapshot was last taken or tried.
-        snapshot_time: when this process did so, by the monotonic clock; 0 where it has not.
-        loading: seconds that it takes to load a snapshot; 0 where that is not known.
+        snapshot_time: when this process did so, by the monotonic clock; 0 if it has not.
+        loading: seconds that loading a snapshot takes; 0 if unknown.
     """
 
     def __init__(self, row: ModelRow, snapshot: tuple[int, bytes] | None = None) -> None:
@@ -183,11 +183,11 @@ class Model:
         self.snapshot_time = time.monotonic()
 
     async def turn(self, kind: str, rows: int, work: Callable[[], T], *, shared: bool = False) -> T:
-        """Do work on so many rows of features, in turn, in a thread where it takes long."""
+        """Run work on so many rows of features in its turn, in a thread if it takes long."""
         return await self.turns.do(kind, self.size(rows), work, shared=shared)
 
     def size(self, rows: int) -> int:
-        """Multiplications that are done for so many rows of features."""
+        """Estimated number of multiplications for so many rows of features."""
         each = self.dim * self.dim + (0 if self.encoder is None else ENCODING)
         return max(rows, 1) * each
 
@@ -197,11 +197,11 @@ class Model:
         return self.turns.fit("learn", self.size(1))
 
     def track(self, outcomes: Sequence[OutcomeRow]) -> None:
-        """Count the outcomes that ``learn`` would learn, for people who look."""
+        """Count the outcomes that ``learn`` would learn, for the statistics."""
         self.tracker.rewarded([row.reward for row in outcomes if row.seq > self.version])
 
     def learn(self, outcomes: Sequence[OutcomeRow]) -> None:
-        """Learn the next outcomes; what the policy refuses is counted and passed over."""
+        """Learn the next outcomes; count and skip those that the policy refuses."""
         outcomes = [row for row in outcomes if row.seq > self.version]  # others may be quicker
         if not outcomes:
             return
@@ -219,7 +219,7 @@ class Model:
         self.version = outcomes[-1].seq
 
     def _compare(self, X: FloatArray, rewards: FloatArray) -> None:
-        """Track how far rewards are from what is expected, where anything is."""
+        """Track how far rewards are from their predictions, if the policy predicts."""
         policy: Any = self.policy
         try:
             expected = policy.predict(X).mean
@@ -282,7 +282,7 @@ class Model:
         )
 
     def choose(self, sets: list[FloatArray], explore: list[float]) -> list[Decision]:
-        """A decision for each set of arms, all from what is known now."""
+        """Make a decision for each set of arms, all from the present state."""
         view: Any = self.view
         try:
             if (
@@ -320,7 +320,7 @@ class Model:
         return Explained(explanation.arm, explanation.rule, parts)
 
     async def report(self) -> dict[str, Any]:
-        """The diagnostics, from a thread where they take long: some decompose a matrix."""
+        """The diagnostics, computed in a thread if they take long: some decompose a matrix."""
         return await self.turn("report", self.dim, self.diagnostics, shared=True)
 
     def diagnostics(self) -> dict[str, Any]:
@@ -339,10 +339,10 @@ class Model:
 
 
 def _chance(explore: float) -> int:
-    """The number that a decision draws by, where it draws."""
+    """The random number of a decision that explores, else 0."""
     return secrets.randbelow(NUMBERS) if explore else 0
 
 
 def _finite(values: ArrayLike) -> list[float]:
-    """Numbers as JSON can have them: what is infinite becomes the largest double."""
+    """Numbers as valid JSON: an infinity becomes the largest double."""
     return np.nan_to_num(np.atleast_1d(np.asarray(values, dtype=float))).tolist()

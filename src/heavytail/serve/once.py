@@ -1,8 +1,8 @@
-"""Duplicate keys of JSON objects, of which parsers silently keep the last.
+"""Detection of duplicate keys in JSON objects; parsers silently keep the last one.
 
-A body has at least as many colons as its objects have keys, and the parsed value has only the
-distinct ones: if both counts are equal, no key came twice. Otherwise a string has a colon or a key
-came twice, and a slower parser finds out which.
+A body has at least as many colons as its objects have keys, and the parsed value has only distinct
+keys. If both counts are equal, no key is duplicate. Otherwise a string contains a colon or a key is
+duplicate, and a slower parser finds out which.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def check_once(body: bytes) -> None:
 
 
 def _keys(read: object) -> int:
-    """Count the keys of objects; of lists those are looked into that begin with an object, so
-    that arms cost nothing: fewer keys than there are lead to the slower reader.
+    """Count the keys of objects. Only lists that begin with an object are searched, so that arms
+    cost nothing; a count that is too low only leads to the slower reader.
     """
     count, waiting = 0, [read]
     while waiting:

@@ -116,7 +116,9 @@ def _operation(route: Route, path: str, schema: dict[str, Any]) -> dict[str, Any
     }
     if route.scope:
         operation["security"] = [{"key": []}, {}]
-        operation["description"] = f"Needs the scope {route.scope}, where keys are needed."
+        operation["description"] = (
+            f"Requires a key with the scope {route.scope}, if keys are required."
+        )
     if name == "decide":
         key_schema = {"type": "string", "maxLength": 200}
         operation["parameters"].append(

@@ -1,4 +1,4 @@
-"""The page for people, ``GET /``: one file that fetches ``/v1/stats`` and nothing else."""
+"""The web page at ``GET /``: one file that fetches only ``/v1/stats``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = Path(__file__).with_name("page.html").read_bytes()
 
 
 def _hash(tag: str) -> str:
-    """The source expression of the page's one ``tag``: what else is put into it does not run."""
+    """The CSP hash of the page's only ``tag``: no injected script or style is allowed."""
     (inside,) = re.findall(rf"<{tag}>(.*?)</{tag}>".encode(), PAGE, re.DOTALL)
     return f"'sha256-{base64.b64encode(hashlib.sha256(inside).digest()).decode()}'"
 

@@ -1,7 +1,7 @@
-"""HTTP/1.1 as uvicorn speaks it with httptools, with an end to what may come before a body.
+"""uvicorn's HTTP/1.1 protocol on httptools, with a limit on what precedes a body.
 
-httptools keeps a header until all of it is there, and copies it for every piece that comes: without
-a limit an endless one costs quadratic time, of anybody.
+httptools buffers a header until it is complete and copies it for every arriving piece. Without a
+limit anybody could cause quadratic time with an endless header.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ HEAD = 2**16  # bytes of a path and headers, or of trailers
 HEADERS = 128  # of one request
 PATIENCE = 10.0  # seconds for them to come
 
-LONG = f"A request has at most {HEADERS} headers, and {HEAD} bytes of them and its path."
+LONG = f"A request may have at most {HEADERS} headers and {HEAD} bytes of path and headers."
 CLOSING = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
 
 
 class Protocol(HttpToolsProtocol):
     """A connection.
 
-    ``_quiet`` counts the bytes since the parser last had something to tell: the end of the headers,
-    a part of the body, the end of the request.
+    ``_quiet`` counts the bytes since the parser's last event: the end of the headers, a part of the
+    body, or the end of the request.
     """
 
     _quiet = 0
@@ -72,7 +72,7 @@ class Protocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request, or too long a one, and close the connection."""
+        """Refuse an invalid request, or one that is too long, and close the connection."""
         if self.transport.is_closing():
             return
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
@@ -98,7 +98,9 @@ class Protocol(HttpToolsProtocol):
             self._deadline = None
 
     def _too_late(self) -> None:
-        """Close a connection whose next request has not begun in time; one that is served stays."""
+        """Close a connection whose next request has not begun in time, unless a request is being
+        served.
+        """
         self._deadline = None
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()

@@ -17,8 +17,8 @@ class Rates:
     """At most ``rate`` requests per second of each caller, and as many at once after a pause.
 
     Args:
-        rate: per second; 0 for any.
-        clock: seconds that do not go back.
+        rate: requests per second; 0 for no limit.
+        clock: a monotonic clock in seconds.
     """
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:

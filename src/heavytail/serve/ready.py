@@ -1,4 +1,4 @@
-"""Readiness: a probe of whether the store is writable, which callers share."""
+"""Readiness: a shared probe of whether the store is writable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AGE = 1.0  # seconds that an answer is good for
 
 
 class Ready:
-    """The last look at a store; all who ask while it is fresh share it.
+    """The last probe of a store, shared by all callers while it is fresh.
 
     Args:
         commits: the writer of the store.
@@ -36,7 +36,9 @@ class Ready:
 
 
 def _probed(tx: Transaction) -> StoreError | None:
-    """Return the failure of a probe instead of raising it: others that share its commit go on."""
+    """Return the failure of a probe instead of raising it, so that the other operations of its
+    commit go on.
+    """
     try:
         tx.store.probe()
     except StoreError as error:

@@ -20,7 +20,7 @@ def owed(
     now: float,
     seen: dict[bytes, Reward],
 ) -> DecisionRow | None:
-    """Return the decision of a reward; None if it has this very reward already."""
+    """Return the decision of a reward; None if it already has the same reward."""
     same = seen.get(token.key)
     if same is not None:
         if (same.reward, same.scale) == (sent.reward, sent.scale):

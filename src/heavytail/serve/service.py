@@ -1,7 +1,7 @@
 """The service: models in step with their store, independent of HTTP.
 
 Every verb is a coroutine that returns when its effect is on disk. It refuses by raising a
-:class:`heavytail.ledger.refusal.Refusal`, and nothing was changed then.
+:class:`heavytail.ledger.refusal.Refusal`, and then has changed nothing.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import msgspec
 
 from heavytail._typing import FloatArray
 from heavytail.ledger.commits import LARGE
+from heavytail.ledger.decision import Decision
 from heavytail.ledger.layout import DecisionRow, ModelRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Store, Transaction
 from heavytail.ledger.tokens import Token
-from heavytail.policies.core.decisions import Decision
 from heavytail.serve.apart import apart
 from heavytail.serve.chores import Chores
 from heavytail.serve.clock import APART
@@ -89,7 +89,7 @@ class Service:
     # Beginning and end
 
     async def start(self) -> None:
-        """Bring every model to where its log ends."""
+        """Bring every model to the end of its log."""
         if self.store.shared:  # the thread that speaks to the database waits less for its turn
             sys.setswitchinterval(0.001)
         if not self.live.started:
@@ -103,7 +103,7 @@ class Service:
         self.chores.start()
 
     async def stop(self) -> None:
-        """Take last snapshots, and leave the store."""
+        """Take the last snapshots and close the store."""
         await self.chores.stop()
         self.commits.close()
         self.store.close()
@@ -210,8 +210,8 @@ class Service:
     # Decisions
 
     async def decide(self, name: str, choices: Sequence[Asked], request: str = "") -> list[Decided]:
-        """Make a decision for each choice; ``request`` is the client's idempotency key, so that a
-        request that is sent again has the same answer.
+        """Make a decision for each choice. ``request`` is the client's idempotency key: a repeated
+        request gets the same answer.
         """
         model = await self.live.find(name)
         try:
@@ -355,8 +355,8 @@ class Service:
     # Snapshots
 
     async def _kept(self, model: Model) -> tuple[int, bytes]:
-        """The outcome that the state is after, and the state in bytes that were loaded once: in a
-        thread, since a large model takes long.
+        """Return the number of the last learned outcome and the state as bytes that were loaded
+        once. Runs in a thread, since a large model takes long.
         """
         policy, start = model.policy, time.monotonic()
         seq, arrays = await model.turn(
@@ -365,7 +365,7 @@ class Service:
         try:
             data = await apart(functools.partial(checked, policy, arrays))
         except Exception as error:
-            words = f"The state after outcome {seq} cannot be kept: {said(error)}"
+            words = f"The state after outcome {seq} cannot be saved: {said(error)}"
             if not model.unkept:
                 log.error("%s: %s", model.row.name, words)
             model.unkept = words
@@ -399,7 +399,7 @@ class Service:
         return number
 
     async def restore(self, name: str, number: int, who: str) -> ModelView:
-        """Restore a snapshot: the model forgets what came after it, the log does not."""
+        """Restore a snapshot: the model forgets all later outcomes, but the log keeps them."""
         row = await self.live.row(name)
         data = await self.commits.do(lambda tx: tx.store.snapshot_data(row.id, number), size=LARGE)
         if data is None:
@@ -487,5 +487,5 @@ def _check_name(name: str) -> None:
 
 
 def _placed(many: Sequence[Any]) -> list[tuple[str, Any]]:
-    """Each item with its place in the body, "" for a single one."""
+    """Each item with its place in the body; "" for a single item."""
     return [("" if len(many) == 1 else f"[{i}]", item) for i, item in enumerate(many)]

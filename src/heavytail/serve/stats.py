@@ -21,7 +21,7 @@ Rows = dict[int, tuple[ModelRow, int]]
 
 
 async def stats(live: Live, started: float) -> Stats:
-    """All models, by name. One look at the store, whatever their number."""
+    """The statistics of all models, by name, with a single read of the store."""
 
     def look(tx: Transaction) -> Rows:
         return {row.id: (row, tx.store.decisions(row.id)) for row in tx.store.models()}

@@ -30,7 +30,7 @@ Pooled = tuple[float | None, float | None]
 class _Window:
     """Five seconds: counts, and the rewards' mean and sum of squares around it (Welford).
 
-    Plain sums of squares would lose all digits where the mean is large.
+    Plain sums of squares would lose all digits if the mean is large.
     """
 
     __slots__ = ("decisions", "mean", "number", "pooled", "rewards", "spread")
@@ -48,7 +48,7 @@ class Tracker:
     """Counts of one model, in bounded memory: 120 windows, 1,000 ids and 2,000 residuals.
 
     Args:
-        clock: seconds that do not go back.
+        clock: a monotonic clock in seconds.
 
     Attributes:
         decisions: since the service started.
@@ -72,7 +72,7 @@ class Tracker:
         return window
 
     def decided(self, arms: Iterable[tuple[Arm, int]]) -> None:
-        """Count decisions: of each the arm's id, None where it has none, and its place."""
+        """Count decisions, each given by the arm's id (or None) and its place."""
         window, counts, many = self._now(), self._arms, 0
         for name, place in arms:
             many += 1
@@ -97,12 +97,12 @@ class Tracker:
         self.rewards += len(rewards)
 
     def missed(self, sizes: Iterable[float]) -> None:
-        """Keep by how much rewards were off what was expected of them."""
+        """Keep the distances of rewards from their predictions."""
         self._residuals.extend(size for size in sizes if 0.0 <= size < math.inf)
 
     def tail(self) -> list[TailPoint]:
-        """The larger half of the newest residuals, as shares that are at least so large; few
-        points, evenly apart on the scale of logarithms, the largest last.
+        """The larger half of the newest residuals, as the share that is at least so large: a few
+        points, evenly spaced in logarithms, the largest last.
         """
         sizes = sorted(self._residuals, reverse=True)
         half = min(len(sizes) // 2, sum(size > 0.0 for size in sizes))
@@ -112,8 +112,8 @@ class Tracker:
         ]
 
     def windows(self) -> list[WindowStats]:
-        """The windows in which anything was counted, oldest first. Mean and standard error of each
-        are those of all rewards of the minute that it ends. A window that is over is pooled once.
+        """The nonempty windows, oldest first. The mean and standard error of each are those of all
+        rewards in the minute that it ends. A finished window is pooled once.
         """
         last = self._now().number
         kept = {window.number: window for window in self._ring if last - WINDOWS < window.number}
@@ -131,7 +131,7 @@ class Tracker:
         return listed
 
     def recent(self) -> tuple[float, float, float | None, float | None]:
-        """Of the last minute: decisions and rewards per second, mean reward, standard error."""
+        """Decisions and rewards per second, mean reward and standard error of the last minute."""
         last = self._now().number
         minute = [window for window in self._ring if last - RECENT < window.number]
         first = max(last - RECENT + 1, 0)
@@ -141,7 +141,7 @@ class Tracker:
         return (decisions, rewards, *_pooled(minute))
 
     def top(self) -> tuple[list[ArmCount], int]:
-        """The arms that were chosen most, and how often all others were."""
+        """The most frequent arms, and the number of decisions for all others."""
         most = heapq.nlargest(TOP, self._arms.items(), key=lambda item: item[1])
         listed = [
             ArmCount(count, id=name, place=None if name is not None else place)
@@ -151,8 +151,8 @@ class Tracker:
 
 
 def _pooled(windows: Iterable[_Window]) -> Pooled:
-    """Mean of the rewards of windows and its standard error, s / sqrt(n); None where there is none
-    or where it is beyond a double.
+    """Mean reward of the windows and its standard error, s / sqrt(n); None if undefined or not
+    finite.
     """
     count, mean, spread = 0, 0.0, 0.0
     for window in windows:

@@ -1,4 +1,4 @@
-"""Bodies of requests and answers, validated while they are decoded.
+"""Bodies of requests and answers, validated during decoding.
 
 The JSON schemas of the OpenAPI document are made from these classes.
 """
@@ -63,11 +63,11 @@ class ModelSpec(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=T
 
     Attributes:
         policy: its name, as in ``heavytail policies``.
-        dim: length of a feature vector; an encoder's own where there is one.
+        dim: length of a feature vector; with an encoder, the encoder's.
         options: of the policy.
         tail: a moment bound, for policies that need one.
         horizon: T, for policies that need one.
-        arms: how many arms there are, for policies that ask.
+        arms: number of arms, for policies that need it.
         encoder: the result of ``ht.Encoder.schema()``; decisions then name their features.
         explore: share of uniform draws if a decision states none.
         wait: seconds after which a decision without a reward expires.
@@ -104,7 +104,7 @@ class Fork(Struct, forbid_unknown_fields=True, frozen=True):
         name: of the new one.
         policy: another policy, which starts fresh and learns all of the old model's log.
         options: its own.
-        shadow: learn from the old one's traffic from now on, and decide nothing.
+        shadow: learn from the old model's traffic from now on, and decide nothing.
     """
 
     name: Name
@@ -162,7 +162,7 @@ class Rewarded(Struct, frozen=True):
 
 
 class PredictVectors(Struct, forbid_unknown_fields=True, frozen=True):
-    """Arms that are asked about, which are vectors."""
+    """A query about arms given as vectors."""
 
     arms: Annotated[list[list[float]], Meta(min_length=1)]
     ids: list[Id] | None = None
@@ -170,7 +170,7 @@ class PredictVectors(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class PredictNamed(Struct, forbid_unknown_fields=True, frozen=True):
-    """Arms that are asked about, with named features, for a model with an encoder."""
+    """A query about arms with named features, for a model with an encoder."""
 
     arms: Annotated[list[dict[str, Scalar]], Meta(min_length=1)]
     context: dict[str, Scalar] = {}
@@ -179,7 +179,7 @@ class PredictNamed(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Predicted(Struct, frozen=True):
-    """Mean rewards that are expected, with intervals."""
+    """Predicted mean rewards, with intervals."""
 
     mean: list[float]
     low: list[float]
@@ -199,8 +199,8 @@ class ModelView(Struct, frozen=True):
     """The state of a model.
 
     Attributes:
-        broken: why it cannot be opened, None where it can. Of a model that is broken ``rounds`` and
-            ``version`` are of its log, and ``dim`` and ``spec`` may not be known.
+        broken: why it cannot be opened, or None. For a broken model ``rounds`` and ``version`` are
+            those of its log, and ``dim`` and ``spec`` may be unknown.
     """
 
     name: str
@@ -222,12 +222,12 @@ class WindowStats(Struct, frozen=True):
     """Five seconds of a model.
 
     Attributes:
-        ago: seconds from its beginning to that of the present one, which is not over.
+        ago: seconds from its start to the start of the present window, which is not over.
         decisions: made in it.
         rewards: accepted in it.
         mean: of all rewards of the minute that it ends.
-        error: the mean's standard error, s / sqrt(n). It is no bound: with heavy tails one reward
-            can move both.
+        error: the mean's standard error, s / sqrt(n). Not a bound: with heavy tails one reward can
+            move both.
     """
 
     ago: float
@@ -246,7 +246,7 @@ class ArmCount(Struct, frozen=True):
 
 
 class TailPoint(Struct, frozen=True):
-    """A share of the newest rewards that were at least ``size`` away from what was expected."""
+    """A share of the newest rewards that were at least ``size`` away from their predictions."""
 
     size: float
     share: float
@@ -260,14 +260,14 @@ class ModelStats(Struct, frozen=True):
         rewards: since then; default rewards are among them.
         decisions_per_second: of the last minute; ``rewards_per_second`` too.
         mean: of the rewards of the last minute.
-        error: its standard error, which is no bound.
-        windows: of the last ten minutes, oldest first, where anything happened.
-        arms: the ten that were chosen most.
+        error: its standard error; not a bound.
+        windows: the nonempty windows of the last ten minutes, oldest first.
+        arms: the ten most frequent arms.
         other_arms: decisions for all others.
-        pending: decisions that wait for their reward, of all times.
-        rounds: outcomes learned, of all times.
+        pending: decisions that wait for their reward, of any age.
+        rounds: outcomes learned in total.
         diagnostics: as of the model itself.
-        tail: of the newest residuals; empty where the policy expects nothing.
+        tail: tail of the newest residuals; empty if the policy does not predict.
     """
 
     name: str
@@ -302,7 +302,7 @@ class Stats(Struct, frozen=True):
     Attributes:
         started: seconds since 1970.
         now: likewise.
-        window: seconds of one.
+        window: length of a window in seconds.
         models: by name.
         broken: those that cannot be opened, by name.
     """

@@ -336,29 +336,29 @@ def start_state(policy: PackedPolicy, cover: bool) -> tuple[FloatArray, FloatArr
     s, M = policy.packed
     if not cover:
         return s.copy(), M.copy()
-    if not policy.rank_one or policy.forgets or not s[RADIUS] > 0.0:
+    if not policy.algorithm.rank_one or policy.forgets or not s[RADIUS] > 0.0:
         raise ValueError(
             f"{policy.name} has no confidence set that a kernel could watch round by round; "
             "coverage is for one-pass policies with a radius that forget nothing, such as HvtUCB "
             "and OFUL."
         )
     size = M.shape[1]
-    first = gram_row(M) if policy.scoring is SHARP else INVERSE
+    first = gram_row(M) if policy.algorithm.scoring is SHARP else INVERSE
     return s.copy(), np.vstack([M, np.linalg.inv(M[first : first + size])])
 
 
 def kernels_of(policy: PackedPolicy, setting: CounterWorld, cover: bool) -> dict[str, Any]:
     """What :func:`play_trial` is bound to for one policy and one law of rewards."""
     return {
-        "select": policy.select_kernel,
-        "update": policy.update_kernel,
+        "select": policy.algorithm.select,
+        "update": policy.algorithm.update,
         "draw": setting.draw,
         "pay": setting.pay,
         "SKEWED": setting.skew != PLAIN,
         "LINKED": setting.law != STRAIGHT,
-        "KEY_SLOT": policy.key_slot,
+        "KEY_SLOT": policy.algorithm.key_slot,
         "COVER": cover,
-        "ratio": sharp_ratio if policy.scoring is SHARP else ratio,
+        "ratio": sharp_ratio if policy.algorithm.scoring is SHARP else ratio,
     }
 
 

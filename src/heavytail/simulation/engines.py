@@ -101,7 +101,7 @@ def _compiled(policy: Policy, rounds: int) -> Callable[[Block, FloatArray], None
     policy.reserve(rounds)
 
     def play(block: Block, regret: FloatArray) -> None:
-        if block.arms.ndim == 2 and policy.keeps_scores:
+        if block.arms.ndim == 2 and policy.algorithm.keeps_scores:
             bad = _play_pool(policy, block, regret)
         else:
             bad = _play_fresh(policy, block, regret)
@@ -116,10 +116,10 @@ def _compiled(policy: Policy, rounds: int) -> Callable[[Block, FloatArray], None
 
 def _play_pool(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
     """Scores are rated anew with every block, so rounding never gathers over more rounds."""
-    kept = policy.scoring
+    kept = policy.algorithm.scoring
     runner = around(
         _run_pool,
-        update=policy.update_kernel,
+        update=policy.algorithm.update,
         rate=kept.rate,
         follow=kept.follow,
         choose=kept.choose,
@@ -146,7 +146,7 @@ def _play_fresh(policy: PackedPolicy, block: Block, regret: FloatArray) -> int:
     fresh = block.arms.ndim == 3
     offered = _EMPTY if block.offered is None else block.offered
     shapes = _SHAPES if block.shapes is None else block.shapes
-    runner = around(_run_block, select=policy.select_kernel, update=policy.update_kernel)
+    runner = around(_run_block, select=policy.algorithm.select, update=policy.algorithm.update)
     return runner(
         policy.packed,
         policy._nu,

@@ -43,13 +43,13 @@ def chunks(
 
     Args:
         log: see the module.
-        columns: where the log has other names: ours -> its own. A list of names stands several
-            columns of numbers side by side (``{"context": ["age", "income"]}``), None leaves a
-            column out, which saves reading it. A catalogue encodes the arms of a raw log
+        columns: our names of columns -> the log's own names. A list of names puts several columns
+            of numbers side by side (``{"context": ["age", "income"]}``). None leaves a column out,
+            which saves reading it. A catalogue encodes the arms of a raw log
             (:meth:`heavytail.encoding.Encoder.catalogue`).
         size: rows at a time.
-        default_reward: what a reward that never came counts as. Without it a null is refused, but
-            a DecisionLog's decisions without a reward are left out.
+        default_reward: the value of a reward that never came. Without it a null is refused, except
+            that a DecisionLog's decisions without a reward are left out.
     """
     reading = Reading.of(columns, size, default_reward)
     order, start = Order(), 0
@@ -66,7 +66,9 @@ def length(log: object, *, default_reward: float | None = None) -> int | None:
 
 
 def counted(log: Any, *, default_reward: float | None = None, depth: int = 0) -> files.Count:
-    """The same, and how many decisions of DecisionLogs are left out as they wait for a reward."""
+    """The same, and the number of decisions of DecisionLogs that are left out because they wait for
+    a reward.
+    """
     _check_depth(depth)
     if isinstance(log, Rows):
         return files.Count(len(log.action))
@@ -120,7 +122,7 @@ def steps(
 
 
 def _check_depth(depth: int) -> None:
-    """Refuse lists in lists without end: one that holds itself has none."""
+    """Refuse lists nested without end, such as a list that contains itself."""
     if depth > DEEPEST:
         raise ValueError(
             f"{NAME}: lists or iterators are nested more than {DEEPEST} deep. Pass one "

@@ -37,12 +37,12 @@ def map_chunks(
 ) -> Iterator[Found]:
     """``function(rows)`` of every chunk of ``log``, in the order of the chunks.
 
-    The chunks are the same wherever they are read, so that what is made of them in order is equal
-    to the bit.
+    The chunks do not depend on where they are read, so the results in order are equal to the bit.
 
     Args:
         log: as for :func:`heavytail.logs.reading.chunks`.
-        function: what to call. On a cluster it travels to every worker, and its results back.
+        function: called with every chunk. On a cluster it is sent to every worker, and its results
+            are sent back.
         dask: a ``distributed.Client``, the address of a cluster, or True for one on this machine.
             Groups of rows of Parquet files are read by the workers, one task per group (small ones
             together), who must see the files under the same path; all else is read here and sent.

@@ -35,7 +35,7 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.m_estimate import TARGET, TAU
 from heavytail.kernels.one_pass import LARGEST, measure
 from heavytail.kernels.quadratic import extra_rows, first_extra
-from heavytail.policies.core.history import HistoryPolicy
+from heavytail.policies.core.base import PackedPolicy
 
 __all__ = [
     "ADAPTIVE",
@@ -145,7 +145,7 @@ class Problem(TypedDict):
 
 
 def start(
-    policy: HistoryPolicy,
+    policy: PackedPolicy,
     check: Check,
     *,
     theta_bound: float,
@@ -173,12 +173,14 @@ def start(
             "delta", 1.0 / (8.0 * T) if delta is None else delta, above=0.0, below=1.0
         ),
     )
+    sums = extra_rows(policy.dim)
+    summed = policy.algorithm.has_kernels
     policy._allocate(
         ridge=problem["ridge"],
         arm_bound=arm_bound,
         theta_bound=theta_bound,
-        rows={"sums": extra_rows(policy.dim) if policy.has_kernels else 0},
-        room=0 if policy.has_kernels else extra_rows(policy.dim),
+        rows={"sums": sums if summed else 0},
+        room=0 if summed else sums,
     )
     Q = first_extra(policy.dim)
     policy._M[Q : Q + policy.dim] = problem["ridge"] * np.eye(policy.dim)
@@ -191,7 +193,7 @@ def start(
 
 
 def set_constants(
-    policy: HistoryPolicy,
+    policy: PackedPolicy,
     check: Check,
     constants: AdaptiveHuber,
     order: float,

@@ -1,17 +1,16 @@
-"""What is common to the policies whose state is packed arrays and whose mathematics is kernels."""
+"""The policy that runs an algorithm: it checks, lays out the state and calls the kernels."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytail import _turns
-from heavytail._storage import afford
+from heavytail._invariants import LARGEST_COUNT, damaged
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray, State
 from heavytail._validate import (
@@ -25,74 +24,61 @@ from heavytail._validate import (
     check_number,
     check_reward,
     explain_arms,
-    vector_problem,
 )
 from heavytail.kernels import index
 from heavytail.kernels.layout import (
     ARM_LIMIT,
-    BAD_REWARD,
-    BAD_SCALE,
-    BAD_X,
     CLIPPED,
-    COMMON,
+    CONSTANT,
     INVERSE,
-    OVERFLOW,
     RADIUS,
     ROUNDS,
     THETA,
     THETA_BOUND,
-    behind,
+    slot_names,
 )
-from heavytail.kernels.layout import rows as common_rows
-from heavytail.policies.core.answers import Answering
+from heavytail.policies.core import answers
+from heavytail.policies.core.algorithm import Algorithm, Arrays
+from heavytail.policies.core.answers import Explanation, Prediction
 from heavytail.policies.core.diagnostics import Diagnostics
-from heavytail.policies.core.loops import around, enter, select_rows, update_rows
+from heavytail.policies.core.loops import around, enter, enter_history, select_rows, update_rows
 from heavytail.policies.core.own import replaces
 from heavytail.policies.core.policy import Policy
 from heavytail.policies.core.pool import Kept, Pool
-from heavytail.policies.core.remembering import Remembering
+from heavytail.policies.core.refusals import checked_prior, refusal
+from heavytail.policies.core.state import LATER, PackedState
 
 __all__ = ["PackedPolicy", "Policy"]
 
 LEAST_RIDGE = 1e-15  # of an arm's squared length: below it V^-1 is lost to rounding
 UNBOUNDED = 1e300  # squared norm: where no bound is stated, anything that can be squared
-SYMMETRY = 1e-8  # of the largest entry of a covariance: more than this apart is not rounding
 
 
-class PackedPolicy(Answering, Remembering, Policy):
-    """A policy whose state is (s, M), laid out as in :mod:`heavytail.kernels.layout`, and whose
-    round is kernels.
+class PackedPolicy(Policy):
+    """A policy that plays an :class:`~heavytail.policies.core.algorithm.Algorithm`.
 
-    A subclass names its ``slots``, sets ``update_kernel`` (and ``select_kernel`` where it does not
-    choose by the linear index, with a ``scoring`` of its own where scores can be kept), on the
-    class or, where its modes differ, on the instance, and calls
-    ``_allocate``. Every engine runs the very same kernels. ``rank_one`` promises that every update
-    leaves GAIN, STEP, PROJECTED and DIRECTION as the layout says, so that the scores of a pool of
-    arms can be kept instead of formed anew. ``key_slot`` is the slot of s that holds the key of the
-    policy's own randomness; -1 where it has none.
+    A subclass names its ``algorithm`` on the class, or sets it on the instance where its modes have
+    one each. Its constructor calls ``_start``, ``_allocate`` and then writes its slots. What
+    differs beyond the kernels is a method: ``_means``, ``_widths`` and ``_half_widths`` of what it
+    answers, ``_settle`` after a round, ``_begun`` after a start from an earlier estimate.
     """
 
-    slots: tuple[Any, ...] = (COMMON,)
-    select_kernel: Callable[..., int] = staticmethod(index.select)
-    update_kernel: Callable[..., int]
-    scoring: index.Scoring = index.LINEAR
-    rank_one: ClassVar[bool] = False
-    takes_prior: bool = False
-    projects: bool = True  # whether theta is kept in the ball of THETA_BOUND
-    key_slot: ClassVar[int] = -1
-    any_ridge: ClassVar[bool] = False  # whether sigma_t keeps x x' / sigma_t² small beside V
-    grows: ClassVar[bool] = False  # whether a round needs room, or leaves something to `_settle`
+    algorithm: Algorithm
+    forgets: bool = False  # whether old rounds may come to count for less than new ones
+    level: float = 0.95  # of an interval that is asked for without one
 
-    _s: FloatArray
+    _state: PackedState
+    _s: FloatArray  # the two arrays of the state ...
     _M: FloatArray
-    _least_ridge: float  # below it V^-1 is lost to rounding
-    _packed: State  # both, and what else the kernels take
-    _rows: dict[str, slice | int]  # of M, by the name they are saved under
-    _runs: dict[str, slice]  # of s behind the named slots, likewise
+    _rows: dict[str, slice | int]  # ... and where their parts lie
+    _runs: dict[str, slice]
+    _packed: State  # what the kernels take
     _enter: Callable[..., int]  # admits an observation and learns it
+    _choose: Callable[..., int]
+    _least_ridge: float  # below it V^-1 is lost to rounding
     _nu: float = 1.0
     _late: bool = False
-    keeps_scores: bool = False  # whether scores of arms can be kept over an update
+    _grows: bool = False  # whether a round needs room, or leaves something to `_settle`
     _wide: bool = False  # whether plain arms are worth laying out and keeping
     _last: Kept | None = None  # of the arms chosen from last, for speed; no part of the state
 
@@ -108,36 +94,34 @@ class PackedPolicy(Answering, Remembering, Policy):
         runs: Mapping[str, int] | None = None,
         spare: int = 0,
         weight: float = 1.0,
+        most_kept: float = LARGEST_COUNT,
     ) -> None:
         """Fresh state for an estimate of ``size`` (dim unless given) coordinates: theta = 0,
-        P = I / ridge. Kernels of the instance's own are set before.
-
-        Behind the common rows of M follow the named ``rows`` (so many; None is one, as a vector)
-        and ``room`` to work in, as rows named "" are; behind the named slots of s the named
-        ``runs`` and ``spare`` numbers to work with. What is named is saved. A round weighs at most
-        ``weight`` xx'.
+        P = I / ridge. ``rows``, ``room``, ``runs``, ``spare`` and ``most_kept`` are those of
+        :class:`heavytail.policies.core.state.PackedState`. A round weighs at most ``weight`` xx'.
         """
-        check = Check(type(self))
+        check, algorithm = Check(type(self)), self.algorithm
         size = self.dim if size is None else size
         ridge = check.number("ridge", ridge, above=0.0)
-        self._rows = {"theta": THETA, "inverse": slice(INVERSE, INVERSE + size)}
-        row = common_rows(size)
-        for name, count in (rows or {}).items():
-            if count != 0 and name:
-                self._rows[name] = row if count is None else slice(row, row + count)
-            row += 1 if count is None else count
-        self._runs = {}
-        slot = behind(self.slots[-1])
-        for name, length in (runs or {}).items():
-            self._runs[name] = slice(slot, slot + length)
-            slot += length
-        self._enter = around(enter, update=self.update_kernel)
-        self.keeps_scores = self.rank_one and self.select_kernel is self.scoring.select
-        self._wide = self.keeps_scores and self.dim >= index.WIDE
-        afford(type(self).__name__, slot + spare + (row + room) * size, self._arguments)
-        self._s = np.zeros(slot + spare)
-        self._M = np.zeros((row + room, size))
-        self._packed = (self._s, self._M)
+        template = enter if algorithm.history is None else enter_history
+        self._enter = around(template, update=algorithm.update)
+        self._choose = algorithm.select
+        self._grows = algorithm.history is not None
+        self._wide = algorithm.keeps_scores and self.dim >= index.WIDE
+        self._state = state = PackedState(
+            check.owner,
+            algorithm,
+            self.dim,
+            size,
+            self._arguments,
+            rows=rows or {},
+            room=room,
+            runs=runs or {},
+            spare=spare,
+            most_kept=most_kept,
+        )
+        self._s, self._M, self._packed = state.s, state.M, state.packed
+        self._rows, self._runs = state.rows, state.runs
         each = np.arange(size)
         self._M[INVERSE + each, each] = 1.0 / ridge  # without the GIL
         self._s[THETA_BOUND] = check.number("theta_bound", theta_bound, above=0.0, infinite=True)
@@ -146,7 +130,7 @@ class PackedPolicy(Answering, Remembering, Policy):
             bound = check.number("arm_bound", arm_bound, above=0.0)
             self._s[ARM_LIMIT] = (bound * (1.0 + NORM_SLACK)) ** 2
         longest = 1.0 if arm_bound is None else bound
-        self._least_ridge = 0.0 if self.any_ridge else LEAST_RIDGE * weight * longest**2
+        self._least_ridge = 0.0 if algorithm.any_ridge else LEAST_RIDGE * weight * longest**2
         if ridge < self._least_ridge:
             raise ValueError(
                 f"{check.owner}.ridge must be at least {self._least_ridge:g} for arms as long as "
@@ -157,38 +141,49 @@ class PackedPolicy(Answering, Remembering, Policy):
             self._nu = self.tail.scale
 
     def _draw_key(self) -> int:
-        return self._key if self.key_slot < 0 else int(self._s[self.key_slot])
+        slot = self.algorithm.key_slot
+        return self._key if slot < 0 else int(self._s[slot])
+
+    def reseed(self, seed: int) -> None:
+        if self.algorithm.key_slot < 0:
+            super().reseed(seed)
+        else:
+            self._s[self.algorithm.key_slot] = Check(type(self)).seed(seed)
+            self._s[self.algorithm.draws_slot] = 0.0
 
     @property
-    def prior_unit(self) -> float:
+    def _prior_unit(self) -> float:
         """A covariance over this is P: 1 where rounds are weighed by 1 / sigma_t²."""
         return 1.0
-
-    @property
-    def has_kernels(self) -> bool:
-        """Tell whether the kernels do the whole round."""
-        return True
 
     @property
     def plays_by_kernels(self) -> bool:
         """Tell whether engines may run the kernels in place of ``select`` and ``update``: a
         subclass that has one of these of its own is played by that.
         """
-        kind = type(self)
-        return self.has_kernels and not (replaces(kind, "select") or replaces(kind, "update"))
-
-    @property
-    def forgets(self) -> bool:
-        """Tell whether old rounds may come to count for less than new ones."""
-        return False
+        kind, has_kernels = type(self), self.algorithm.has_kernels
+        return has_kernels and not (replaces(kind, "select") or replaces(kind, "update"))
 
     @property
     def packed(self) -> State:
         """The arrays the kernels work on, in the order they take them."""
         return self._packed
 
+    @property
+    def kept(self) -> int:
+        """Rows of the history; 0 where none is kept."""
+        return self._state.kept
+
+    @property
+    def _H(self) -> FloatArray:
+        """The history of a policy that has one, its unused rows too."""
+        assert self._state.H is not None
+        return self._state.H
+
     def reserve(self, rounds: int) -> None:
         """Make room for ``rounds`` more rounds; a policy that keeps no history needs none."""
+        self._state.reserve(rounds)
+        self._packed = self._state.packed
 
     def select(self, arms: ArrayLike | Pool) -> int:
         if type(arms) is Pool:
@@ -202,10 +197,11 @@ class PackedPolicy(Answering, Remembering, Policy):
             if self._wide:
                 kept = self._last
                 if kept is None or not kept.fits(matrix):
-                    kept = self._last = Kept(matrix.shape, self.scoring.rows)
-                choice = self.scoring.select_again(self._s, self._M, matrix, *kept.room)
+                    kept = self._last = Kept(matrix.shape, self.algorithm.scoring.rows)
+                again = self.algorithm.scoring.select_again
+                choice = again(self._s, self._M, matrix, *kept.room)
             else:
-                choice = self.select_kernel(*self._packed, matrix)
+                choice = self._choose(*self._packed, matrix)
         finally:
             self._inside = outer or self._next_turn
         if choice < 0:
@@ -214,8 +210,9 @@ class PackedPolicy(Answering, Remembering, Policy):
 
     def _select_from(self, pool: Pool) -> int:
         """Choose by the pool's kept scores, where the policy's updates let them be kept."""
-        if not self.keeps_scores:
+        if not self.algorithm.keeps_scores:
             return self.select(pool._rows)
+        scoring = self.algorithm.scoring
         while self._inside is not None and not self._ours():
             pass
         outer, self._inside = self._inside, _turns.AT_WORK
@@ -223,8 +220,8 @@ class PackedPolicy(Answering, Remembering, Policy):
             kept = self._last
             if kept is None or kept.pool is not pool:
                 as_arms(pool._rows, self.dim, type(self), ".select")
-                kept = self._last = Kept(pool, self.scoring.rows)
-            choice: int = self.scoring.select_kept(self._s, self._M, *kept.scored)
+                kept = self._last = Kept(pool, scoring.rows)
+            choice: int = scoring.select_kept(self._s, self._M, *kept.scored)
         finally:
             self._inside = outer or self._next_turn
         if choice < 0:
@@ -251,15 +248,16 @@ class PackedPolicy(Answering, Remembering, Policy):
         outer, self._inside = self._inside, _turns.AT_WORK
         before = None
         try:
-            if self.grows:
+            if self._grows:
                 self.reserve(1)  # before, so that an interrupt after the round does no harm
-                before = None if self.has_kernels else (self._s.copy(), self._M.copy())
+                if not self.algorithm.has_kernels:
+                    before = (self._s.copy(), self._M.copy())
             code = self._enter(*self._packed, vector, float(reward), nu)
             if code < 0:
                 if not late:
                     self._late = False  # the word was for a round that was not learned
                 self._last = None  # a kernel that refuses may have lost the direction to follow
-            elif self.grows:
+            elif self._grows:
                 self._settle()
         except BaseException:  # an interrupt: what no kernel does alone is as before
             if self._undo(before):
@@ -277,14 +275,15 @@ class PackedPolicy(Answering, Remembering, Policy):
         where = f"{type(self).__name__}.select_many"
         sets = as_rows(arms, (None, None, self.dim), f"{where}: arms")
         if replaces(type(self), "select"):
-            return np.array([self.select(one) for one in sets], dtype=np.int64)
+            return np.array([self.select(arms) for arms in sets], dtype=np.int64)
         choices = np.empty(sets.shape[0], dtype=np.int64)
         before = self._s.copy()  # a policy that draws counts its draws there
         if self._wide:
-            room = Kept(sets.shape[1:], self.scoring.rows).room
-            bad = self.scoring.select_each(self._s, self._M, sets, *room, choices)
+            scoring = self.algorithm.scoring
+            room = Kept(sets.shape[1:], scoring.rows).room
+            bad = scoring.select_each(self._s, self._M, sets, *room, choices)
         else:
-            bad = around(select_rows, select=self.select_kernel)(self.packed, sets, choices)
+            bad = around(select_rows, select=self._choose)(self.packed, sets, choices)
         if bad >= 0:
             self._s[:] = before
             raise explain_arms(sets[bad], self._s[ARM_LIMIT], f"{where}: set {bad}")
@@ -310,14 +309,15 @@ class PackedPolicy(Answering, Remembering, Policy):
         self.reserve(count)
         before = self.state_arrays()
         try:
-            bad = around(update_rows, update=self.update_kernel)(self.packed, features, paid, nu)
+            learn = around(update_rows, update=self.algorithm.update)
+            bad = learn(self.packed, features, paid, nu)
             if bad >= 0:
                 row = (features[bad], float(paid[bad]), float(nu[bad]))
                 why = self._refusal(self._enter(*self.packed, *row), *row)
                 raise ValueError(f"{where}: row {bad}: {why} No row was learned.")
             self._settle()
         except BaseException:  # an interrupt too: all rows are learned, or none
-            self._take(before)
+            self._restore(before)
             self._late = late
             raise
 
@@ -342,39 +342,9 @@ class PackedPolicy(Answering, Remembering, Policy):
         ``covariance`` (dim, dim) is that of the estimate's error, in the reward's unit squared; it
         takes the place of I / ridge. To begin from logged data, ``update_many`` them.
         """
-        where = f"{type(self).__name__}.start_from"
-        if not self.takes_prior:
-            raise ValueError(f"{where}: this policy has no single Gram matrix to begin from.")
-        if self.rounds:
-            raise ValueError(
-                f"{where} must come before the first reward; {self.rounds} are learned."
-            )
-        d = self.dim
-        start = as_rows(theta, (d,), f"{where}: theta")
-        C = as_rows(covariance, (d, d), f"{where}: covariance")
-        if not (np.all(np.abs(start) <= GREATEST) and np.all(np.abs(C) <= GREATEST)):
-            raise ValueError(
-                f"{where}: theta and covariance must be at most {GREATEST:g} in size; change the "
-                "unit of the reward."
-            )
-        skew = np.max(np.abs(C - C.T)) > SYMMETRY * np.max(np.abs(C))
-        variances = np.linalg.eigvalsh(C)
-        if skew or variances[0] <= 0.0:
-            raise ValueError(f"{where}: covariance must be symmetric with positive eigenvalues.")
-        widest = min(GREATEST, self.prior_unit / max(self._least_ridge, LEAST))
-        if not (LEAST <= variances[0] and variances[-1] <= widest):
-            raise ValueError(
-                f"{where}: covariance must have eigenvalues between {LEAST:g} and {widest:g}; got "
-                f"{variances[0]:g} to {variances[-1]:g}. Change the unit of the reward."
-            )
-        norm, bound = float(np.linalg.norm(start)), self._s[THETA_BOUND]
-        if norm > bound:
-            raise ValueError(
-                f"{where}: theta has norm {norm:.6g}, above theta_bound {bound:.6g}. "
-                "Raise theta_bound."
-            )
-        self._M[THETA, :d] = start
-        self._M[INVERSE : INVERSE + d, :d] = (C + C.T) / (2.0 * self.prior_unit)
+        start, inverse = checked_prior(self, theta, covariance)
+        self._M[THETA, : self.dim] = start
+        self._M[INVERSE : INVERSE + self.dim, : self.dim] = inverse
         self._last = None  # scores that were kept are of the old start
         self._begun()
 
@@ -396,18 +366,7 @@ class PackedPolicy(Answering, Remembering, Policy):
 
     def _refusal(self, code: int, x: FloatArray, reward: float, scale: float) -> str:
         """Why a kernel refused an observation, in a sentence."""
-        if code == BAD_X:
-            problem = vector_problem(x, self._s[ARM_LIMIT])
-            return f"x {problem or 'changed while it was read.'}"
-        if code == BAD_REWARD:
-            return f"reward must be finite; got {reward!r}."
-        if code == BAD_SCALE:
-            return f"scale must lie between {LEAST:g} and {GREATEST:g}; got {scale!r}."
-        assert code == OVERFLOW
-        return (
-            f"reward {reward!r} at scale {scale!r} would take the estimate out of the "
-            "floating-point range; change the unit of the reward."
-        )
+        return refusal(self, code, x, reward, scale)
 
     @property
     @alone
@@ -415,7 +374,7 @@ class PackedPolicy(Answering, Remembering, Policy):
         return self._M[THETA, : self.dim].copy()
 
     @property
-    def one_estimate(self) -> bool:
+    def _one_estimate(self) -> bool:
         """Tell whether the row THETA of M is all that predictions are made of."""
         return type(self).theta is PackedPolicy.theta
 
@@ -436,4 +395,103 @@ class PackedPolicy(Answering, Remembering, Policy):
 
     def diagnostics(self) -> Diagnostics:
         share = self._s[CLIPPED] / max(self._s[ROUNDS], 1.0)
-        return replace(super().diagnostics(), clipped_share=float(share))
+        report = replace(super().diagnostics(), clipped_share=float(share))
+        for add in self.algorithm.reports:
+            report = add(self, report)
+        return report
+
+    @property
+    def intercept(self) -> float:
+        """What the constant feature adds to every prediction; 0 without one."""
+        return float(self._M[THETA, self.dim :].sum() * self._s[CONSTANT])
+
+    @alone
+    def width(self, x: ArrayLike) -> float:
+        """‖x‖_{V_t^-1}, or ‖x‖_Q with ``radius="sharp"``; the half-width of the policy's confidence
+        set at x is radius * width(x).
+        """
+        return float(self._widths(self._asked_at(x, ".width")[None])[0])
+
+    @alone
+    def predict(self, x: ArrayLike, *, level: float | None = None) -> Prediction:
+        """The mean reward at ``x`` (dim,), or at each row of it (n, dim), and an interval for it.
+
+        With ``radius="sharp"`` all intervals of a ``level`` hold at once, for every x and at all
+        times, with that probability; it is 1 - delta unless given, and at most that. With
+        ``radius="theory"``, and of the papers' policies, the interval is that of the confidence
+        set, whatever ``level``. Where the radius is read off the data it is of ``level``, 0.95
+        unless given, and no theorem's: the spread of the clipped residuals, and a bound on what the
+        clip took; with a fixed clip all this is of a typical reward. It is infinite until the first
+        rewards have set the unit. It is meant for the arm that is chosen: arms that were given up
+        are those that looked worse than they are, and their intervals are too low.
+        """
+        level = self.level if level is None else level
+        rows, many = self._asked_rows(x, level)
+        return answers.predicted(self, rows, many, level)
+
+    @alone
+    def explain(self, arms: ArrayLike) -> Explanation:
+        """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
+        if self._no_index:
+            raise ValueError(f"{type(self).__name__}.explain: {self._no_index}")
+        return self.algorithm.explain(self, self._offered(arms, ".explain"))
+
+    @property
+    def _no_index(self) -> str:
+        """Why the next choice is not by one index of the estimate; nothing where it is."""
+        ranked = self.algorithm.rank_one
+        return "" if ranked else "this policy does not choose by one index of its estimate."
+
+    def _score(self, x: FloatArray) -> float | None:
+        if not self._one_estimate:
+            return None
+        mean = float(self._means(x[None])[0])
+        return mean if np.isfinite(mean) else None
+
+    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
+        return self.algorithm.half_widths(self, X, level)
+
+    def _widths(self, X: FloatArray) -> FloatArray:
+        return answers.linear_widths(self, X)
+
+    def _means(self, X: FloatArray) -> FloatArray:
+        return answers.linear_means(self, X)
+
+    def _offered(self, arms: ArrayLike, method: str) -> FloatArray:
+        return answers.offered(self, arms, method)
+
+    def _asked_at(self, x: ArrayLike, method: str) -> FloatArray:
+        return answers.asked_at(self, x, method)
+
+    def _asked_rows(self, x: ArrayLike, level: float) -> tuple[FloatArray, bool]:
+        return answers.asked_rows(self, x, level)
+
+    def slot_names(self) -> dict[str, tuple[str, ...]]:
+        return {"scalars": slot_names(*self.algorithm.slots)}
+
+    @classmethod
+    def later_slots(cls) -> tuple[str, ...]:
+        return LATER.get(cls.__name__, ())
+
+    def is_sound(self) -> bool:
+        return self._state.is_sound()
+
+    @alone
+    def state_arrays(self) -> dict[str, FloatArray]:
+        return {key: array.copy() for key, array in self._state.views().items()}
+
+    @alone
+    def restore(self, arrays: dict[str, FloatArray]) -> None:
+        self._check_saved(arrays)
+        self._restore(arrays)
+
+    def _check_saved(self, arrays: Arrays, own: Arrays | None = None) -> None:
+        """Refuse arrays that are no state of this policy, before a kernel sees them."""
+        self._state.check(arrays, own)
+        if not all(agree(self, arrays) for agree in self.algorithm.agree):
+            raise damaged(type(self).__name__, "scalars", "its counts do not fit what they count")
+
+    def _restore(self, arrays: Arrays) -> None:
+        """Take over a state that is known to be sound."""
+        self._state.take(arrays)
+        self._packed, self._last = self._state.packed, None

@@ -2,53 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from heavytail._typing import FloatArray
 from heavytail._validate import MOST, Check
-from heavytail.kernels import repeats
+from heavytail.kernels import index, repeats
 from heavytail.kernels.repeats import EPOCH
+from heavytail.policies.core.algorithm import Algorithm, Arrays
 from heavytail.policies.core.base import PackedPolicy
-from heavytail.policies.core.remembering import Arrays
 
-__all__ = ["EpochPolicy", "check_epoch"]
+__all__ = ["EpochPolicy", "check_epoch", "in_epochs"]
+
+
+def agrees(policy: PackedPolicy, arrays: Arrays) -> bool:
+    """Tell whether the running epoch of a state from outside is not over."""
+    s = arrays["scalars"]
+    return bool(s[EPOCH.PULLS] < s[EPOCH.REPEATS])
+
+
+def in_epochs(algorithm: Algorithm) -> Algorithm:
+    """An algorithm whose rounds come in epochs of ``repeats`` pulls of one arm: the arm of the
+    running epoch is played, and between epochs any ``select`` chooses.
+    """
+    select = repeats.select if algorithm.select is index.select else algorithm.select
+    return replace(algorithm, select=select, agree=(*algorithm.agree, agrees))
 
 
 class EpochPolicy(PackedPolicy):
-    """A packed policy whose rounds come in epochs of ``repeats`` pulls of one arm.
+    """A packed policy of an algorithm :func:`in_epochs`.
 
     The first of its own rows of M is the arm of the running epoch.
     """
 
-    select_kernel = staticmethod(repeats.select)
-
-    def _allocate_epochs(
-        self,
-        pulls: int,
-        *,
-        ridge: float,
-        arm_bound: float,
-        theta_bound: float,
-        rows: Mapping[str, int] | None = None,
-        room: int = 0,
-        runs: Mapping[str, int] | None = None,
-        spare: int = 0,
-    ) -> None:
+    def _allocate_epochs(self, pulls: int, *, arm_bound: float, **parts: Any) -> None:
         """As ``_allocate``, for epochs of ``pulls`` pulls."""
-        self._allocate(
-            ridge=ridge,
-            arm_bound=Check(type(self)).number("arm_bound", arm_bound, above=0.0),
-            theta_bound=theta_bound,
-            rows={"meant": None, **(rows or {})},
-            room=room,
-            runs=runs,
-            spare=spare,
-        )
+        rows = {"meant": None, **parts.pop("rows", {})}
+        bound = Check(type(self)).number("arm_bound", arm_bound, above=0.0)
+        self._allocate(arm_bound=bound, rows=rows, **parts)
         self._s[EPOCH.REPEATS] = pulls
-
-    def _hangs_together(self, arrays: Arrays) -> bool:
-        s = arrays["scalars"]
-        return bool(s[EPOCH.PULLS] < s[EPOCH.REPEATS])
 
     @property
     def repeats(self) -> int:

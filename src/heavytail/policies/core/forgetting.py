@@ -52,23 +52,18 @@ from heavytail.kernels.scale import NORMAL_CONSISTENCY
 from heavytail.kernels.self_tuning import EVERY
 from heavytail.kernels.self_tuning import ROOM as SIZES
 from heavytail.kernels.self_tuning import fade as fade_sizes
+from heavytail.policies.core.algorithm import Algorithm, Arrays, Kernel
+from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics
-from heavytail.policies.core.practice import (
-    PRACTICE,
-    PracticalPolicy,
-    begin_again,
-    learned,
-    radius,
-)
+from heavytail.policies.core.practice import PRACTICE, begin_again, learned, radius
 from heavytail.policies.core.practice import update as update_practice
-from heavytail.policies.core.practice_report import noise_report
-from heavytail.policies.core.remembering import Arrays
 
 __all__ = [
     "FORGET",
+    "MEMORY_RUNS",
     "RENEWAL",
     "ROOM",
-    "ForgettingPolicy",
+    "checked",
     "clear",
     "drop_log_det",
     "fade_block",
@@ -76,7 +71,9 @@ __all__ = [
     "place",
     "remember",
     "set_block",
+    "start",
     "update",
+    "with_memory",
 ]
 
 
@@ -101,6 +98,7 @@ P: Final = PRACTICE
 K: Final = MEMORY
 FORGET: Final = K.FORGET
 RENEWAL: Final = K.RENEWAL
+MEMORY_RUNS: Final = {"sizes": SIZES, "memory": ROOM}  # of s
 
 CLIP: Final = 1.345  # of a residual, in typical ones
 # Chosen beside 0.25 and 30, 0.15 and 45, 0.1 and 40: no false alarm in 16 million rounds of either
@@ -279,79 +277,74 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
-class ForgettingPolicy(PracticalPolicy):
-    """A practical policy that may forget. Its constructor asks ``_asked_to_forget``, allocates the
-    runs that ``_remembers`` names, and calls ``_forget`` once its state has been started.
+def with_memory(algorithm: Algorithm, update: Kernel) -> Algorithm:
+    """A practical algorithm whose memory may fade; ``update`` lets it. Its constructor allocates
+    the runs of MEMORY_RUNS and calls ``start``.
     """
+    return replace(
+        algorithm,
+        update=update,
+        agree=(*algorithm.agree, agrees),
+        reports=(*algorithm.reports, report_drift),
+    )
 
-    @property
-    def forgets(self) -> bool:
-        """Tell whether old rounds may come to count for less than new ones."""
-        memory = self._memory
-        return memory is not None and bool(memory[K.FORGET] < 1.0 or memory[K.RESTARTS] != 0.0)
 
-    def _asked_to_forget(
-        self, check: Check, forget: float | str | None, size: int, is_theory: bool
-    ) -> float | str | None:
-        """The checked argument of a policy of ``size`` coordinates."""
-        if forget is None:
-            return None
-        if is_theory:
-            raise ValueError(
-                f'{check.owner}.forget must not be given for radius="theory", which is of a theta '
-                f"that stays; got {forget!r}."
-            )
-        if isinstance(forget, str):
-            return check.choice("forget", forget, ("auto",))
-        return check.number("forget", forget, least=1.0 - 1.0 / (LEAST_WINDOW * size), most=1.0)
-
-    def _remembers(self, forget: float | str | None, runs: dict[str, int]) -> dict[str, int]:
-        """The runs of s, with those of the memory where something may be forgotten."""
-        return runs if forget is None else {"sizes": SIZES, "memory": ROOM}
-
-    def _forget(self, forget: float | str | None) -> None:
-        """Write the constants of the memory into a fresh state."""
-        if forget is None:
-            return
-        s, at, size = self._s, place(self._s), self._M.shape[1]
-        factor = 1.0 if isinstance(forget, str) else forget
-        s[at + K.FORGET] = factor
-        s[at + K.RENEWAL] = factor**-size - 1.0
-        s[at + K.RESTARTS] = isinstance(forget, str)
-
-    @property
-    def _memory(self) -> FloatArray | None:
-        """Where it lies; None where ``forget`` was not given."""
-        return self._s[self._runs["memory"]] if "memory" in self._runs else None
-
-    def _hangs_together(self, arrays: Arrays) -> bool:
-        own, sound = self._memory, super()._hangs_together(arrays)
-        if own is None or not sound:
-            return sound
-        s, memory, fixed = arrays["scalars"], arrays["memory"], [K.FORGET, K.RENEWAL, K.RESTARTS]
-        seen = learned(s) if s[P.UNIT] > 0.0 else 0.0
-        sums = memory[[K.ABOVE, K.BELOW, K.CLIPPED]]
-        return bool(
-            np.allclose(memory[fixed], own[fixed], rtol=1e-9, atol=0.0)
-            and abs(memory[K.SEEN] - seen) <= 0.5 + 1e-9 * seen
-            and are_counts(memory[[K.TURN]], self._M.shape[1])
-            and are_counts(memory[[K.CHANGES]])
-            and (sums >= 0.0).all()
-            and abs(memory[K.LEVEL]) <= CLIP
+def checked(
+    check: Check, forget: float | str | None, size: int, is_theory: bool
+) -> float | str | None:
+    """The argument ``forget`` of a policy of ``size`` coordinates."""
+    if forget is None:
+        return None
+    if is_theory:
+        raise ValueError(
+            f'{check.owner}.forget must not be given for radius="theory", which is of a theta '
+            f"that stays; got {forget!r}."
         )
+    if isinstance(forget, str):
+        return check.choice("forget", forget, ("auto",))
+    return check.number("forget", forget, least=1.0 - 1.0 / (LEAST_WINDOW * size), most=1.0)
 
-    def diagnostics(self) -> Diagnostics:
-        report = replace(super().diagnostics(), **noise_report(self))
-        memory = self._memory
-        if memory is None:
-            return report
-        drift, advice = float(max(memory[K.ABOVE], memory[K.BELOW]) / ALARM), report.advice
-        if drift > 1.0 and not self.forgets:
-            advice += (
-                "theta seems to have changed: rewards keep differing from what is expected of "
-                'them. reset(), or build it with forget="auto" or forget=0.999.',
-            )
-        if self.forgets:  # of the rounds remembered
-            share = float(self._s[CLIPPED] / max(learned(self._s), 1.0))
-            report = replace(report, clipped_share=share)
-        return replace(report, drift=drift, advice=advice)
+
+def start(policy: PackedPolicy, forget: float | str) -> None:
+    """Write the constants of the memory into a fresh state."""
+    memory, size = memory_of(policy), policy._M.shape[1]
+    factor = 1.0 if isinstance(forget, str) else forget
+    memory[K.FORGET] = factor
+    memory[K.RENEWAL] = factor**-size - 1.0
+    memory[K.RESTARTS] = isinstance(forget, str)
+    policy.forgets = bool(factor < 1.0 or memory[K.RESTARTS] != 0.0)
+
+
+def memory_of(policy: PackedPolicy) -> FloatArray:
+    """Where the memory lies."""
+    return policy._s[policy._runs["memory"]]
+
+
+def agrees(policy: PackedPolicy, arrays: Arrays) -> bool:
+    """Tell whether the memory of a state from outside fits its rounds and the arguments."""
+    s, memory, fixed = arrays["scalars"], arrays["memory"], [K.FORGET, K.RENEWAL, K.RESTARTS]
+    seen = learned(s) if s[P.UNIT] > 0.0 else 0.0
+    sums = memory[[K.ABOVE, K.BELOW, K.CLIPPED]]
+    return bool(
+        np.allclose(memory[fixed], memory_of(policy)[fixed], rtol=1e-9, atol=0.0)
+        and abs(memory[K.SEEN] - seen) <= 0.5 + 1e-9 * seen
+        and are_counts(memory[[K.TURN]], policy._M.shape[1])
+        and are_counts(memory[[K.CHANGES]])
+        and (sums >= 0.0).all()
+        and abs(memory[K.LEVEL]) <= CLIP
+    )
+
+
+def report_drift(policy: PackedPolicy, report: Diagnostics) -> Diagnostics:
+    """Add whether theta seems to have changed."""
+    memory, advice = memory_of(policy), report.advice
+    drift = float(max(memory[K.ABOVE], memory[K.BELOW]) / ALARM)
+    if drift > 1.0 and not policy.forgets:
+        advice += (
+            "theta seems to have changed: rewards keep differing from what is expected of "
+            'them. reset(), or build it with forget="auto" or forget=0.999.',
+        )
+    if policy.forgets:  # of the rounds remembered
+        share = float(policy._s[CLIPPED] / max(learned(policy._s), 1.0))
+        report = replace(report, clipped_share=share)
+    return replace(report, drift=drift, advice=advice)

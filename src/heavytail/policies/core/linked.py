@@ -18,7 +18,12 @@ from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import COMMON, LOG_DET, OUT_OF_RANGE, THETA_BOUND, Fixed, numbered
 from heavytail.kernels.links import within
 from heavytail.links import Link
-from heavytail.policies.core.answers import Explanation, Prediction, sides
+from heavytail.policies.core.answers import (
+    Explanation,
+    Prediction,
+    confidence_half_widths,
+    sides,
+)
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics, on_ball
 from heavytail.policies.core.practice import DELTA, own_ridge
@@ -30,12 +35,13 @@ __all__ = [
     "LINKED",
     "Linked",
     "LinkedPolicy",
-    "Linking",
     "Told",
+    "curvature_half_widths",
     "floored_slope",
     "noise_of",
     "own_ridge",
     "practical_radius",
+    "report_spread",
     "slope_of",
     "steepest_of",
 ]
@@ -127,10 +133,40 @@ def floored_slope(told: Told, given: float | None, own: float | None = None) -> 
     return kappa if told.is_theory or given is not None else max(kappa, FLOOR)
 
 
-class Linking(PackedPolicy):
-    """What a policy whose estimate is of a score refuses and answers."""
+def report_spread(policy: PackedPolicy, report: Diagnostics) -> Diagnostics:
+    """Add where theta lies on its ball, or rewards spread much more than the link's do."""
+    assert isinstance(policy, LinkedPolicy)
+    if policy.rounds < ENOUGH:
+        return report
+    words = on_ball(policy.theta, float(policy._s[THETA_BOUND]))
+    if policy._spread() > FAR_SPREAD:
+        words.append(
+            f"rewards spread {policy._spread():.3g} times as much as the {policy.link.name} link's "
+            "do: a few of them decide. HvtGLB clips those."
+        )
+    return replace(report, advice=(*report.advice, *words))
+
+
+def curvature_half_widths(policy: PackedPolicy, X: FloatArray, level: float) -> FloatArray:
+    """Half of an interval of scores: the set's in theory, in practice by the curvature."""
+    assert isinstance(policy, LinkedPolicy)
+    if not policy._practical:
+        return confidence_half_widths(policy, X, level)
+    return sides(policy._spread(), level) * policy._widths(X)
+
+
+class LinkedPolicy(PackedPolicy):
+    """A packed policy whose estimate is of a score: what it refuses and answers.
+
+    A constructor calls ``_start`` and then either ``_keep_link``, or, where its slots begin with
+    LINKED and it has a theory and a practice, ``_start_linked``, ``_allocate`` and
+    ``_write_linked``. In practice it takes the share ``exploration`` of the radius, and ``_spread``
+    is how many times the model's the variance is.
+    """
 
     link: Link
+    exploration: ClassVar[float] = EXPLORATION
+    _practical: bool = False
 
     def _keep_link(self, check: Check, link: str | Link) -> None:
         self.link = links.named(f"{check.owner}.link", link)
@@ -169,9 +205,9 @@ class Linking(PackedPolicy):
         of ``level`` and no theorem's. It is meant for the arm that is chosen.
         """
         level = self.level if level is None else level
-        rows, many = self._asked(x, level)
+        rows, many = self._asked_rows(x, level)
         score, half = self._means(rows), self._half_widths(rows, level)
-        parts = [self.link.mean(one) for one in (score, score - half, score + half)]
+        parts = [self.link.mean(value) for value in (score, score - half, score + half)]
         return Prediction(*(part if many else float(part[0]) for part in parts))
 
     @alone
@@ -186,18 +222,6 @@ class Linking(PackedPolicy):
             "index": score + bonus,
         }
         return Explanation(self.select(X), "the largest score + radius * width", parts)
-
-
-class LinkedPolicy(Linking):
-    """A packed policy whose slots begin with those above, in theory or in practice.
-
-    A subclass says how much of the radius it takes in practice (``exploration``) and how many times
-    the model's the variance is (``_spread``). Its constructor calls ``_start``, ``_start_linked``,
-    ``_allocate`` and ``_write_linked``.
-    """
-
-    exploration: ClassVar[float] = EXPLORATION
-    _practical: bool = False
 
     def _start_linked(
         self,
@@ -236,21 +260,3 @@ class LinkedPolicy(Linking):
     def _spread(self) -> float:
         """How many times the model's the variance of rewards is."""
         return 1.0
-
-    def diagnostics(self) -> Diagnostics:
-        report = super().diagnostics()
-        if self.rounds < ENOUGH:
-            return report
-        words = on_ball(self.theta, float(self._s[THETA_BOUND]))
-        if self._spread() > FAR_SPREAD:
-            words.append(
-                f"rewards spread {self._spread():.3g} times as much as the {self.link.name} link's "
-                "do: a few of them decide. HvtGLB clips those."
-            )
-        return replace(report, advice=(*report.advice, *words))
-
-    def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
-        """Of scores: the set's in theory, in practice those of ``level`` by the curvature."""
-        if not self._practical:
-            return super()._half_widths(X, level)
-        return sides(self._spread(), level) * self._widths(X)

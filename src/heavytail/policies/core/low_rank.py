@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavytail._invariants import LARGEST, LARGEST_COUNT, are_counts
+from heavytail._invariants import LARGEST, are_counts
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import Check, as_array, as_numbers, refuse_disguised
@@ -31,14 +31,15 @@ from heavytail.kernels.low_rank import (
     turn,
 )
 from heavytail.kernels.low_rank import rows as fit_rows
+from heavytail.policies.core.algorithm import Arrays, History
+from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.diagnostics import Diagnostics
-from heavytail.policies.core.history import HistoryPolicy
 from heavytail.policies.core.pool import Pool
-from heavytail.policies.core.remembering import Arrays
 
-__all__ = ["LARGEST_REWARD", "LowRankPolicy", "pairs"]
+__all__ = ["LARGEST_REWARD", "ROWS", "LowRankPolicy", "agrees", "pairs"]
 
 S: Final = SHAPE
+ROWS: Final = History(WIDTH, counter=S.KEPT)
 FORMS: Final = ("matrices", "pairs")
 LARGEST_REWARD: Final = 1e140  # over nu: its square can be summed
 
@@ -73,15 +74,31 @@ def pairs(left: ArrayLike, right: ArrayLike) -> FloatArray:
     return np.hstack([np.broadcast_to(side, (n, side.shape[1])) for side in sides])
 
 
-class LowRankPolicy(HistoryPolicy):
+def agrees(policy: PackedPolicy, arrays: Arrays) -> bool:
+    """Tell whether shape, rank and rows of a state from outside fit each other."""
+    assert isinstance(policy, LowRankPolicy)
+    own, s, shape, rows = policy._s, arrays["scalars"], arrays["shape"], arrays["history"]
+    column = rows.shape[1] - WIDTH
+    return bool(
+        (shape[[S.D1, S.D2, S.PAIRS]] == own[[S.D1, S.D2, S.PAIRS]]).all()
+        and are_counts(shape[[S.RANK]], min(policy.d1, policy.d2) + 1.0, 1.0)
+        and (policy.finds_rank or shape[S.RANK] == own[S.RANK])
+        and are_counts(shape[[S.KEPT, S.FITS]])
+        and (np.abs(shape[[S.OFFSET, S.PENALTY]]) <= LARGEST).all()
+        and shape[S.KEPT] <= min(s[ROUNDS], policy._state.most_kept)
+        and (rows[:, column + NU] > 0.0).all()
+        and (np.abs(rows[:, column + REWARD]) <= LARGEST_REWARD * rows[:, column + NU]).all()
+    )
+
+
+class LowRankPolicy(PackedPolicy):
     """A policy of arms X (d1, d2) that turns them into coordinates of its own.
 
     Its state s ends with SHAPE, and behind the common rows of M lie ``left``, ``right`` and
     ``estimate``: what :meth:`_low_rank_parts` asks for. ``whole`` says whether coordinates outside
-    the subspace are kept too. The slot behind ``key_slot`` counts the arms drawn.
+    the subspace are kept too.
     """
 
-    in_use = S.KEPT
     whole: ClassVar[bool] = False
 
     d1: int
@@ -164,18 +181,6 @@ class LowRankPolicy(HistoryPolicy):
         """Tell whether the rank is found; otherwise it stays as it was given."""
         return False
 
-    @property
-    def most_kept(self) -> int:
-        """How many rows are kept at most."""
-        return int(LARGEST_COUNT)
-
-    def reserve(self, rounds: int) -> None:
-        super().reserve(min(rounds, self.most_kept - self.kept))
-
-    def reseed(self, seed: int) -> None:
-        self._s[self.key_slot] = Check(type(self)).seed(seed)
-        self._s[self.key_slot + 1] = 0.0  # the arms drawn so far
-
     # --- arms in either dress
 
     def _flat(self, value: Any, axes: int, method: str) -> Any:
@@ -231,10 +236,10 @@ class LowRankPolicy(HistoryPolicy):
     def _asked_at(self, x: ArrayLike, method: str) -> FloatArray:
         return super()._asked_at(self._flat(x, 1, method), method)
 
-    def _asked(self, x: ArrayLike, level: float) -> tuple[FloatArray, bool]:
+    def _asked_rows(self, x: ArrayLike, level: float) -> tuple[FloatArray, bool]:
         many = np.ndim(x) == 3 or (self._pairs and np.ndim(x) == 2)
         many = many or (np.ndim(x) == 2 and np.shape(x) != (self.d1, self.d2))
-        return super()._asked(self._flat(x, 2 if many else 1, ".predict"), level)
+        return super()._asked_rows(self._flat(x, 2 if many else 1, ".predict"), level)
 
     # --- what it answers
 
@@ -248,7 +253,7 @@ class LowRankPolicy(HistoryPolicy):
         return coordinates
 
     @property
-    def one_estimate(self) -> bool:
+    def _one_estimate(self) -> bool:
         return True
 
     @property
@@ -309,19 +314,3 @@ class LowRankPolicy(HistoryPolicy):
     def theta(self) -> FloatArray:
         """The estimate of Theta, row by row; ``matrix`` is the same as a matrix."""
         return self.matrix.ravel()
-
-    def _hangs_together(self, arrays: Arrays) -> bool:
-        s, shape = arrays["scalars"], arrays["shape"]
-        rows = arrays["history"]
-        column = rows.shape[1] - WIDTH
-        return bool(
-            super()._hangs_together(arrays)
-            and (shape[[S.D1, S.D2, S.PAIRS]] == self._s[[S.D1, S.D2, S.PAIRS]]).all()
-            and are_counts(shape[[S.RANK]], min(self.d1, self.d2) + 1.0, 1.0)
-            and (self.finds_rank or shape[S.RANK] == self._s[S.RANK])
-            and are_counts(shape[[S.KEPT, S.FITS]])
-            and (np.abs(shape[[S.OFFSET, S.PENALTY]]) <= LARGEST).all()
-            and shape[S.KEPT] <= min(s[ROUNDS], self.most_kept)
-            and (rows[:, column + NU] > 0.0).all()
-            and (np.abs(rows[:, column + REWARD]) <= LARGEST_REWARD * rows[:, column + NU]).all()
-        )

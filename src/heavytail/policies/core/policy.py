@@ -1,12 +1,13 @@
 """What every policy is: it selects, it learns, and it can be saved, copied and resumed.
 
-No policy of ours inherits from another. ``Policy`` holds what is common to all,
-:class:`heavytail.policies.core.base.PackedPolicy` what is common to those whose state is packed.
+No policy of ours inherits from another. ``Policy`` is what a policy in plain Python extends;
+:class:`heavytail.policies.core.base.PackedPolicy` runs an algorithm of compiled kernels.
 """
 
 from __future__ import annotations
 
 import inspect
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -17,10 +18,12 @@ from numpy.typing import ArrayLike
 from heavytail._storage import Saved, Stored
 from heavytail._turns import alone
 from heavytail._typing import FloatArray
-from heavytail._validate import Check, as_rows, shown
+from heavytail._validate import Check, as_rows, check_number, shown
 from heavytail.encoding import Encoder
-from heavytail.policies.core.decisions import PREFIX as PENDING
-from heavytail.policies.core.decisions import Deciding
+from heavytail.ledger.decision import Decision
+from heavytail.ledger.memory import Memory, clock
+from heavytail.policies.core import decisions
+from heavytail.policies.core.decisions import PENDING
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.policies.core.info import Info
 from heavytail.tails import MomentBound
@@ -28,7 +31,7 @@ from heavytail.tails import MomentBound
 __all__ = ["Policy"]
 
 
-class Policy(Deciding, Stored, ABC):
+class Policy(Stored, ABC):
     """A rule that picks an arm, sees its reward, and learns.
 
     A subclass gives ``name`` and ``info``, ``select`` and ``update``, and its state as named
@@ -44,6 +47,8 @@ class Policy(Deciding, Stored, ABC):
     tail: MomentBound | None = None
     horizon: int | None = None
     _encoder: Encoder | None = None
+    _ledger: Memory | None = None  # what was decided
+    _key: int = 0  # of the draws that explore, where the policy draws nothing itself
 
     def __repr__(self) -> str:
         default = {p.name: p.default for p in inspect.signature(type(self)).parameters.values()}
@@ -110,11 +115,11 @@ class Policy(Deciding, Stored, ABC):
     @alone
     def saved_arrays(self) -> dict[str, FloatArray]:
         """``state_arrays``, and the decisions that wait for their reward."""
-        return {**self.state_arrays(), **self._pending_arrays()}
+        return {**self.state_arrays(), **decisions.pending_arrays(self)}
 
     def resume(self, arrays: dict[str, FloatArray]) -> None:
         """Take over what ``saved_arrays`` gave; refuse what does not fit, unchanged."""
-        ledger, key = self._check_pending(arrays)
+        ledger, key = decisions.check_pending(self, arrays)
         self.restore({k: a for k, a in arrays.items() if not k.startswith(PENDING)})
         self._ledger, self._key = ledger, key
 
@@ -186,6 +191,104 @@ class Policy(Deciding, Stored, ABC):
         except BaseException:  # an interrupt too: all rows are learned, or none
             self.restore(before)
             raise
+
+    @alone
+    def decide(
+        self, arms: ArrayLike, *, explore: float = 0.0, now: float | None = None
+    ) -> Decision:
+        """Choose among ``arms`` as ``select`` does, and remember the choice until its reward comes.
+
+        With ``explore`` = e in [0, 1] the choice is, with probability e, any of the n arms instead,
+        so that each arm has a probability of at least e/n and a log of the decisions can tell what
+        other policies would have earned (:class:`heavytail.DecisionLog`). The draw is fixed by the
+        token and the policy's seed (``reseed``): a resumed run draws what an uninterrupted one
+        would. What was explored is learned like any other reward. ``now`` is the decision's time,
+        where it is not the machine's.
+
+        >>> import heavytail as ht
+        >>> policy = ht.HvtUCB(2, tail=ht.MomentBound(order=1.5, scale=1.0))
+        >>> first, second = policy.decide([[1.0, 0.0]]), policy.decide([[0.0, 1.0]])
+        >>> policy.learn(second, reward=0.5)  # in any order, any time later
+        >>> policy.pending, policy.rounds
+        ((0,), 1)
+        """
+        ledger = self._ledger
+        if ledger is None:
+            ledger = self._ledger = Memory()
+        if self.info.repeats and ledger.kept:
+            raise ValueError(
+                f"{type(self).__name__}.decide: this policy plays an arm several times and must "
+                "see each reward before it decides again. Learn or expire what is pending first."
+            )
+        if explore or type(explore) is not float:
+            explore = decisions.check_explore(self, explore)
+        when = time.time() if now is None else clock(f"{type(self).__name__}.decide", now)
+        made = decisions.chosen(self, arms, self.select(arms), explore, ledger.made, when)
+        ledger.decided(made)
+        return made
+
+    def decision(
+        self, arms: ArrayLike, choice: int, *, explore: float, token: int, when: float | None = None
+    ) -> Decision:
+        """The decision ``token``, where ``select`` chose ``choice``; it is not remembered."""
+        when = time.time() if when is None else when
+        return decisions.chosen(self, arms, choice, explore, token, when)
+
+    @alone
+    def learn(self, decision: Any, reward: Any, *, scale: Any = None) -> None:
+        """Learn the reward of a Decision (or its token), or the rewards of many.
+
+        A token that is unknown, already rewarded, expired or twice in one batch is refused, and
+        so is a bad reward; nothing of the call is learned then.
+        """
+        decisions.learn(self, decision, reward, scale)
+
+    @alone
+    def expire(
+        self, age: int | None = None, *, older_than: float | None = None, now: float | None = None
+    ) -> int:
+        """Forget pending decisions but the last ``age`` made, or those that have waited longer
+        than ``older_than`` seconds; returns how many.
+
+        >>> import heavytail as ht
+        >>> policy = ht.TwinUCB(2)
+        >>> decision = policy.decide([[1.0, 0.0]])
+        >>> policy.expire(older_than=3600.0)
+        0
+        """
+        ledger = self._ledger = self._ledger or Memory()
+        where = f"{type(self).__name__}.expire"
+        return ledger.expire(age, older_than=older_than, now=now, where=where)
+
+    @alone
+    def overdue(self, seconds: float, *, now: float | None = None) -> tuple[int, ...]:
+        """Tokens of the decisions that have waited longer than so many seconds, oldest first.
+
+        Where silence means no, learn 0 for them. Those of a file from before times were saved are
+        not among them, whatever their age. ``now`` is the present, where it is not the machine's.
+        """
+        where = f"{type(self).__name__}.overdue"
+        least = check_number(f"{where}: seconds", seconds, least=0.0)
+        return (self._ledger or Memory()).overdue(clock(where, now) - least)
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """Tokens of the decisions that wait for their reward, oldest first."""
+        return (self._ledger or Memory()).waiting
+
+    def _draw_key(self) -> int:
+        """The key of the draws that explore."""
+        return self._key
+
+    def _chances(self, sets: FloatArray) -> FloatArray | None:
+        """Of a policy that draws: the probability of each arm of many sets, (b, n) for
+        (b, n, dim); None where it is not known.
+        """
+        return None
+
+    def _score(self, x: FloatArray) -> float | None:
+        """The mean reward expected at ``x``; None where none is."""
+        return None
 
     def _rows_and_rewards(self, X: ArrayLike, rewards: ArrayLike) -> tuple[FloatArray, FloatArray]:
         where = f"{type(self).__name__}.update_many"

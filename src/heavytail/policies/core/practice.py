@@ -60,8 +60,8 @@ from heavytail.kernels.scale import (
 from heavytail.kernels.self_tuning import ROOM as SIZES
 from heavytail.kernels.self_tuning import fade as fade_sizes
 from heavytail.kernels.self_tuning import follow as follow_threshold
+from heavytail.policies.core.algorithm import Arrays
 from heavytail.policies.core.base import PackedPolicy
-from heavytail.policies.core.remembering import Arrays
 from heavytail.tails import MomentBound
 
 __all__ = [
@@ -69,7 +69,7 @@ __all__ = [
     "FIRST",
     "PRACTICE",
     "SIZES",
-    "PracticalPolicy",
+    "agrees",
     "begin",
     "begin_again",
     "doubt_unit",
@@ -414,15 +414,11 @@ def update(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> int:
     return OK
 
 
-class PracticalPolicy(PackedPolicy):
-    """A packed policy whose slots begin with those above."""
-
-    any_ridge = True
-
-    def _hangs_together(self, arrays: Arrays) -> bool:
-        s = arrays["scalars"]
-        first = s[P.UNIT] > 0.0 or s[P.TELLING] < FIRST  # where the next of the first sizes goes
-        return bool(first and s[P.BEGAN] <= s[ROUNDS] and s[P.FAR] <= s[P.NEAR])
+def agrees(policy: PackedPolicy, arrays: Arrays) -> bool:
+    """Tell whether the counts of a state from outside fit each other."""
+    s = arrays["scalars"]
+    first = s[P.UNIT] > 0.0 or s[P.TELLING] < FIRST  # where the next of the first sizes goes
+    return bool(first and s[P.BEGAN] <= s[ROUNDS] and s[P.FAR] <= s[P.NEAR])
 
 
 def stated(check: Check, tail: MomentBound | str | None) -> MomentBound | None:
@@ -465,7 +461,7 @@ def start(
     s[P.TUNES] = tunes
     s[P.FINEST] = RESOLUTION * arm_bound / math.sqrt(s[P.RIDGE])
     s[P.VOTES] = MAJORITY  # a reward of exactly 0 says nothing of the scale until others do
-    s[P.SIZES] = behind(policy.slots[-1])
+    s[P.SIZES] = behind(policy.algorithm.slots[-1])
     s[P.BASE] = 1.0 if policy.tail is None else policy.tail.scale
     if policy.tail is not None:  # to begin with, a stated scale is believed
         s[P.TYPICAL] = 1.0 / NORMAL_CONSISTENCY

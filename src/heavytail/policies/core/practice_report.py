@@ -5,7 +5,8 @@ noise, and what deserves a look.
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -15,10 +16,10 @@ from heavytail.kernels.scale import NORMAL_CONSISTENCY
 from heavytail.kernels.self_tuning import BINS
 from heavytail.policies.core.answers import sides
 from heavytail.policies.core.base import PackedPolicy
-from heavytail.policies.core.diagnostics import on_ball
+from heavytail.policies.core.diagnostics import Diagnostics, on_ball
 from heavytail.policies.core.practice import CAUTION, PRACTICE, TAIL_FROM, TAIL_TO, learned
 
-__all__ = ["ENOUGH", "advise", "half_widths", "noise_report", "unseen"]
+__all__ = ["ENOUGH", "advise", "half_widths", "half_widths_of", "report_noise", "unseen"]
 
 ENOUGH: Final = 100  # rounds before anything is advised
 FAR_OFF: Final = 300.0  # noises that the first rewards may lie from 0
@@ -42,6 +43,11 @@ def half_widths(s: Vector, widths: FloatArray, level: float) -> FloatArray:
     if s[P.TUNES] == 0.0:
         return np.asarray(half * widths * (1.0 + t) / (1.0 + max(t - s[CLIPPED], 0.0)))
     return np.asarray(half * widths + max(2.0 * s[P.LOST] / t, unseen(s)))
+
+
+def half_widths_of(policy: PackedPolicy, X: FloatArray, level: float) -> FloatArray:
+    """:func:`half_widths` at the rows of X."""
+    return half_widths(policy._s, policy._widths(X), level)
 
 
 def unseen(s: Vector) -> float:
@@ -69,7 +75,7 @@ def advise(policy: PackedPolicy) -> tuple[str, ...]:
     t = learned(s)
     if t < ENOUGH or s[P.UNIT] == 0.0:
         return ()
-    words += on_ball(policy.theta, float(s[THETA_BOUND]) if policy.projects else math.inf)
+    words += on_ball(policy.theta, float(s[THETA_BOUND]) if policy.algorithm.projects else math.inf)
     samples = s[P.WEIGHT] ** 2 / s[P.WEIGHT_SQUARES]
     if samples < 0.05 * t:
         words.append(
@@ -92,18 +98,19 @@ def advise(policy: PackedPolicy) -> tuple[str, ...]:
     return tuple(words)
 
 
-def noise_report(policy: PackedPolicy) -> dict[str, Any]:
-    """What the sums say of the noise, for :class:`Diagnostics`."""
+def report_noise(policy: PackedPolicy, report: Diagnostics) -> Diagnostics:
+    """Add what the sums say of the noise."""
     s = policy.packed[0]
     index = math.inf
     if s[P.FAR] > 0.0:
         index = math.log(s[P.NEAR] / s[P.FAR]) / math.log(TAIL_TO / TAIL_FROM)
     squares = s[P.WEIGHT_SQUARES]
     nu = s[P.NU] if s[P.UNIT] > 0.0 else s[P.BASE]
-    return {
-        "threshold": float(s[P.TAU] * s[P.SIGMA]) if s[P.TAU] < math.inf else math.inf,
-        "scale": float(nu * NORMAL_CONSISTENCY * s[P.TYPICAL]),
-        "effective_samples": float(s[P.WEIGHT] ** 2 / squares if squares > 0.0 else 0.0),
-        "tail_index": float(index),
-        "advice": advise(policy),
-    }
+    return replace(
+        report,
+        threshold=float(s[P.TAU] * s[P.SIGMA]) if s[P.TAU] < math.inf else math.inf,
+        scale=float(nu * NORMAL_CONSISTENCY * s[P.TYPICAL]),
+        effective_samples=float(s[P.WEIGHT] ** 2 / squares if squares > 0.0 else 0.0),
+        tail_index=float(index),
+        advice=(*report.advice, *advise(policy)),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -28,7 +29,7 @@ from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.practice import PRACTICE, watch
 from heavytail.tails import MomentBound
 
-__all__ = ["SYMMETRIC", "begin", "check_unused", "gram_row", "half_widths", "learn", "stated"]
+__all__ = ["SYMMETRIC", "begin", "check_unused", "gram_row", "half_widths_at", "learn", "stated"]
 
 SYMMETRIC: Final = "symmetric"
 P: Final = PRACTICE
@@ -157,9 +158,15 @@ def begin(
     )
     s[at + K.REACH] *= check.number("threshold_scale", threshold_scale, above=0.0)
     policy.level = float(-np.expm1(-0.5 * s[at + K.SURE]))  # 1 - delta
-    policy.projects = False
 
 
-def half_widths(owner: str, s: Vector, at: int, widths: FloatArray, level: float) -> FloatArray:
-    """Half of intervals that all hold at once, with probability ``level``."""
-    return np.asarray(radius_at(f"{owner}.predict: level", s, at, level) * widths)
+def half_widths_at(at: int) -> Callable[[PackedPolicy, FloatArray, float], FloatArray]:
+    """Half of intervals that all hold at once, with probability ``level``; the slots of the width
+    begin at ``at``.
+    """
+
+    def half_widths(policy: PackedPolicy, X: FloatArray, level: float) -> FloatArray:
+        where = f"{type(policy).__name__}.predict: level"
+        return np.asarray(radius_at(where, policy._s, at, level) * policy._widths(X))
+
+    return half_widths

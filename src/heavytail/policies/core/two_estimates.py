@@ -5,9 +5,10 @@ favourite among the arms that the mean has not ruled out. docs/mathematics/two_e
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from heavytail._typing import Matrix, Vector
+from heavytail._typing import FloatArray, Matrix, Vector
 from heavytail._validate import Check
 from heavytail.kernels.gram import predict
 from heavytail.kernels.huber import score
@@ -16,6 +17,7 @@ from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import (
     ARM_LIMIT,
     BAD_X,
+    COMMON,
     CONSTANT,
     DIRECTION,
     FEATURE,
@@ -32,8 +34,11 @@ from heavytail.kernels.layout import (
 from heavytail.kernels.one_pass import measure
 from heavytail.kernels.sharp import SHARP, Sharp
 from heavytail.policies.core import practice, sharp, theory
+from heavytail.policies.core.algorithm import Algorithm
+from heavytail.policies.core.answers import Explanation
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.practice import PRACTICE, growing_radius, learned
+from heavytail.policies.core.practice_report import report_noise
 from heavytail.policies.core.sharp import learn as learn_sharp
 from heavytail.policies.core.theory import THEORY
 from heavytail.policies.core.theory import step as step_theory
@@ -210,6 +215,40 @@ def select_plausible(s: Vector, M: Matrix, arms: Matrix) -> int:
     return optimist if unknown > beyond(WIDER * known) else favourite
 
 
+def explained_plausible(policy: PackedPolicy, X: FloatArray) -> Explanation:
+    """The ends of the mean's interval, and the bulk's index."""
+    s, M = policy.packed[:2]
+    rule = "the largest index, the bulk's, of arms whose high reaches the largest low; but "
+    rule += f"the arm of the largest high where it is {WIDER:g} times wider"
+    widths, bulk = policy._widths(X), M[bulk_row(M), : policy.dim]
+    mean, bonus = policy._means(X), policy.radius * widths
+    index = X @ bulk + s[S.BULK_RADIUS] * widths
+    parts = {"low": mean - bonus, "mean": mean, "high": mean + bonus, "index": index}
+    return Explanation(policy.select(X), rule, parts)
+
+
+THEORETICAL: Final = Algorithm(
+    update=update_theory,
+    select=select_plausible,
+    slots=(COMMON, PRACTICE, THEORY, TWO),
+    rank_one=True,
+    takes_prior=True,
+    any_ridge=True,
+    explain=explained_plausible,
+    agree=(practice.agrees,),
+    reports=(report_noise,),
+)
+PROVED: Final = replace(
+    THEORETICAL,
+    update=update_sharp,
+    scoring=SHARP,
+    slots=(*THEORETICAL.slots, WIDTH),
+    takes_prior=False,
+    projects=False,
+    half_widths=sharp.half_widths_at(AT),
+)
+
+
 def begin_theory(
     policy: PackedPolicy,
     check: Check,
@@ -221,7 +260,7 @@ def begin_theory(
 ) -> None:
     """Allocate and start the state of a policy whose mean is Algorithm 1 with Lemma 1's radius."""
     ridge = float(policy.dim)
-    policy.update_kernel, policy.select_kernel = update_theory, select_plausible
+    policy.algorithm = THEORETICAL
     policy._allocate(
         ridge=ridge,
         arm_bound=arm_bound,
@@ -245,9 +284,7 @@ def begin_theory(
 
 def begin_sharp(policy: PackedPolicy, check: Check, **options: Any) -> None:
     """Allocate and start the state of a policy whose mean has the proved width."""
-    policy.slots = (*policy.slots, WIDTH)
-    policy.update_kernel, policy.select_kernel = update_sharp, select_plausible
-    policy.scoring, policy.takes_prior = SHARP, False
+    policy.algorithm = PROVED
     sharp.begin(policy, check, AT, bulk="bulk", **options)
     s = policy.packed[0]
     s[P.PRIOR] = s[P.RIDGE] * options["theta_bound"] ** 2  # in no unit, neither of rewards
