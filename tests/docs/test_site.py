@@ -158,9 +158,9 @@ def test_every_public_name_leads_to_its_entry_on_a_reference_page(site: Site) ->
 def test_what_the_guides_call_is_on_the_page_of_policies(site: Site) -> None:
     shown = site.pages["reference/policies.html"].ids
     for name in (
-        *("policy.Policy.update_many", "base.PackedPolicy.select_many", "answers.Answering.width"),
-        *("base.PackedPolicy.start_from", "answers.Answering.predict", "decisions.Deciding.learn"),
-        *("pool.Pool", "answers.Answering.explain", "diagnostics.Diagnostics"),
+        *("policy.Policy.update_many", "base.PackedPolicy.select_many", "base.PackedPolicy.width"),
+        *("base.PackedPolicy.start_from", "base.PackedPolicy.predict", "policy.Policy.learn"),
+        *("pool.Pool", "base.PackedPolicy.explain", "diagnostics.Diagnostics"),
     ):
         assert f"heavytail.policies.core.{name}" in shown, name
 
