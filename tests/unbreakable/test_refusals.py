@@ -69,7 +69,7 @@ def test_a_refused_round_past_the_horizon_leaves_the_word_for_the_honest_one(nam
         with pytest.raises(ValueError, match="finite"):
             policy.update_many(ARMS[:1], [np.nan])
     assert not policy._late
-    if not policy.grows:
+    if not policy._grows:
         with pytest.warns(UserWarning, match="past horizon"):
             policy.update(ARMS[0], 1.0)
         assert policy._late

@@ -379,7 +379,6 @@ class HvtLowRank(LowRankPolicy):
         limit, arm_bound = self._bounds(check, arm_bound)
         k = rank * (d1 + d2) - rank * rank
         ridge = practice.own_ridge(k, arm_bound)
-        kept = check.count("kept", kept, least=rank * (d1 + d2))
         parts = self._low_rank_parts(3 * (k + 1) + 1 + 2 * d1 + d2)
         parts["runs"] = {"sizes": SIZES, **parts["runs"]}
         self._allocate(
@@ -388,7 +387,6 @@ class HvtLowRank(LowRankPolicy):
             weight=(arm_bound / limit) ** 2,
             theta_bound=math.inf,
             size=k + 1,
-            most_kept=kept,
             **parts,
         )
         self._s[CONSTANT] = arm_bound
@@ -399,7 +397,7 @@ class HvtLowRank(LowRankPolicy):
         s = self._s
         s[S.RANKS] = rank
         s[S.FINDS] = min(d1, d2) > (1 if stated is None else rank)
-        s[S.MOST] = kept
+        s[S.MOST] = self._state.most_kept = check.count("kept", kept, least=rank * (d1 + d2))
         first = SHARE * (d1 + d2)
         least = d1 + d2 - 1  # k of rank 1
         s[S.NEXT] = first if explore is None else check.count("explore", explore, least=least)
