@@ -42,6 +42,7 @@ def policies(world: ht.LinkBandit) -> dict[str, ht.Policy]:
         "GLB-OMD": ht.GLBOMD(d, link=link),
         "least squares": ht.GLBOMD(d, noise_scale=0.5 if clicks else 1.0),
         "Twin-UCB": ht.TwinUCB(d),
+        "Twin-UCB, patience 0": ht.TwinUCB(d, patience=0.0),
     }
     if not clicks:
         found["Hvt-GLB"] = ht.HvtGLB(d, link=link, target="typical")
@@ -65,7 +66,7 @@ def main() -> None:
     for name, world in WORLDS.items():
         for title, policy in policies(world).items():
             runs = ht.simulate([policy], world, **told)
-            print(f"{name:<28}{title:<16}{cell(runs[policy.name].final)}", flush=True)
+            print(f"{name:<28}{title:<22}{cell(runs[policy.name].final)}", flush=True)
 
 
 if __name__ == "__main__":
