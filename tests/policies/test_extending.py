@@ -20,6 +20,12 @@ def test_no_policy_of_ours_extends_another(kind: type[Policy]) -> None:
     assert [one for one in kind.__mro__[1:] if one in ALL] == []
 
 
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_no_policy_stands_on_more_than_six_classes_of_ours(kind: type[Policy]) -> None:
+    ours = [base for base in kind.__mro__[1:] if base.__module__.startswith("heavytail")]
+    assert len(ours) <= 6, [base.__name__ for base in ours]
+
+
 def extended() -> dict[str, type]:
     """What pages extend in their code, or say to subclass in words."""
     text = "\n".join(path.read_text() for path in sorted(PAGES.rglob("*.md")))
