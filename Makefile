@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup reproduce test test-policy test-slow mutation fuzz check release format docs coverage bench bench-gpu evidence lock clean
+.PHONY: help setup reproduce test test-pages test-policy test-slow mutation fuzz check release format docs coverage bench bench-gpu evidence lock clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -21,10 +21,13 @@ reproduce: setup  ## the paper's experiments: figures, results and a table under
 	$(BIN)/heavytail reproduce
 
 test: setup  ## the tests, doctests and documented examples
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not pages"
+
+test-pages: setup  ## the site, the service's page, the playground and the report, in a browser
+	$(BIN)/pytest -n 2 --dist loadfile -m "pages and not slow"
 
 test-policy: setup  ## what meets one policy: NAME=TwinUCB
-	$(BIN)/pytest -n 2 -m "not slow" tests/policies tests/checks tests/unbreakable tests/simulation tests/commands -k "$(NAME) or $$($(BIN)/python -c 'import heavytail.policies as p; print(p.$(NAME).name)')"
+	$(BIN)/pytest -n 2 -m "not slow and not pages" tests/policies tests/checks tests/unbreakable tests/simulation tests/commands -k "$(NAME) or $$($(BIN)/python -c 'import heavytail.policies as p; print(p.$(NAME).name)')"
 
 test-slow: setup  ## the tests that take minutes
 	$(BIN)/pytest -m slow
@@ -51,7 +54,7 @@ docs: setup  ## build the documentation in strict mode, into site/
 	$(BIN)/mkdocs build --strict --quiet
 
 coverage: setup  ## coverage with the compiler off, so that kernels count
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m "not slow and not compiled" --cov --cov-report=term:skip-covered
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m "not slow and not compiled and not pages" --cov --cov-report=term:skip-covered
 
 fuzz: setup  ## a million calls, interleavings, 10^5 runs of extreme numbers, 10^5 files, ten minutes of threads
 	$(BIN)/python -m tests.fuzz --calls 1000000 --machines 60 --extremes 100000 --files 100000 --threads 600

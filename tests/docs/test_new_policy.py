@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.pages
+
 ROOT = Path(__file__).parents[2]
 COPIED = (
     *("src", "tests", "docs", "benchmarks", "examples"),

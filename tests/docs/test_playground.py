@@ -18,6 +18,8 @@ from benchmarks import playground
 from docs.hooks import playground as hook
 from tests import chromium
 
+pytestmark = pytest.mark.pages
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "docs" / "assets" / "playground.js"
 

@@ -28,6 +28,8 @@ from tests.docs.rendered import PROSE, Page, Site, faults, link_faults
 import heavytail
 from heavytail import cli
 
+pytestmark = pytest.mark.pages
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 

@@ -17,6 +17,8 @@ from tests import chromium
 from heavytail import cli
 from heavytail.reproduction.reproduce import asked_claims
 
+pytestmark = pytest.mark.pages
+
 NAMES = ["student", "gaussian", "noise-level"]
 
 PROBE = """<script>

@@ -15,6 +15,8 @@ from heavytail.ledger.sqlite import SQLiteStore
 from heavytail.serve.keys import issue
 from heavytail.serve.page import HEADERS, PAGE
 
+pytestmark = pytest.mark.pages
+
 HOSTILE = "<img src=x onerror='top.hacked=1'>"
 LONG = "an-id-that-has-no-place-to-break-" * 6
 
