@@ -119,6 +119,7 @@ FACTOR = 2.0
 def test_a_kernel_follows_what_is_defined_below_it_and_what_a_module_holds(tmp_path: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
     environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # or a file rewritten within a second is not read
     (tmp_path / "tables.py").write_text("K = 1.0")
     (tmp_path / "mine.py").write_text(BELOW.replace("import tables", "import other, tables"))
     (tmp_path / "other.py").write_text("")
