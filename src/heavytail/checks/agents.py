@@ -1,4 +1,4 @@
-"""What users may expect of an agent in a linear MDP, one function per promise."""
+"""Promises of an agent in a linear MDP to its users, one function per promise."""
 
 from __future__ import annotations
 
@@ -163,12 +163,12 @@ def starts_afresh(agent: Agent) -> None:
 
 def repeats_itself(agent: Agent) -> None:
     """The same seed and rewards lead to the same actions and the same state, to the bit."""
-    one, two = agent.fresh(), agent.fresh()
-    one.reseed(5)
-    two.reseed(5)
+    first, second = agent.fresh(), agent.fresh()
+    first.reseed(5)
+    second.reseed(5)
     stages = EPISODES * agent.horizon
-    require(_play(one, stages) == _play(two, stages), "acts otherwise on the same rewards")
-    require(snapshot(one) == snapshot(two), "ends in another state on the same rewards")
+    require(_play(first, stages) == _play(second, stages), "acts otherwise on the same rewards")
+    require(snapshot(first) == snapshot(second), "ends in another state on the same rewards")
 
 
 def resumes_to_the_bit(agent: Agent) -> None:

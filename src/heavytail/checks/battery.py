@@ -1,4 +1,4 @@
-"""How a battery of checks is run, and how a check fails."""
+"""Run a battery of checks, and collect those that fail."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def run(checks: dict[str, Callable[[Any], None]], subject: Any, skip: Iterable[s
         lines = [f"{name}: {subject!r} {why}" for name, why in failures.items()]
         if len(lines) > 1:
             lines = [f"{len(lines)} checks failed.", *lines]
-        found = CheckFailed("\n".join(lines))
-        found.failures = failures
-        raise found from cause
+        failed = CheckFailed("\n".join(lines))
+        failed.failures = failures
+        raise failed from cause
 
 
 def require(condition: bool, problem: str) -> None:

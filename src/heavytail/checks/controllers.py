@@ -1,4 +1,4 @@
-"""What users may expect of a controller, one function per promise."""
+"""Promises of a controller to its users, one function per promise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What policies may expect of a world, one function a promise."""
+"""Promises of a world to policies, one function per promise."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def _deal(environment: Environment, entropy: int, rounds: int) -> list[Any]:
 
 
 def _draws(block: Block) -> list[Any]:
-    """What chance dealt: noise, and events where there are any."""
+    """The random parts of a block: noise, and events where there are any."""
     return [block.noise] if block.events is None else [block.noise, block.events]
 
 
-def _same(one: list[Any], two: list[Any]) -> bool:
-    return len(one) == len(two) and all(map(np.array_equal, one, two))
+def _same(first: list[Any], second: list[Any]) -> bool:
+    return len(first) == len(second) and all(map(np.array_equal, first, second))
 
 
 def deals_what_was_asked(environment: Environment) -> None:
@@ -56,12 +56,12 @@ def _fits(block: Any) -> None:
 
 def deals_the_same_twice(environment: Environment) -> None:
     """The same seed deals the same rounds; another seed others."""
-    one, two, other = (_deal(environment, seed, 50)[0] for seed in (1, 1, 2))
-    require(_same(_draws(one), _draws(two)), "deals other noise for the same seed")
-    require(np.array_equal(one.arms, two.arms), "deals other arms for the same seed")
-    require(np.array_equal(one.means, two.means), "deals other means for the same seed")
-    require(np.array_equal(one.shapes, two.shapes), "deals other shapes for the same seed")
-    require(not _same(_draws(one), _draws(other)), "deals the same noise for another seed")
+    first, second, other = (_deal(environment, seed, 50)[0] for seed in (1, 1, 2))
+    require(_same(_draws(first), _draws(second)), "deals other noise for the same seed")
+    require(np.array_equal(first.arms, second.arms), "deals other arms for the same seed")
+    require(np.array_equal(first.means, second.means), "deals other means for the same seed")
+    require(np.array_equal(first.shapes, second.shapes), "deals other shapes for the same seed")
+    require(not _same(_draws(first), _draws(other)), "deals the same noise for another seed")
 
 
 def begins_alike_at_any_length(environment: Environment) -> None:

@@ -1,4 +1,4 @@
-"""What users may expect of a regression, beyond scikit-learn's own checks; one function each."""
+"""Promises of a regression, beyond scikit-learn's own checks, one function per promise."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def resumes_to_the_bit(regression: Regression) -> None:
 
 
 def keeps_its_memory_bounded(regression: Regression) -> None:
-    """What it remembers is of one size whatever the number of rows."""
+    """The memory of a model has one size, whatever the number of rows."""
     model = _fitted(regression)
     small = len(pickle.dumps(model))
     large = len(pickle.dumps(model.partial_fit(*_table(10 * ROWS, seed=6))))

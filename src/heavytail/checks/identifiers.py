@@ -1,4 +1,4 @@
-"""What users may expect of an identifier, one function per promise."""
+"""Promises of an identifier to its users, one function per promise."""
 
 from __future__ import annotations
 
@@ -132,10 +132,10 @@ def clones_stand_apart(identifier: Identifier) -> None:
 
 def repeats_itself(identifier: Identifier) -> None:
     """The same steps give the same state, to the bit."""
-    one, two = identifier.clone(), identifier.clone()
-    _learn(one)
-    _learn(two)
-    require(snapshot(one) == snapshot(two), "ends in another state on the same steps")
+    first, second = identifier.clone(), identifier.clone()
+    _learn(first)
+    _learn(second)
+    require(snapshot(first) == snapshot(second), "ends in another state on the same steps")
 
 
 def resumes_to_the_bit(identifier: Identifier) -> None:

@@ -1,4 +1,4 @@
-"""What users may expect of a policy, one function per promise."""
+"""Promises of a policy to its users, one function per promise."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _arms(policy: Policy, seed: int = 0, count: int = ARMS) -> FloatArray:
 
 
 def _taken(policy: Policy) -> str:
-    """What rewards it takes: "any", "0 or 1" or "at least 0"."""
+    """The range of rewards that it takes: "any", "0 or 1" or "at least 0"."""
     return str(getattr(getattr(policy, "link", None), "rewards", "any"))
 
 
@@ -224,11 +224,11 @@ def clones_stand_apart(policy: Policy) -> None:
 
 def repeats_itself(policy: Policy) -> None:
     """The same seed and rewards give the same choices and the same state, to the bit."""
-    one, two = policy.clone(), policy.clone()
-    one.reseed(5)
-    two.reseed(5)
-    require(_play(one) == _play(two), "chooses otherwise on the same rewards")
-    require(snapshot(one) == snapshot(two), "ends in another state on the same rewards")
+    first, second = policy.clone(), policy.clone()
+    first.reseed(5)
+    second.reseed(5)
+    require(_play(first) == _play(second), "chooses otherwise on the same rewards")
+    require(snapshot(first) == snapshot(second), "ends in another state on the same rewards")
 
 
 def resumes_to_the_bit(policy: Policy) -> None:
@@ -264,18 +264,18 @@ def learns_batches_as_rounds(policy: Policy) -> None:
     """Many rows in one call are learned as one by one, or none of them; likewise choices."""
     arms, rng = _arms(policy), np.random.default_rng(6)
     X, rewards = arms[rng.integers(0, ARMS, 12)], _paid_many(policy, rng.standard_t(2.1, 12))
-    one, many = policy.clone(), policy.clone()
+    single, many = policy.clone(), policy.clone()
     for x, reward in zip(X, rewards, strict=True):
-        one.update(x, float(reward))
+        single.update(x, float(reward))
     many.update_many(X, rewards)
-    require(snapshot(many) == snapshot(one), "learns a batch otherwise than its rows")
+    require(snapshot(many) == snapshot(single), "learns a batch otherwise than its rows")
     bad = np.where(np.arange(12) == 7, np.nan, rewards)
     refused(many, lambda: many.update_many(X, bad), "a batch with a reward of NaN")
     sets = np.stack([arms, arms[::-1], -arms])
     if hasattr(many, "select_many"):
         chosen = many.select_many(sets).tolist()
-        require(chosen == [one.select(each) for each in sets], "chooses many otherwise than one")
-        require(many.select(Pool(arms)) == one.select(arms), "chooses otherwise from a Pool")
+        require(chosen == [single.select(each) for each in sets], "chooses many otherwise than one")
+        require(many.select(Pool(arms)) == single.select(arms), "chooses otherwise from a Pool")
 
 
 def travels_whole(policy: Policy) -> None:
@@ -323,7 +323,7 @@ def hands_out_copies(policy: Policy) -> None:
 
 
 def serves_threads_in_turn(policy: Policy) -> None:
-    """What several threads teach it at once is learned, all of it, and can be copied."""
+    """All that several threads teach it at once is learned, and can be copied."""
     policy, arms = policy.clone(), _arms(policy)
     rewards = _paid_many(policy, np.random.default_rng(8).standard_t(2.1, (4, 30)))
     failed: list[Exception] = []

@@ -1,4 +1,4 @@
-"""What the batteries of identifiers and controllers share: an easy system, refusals, files."""
+"""Parts that checks of identifiers and controllers share: an easy system, refusals, files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def refuses_bad_steps(subject: Any, n: int, d: int) -> None:
 
 
 def same_file(subject: Kept) -> Kept:
-    """What comes back from a file that ``subject`` was saved in."""
+    """Save ``subject`` to a file, and return what is loaded from it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "saved.npz"
         subject.save(path)

@@ -45,7 +45,7 @@ PREFIX = "identifier."  # of the names of saved arrays
 
 
 class Controller(Stored):
-    """What the controllers share. ``act(x)`` gives the input, ``update(x, u, x_next)`` learns."""
+    """The base of the controllers. ``act(x)`` gives the input, ``update(x, u, x_next)`` learns."""
 
     noun = "controller"
     name: ClassVar[str]
@@ -186,7 +186,7 @@ class Controller(Stored):
 
     @property
     def fallbacks(self) -> int:
-        """How often the state was caught diverging and the fallback took over."""
+        """The number of times that the state was caught diverging and the fallback took over."""
         return int(self._c[C.FALLBACKS])
 
     @property
@@ -196,12 +196,12 @@ class Controller(Stored):
 
     @property
     def refusals(self) -> int:
-        """How often a model had no usable gain."""
+        """The number of times that a model had no usable gain."""
         return int(self._c[C.REFUSALS])
 
     @property
     def refreshes(self) -> int:
-        """How often a gain was computed."""
+        """The number of times that a gain was computed."""
         return int(self._c[C.REFRESHES])
 
 

@@ -65,7 +65,7 @@ class Slots(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """What s holds of each row of Theta', from FIELDS on."""
+    """The slots of s for each row of Theta', from FIELDS on."""
 
     TYPICAL: Size  # running median of |residual| / nu
     TAU: Size  # the threshold, in spreads
@@ -94,7 +94,7 @@ def names(n: int, tunes: bool) -> tuple[str, ...]:
 
 
 def kinds(n: int, tunes: bool) -> dict[str, str]:
-    """What they hold."""
+    """The kinds of the slots, by name."""
     own = {f"{name}_{row}": kind for row in range(n) for name, kind in slot_kinds(ROW).items()}
     return {**dict.fromkeys(names(n, tunes), "size"), **slot_kinds(COMMON, S), **own}
 

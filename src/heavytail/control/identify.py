@@ -41,7 +41,7 @@ UNBOUNDED = 1e300  # ‖z‖²: anything that can be squared
 
 
 class Identifier(Stored):
-    """What identifiers share: they learn from (x, u, x_next) and know how sure they are.
+    """The base of the identifiers: they learn from (x, u, x_next) and know how sure they are.
 
     The confidence set is {Theta : trace((Theta - Theta_t)' V_t (Theta - Theta_t)) <= radius²}.
     """
@@ -92,7 +92,7 @@ class Identifier(Stored):
         return {"scalars": names(self.n, self._s[S.TUNES] == 1.0)}
 
     def _views(self) -> dict[str, Any]:
-        """What is remembered, by name, where it lies."""
+        """Views of the arrays that the identifier remembers, by name."""
         size = self.n + self.d
         inverse = self._M[INVERSE : INVERSE + size]
         arrays = {"scalars": self._s, "theta": self._M[-self.n :], "inverse": inverse}

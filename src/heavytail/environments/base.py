@@ -1,4 +1,4 @@
-"""What an environment is to the engines: given a seed, it deals out rounds in blocks.
+"""Environments, as the engines see them: given a seed, one deals out rounds in blocks.
 
 A block is arrays, so that the compiled engine runs it in one call; the reference engine walks the
 same arrays round by round. Blocks have one fixed length whatever the horizon, so a longer run
@@ -81,21 +81,21 @@ class Block:
 
 
 class Environment(ABC):
-    """What a policy can be run in; see :class:`heavytail.environments.LinearBandit`."""
+    """A world in which policies can be run; see :class:`heavytail.environments.LinearBandit`."""
 
     dim: int
     symmetric: bool = True
     fixed_arms: bool = True
     tail_index: float = math.inf  # moments of the noise of every order below this are finite
 
-    def __init_subclass__(cls, **told: object) -> None:
-        super().__init_subclass__(**told)
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
         if "__init__" in vars(cls):
             cls.__init__ = _affordable(cls.__init__)  # type: ignore[method-assign]
 
     @property
     def rewards(self) -> str:
-        """What its rewards are: "any", "at least 0", "from 0 to 1" or "0 or 1"."""
+        """The range of the rewards: "any", "at least 0", "from 0 to 1" or "0 or 1"."""
         return "any"
 
     def check_link(self, policy: object) -> None:
@@ -106,7 +106,7 @@ class Environment(ABC):
         fractions = bool(getattr(policy, "_arguments", {}).get("fractions", False))
         if not isinstance(link, Link) or link.takes(self.rewards, fractions=fractions):
             return
-        fitting = [f'"{one.name}"' for one in LINKS.values() if one.takes(self.rewards)]
+        fitting = [f'"{other.name}"' for other in LINKS.values() if other.takes(self.rewards)]
         got = "of any sign" if self.rewards == "any" else self.rewards
         raise ValueError(
             f"with the {link.name} link rewards must be {link.rewards}; those of this world are "

@@ -123,12 +123,12 @@ class LinkBandit(Environment):
 
     @property
     def lift(self) -> float:
-        """What outliers multiply every mean by."""
+        """The factor by which outliers multiply every mean."""
         return 1.0 + self.outliers * (self.factor - 1.0)
 
     @property
     def law(self) -> LinkLaw:
-        """What kernels take."""
+        """The law of the rewards, as kernels take it."""
         from heavytail.kernels.counts import LinkLaw
 
         return LinkLaw(self.link.code, self.base, self.outliers, self.factor)

@@ -195,7 +195,7 @@ class Pareto(Noise):
 
     @property
     def mean(self) -> float:
-        """What is subtracted."""
+        """The mean that is subtracted."""
         return self.b / (self.b - 1.0)
 
     def moment(self, order: float) -> float:
@@ -248,7 +248,7 @@ class Fisk(Noise):
 
     @property
     def mean(self) -> float:
-        """What is subtracted."""
+        """The mean that is subtracted."""
         return (math.pi / self.c) / math.sin(math.pi / self.c)
 
     def moment(self, order: float) -> float:

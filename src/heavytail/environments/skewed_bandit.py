@@ -36,7 +36,7 @@ __all__ = ["SKEWS", "Skew", "SkewedBandit"]
 
 @dataclass(frozen=True)
 class Skew:
-    """How the law of a reward depends on the arm x, through z = x'u and w = x'v in [-1, 1].
+    """The law of a reward, which depends on the arm x through z = x'u and w = x'v in [-1, 1].
 
         reward  = slope z + size eta + 1{U < chance} A amount
         size    = 1 + tilt z + across w
@@ -93,7 +93,7 @@ class Skew:
 
     @property
     def coefficients(self) -> Coefficients:
-        """What kernels take."""
+        """The coefficients, as kernels take them."""
         from heavytail.kernels.reward import Coefficients
 
         return Coefficients(*(float(getattr(self, name)) for name in Coefficients._fields))

@@ -1,4 +1,4 @@
-"""What the regressions share: scikit-learn's interface over a model that learns rows."""
+"""The base of the regressions: scikit-learn's interface over a model that learns rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DOUBLE = np.dtype(np.float64)
 
 
 class Model(Protocol):
-    """What learns the rows."""
+    """The model that learns the rows."""
 
     dim: int
     size: int
@@ -58,8 +58,8 @@ class Model(Protocol):
         """Of the fitted value at each row."""
 
     def doubt(self, X: FloatArray) -> FloatArray:
-        """How far beyond, signed, the mean may lie at each row, for each reason why the fitted
-        value may be biased: (reasons, n).
+        """The signed distance from the fitted value to where the mean may lie, at each row and for
+        each reason why that value may be biased: (reasons, n).
         """
 
     def slope_errors(self) -> tuple[FloatArray, FloatArray]:

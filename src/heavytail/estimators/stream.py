@@ -77,7 +77,7 @@ _learn_plain: Final[Any] = learn_plain
 
 @dataclass(frozen=True)
 class Reading:
-    """What is answered: an estimate, and what its intervals need.
+    """The answer to a query: an estimate, and what its intervals need.
 
     ``theta`` has the slopes of one estimate, with the relative error ``slopes_error``, and the
     constant with which it agrees at ``middle``, the mean of the features, with another, of the
@@ -449,9 +449,10 @@ class Stream(TakingTurns):
         return np.asarray(ONE_PASS * np.sqrt(reading.slopes_error**2 * width + level))
 
     def doubt(self, X: FloatArray) -> FloatArray:
-        """What the mean's own estimate, where its slopes were not taken, has beyond the fitted
-        value, a bias too small for the test to see, and what its threshold cut off; and what the
-        estimate moved by within its memory, by which it is behind a theta that moves steadily.
+        """Return how far the mean may lie beyond the fitted value. One reason is a bias too small
+        for the test to see: what the mean's own estimate, where its slopes were not taken, has
+        beyond the fitted value, and what its threshold cut off. The other is a theta that moves
+        steadily: the estimate lags behind it by as much as it moved within its memory.
         """
         return np.asarray(self.reading.beyond @ self._standardised(X).T)
 

@@ -50,7 +50,9 @@ SIGNS = (
 
 def results_of(sections: Iterable[Section]) -> dict[Key, Any]:
     """All that sections hold for claims: (section, *key of its data) -> what was measured."""
-    return {(one.name, *key): value for one in sections for key, value in one.data.items()}
+    return {
+        (section.name, *key): value for section in sections for key, value in section.data.items()
+    }
 
 
 def above(interval: Interval, number: float) -> bool | None:
@@ -129,7 +131,7 @@ def _word(parts: Iterable[Part]) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a claim's parts say together, or what is ``missing`` to say it."""
+    """The verdict of a claim's parts together, or the results ``missing`` for one."""
 
     claim: Claim
     parts: tuple[Part, ...]
@@ -151,7 +153,7 @@ class Verdict:
         worlds = dict.fromkeys(part.world for part in self.parts if part.world)
         if len(worlds) < 2:
             return {}
-        return {one: _word([p for p in self.parts if p.world == one]) for one in worlds}
+        return {world: _word([p for p in self.parts if p.world == world]) for world in worlds}
 
     @functools.cached_property
     def chance(self) -> str:
@@ -173,7 +175,7 @@ class Verdict:
 
     @property
     def lacks(self) -> str:
-        """What is missing, in words: the experiments and what of each."""
+        """Name the missing results: the experiments, and the keys that each lacks."""
         by_experiment: dict[str, list[str]] = {}
         for name, *rest in self.missing:
             by_experiment.setdefault(name, []).append(" ".join(rest))

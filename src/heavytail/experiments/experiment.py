@@ -1,4 +1,4 @@
-"""What an experiment is: a pure plan of units, and a pure page of what they gave.
+"""Experiments: each is a pure plan of units, and a pure page of their outcomes.
 
 A new experiment is one :class:`Experiment` value. :func:`carry_out` makes the plan of each once,
 runs all their units under one bar, and hands each its own outcomes, joined.
@@ -27,7 +27,7 @@ Plan: TypeAlias = dict[Key, list[Unit]]
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asks for. ``rounds`` None is each experiment's own."""
+    """The user's request. With ``rounds`` None, each experiment has its own number of rounds."""
 
     out: Path
     trials: int = 20
@@ -89,12 +89,12 @@ class Experiment:
 
 def carry_out(experiments: Iterable[Experiment], request: Request) -> list[Section]:
     """Run the plans of all, and show each."""
-    plans = [(one, one.plan(request)) for one in experiments]
+    plans = [(experiment, experiment.plan(request)) for experiment in experiments]
     units = [unit for _, plan in plans for mine in plan.values() for unit in mine]
     outcomes = run_units(units, request)
     return [
-        one.show(request, {key: join(mine, outcomes) for key, mine in plan.items()})
-        for one, plan in plans
+        experiment.show(request, {key: join(mine, outcomes) for key, mine in plan.items()})
+        for experiment, plan in plans
     ]
 
 

@@ -1,4 +1,4 @@
-"""What is too much for one command, said before anything starts."""
+"""Limits on the work of one command, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def check_work(where: str, trials: int, rounds: int | None, most: int = MOST_TRI
 
 
 def check_jobs(jobs: int | None) -> int | None:
-    """What ``--jobs`` says."""
+    """Return the value of ``--jobs``, or refuse it."""
     return None if jobs is None else check_count("--jobs", jobs, most=MOST_JOBS)
 
 
 def check_engine(engine: str) -> str:
-    """What ``--engine`` says, if this machine has it."""
+    """Return the value of ``--engine``, or refuse an engine that this machine does not have."""
     if engine == "cuda":
         from heavytail.simulation.cuda import explain
 

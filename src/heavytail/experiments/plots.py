@@ -167,18 +167,18 @@ def label(key: Key, built: Policy | None = None) -> str:
 def look(key: Key) -> dict[str, Any]:
     """Colour, dashes and marker of (policy, variant), the same in every figure."""
     policy, variant = key[:2]
-    told: dict[str, Any] = {"color": colour(policy), "lw": 1.4, "label": drawn(label(key))}
+    options: dict[str, Any] = {"color": colour(policy), "lw": 1.4, "label": drawn(label(key))}
     if variant == "untuned":
-        return {**told, "ls": "--", "marker": _MARKERS.get(policy, "v"), "ms": 3.5}
+        return {**options, "ls": "--", "marker": _MARKERS.get(policy, "v"), "ms": 3.5}
     if variant == "sharp":
-        return {**told, "ls": (0, (8, 2, 2, 2)), "marker": "D", "ms": 3.0}
-    return {**told, "ls": _DASHES.get(policy, "-") if variant != "theory" else ":"}
+        return {**options, "ls": (0, (8, 2, 2, 2)), "marker": "D", "ms": 3.0}
+    return {**options, "ls": _DASHES.get(policy, "-") if variant != "theory" else ":"}
 
 
-def regret_figure(title: str, found: Mapping[Key, Trials], shown: list[Key]) -> Figure:
+def regret_figure(title: str, results: Mapping[Key, Trials], shown: list[Key]) -> Figure:
     """Cumulative regret by round, mean and one standard deviation."""
     figure, (axis,) = new_figure(height=max(3.1, 0.8 + 0.17 * len(shown)))  # room for the legend
-    _draw_regret(axis, found, shown, band=True)
+    _draw_regret(axis, results, shown, band=True)
     axis.set(ylabel="cumulative regret", title=drawn(title))
     axis.set_ylim(bottom=0)
     axis.legend(fontsize=7, loc="upper left")  # the best place takes long to find, and warns
@@ -198,8 +198,8 @@ def regret_panels(panels: Mapping[str, tuple[Mapping[Key, Trials], list[Key]]]) 
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
     lines: dict[str, Any] = {}
-    for axis, (title, (found, shown)) in zip(axes.flat, panels.items(), strict=False):
-        _draw_regret(axis, found, shown)
+    for axis, (title, (results, shown)) in zip(axes.flat, panels.items(), strict=False):
+        _draw_regret(axis, results, shown)
         axis.set(yscale="log")
         axis.set_title(drawn(title), fontsize=9)
         lines |= {line.get_label(): line for line in axis.get_lines()}
@@ -217,10 +217,10 @@ def regret_panels(panels: Mapping[str, tuple[Mapping[Key, Trials], list[Key]]]) 
 
 
 def _draw_regret(
-    axis: Axes, found: Mapping[Key, Trials], shown: list[Key], *, band: bool = False
+    axis: Axes, results: Mapping[Key, Trials], shown: list[Key], *, band: bool = False
 ) -> None:
     for place, key in enumerate(shown):
-        regret, rounds = found[key]["regret"], np.asarray(found[key].arguments["marks"])
+        regret, rounds = results[key]["regret"], np.asarray(results[key].arguments["marks"])
         mean, spread = regret.mean(axis=0), regret.std(axis=0)
         every = max(len(rounds) // 6, 1)
         axis.plot(rounds, mean, **look(key), markevery=(place * every // 7, every))
@@ -232,11 +232,11 @@ def _draw_regret(
     axis.locator_params(axis="x", nbins=4)
 
 
-def time_figure(title: str, found: Mapping[Key, Trials], shown: list[Key]) -> Figure:
+def time_figure(title: str, results: Mapping[Key, Trials], shown: list[Key]) -> Figure:
     """Time per round, the median of the trials, as bars."""
     figure, (axis,) = new_figure()
     micro = [
-        1e6 * np.median(found[key]["seconds"]) / found[key].arguments["rounds"] for key in shown
+        1e6 * np.median(results[key]["seconds"]) / results[key].arguments["rounds"] for key in shown
     ]
     places = np.arange(len(shown))[::-1]
     axis.barh(places, micro, color=[colour(key[0]) for key in shown], height=0.6)
@@ -279,10 +279,10 @@ def save(figures: Mapping[str, Figure], folder: Path, *, formats: Sequence[str] 
             replace(paths[kind], images[kind])
 
 
-def save_one(figure: Figure, path: str | os.PathLike[str], **told: Any) -> None:
-    """A figure to a file of the user's, in the format that its name ends with, at one stroke."""
+def save_one(figure: Figure, path: str | os.PathLike[str], **options: Any) -> None:
+    """Write a figure to a file of the user's, whole or not at all, in the format of its ending."""
     kind = check_image(path)
-    replace(path, _image(figure, kind, **told))
+    replace(path, _image(figure, kind, **options))
 
 
 def check_image(path: str | os.PathLike[str], option: str = "--plot") -> str:
@@ -303,9 +303,9 @@ def check_image(path: str | os.PathLike[str], option: str = "--plot") -> str:
     return kind
 
 
-def _image(figure: Figure, kind: str, **told: Any) -> bytes:
-    """The bytes of a figure, in the one style; the same of the same figure, by whom it was made
-    inside.
+def _image(figure: Figure, kind: str, **options: Any) -> bytes:
+    """Return the bytes of a figure in the one style, the same for the same figure; they name the
+    software that made it.
     """
     import matplotlib as mpl
 
@@ -317,5 +317,5 @@ def _image(figure: Figure, kind: str, **told: Any) -> bytes:
         "pdf": {"Creator": by, "CreationDate": None},
     }
     with mpl.rc_context(style()), any_letters():
-        figure.savefig(stream, format=kind, **{"metadata": made.get(kind), **told})
+        figure.savefig(stream, format=kind, **{"metadata": made.get(kind), **options})
     return stream.getvalue()

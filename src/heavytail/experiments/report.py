@@ -81,20 +81,20 @@ def _e(text: str) -> str:
 
 def _verdict_table(verdicts: list[Verdict]) -> str:
     rows = []
-    for one in verdicts:
-        mark, kind = _MARK.get(one.word, ("·", "missing"))
-        parts = "".join(f"<li>{p.mark} {_e(p.measured)}</li>" for p in one.parts)
-        parts = f"<ul>{parts}</ul>" if parts else _e(_instead(one))
-        if len(one.parts) > MANY:
-            met = sum(p.met is True for p in one.parts)
-            head = f"{met} of {len(one.parts)} parts met: each of them"
+    for verdict in verdicts:
+        mark, kind = _MARK.get(verdict.word, ("·", "missing"))
+        parts = "".join(f"<li>{p.mark} {_e(p.measured)}</li>" for p in verdict.parts)
+        parts = f"<ul>{parts}</ul>" if parts else _e(_instead(verdict))
+        if len(verdict.parts) > MANY:
+            met = sum(p.met is True for p in verdict.parts)
+            head = f"{met} of {len(verdict.parts)} parts met: each of them"
             parts = f"<details><summary>{head}</summary>{parts}</details>"
-        parts += f'<p class="note">{_e(one.chance)}</p>' if one.chance else ""
-        apart = f"<br>{_e(_apart(one))}" if one.by_world else ""
+        parts += f'<p class="note">{_e(verdict.chance)}</p>' if verdict.chance else ""
+        apart = f"<br>{_e(_apart(verdict))}" if verdict.by_world else ""
         rows.append(
-            f'<tr><td>{one.claim.name}</td><td class="{kind}">{mark} {one.word}{apart}</td>'
-            f"<td>{_e(one.claim.says)}</td><td>{parts}</td>"
-            f"<td>{_e(one.claim.rule)}</td></tr>"
+            f'<tr><td>{verdict.claim.name}</td><td class="{kind}">{mark} {verdict.word}{apart}</td>'
+            f"<td>{_e(verdict.claim.says)}</td><td>{parts}</td>"
+            f"<td>{_e(verdict.claim.rule)}</td></tr>"
         )
     head = "".join(f"<th>{c}</th>" for c in ("claim", "verdict", "the paper", "measured", "rule"))
     return (
@@ -110,7 +110,7 @@ def _apart(verdict: Verdict) -> str:
 
 
 def _instead(verdict: Verdict) -> str:
-    """What stands in place of the parts."""
+    """Return the text for a verdict without parts."""
     return f"needs {verdict.lacks}" if verdict.lacks else "-"
 
 
@@ -231,16 +231,19 @@ def markdown(
         *([intro, ""] if intro else []),
         "| claim | the paper | verdict |",
         "| --- | --- | --- |",
-        *(f"| {one.claim.name} | {one.claim.says} | {_words(one)} |" for one in verdicts),
+        *(
+            f"| {verdict.claim.name} | {verdict.claim.says} | {_words(verdict)} |"
+            for verdict in verdicts
+        ),
         *("", "## What was measured", ""),
         *(SIGNS, ""),
     ]
-    for one in verdicts:
-        parts = "; ".join(f"{p.mark} {p.measured}" for p in one.parts) or _instead(one)
-        chance = f". {one.chance}" if one.chance else ""
-        lines.append(f"- **{one.claim.name}**: {parts}{chance}")
+    for verdict in verdicts:
+        parts = "; ".join(f"{p.mark} {p.measured}" for p in verdict.parts) or _instead(verdict)
+        chance = f". {verdict.chance}" if verdict.chance else ""
+        lines.append(f"- **{verdict.claim.name}**: {parts}{chance}")
     lines += ["", "## Rules", ""]
-    lines += [f"- **{one.claim.name}**: {one.claim.rule}" for one in verdicts]
+    lines += [f"- **{verdict.claim.name}**: {verdict.claim.rule}" for verdict in verdicts]
     for section in sections:
         lines += ["", f"## {section.title}"]
         for text in section.text:

@@ -20,7 +20,7 @@ def run(asked: Asked, request: Request) -> str:
     """Tune where a grid is given, run, write results and report, and return a table."""
     with folder(asked.out):
         chosen, grids = tune(asked, request)
-        sections = carry_out([_experiment(asked, one, chosen) for one in asked.worlds], request)
+        sections = carry_out([_experiment(asked, world, chosen) for world in asked.worlds], request)
     for section in sections:
         section.tables += [grid for name, grid in grids if name == section.name]
     results = {section.name: section.data for section in sections}
@@ -36,34 +36,34 @@ def _experiment(asked: Asked, setting: Setting, chosen: dict[Case, Point]) -> Ex
 
     def plan(request: Request) -> Plan:
         return {
-            (one.name, one.variant): trial_units(
+            (choice.name, choice.variant): trial_units(
                 setting,
-                one.build(setting, asked.rounds, **chosen[setting.name, one.name]),
+                choice.build(setting, asked.rounds, **chosen[setting.name, choice.name]),
                 asked.rounds,
                 asked.trials,
                 asked.seed,
             )
-            for one in asked.policies
+            for choice in asked.policies
         }
 
     return Experiment(
         setting.name,
         setting.title,
         plan,
-        lambda _, found: page(setting, found, list(found), reference="Hvt-UCB"),
+        lambda _, results: page(setting, results, list(results), reference="Hvt-UCB"),
     )
 
 
-def tuning_units(asked: Asked, setting: Setting, one: Choice, point: Point) -> list[Unit]:
+def tuning_units(asked: Asked, setting: Setting, choice: Choice, point: Point) -> list[Unit]:
     """A point of a policy's grid, on seeds that are not reported."""
-    policy = one.build(setting, asked.rounds, **point)
+    policy = choice.build(setting, asked.rounds, **point)
     return trial_units(setting, policy, asked.rounds, asked.tuning_trials, asked.seed + APART)
 
 
 def tune(asked: Asked, request: Request) -> tuple[dict[Case, Point], list[tuple[str, Table]]]:
     """The point of least mean regret for each setting and policy, and the grids as tables."""
-    settings = {one.name: one for one in asked.worlds}
-    policies = {one.name: one for one in asked.policies}
+    settings = {world.name: world for world in asked.worlds}
+    policies = {choice.name: choice for choice in asked.policies}
     grid = {(s, p): policies[p].points() for s in settings for p in policies}
     regret = search(
         {case: points for case, points in grid.items() if len(points) > 1},

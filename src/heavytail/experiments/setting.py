@@ -107,7 +107,7 @@ class Setting:
         return LinearBandit(self.dim, self.arms, self.noise, offered=self.offered)
 
     def tail(self, *, uses_scale: bool) -> MomentBound:
-        """What a policy is told: the scale at factor 1 if it uses each round's, else the worst."""
+        """The bound told to a policy: at factor 1 if it uses each round's scale, else the worst."""
         nu = self._true_scale() if self.scale is None else self.scale
         if isinstance(self.noise, Scaled) and not uses_scale:
             nu *= 10.0**self.noise.spread
@@ -205,7 +205,7 @@ def page(
 
 def _broken(setting: Setting, found: Mapping[Key, Trials]) -> list[str]:
     policies = {key[0]: trials.arguments["policy"] for key, trials in found.items()}
-    needs = [(name, setting.environment.broken_needs(one)) for name, one in policies.items()]
+    needs = [(name, setting.environment.broken_needs(policy)) for name, policy in policies.items()]
     return [
         f"{name} assumes {', '.join(broken)}, which this environment lacks."
         for name, broken in needs
@@ -294,8 +294,8 @@ def write_parquet(
 
     keys: dict[str, list[Any]] = {"setting": [], "policy": [], "variant": [], "trial": []}
     options, rounds, regret, seconds = [], [], [], []
-    for name, one in found.items():
-        for (policy, variant), trials in one.items():
+    for name, runs in found.items():
+        for (policy, variant), trials in runs.items():
             for trial in range(len(trials.final)):
                 for key, value in zip(keys, (name, policy, variant, trial), strict=True):
                     keys[key].append(value)

@@ -161,7 +161,7 @@ def _letters(node: Any, text: str) -> Any:
 
 def files_of(modules: Iterable[str]) -> dict[str, Path]:
     """Every module that ``modules`` lead to, and its file, sorted by name."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     todo = list(modules)
     seen = set(todo)
     while todo:
@@ -169,12 +169,12 @@ def files_of(modules: Iterable[str]) -> dict[str, Path]:
         path = _file(name)
         if path is None:
             continue
-        found[name] = path
+        paths[name] = path
         for other in _reached(name, path):
             if other not in seen:
                 seen.add(other)
                 todo.append(other)
-    return dict(sorted(found.items()))
+    return dict(sorted(paths.items()))
 
 
 @functools.cache

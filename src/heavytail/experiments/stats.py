@@ -84,17 +84,19 @@ def ratio(above: Sample | ArrayLike, below: Sample | ArrayLike, level: float = L
     above, below = Sample.of(above), Sample.of(below)
     trials = min(len(above.values), len(below.values))
     above, below = above.first(trials), below.first(trials)
-    one, two = np.random.default_rng([_SEED, 1]), np.random.default_rng([_SEED, 2])
+    rng_above, rng_below = np.random.default_rng([_SEED, 1]), np.random.default_rng([_SEED, 2])
     with np.errstate(divide="ignore", invalid="ignore"):  # over 0 it is infinite, 0 / 0 unknown
         value = float(above.values.mean() / below.values.mean())
         interval = _bootstrap(
-            trials, value, lambda i: above.means(i, one) / below.means(i, two), level
+            trials, value, lambda i: above.means(i, rng_above) / below.means(i, rng_below), level
         )
     return Interval(*interval)
 
 
 def choice_shares(regret: FloatArray) -> FloatArray:
-    """How often each point has the least mean over a resample of the trials; (points, trials).
+    """The share of resamples of the trials in which each point has the least mean.
+
+    ``regret`` is (points, trials).
 
     >>> choice_shares(np.array([[1.0, 1.0], [2.0, 3.0]])).tolist()
     [1.0, 0.0]

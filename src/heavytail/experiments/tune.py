@@ -58,7 +58,7 @@ def best(points: Sequence[Point], regret: Sequence[float]) -> Point:
 
 
 def scores(regret: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """How far points are from the best of each environment: geometric mean, and the worst.
+    """Score points against the best of each environment: geometric mean, and the worst.
 
     ``regret`` is (environments, points). A point's score in an environment is its regret over that
     of the best point there.
@@ -73,7 +73,7 @@ def scores(regret: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What was chosen, by setting and then by algorithm, and how each setting's choice was made.
+    """The points chosen, by setting and then by algorithm, and the provenance of each setting's.
 
     ``settings[setting][name]`` holds ``options``, the point chosen, and ``grid``, every point tried
     with its ``regret``; ``finals`` too where the best points met again on more environments. Where
@@ -93,7 +93,7 @@ class Tuned:
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))
             settings, made = raw["settings"], raw.get("provenance", {})
-            whole = {name: [dict(one["options"]) for one in chosen.values()]
+            whole = {name: [dict(entry["options"]) for entry in chosen.values()]
                      for name, chosen in settings.items()}  # fmt: skip
             if "date" in made:  # a file of before, with one provenance for all
                 made = dict.fromkeys(whole, made)
@@ -111,12 +111,12 @@ class Tuned:
 
     def grids(self, setting: str) -> dict[str, list[Point]]:
         """Every point tried in a setting with its regret, by algorithm."""
-        return {name: found["grid"] for name, found in self.settings.get(setting, {}).items()}
+        return {name: entry["grid"] for name, entry in self.settings.get(setting, {}).items()}
 
     def others(self, setting: str, name: str) -> tuple[tuple[float, FloatArray], ...]:
-        """What tuning might as well have chosen: (share of the resamples, regret by trial)."""
+        """Other points that tuning might have chosen: (share of resamples, regret by trial)."""
         shares = self.settings.get(setting, {}).get(name, {}).get("others", ())
-        return tuple((one["share"], np.array(one["regret"], float)) for one in shares)
+        return tuple((other["share"], np.array(other["regret"], float)) for other in shares)
 
     def source(self, setting: str, name: str) -> str | None:
         """The stamp of the code that was tuned; None where none was kept."""
@@ -181,7 +181,7 @@ class Tuned:
         """Write the file, whole or not at all; one point per line."""
         parts = []
         for setting, chosen in self.settings.items():
-            inside = ",\n".join(_entry(name, found) for name, found in chosen.items())
+            inside = ",\n".join(_entry(name, entry) for name, entry in chosen.items())
             parts.append(f" {json.dumps(setting)}: {{\n{inside}}}")
         made = ",\n".join(
             f" {json.dumps(name)}: {json.dumps(one)}" for name, one in self.provenance.items()

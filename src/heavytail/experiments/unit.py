@@ -64,9 +64,9 @@ class Unit:
 def _plain(value: object) -> object:
     """The value as JSON can hold it; an object by its class and its ``repr``."""
     if isinstance(value, Mapping):
-        return [[_plain(key), _plain(one)] for key, one in value.items()]
+        return [[_plain(key), _plain(item)] for key, item in value.items()]
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     kind = type(value)
@@ -100,9 +100,10 @@ def _modules(value: object, seen: set[int]) -> set[str]:
 
 @dataclass(frozen=True)
 class Trials:
-    """What the units of one key of a plan gave, joined: arrays whose first axis is the trials.
+    """The outcomes of one key's units, joined: arrays whose first axis is the trials.
 
-    ``others`` is the final regret of what tuning might as well have chosen, as in :class:`Sample`.
+    ``others`` is the final regret of the points that tuning might have chosen instead, as in
+    :class:`Sample`.
     """
 
     units: Sequence[Unit]
@@ -131,7 +132,9 @@ class Trials:
 def join(units: Sequence[Unit], outcomes: Mapping[str, Outcome]) -> Trials:
     """The units' outcomes, one behind the other."""
     mine = [outcomes[unit.key] for unit in units]
-    return Trials(units, {name: np.concatenate([one[name] for one in mine]) for name in mine[0]})
+    return Trials(
+        units, {name: np.concatenate([outcome[name] for outcome in mine]) for name in mine[0]}
+    )
 
 
 def chunks(trials: int, size: int = CHUNK) -> Iterator[tuple[int, int]]:

@@ -75,7 +75,7 @@ class Choice:
 
     @property
     def count(self) -> int:
-        """How many points the grid has."""
+        """The number of points in the grid."""
         return math.prod(map(len, self.grid.values()))
 
     def points(self) -> list[dict[str, Any]]:
@@ -115,8 +115,8 @@ def read(path: Path, *, jobs: int | None = None) -> Asked:
         worlds=[_world(keys) for keys in file.tables("worlds", WORLD)],
     )
     for kind, names in (
-        ("policies", [one.name for one in asked.policies]),
-        ("worlds", [one.name for one in asked.worlds]),
+        ("policies", [choice.name for choice in asked.policies]),
+        ("worlds", [world.name for world in asked.worlds]),
     ):
         twice = [name for name in names if names.count(name) > 1]
         if twice:
@@ -155,7 +155,7 @@ def _check_size(asked: Asked, jobs: int | None) -> None:
     """Refuse what would never be done, or has no room, before any of it is built."""
     import joblib
 
-    tried = [one.count * asked.tuning_trials for one in asked.policies if one.count > 1]
+    tried = [choice.count * asked.tuning_trials for choice in asked.policies if choice.count > 1]
     trials = len(asked.worlds) * (sum(tried) + asked.trials * len(asked.policies))
     check_work(f"{asked.path}: all policies in all worlds", trials, asked.rounds)
     at_once = min(jobs or joblib.cpu_count(), -(-trials // CHUNK))
@@ -171,13 +171,15 @@ def _check_size(asked: Asked, jobs: int | None) -> None:
 
 def _policies_take(asked: Asked, world: Setting) -> int:
     """Numbers, at least, of all policies in a world: the inverse of V, and room to work in."""
-    packed = (one.count for one in asked.policies if issubclass(find(one.policy), PackedPolicy))
+    packed = (
+        choice.count for choice in asked.policies if issubclass(find(choice.policy), PackedPolicy)
+    )
     return 2 * world.dim**2 * sum(packed)
 
 
 def _trial_takes(asked: Asked, world: Setting) -> int:
     """Numbers, at least, of the longest trial in a world: regret, arms, offers and a history."""
-    keeps = any(find(one.policy).info.storage == "O(t)" for one in asked.policies)
+    keeps = any(find(choice.policy).info.storage == "O(t)" for choice in asked.policies)
     offers = 0 if world.offered is None else 2 * BLOCK * world.arms
     return (2 + keeps * world.dim) * asked.rounds + 2 * world.arms * world.dim + offers
 
@@ -241,23 +243,23 @@ def _world(keys: _Keys) -> Setting:
     return world
 
 
-def _noise(keys: _Keys, told: dict[str, Any]) -> Noise:
+def _noise(keys: _Keys, table: dict[str, Any]) -> Noise:
     kinds = {
         name: kind
         for name, kind in vars(noises).items()
         if isinstance(kind, type) and issubclass(kind, Noise) and kind not in (Noise, Scaled)
     }
-    kind = str(told.get("kind"))
+    kind = str(table.get("kind"))
     if kind not in kinds:
-        keys.fail("noise.kind", f"one of {', '.join(sorted(kinds))}", told.get("kind"))
-    numbers = {key: value for key, value in told.items() if key not in ("kind", "spread")}
+        keys.fail("noise.kind", f"one of {', '.join(sorted(kinds))}", table.get("kind"))
+    numbers = {key: value for key, value in table.items() if key not in ("kind", "spread")}
     known = [f.name for f in dataclasses.fields(kinds[kind])]  # type: ignore[arg-type]
     for key in numbers:
         if key not in known:
             keys.fail(f"noise.{key}", f"one of {', '.join([*known, 'spread'])}", key)
     made: Noise = keys.trying("noise", lambda: kinds[kind](**numbers))
-    if "spread" in told:
-        made = keys.trying("noise.spread", lambda: Scaled(made, told["spread"]))
+    if "spread" in table:
+        made = keys.trying("noise.spread", lambda: Scaled(made, table["spread"]))
     return made
 
 
@@ -276,8 +278,8 @@ class _Keys:
         raise ValueError(f"{problem} {hint}" if hint else problem)
 
     def trying(self, key: str, build: Callable[[], Built], *, named: bool = False) -> Built:
-        """What ``build`` makes; its error stands under ``key``, or, where ``named``, under the key
-        that it begins with: "LinkBandit.outliers must ...".
+        """Return what ``build`` makes. An error is reported under ``key``, or, if ``named``, under
+        the key that its message begins with: "LinkBandit.outliers must ...".
         """
         try:
             return build()
@@ -343,4 +345,4 @@ class _Keys:
         value = self._get(key, f"one or more [[{key}]]", ...)
         if not isinstance(value, list) or not value or not all(isinstance(v, dict) for v in value):
             self.fail(key, f"one or more tables [[{key}]]", value)
-        return [_Keys(self.file, f"{key}[{i}]", one, known) for i, one in enumerate(value)]
+        return [_Keys(self.file, f"{key}[{i}]", table, known) for i, table in enumerate(value)]

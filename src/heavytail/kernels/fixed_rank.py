@@ -152,7 +152,7 @@ def copy_rows(M: Matrix, source: int, target: int, rows: int) -> None:
 
 @jit
 def rank_of_fit(s: Vector, M: Matrix, most: int) -> int:
-    """How many singular values the penalty left the fit, from 1 to ``most``."""
+    """Count the singular values that the penalty left in the fit, from 1 to ``most``."""
     d1 = int(s[S.D1])
     d2 = int(s[S.D2])
     A = room_row(s, M)

@@ -53,7 +53,7 @@ MARGIN: Final = 1e-9  # relative: arms this near the best are compared by the in
 
 @jit
 def beyond(index: float) -> float:
-    """What another index must exceed to be larger by more than rounding."""
+    """Return the value that another index must exceed to be larger by more than rounding."""
     return index + TIE * abs(index)
 
 
@@ -198,9 +198,9 @@ def choose_offered(s: Vector, scores: Matrix, offered: IntArray, t: int) -> int:
 
 @jit
 def select_kept(s: Vector, M: Matrix, pool: Matrix, scores: Matrix) -> int:
-    """What :func:`select` chooses from the pool, its scores brought up to date first.
+    """Choose from the pool as :func:`select` does, once its scores are up to date.
 
-    They are followed over one update and rated anew after more, or after LIFETIME updates.
+    The scores are followed over one update and rated anew after more, or after LIFETIME updates.
     """
     behind = s[ROUNDS] - scores[AT, 0]
     if behind == 1.0 and scores[AT, 0] >= 0.0 and scores[AGE, 0] < LIFETIME:
@@ -240,7 +240,7 @@ def same(arms: Matrix, rows: Matrix) -> bool:
 def select_again(
     s: Vector, M: Matrix, arms: Matrix, rows: Matrix, pool: Matrix, scores: Matrix
 ) -> int:
-    """What :func:`select` chooses from ``arms``; O(n d) where they are those chosen from last.
+    """Choose from ``arms`` as :func:`select` does; O(n d) if they are the same as last time.
 
     ``rows``, ``pool`` and ``scores`` are the caller's, of the size of ``arms`` and for its state
     alone; they hold the arms chosen from last, compared entry by entry, and what is known of them.

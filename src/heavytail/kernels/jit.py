@@ -233,7 +233,7 @@ def _examine(function: Callable[..., Any]) -> tuple[str, bool]:
 
 def _text(code: types.CodeType) -> bytes:
     """All that a function without a file does, as bytes."""
-    inner = [_text(one) if isinstance(one, types.CodeType) else one for one in code.co_consts]
+    inner = [_text(item) if isinstance(item, types.CodeType) else item for item in code.co_consts]
     return repr((code.co_code, inner, code.co_names, code.co_varnames)).encode()
 
 

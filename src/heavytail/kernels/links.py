@@ -90,7 +90,7 @@ def slopes(link: float, z: Vector) -> None:
 
 @jit
 def pull(link: float, y: float, z: float) -> float:
-    """How much, and in which direction, y would have z changed; decreasing in z."""
+    """The size and direction of the change of z that y asks for; decreasing in z."""
     if link == AMOUNTS:
         return y * math.exp(min(-z, STEEPEST)) - 1.0
     return y - link_mean(link, z)
@@ -106,7 +106,7 @@ def pull_size(link: float, y: float, z: float) -> float:
 
 @jit
 def information(link: float, z: float) -> float:
-    """What an observation at z adds to the curvature."""
+    """The curvature that an observation at z adds."""
     return 1.0 if link == AMOUNTS else link_slope(link, z)
 
 

@@ -176,19 +176,19 @@ def turn_pair(
             M[at, i * d2 + j] = along * arms[a, d1 + j]
     first = r * d2  # of r numbers for every i >= r: the first of them is u_i'u for a while
     for i in range(r, d1, 4):  # four sums at a time, the last one again where there are fewer
-        one = min(i + 1, d1 - 1)
-        two = min(i + 2, d1 - 1)
-        three = min(i + 3, d1 - 1)
+        i_one = min(i + 1, d1 - 1)
+        i_two = min(i + 2, d1 - 1)
+        i_three = min(i + 3, d1 - 1)
         sum_zero = sum_one = sum_two = sum_three = 0.0
         for p in range(d1):
             sum_zero += M[U + i, p] * arms[a, p]
-            sum_one += M[U + one, p] * arms[a, p]
-            sum_two += M[U + two, p] * arms[a, p]
-            sum_three += M[U + three, p] * arms[a, p]
+            sum_one += M[U + i_one, p] * arms[a, p]
+            sum_two += M[U + i_two, p] * arms[a, p]
+            sum_three += M[U + i_three, p] * arms[a, p]
         M[at, first + (i - r) * r] = sum_zero
-        M[at, first + (one - r) * r] = sum_one
-        M[at, first + (two - r) * r] = sum_two
-        M[at, first + (three - r) * r] = sum_three
+        M[at, first + (i_one - r) * r] = sum_one
+        M[at, first + (i_two - r) * r] = sum_two
+        M[at, first + (i_three - r) * r] = sum_three
     for j in range((d2 if outside else r) - 1, -1, -1):
         along = 0.0
         for q in range(d2):

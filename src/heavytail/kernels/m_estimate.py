@@ -164,7 +164,7 @@ def scan(
 
 @jit
 def kkt_residual(M: Matrix, at: int, bound: float) -> float:
-    """How far the gradient at the theta in row ``at`` is from -mu theta, mu >= 0 on the sphere."""
+    """The distance from the gradient at theta, row ``at``, to -mu theta, mu >= 0 on the sphere."""
     size = M.shape[1]
     gradient = first_extra(size) + size + GRADIENT
     squared = squared_row(M, at)

@@ -19,7 +19,7 @@ Shape: TypeAlias = tuple[Any, Any, Any, Any]  # base, size, chance, amount
 
 
 class Coefficients(NamedTuple):
-    """What makes an arm's shape of z = x'u and w = x'v; see :func:`shape_of`."""
+    """The coefficients that make an arm's shape of z = x'u and w = x'v; see :func:`shape_of`."""
 
     slope: float
     tilt: float

@@ -62,7 +62,7 @@ def follow_typical(typical: float, size: float, t: float, floor: float) -> float
 
 @jit
 def next_run(run: float, size: float, typical: float) -> float:
-    """How many sizes in a row were above (positive) or below (negative) the typical one."""
+    """The number of sizes in a row above (positive) or below (negative) the typical one."""
     if size > typical:
         return max(run, 0.0) + 1.0
     return min(run, 0.0) - 1.0

@@ -1,4 +1,4 @@
-"""What every agent is: before an episode it plans, in it it acts, after each stage it learns.
+"""The base of all agents: each plans before an episode, acts in it, and learns after each stage.
 
 An agent is final: none inherits from another. :mod:`heavytail.mdp.lsvi` has what is common to
 least-squares value iteration.
@@ -77,12 +77,12 @@ class Agent(Stored, ABC):
         """Start the agent's own randomness anew. Agents without any ignore it."""
 
     def _views(self) -> dict[str, Any]:
-        """What is remembered, by name, where it lies."""
+        """Views of the arrays that the agent remembers, by name."""
         return {"scalars": self._counts, "table": self._table}
 
     @alone
     def state_arrays(self) -> dict[str, Any]:
-        """What the agent remembers, by name: enough to resume to the bit."""
+        """Copy all that the agent remembers, by name: enough to resume to the bit."""
         return {key: array.copy() for key, array in self._views().items()}
 
     def slot_names(self) -> dict[str, tuple[str, ...]]:
@@ -131,7 +131,7 @@ class Agent(Stored, ABC):
 
     @property
     def switches(self) -> int:
-        """How often the policy was computed anew."""
+        """The number of times that the policy was computed anew."""
         return int(self._counts[SWITCHES])
 
     @property
@@ -244,7 +244,7 @@ class Agent(Stored, ABC):
             self.plan_kernel(*self.packed)
 
     def _plan_arrays(self) -> list[Any]:
-        """What a plan writes of what is remembered."""
+        """The remembered arrays that a plan writes."""
         return [self._counts, self._table]
 
     def _expect(self, where: str, stage: object) -> int:

@@ -30,7 +30,7 @@ SLOTS: Final = numbered(Slots, after=COUNTS)
 
 
 class Lots(NamedTuple):
-    """What the uniform agent's kernels work on."""
+    """The arrays that the uniform agent's kernels work on."""
 
     counts: Vector
     table: IntArray  # (H, S): the actions of the current episode

@@ -60,7 +60,7 @@ class LSVIAgent(Agent):
         self._reward, self._value = reward, values[0]
         parts = [np.stack([part] * H) for part in reward.packed]
         value_s, value_M = (
-            np.stack(each) for each in zip(*(one.packed for one in values), strict=True)
+            np.stack(each) for each in zip(*(value.packed for value in values), strict=True)
         )
         remaining = CAP * np.arange(H, 0, -1.0)[:, None, None]
         self._arrays = Plan(
@@ -194,7 +194,7 @@ class LSVIAgent(Agent):
 def _of_stage(
     arrays: dict[str, Any], part: str, policy: PackedPolicy, h: int, learned: int
 ) -> dict[str, Any]:
-    """What ``arrays`` hold of a policy at one stage, by the names that the policy has for it."""
+    """The arrays of a policy at one stage, taken from ``arrays``, by the policy's own names."""
     own = {key: arrays[f"{part}_{key}"][h] for key in policy._state.views() if key != "history"}
     if policy.algorithm.history is not None:
         own["history"] = arrays["reward_history"][h, :learned]
@@ -202,11 +202,11 @@ def _of_stage(
 
 
 def _slots(vectors: FloatArray, policy: PackedPolicy) -> dict[str, FloatArray]:
-    """What is remembered of a policy's vectors (H, slots), by name; the rest is room."""
+    """The remembered parts of a policy's vectors (H, slots), by name; the rest is room."""
     named = {"scalars": vectors[:, : len(policy.slot_names()["scalars"])]}
     return named | {name: vectors[:, run] for name, run in policy._runs.items()}
 
 
 def _rows(matrices: FloatArray, policy: PackedPolicy) -> dict[str, FloatArray]:
-    """What is remembered of a policy's matrices (H, rows, D), by name; the rest is room."""
+    """The remembered parts of a policy's matrices (H, rows, D), by name; the rest is room."""
     return {name: matrices[:, rows] for name, rows in policy._rows.items()}

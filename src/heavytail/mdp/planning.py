@@ -216,7 +216,7 @@ def relabel_square(plan: Plan, h: int) -> None:
 
 @jit
 def intercept(plan: Plan, h: int) -> float:
-    """What the reward policy's constant feature adds to every mean reward; 0 without one."""
+    """The constant that the reward policy adds to every mean reward; 0 without that feature."""
     size = plan.features.shape[1]
     if plan.reward_M.shape[2] == size:
         return 0.0

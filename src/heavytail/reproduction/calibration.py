@@ -1,4 +1,4 @@
-"""What the knobs of the untuned Hvt-UCB cost, and how it compares: ``heavytail calibrate``.
+"""The cost of each knob of the untuned Hvt-UCB, and a comparison: ``heavytail calibrate``.
 
 Twenty-seven environments of our own making (dimensions 2, 5 and 20; nine noises, symmetric and
 skewed, one with a changing scale), drawn by counters, none of which is reported elsewhere. Every
@@ -78,15 +78,15 @@ def label(options: Point) -> str:
 
 def candidates() -> dict[str, Point]:
     """The grid over exploration and clip, then the other knobs one at a time around the default."""
-    found: dict[str, Point] = {}
+    points: dict[str, Point] = {}
     for exploration in GRID["exploration"]:
         for clip in GRID["clip"]:
             options = {"exploration": exploration, "clip": clip}
-            found[label(options)] = options
+            points[label(options)] = options
     for knob, values in VARIATIONS.items():
         for value in values:
-            found[f"default but {knob} = {value}"] = {**DEFAULT, knob: value}
-    return found
+            points[f"default but {knob} = {value}"] = {**DEFAULT, knob: value}
+    return points
 
 
 @dataclass(frozen=True)

@@ -137,9 +137,9 @@ TEN: tuple[str, ...] = tuple(s.name for s in SETTINGS if s.group != "true" and n
 
 def setting(name: str) -> Setting:
     """The setting called ``name``."""
-    for one in (*SETTINGS, *OURS):
-        if one.name == name:
-            return one
+    for candidate in (*SETTINGS, *OURS):
+        if candidate.name == name:
+            return candidate
     raise ValueError(
         f"no setting is called {name!r}; there are {', '.join(s.name for s in (*SETTINGS, *OURS))}."
     )

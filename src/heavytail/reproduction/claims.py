@@ -209,14 +209,14 @@ def _growth_needs(runs: Iterable[Key]) -> tuple[Key, ...]:
 def _growth(runs: tuple[Key, ...], r: Mapping[Key, Any]) -> list[Part]:
     parts = []
     for name, run in itertools.product(ENVIRONMENTS, runs):
-        found, exponent = r["horizon", name, *run]
-        text = f"{name}, {label(run)}: T^{found:.2f}, bound {exponent:.2f}"
-        parts.append(Part(text, up_to(found, exponent + SLACK)))
+        power, exponent = r["horizon", name, *run]
+        text = f"{name}, {label(run)}: T^{power:.2f}, bound {exponent:.2f}"
+        parts.append(Part(text, up_to(power, exponent + SLACK)))
     for run in runs:
-        found, late, last = r["noise-level", *run]
-        text = f"{label(run)}: regret above that without noise ~ noise^{found:.2f}"
+        power, late, last = r["noise-level", *run]
+        text = f"{label(run)}: regret above that without noise ~ noise^{power:.2f}"
         # Not a number where noise costs nothing: then there is nothing to judge.
-        met = None if np.isnan(found.value) else at_least(found, LINEAR)
+        met = None if np.isnan(power.value) else at_least(power, LINEAR)
         parts.append(Part(text, met))
         text = f"{label(run)}, no noise: {last:.3g}, {late:.1%} of it in the second half"
         parts.append(Part(text, late <= LATE))

@@ -1,4 +1,4 @@
-"""What a round costs, and how that grows with t: the paper's Table 1, measured one at a time."""
+"""The cost of a round, and its growth with t: the paper's Table 1, measured one at a time."""
 
 from __future__ import annotations
 
@@ -147,20 +147,20 @@ def _cost(
     )
 
 
-def _show(request: Request, found: Mapping[Key, Trials]) -> Section:
+def _show(request: Request, results: Mapping[Key, Trials]) -> Section:
     """Time per round and state by t, for every policy, on the Student t setting."""
-    turns = found[(_SETTING.name,)]
+    turns = results[(_SETTING.name,)]
     T = turns.arguments["rounds"]
     seconds = {
         noise: {
-            label: found[(noise,)]["seconds"][:, k] / T
+            label: results[(noise,)]["seconds"][:, k] / T
             for k, (_, label, _) in enumerate(_whole(request, noise))
         }
         for noise in NOISES
     }
     whole = seconds[_SETTING.name]
     costs = [
-        _cost(name, label, more, found[(label,)], whole.get(label))
+        _cost(name, label, more, results[(label,)], whole.get(label))
         for name, label, more in _cases(request)
     ]
     section = Section("cost", "What a round costs")
@@ -179,17 +179,17 @@ def _show(request: Request, found: Mapping[Key, Trials]) -> Section:
     mine = whole.get("Hvt-UCB")
     rows = [
         (
-            one.policy,
-            one.claimed,
-            "-" if one.seconds is None else f"{1e6 * np.median(one.seconds):.2f}",
+            cost.policy,
+            cost.claimed,
+            "-" if cost.seconds is None else f"{1e6 * np.median(cost.seconds):.2f}",
             "-"
-            if one.seconds is None or mine is None
-            else f"{median_ratio(one.seconds, mine):.2f}",
-            f"{one.time_slope:.2f}",
-            f"{one.bytes_slope:.2f}",
-            f"{one.last_bytes:,}",
+            if cost.seconds is None or mine is None
+            else f"{median_ratio(cost.seconds, mine):.2f}",
+            f"{cost.time_slope:.2f}",
+            f"{cost.bytes_slope:.2f}",
+            f"{cost.last_bytes:,}",
         )
-        for one in costs
+        for cost in costs
     ]
     columns = ("policy", "stated", f"us per round, T = {T:,}", "/ Hvt-UCB's", "slope of time")
     more = ("slope of state", "bytes of state at the end")
@@ -198,7 +198,7 @@ def _show(request: Request, found: Mapping[Key, Trials]) -> Section:
     section.figures["cost"] = _figure(costs)
     section.captions["cost"] = "Time per round over the first t rounds, by t."
     section.data = {
-        **{(one.policy,): one for one in costs},
+        **{(cost.policy,): cost for cost in costs},
         **{(noise,): by_policy for noise, by_policy in seconds.items()},
     }
     return section
@@ -215,13 +215,13 @@ def _speedup_table(seconds: Mapping[str, Mapping[str, FloatArray]]) -> Table:
     return Table("HEAVY-OFUL in turns with Hvt-UCB", ("noise", "policy", "time / Hvt-UCB's"), rows)
 
 
-def _figure(found: list[Cost]) -> Figure:
+def _figure(costs: list[Cost]) -> Figure:
     figure, (axis,) = plots.new_figure(width=5.6, height=3.8)
     markers = itertools.cycle("os^vDPX*")
-    for one, marker in zip(found, markers, strict=False):
-        base = one.policy.split(" (")[0]
-        look = {"color": plots.colour(base), "marker": marker, "ms": 4, "label": one.policy}
-        axis.plot(one.rounds, 1e6 * one.times, ":" if "(lazy)" in one.policy else "-", **look)
+    for cost, marker in zip(costs, markers, strict=False):
+        base = cost.policy.split(" (")[0]
+        look = {"color": plots.colour(base), "marker": marker, "ms": 4, "label": cost.policy}
+        axis.plot(cost.rounds, 1e6 * cost.times, ":" if "(lazy)" in cost.policy else "-", **look)
     axis.set(
         xscale="log",
         yscale="log",
@@ -251,11 +251,11 @@ def _race_plan(request: Request) -> Plan:
     return plan
 
 
-def _race_show(request: Request, found: Mapping[Key, Trials]) -> Section:
+def _race_show(request: Request, results: Mapping[Key, Trials]) -> Section:
     """The runs as they would be recorded."""
     made = provenance()
     record: dict[str, Any] = {}
-    for (noise, solver), trials in found.items():
+    for (noise, solver), trials in results.items():
         seconds, one_pass = float(trials["seconds"][0]), float(trials["one_pass_seconds"][0])
         record.setdefault(noise, {})[solver] = {
             "seconds": seconds,

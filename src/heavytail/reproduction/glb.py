@@ -51,7 +51,7 @@ def _policies(world: LinkBandit, request: Request) -> dict[Key, Policy]:
     user's own, told of rewards as of any others.
     """
     d, link, S = world.dim, world.link.name, world.theta_bound
-    found: dict[Key, Policy] = {
+    policies: dict[Key, Policy] = {
         ("GLB-OMD", "untuned"): GLBOMD(d, link=link),
         ("GLB-OMD", "least squares"): GLBOMD(d, noise_scale=0.5 if link == "logistic" else 1.0),
         ("Twin-UCB", "untuned"): TwinUCB(d),
@@ -60,14 +60,14 @@ def _policies(world: LinkBandit, request: Request) -> dict[Key, Policy]:
     }
     for scale in RADII:
         policy = GLMUCB(d, link=link, theta_bound=S, radius_scale=scale)
-        found["GLM-UCB", f"radius {scale:g}"] = policy
+        policies["GLM-UCB", f"radius {scale:g}"] = policy
     if link == "logistic":
-        found["ECOLog", "untuned"] = ECOLog(d, theta_bound=S)
+        policies["ECOLog", "untuned"] = ECOLog(d, theta_bound=S)
     else:
-        found["Hvt-GLB", "untuned"] = HvtGLB(d, link=link)
-        found["Hvt-GLB", "mean"] = HvtGLB(d, link=link, target="mean")
+        policies["Hvt-GLB", "untuned"] = HvtGLB(d, link=link)
+        policies["Hvt-GLB", "mean"] = HvtGLB(d, link=link, target="mean")
     rounds = _rounds(request)
-    return found | own_policies(request, dim=d, horizon=rounds, arms=ARMS, tail=world.tail(2.0))
+    return policies | own_policies(request, dim=d, horizon=rounds, arms=ARMS, tail=world.tail(2.0))
 
 
 def _rounds(request: Request) -> int:
@@ -133,13 +133,13 @@ def _show(request: Request, found: Found) -> Section:
         "mean and more: who seeks the mean is in luck or not, and the typical count has the same "
         "best arm.",
     ]
-    runs: Found = {key: one for key, one in found.items() if key[0] != "coverage"}
+    runs: Found = {key: trials for key, trials in found.items() if key[0] != "coverage"}
     section.data = dict(found)
     section.tables = [_regret_table(runs), _ratio_table(runs), _time_table(runs), _coverage(found)]
     panels = {}
     for name in _worlds():
-        mine: Found = {key[1:]: one for key, one in runs.items() if key[0] == name}
-        drawn = {key: one for key, one in mine.items() if key[0] != "GLM-UCB"}
+        mine: Found = {key[1:]: trials for key, trials in runs.items() if key[0] == name}
+        drawn = {key: trials for key, trials in mine.items() if key[0] != "GLM-UCB"}
         drawn["GLM-UCB", "best radius"] = mine[_best_radius(mine)]
         panels[name] = (drawn, list(drawn))
     section.figures = {"glb": plots.regret_panels(panels)}

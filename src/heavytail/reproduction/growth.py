@@ -1,4 +1,4 @@
-"""How regret grows: with T, from 10^3 to 10^6, and with the size of the noise, down to none."""
+"""The growth of regret: with T, from 10^3 to 10^6, and with the size of the noise, down to none."""
 
 from __future__ import annotations
 
@@ -87,18 +87,18 @@ def _horizon_plan(request: Request) -> Plan:
     return plan
 
 
-def _horizon(request: Request, found: Mapping[Key, Trials]) -> Section:
+def _horizon(request: Request, results: Mapping[Key, Trials]) -> Section:
     """Regret against T, its slope on a log-log scale, and the exponent of the theory, 1/order."""
     section = Section("horizon", "Regret against T")
     rows = []
     figure, axes = plots.new_figure(len(ENVIRONMENTS), 3.2, 3.3, share=True)
     for axis, (name, (order, _)) in zip(axes, ENVIRONMENTS.items(), strict=True):
-        for run in dict.fromkeys(key[1:3] for key in found):
-            points = [one for key, one in found.items() if key[:3] == (name, *run)]
+        for run in dict.fromkeys(key[1:3] for key in results):
+            points = [point for key, point in results.items() if key[:3] == (name, *run)]
             if not points:
                 continue
-            T = np.concatenate([one.arguments["marks"] for one in points])
-            regret = np.concatenate([one["regret"] for one in points], axis=1)
+            T = np.concatenate([point.arguments["marks"] for point in points])
+            regret = np.concatenate([point["regret"] for point in points], axis=1)
             grown = slope(T.astype(float), regret)
             section.data[name, *run] = (grown, 1.0 / order)
             label = plots.label(run, points[0].arguments["policy"])
@@ -154,7 +154,7 @@ def _excess_slope(x: FloatArray, y: FloatArray, floor: FloatArray) -> Interval:
     return slope(x, excess)
 
 
-def _noise_level(request: Request, found: Mapping[Key, Trials]) -> Section:
+def _noise_level(request: Request, results: Mapping[Key, Trials]) -> Section:
     """Regret against the size of Gaussian noise, told to the policy, down to none."""
     section = Section("noise-level", "Regret against the size of the noise")
     section.text.append(
@@ -163,9 +163,9 @@ def _noise_level(request: Request, found: Mapping[Key, Trials]) -> Section:
     figure, (axis,) = plots.new_figure(height=3.8)
     rows = []
     x = np.array(LEVELS)
-    for run in dict.fromkeys(key[:2] for key in found):
+    for run in dict.fromkeys(key[:2] for key in results):
         # level, trial, half and end
-        regret = np.stack([found[*run, str(level)]["regret"] for level in LEVELS])
+        regret = np.stack([results[*run, str(level)]["regret"] for level in LEVELS])
         end = regret[:, :, 1]
         late = float(1.0 - regret[-1, :, 0].mean() / max(regret[-1, :, 1].mean(), 1e-300))
         grown = _excess_slope(x[:4], end[:4].T, end[-1])
@@ -173,7 +173,7 @@ def _noise_level(request: Request, found: Mapping[Key, Trials]) -> Section:
         shown = np.maximum(x, 1e-4)
         axis.plot(shown, end.mean(axis=1), **{"marker": ".", **plots.look(run)})
         means = (f"{v:.3g}" for v in end.mean(axis=1))
-        label = plots.label(run, found[*run, str(LEVELS[0])].arguments["policy"])
+        label = plots.label(run, results[*run, str(LEVELS[0])].arguments["policy"])
         rows.append((label, *means, f"{grown:.2f}", f"{late:.1%}"))
     axis.set(
         xscale="log",

@@ -75,19 +75,21 @@ def _policies(name: str, rounds: int, request: Request) -> dict[Key, Policy]:
     """
     d, rank, law = _worlds()[name]
     tail, S = _noise(law)[1], float(d)
-    found: dict[Key, Policy] = {
+    policies: dict[Key, Policy] = {
         ("Hvt-LowRank", "untuned"): HvtLowRank(d, d, rank=rank, form="pairs"),
         ("Hvt-UCB", "untuned"): HvtUCB(d * d),
         ("Twin-UCB", "untuned"): TwinUCB(d * d),
         ("OFUL", "untuned"): OFUL(d * d, noise_scale=tail.scale, theta_bound=S),
     }
     if name.startswith("all"):
-        told: dict[str, Any] = {"rank": rank, "form": "pairs", "theta_bound": S}
-        found["LowESTR", "untuned"] = LowESTR(d, d, horizon=rounds, noise_scale=tail.scale, **told)
-        found["LOTUS", "untuned"] = LOTUS(d, d, tail=tail, **told)
-        found["Hvt-LowRank", "rank found"] = HvtLowRank(d, d, form="pairs")
-        found["LOTUS", "rank found"] = LOTUS(d, d, tail=tail, **{**told, "rank": None})
-    return found | own_policies(request, dim=d * d, horizon=rounds, arms=ARMS, tail=tail)
+        options: dict[str, Any] = {"rank": rank, "form": "pairs", "theta_bound": S}
+        policies["LowESTR", "untuned"] = LowESTR(
+            d, d, horizon=rounds, noise_scale=tail.scale, **options
+        )
+        policies["LOTUS", "untuned"] = LOTUS(d, d, tail=tail, **options)
+        policies["Hvt-LowRank", "rank found"] = HvtLowRank(d, d, form="pairs")
+        policies["LOTUS", "rank found"] = LOTUS(d, d, tail=tail, **{**options, "rank": None})
+    return policies | own_policies(request, dim=d * d, horizon=rounds, arms=ARMS, tail=tail)
 
 
 def _size(request: Request, name: str) -> tuple[int, int]:
@@ -129,7 +131,7 @@ def _show(request: Request, found: Found) -> Section:
     section.tables = [_main_table(found), _sweep_table(found), _time_table(found)]
     panels = {}
     for name in ("all, normal", "all, t(1.7)"):
-        mine: Found = {key[1:]: one for key, one in found.items() if key[0] == name}
+        mine: Found = {key[1:]: run for key, run in found.items() if key[0] == name}
         panels[name.removeprefix("all, ")] = (mine, list(mine))
     section.figures = {"lowrank": plots.regret_panels(panels), "lowrank_sweeps": _sweeps(found)}
     section.captions = {
@@ -141,7 +143,7 @@ def _show(request: Request, found: Found) -> Section:
 
 
 def _runs(found: Found, name: str) -> dict[Key, Trials]:
-    return {key[1:]: one for key, one in found.items() if key[0] == name}
+    return {key[1:]: trials for key, trials in found.items() if key[0] == name}
 
 
 def _cell(one: Trials) -> str:
@@ -166,7 +168,7 @@ def _sweep_table(found: Found) -> Table:
         if not name.startswith("all"):
             mine = _runs(found, name)
             low, plain = mine["Hvt-LowRank", "untuned"], mine["Hvt-UCB", "untuned"]
-            cells = (_cell(one) for one in mine.values())
+            cells = (_cell(trials) for trials in mine.values())
             rows.append((name, *cells, f"{ratio(low.sample, plain.sample):.2f}"))
     columns = ("world", *(key[0] for key in mine), "Hvt-LowRank over Hvt-UCB")
     note = "d = 10 and rank 2 where only the noise is named, t(1.7) where it is not."
@@ -175,8 +177,8 @@ def _sweep_table(found: Found) -> Table:
 
 def _time_table(found: Found) -> Table:
     rows = []
-    for key, one in _runs(found, "all, normal").items():
-        micro = 1e6 * np.median(one["seconds"]) / one.arguments["rounds"]
+    for key, trials in _runs(found, "all, normal").items():
+        micro = 1e6 * np.median(trials["seconds"]) / trials.arguments["rounds"]
         rows.append((plots.label(key), f"{micro:.2g}"))
     note = "Where several trials run at once, only their ratio says something."
     return Table("Microseconds per round, fits included", ("policy", "median"), rows, note=note)
@@ -191,8 +193,11 @@ def _sweeps(found: Found) -> Figure:
         worlds = ["d = 10, rank 2" if name == "t(1.7)" else name for name in names]
         for shift, (policy, _) in enumerate(_runs(found, worlds[0])):
             trials = [_runs(found, name)[policy, "untuned"].final for name in worlds]
-            means = np.array([one.mean() for one in trials])
-            reach = [means - [one.min() for one in trials], [one.max() for one in trials] - means]
+            means = np.array([final.mean() for final in trials])
+            reach = [
+                means - [final.min() for final in trials],
+                [final.max() for final in trials] - means,
+            ]
             look = plots.look((policy, "untuned"))
             axis.errorbar(np.arange(len(names)) + 0.06 * (shift - 1), means, reach, **look)
         axis.set_xticks(range(len(names)), ticks)

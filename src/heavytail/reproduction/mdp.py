@@ -83,7 +83,7 @@ def unit(
 
 
 def _setting(noise: str) -> str:
-    """What a noise is called in the file of multipliers."""
+    """Return the name of a noise in the file of multipliers."""
     return f"mdp-{noise}"
 
 
@@ -220,7 +220,7 @@ def _ratios(found: Found) -> dict[tuple[str, str, str], Interval]:
 
 
 def _ratio_table(found: Found) -> Table:
-    """What was set out to show, beside what was measured."""
+    """Tabulate the measured ratios beside the marks that they were meant to meet."""
     marks = {(LSVIUCB.name, "gaussian"): 1.2, (LSVIUCB.name, "t1.7"): 0.5}
     marks |= {(LSVIUCB.name, "pareto"): 0.5}
     marks |= {(name, noise): 1.2 for name in (HeavyLSVIUCB.name, PLAIN_HEAVY) for noise in NOISES}

@@ -117,15 +117,15 @@ def one_pass(name: str) -> bool:
 
 
 def weight_of(name: str) -> int:
-    """How long a trial takes, in trials of a one-pass policy."""
+    """The duration of a trial, in trials of a one-pass policy."""
     return _WEIGHTS.get(name, 1)
 
 
 def trials_of(name: str, variant: str, request: Request) -> int:
-    """How many trials: ``request.trials``, and more of what the report compares.
+    """The number of trials: ``request.trials``, and more for what the report compares.
 
-    Ten times as many of a one-pass policy tuned, and of Hvt-UCB and Twin-UCB untuned or sharp;
-    twice as many of one that keeps its history, tuned. In a quick look all have the same.
+    Ten times as many for a tuned one-pass policy, and for Hvt-UCB and Twin-UCB untuned or sharp;
+    twice as many for a tuned policy that keeps its history. In a quick look all have the same.
     """
     if request.quick:
         return request.trials
@@ -157,7 +157,7 @@ def entries(
     setting: Setting, names: Iterable[str], rounds: int, tuned: Tuned
 ) -> dict[Key, tuple[str, Policy]]:
     """(policy, variant): the class's name and the policy, for every variant that is shown of it."""
-    found: dict[Key, tuple[str, Policy]] = {}
+    policies: dict[Key, tuple[str, Policy]] = {}
     for variant in VARIANTS:
         for name in names:
             if variant != "untuned" and name in OWN:
@@ -166,8 +166,8 @@ def entries(
                 continue
             policy = built(name, variant, setting, rounds, tuned)
             if policy is not None:
-                found[find(name).name, variant] = name, policy
-    return found
+                policies[find(name).name, variant] = name, policy
+    return policies
 
 
 def grid_of(name: str) -> list[Point]:

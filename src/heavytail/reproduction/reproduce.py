@@ -44,8 +44,8 @@ from heavytail.reproduction.settings import (
 __all__ = ["EXPERIMENTS", "asked_claims", "reproduce", "wanted"]
 
 EXPERIMENTS: dict[str, Experiment] = {
-    one.name: one
-    for one in (
+    experiment.name: experiment
+    for experiment in (
         *map(setting_experiment, (*SETTINGS, *OURS)),
         HORIZON,
         NOISE_LEVEL,
@@ -81,7 +81,7 @@ LONGEST_ROW = 7  # numbers that HEAVY-OFUL keeps of a round
 ENOUGH = 20  # trials that a verdict needs
 IMAGES = "assets/reproduction"  # beside the documentation's page
 TUNED = "src/heavytail/reproduction/recorded/tuned.json"  # in a source tree
-_SETTINGS = [one.name for one in (*SETTINGS, *OURS)]
+_SETTINGS = [world.name for world in (*SETTINGS, *OURS)]
 
 
 def reproduce(
@@ -113,8 +113,8 @@ def reproduce(
                 "--retune with --quick would put a quick look in the place of our records. Leave "
                 "out --quick, or say where to with --tuned FILE."
             )
-        request = _retuned([one.name for one in experiments], request, path)
-    elif any(one not in UNTUNED for one in experiments):
+        request = _retuned([experiment.name for experiment in experiments], request, path)
+    elif any(experiment not in UNTUNED for experiment in experiments):
         where = "" if tuned is None else " --tuned FILE"
         tuning.check_fresh(request.tuned, _used(experiments), request.policies, where)
     with folder(request.out):
@@ -127,9 +127,9 @@ def reproduce(
 
 def _used(experiments: Sequence[Experiment]) -> list[Setting]:
     """The settings whose multipliers are used: of other experiments than settings, maybe all."""
-    names = [one.name for one in experiments if one not in UNTUNED]
+    names = [experiment.name for experiment in experiments if experiment not in UNTUNED]
     chosen_in = {setting(name).tuned_as if name in _SETTINGS else None for name in names}
-    return [one for one in (*SETTINGS, *OURS) if None in chosen_in or one.name in chosen_in]
+    return [world for world in (*SETTINGS, *OURS) if None in chosen_in or world.name in chosen_in]
 
 
 def _check_size(request: Request) -> None:
@@ -149,14 +149,14 @@ def wanted(names: Sequence[str]) -> list[Experiment]:
             raise ValueError(f"no experiment is called {name!r}; there are {known}.")
     if names:
         return [EXPERIMENTS[name] for name in dict.fromkeys(names)]
-    return [one for one in EXPERIMENTS.values() if not one.by_name_only]
+    return [experiment for experiment in EXPERIMENTS.values() if not experiment.by_name_only]
 
 
 def asked_claims(names: Sequence[str]) -> list[Claim]:
     """The claims that are judged on any of the experiments ``names``; without names, all."""
     if not names:
         return list(CLAIMS)
-    return [one for one in CLAIMS if any(key[0] in names for key in one.needs)]
+    return [claim for claim in CLAIMS if any(key[0] in names for key in claim.needs)]
 
 
 def _retuned(names: Sequence[str], request: Request, path: Path) -> Request:
@@ -178,39 +178,43 @@ def _report(
     docs: Path | None,
 ) -> str:
     """Result files, figures, verdicts and pages; the text that the command prints."""
-    found = {one.name: one.data for one in sections if one.name in _SETTINGS}
-    mine = [one for one in sections if one.name in found]
-    others = [one for one in sections if one.name not in found]
+    runs = {section.name: section.data for section in sections if section.name in _SETTINGS}
+    mine = [section for section in sections if section.name in runs]
+    others = [section for section in sections if section.name not in runs]
     others += [] if names else _recorded(sections)
     summary = [
-        figures_section(found),
-        ours_section(found),
-        untuned_section(found, HVT),
-        untuned_section(found, TWIN),
-        *(untuned_section(found, find(name).name) for name in protocol.own_names(request)),
-        variants_section(found),
-        chosen_section(found, request.tuned),
+        figures_section(runs),
+        ours_section(runs),
+        untuned_section(runs, HVT),
+        untuned_section(runs, TWIN),
+        *(untuned_section(runs, find(name).name) for name in protocol.own_names(request)),
+        variants_section(runs),
+        chosen_section(runs, request.tuned),
     ]
-    summary = [one for one in summary if one.figures or any(t.rows for t in one.tables)]
+    summary = [
+        section for section in summary if section.figures or any(t.rows for t in section.tables)
+    ]
     results = results_of([*mine, *others])
     few = request.quick or request.trials < ENOUGH
     verdicts = [claim.judge(results, few=few) for claim in asked_claims(names)]
     made = _made(request, time.perf_counter() - start)
     header = {key: made[key] for key in ("seed", "trials", "machine", "versions")}
-    write_parquet(request.out, found, header)
+    write_parquet(request.out, runs, header)
     if verdicts:
         _write_verdicts(request.out / "verdicts.parquet", verdicts)
     shown = [*summary, *mine, *others]
     title, intro = OTHERS, "What was asked for, alone."
-    if found or verdicts:
-        title, intro = TITLE, INTRO.format(grid=tuning.search_text(request.tuned, found))
+    if runs or verdicts:
+        title, intro = TITLE, INTRO.format(grid=tuning.search_text(request.tuned, runs))
     report.write(request.out, verdicts, shown, made, title=title, intro=intro)
     if docs is not None:
-        made["trials"] = trials_text(found)
+        made["trials"] = trials_text(runs)
         _write_docs(docs, verdicts, [*summary, *others], made, intro)
-    asked = [table.text() for one in others if one.name in names for table in one.tables]
+    asked = [
+        table.text() for section in others if section.name in names for table in section.tables
+    ]
     lines = "\n".join(f"{v.claim.name:<4} {v.word:<14} {v.claim.says}" for v in verdicts)
-    table = f"{regret_text(found)}\n{WHOSE}" if found else ""
+    table = f"{regret_text(runs)}\n{WHOSE}" if runs else ""
     return "\n\n".join(part for part in (table, *asked, lines) if part)
 
 
@@ -230,14 +234,14 @@ def _write_docs(
 
 
 def _recorded(sections: Sequence[Section]) -> list[Section]:
-    """What every report shows from its record: the speed-up unless just run, and the spread."""
-    found = []
-    if all(one.name != cost.SPEEDUP.name for one in sections):
-        found.append(cost.speedup_section(cost.read_speedup()))
+    """Sections of every report from its records: the speed-up unless just run, and the spread."""
+    shown = []
+    if all(section.name != cost.SPEEDUP.name for section in sections):
+        shown.append(cost.speedup_section(cost.read_speedup()))
     recorded = spread.read_record()
     if recorded is not None:
-        found.append(spread.section(recorded))
-    return found
+        shown.append(spread.section(recorded))
+    return shown
 
 
 def _write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
@@ -245,25 +249,25 @@ def _write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
 
     rows = [
         {
-            "claim": one.claim.name,
-            "statement": one.claim.says,
-            "measured": [part.measured for part in one.parts],
-            "verdict": one.word,
-            "by_world": [f"{world}: {word}" for world, word in one.by_world.items()],
-            "chance": one.chance,
-            "rule": one.claim.rule,
-            "met": [part.met for part in one.parts],
-            "missing": one.lacks,
+            "claim": verdict.claim.name,
+            "statement": verdict.claim.says,
+            "measured": [part.measured for part in verdict.parts],
+            "verdict": verdict.word,
+            "by_world": [f"{world}: {word}" for world, word in verdict.by_world.items()],
+            "chance": verdict.chance,
+            "rule": verdict.claim.rule,
+            "met": [part.met for part in verdict.parts],
+            "missing": verdict.lacks,
         }
-        for one in verdicts
+        for verdict in verdicts
     ]
     write_table(path, pa.Table.from_pylist(rows), {})
 
 
 def _made(request: Request, seconds: float) -> dict[str, Any]:
     made = {
-        f"{one['command']} at {one['commit']} on {one['date']}, {one['machine']}": name
-        for name, one in request.tuned.provenance.items()
+        f"{origin['command']} at {origin['commit']} on {origin['date']}, {origin['machine']}": name
+        for name, origin in request.tuned.provenance.items()
     }
     return {
         **provenance(seed=request.seed, trials=request.trials),

@@ -77,17 +77,17 @@ def _entries(setting: Setting, request: Request, rounds: int) -> dict[Key, tuple
     if setting.group != "ours":
         return entries(setting, names, rounds, request.tuned)
     everyone = entries(setting, dict.fromkeys((*names, UNIFORM)), rounds, request.tuned)
-    return {key: one for key, one in everyone.items() if key[1] != "theory"}
+    return {key: entry for key, entry in everyone.items() if key[1] != "theory"}
 
 
-def _show(setting: Setting, request: Request, found: Mapping[Key, Trials]) -> Section:
+def _show(setting: Setting, request: Request, results: Mapping[Key, Trials]) -> Section:
     """Figure, regret by variant, paired ratios, tuning grids, and how it relates to the paper."""
-    found = _with_others(setting, request, found)
-    shown = _shown(found)
-    section = page(setting, found, shown, reference=HVT)
+    results = _with_others(setting, request, results)
+    shown = _shown(results)
+    section = page(setting, results, shown, reference=HVT)
     if setting.group == "main":
         name = f"{setting.name}-time"
-        section.figures[name] = plots.time_figure(setting.title, found, shown)
+        section.figures[name] = plots.time_figure(setting.title, results, shown)
         section.captions[name] = (
             "Time per round of trials that ran side by side, HEAVY-OFUL by its lazy exact solver; "
             "in turns, one at a time, they are timed in What a round costs."
@@ -99,13 +99,13 @@ def _show(setting: Setting, request: Request, found: Mapping[Key, Trials]) -> Se
 
 
 def _with_others(
-    setting: Setting, request: Request, found: Mapping[Key, Trials]
+    setting: Setting, request: Request, results: Mapping[Key, Trials]
 ) -> dict[Key, Trials]:
-    """What is tuned, with what else might have been chosen, if that is of these very trials."""
+    """Add to each tuned run the other choices of its tuning, if they are of these very trials."""
     made = request.tuned.provenance.get(setting.tuned_as, {})
     then = made.get("seed"), made.get("rounds") or setting.rounds
     alike = not request.quick and then == (request.seed + APART, request.rounds or setting.rounds)
-    known = dict(found)
+    known = dict(results)
     for name in request.policies if alike else ():
         key = find(name).name, "tuned"
         others = request.tuned.others(setting.tuned_as, name)
@@ -114,15 +114,15 @@ def _with_others(
     return known
 
 
-def _shown(found: Mapping[Key, Trials]) -> list[Key]:
+def _shown(results: Mapping[Key, Trials]) -> list[Key]:
     """The runs that a figure draws: everyone tuned, Hvt-UCB untuned and sharp, and untuned Twin-UCB
     and a user's own, which may be tuned as well.
     """
-    tuned = [key for key in found if key[1] == "tuned"]
+    tuned = [key for key in results if key[1] == "tuned"]
     if not tuned:
-        return [key for key in found if key[1] != "theory"]
-    names = {key[0] for key in tuned if not is_own(found[key])} - {HVT}
-    ours = (key for key in found if key[1] in ("untuned", "sharp") and key[0] not in names)
+        return [key for key in results if key[1] != "theory"]
+    names = {key[0] for key in tuned if not is_own(results[key])} - {HVT}
+    ours = (key for key in results if key[1] in ("untuned", "sharp") and key[0] not in names)
     return [*tuned, *ours]
 
 
@@ -160,11 +160,11 @@ def _grid_table(policy: str, grid: list[Point]) -> Table:
     )
 
 
-def trials_text(found: Found) -> str:
-    """How many trials each policy had, in words."""
+def trials_text(results: Found) -> str:
+    """State the number of trials of each policy, in words."""
     counts: dict[int, list[Key]] = {}
-    for one in found.values():
-        for key, trials in one.items():
+    for runs in results.values():
+        for key, trials in runs.items():
             mine = counts.setdefault(len(trials.final), [])
             if key not in mine:
                 mine.append(key)
@@ -175,7 +175,7 @@ def trials_text(found: Found) -> str:
     return f"Trials: {', '.join(parts)}." if parts else ""
 
 
-def figures_section(found: Found) -> Section:
+def figures_section(results: Found) -> Section:
     """Regret by round in the paper's settings, three to a figure."""
     section = Section("figures", "The paper's settings")
     section.text.append(
@@ -183,24 +183,24 @@ def figures_section(found: Found) -> Section:
         "same way; what is untuned is ours: Hvt-UCB with our constants, and Twin-UCB."
     )
     groups: dict[str, list[str]] = {}
-    for one in SETTINGS:
-        if one.name in found:
-            groups.setdefault(_FIGURES[one.group], []).append(one.name)
+    for world in SETTINGS:
+        if world.name in results:
+            groups.setdefault(_FIGURES[world.group], []).append(world.name)
     for name, members in groups.items():
         titles = [setting(member).title for member in members]
-        section.figures[name] = _panels(found, members)
+        section.figures[name] = _panels(results, members)
         section.captions[name] = f"Cumulative regret: {'; '.join(titles)}."
     return section
 
 
-def _panels(found: Found, names: list[str]) -> Figure:
-    return plots.regret_panels({setting(n).title: (found[n], _shown(found[n])) for n in names})
+def _panels(results: Found, names: list[str]) -> Figure:
+    return plots.regret_panels({setting(n).title: (results[n], _shown(results[n])) for n in names})
 
 
-def ours_section(found: Found) -> Section:
+def ours_section(results: Found) -> Section:
     """Who learns the mean where the law of a reward depends on the arm. No claim, no verdict."""
     section = Section("ours", "Five worlds of ours: who learns the mean")
-    here = {one.name: found[one.name] for one in OURS if one.name in found}
+    here = {world.name: results[world.name] for world in OURS if world.name in results}
     if not here:
         return section
     section.text.append(
@@ -217,13 +217,13 @@ def ours_section(found: Found) -> Section:
     keys = _shown(next(iter(here.values())))
     keys = [key for key in keys if key[0] != UNIFORM]
     rows = []
-    for name, one in here.items():
-        play = one[UNIFORM, "untuned"].final.mean()
-        present = [key for key in keys if key in one]
-        best = min(present, key=lambda key: one[key].final.mean())
+    for name, runs in here.items():
+        play = runs[UNIFORM, "untuned"].final.mean()
+        present = [key for key in keys if key in runs]
+        best = min(present, key=lambda key: runs[key].final.mean())
         cells = []
         for key in keys:
-            mean, half = one[key].final.mean(), one[key]["regret"][:, _half(one[key])].mean()
+            mean, half = runs[key].final.mean(), runs[key]["regret"][:, _half(runs[key])].mean()
             text = f"{mean / play:.0%}, {1.0 - half / mean:.0%}"
             cells.append(f"**{text}**" if key == best else text)
         rows.append((name, f"{play:,.0f}", *cells))
@@ -231,7 +231,7 @@ def ours_section(found: Found) -> Section:
     labels = (plots.label(key, any_world[key].arguments["policy"]) for key in keys)
     columns = ("world", "uniform play", *labels)
     section.tables.append(Table("Regret over uniform play's, and its second half", columns, rows))
-    section.figures["ours"] = _panels(found, list(here))
+    section.figures["ours"] = _panels(results, list(here))
     section.captions["ours"] = "Cumulative regret in the five worlds of ours."
     return section
 
@@ -242,7 +242,7 @@ def _half(trials: Trials) -> int:
     return int(np.argmin(np.abs(marks - trials.arguments["rounds"] / 2)))
 
 
-def chosen_section(found: Found, tuned: Tuned) -> Section:
+def chosen_section(results: Found, tuned: Tuned) -> Section:
     """The multipliers of everyone in every setting, how sure they are, and where the grid ends."""
     section = Section("chosen", "What was chosen")
     section.text.append(
@@ -254,22 +254,22 @@ def chosen_section(found: Found, tuned: Tuned) -> Section:
         "chosen. Below 1 the last step helped, which does not say that the next would: `python -m "
         "benchmarks.wider_grid` tries two decades more, and says what that changes."
     )
-    worlds = [setting(name) for name in found if not setting(name).repeats]
-    names = list(dict.fromkeys(name for one in worlds for name in tuned.grids(one.name)))
+    worlds = [setting(name) for name in results if not setting(name).repeats]
+    names = list(dict.fromkeys(name for world in worlds for name in tuned.grids(world.name)))
     names = [name for name in names if _known(name)]
     rows = []
-    for one in worlds:
+    for world in worlds:
         cells = []
         for name in names:
-            options = tuned.options(one.name, name)
-            grid = tuned.grids(one.name).get(name, [])
+            options = tuned.options(world.name, name)
+            grid = tuned.grids(world.name).get(name, [])
             parts = [
                 f"{value:.2g}" + "*" * (value == min(row[key] for row in grid))
                 for key, value in (options or {}).items()
             ]
-            other = sum(share for share, _ in tuned.others(one.name, name))
+            other = sum(share for share, _ in tuned.others(world.name, name))
             cells.append(f"{', '.join(parts)} ({other:.0%})" if parts else "-")
-        rows.append((one.name, *cells))
+        rows.append((world.name, *cells))
     labels = [plots.label((find(name).name, "tuned")) for name in names]
     section.tables.append(Table("Multipliers", ("setting", *labels), rows))
     edges = [
@@ -287,8 +287,8 @@ def _edge(
 ) -> tuple[str, str, str]:
     """The settings in which the smallest multiplier was chosen, and the gain of the step to it."""
     steps: dict[str, float] = {}
-    for one in worlds:
-        chosen, grid = tuned.options(one.name, name), tuned.grids(one.name).get(name, [])
+    for world in worlds:
+        chosen, grid = tuned.options(world.name, name), tuned.grids(world.name).get(name, [])
         if chosen is None or multiplier not in chosen:
             continue
         line = sorted(
@@ -297,10 +297,10 @@ def _edge(
             if all(row[key] == value for key, value in chosen.items() if key != multiplier)
         )
         if len(line) > 1 and chosen[multiplier] == line[0][0]:
-            steps[one.name] = line[0][1] / line[1][1]
+            steps[world.name] = line[0][1] / line[1][1]
     if not steps:
         return "", "", ""
-    least = min(steps, key=lambda world: steps[world])
+    least = min(steps, key=lambda label: steps[label])
     median = f"{np.median(list(steps.values())):.2f}"
     return f"{len(steps)}: {', '.join(steps)}", median, f"{steps[least]:.2f} ({least})"
 
@@ -310,10 +310,10 @@ def _once(name: str) -> bool:
     return setting(name).group != "ours" and not setting(name).repeats
 
 
-def variants_section(found: Found) -> Section:
+def variants_section(results: Found) -> Section:
     """Mean regret of what is proved and of what is not: a row per setting, a column per policy."""
     section = Section("variants", "Theory against practice")
-    false = ", ".join(name for name in found if _once(name) and not setting(name).true_nu)
+    false = ", ".join(name for name in results if _once(name) and not setting(name).true_nu)
     section.text.append(
         "Mean regret at the end, tuned / untuned / theory / sharp; a dash where there is none. "
         "Tuned and theory are the papers' algorithms. Sharp is Hvt-UCB with our proved "
@@ -324,14 +324,14 @@ def variants_section(found: Found) -> Section:
         "settings (see the page on untuned defaults). Untuned is not uninformed: every policy, "
         "Twin-UCB and Hvt-UCB too, is told the setting's nu, and T. arms-50 is the run of student."
     )
-    mine = {name: one for name, one in found.items() if _once(name)}
+    mine = {name: runs for name, runs in results.items() if _once(name)}
     section.text.append(trials_text(mine))
-    policies = list(dict.fromkeys(key[0] for one in mine.values() for key in one))
+    policies = list(dict.fromkeys(key[0] for runs in mine.values() for key in runs))
     rows = []
-    for name, one in mine.items():
+    for name, runs in mine.items():
         cells = [
             " / ".join(
-                f"{one[policy, variant].final.mean():,.0f}" if (policy, variant) in one else "-"
+                f"{runs[policy, variant].final.mean():,.0f}" if (policy, variant) in runs else "-"
                 for variant in ("tuned", "untuned", "theory", "sharp")
             )
             for policy in policies
@@ -341,7 +341,7 @@ def variants_section(found: Found) -> Section:
     return section
 
 
-def untuned_section(found: Found, policy: str = HVT) -> Section:
+def untuned_section(results: Found, policy: str = HVT) -> Section:
     """Nothing tuned against everything tuned, over the paper's settings, each run once."""
     key = policy, "untuned"
     section = Section(f"untuned-{policy.lower()}", f"{plots.label(key)}, against everyone tuned")
@@ -353,15 +353,15 @@ def untuned_section(found: Found, policy: str = HVT) -> Section:
     )
     rows, built = [], None
     for name in TEN:
-        if name not in found or not {key, (HEAVY, "tuned"), (HVT, "tuned")} <= set(found[name]):
+        if name not in results or not {key, (HEAVY, "tuned"), (HVT, "tuned")} <= set(results[name]):
             continue
-        one = found[name]
-        mine, built = one[key].sample, one[key].arguments["policy"]
-        others = [other for other in one if other[1] == "tuned" and other[0] != HVT]
-        best = min(others, key=lambda other: one[other].final.mean())
-        heavy = ratio(mine, one[HEAVY, "tuned"].sample)
-        first = ratio(mine, one[best].sample)
-        own = ratio(mine, one[HVT, "tuned"].sample)
+        runs = results[name]
+        mine, built = runs[key].sample, runs[key].arguments["policy"]
+        others = [other for other in runs if other[1] == "tuned" and other[0] != HVT]
+        best = min(others, key=lambda other: runs[other].final.mean())
+        heavy = ratio(mine, runs[HEAVY, "tuned"].sample)
+        first = ratio(mine, runs[best].sample)
+        own = ratio(mine, runs[HVT, "tuned"].sample)
         cells = (f"{heavy:.2f}", f"{first:.2f}", best[0], f"{own:.2f}")
         rows.append((name, *cells, _MARK[meets_mark(heavy, first)]))
     columns = ("setting", "/ HEAVY-OFUL, tuned", "/ best tuned baseline", "which is")

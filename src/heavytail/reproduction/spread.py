@@ -106,14 +106,14 @@ def _row(key: Key, unit: Unit, outcome: Outcome) -> dict[str, Any]:
 
 
 def read_record(path: Path = RECORD) -> dict[str, Any] | None:
-    """What ``heavytail coverage --record`` found last, if ever."""
+    """Read the last results of ``heavytail coverage --record``, if there are any."""
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def write_record(found: dict[str, Any], path: Path = RECORD) -> None:
-    """Keep it, whole or not at all; one run per line."""
-    runs = ",\n".join(json.dumps(run) for run in found["runs"])
-    made = json.dumps(found["provenance"], indent=1)
+def write_record(record: dict[str, Any], path: Path = RECORD) -> None:
+    """Write the record, whole or not at all; one run per line."""
+    runs = ",\n".join(json.dumps(run) for run in record["runs"])
+    made = json.dumps(record["provenance"], indent=1)
     write_text(path, f'{{"provenance": {made},\n"runs": [\n{runs}\n]}}\n')
 
 
@@ -126,15 +126,15 @@ def outdated(run: dict[str, Any], tuned: Tuned) -> bool:
     return True
 
 
-def section(found: dict[str, Any]) -> Section:
+def section(record: dict[str, Any]) -> Section:
     """The tables, and the distribution of regret as a figure for each setting.
 
     What was recorded with other code or multipliers is marked in the tables and not drawn.
     """
     tuned = Tuned.read(TUNED)
-    runs = [{**run, "old": outdated(run, tuned)} for run in found["runs"]]
-    found, made = {**found, "runs": runs}, found["provenance"]
-    out = Section("spread", "The distribution of regret", tables=tables(found))
+    runs = [{**run, "old": outdated(run, tuned)} for run in record["runs"]]
+    record, made = {**record, "runs": runs}, record["provenance"]
+    out = Section("spread", "The distribution of regret", tables=tables(record))
     out.text.append(
         f"{runs[0]['trials']:,} trials of {runs[0]['rounds']:,} rounds each, by "
         f"`{made['command']}` at {made['commit']} on {made['date']}, {made['machine']}; "
@@ -157,9 +157,9 @@ def section(found: dict[str, Any]) -> Section:
     return out
 
 
-def tables(found: dict[str, Any]) -> list[Table]:
+def tables(record: dict[str, Any]) -> list[Table]:
     """Quantiles of regret, and coverage."""
-    runs = found["runs"]
+    runs = record["runs"]
     heads = [f"{100 * q:g} %" for q in SHOWN]
     places = [LEVELS.index(q) for q in SHOWN]
     spreads = [

@@ -1,4 +1,4 @@
-"""How multipliers are chosen, how sure the choice is, and whether a record of it is still true.
+"""The choice of multipliers, how sure it is, and whether a record of it is still true.
 
 - Every point of a grid is run on :data:`SCREENED` trials, and the :data:`FINALISTS` best of them on
   :data:`TUNING_TRIALS` in all: the least mean regret is chosen. The seeds are not reported.
@@ -69,14 +69,14 @@ def _stamp(name: str, setting: Setting) -> str:
 
 
 def stale(tuned: Tuned, settings: Iterable[Setting], names: Iterable[str]) -> list[Case]:
-    """What is recorded, but of other code than is here now."""
+    """List the (setting, policy) pairs whose record was made with other code than today's."""
     return [
-        (one.name, name)
-        for one in settings
+        (setting.name, name)
+        for setting in settings
         for name in names
-        if not one.repeats
-        and tuned.options(one.name, name) is not None
-        and tuned.source(one.name, name) != _stamp(name, one)
+        if not setting.repeats
+        and tuned.options(setting.name, name) is not None
+        and tuned.source(setting.name, name) != _stamp(name, setting)
     ]
 
 
@@ -114,7 +114,7 @@ def _units(
 
 def retune(settings: Sequence[Setting], request: Request) -> Tuned:
     """Choose where nothing is recorded, or what is recorded is stale or of other seeds."""
-    by_name = {one.name: one for one in settings if not one.repeats}
+    by_name = {setting.name: setting for setting in settings if not setting.repeats}
     screened = min(request.trials, SCREENED)
     trials = min(2 * request.trials, TUNING_TRIALS)
     made = provenance(
@@ -150,7 +150,11 @@ def retune(settings: Sequence[Setting], request: Request) -> Tuned:
             if share >= LEAST_SHARE and finals[case][k] != chosen
         }
     again = regrets(
-        {case: [finals[case][k] for k in found] for case, found in shares.items() if found},
+        {
+            case: [finals[case][k] for k in by_point]
+            for case, by_point in shares.items()
+            if by_point
+        },
         lambda case, point: _units(
             request,
             by_name[case[0]],
@@ -161,10 +165,10 @@ def retune(settings: Sequence[Setting], request: Request) -> Tuned:
         ),
         run,
     )
-    for case, found in shares.items():
+    for case, by_point in shares.items():
         others = [
             {**finals[case][k], "share": share, "regret": [_short(r) for r in again[case][row]]}
-            for row, (k, share) in enumerate(found.items())
+            for row, (k, share) in enumerate(by_point.items())
         ]
         tuned = tuned.with_others(*case, others, _stamp(case[1], by_name[case[0]]))
     return tuned
@@ -173,19 +177,19 @@ def retune(settings: Sequence[Setting], request: Request) -> Tuned:
 def search_text(tuned: Tuned, names: Iterable[str]) -> str:
     """Sentences on the grids and trials of these settings' record, alike settings together."""
     said: dict[str, list[str]] = {}
-    for one in dict.fromkeys(setting(name).tuned_as for name in names):
-        searches = tuned.settings.get(one)
+    for world in dict.fromkeys(setting(name).tuned_as for name in names):
+        searches = tuned.settings.get(world)
         if not searches:
             continue
-        made = tuned.provenance.get(one, {})
+        made = tuned.provenance.get(world, {})
         points = sorted({len(search["grid"]) for search in searches.values()})
         finals = sorted({len(search.get("finals", ())) for search in searches.values()})
-        rounds = made.get("rounds") or setting(one).rounds
+        rounds = made.get("rounds") or setting(world).rounds
         text = (
             f"every point of a grid of {_either(points)} on {made.get('screened', '?')} trials of "
             f"{rounds:,} rounds, the {_either(finals)} best on {made.get('trials', '?')}"
         )
-        said.setdefault(text, []).append(one)
+        said.setdefault(text, []).append(world)
     if len(said) < 2:
         return next(iter(said), "nothing is recorded for these settings")
     return "; ".join(f"{', '.join(worlds)}: {text}" for text, worlds in said.items())

@@ -1,4 +1,4 @@
-"""How every policy's default ``radius_scale`` and ``threshold_scale`` were found, all alike.
+"""The search for every policy's default ``radius_scale`` and ``threshold_scale``, all alike.
 
     python -m heavytail.reproduction.untuned_defaults [--write [PAGE]] [--rounds T] [--trials N]
 

@@ -83,7 +83,7 @@ class CounterWorld:
 
     @property
     def numbers(self) -> tuple[Any, ...]:
-        """What the trial takes as arguments, in its order."""
+        """The arguments of the trial, in its order."""
         return (
             self.theta_bound,
             self.arm_bound,
@@ -204,7 +204,7 @@ def expected(law: LinkLaw, score: float) -> float:
 
 @jit
 def linked_reward(law: LinkLaw, score: float, noise: float, seed: int, trial: int, t: int) -> float:
-    """What an arm of this x'theta earns in round ``t``."""
+    """The reward of an arm with this x'theta in round ``t``."""
     shape = linked_shape(law.link, link_mean(law.link, law.base + score))
     payment = 1.0
     if uniform(stream(seed, PAYMENT), trial, t) < law.outliers:
@@ -348,7 +348,7 @@ def start_state(policy: PackedPolicy, cover: bool) -> tuple[FloatArray, FloatArr
 
 
 def kernels_of(policy: PackedPolicy, setting: CounterWorld, cover: bool) -> dict[str, Any]:
-    """What :func:`play_trial` is bound to for one policy and one law of rewards."""
+    """The names that :func:`play_trial` is bound to, for one policy and one law of rewards."""
     return {
         "select": policy.algorithm.select,
         "update": policy.algorithm.update,

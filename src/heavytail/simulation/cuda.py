@@ -37,7 +37,7 @@ def available() -> bool:
 
 
 def explain() -> str:
-    """What is missing for engine="cuda", in words; empty where nothing is."""
+    """Name what engine="cuda" lacks here, in words; empty if it lacks nothing."""
     try:
         cuda = _numba_cuda()
     except ImportError as error:
@@ -59,7 +59,7 @@ def explain() -> str:
 
 
 def device_name() -> str:
-    """What the GPU calls itself."""
+    """The GPU's name for itself."""
     cuda = _numba_cuda()
     if not hasattr(cuda, "get_current_device"):
         return "a simulated GPU"

@@ -22,7 +22,7 @@ CHUNK = 64  # trials per task on the CPU, at most
 
 @dataclass(frozen=True)
 class Distribution:
-    """What :func:`distribution` returns: ``regret`` (checkpoints, trials) at ``rounds``.
+    """The result of :func:`distribution`: ``regret`` (checkpoints, trials) at ``rounds``.
 
     ``worst`` (trials,), where the confidence set was watched, is the largest distance to the truth
     met in a trial, in radii: a trial is covered when ‖theta_t - theta*‖_{V_t} <= beta_t after every

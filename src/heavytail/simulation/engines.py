@@ -78,7 +78,7 @@ def _play(policy: Policy, block: Block, regret: FloatArray) -> None:
 
 
 def _place(choice: object, arms: int) -> int:
-    """What a policy chose, where it is the place of an arm."""
+    """Return a policy's choice, or refuse one that is not the place of an arm."""
     if isinstance(choice, int | np.integer) and not isinstance(choice, bool):
         if 0 <= choice < arms:
             return int(choice)
@@ -86,7 +86,7 @@ def _place(choice: object, arms: int) -> int:
 
 
 def _reward(block: Block, t: int, choice: int) -> float:
-    """What the arm at place ``choice`` of those shown in round ``t`` earns."""
+    """The reward of the arm at place ``choice`` of those shown in round ``t``."""
     if block.shapes is None or block.events is None:
         return float(block.round(t)[1][choice] + block.noise[t])
     shapes = block.shapes[t] if block.arms.ndim == 3 else block.shapes

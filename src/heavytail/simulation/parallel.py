@@ -93,9 +93,9 @@ def play_trials(
     """``play(player, trial)`` for every player and trial; by name, in the order of the trials."""
     work = [(name, trial) for trial in range(trials) for name in players]
     tasks = [(players[name], trial) for name, trial in work]
-    found: dict[tuple[str, int], Found] = {}
+    outcomes: dict[tuple[str, int], Found] = {}
     with progress_bar(progress, "simulating", len(work)) as bar:
         for place, outcome in finished(play, tasks, threads=threads, jobs=jobs):
-            found[work[place]] = outcome
+            outcomes[work[place]] = outcome
             bar.advance()
-    return {name: [found[name, trial] for trial in range(trials)] for name in players}
+    return {name: [outcomes[name, trial] for trial in range(trials)] for name in players}

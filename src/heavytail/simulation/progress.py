@@ -1,5 +1,5 @@
-"""How far it is, on standard error: a bar with the time left where a person is looking, elsewhere a
-line every few seconds.
+"""Progress on standard error: a bar with the time left where a person is looking, elsewhere a line
+every few seconds.
 """
 
 from __future__ import annotations

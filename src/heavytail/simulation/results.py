@@ -1,4 +1,4 @@
-"""What a simulation returns, and its Parquet form."""
+"""The results of a simulation, and their Parquet form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is assumed of the noise, and what data say about it."""
+"""Assumptions on the noise, and estimates of its tail from data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a look at the tail found, in numbers and in words."""
+"""The report on a tail, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class TailReport:
 
     @property
     def advice(self) -> str:
-        """What to do about it, in plain words."""
+        """Advise what to do about the tail, in plain words."""
         if self.apart:
             lie = "value lies" if self.apart == 1 else f"{self.apart} values lie"
             return (
