@@ -26,19 +26,22 @@ def spelled_out(cls: type) -> inspect.Signature:
     ``**options`` on, those that the class it extends takes.
     """
     parameters = [*inspect.signature(vars(cls)["__init__"]).parameters.values()][1:]
-    for one in parameters:
-        if one.kind is one.VAR_POSITIONAL:
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
             raise TypeError(
                 f"{cls.__name__}.__init__ must name its arguments, by which it is saved and copied;"
-                f" got *{one.name}."
+                f" got *{parameter.name}."
             )
-    own = [one for one in parameters if one.kind is not one.VAR_KEYWORD]
+    own = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
     if len(own) < len(parameters):
-        extended = next(one for one in cls.__mro__[1:] if "__init__" in vars(one))
-        names = {one.name for one in own}
-        for one in inspect.signature(extended).parameters.values():
-            if one.name not in names and one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD):
-                own.append(one.replace(kind=one.KEYWORD_ONLY))
+        extended = next(base for base in cls.__mro__[1:] if "__init__" in vars(base))
+        names = {parameter.name for parameter in own}
+        for parameter in inspect.signature(extended).parameters.values():
+            if parameter.name not in names and parameter.kind in (
+                parameter.KEYWORD_ONLY,
+                parameter.POSITIONAL_OR_KEYWORD,
+            ):
+                own.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
     return inspect.Signature(own)
 
 
@@ -62,7 +65,9 @@ def within_range(init: Callable[..., None]) -> Callable[..., None]:
     def checked(self: Sound, *args: object, **kwargs: object) -> None:
         try:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                init(self, *map(plain, args), **{key: plain(one) for key, one in kwargs.items()})
+                init(
+                    self, *map(plain, args), **{key: plain(value) for key, value in kwargs.items()}
+                )
             sound = self.is_sound()
         except (OverflowError, ZeroDivisionError):
             sound = False

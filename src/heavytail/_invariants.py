@@ -50,31 +50,31 @@ def check_slots(
     number, or the infinity that it was at first.
     """
     for kind, places in _places(tuple(kinds.values())).items():
-        found, first = saved[..., places], own[..., places]
+        values, first = saved[..., places], own[..., places]
         if kind == "fixed":
             with np.errstate(invalid="ignore"):  # infinity less infinity
-                near = np.abs(found - first) <= SAME * np.abs(first)
-            sound = (found == first) | (near & (first != np.floor(first)))
+                near = np.abs(values - first) <= SAME * np.abs(first)
+            sound = (values == first) | (near & (first != np.floor(first)))
         elif kind == "count":
-            sound = (found >= 0.0) & (found < LARGEST_COUNT) & (found == np.floor(found))
+            sound = (values >= 0.0) & (values < LARGEST_COUNT) & (values == np.floor(values))
         elif kind == "flag":
-            sound = (found == 0.0) | (found == 1.0)
+            sound = (values == 0.0) | (values == 1.0)
         elif kind == "size":
-            sound = found >= 0.0
+            sound = values >= 0.0
         elif kind == "open":
-            sound = ~np.isnan(found)
+            sound = ~np.isnan(values)
         else:
-            sound = np.isfinite(found) | (found == first)
+            sound = np.isfinite(values) | (values == first)
         if not sound.all():
             bad = np.argwhere(~sound)[0]
             name = list(kinds)[places[bad[-1]]]
-            raise damaged(where, key, f"{name} cannot be {float(found[tuple(bad)])!r}")
+            raise damaged(where, key, f"{name} cannot be {float(values[tuple(bad)])!r}")
 
 
 @functools.cache
 def _places(kinds: tuple[str, ...]) -> dict[str, list[int]]:
     """Where each kind stands among them."""
-    return {kind: [i for i, one in enumerate(kinds) if one == kind] for kind in set(kinds)}
+    return {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in set(kinds)}
 
 
 def check_size(where: str, key: str, numbers: FloatArray) -> None:

@@ -61,7 +61,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """The name among ``known`` that looks most like ``name``: case and underscores do not count."""
     import difflib
 
-    plain = {one.replace("_", "").lower(): one for one in known}
-    plain |= {one.lower(): GONE[one] for one in GONE if GONE[one].lower() in plain}
+    plain = {candidate.replace("_", "").lower(): candidate for candidate in known}
+    plain |= {old.lower(): GONE[old] for old in GONE if GONE[old].lower() in plain}
     near = difflib.get_close_matches(name.replace("_", "").replace("-", "").lower(), plain, n=1)
     return plain[near[0]] if near else None

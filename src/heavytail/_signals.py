@@ -17,7 +17,7 @@ def is_handler(frame: FrameType) -> bool:
         return False
     count = code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)
     arguments = [frame.f_locals.get(name) for name in code.co_varnames[:count]]
-    return any(one is back or (type(one) is tuple and back in one) for one in arguments)
+    return any(value is back or (type(value) is tuple and back in value) for value in arguments)
 
 
 def raised_by_handler(error: BaseException) -> bool:

@@ -110,14 +110,14 @@ def compare(
     plan, source = plan_of("compare", source, estimator, bound, level, propensities)
     held = plan if isinstance(plan.bound, Betting) else replace(plan, bound=None)
     targets = target_of(a, explore, draws), target_of(b, explore, draws)
-    one, two, apart = merged(_parts(source, (a, b), targets, held, dask))
+    summary_a, summary_b, apart = merged(_parts(source, (a, b), targets, held, dask))
     for target in targets:
-        target.finish(one.rows)
+        target.finish(summary_a.rows)
     count = source.count()
     alone = replace(plan, bound=None)
     ends = [
         finish(each, alone, level, count, propensities, target.notes)
-        for each, target in zip((one, two), targets, strict=True)
+        for each, target in zip((summary_a, summary_b), targets, strict=True)
     ]
     value = ends[0].value - ends[1].value
     centre = 0.5 * (ends[0].value + ends[1].value)
@@ -125,12 +125,12 @@ def compare(
     both = _interval(apart, plan, level, count.rows, centre, value)
     said = _named(ends[0].advice, ends[1].advice)
     if both.interval == "hindsight" and np.any(apart.gaps):
-        said.append(_overturned(apart, both, one.rows, level, centre, value))
+        said.append(_overturned(apart, both, summary_a.rows, level, centre, value))
     said += _about_order(both, value, ends, level)
     return Comparison(
         value=value, lower=both.lower, upper=both.upper, reason=both.reason,
         guaranteed=both.guaranteed, level=level, interval=both.interval, error=error,
-        rows=one.rows, rows_needed=_enough(value, both, one.rows), a=ends[0], b=ends[1],
+        rows=summary_a.rows, rows_needed=_enough(value, both, summary_a.rows), a=ends[0], b=ends[1],
         advice=tuple(said),
     )  # fmt: skip
 
@@ -206,7 +206,7 @@ def _parts(
             "one of them as an array or a callable."
         )
     pairs = zip(source.naming(a).chunks(), source.naming(b).chunks(), strict=True)
-    return (_joined(one, two, targets, plan) for one, two in pairs)
+    return (_joined(rows_a, rows_b, targets, plan) for rows_a, rows_b in pairs)
 
 
 def _both(rows: Rows, targets: tuple[Target, Target], plan: Plan) -> tuple[Summary, Summary, Apart]:
@@ -216,8 +216,8 @@ def _both(rows: Rows, targets: tuple[Target, Target], plan: Plan) -> tuple[Summa
 def _joined(
     rows_a: Rows, rows_b: Rows, targets: tuple[Target, Target], plan: Plan
 ) -> tuple[Summary, Summary, Apart]:
-    one, two = look(rows_a, targets[0], plan), look(rows_b, targets[1], plan)
-    return of_seen(one, plan), of_seen(two, plan), _apart(one, two, plan)
+    seen_a, seen_b = look(rows_a, targets[0], plan), look(rows_b, targets[1], plan)
+    return of_seen(seen_a, plan), of_seen(seen_b, plan), _apart(seen_a, seen_b, plan)
 
 
 def _apart(one: Seen, two: Seen, plan: Plan) -> Apart:

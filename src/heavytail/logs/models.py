@@ -67,15 +67,15 @@ class CrossFit:
         for rows in source.chunks():
             x = _features(rows, rows.action, actions)
             fold = (rows.start + np.arange(len(rows.action))) % folds
-            for k, one in enumerate(models):
+            for k, learner in enumerate(models):
                 part = fold != k
-                if hasattr(one, "partial_fit"):
-                    one.partial_fit(x[part], rows.reward[part])
+                if hasattr(learner, "partial_fit"):
+                    learner.partial_fit(x[part], rows.reward[part])
                 else:
                     held[k].append((x[part], rows.reward[part]))
-        for one, parts in zip(models, held, strict=True):
+        for learner, parts in zip(models, held, strict=True):
             if parts:
-                one.fit(
+                learner.fit(
                     np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
                 )
         return cls(models, actions)

@@ -99,9 +99,9 @@ class Bound:
                     options={"maxiter": STEPS},
                 )  # fmt: skip
                 mean = np.asarray(ascent.x)
-                found = self._at_least(-ascent.fun, strength, n)
-                if found > most:
-                    best, most = (mean, spread, strength), found
+                bound = self._at_least(-ascent.fun, strength, n)
+                if bound > most:
+                    best, most = (mean, spread, strength), bound
                 bar.advance()
         return best
 

@@ -100,8 +100,8 @@ class Summary:
         """Both together, this one's rows first."""
         parts = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
         joined: dict[str, Any] = {
-            name: None if one is None or two is None else one + two
-            for name, (one, two) in parts.items()
+            name: None if mine is None or theirs is None else mine + theirs
+            for name, (mine, theirs) in parts.items()
             if name not in PADDED
         }
         joined |= {name: _padded(*parts[name]) for name in PADDED}
