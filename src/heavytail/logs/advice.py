@@ -1,4 +1,4 @@
-"""How far to trust an estimate from a log: what the weights say, and sentences about it."""
+"""Diagnostics of an estimate from a log: what its weights show, and sentences about it."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def half_rows(sketch: Sketch, power: float = 1.0) -> tuple[int, float]:
 
 
 def _shares(sketch: Sketch) -> tuple[float, float]:
-    """What the largest row, and the largest 1 % of the rows, have of the sum of |X|."""
+    """The shares of the largest row, and of the largest 1 % of the rows, in the sum of |X|."""
     cells = sketch.cells()
     size = np.abs(cells.mean)
     total = float(cells.count @ size)
@@ -152,14 +152,14 @@ def _support(summary: Summary) -> tuple[tuple[int, ...], float]:
 
 
 def no_lower(plan: Plan) -> str:
-    """Why there is no lower bound."""
+    """The reason why there is no lower bound."""
     if plan.bound is None:
         return "bound=None"
     return "without propensities nothing bounds a model's error"
 
 
 def no_upper(plan: Plan, summary: Summary) -> str:
-    """Why there is no upper bound, and what would give one."""
+    """The reason why there is no upper bound, and what would give one."""
     if not isinstance(plan.bound, Betting) or summary.values is None:
         return no_lower(plan)
     return (

@@ -158,7 +158,7 @@ def _mean(plan: Plan) -> object:
 
 @dataclass(frozen=True)
 class Apart:
-    """What is held of the rows' differences; merges as a Summary does.
+    """Statistics of the row-by-row differences of two policies; they merge as a Summary does.
 
     Attributes:
         pairs: (w_a - w_b, v_a - v_b), or (0, v_a - v_b) where nothing is self-normalised.
@@ -195,7 +195,7 @@ def _parts(
     plan: Plan,
     dask: Client | str | bool | None,
 ) -> Iterator[tuple[Summary, Summary, Apart]]:
-    """What is held of every chunk. Two columns as targets need two readings side by side."""
+    """Summarise every chunk. Two columns as targets need two readings side by side."""
     a, b = policies
     if not (isinstance(a, str) and isinstance(b, str)):
         call = functools.partial(_both, targets=targets, plan=plan)
@@ -355,9 +355,9 @@ def _row_weights(apart: Apart) -> FloatArray:
 
 
 def _too_few(apart: Apart, level: float) -> str:
-    """Why the rows of one policy are too few for any approximation: they count like (sum w)²/sum w²
-    of equal weight, and so many of these have no reward that one in ten pays with a probability
-    above 1 - level. Empty if they are not too few.
+    """The reason why the rows of one policy are too few for any approximation: they count like
+    (sum w)²/sum w² rows of equal weight, and with a probability above 1 - level that many rows lack
+    a reward that one row in ten pays. Empty if they are not too few.
     """
     total, square, _ = apart.gaps.T
     least = math.ceil(math.log1p(-level) / math.log1p(-COMMON))
@@ -427,7 +427,7 @@ def _overturned(
 
 
 def _enough(value: float, ends: Ends, rows: int) -> float | None:
-    """How many rows in all would bring the end that is beyond 0 to it, were the value right.
+    """The total number of rows that would bring the end beyond 0 to 0, if the value were right.
 
     n (d/|value|)^(p/(p - 1)), d the distance from the value to that end, or what the ends say.
     None where the interval decides already, where there is none, or where no number would do.

@@ -28,7 +28,7 @@ KL_PER_ROW: Final = 1500.0  # at most: a row's logarithm is below 490, and three
 
 
 class _Scalars(NamedTuple):
-    """What is saved beside theta."""
+    """The numbers that are saved beside theta."""
 
     spread: float
     smoothing: float

@@ -50,7 +50,7 @@ STEPS: Final = 30  # of an ascent
 
 @dataclass(frozen=True)
 class Bound:
-    """What the bound hangs on, all of it stated before the log was seen.
+    """The quantities that the bound depends on, all of them stated before the log was seen.
 
     Attributes:
         level: 1 - delta.

@@ -160,7 +160,7 @@ class Sketch:
         return _grouped(keys, np.stack([np.ones(len(v)), v, v * v]))
 
     def cells(self) -> Cells:
-        """What is held; of exact values each is a cell of its own."""
+        """The cells; of exact values each has its own."""
         if self._values is not None:
             v = self._values
             return Cells(self._epoch, np.ones(len(v)), v, np.zeros(len(v)), v, v)
@@ -223,7 +223,7 @@ class Pairs:
         return _grouped(keys, np.stack(self.cells()))
 
     def cells(self) -> PairCells:
-        """What is held; of exact pairs each is a cell of its own."""
+        """The cells; of exact pairs each has its own."""
         if self._pairs is None:
             return PairCells(*np.ascontiguousarray(self._sums.T))
         u, v = self._pairs

@@ -1,4 +1,4 @@
-"""What is held of a log for one target: sketches and sums that are filled chunk by chunk and merge.
+"""Summaries of a log for one target: sketches and sums, filled chunk by chunk and merged.
 
 A chunk is summarised by itself and summaries are merged in the order of the rows, on one machine as
 on many, so that both give the same numbers.
@@ -31,7 +31,7 @@ LEAST_LARGEST = 1e-150  # the largest value's square, and those that count besid
 
 @dataclass(frozen=True)
 class Plan:
-    """What to hold of every chunk.
+    """The choice of what is computed for every chunk.
 
     Attributes:
         estimator: with a number to clip at and a callable for a model, where it has these.
