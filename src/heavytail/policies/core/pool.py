@@ -59,7 +59,7 @@ class Pool:
 
 
 class Kept:
-    """What a policy keeps of the arms it chose from last: laid out by feature, and their scores.
+    """The arms that a policy chose from last, laid out by feature, with their scores.
 
     Arms that come again cost O(n d). A :class:`Pool` is known by itself, a plain array by its
     entries, compared with a copy, so that arms changed in place are seen. It is kept for speed and
