@@ -1,4 +1,4 @@
-"""What a class is built from: its arguments by name, and what is said of those that do not fit."""
+"""The arguments that a class is built from, by name, and errors for those that do not fit."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Sound(Protocol):
 
 
 def spelled_out(cls: type) -> inspect.Signature:
-    """What a class is built from, by name, since that is what is saved: where its constructor hands
-    ``**options`` on, those that the class it extends takes.
+    """The arguments that a class is built from, by name, since that is how they are saved. If its
+    constructor passes ``**options`` on, those of the class it extends are included.
     """
     parameters = [*inspect.signature(vars(cls)["__init__"]).parameters.values()][1:]
     for parameter in parameters:

@@ -1,4 +1,4 @@
-"""What is true of every state, checked where one comes from outside, before a kernel sees it.
+"""Invariants of every state, checked where a state comes from outside, before a kernel sees it.
 
 A kernel believes its state: a count is where it writes next. So a slot says what it holds, in its
 annotation (:mod:`heavytail.kernels.layout`), and nothing is taken over unless it holds that.
@@ -73,7 +73,7 @@ def check_slots(
 
 @functools.cache
 def _places(kinds: tuple[str, ...]) -> dict[str, list[int]]:
-    """Where each kind stands among them."""
+    """The positions of each kind among ``kinds``."""
     return {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in set(kinds)}
 
 

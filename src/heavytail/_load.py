@@ -21,7 +21,7 @@ def load(path: str | os.PathLike[str], *, kinds: tuple[type[Saved], ...] = ()) -
 
 
 def from_bytes(content: bytes, *, name: str) -> Any:
-    """What ``to_bytes`` gave, under the same checks as a file's; errors call it ``name``."""
+    """Read what ``to_bytes`` returned, with the checks made for a file; errors call it ``name``."""
     return read(name, KNOWN, content=content)
 
 

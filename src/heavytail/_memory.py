@@ -1,4 +1,4 @@
-"""How much memory there is, and refusing what needs more of it before anything is allocated."""
+"""The size of the memory, and the refusal, before any allocation, of what needs more."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _machine() -> float:
 
 
 def _process() -> float:
-    """What the process is limited to: ``ulimit -v``."""
+    """The memory limit of the process: ``ulimit -v``."""
     try:
         import resource
     except ImportError:  # not on Windows

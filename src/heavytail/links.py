@@ -130,7 +130,7 @@ def named(where: str, link: str | Link) -> Link:
 
 
 def hint(link: object) -> str:
-    """What a link is called here that goes by another name elsewhere; "" where none is known."""
+    """Advice that names a link by its name here if ``link`` is another name for it, else ""."""
     plain = str.__str__(link).strip().lower() if isinstance(link, str) else ""
     meant = plain if plain in LINKS else SYNONYMS.get(plain)
     return f'Pass "{meant}".' if meant else ""
