@@ -38,7 +38,7 @@ __all__ = ["ROOM_LEFT", "compare"]
 
 ALIKE = 1e-12  # of two weights is rounding
 BEYOND = 5.0  # times as far out as a policy's own rows others may lie that never came
-COMMON = 0.1  # a reward of so many of the rows must be in most logs like this
+COMMON = 0.1  # a reward that this share of the rows pays must be in most logs like this
 ROOM_LEFT = (
     "The interval has room for rewards as far out as the farthest of the log, and for rows five "
     "times as far out as the policies' own. If there are farther ones, it may be wrong: no "
@@ -136,7 +136,7 @@ def compare(
 
 
 def _check_sides(estimator: Estimator, bound: Bound | None) -> None:
-    """Refuse what has one side only: differences have two."""
+    """Refuse one-sided estimates and bounds: differences have two sides."""
     if not isinstance(estimator, Averaged):
         raise ValueError(
             f"compare.estimator: {estimator} has one side only. Take 'snips' or 'ips'."

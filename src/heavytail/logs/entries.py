@@ -1,4 +1,4 @@
-"""A decision as a log keeps it: what is checked of one before anything is written."""
+"""A decision as a log keeps it, and the checks made before anything is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WHOLE: Final = 2**63  # integers of a context are below
 
 
 class Entry(NamedTuple):
-    """A decision, with what it was made among."""
+    """A decision, with the arms and the context that it was made among."""
 
     token: int
     arm: int
