@@ -352,7 +352,7 @@ class PackedPolicy(Policy):
         """Do what remains after a start from an earlier estimate."""
 
     def _warn_past_horizon(self, count: int) -> None:
-        """A word, once, before the first ``count`` rounds that go past the horizon."""
+        """Warn, once, before the first ``count`` rounds that go past the horizon."""
         if self.horizon is None or self._late:
             return
         rounds = self.rounds + count

@@ -48,7 +48,7 @@ __all__ = [
 
 EXPLORATION: Final = 0.5  # of the radius, in practice
 FLOOR: Final = 0.05  # of the least slope, in practice
-FAR_SPREAD: Final = 10.0  # times the model's variance: of which the user is told
+FAR_SPREAD: Final = 10.0  # times the model's variance, from which the user is warned
 
 
 class Linked(NamedTuple):
@@ -134,7 +134,7 @@ def floored_slope(told: Told, given: float | None, own: float | None = None) -> 
 
 
 def report_spread(policy: PackedPolicy, report: Diagnostics) -> Diagnostics:
-    """Add where theta lies on its ball, or rewards spread much more than the link's do."""
+    """Add advice if theta lies on its ball, or if rewards spread much more than the link's do."""
     assert isinstance(policy, LinkedPolicy)
     if policy.rounds < ENOUGH:
         return report
@@ -233,7 +233,7 @@ class LinkedPolicy(PackedPolicy):
         arm_bound: float,
         free: bool = False,
     ) -> Told:
-        """Check what it is told and keep the link; where ``free``, practice needs no ball."""
+        """Check the arguments and keep the link; if ``free``, practice needs no ball."""
         is_theory = check.choice("radius", radius, ("empirical", "theory")) == "theory"
         self._practical = not is_theory
         self._keep_link(check, link)

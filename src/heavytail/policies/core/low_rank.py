@@ -181,7 +181,7 @@ class LowRankPolicy(PackedPolicy):
         """Tell whether the rank is found; otherwise it stays as it was given."""
         return False
 
-    # --- arms in either dress
+    # --- both forms of arms
 
     def _flat(self, value: Any, axes: int, method: str) -> Any:
         """Matrices, row by row, as vectors; ``axes`` is how many axes are left then."""

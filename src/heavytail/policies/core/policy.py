@@ -262,7 +262,7 @@ class Policy(Stored, ABC):
 
     @alone
     def overdue(self, seconds: float, *, now: float | None = None) -> tuple[int, ...]:
-        """Tokens of the decisions that have waited longer than so many seconds, oldest first.
+        """Tokens of the decisions that have waited longer than ``seconds``, oldest first.
 
         Where silence means no, learn 0 for them. Those of a file from before times were saved are
         not among them, whatever their age. ``now`` is the present, where it is not the machine's.
@@ -298,7 +298,7 @@ class Policy(Stored, ABC):
     def _start(
         self, dim: int, tail: MomentBound | None, horizon: int | None, *, scale_known: bool = True
     ) -> Check:
-        """Check and keep what nearly every policy is told; the checker for the rest.
+        """Check and keep the arguments of nearly every policy; return the checker for the rest.
 
         Whether tail and horizon must be given is what ``info`` says; without ``scale_known`` the
         policy finds the scale itself.

@@ -69,8 +69,8 @@ class Kept:
     __slots__ = ("pool", "room", "scored")
 
     def __init__(self, arms: Pool | tuple[int, ...], scores: int) -> None:
-        """For a pool, or for plain arms of a shape (n, dim), none of them seen yet; so many
-        ``scores`` of each.
+        """For a pool, or for plain arms of a shape (n, dim), none of them seen yet; each has
+        ``scores`` scores.
         """
         if isinstance(arms, Pool):
             self.pool: Pool | None = arms
