@@ -57,7 +57,7 @@ def misfit(cls: type, names: list[str], given: Mapping[str, Any], error: TypeErr
 
 
 def within_range(init: Callable[..., None]) -> Callable[..., None]:
-    """A constructor that is given plain numbers, and refuses arguments which together leave the
+    """A constructor that receives plain numbers, and refuses arguments that together leave the
     floating-point range.
     """
 
@@ -71,7 +71,7 @@ def within_range(init: Callable[..., None]) -> Callable[..., None]:
             sound = self.is_sound()
         except (OverflowError, ZeroDivisionError):
             sound = False
-        except MemoryError as error:  # what there is may be taken by others
+        except MemoryError as error:  # other processes may have taken what was free
             raise ValueError(
                 f"{type(self).__name__} does not fit into the memory that is left "
                 f"({printable(str(error))}). Ask for less, or free some."

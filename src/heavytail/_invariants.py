@@ -1,7 +1,7 @@
 """Invariants of every state, checked where a state comes from outside, before a kernel sees it.
 
-A kernel believes its state: a count is where it writes next. So a slot says what it holds, in its
-annotation (:mod:`heavytail.kernels.layout`), and nothing is taken over unless it holds that.
+A kernel trusts its state: a count is the place it writes to next. So the annotation of every slot
+says what it holds (:mod:`heavytail.kernels.layout`), and a state that breaks this is refused.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def check_slots(
 ) -> None:
     """Refuse slots (..., n) that do not hold what they say; ``own`` are those of a fresh object.
 
-    ``kinds`` are by name, in order: "fixed" is what the arguments say, "count" a whole number,
+    ``kinds`` are by name, in order: "fixed" follows from the arguments, "count" is a whole number,
     "flag" 0 or 1, "size" at least 0 or infinite, "open" any number or infinity, and "number" any
     number, or the infinity that it was at first.
     """
@@ -78,7 +78,7 @@ def _places(kinds: tuple[str, ...]) -> dict[str, list[int]]:
 
 
 def check_size(where: str, key: str, numbers: FloatArray) -> None:
-    """Refuse what kernels square and add up, and never make so large."""
+    """Refuse numbers larger than any that kernels make, since they square them and add them up."""
     if np.abs(numbers).max(initial=0.0) > LARGEST:
         raise damaged(where, key, f"its numbers must be at most {LARGEST:g} in size")
 
