@@ -62,7 +62,7 @@ def sealed(archive: bytes) -> bytes:
 
 
 def unsealed(content: bytes) -> dict[str, Any]:
-    """The arrays of an archive that :func:`sealed` gave; ValueError where any byte is another."""
+    """The arrays of an archive made by :func:`sealed`; ValueError if any byte was changed."""
     if not is_sealed(content):
         raise ValueError("its seal does not fit")
     return members(content)
@@ -105,7 +105,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
         os.replace(temporary, target)
     except BaseException as error:
-        with contextlib.suppress(OSError):  # the first error is the one to tell
+        with contextlib.suppress(OSError):  # the first error is the one to report
             temporary.unlink()
         if isinstance(error, OSError) and error.errno is not None:
             if error.filename is None or str(error.filename) == str(temporary):  # as was asked
@@ -133,13 +133,13 @@ def check_target(path: str | os.PathLike[str], option: str) -> None:
 def _target(path: str | os.PathLike[str]) -> Path:
     """The file that ``path`` names or leads to; refused where it can be none."""
     target = Path(os.path.realpath(path))
-    if target.is_symlink():  # after all were followed: they lead in a circle
+    if target.is_symlink():  # after all were followed: the links lead in a circle
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
     if target.exists() and not target.is_file():
         raise ValueError(
             f"{path} exists and is not a file, but a device, a pipe, a socket or a folder."
         )
-    if target.exists() and not os.access(target, os.W_OK):  # though its folder would let us
+    if target.exists() and not os.access(target, os.W_OK):  # although its folder is writable
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
     if not target.parent.is_dir():
         parent = os.path.dirname(os.fspath(path))
@@ -175,8 +175,8 @@ def _at_work(process: str) -> bool:
 
 
 def contents(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a file; ValueError for what is none, or claims far more of them than it has."""
-    wait = getattr(os, "O_NONBLOCK", 0)  # for nobody: opening a pipe would
+    """The bytes of a file; ValueError if it is not a file, or claims far more bytes than it has."""
+    wait = getattr(os, "O_NONBLOCK", 0)  # do not wait: opening a pipe would
     with open(Path(path), "rb", opener=lambda name, flags: os.open(name, flags | wait)) as stream:
         status = os.fstat(stream.fileno())
         room = BLOCK * (getattr(status, "st_blocks", 0) or status.st_size)  # 0: it is not known
@@ -196,7 +196,7 @@ def is_sealed(content: bytes) -> bool:
 
 
 def members(content: bytes) -> dict[str, Any]:
-    """The arrays of an archive that holds nothing else: no byte, name or size is taken on trust."""
+    """The arrays of an archive that holds nothing else; no byte, name or size is trusted."""
     arrays: dict[str, Any] = {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         used = len(END) + len(archive.comment)

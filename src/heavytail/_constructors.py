@@ -1,4 +1,4 @@
-"""What a class is built from: its arguments by name, and what is said of those that do not fit."""
+"""The arguments that a class is built from, by name, and errors for those that do not fit."""
 
 from __future__ import annotations
 
@@ -22,23 +22,26 @@ class Sound(Protocol):
 
 
 def spelled_out(cls: type) -> inspect.Signature:
-    """What a class is built from, by name, since that is what is saved: where its constructor hands
-    ``**options`` on, those that the class it extends takes.
+    """The arguments that a class is built from, by name, since that is how they are saved. If its
+    constructor passes ``**options`` on, those of the class it extends are included.
     """
     parameters = [*inspect.signature(vars(cls)["__init__"]).parameters.values()][1:]
-    for one in parameters:
-        if one.kind is one.VAR_POSITIONAL:
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
             raise TypeError(
                 f"{cls.__name__}.__init__ must name its arguments, by which it is saved and copied;"
-                f" got *{one.name}."
+                f" got *{parameter.name}."
             )
-    own = [one for one in parameters if one.kind is not one.VAR_KEYWORD]
+    own = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
     if len(own) < len(parameters):
-        extended = next(one for one in cls.__mro__[1:] if "__init__" in vars(one))
-        names = {one.name for one in own}
-        for one in inspect.signature(extended).parameters.values():
-            if one.name not in names and one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD):
-                own.append(one.replace(kind=one.KEYWORD_ONLY))
+        extended = next(base for base in cls.__mro__[1:] if "__init__" in vars(base))
+        names = {parameter.name for parameter in own}
+        for parameter in inspect.signature(extended).parameters.values():
+            if parameter.name not in names and parameter.kind in (
+                parameter.KEYWORD_ONLY,
+                parameter.POSITIONAL_OR_KEYWORD,
+            ):
+                own.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
     return inspect.Signature(own)
 
 
@@ -54,7 +57,7 @@ def misfit(cls: type, names: list[str], given: Mapping[str, Any], error: TypeErr
 
 
 def within_range(init: Callable[..., None]) -> Callable[..., None]:
-    """A constructor that is given plain numbers, and refuses arguments which together leave the
+    """A constructor that receives plain numbers, and refuses arguments that together leave the
     floating-point range.
     """
 
@@ -62,11 +65,13 @@ def within_range(init: Callable[..., None]) -> Callable[..., None]:
     def checked(self: Sound, *args: object, **kwargs: object) -> None:
         try:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                init(self, *map(plain, args), **{key: plain(one) for key, one in kwargs.items()})
+                init(
+                    self, *map(plain, args), **{key: plain(value) for key, value in kwargs.items()}
+                )
             sound = self.is_sound()
         except (OverflowError, ZeroDivisionError):
             sound = False
-        except MemoryError as error:  # what there is may be taken by others
+        except MemoryError as error:  # other processes may have taken what was free
             raise ValueError(
                 f"{type(self).__name__} does not fit into the memory that is left "
                 f"({printable(str(error))}). Ask for less, or free some."

@@ -15,7 +15,7 @@ class MissingExtra(ImportError):
 
 
 def need(who: str, *packages: str, extra: str) -> None:
-    """Refuse, on behalf of ``who``, where one of ``packages`` is missing: ``extra`` brings it."""
+    """Refuse, on behalf of ``who``, if one of ``packages`` is missing; ``extra`` installs it."""
     missing = [CALLED.get(name, name) for name in packages if not is_there(name)]
     if missing:
         are = "is" if len(missing) == 1 else "are"
@@ -26,7 +26,7 @@ def need(who: str, *packages: str, extra: str) -> None:
 
 
 def need_to_draw(who: str) -> None:
-    """Refuse, on behalf of ``who``, where nothing can be drawn."""
+    """Refuse, on behalf of ``who``, if nothing can be drawn."""
     need(who, "matplotlib", extra="experiments")
 
 

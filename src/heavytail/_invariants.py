@@ -1,7 +1,7 @@
-"""What is true of every state, checked where one comes from outside, before a kernel sees it.
+"""Invariants of every state, checked where a state comes from outside, before a kernel sees it.
 
-A kernel believes its state: a count is where it writes next. So a slot says what it holds, in its
-annotation (:mod:`heavytail.kernels.layout`), and nothing is taken over unless it holds that.
+A kernel trusts its state: a count is the place it writes to next. So the annotation of every slot
+says what it holds (:mod:`heavytail.kernels.layout`), and a state that breaks this is refused.
 """
 
 from __future__ import annotations
@@ -45,40 +45,40 @@ def check_slots(
 ) -> None:
     """Refuse slots (..., n) that do not hold what they say; ``own`` are those of a fresh object.
 
-    ``kinds`` are by name, in order: "fixed" is what the arguments say, "count" a whole number,
+    ``kinds`` are by name, in order: "fixed" follows from the arguments, "count" is a whole number,
     "flag" 0 or 1, "size" at least 0 or infinite, "open" any number or infinity, and "number" any
     number, or the infinity that it was at first.
     """
     for kind, places in _places(tuple(kinds.values())).items():
-        found, first = saved[..., places], own[..., places]
+        values, first = saved[..., places], own[..., places]
         if kind == "fixed":
             with np.errstate(invalid="ignore"):  # infinity less infinity
-                near = np.abs(found - first) <= SAME * np.abs(first)
-            sound = (found == first) | (near & (first != np.floor(first)))
+                near = np.abs(values - first) <= SAME * np.abs(first)
+            sound = (values == first) | (near & (first != np.floor(first)))
         elif kind == "count":
-            sound = (found >= 0.0) & (found < LARGEST_COUNT) & (found == np.floor(found))
+            sound = (values >= 0.0) & (values < LARGEST_COUNT) & (values == np.floor(values))
         elif kind == "flag":
-            sound = (found == 0.0) | (found == 1.0)
+            sound = (values == 0.0) | (values == 1.0)
         elif kind == "size":
-            sound = found >= 0.0
+            sound = values >= 0.0
         elif kind == "open":
-            sound = ~np.isnan(found)
+            sound = ~np.isnan(values)
         else:
-            sound = np.isfinite(found) | (found == first)
+            sound = np.isfinite(values) | (values == first)
         if not sound.all():
             bad = np.argwhere(~sound)[0]
             name = list(kinds)[places[bad[-1]]]
-            raise damaged(where, key, f"{name} cannot be {float(found[tuple(bad)])!r}")
+            raise damaged(where, key, f"{name} cannot be {float(values[tuple(bad)])!r}")
 
 
 @functools.cache
 def _places(kinds: tuple[str, ...]) -> dict[str, list[int]]:
-    """Where each kind stands among them."""
-    return {kind: [i for i, one in enumerate(kinds) if one == kind] for kind in set(kinds)}
+    """The positions of each kind among ``kinds``."""
+    return {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in set(kinds)}
 
 
 def check_size(where: str, key: str, numbers: FloatArray) -> None:
-    """Refuse what kernels square and add up, and never make so large."""
+    """Refuse numbers larger than any that kernels make, since they square them and add them up."""
     if np.abs(numbers).max(initial=0.0) > LARGEST:
         raise damaged(where, key, f"its numbers must be at most {LARGEST:g} in size")
 

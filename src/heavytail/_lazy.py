@@ -11,14 +11,14 @@ from typing import Any, Final
 
 __all__ = ["GONE", "lazy", "missing", "nearest", "stub"]
 
-GONE: Final = {"HurdleUCB": "TwinUCB"}  # classes of earlier versions, and which do their work now
+GONE: Final = {"HurdleUCB": "TwinUCB"}  # classes of earlier versions, and their successors
 IMPORT = re.compile(r"^from (\.[\w.]*) import (\w+) as \2$", re.MULTILINE)
 
 
 def stub(file: str) -> dict[str, str]:
     """The names that the ``__init__.pyi`` beside ``file`` imports, and the module of each.
 
-    So that one list serves type checkers, editors and the interpreter.
+    One list thus serves type checkers, editors and the interpreter.
     """
     text = Path(file).with_name("__init__.pyi").read_text(encoding="utf-8")
     return {name: module for module, name in IMPORT.findall(text)}
@@ -47,7 +47,7 @@ def lazy(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def missing(package: str, name: str, known: Iterable[str]) -> AttributeError:
-    """The error for a name that ``package`` has not, with the nearest of those it has."""
+    """The error for a name that ``package`` lacks, with the nearest name it has."""
     problem = f"module {package!r} has no attribute {name!r}"
     near = None if name.startswith("_") else nearest(name, known)  # tools ask for private ones
     if name in GONE:
@@ -61,7 +61,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """The name among ``known`` that looks most like ``name``: case and underscores do not count."""
     import difflib
 
-    plain = {one.replace("_", "").lower(): one for one in known}
-    plain |= {one.lower(): GONE[one] for one in GONE if GONE[one].lower() in plain}
+    plain = {candidate.replace("_", "").lower(): candidate for candidate in known}
+    plain |= {old.lower(): GONE[old] for old in GONE if GONE[old].lower() in plain}
     near = difflib.get_close_matches(name.replace("_", "").replace("-", "").lower(), plain, n=1)
     return plain[near[0]] if near else None

@@ -12,7 +12,7 @@ __all__ = ["from_bytes", "load"]
 
 def load(path: str | os.PathLike[str], *, kinds: tuple[type[Saved], ...] = ()) -> Any:
     """Read what ``save`` wrote, of a policy, an agent in an MDP, a controller, an identifier, a
-    regression, an encoder or a ``LogPolicy``; going on equals never having stopped.
+    regression, an encoder or a ``LogPolicy``; it continues as if it had never stopped.
 
     ``kinds`` are classes of your own that the file may hold. Refuses, with the reason, a file that
     is not ours, is damaged, or was written by another version.
@@ -21,7 +21,7 @@ def load(path: str | os.PathLike[str], *, kinds: tuple[type[Saved], ...] = ()) -
 
 
 def from_bytes(content: bytes, *, name: str) -> Any:
-    """What ``to_bytes`` gave, under the same checks as a file's; errors call it ``name``."""
+    """Read what ``to_bytes`` returned, with the checks made for a file; errors call it ``name``."""
     return read(name, KNOWN, content=content)
 
 

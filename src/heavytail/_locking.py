@@ -1,4 +1,4 @@
-"""A file that one process holds, whatever the system; the lock of one that died is gone with it."""
+"""A file that one process holds, on any system; the lock of a dead process is gone with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CAREFUL = ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOINHERIT", "O_BINARY")  
 
 
 def opened(path: str | os.PathLike[str], mode: int) -> int:
-    """A handle of the file ``path``, made where it is not there; no link is followed."""
+    """A handle of the file ``path``, created if missing; no link is followed."""
     flags = FLAGS
     for name in CAREFUL:
         flags |= getattr(os, name, 0)
@@ -22,7 +22,7 @@ def opened(path: str | os.PathLike[str], mode: int) -> int:
 
 
 def hold(handle: int) -> None:
-    """Lock it until it is closed; an OSError with a number of BUSY where another process has."""
+    """Lock it until it is closed; OSError with a number of BUSY if another process holds it."""
     if os.name == "posix":
         fcntl = importlib.import_module("fcntl")
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

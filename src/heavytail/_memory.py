@@ -1,4 +1,4 @@
-"""How much memory there is, and refusing what needs more of it before anything is allocated."""
+"""The size of the memory, and the refusal, before any allocation, of what needs more."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIMITS: Final = (  # of a container, which the machine's memory does not tell
 
 
 def check_memory(where: str, numbers: float, todo: str) -> None:
-    """Refuse what needs room for more ``numbers`` than there is memory for."""
+    """Refuse a request for more ``numbers`` than fit in memory."""
     if numbers > SMALL and BYTES * numbers > (there := memory()):
         raise ValueError(
             f"{where} would need at least {_size(BYTES * numbers)} of memory; this machine has "
@@ -34,12 +34,12 @@ def check_memory(where: str, numbers: float, todo: str) -> None:
 
 
 def memory() -> float:
-    """The bytes of memory that the process may have; infinite where nothing says."""
+    """The bytes of memory that the process may have; infinite if unknown."""
     return min(_machine(), _process())
 
 
 def grown(where: str, array: NDArray[Number], needed: int, axis: int = 0) -> NDArray[Number]:
-    """``array`` with room for ``needed`` entries along ``axis``, itself where it has that.
+    """``array`` with room for ``needed`` entries along ``axis``; itself if it already has it.
 
     Otherwise for twice as many as before, as far as there is memory, so that an entry costs no
     allocation on average; what is needed and cannot be had is refused. New entries are 0.
@@ -74,7 +74,7 @@ def _machine() -> float:
 
 
 def _process() -> float:
-    """What the process is limited to: ``ulimit -v``."""
+    """The memory limit of the process: ``ulimit -v``."""
     try:
         import resource
     except ImportError:  # not on Windows

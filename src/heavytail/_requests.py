@@ -1,4 +1,4 @@
-"""The requests of a client: what is sent to ``heavytail serve``, and what is made of its answers.
+"""The requests of a client to ``heavytail serve``, and the parsing of its answers.
 
 Both clients share them; one sends and waits, the other is awaited.
 """
@@ -69,7 +69,7 @@ Decisions = RemoteDecision | str | Iterable[RemoteDecision | str]
 
 
 class Request(NamedTuple, Generic[Answer]):
-    """A request, and what to make of its answer."""
+    """A request, and the parser of its answer."""
 
     method: str
     path: str
@@ -258,7 +258,7 @@ def _decisions(answer: Sequence[Mapping[str, Any]]) -> list[RemoteDecision]:
 
 
 def _key() -> dict[str, str]:
-    """The header by which a request that is sent again is known."""
+    """The header that identifies a request sent again."""
     return {"Idempotency-Key": secrets.token_hex(16)}
 
 
@@ -276,8 +276,8 @@ def _each(what: str, values: Numbers) -> list[Number]:
 
 
 def _plain(value: object) -> object:
-    """Arrays, frames, encoders and NumPy's numbers as JSON has them; of named features what is NaN
-    is missing.
+    """Arrays, frames, encoders and NumPy's numbers as JSON values; a named feature that is NaN is
+    missing.
     """
     if isinstance(value, np.ndarray | np.generic):
         plain: object = value.tolist()

@@ -11,17 +11,17 @@ __all__ = ["is_handler", "raised_by_handler"]
 
 
 def is_handler(frame: FrameType) -> bool:
-    """Tell whether the frame is a signal handler's: only one is handed the frame that called it."""
+    """Tell whether the frame is a signal handler's: only a handler receives its caller's frame."""
     back, code = frame.f_back, frame.f_code
     if back is None:
         return False
     count = code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)
     arguments = [frame.f_locals.get(name) for name in code.co_varnames[:count]]
-    return any(one is back or (type(one) is tuple and back in one) for one in arguments)
+    return any(value is back or (type(value) is tuple and back in value) for value in arguments)
 
 
 def raised_by_handler(error: BaseException) -> bool:
-    """Tell whether an exception comes out of a signal handler, not of what that interrupted."""
+    """Tell whether an exception comes from a signal handler, not from the code it interrupted."""
     trace = error.__traceback__
     while trace is not None:
         if is_handler(trace.tb_frame):

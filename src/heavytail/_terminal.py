@@ -83,8 +83,8 @@ def _block(columns: Sequence[str], row: Sequence[str], most: int) -> str:
 
 
 def speak_plainly(*streams: TextIO) -> None:
-    """Print on ``streams`` whatever their encoding: what it lacks is written out in ASCII. Where
-    the locale is C, all is.
+    """Print on ``streams`` whatever their encoding: letters it lacks are written in ASCII. If the
+    locale is C, all letters are.
     """
     codecs.register_error(PLAIN, _plain)
     locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")

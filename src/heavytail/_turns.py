@@ -64,7 +64,7 @@ class TakingTurns:
     _next_turn: Turn | None = None  # whose turn is next
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy is nobody's yet."""
+        """A copy is not in use yet."""
         return {key: value for key, value in vars(self).items() if key not in _FIELDS}
 
     def _ours(self) -> bool:
@@ -157,7 +157,7 @@ def _refusal(subject: TakingTurns) -> RuntimeError:
 
 
 def deserted(name: str) -> RuntimeError:
-    """The error for what a thread that is not in this process was at work on."""
+    """The error for an object that a thread of the parent was working on at the fork."""
     return RuntimeError(
         f"{name}: this process was forked while another thread was in the middle "
         "of one of its calls, so that here it may be half changed for ever. Nothing was done; fork "

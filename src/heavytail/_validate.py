@@ -150,7 +150,7 @@ def on_one_line(words: str) -> str:
 
 
 def _as_float(value: object, problem: str) -> float:
-    """A real number as a float; a complex one, a bool, a span of time and text are none."""
+    """A real number as a float; complex numbers, bools, time spans and text are refused."""
     real = isinstance(value, numbers.Real | np.integer | np.floating)
     if not real or isinstance(value, bool | np.bool_ | np.timedelta64):
         raise TypeError(problem)
@@ -246,7 +246,7 @@ class Check:
 def as_arms(arms: ArrayLike, dim: int, owner: type, method: str = "") -> FloatArray:
     """``arms`` as a contiguous float64 (n, dim) array, the same object where it already is one.
 
-    ``owner`` and ``method`` say where, in words that are put together only for an error.
+    ``owner`` and ``method`` name the place; the text is composed only for an error.
     """
     if type(arms) is np.ndarray and arms.dtype is FLOAT64 and arms.ndim == 2:
         if arms.shape[1] == dim and arms.flags.c_contiguous:
@@ -335,7 +335,7 @@ def _unequal(rows: Sequence[object]) -> str:
 
 
 def _bad_columns(frame: object) -> str:
-    """Advice for the columns of a frame that hold no numbers; "" for anything else."""
+    """Advice on a frame's columns that hold no numbers; "" for anything else."""
     dtypes, columns = getattr(frame, "dtypes", None), getattr(frame, "columns", None)
     if dtypes is None or columns is None:
         return ""
@@ -388,7 +388,7 @@ def explain_vector(x: FloatArray, limit: float, where: str) -> ValueError:
 
 
 def vector_problem(x: FloatArray, limit: float) -> str:
-    """The reason why a feature vector cannot be used, "" if it can."""
+    """The reason why a feature vector cannot be used; "" if it can."""
     bad = np.flatnonzero(~np.isfinite(x))
     if bad.size:
         return f"must be finite; got {x[bad[0]]} at feature {bad[0]}."

@@ -35,7 +35,7 @@ COMMANDS: dict[str, str] = {
     "fit": "fit a linear regression to a table with outliers, and list those",
     "warm": "compile policies before their first decision, for example for a container image",
 }
-UNREAD = 141  # the exit code of what nobody reads to its end, as shells have it
+UNREAD = 141  # the exit code of a program whose output nobody reads to its end, as in shells
 RESUMED = ("reproduce", "run")  # those that keep every unit as soon as it is done
 
 
@@ -104,7 +104,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _refuse_nul(arguments: Sequence[str]) -> None:
-    """No name of a file, a column or a policy has a NUL in it; deeper down it is called a byte."""
+    """Refuse NUL in the name of a file, a column or a policy; deeper down the error says "byte"."""
     for argument in arguments:
         if "\0" in argument:
             from heavytail._validate import shown

@@ -1,4 +1,4 @@
-r"""Links as values: how a mean reward hangs on the score $z = x^\top\theta$.
+r"""Links as values: the mean reward as a function of the score $z = x^\top\theta$.
 
 | link | $\mu(z)$ | rewards | canonical |
 | --- | --- | --- | --- |
@@ -100,7 +100,7 @@ class Link:
 
     def takes(self, rewards: str, *, fractions: bool = False) -> bool:
         """Tell whether all rewards of a kind are fit for it: "any", "at least 0", "from 0 to 1" or
-        "0 or 1". With ``fractions`` a link for 0 and 1 takes what lies between them, too.
+        "0 or 1". With ``fractions`` a link for 0 and 1 takes numbers between them, too.
         """
         least = "from 0 to 1" if fractions and self.rewards == "0 or 1" else self.rewards
         return rewards in KINDS[KINDS.index(least) :]
@@ -123,14 +123,14 @@ LINKS = {link.name: link for link in (identity, logistic, log, probit)}
 
 
 def named(where: str, link: str | Link) -> Link:
-    """The link that a caller means by its name, or by itself."""
+    """The link given by its name, or as a link."""
     if isinstance(link, Link):
         link = link.name
     return LINKS[check_choice(where, link, tuple(LINKS), hint=hint(link))]
 
 
 def hint(link: object) -> str:
-    """What a link is called here that goes by another name elsewhere; "" where none is known."""
+    """Advice that names a link by its name here if ``link`` is another name for it, else ""."""
     plain = str.__str__(link).strip().lower() if isinstance(link, str) else ""
     meant = plain if plain in LINKS else SYNONYMS.get(plain)
     return f'Pass "{meant}".' if meant else ""

@@ -1,8 +1,8 @@
 """Refusals for policies of your own, in the words of the library's.
 
 A policy in plain Python calls :func:`check_arms` first in ``select`` and :func:`check_observation`
-first in ``update``, and checks the arguments of its constructor by a :class:`Check`: what is wrong
-is refused before anything changes, as ``heavytail.checks.check_policy`` asks of every policy.
+first in ``update``, and checks the arguments of its constructor by a :class:`Check`: errors are
+refused before anything changes, as ``heavytail.checks.check_policy`` asks of every policy.
 
 >>> import heavytail as ht
 >>> check = ht.validation.Check("Mine")
@@ -40,8 +40,8 @@ __all__ = ["Check", "check_arms", "check_observation", "check_state"]
 
 
 def check_arms(policy: Policy, arms: ArrayLike, *, longest: float = math.inf) -> FloatArray:
-    """The arms that are offered as float64, (n, dim), finite and none longer than ``longest``; what
-    else they are is refused on behalf of ``policy``.
+    """The offered arms as float64, (n, dim), finite and none longer than ``longest``; any others
+    are refused on behalf of ``policy``.
     """
     array = as_arms(arms, policy.dim, type(policy), ".select")
     if not np.isfinite(array).all() or _is_longer(array, longest):

@@ -15,7 +15,7 @@ __all__ = ["Arms"]
 
 
 class Arms:
-    """Feature vectors (n, dim) and the ids of what they are of.
+    """Feature vectors (n, dim) and the id of each arm.
 
     A policy takes it wherever it takes an array of arms: ``policy.select(arms)`` gives the place
     among them, ``arms.ids[place]`` what to show, ``arms[place]`` the vector to learn.
@@ -27,7 +27,7 @@ class Arms:
     __slots__ = ("_rows", "ids")
 
     def __init__(self, rows: FloatArray, ids: Sequence[Any]) -> None:
-        self._rows = np.array(rows, dtype=np.float64)  # a copy: the caller's stays his
+        self._rows = np.array(rows, dtype=np.float64)  # a copy: the caller may change the original
         self._rows.flags.writeable = False
         self.ids = tuple(ids)
         if self._rows.ndim != 2 or len(self._rows) != len(self.ids):
@@ -68,7 +68,7 @@ class Arms:
 
 
 def check_ids(where: str, given: Iterable[object], length: int) -> list[Any]:
-    """Ids of so many arms, text or whole numbers, each once."""
+    """Check and return the ids of the arms: text or whole numbers, each once."""
     if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
         raise TypeError(f"{where}: ids must be a list, one per arm; got {shown(given)}.")
     listing = getattr(given, "tolist", None) or getattr(given, "to_pylist", None)

@@ -112,7 +112,7 @@ class Encoder(TakingTurns, Saved):
 
     @classmethod
     def from_schema(cls, schema: Mapping[str, Any]) -> Self:
-        """The encoder of what :meth:`schema` gave, or of such a dict from JSON."""
+        """The encoder of a :meth:`schema`, or of such a dict from JSON."""
         if not isinstance(schema, Mapping):
             raise TypeError(f"{cls.__name__}.from_schema: pass a dict; got {shown(schema)}.")
         known = inspect.signature(cls).parameters
@@ -125,7 +125,7 @@ class Encoder(TakingTurns, Saved):
         return cls(**schema)
 
     def schema(self) -> dict[str, Any]:
-        """All that the vectors depend on, what was learned included, as JSON has it."""
+        """All that the vectors depend on, including what was learned, as JSON values."""
         plain, layout = self._schema.plain(), self._known[1]
         if layout is not None:
             plain["numbers"] = {name: list(pair) for name, pair in layout.numbers.items()}
@@ -349,7 +349,7 @@ def _laid(schema: Schema, learned: Learned) -> Layout | None:
 
 
 def _not_fitted(schema: Schema, learned: Learned | None) -> ValueError:
-    """The error for a layout that is asked for before all is known."""
+    """The error for a layout that is requested before all is known."""
     fresh = learned or Learned.nothing(schema)
     for name, sample in fresh.samples.items():
         if not len(sample.values):

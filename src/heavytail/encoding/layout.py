@@ -217,7 +217,7 @@ def _hashed(buckets: Buckets, keys: list[Keys]) -> IntArray:
 
 
 def _hashed_once(buckets: Buckets, keys: list[Keys], length: int) -> IntArray:
-    """The same, where each combination of texts is looked at once."""
+    """The same, looking at each combination of texts once."""
     joint = np.zeros(length, dtype=np.int64)
     for column in keys:
         joint = joint * (len(column.values) + 1) + column.codes
@@ -247,7 +247,7 @@ def _weights(schema: Schema, names: list[str]) -> dict[str, float]:
 
 
 def lay_out(schema: Schema, numbers: Mapping[str, Any], categories: Mapping[str, Any]) -> Layout:
-    """The layout of a schema with what was learned in the place of what it does not state."""
+    """The layout of a schema; what it does not state is taken from what was learned."""
     scaled = {name: own or numbers[name] for name, own in schema.numbers.items()}
     listed = {name: own or categories[name] for name, own in schema.categories.items()}
     return Layout(schema, scaled, listed)

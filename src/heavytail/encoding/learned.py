@@ -161,7 +161,7 @@ class Learned:
 def _drawn(
     old: Sample, numbers: IntArray, hashes: NDArray[np.uint64], values: FloatArray
 ) -> Sample:
-    """The sample of what ``old`` is one of and of new rows."""
+    """The sample of all rows so far: those that ``old`` is drawn from, and new ones."""
     new = ~np.isnan(values)
     if len(old.rows) >= KEPT:
         new &= hashes < mix(old.rows).max()  # the others are never drawn

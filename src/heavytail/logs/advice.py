@@ -1,4 +1,4 @@
-"""How far to trust an estimate from a log: what the weights say, and sentences about it."""
+"""Diagnostics of an estimate from a log: what its weights show, and sentences about it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FEW = 100.0  # effective rows below which an estimate is called rough
 DOMINANT = 0.1  # share of the total that one row may have
 TAKEN = 0.1  # share of the plain mean that clipping takes before it is mentioned
 TOP = 0.01
-CARRIERS = 30  # rows below which half of the total is said to hang on few
+CARRIERS = 30  # rows below which half of the total is said to depend on few
 SPREADERS = 10  # the same of the sum of squares
 MANY = 0.1  # of the effective rows are not few
 CLIPPING = ("huber", "catoni")  # means
@@ -123,7 +123,7 @@ def half_rows(sketch: Sketch, power: float = 1.0) -> tuple[int, float]:
 
 
 def _shares(sketch: Sketch) -> tuple[float, float]:
-    """What the largest row, and the largest 1 % of the rows, have of the sum of |X|."""
+    """The shares of the largest row, and of the largest 1 % of the rows, in the sum of |X|."""
     cells = sketch.cells()
     size = np.abs(cells.mean)
     total = float(cells.count @ size)
@@ -152,14 +152,14 @@ def _support(summary: Summary) -> tuple[tuple[int, ...], float]:
 
 
 def no_lower(plan: Plan) -> str:
-    """Why there is no lower bound."""
+    """The reason why there is no lower bound."""
     if plan.bound is None:
         return "bound=None"
     return "without propensities nothing bounds a model's error"
 
 
 def no_upper(plan: Plan, summary: Summary) -> str:
-    """Why there is no upper bound, and what would give one."""
+    """The reason why there is no upper bound, and what would give one."""
     if not isinstance(plan.bound, Betting) or summary.values is None:
         return no_lower(plan)
     return (
@@ -235,7 +235,7 @@ def sentences(
 
 
 def _nothing(evaluation: Evaluation) -> str:
-    """The sentence of a log in which nothing speaks against the value."""
+    """The sentence for a log that gives no reason to doubt the value."""
     if evaluation.tail is not None and evaluation.tail.low > 2.0:
         return "Weights, support and tail give no reason for doubt."
     return (
@@ -253,8 +253,8 @@ def _about_silence(waiting: int) -> str:
 
 
 def _about_order(found: Evaluation) -> list[str]:
-    """A sentence where the value lies below its lower bound: what was clipped explains it if the
-    plain mean lies above. Nothing if the propensities are wrong, as the bound rests on them.
+    """A sentence if the value lies below its lower bound: clipping explains it if the plain mean
+    lies above. None if the propensities are wrong, since the bound rests on them.
     """
     if found.lower is None or not found.value < found.lower or not found.propensities_ok:
         return []
@@ -318,7 +318,7 @@ def _about_weights(found: Evaluation, even: bool | None) -> list[str]:
 
 
 def _what_to_log(found: Evaluation, even: bool | None) -> str:
-    """Say what would make more of a log's rows the target's own."""
+    """Advise how to log more rows that the target would have played."""
     if found.unsupported_share > 0.0 or even is False:
         return "Log with more exploration."
     if even is None or not found.propensities_ok:
@@ -327,7 +327,7 @@ def _what_to_log(found: Evaluation, even: bool | None) -> str:
 
 
 def _side(gain: float) -> str:
-    """The side on which a value lies that misses large gains, or large losses."""
+    """The side on which a value lies if it misses large gains, or large losses."""
     return "low" if gain > 0.0 else "high"
 
 

@@ -38,7 +38,7 @@ __all__ = ["ROOM_LEFT", "compare"]
 
 ALIKE = 1e-12  # of two weights is rounding
 BEYOND = 5.0  # times as far out as a policy's own rows others may lie that never came
-COMMON = 0.1  # a reward of so many of the rows must be in most logs like this
+COMMON = 0.1  # a reward that this share of the rows pays must be in most logs like this
 ROOM_LEFT = (
     "The interval has room for rewards as far out as the farthest of the log, and for rows five "
     "times as far out as the policies' own. If there are farther ones, it may be wrong: no "
@@ -110,14 +110,14 @@ def compare(
     plan, source = plan_of("compare", source, estimator, bound, level, propensities)
     held = plan if isinstance(plan.bound, Betting) else replace(plan, bound=None)
     targets = target_of(a, explore, draws), target_of(b, explore, draws)
-    one, two, apart = merged(_parts(source, (a, b), targets, held, dask))
+    summary_a, summary_b, apart = merged(_parts(source, (a, b), targets, held, dask))
     for target in targets:
-        target.finish(one.rows)
+        target.finish(summary_a.rows)
     count = source.count()
     alone = replace(plan, bound=None)
     ends = [
         finish(each, alone, level, count, propensities, target.notes)
-        for each, target in zip((one, two), targets, strict=True)
+        for each, target in zip((summary_a, summary_b), targets, strict=True)
     ]
     value = ends[0].value - ends[1].value
     centre = 0.5 * (ends[0].value + ends[1].value)
@@ -125,18 +125,18 @@ def compare(
     both = _interval(apart, plan, level, count.rows, centre, value)
     said = _named(ends[0].advice, ends[1].advice)
     if both.interval == "hindsight" and np.any(apart.gaps):
-        said.append(_overturned(apart, both, one.rows, level, centre, value))
+        said.append(_overturned(apart, both, summary_a.rows, level, centre, value))
     said += _about_order(both, value, ends, level)
     return Comparison(
         value=value, lower=both.lower, upper=both.upper, reason=both.reason,
         guaranteed=both.guaranteed, level=level, interval=both.interval, error=error,
-        rows=one.rows, rows_needed=_enough(value, both, one.rows), a=ends[0], b=ends[1],
+        rows=summary_a.rows, rows_needed=_enough(value, both, summary_a.rows), a=ends[0], b=ends[1],
         advice=tuple(said),
     )  # fmt: skip
 
 
 def _check_sides(estimator: Estimator, bound: Bound | None) -> None:
-    """Refuse what has one side only: differences have two."""
+    """Refuse one-sided estimates and bounds: differences have two sides."""
     if not isinstance(estimator, Averaged):
         raise ValueError(
             f"compare.estimator: {estimator} has one side only. Take 'snips' or 'ips'."
@@ -158,7 +158,7 @@ def _mean(plan: Plan) -> object:
 
 @dataclass(frozen=True)
 class Apart:
-    """What is held of the rows' differences; merges as a Summary does.
+    """Statistics of the row-by-row differences of two policies; they merge as a Summary does.
 
     Attributes:
         pairs: (w_a - w_b, v_a - v_b), or (0, v_a - v_b) where nothing is self-normalised.
@@ -195,7 +195,7 @@ def _parts(
     plan: Plan,
     dask: Client | str | bool | None,
 ) -> Iterator[tuple[Summary, Summary, Apart]]:
-    """What is held of every chunk. Two columns as targets need two readings side by side."""
+    """Summarise every chunk. Two columns as targets need two readings side by side."""
     a, b = policies
     if not (isinstance(a, str) and isinstance(b, str)):
         call = functools.partial(_both, targets=targets, plan=plan)
@@ -206,7 +206,7 @@ def _parts(
             "one of them as an array or a callable."
         )
     pairs = zip(source.naming(a).chunks(), source.naming(b).chunks(), strict=True)
-    return (_joined(one, two, targets, plan) for one, two in pairs)
+    return (_joined(rows_a, rows_b, targets, plan) for rows_a, rows_b in pairs)
 
 
 def _both(rows: Rows, targets: tuple[Target, Target], plan: Plan) -> tuple[Summary, Summary, Apart]:
@@ -216,8 +216,8 @@ def _both(rows: Rows, targets: tuple[Target, Target], plan: Plan) -> tuple[Summa
 def _joined(
     rows_a: Rows, rows_b: Rows, targets: tuple[Target, Target], plan: Plan
 ) -> tuple[Summary, Summary, Apart]:
-    one, two = look(rows_a, targets[0], plan), look(rows_b, targets[1], plan)
-    return of_seen(one, plan), of_seen(two, plan), _apart(one, two, plan)
+    seen_a, seen_b = look(rows_a, targets[0], plan), look(rows_b, targets[1], plan)
+    return of_seen(seen_a, plan), of_seen(seen_b, plan), _apart(seen_a, seen_b, plan)
 
 
 def _apart(one: Seen, two: Seen, plan: Plan) -> Apart:
@@ -355,9 +355,9 @@ def _row_weights(apart: Apart) -> FloatArray:
 
 
 def _too_few(apart: Apart, level: float) -> str:
-    """Why the rows of one policy are too few for any approximation: they count like (sum w)²/sum w²
-    of equal weight, and so many of these have no reward that one in ten pays with a probability
-    above 1 - level. Empty if they are not too few.
+    """The reason why the rows of one policy are too few for any approximation: they count like
+    (sum w)²/sum w² rows of equal weight, and with a probability above 1 - level that many rows lack
+    a reward that one row in ten pays. Empty if they are not too few.
     """
     total, square, _ = apart.gaps.T
     least = math.ceil(math.log1p(-level) / math.log1p(-COMMON))
@@ -427,7 +427,7 @@ def _overturned(
 
 
 def _enough(value: float, ends: Ends, rows: int) -> float | None:
-    """How many rows in all would bring the end that is beyond 0 to it, were the value right.
+    """The total number of rows that would bring the end beyond 0 to 0, if the value were right.
 
     n (d/|value|)^(p/(p - 1)), d the distance from the value to that end, or what the ends say.
     None where the interval decides already, where there is none, or where no number would do.

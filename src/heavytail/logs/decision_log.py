@@ -173,7 +173,7 @@ class DecisionLog:
 
         def work(tx: Transaction) -> int:
             model = self._model.id
-            tx.last(model)  # nobody else rewards until the commit
+            tx.last(model)  # no one else can reward until the commit
             end = first_key(before) if count is None else tx.latest(model, skip=count)
             old = [key for key in tx.store.waiting(model) if key <= end]
             if old:
@@ -234,7 +234,7 @@ class DecisionLog:
         return self.path
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        """Neither copied nor pickled: two of them would write to one store."""
+        """Refuse copies and pickles: two logs would write to one store."""
         raise TypeError(
             f"DecisionLog: the log of {self.path} has one writer and cannot be copied or pickled. "
             "Share this one, or pass its path."

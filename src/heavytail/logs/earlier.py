@@ -48,7 +48,7 @@ class Old(NamedTuple):
 
 
 def convert(old: str, new: str) -> int:
-    """Write the DecisionLog ``old`` as ``new``, which must not be there; how many decisions."""
+    """Copy the decisions of ``old`` to ``new``, which must not exist; return their number."""
     if not os.path.isfile(os.path.join(old, EARLIER)):
         raise ValueError(f"{old} is no DecisionLog of the earlier format: it has no {EARLIER}.")
     if os.path.lexists(new):
@@ -74,7 +74,7 @@ def _hold(lock: int, path: str) -> None:
 
 
 def _written(old: str, new: str) -> int:
-    """Write all decisions, those first that are in parts: without a reward these wait no more."""
+    """Write all decisions, those in parts first; those without a reward no longer wait."""
     journal, first = _journal(os.path.join(old, EARLIER))
     with DecisionLog(new, group=BATCH) as log:
         count = 0
@@ -96,7 +96,7 @@ def _written(old: str, new: str) -> int:
 
 
 def _log_all(log: DecisionLog, path: str, decisions: Iterator[Old]) -> int:
-    """Log them; how many there are. Refuses what no log has accepted."""
+    """Log them and return their number; refuse what no log can have accepted."""
     count = 0
     try:
         for decision, arms, ids, context, reward in decisions:
@@ -164,7 +164,7 @@ def _journal(path: str) -> tuple[list[Old], int]:
 
 
 def _records(content: bytes, at: int) -> Iterator[tuple[int, int, bytes]]:
-    """(end, whether it is safe up to here, body) of whole records, as far as there are any."""
+    """(end, whether it is safe up to here, body) of every complete record."""
     while len(content) >= at + HEAD.size:
         magic, flag, length, check = HEAD.unpack_from(content, at)
         body = content[at + HEAD.size : at + HEAD.size + length]
@@ -211,7 +211,7 @@ def _old(
 
 
 def _rewarded(said: dict[str, Any], decisions: list[Old], first: int) -> None:
-    """Take the reward that a record tells of."""
+    """Apply a record of a reward."""
     place = said["number"] - first if _whole(said["number"]) else -1
     if set(said) != {"number", "reward", "time"} or place < 0 or decisions[place].reward:
         raise ValueError(f"a reward for {shown(said['number'])}, which does not wait for one")

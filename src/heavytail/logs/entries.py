@@ -1,4 +1,4 @@
-"""A decision as a log keeps it: what is checked of one before anything is written."""
+"""A decision as a log keeps it, and the checks made before anything is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WHOLE: Final = 2**63  # integers of a context are below
 
 
 class Entry(NamedTuple):
-    """A decision, with what it was made among."""
+    """A decision, with the arms and the context that it was made among."""
 
     token: int
     arm: int
@@ -48,7 +48,7 @@ def checked_entry(
         raise TypeError(f"{where}: pass a Decision, as decide gives it; got {shown(decision)}.")
     token = check_count(f"{where}: decision.token", decision.token, least=0)
     arm = check_count(f"{where}: decision.arm", decision.arm, least=0)
-    told = {name: getattr(decision, name) for name in Decision.__slots__}
+    fields = {name: getattr(decision, name) for name in Decision.__slots__}
     rows = as_numbers(arms, f"{where}: arms", "numbers of shape (n, dim)")
     rows = np.array(rows.reshape(len(rows), -1) if rows.ndim > 2 and rows.size else rows)
     if rows.ndim != 2 or arm >= len(rows) or not rows.size:
@@ -70,7 +70,7 @@ def checked_entry(
         ids = arms.ids
     names = None if ids is None else _checked_ids(f"{where}: ids", ids, len(rows))
     values = None if context is None else _checked_context(f"{where}: context", context)
-    return Entry(token, arm, rows, **checked_numbers(where, told), ids=names, context=values)
+    return Entry(token, arm, rows, **checked_numbers(where, fields), ids=names, context=values)
 
 
 def _checked_ids(where: str, ids: Collection[object], count: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Endings of LS and LSE: logarithms of what a sketch holds, and the strength that they take."""
+"""Final steps of LS and LSE: logarithms of a sketch's values, and their strength."""
 
 from __future__ import annotations
 

@@ -183,9 +183,9 @@ def bounds_of(
         return None, None, None
     match bound:
         case Huber():
-            found = means.skew_corrected(summary.pairs.cells())
-            hidden = intervals.hidden_mean(found.beyond, 0.0 if seen is None else seen.low)
-            return *intervals.huber_interval(found, hidden, level), None
+            estimate = means.skew_corrected(summary.pairs.cells())
+            hidden = intervals.hidden_mean(estimate.beyond, 0.0 if seen is None else seen.low)
+            return *intervals.huber_interval(estimate, hidden, level), None
         case Catoni():
             sketch = summary.pseudo if summary.pseudo is not None else values
             horizon = None if bound.growing else rows
@@ -244,17 +244,17 @@ def finish(
 ) -> Evaluation:
     """The evaluation of a summary; ``asked`` is what was said about propensities."""
     summary.check_unit()
-    found, estimator = point(summary, plan, level), plan.estimator
+    estimate, estimator = point(summary, plan, level), plan.estimator
     sketch = summary.pseudo if summary.pseudo is not None else summary.values
     looked = advice.diagnostics(summary)
     seen = tail_of(sketch, looked["effective_size"])
     lower, upper, course = bounds_of(summary, plan, level, count.rows, seen)
-    mean, plain = "smoothed", found
+    mean, plain = "smoothed", estimate
     if isinstance(estimator, Averaged):
         mean = estimator.mean if isinstance(estimator.mean, str) else "catoni"
         plain = point(summary, replace(plan, estimator=replace(estimator, mean="plain")), level)
     evaluation = Evaluation(
-        value=found.value,
+        value=estimate.value,
         lower=lower,
         upper=upper,
         lower_reason="" if lower is not None else advice.no_lower(plan),
@@ -265,7 +265,7 @@ def finish(
         interval=None if plan.bound is None else plan.bound.name,
         rows=summary.rows,
         tail=seen,
-        error=found.error,
+        error=estimate.error,
         advice=(),
         waiting=count.waiting,
         plain=plain.value,
@@ -274,5 +274,5 @@ def finish(
         **looked,
     )
     limited = advice.at_limit(summary, plan, evaluation.half_side)
-    said = advice.sentences(evaluation, asked, found.side, limited, advice.explored(summary))
+    said = advice.sentences(evaluation, asked, estimate.side, limited, advice.explored(summary))
     return replace(evaluation, advice=(*notes, *said))

@@ -302,8 +302,8 @@ def catoni(
 
 
 def _end(outside: Callable[[float], bool], middle: float, side: int, size: float) -> float:
-    """Where ``outside`` begins below ``middle`` (side 1) or above it (side -1), to 1e-9 of
-    ``size``, on the outer side.
+    """The point where ``outside`` begins below ``middle`` (side 1) or above it (side -1), to 1e-9
+    of ``size``, on the outer side.
     """
     step, inside = size, middle
     while outside(inside):  # the mean itself may be: one row can be that large
@@ -358,7 +358,7 @@ def _phi(x: FloatArray, p: float) -> FloatArray:
 
 
 def hidden_mean(beyond: float, index: float) -> float:
-    """What clipping hides of the mean: beyond/(a - 1), a the tail's index, at least 1.1."""
+    """The part of the mean hidden by clipping: beyond/(a - 1), a the tail's index, at least 1.1."""
     return beyond / (max(LEAST_INDEX, index) - 1.0)
 
 

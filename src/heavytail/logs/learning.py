@@ -28,7 +28,7 @@ KL_PER_ROW: Final = 1500.0  # at most: a row's logarithm is below 490, and three
 
 
 class _Scalars(NamedTuple):
-    """What is saved beside theta."""
+    """The numbers that are saved beside theta."""
 
     spread: float
     smoothing: float
@@ -160,8 +160,8 @@ class LogPolicy(Stored):
         with progress_bar(progress, "learning", STAGES) as bar:
             theta, spread, smoothing = self._bound.best(parts, bar)
             lower = self._bound.lower(parts, theta, spread, smoothing, bar)
-        found = _Scalars(spread, smoothing, self.reward_floor + lower, n, self._drawn)
-        self._take(theta, found)
+        scalars = _Scalars(spread, smoothing, self.reward_floor + lower, n, self._drawn)
+        self._take(theta, scalars)
         return self
 
     # Playing
@@ -245,8 +245,8 @@ class LogPolicy(Stored):
     def state_arrays(self) -> dict[str, Any]:
         if not hasattr(self, "theta"):
             return {}
-        told = _Scalars(self.spread, self.smoothing, self.lower, self.rows, self._drawn)
-        return {"theta": self.theta, "scalars": np.array(told, dtype=np.float64)}
+        scalars = _Scalars(self.spread, self.smoothing, self.lower, self.rows, self._drawn)
+        return {"theta": self.theta, "scalars": np.array(scalars, dtype=np.float64)}
 
     @alone
     def restore(self, arrays: dict[str, Any]) -> None:
@@ -256,14 +256,14 @@ class LogPolicy(Stored):
             return
         like = {"theta": of_length(np.zeros(1), np.size(arrays.get("theta", 0.0)), 0)}
         check_fit("LogPolicy", arrays, {**like, "scalars": np.zeros(len(_Scalars._fields))})
-        theta, told = arrays["theta"], _Scalars(*arrays["scalars"].tolist())
-        self._check_scalars(told)
-        far = KL_PER_ROW * told.rows * 2.0 * told.spread**2
+        theta, scalars = arrays["theta"], _Scalars(*arrays["scalars"].tolist())
+        self._check_scalars(scalars)
+        far = KL_PER_ROW * scalars.rows * 2.0 * scalars.spread**2
         with np.errstate(over="ignore"):
             sound = len(theta) > 0 and bool(theta @ theta <= far)
         if not sound:
             raise damaged("LogPolicy", "theta", f"its square must be at most {far:g}")
-        self._take(theta.copy(), told)
+        self._take(theta.copy(), scalars)
 
     def _check_scalars(self, told: _Scalars) -> None:
         """Refuse a state that ``fit`` cannot produce."""

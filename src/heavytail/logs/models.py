@@ -27,7 +27,7 @@ __all__ = ["ArmMeans", "CrossFit", "Propensities", "as_model", "as_propensities"
 Propensities = ArrayLike | Callable[[Rows], ArrayLike] | None  # text: how to estimate them
 
 MOST_FOLDS = 1000  # each has a model of its own
-OTHERS = 2.0  # rows of the mean over all actions that each action's own is mixed with
+OTHERS = 2.0  # rows of the overall mean that are mixed into each action's own mean
 
 
 def as_model(model: Any, source: Source, folds: int) -> Callable[[Rows], FloatArray]:
@@ -41,7 +41,7 @@ def as_model(model: Any, source: Source, folds: int) -> Callable[[Rows], FloatAr
 
 
 def _most_folds(source: Source) -> int:
-    """A thousand, or as many as there are rows: a fold without any would have no model."""
+    """A thousand, or the number of rows if smaller: a fold without rows would have no model."""
     rows = source.length()
     return MOST_FOLDS if rows is None else min(MOST_FOLDS, max(rows, 2))
 
@@ -67,21 +67,21 @@ class CrossFit:
         for rows in source.chunks():
             x = _features(rows, rows.action, actions)
             fold = (rows.start + np.arange(len(rows.action))) % folds
-            for k, one in enumerate(models):
+            for k, learner in enumerate(models):
                 part = fold != k
-                if hasattr(one, "partial_fit"):
-                    one.partial_fit(x[part], rows.reward[part])
+                if hasattr(learner, "partial_fit"):
+                    learner.partial_fit(x[part], rows.reward[part])
                 else:
                     held[k].append((x[part], rows.reward[part]))
-        for one, parts in zip(models, held, strict=True):
+        for learner, parts in zip(models, held, strict=True):
             if parts:
-                one.fit(
+                learner.fit(
                     np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
                 )
         return cls(models, actions)
 
     def __call__(self, rows: Rows) -> FloatArray:
-        """(n, K): what the model of each row's fold predicts for every action."""
+        """(n, K): the reward that the model of each row's fold predicts for every action."""
         n = len(rows.action)
         fold = (rows.start + np.arange(n)) % len(self.models)
         width = _width(rows) or self.actions
@@ -130,7 +130,7 @@ class ArmMeans:
         return cls(means)
 
     def __call__(self, rows: Rows, width: int | None = None) -> FloatArray:
-        """(n, K): what the other folds say of every action."""
+        """(n, K): the mean reward of every action in the other folds."""
         fold = (rows.start + np.arange(len(rows.action))) % len(self.means)
         last = self.means.shape[1] - 1
         arms = np.minimum(np.arange(width or _width(rows) or last), last)
@@ -198,7 +198,7 @@ class Sliced:
 
 
 class Checked:
-    """Propensities from elsewhere, looked at as those of a log are."""
+    """Propensities from elsewhere, checked like those of a log."""
 
     def __init__(self, source: Callable[[Rows], ArrayLike]) -> None:
         self.source = source

@@ -1,4 +1,4 @@
-"""The PAC-Bayes bound of a softmax policy with Gaussian parameters, and what makes it largest.
+"""The PAC-Bayes bound of a softmax policy with Gaussian parameters, and its maximiser.
 
 theta is drawn from Q = N(mean, s² I) and an arm from the softmax of x'theta; averaged over theta,
 that is pi_Q. A softmax draws like the largest of x'theta + Gumbel noise, so pi_Q is a mixture Q of
@@ -42,7 +42,7 @@ NEAR: Final = (-2, 0, 2)  # the powers that are tried, from the central one
 CENTRE: Final = 8.0  # lambda times a typical gain times sqrt(n); 2 to 32 do (benchmarks.log_policy)
 STEEPEST: Final = 0.5  # of lambda c (1/p - 1): a row halves the product at worst
 DRAWS: Final = 32  # of theta: pi_Q is their average
-JUDGES: Final = 1024  # fresh draws that the bound is reckoned from
+JUDGES: Final = 1024  # fresh draws from which the bound is computed
 AT_ONCE: Final = 128  # of these
 STAGES: Final = len(SPREADS) * len(NEAR) + JUDGES // AT_ONCE  # of the work, for its progress
 STEPS: Final = 30  # of an ascent
@@ -50,7 +50,7 @@ STEPS: Final = 30  # of an ascent
 
 @dataclass(frozen=True)
 class Bound:
-    """What the bound hangs on, all of it stated before the log was seen.
+    """The quantities that the bound depends on, all of them stated before the log was seen.
 
     Attributes:
         level: 1 - delta.
@@ -83,7 +83,7 @@ class Bound:
         return np.random.default_rng([self.seed, 0]).normal(size=(DRAWS, dim))
 
     def best(self, parts: list[Part], bar: Progress) -> tuple[FloatArray, float, float]:
-        """mean, s and lambda that make the bound largest, of those that are tried."""
+        """The mean, s and lambda with the largest bound among those tried."""
         from scipy.optimize import minimize
 
         dim, n = parts[0].ahead.shape[2], _count(parts)
@@ -99,9 +99,9 @@ class Bound:
                     options={"maxiter": STEPS},
                 )  # fmt: skip
                 mean = np.asarray(ascent.x)
-                found = self._at_least(-ascent.fun, strength, n)
-                if found > most:
-                    best, most = (mean, spread, strength), found
+                bound = self._at_least(-ascent.fun, strength, n)
+                if bound > most:
+                    best, most = (mean, spread, strength), bound
                 bar.advance()
         return best
 

@@ -134,11 +134,11 @@ def _least(log: object, given: float | None, columns: Mapping[str, Any] | None) 
             "replay: an iterator can be read once alone; pass least=, a number that no propensity "
             "is below."
         )
-    found = [
+    minima = [
         np.min(needed(part, "replay", DRAWN)[1], initial=1.0)
         for part in chunks(log, columns=columns)
     ]
-    return float(min(found, default=1.0))
+    return float(min(minima, default=1.0))
 
 
 def _check_least(part: Any, bound: float) -> None:

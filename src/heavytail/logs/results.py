@@ -44,7 +44,7 @@ class Evaluation:
             nan without w.
         largest_share: the part of sum w |r| (of the terms of "dr", with "catoni") in one row.
         top_share: the part in the largest 1 % of the rows.
-        tail: what the tail of the weighted rewards looks like, or None where too little is known.
+        tail: the tail of the weighted rewards, or None if too little is known.
         half_rows: how many rows have half of sum w |r|; 0 where nothing was paid.
         half_side: 1 where these are all gains, -1 where all are losses, between where they differ.
         square_rows: how many rows have half of sum (w r)².

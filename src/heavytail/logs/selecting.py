@@ -153,15 +153,15 @@ def select(
     for target in targets:
         target.finish(summaries[0].rows)
     each = 1.0 - (1.0 - level) / len(named)
-    found = [
-        finish(one, plan, each, count, propensities, target.notes)
-        for one, target in zip(summaries, targets, strict=True)
+    evaluations = [
+        finish(result, plan, each, count, propensities, target.notes)
+        for result, target in zip(summaries, targets, strict=True)
     ]
-    guesses = {"snips": [one.value for one in found]}
+    guesses = {"snips": [result.value for result in evaluations]}
     for i, judge in enumerate(judges if pairs else ()):
         guesses[judge.name] = [skew_corrected(p.cells()).value for p in pairs[i :: len(judges)]]
     proposals = {method: _best(np.array(values)) for method, values in guesses.items()}
-    return _chosen(list(named), summaries, found, plan, rule, level, proposals)
+    return _chosen(list(named), summaries, evaluations, plan, rule, level, proposals)
 
 
 def _named(policies: object) -> dict[Any, Any]:
@@ -206,13 +206,13 @@ def _chosen(
     room = math.log(2.0 * len(names) / (1.0 - level))
     strength = math.sqrt(2.0 * room / n) / (scale or _typical(summaries))
     smooth, moments = np.empty(len(names)), np.empty(len(names))
-    for i, one in enumerate(summaries):
-        assert one.values is not None
-        smooth[i] = estimates.log_smoothing(one.values, strength) + plan.floor
-        cells = one.values.cells()
+    for i, result in enumerate(summaries):
+        assert result.values is not None
+        smooth[i] = estimates.log_smoothing(result.values, strength) + plan.floor
+        cells = result.values.cells()
         moments[i] = float(cells.count @ (cells.mean**2 / (1.0 + strength * cells.mean))) / n
-    values = np.array([one.value for one in found])
-    lower = np.array([np.nan if one.lower is None else one.lower for one in found])
+    values = np.array([result.value for result in found])
+    lower = np.array([np.nan if result.lower is None else result.lower for result in found])
     proposed = np.isin(np.arange(len(names)), list(proposals.values()))
     judged = np.where(proposed, lower, np.nan)
     scores = {"bound": judged, "value": values, "ls": smooth, "lower": lower}[rule.name]
@@ -238,11 +238,11 @@ def _chosen(
 def _typical(summaries: Sequence[Summary]) -> float:
     """The median over policies of the root mean square of their weighted rewards."""
     sizes = []
-    for one in summaries:
-        assert one.values is not None
-        cells = one.values.cells()
+    for summary in summaries:
+        assert summary.values is not None
+        cells = summary.values.cells()
         square = cells.count @ (cells.variance + cells.mean**2)
-        sizes.append(math.sqrt(float(square) / one.rows))
+        sizes.append(math.sqrt(float(square) / summary.rows))
     return float(np.median(sizes)) or 1.0
 
 

@@ -27,10 +27,10 @@ LAST = 2**53
 
 
 def _starts() -> IntArray:
-    found = [0]
-    while found[-1] < LAST:
-        found.append(max(found[-1] + 1, math.floor(GROWTH * found[-1])))
-    return np.array(found, dtype=np.int64)
+    starts = [0]
+    while starts[-1] < LAST:
+        starts.append(max(starts[-1] + 1, math.floor(GROWTH * starts[-1])))
+    return np.array(starts, dtype=np.int64)
 
 
 STARTS = _starts()
@@ -98,11 +98,11 @@ def _edges(keys: IntArray, per_octave: int) -> tuple[FloatArray, FloatArray]:
 def _grouped(keys: IntArray, columns: FloatArray) -> tuple[IntArray, FloatArray]:
     """Keys in order, each once, and a row of sums for each: the columns added where they agree."""
     size = len(keys)
-    found, sums = np.empty(size, np.int64), np.empty((size, len(columns)))
+    distinct, sums = np.empty(size, np.int64), np.empty((size, len(columns)))
     table = np.full(1 << (2 * size + 1).bit_length(), EMPTY, np.int64)
-    count = tally(keys, columns, table, found, sums)
-    order = np.argsort(found[:count])
-    return found[:count][order], sums[:count][order]
+    count = tally(keys, columns, table, distinct, sums)
+    order = np.argsort(distinct[:count])
+    return distinct[:count][order], sums[:count][order]
 
 
 def _added(
@@ -110,9 +110,9 @@ def _added(
 ) -> tuple[IntArray, FloatArray]:
     """Two grouped sets of cells as one."""
     size = len(keys) + len(more)
-    found, total = np.empty(size, np.int64), np.empty((size, sums.shape[1]))
-    count = merge(keys, sums, more, plus, found, total)
-    return found[:count].copy(), total[:count].copy()
+    union, total = np.empty(size, np.int64), np.empty((size, sums.shape[1]))
+    count = merge(keys, sums, more, plus, union, total)
+    return union[:count].copy(), total[:count].copy()
 
 
 class Sketch:
@@ -160,7 +160,7 @@ class Sketch:
         return _grouped(keys, np.stack([np.ones(len(v)), v, v * v]))
 
     def cells(self) -> Cells:
-        """What is held; of exact values each is a cell of its own."""
+        """The cells; of exact values each has its own."""
         if self._values is not None:
             v = self._values
             return Cells(self._epoch, np.ones(len(v)), v, np.zeros(len(v)), v, v)
@@ -223,7 +223,7 @@ class Pairs:
         return _grouped(keys, np.stack(self.cells()))
 
     def cells(self) -> PairCells:
-        """What is held; of exact pairs each is a cell of its own."""
+        """The cells; of exact pairs each has its own."""
         if self._pairs is None:
             return PairCells(*np.ascontiguousarray(self._sums.T))
         u, v = self._pairs

@@ -103,10 +103,10 @@ def _smallest(rows: Rows, arms: FloatArray, propensity: FloatArray) -> FloatArra
 
 def masses(part: Part, gain: FloatArray, draws: FloatArray) -> FloatArray:
     """(D,): sum_i pi_theta(a_i|x_i) gain_i, of each of the ``draws`` (D, d) of theta."""
-    found = np.zeros(len(draws))
+    sums = np.zeros(len(draws))
     for rows, _, mass in part.blocks(draws):
-        found += gain[rows] @ mass
-    return found
+        sums += gain[rows] @ mass
+    return sums
 
 
 def objective(
@@ -133,7 +133,7 @@ def mean_shares(arms: FloatArray, draws: FloatArray) -> FloatArray:
     """(n, K): softmax of x'theta, on average over ``draws`` (D, d); NaN arms were not offered."""
     n, count, dim = arms.shape
     size = max(1, BLOCK // max(1, count * len(draws)))
-    found: FloatArray = np.empty((n, count))
+    shares: FloatArray = np.empty((n, count))
     for start in range(0, n, size):
         block = arms[start : start + size]
         scores = (block.reshape(-1, dim) @ draws.T).reshape(len(block), count, len(draws))
@@ -141,5 +141,5 @@ def mean_shares(arms: FloatArray, draws: FloatArray) -> FloatArray:
         scores -= scores.max(axis=1, keepdims=True)
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=1, keepdims=True)
-        found[start : start + size] = scores.mean(axis=2)
-    return found
+        shares[start : start + size] = scores.mean(axis=2)
+    return shares

@@ -1,4 +1,4 @@
-"""What is held of a log for one target: sketches and sums that are filled chunk by chunk and merge.
+"""Summaries of a log for one target: sketches and sums, filled chunk by chunk and merged.
 
 A chunk is summarised by itself and summaries are merged in the order of the rows, on one machine as
 on many, so that both give the same numbers.
@@ -31,7 +31,7 @@ LEAST_LARGEST = 1e-150  # the largest value's square, and those that count besid
 
 @dataclass(frozen=True)
 class Plan:
-    """What to hold of every chunk.
+    """The choice of what is computed for every chunk.
 
     Attributes:
         estimator: with a number to clip at and a callable for a model, where it has these.
@@ -100,8 +100,8 @@ class Summary:
         """Both together, this one's rows first."""
         parts = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
         joined: dict[str, Any] = {
-            name: None if one is None or two is None else one + two
-            for name, (one, two) in parts.items()
+            name: None if mine is None or theirs is None else mine + theirs
+            for name, (mine, theirs) in parts.items()
             if name not in PADDED
         }
         joined |= {name: _padded(*parts[name]) for name in PADDED}

@@ -106,14 +106,18 @@ class Target:
 
     def __call__(self, rows: Rows) -> FloatArray:
         """(n, K), or (n,): of the logged actions."""
-        found = as_numbers(self._ask(rows), f"{self.name}: probabilities", "numbers (n, K) or (n,)")
+        shares = as_numbers(
+            self._ask(rows), f"{self.name}: probabilities", "numbers (n, K) or (n,)"
+        )
         counts = offered(rows)
-        _check(found, rows, counts, self.name)
+        _check(shares, rows, counts, self.name)
         if not self.explore:
-            return found
-        if found.ndim == 2:
-            counts = np.full(len(found), found.shape[1]) if counts is None else counts
-            each = np.where(np.arange(found.shape[1]) < counts[:, None], 1.0 / counts[:, None], 0.0)
+            return shares
+        if shares.ndim == 2:
+            counts = np.full(len(shares), shares.shape[1]) if counts is None else counts
+            each = np.where(
+                np.arange(shares.shape[1]) < counts[:, None], 1.0 / counts[:, None], 0.0
+            )
         elif counts is None:
             raise ValueError(
                 f"{self.name}: explore needs to know how many arms a row offered; give "
@@ -121,7 +125,7 @@ class Target:
             )
         else:
             each = 1.0 / counts
-        return np.asarray((1.0 - self.explore) * found + self.explore * each)
+        return np.asarray((1.0 - self.explore) * shares + self.explore * each)
 
     def finish(self, rows: int) -> None:
         """Refuse an array that goes on where the log has ended, after ``rows`` rows."""
@@ -212,7 +216,7 @@ class _Frozen:
         policy, arms = self.policy, _arms(rows, self.policy)
         counts = offered(rows)
         assert counts is not None
-        found = np.zeros(arms.shape[:2])
+        shares = np.zeros(arms.shape[:2])
         if policy.info.randomised:
             policy = policy.clone()  # what it draws for one chunk does not move the next
             if self.draws is not None:
@@ -220,8 +224,8 @@ class _Frozen:
         for count in np.unique(counts):  # arms that fill up are not offered
             mine = np.flatnonzero(counts == count)
             sets = np.ascontiguousarray(arms[mine, :count])
-            found[mine, :count] = self._shares(policy, sets, rows, mine)
-        return found
+            shares[mine, :count] = self._shares(policy, sets, rows, mine)
+        return shares
 
     def _shares(self, policy: Policy, sets: FloatArray, rows: Rows, mine: IntArray) -> FloatArray:
         if not policy.info.randomised:
@@ -248,9 +252,9 @@ def _seed(policy: Policy, start: int) -> int:
 
 
 def _one_hot(choices: IntArray, count: int) -> FloatArray:
-    found = np.zeros((len(choices), count))
-    found[np.arange(len(choices)), choices] = 1.0
-    return found
+    encoded = np.zeros((len(choices), count))
+    encoded[np.arange(len(choices)), choices] = 1.0
+    return encoded
 
 
 def _choices(policy: Policy, sets: FloatArray, rows: Rows, mine: IntArray) -> IntArray:

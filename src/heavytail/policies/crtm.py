@@ -242,7 +242,7 @@ class CRTM(LinkedPolicy):
         s[S.ALPHA] = 2.0 if newton else 1.0
         s[S.LINK] = self.link.code
         s[S.FRACTIONS] = float(check.flag("fractions", fractions))
-        told: dict[str, Any] = {
+        problem: dict[str, Any] = {
             "ridge": ridge,
             "theta_bound": theta_bound,
             "arm_bound": arm_bound,
@@ -253,11 +253,11 @@ class CRTM(LinkedPolicy):
             is_click = self.link.rewards == "0 or 1"
             U = 1.0 if is_click else self.link.mean(U)
             raw = 1.0 if is_click else tail.scale + U
-            told |= {"kappa": kappa, "largest": U}
-            radius, level = linked_constants(self.dim, order, horizon, raw, **told)
+            problem |= {"kappa": kappa, "largest": U}
+            radius, level = linked_constants(self.dim, order, horizon, raw, **problem)
         else:
             raw = tail.scale + U
-            radius, level = crtm_constants(self.dim, order, horizon, raw, weight=weight, **told)
+            radius, level = crtm_constants(self.dim, order, horizon, raw, weight=weight, **problem)
         threshold_scale = check.number("threshold_scale", threshold_scale, above=0.0, infinite=True)
         s[S.LEVEL] = threshold_scale * level
         s[RADIUS] = check.number("radius_scale", radius_scale, least=0.0) * radius

@@ -81,7 +81,7 @@ def glb_radius(log_det: float, log_inverse_delta: float, eta: float, prior: floa
 
 @jit
 def spread(s: Vector) -> float:
-    """How many times the model's the variance of rewards is, at least 1; 1 where it must be."""
+    """The ratio of the rewards' variance to the model's, at least 1; 1 where it must be."""
     if s[L.LINK] == LOGISTIC or s[L.LINK] == PROBIT:
         return 1.0
     return max(1.0, (FEW + s[S.ENERGY]) / (FEW + s[ROUNDS]))

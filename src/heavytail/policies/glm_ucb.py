@@ -294,7 +294,7 @@ class GLMUCB(LinkedPolicy):
 
     @alone
     def explain(self, arms: ArrayLike) -> Explanation:
-        """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
+        """Explain the choice of ``select`` among ``arms`` by the parts of each index."""
         X = self._offered(arms, ".explain")
         score, bonus = self._means(X), self.radius * self._widths(X)
         mean = np.asarray(self.link.mean(score))

@@ -129,8 +129,9 @@ def prediction(s: Vector, M: Matrix, part: int, arms: Matrix, i: int) -> float:
 
 @jit
 def reserved(s: Vector, M: Matrix, arms: Matrix, k: int) -> int:
-    """What to play in a round reserved for arm k: the offered arm nearest to it, itself where it
-    is there; while it is not known, the first offered arm that is not known either. O(n K d).
+    """The arm to play in a round reserved for arm k: the offered arm nearest to k, which is k
+    itself if offered; while k is not known, the first offered arm that is not known either. O(n K
+    d).
 
     The offered arms in turn where all of them are known, or where one fit serves all.
     """

@@ -155,7 +155,7 @@ def half_widths(policy: PackedPolicy, X: FloatArray, level: float) -> FloatArray
 
 
 def taken(policy: PackedPolicy, X: FloatArray, level: float) -> FloatArray:
-    """What the clip may have taken from the mean, in units of the model's deviation."""
+    """The part of the mean that the clip may have taken, in units of the model's deviation."""
     return practice_report.half_widths(policy._s, np.zeros(len(X)), level)
 
 

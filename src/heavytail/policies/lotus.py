@@ -101,7 +101,7 @@ def open_batch(s: Vector) -> None:
 
 @jit
 def find_rank(s: Vector, M: Matrix) -> int:
-    """How many singular values of the fit are above what noise makes of them; at least one."""
+    """The number of singular values of the fit above what noise makes of them; at least one."""
     d1 = int(s[L.D1])
     d2 = int(s[L.D2])
     E = estimate_row(s, M)

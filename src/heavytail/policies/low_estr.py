@@ -65,8 +65,8 @@ def current_radius(s: Vector, outside: int) -> float:
     the ridge lambda_perp.
     """
     grown = s[LOG_DET] - outside * math.log(s[S.RIDGE_OUTSIDE] / s[S.RIDGE])
-    found: float = oful_radius(grown, s[S.NOISE_SCALE], s[S.LOG_INVERSE_DELTA], s[S.PRIOR_ROOT])
-    return s[S.RADIUS_SCALE] * found
+    radius: float = oful_radius(grown, s[S.NOISE_SCALE], s[S.LOG_INVERSE_DELTA], s[S.PRIOR_ROOT])
+    return s[S.RADIUS_SCALE] * radius
 
 
 @jit

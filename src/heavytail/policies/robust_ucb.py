@@ -433,5 +433,5 @@ class RobustUCB(PackedPolicy):
 
     @property
     def pulls(self) -> FloatArray:
-        """How often each of them was learned of."""
+        """The number of rewards learned for each of these arms."""
         return self._s[COUNTS : COUNTS + int(self._s[S.KNOWN])].copy()

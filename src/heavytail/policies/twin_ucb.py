@@ -353,7 +353,7 @@ class TwinUCB(PackedPolicy):
         return float(self._parts(feature[None])[0][0])
 
     def amount(self, x: ArrayLike) -> float:
-        """What ``x`` is estimated to pay where it pays, without optimism."""
+        """The amount that ``x`` is estimated to pay if it pays, without optimism."""
         return float(self._parts(self._asked_at(x, ".amount")[None])[1][0])
 
     def _parts(self, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -91,7 +91,7 @@ def _recoded(listed: list[Any], codes: Any, place: Place) -> Keys:
 
 
 def _keys(raw: Any, place: Place, codes: Any = None) -> Keys:
-    """Of values, one per row or one per code of ``codes``."""
+    """The keys of values, one per row or one per code of ``codes``."""
     others = set(map(type, raw)) - _OF_TEXT
     if others:
         raw = _as_texts(raw, place, codes, alike=len(others) == 1 and others <= _HASHABLE)

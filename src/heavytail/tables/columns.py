@@ -1,6 +1,6 @@
 """A column of any kind as a NumPy array, a list or an Arrow array, and those as numbers.
 
-Packages are recognised by their classes, so that none is imported that the caller does not use.
+Packages are recognised by their classes, so that only those that the caller uses are imported.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
     "refuse_nulls",
 ]
 
-MISSING: Final = ("NoneType", "NAType", "NaTType")  # types of a value that is not there
+MISSING: Final = ("NoneType", "NAType", "NaTType")  # types of a missing value
 GIVE: Final = "Give it, or leave the row out."
 _LISTS: Final = (list, tuple, np.ndarray)
 _WHOLE: Final = {"i": np.int64, "u": np.uint64}
@@ -137,8 +137,8 @@ def numbers(
 ) -> FloatArray:
     """A column, as :func:`plain` gives it, as float64 (n,); what is no number is refused.
 
-    A null is NaN where one ``may_miss``, and else refused. Where they are ``times``, dates become
-    seconds. Infinite numbers pass.
+    A null becomes NaN if values ``may_miss``, and is refused otherwise. With ``times``, dates
+    become seconds. Infinite numbers pass.
     """
     if not may_miss:
         refuse_nulls(column, place)

@@ -44,7 +44,7 @@ class File(ABC):
 
     @abstractmethod
     def parts(self, columns: Sequence[str], size: int, *, skip_missing: bool) -> Iterator[Table]:
-        """Such columns, so many rows at a time; rows that miss a value may be left out."""
+        """These columns, ``size`` rows at a time; rows that miss a value may be left out."""
 
     @abstractmethod
     def reader(self) -> Reader:

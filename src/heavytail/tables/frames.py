@@ -60,7 +60,7 @@ class Table(NamedTuple):
         return np.asarray(self.rows, dtype=np.int64)
 
     def column(self, name: str) -> Any:
-        """A column as it comes, or an error that says which there are."""
+        """A column as it comes, or an error that lists the columns."""
         try:
             return self.columns[name]
         except KeyError:
@@ -110,7 +110,7 @@ class Lazy(Mapping[str, Any]):
 
 
 def absent(name: str, names: Iterable[Any], source: str, do: str = "") -> ValueError:
-    """The error for a column that is not there; ``do`` is what to do about it."""
+    """The error for a missing column; ``do`` is the advice."""
     known = [str(column) for column in names]
     near = nearest(name, known)
     has = f"it has {shown(known)}" if known else "there is none at all"
@@ -119,7 +119,7 @@ def absent(name: str, names: Iterable[Any], source: str, do: str = "") -> ValueE
 
 
 def check_columns(wanted: Iterable[str], names: Iterable[Any], source: str, do: str = "") -> None:
-    """Refuse columns that are not there, or there twice."""
+    """Refuse columns that are missing or occur twice."""
     counts = Counter(map(str, names))
     for name in wanted:
         if name not in counts:
@@ -178,7 +178,7 @@ def table(data: Any, source: str, first: int = 0) -> Table:
 
 
 def names_of(data: Any) -> list[str]:
-    """The columns of a frame or a dict, as text; none of what has none."""
+    """The columns of a frame or a dict, as text; empty for data without columns."""
     if isinstance(data, Mapping):
         names: Iterable[Any] = data
     elif _is_lazy(data):

@@ -51,5 +51,5 @@ class Place(NamedTuple):
         raise TypeError(f"{self.words(entry)}: {problem}{self.hint}")
 
     def inside(self, lengths: IntArray) -> Place:
-        """The place of what stands in lists of so many entries."""
+        """The place of the values in lists of these lengths."""
         return self._replace(ends=(*self.ends, np.cumsum(lengths)))

@@ -1,7 +1,7 @@
 """The columns of a log as float64 arrays: (n,), of lists (n, K), of lists of lists (n, K, d).
 
-Rows with fewer entries than the most are filled up. What is no number, and what is missing, is
-refused by file, row and column.
+Shorter rows are filled up. Missing values and values that are not numbers are refused by file, row
+and column.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ DEPTHS = {  # how many axes a column may have
     "time": (1,),
 }
 KINDS = {1: "numbers", 2: "lists of numbers", 3: "lists of lists of numbers"}
-MAY_MISS = ("reward", "propensity")  # whose nulls somebody else judges: they are NaN here
+MAY_MISS = ("reward", "propensity")  # whose nulls are judged elsewhere: they are NaN here
 FILL = {"arms": np.nan, "probabilities": 0.0, "target": 0.0}
 ROOM = 2.0**24  # numbers that may be filled up whatever their share
 
 
 class Ragged(NamedTuple):
-    """Lists of any length: so many entries of ``values`` per list."""
+    """Lists of any length: ``values``, and the number of entries per list."""
 
     lengths: IntArray
     values: Ragged | NDArray[Any]  # Ragged, or numbers
@@ -61,7 +61,7 @@ def dense(key: str, column: Any, place: Place) -> FloatArray:
 
 
 def _parts(column: object, place: Place, key: str, depth: int) -> Ragged | NDArray[Any]:
-    """Numbers, or lists of them up to so many axes."""
+    """Numbers, or lists of them with at most this number of axes."""
     if isinstance(column, np.ndarray) and column.ndim > 1 and column.dtype.kind in "fiu":
         refuse_nulls(column, place)
         return column
@@ -75,7 +75,7 @@ def _parts(column: object, place: Place, key: str, depth: int) -> Ragged | NDArr
 
 
 def _regular(cells: Any) -> NDArray[Any] | None:
-    """Rows of numbers, as many in each; None for all else."""
+    """Rows of numbers, all of one length; None for anything else."""
     if not all(isinstance(cell, np.ndarray) and cell.dtype.kind in "fiu" for cell in cells):
         return None
     return np.stack(cells) if len({cell.shape for cell in cells}) == 1 else None

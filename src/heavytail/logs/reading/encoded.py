@@ -38,7 +38,7 @@ def needed(catalogue: Catalogue, decided: bool) -> list[str]:
 
 @dataclass(frozen=True)
 class Raw:
-    """The columns, as they were found, that some rows' vectors are to be made from."""
+    """The columns as read, from which the vectors of some rows are made."""
 
     catalogue: Catalogue
     columns: Mapping[str, Any]
@@ -121,7 +121,7 @@ def cut(raw: Raw, count: int) -> Iterator[slice]:
 
 
 def _longest(column: Iterable[object]) -> int:
-    """The most entries of a list in a column; what is no list is refused later."""
+    """The length of the longest list in a column; anything else is refused later."""
     if is_arrow(column) and has_lists(column):
         import pyarrow.compute as pc
 
@@ -132,7 +132,7 @@ def _longest(column: Iterable[object]) -> int:
 def _contexts(
     column: Iterable[str | None], names: Iterable[str], place: Place
 ) -> dict[str, list[Any]]:
-    """The values by name of what a DecisionLog wrote as JSON."""
+    """The values by name that a DecisionLog wrote as JSON."""
     texts = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
     contexts: list[dict[str, Any]] = []
     for row, text in enumerate(texts):

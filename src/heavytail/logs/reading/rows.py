@@ -1,4 +1,4 @@
-"""One chunk of a log, checked: what every estimate is made of.
+"""One checked chunk of a log: the input of every estimate.
 
 The columns of a log, by the names they have unless ``columns`` says otherwise:
 
@@ -7,7 +7,7 @@ The columns of a log, by the names they have unless ``columns`` says otherwise:
 | ``action`` | whole number | the arm that was played, from 0, among those offered |
 | ``reward`` | number | what it paid; finite |
 | ``propensity`` | number in (0, 1] | the probability with which it was played |
-| ``probabilities`` | list of numbers | those of all arms; for want of ``propensity`` |
+| ``probabilities`` | list of numbers | those of all arms; if ``propensity`` is missing |
 | ``arms`` | list of lists of numbers | the features of every arm offered; rows may offer fewer |
 | ``context`` | list of numbers | features of the round, as many in every row |
 | ``target`` | number or list of numbers | a target's probability of the action, or of all arms |
@@ -104,14 +104,14 @@ Placing = Callable[[str], Place]  # of a column, by our name
 
 
 def first(bad: NDArray[np.bool_]) -> int:
-    """The first row in which anything is bad; -1 where nothing is."""
+    """The first bad row; -1 if there is none."""
     if not bad.any():
         return -1
     return int(np.argmax(bad.reshape(len(bad), -1).any(axis=1)))
 
 
 def offered(rows: Rows) -> IntArray | None:
-    """(n,), how many arms each row offered; None where the log does not say."""
+    """(n,), the number of arms that each row offered; None if the log does not say."""
     if rows.arms is not None:
         return np.asarray((~np.isnan(rows.arms[:, :, 0])).sum(axis=1), dtype=np.int64)
     for known in (rows.probabilities, rows.target):
@@ -278,7 +278,7 @@ def _propensity(
 
 
 def _frozen(array: NDArray[np.generic]) -> NDArray[np.generic]:
-    """A view that a target or a model cannot write through: it may be the caller's own."""
+    """A read-only view for targets and models: the array may be the caller's own."""
     view = array.view()
     view.flags.writeable = False
     return view

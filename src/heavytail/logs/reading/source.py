@@ -1,4 +1,4 @@
-"""A log as the estimates read it: where from, under which names, and how often."""
+"""A log as the estimates read it: its source, the names of its columns, and rereading."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Source:
     default_reward: float | None
 
     def __post_init__(self) -> None:
-        """Refuse columns that are none before anything is read."""
+        """Refuse invalid columns before anything is read."""
         Reading.of(self.columns, CHUNK, self.default_reward)
 
     def naming(self, target: object) -> Source:
@@ -62,13 +62,13 @@ class Source:
         return self.count().rows
 
     def count(self) -> Count:
-        """The same, and how many decisions are left out since they wait for their reward."""
+        """The same, and the number of decisions left out because they wait for their reward."""
         return Count(None) if self.once else counted(self.log, default_reward=self.default_reward)
 
     def map(
         self, call: Callable[[Rows], Found], dask: Client | str | bool | None
     ) -> Iterator[Found]:
-        """``call`` of every chunk, in order; on a Dask cluster where one is named."""
+        """The results of ``call`` on every chunk, in order; on a Dask cluster if one is named."""
         return map_chunks(
             self.log, call, dask, columns=self.columns, default_reward=self.default_reward
         )

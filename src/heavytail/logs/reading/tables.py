@@ -37,7 +37,7 @@ def flat(wanted: Mapping[str, Any]) -> list[str]:
 
 
 def pieces(table: Table) -> Iterator[Table]:
-    """The same rows, in pieces where their arms are yet to be encoded."""
+    """The same rows, in pieces if their arms must still be encoded."""
     raw = table.columns.get("arms")
     parts = cut(raw, table.length) if isinstance(raw, Raw) else [slice(0, table.length)]
     return (table.part(part.start, part.stop) for part in parts)
@@ -66,7 +66,7 @@ class Reading:
 
     @staticmethod
     def of(columns: Columns | None, size: int, default_reward: float | None) -> Reading:
-        """Of the arguments of :func:`heavytail.logs.reading.chunks`, checked."""
+        """The checked arguments of :func:`heavytail.logs.reading.chunks`."""
         if columns is not None and not isinstance(columns, Mapping):
             raise TypeError(
                 "columns must be a dict of our names of columns to the log's own, such as "
@@ -103,7 +103,7 @@ class Reading:
         return Reading(named, check_count("size", size, most=MOST_ROWS), default_reward)
 
     def fitting(self, names: Sequence[str]) -> Reading:
-        """The same, or that of decisions where the columns are such as a DecisionLog writes."""
+        """The same, or that for decisions if the columns are those that a DecisionLog writes."""
         return self.of_decisions() if {"reward", IDS, CONTEXT} <= {*names} else self
 
     def of_decisions(self) -> Reading:
@@ -119,7 +119,7 @@ class Reading:
         return arms if isinstance(arms, Catalogue) else None
 
     def refuse_catalogue(self, source: str, why: str) -> None:
-        """Say that arms cannot be encoded here, where that is asked for."""
+        """Refuse a catalogue where arms cannot be encoded."""
         if self.catalogue is not None:
             raise ValueError(
                 f"{source}: columns={{'arms': catalogue}}: {why}. Pass a log with columns of the "
@@ -207,7 +207,7 @@ def _kept(part: Any, mask: NDArray[np.bool_]) -> Any:
 
 
 def _propensities(arrays: dict[str, Any], table: Table) -> None:
-    """A column of nulls alone is none; with some it is damaged."""
+    """Drop a column that has only nulls; refuse one that has some, since it is damaged."""
     value = table.columns.get("propensity")
     missing = None if value is None else nulls(value)
     if missing is None or not missing.any():
@@ -227,7 +227,7 @@ class Order:
     first: float = np.inf  # time of all, where there is one
 
     def follow(self, times: FloatArray | None, place: Place) -> None:
-        """Go on by a chunk, or refuse it."""
+        """Advance by a chunk, or refuse it."""
         if times is None or not len(times):
             return
         falls = np.diff(times, prepend=self.last) < 0.0
@@ -240,7 +240,7 @@ class Order:
         self.first, self.last = min(self.first, float(times[0])), float(times[-1])
 
     def go_on(self, other: Order, place: Place) -> None:
-        """Go on by the chunks that another follows."""
+        """Advance by the chunks of another order."""
         if other.first <= other.last:
             self.follow(np.array([other.first, other.last]), place)
 

@@ -1,1 +1,1 @@
-"""What every policy is made of; the algorithms themselves stand one folder up, one file each."""
+"""The parts that every policy is made of; each algorithm has its own file one folder up."""

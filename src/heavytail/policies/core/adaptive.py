@@ -121,7 +121,7 @@ def observe(s: Vector, M: Matrix, H: Matrix, x: Vector, reward: float, nu: float
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveHuber:
-    """What adaptive Huber regression fixes in advance, at one horizon.
+    """The constants of adaptive Huber regression that are fixed in advance, at one horizon.
 
     sigma_t = max(nu_t, sigma_min, steep n, root sqrt(n)) with n = ‖x_t‖_{V_{t-1}^-1}: the two lower
     bounds keep noiseless rewards inside tau_t for every theta of the ball.
@@ -135,7 +135,7 @@ class AdaptiveHuber:
 
 
 class Problem(TypedDict):
-    """What the constants of both are computed from, beside dim, order and horizon."""
+    """The inputs to the constants of both, beside dim, order and horizon."""
 
     ridge: float
     theta_bound: float

@@ -1,4 +1,4 @@
-"""An algorithm as a value: what differs between packed policies, apart from what they are told."""
+"""An algorithm as a value: all that differs between packed policies, except their arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy answers besides an arm: the mean reward it expects, and why it chose."""
+"""The answers of a policy besides an arm: the mean reward it expects, and why it chose."""
 
 from __future__ import annotations
 

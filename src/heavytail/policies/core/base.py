@@ -333,7 +333,7 @@ class PackedPolicy(Policy):
         return before is not None
 
     def _settle(self) -> None:
-        """What is left to do after an update, where the kernels do not do the whole of it."""
+        """Do what remains after an update, if the kernels do not do all of it."""
 
     @alone
     def start_from(self, theta: ArrayLike, covariance: ArrayLike) -> None:
@@ -349,10 +349,10 @@ class PackedPolicy(Policy):
         self._begun()
 
     def _begun(self) -> None:
-        """What is left to do after a start from an earlier estimate."""
+        """Do what remains after a start from an earlier estimate."""
 
     def _warn_past_horizon(self, count: int) -> None:
-        """A word, once, before the first ``count`` rounds that go past the horizon."""
+        """Warn, once, before the first ``count`` rounds that go past the horizon."""
         if self.horizon is None or self._late:
             return
         rounds = self.rounds + count
@@ -365,7 +365,7 @@ class PackedPolicy(Policy):
             self._late = True
 
     def _refusal(self, code: int, x: FloatArray, reward: float, scale: float) -> str:
-        """Why a kernel refused an observation, in a sentence."""
+        """The reason why a kernel refused an observation, in a sentence."""
         return refusal(self, code, x, reward, scale)
 
     @property
@@ -402,7 +402,7 @@ class PackedPolicy(Policy):
 
     @property
     def intercept(self) -> float:
-        """What the constant feature adds to every prediction; 0 without one."""
+        """The amount that the constant feature adds to every prediction; 0 without one."""
         return float(self._M[THETA, self.dim :].sum() * self._s[CONSTANT])
 
     @alone
@@ -431,14 +431,14 @@ class PackedPolicy(Policy):
 
     @alone
     def explain(self, arms: ArrayLike) -> Explanation:
-        """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
+        """Explain the choice of ``select`` among ``arms`` by the parts of each index."""
         if self._no_index:
             raise ValueError(f"{type(self).__name__}.explain: {self._no_index}")
         return self.algorithm.explain(self, self._offered(arms, ".explain"))
 
     @property
     def _no_index(self) -> str:
-        """Why the next choice is not by one index of the estimate; nothing where it is."""
+        """The reason why the next choice is not by one index of the estimate; empty if it is."""
         ranked = self.algorithm.rank_one
         return "" if ranked else "this policy does not choose by one index of its estimate."
 

@@ -119,8 +119,8 @@ def learn(policy: Policy, decision: Any, reward: Any, scale: Any) -> None:
 
 
 def pending_arrays(policy: Policy) -> dict[str, FloatArray]:
-    """What is pending as named arrays; nothing where no decision was ever made, but the key of
-    draws to come.
+    """The pending decisions as named arrays. Before the first decision there are none, except for
+    the key of future draws if it is set.
     """
     key = {PENDING + "key": np.array([float(policy._key)])} if policy._key else {}
     kept = (policy._ledger or Memory()).arrays(policy.dim)
@@ -128,7 +128,7 @@ def pending_arrays(policy: Policy) -> dict[str, FloatArray]:
 
 
 def check_pending(policy: Policy, arrays: dict[str, FloatArray]) -> tuple[Memory, int]:
-    """What is pending in ``arrays``, and the key of draws to come; refuses what is damaged."""
+    """Read the pending decisions in ``arrays`` and the key of future draws; refuse damaged ones."""
     owner = type(policy).__name__
     mine = {key[len(PENDING) :]: a for key, a in arrays.items() if key.startswith(PENDING)}
     key: Any = mine.pop("key", None)

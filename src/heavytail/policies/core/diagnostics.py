@@ -1,4 +1,4 @@
-"""How a policy is doing, in numbers an engineer can put on a dashboard."""
+"""The state of a policy in numbers that an engineer can put on a dashboard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is common to the policies that play one arm many times before they learn from it."""
+"""The common part of policies that play one arm many times before they learn from it."""
 
 from __future__ import annotations
 

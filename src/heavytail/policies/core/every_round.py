@@ -1,5 +1,5 @@
-"""What every round teaches, unweighted and without a unit: how often a reward is other than 0, what
-plain least squares make of all rewards, and how well each direction is known.
+"""Statistics that every round updates, unweighted and without a unit: how often a reward is not 0,
+the plain least-squares fit of all rewards, and how well each direction is known.
 
 Conversion is ridge regression of 1{r ≠ 0}: light-tailed, however heavy the rewards. Least squares
 on the same Gram matrix are the *judge*: where every direction is tried again and again they find

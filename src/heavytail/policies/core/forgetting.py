@@ -111,13 +111,13 @@ LEAST_WINDOW: Final = 2.0  # rounds a coordinate: fewer teach nothing
 
 @jit
 def place(s: Vector) -> int:
-    """Where the memory begins in s."""
+    """The place in s where the memory begins."""
     return int(s[P.SIZES]) + SIZES
 
 
 @jit
 def foresee(s: Vector, M: Matrix, row: int, x: Vector) -> float:
-    """What the estimate in a row of M expects of x. O(d)."""
+    """The reward that the estimate in a row of M expects of x. O(d)."""
     expected = 0.0
     for i in range(x.shape[0]):
         expected += M[row, i] * x[i]
@@ -316,7 +316,7 @@ def start(policy: PackedPolicy, forget: float | str) -> None:
 
 
 def memory_of(policy: PackedPolicy) -> FloatArray:
-    """Where the memory lies."""
+    """The memory as a view of the policy's state."""
     return policy._s[policy._runs["memory"]]
 
 

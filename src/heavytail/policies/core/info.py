@@ -1,4 +1,4 @@
-"""What a policy is and what it needs, as data: the rows of a table like the paper's Table 1."""
+"""The properties and needs of a policy, as data: the rows of a table like the paper's Table 1."""
 
 from __future__ import annotations
 

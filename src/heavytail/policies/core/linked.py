@@ -1,4 +1,4 @@
-"""What policies with a link have in common: their slots, what rewards they take, their answers."""
+"""The common part of policies with a link: slots, the rewards they take, and answers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = [
 
 EXPLORATION: Final = 0.5  # of the radius, in practice
 FLOOR: Final = 0.05  # of the least slope, in practice
-FAR_SPREAD: Final = 10.0  # times the model's variance: of which the user is told
+FAR_SPREAD: Final = 10.0  # times the model's variance, from which the user is warned
 
 
 class Linked(NamedTuple):
@@ -70,7 +70,7 @@ def practical_radius(s: Vector, spread: float) -> float:
     """sqrt(spread (log det H_t / det H_0 + 2 log(1/delta))) + sqrt(lambda), scaled. No theorem's.
 
     In the norm of the curvature a score's error has the unit 1: it is OFUL's radius there, without
-    the least slope; ``spread`` is how many times the model's the variance of the rewards is.
+    the least slope; ``spread`` is the ratio of the rewards' variance to the model's.
     """
     root = math.sqrt(s[L.RIDGE])
     return s[L.RADIUS_SCALE] * oful_radius(
@@ -79,7 +79,7 @@ def practical_radius(s: Vector, spread: float) -> float:
 
 
 class Told(NamedTuple):
-    """What a policy with a link is told of its problem, checked."""
+    """The problem of a policy with a link, as stated by its arguments and checked."""
 
     check: Check
     link: Link
@@ -134,7 +134,7 @@ def floored_slope(told: Told, given: float | None, own: float | None = None) -> 
 
 
 def report_spread(policy: PackedPolicy, report: Diagnostics) -> Diagnostics:
-    """Add where theta lies on its ball, or rewards spread much more than the link's do."""
+    """Add advice if theta lies on its ball, or if rewards spread much more than the link's do."""
     assert isinstance(policy, LinkedPolicy)
     if policy.rounds < ENOUGH:
         return report
@@ -212,7 +212,7 @@ class LinkedPolicy(PackedPolicy):
 
     @alone
     def explain(self, arms: ArrayLike) -> Explanation:
-        """Why ``select`` would choose as it does among ``arms``: the parts of each index."""
+        """Explain the choice of ``select`` among ``arms`` by the parts of each index."""
         X = self._offered(arms, ".explain")
         score, bonus = self._means(X), self.radius * self._widths(X)
         parts: dict[str, Any] = {
@@ -233,7 +233,7 @@ class LinkedPolicy(PackedPolicy):
         arm_bound: float,
         free: bool = False,
     ) -> Told:
-        """Check what it is told and keep the link; where ``free``, practice needs no ball."""
+        """Check the arguments and keep the link; if ``free``, practice needs no ball."""
         is_theory = check.choice("radius", radius, ("empirical", "theory")) == "theory"
         self._practical = not is_theory
         self._keep_link(check, link)
@@ -258,5 +258,5 @@ class LinkedPolicy(PackedPolicy):
         return s
 
     def _spread(self) -> float:
-        """How many times the model's the variance of rewards is."""
+        """The ratio of the rewards' variance to the model's."""
         return 1.0

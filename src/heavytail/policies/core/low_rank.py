@@ -1,5 +1,5 @@
-"""What is common to the policies whose arms are matrices of low rank: arms in either dress, rows
-that are kept for the fit of Theta, and rounds that explore.
+"""The common part of policies whose arms are matrices of low rank: both forms of arms, the rows
+kept for the fit of Theta, and rounds that explore.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class LowRankPolicy(PackedPolicy):
         return self.d1 + self.d2 if self._pairs else self.d1 * self.d2
 
     def _bounds(self, check: Check, given: float | None) -> tuple[float, float]:
-        """How long an arm's vector may be, and its matrix: of a pair ‖u‖ ‖v‖ <= ‖(u, v)‖² / 2."""
+        """Bounds on the norms of an arm's vector and matrix; of a pair ‖u‖ ‖v‖ <= ‖(u, v)‖² / 2."""
         if given is None:
             given = math.sqrt(2.0) if self._pairs else 1.0
         bound = check.number("arm_bound", given, above=0.0)
@@ -181,7 +181,7 @@ class LowRankPolicy(PackedPolicy):
         """Tell whether the rank is found; otherwise it stays as it was given."""
         return False
 
-    # --- arms in either dress
+    # --- both forms of arms
 
     def _flat(self, value: Any, axes: int, method: str) -> Any:
         """Matrices, row by row, as vectors; ``axes`` is how many axes are left then."""
@@ -258,7 +258,7 @@ class LowRankPolicy(PackedPolicy):
 
     @property
     def intercept(self) -> float:
-        """What the constant feature adds to every prediction; 0 without one."""
+        """The amount that the constant feature adds to every prediction; 0 without one."""
         return 0.0 if self.whole else float(self._M[THETA, -1] * self._s[CONSTANT])
 
     def _chances(self, sets: FloatArray) -> FloatArray:

@@ -23,7 +23,7 @@ def replaces(kind: type, method: str) -> bool:
 def failure(what: str, error: BaseException) -> ValueError:
     """An error of a user's code in one sentence: what failed, how, and at which line."""
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [one for one in frames if os.sep + "heavytail" + os.sep not in one.filename]
+    lines = [frame for frame in frames if os.sep + "heavytail" + os.sep not in frame.filename]
     where = ""
     if isinstance(error, SyntaxError) and error.filename:
         where = f" ({os.path.basename(error.filename)}, line {error.lineno})"

@@ -1,4 +1,4 @@
-"""What every policy is: it selects, it learns, and it can be saved, copied and resumed.
+"""The base of every policy: it selects, it learns, and it can be saved, copied and resumed.
 
 No policy of ours inherits from another. ``Policy`` is what a policy in plain Python extends;
 :class:`heavytail.policies.core.base.PackedPolicy` runs an algorithm of compiled kernels.
@@ -61,8 +61,8 @@ class Policy(Stored, ABC):
 
     @classmethod
     def taken(cls, problem: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-        """What of a ``problem`` (horizon, tail, arms) the constructor is to be handed beside its
-        own ``options``: whatever it has an argument for, unless a subclass knows better.
+        """The entries of a ``problem`` (horizon, tail, arms) that the constructor is given beside
+        its own ``options``: all that it has an argument for, unless a subclass decides otherwise.
         """
         accepted = inspect.signature(cls).parameters
         return {key: value for key, value in problem.items() if key in accepted}
@@ -79,8 +79,8 @@ class Policy(Stored, ABC):
         """Learn that features ``x`` paid ``reward``; ``scale`` is nu_t, where it is known."""
 
     def reward_problem(self, reward: float, scale: float | None = None) -> str:
-        """Why a finite reward may not be learned, whatever its features and the state, in a
-        sentence; "" where nothing speaks against it.
+        """The reason, in a sentence, why a finite reward may not be learned, whatever its features
+        and the state; "" if there is none.
         """
         return ""
 
@@ -106,7 +106,7 @@ class Policy(Stored, ABC):
 
     @abstractmethod
     def state_arrays(self) -> dict[str, FloatArray]:
-        """What the policy remembers, by name: enough to resume to the bit."""
+        """The policy's memory as arrays by name: enough to resume to the bit."""
 
     @abstractmethod
     def restore(self, arrays: dict[str, FloatArray]) -> None:
@@ -125,7 +125,7 @@ class Policy(Stored, ABC):
 
     @property
     def encoder(self) -> Encoder | None:
-        """What makes the vectors that the policy learns; saved, loaded and cloned with it.
+        """The encoder of the vectors that the policy learns; saved, loaded and cloned with it.
 
         Setting it takes a copy that learns no more (:meth:`heavytail.Encoder.fixed`): vectors that
         changed their meaning would make nonsense of theta. None takes it away.
@@ -172,7 +172,7 @@ class Policy(Stored, ABC):
         self.restore(type(self)(**self._arguments).state_arrays())
 
     def diagnostics(self) -> Diagnostics:
-        """How the policy is doing, in numbers for a dashboard."""
+        """Describe the state of the policy in numbers for a dashboard."""
         return Diagnostics(rounds=self.rounds, pending=len(self.pending), radius=self.radius)
 
     def update_many(
@@ -262,7 +262,7 @@ class Policy(Stored, ABC):
 
     @alone
     def overdue(self, seconds: float, *, now: float | None = None) -> tuple[int, ...]:
-        """Tokens of the decisions that have waited longer than so many seconds, oldest first.
+        """Tokens of the decisions that have waited longer than ``seconds``, oldest first.
 
         Where silence means no, learn 0 for them. Those of a file from before times were saved are
         not among them, whatever their age. ``now`` is the present, where it is not the machine's.
@@ -298,7 +298,7 @@ class Policy(Stored, ABC):
     def _start(
         self, dim: int, tail: MomentBound | None, horizon: int | None, *, scale_known: bool = True
     ) -> Check:
-        """Check and keep what nearly every policy is told; the checker for the rest.
+        """Check and keep the arguments of nearly every policy; return the checker for the rest.
 
         Whether tail and horizon must be given is what ``info`` says; without ``scale_known`` the
         policy finds the scale itself.

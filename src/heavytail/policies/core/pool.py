@@ -59,7 +59,7 @@ class Pool:
 
 
 class Kept:
-    """What a policy keeps of the arms it chose from last: laid out by feature, and their scores.
+    """The arms that a policy chose from last, laid out by feature, with their scores.
 
     Arms that come again cost O(n d). A :class:`Pool` is known by itself, a plain array by its
     entries, compared with a copy, so that arms changed in place are seen. It is kept for speed and
@@ -69,8 +69,8 @@ class Kept:
     __slots__ = ("pool", "room", "scored")
 
     def __init__(self, arms: Pool | tuple[int, ...], scores: int) -> None:
-        """For a pool, or for plain arms of a shape (n, dim), none of them seen yet; so many
-        ``scores`` of each.
+        """For a pool, or for plain arms of a shape (n, dim), none of them seen yet; each has
+        ``scores`` scores.
         """
         if isinstance(arms, Pool):
             self.pool: Pool | None = arms

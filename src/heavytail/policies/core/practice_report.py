@@ -1,4 +1,4 @@
-"""What the practical mode says of itself: how far a prediction may lie off, what it learned of the
+"""The practical mode's report on itself: the possible error of a prediction, what it learned of the
 noise, and what deserves a look.
 """
 
@@ -51,9 +51,9 @@ def half_widths_of(policy: PackedPolicy, X: FloatArray, level: float) -> FloatAr
 
 
 def unseen(s: Vector) -> float:
-    """What the threshold takes off a mean, outliers that have not come yet among it: E(|r| - T)+ =
-    T P(|r| > T) / (a - 1) of a power law with index a, fitted to the FITTED largest residuals, less
-    one standard error of a.
+    """The amount that the threshold takes off a mean, including outliers that have not come yet:
+    E(|r| - T)+ = T P(|r| > T) / (a - 1) of a power law with index a, fitted to the FITTED largest
+    residuals, less one standard error of a.
     """
     at, t = int(s[P.SIZES]), max(learned(s), 1.0)
     counts = s[at + 1 : at + BINS]  # of residuals, by half octaves from CLIP scales on

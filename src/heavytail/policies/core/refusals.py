@@ -1,4 +1,4 @@
-"""What a packed policy refuses, and why: an observation, and a start from an earlier estimate."""
+"""The reasons why a packed policy refuses an observation, or a start from an earlier estimate."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class PackedState:
             self._lay(rows)
 
     def views(self) -> dict[str, FloatArray]:
-        """What is remembered, by name, where it lies."""
+        """The state by name, as views of the arrays that hold it."""
         views = {
             "scalars": self.s[: behind(self.slots[-1])],
             **{name: self.M[rows] for name, rows in self.rows.items()},

@@ -339,7 +339,7 @@ def forget_round(s: Vector, M: Matrix, factor: float, paid: bool) -> None:
 
 @jit
 def prepare(s: Vector, M: Matrix, dim: int) -> None:
-    """What the next choice needs of the estimates: radii, levels, how far the bulk is trusted."""
+    """Compute what the next choice needs: radii, levels, how far the bulk is trusted."""
     bulk = bulk_row(M)
     beta = radius(s, 1.0, s[P.STABILITY], s[P.ENERGY])
     of_bulk = radius(s, BULK_EXPLORATION, s[TWO.BULK_STABILITY], s[TWO.BULK_ENERGY])

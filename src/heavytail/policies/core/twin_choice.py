@@ -49,8 +49,8 @@ UNKNOWN: Final = SCORES + 3  # x'U x
 
 
 class Rule(NamedTuple):
-    """What an index is made of beside the scores of its arm; where there is no conversion, 1 is
-    paid for sure.
+    """The parts of an index that do not depend on the arm. Where there is no conversion, 1 is paid
+    for sure.
     """
 
     guess: float  # times the bulk ...
@@ -113,8 +113,8 @@ def index_of(
     squared: float,
     tried: float,
 ) -> float:
-    """What an arm is worth and what it may be worth beyond that, where the mean and the bulk of its
-    amount, the judge and conversion are without the constant feature's part; ``squared`` is x'P x,
+    """The worth of an arm plus the most it may be worth beyond that. The mean and the bulk of its
+    amount, the judge and conversion exclude the constant feature's part; ``squared`` is x'P x,
     ``tried`` x'U x.
     """
     width = math.sqrt(max(squared, 0.0))
@@ -265,7 +265,7 @@ def index_in(rule: Rule, scores: Matrix, i: int) -> float:
 
 @jit
 def choose(s: Vector, scores: Matrix) -> int:
-    """What ``select`` chooses from the pool. O(n)."""
+    """The arm of the pool that ``select`` chooses. O(n)."""
     rule = rule_of(s)
     for i in range(scores.shape[1]):
         scores[PRODUCT, i] = index_in(rule, scores, i)
