@@ -27,7 +27,7 @@ test-pages: setup  ## the site, the service's page, the playground and the repor
 	$(BIN)/pytest -n 2 --dist loadfile -m "pages and not slow"
 
 test-policy: setup  ## what meets one policy: NAME=TwinUCB
-	$(BIN)/pytest -n 2 -m "not slow and not pages" tests/policies tests/checks tests/unbreakable tests/simulation tests/commands -k "$(NAME) or $$($(BIN)/python -c 'import heavytail.policies as p; print(p.$(NAME).name)')"
+	$(BIN)/pytest -n 2 -m "not slow and not pages" tests/policies tests/checks tests/unbreakable tests/simulation tests/commands tests/fuzz/test_fuzz_machines.py -k "$(NAME) or $$($(BIN)/python -c 'import heavytail.policies as p; print(p.$(NAME).name)')"
 
 test-slow: setup  ## the tests that take minutes
 	$(BIN)/pytest -m slow
@@ -51,7 +51,7 @@ format: setup  ## let ruff rewrite the code
 	$(BIN)/ruff format .
 
 docs: setup  ## build the documentation in strict mode, into site/
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 
 coverage: setup  ## coverage with the compiler off, so that kernels count
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m "not slow and not compiled and not pages" --cov --cov-report=term:skip-covered

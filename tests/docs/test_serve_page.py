@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 from tests.serve.conftest import serving
 
 import heavytail as ht
+from heavytail.serve.handlers import ROUTES
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "serve.md"
 ARMS = 0.9 * np.eye(3)
@@ -19,6 +21,15 @@ def blocks(heading: str) -> list[str]:
     """The Python under a heading, block by block."""
     part = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     return re.findall(r"```python\n(.*?)```", part, re.DOTALL)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_the_page_names_every_route(route):
+    written = route.path.replace("{number}", "N").replace("{name}", "NAME")
+    short = written.replace("/v1/models/NAME/", ".../")
+    assert written in PAGE.read_text() or short in PAGE.read_text(), (
+        f"add {route.method} {short} to the table of calls in docs/howto/serve.md"
+    )
 
 
 def traffic(shop, rng, count=150):

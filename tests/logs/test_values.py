@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,7 +31,7 @@ from heavytail.logs import (
     SwitchDR,
 )
 from heavytail.logs.bounds import OF_DIFFERENCES, OF_VALUES
-from heavytail.logs.estimators import ESTIMATORS
+from heavytail.logs.estimators import ESTIMATORS, Estimator, Modelled
 from heavytail.logs.selecting import RULES
 from heavytail.logs.values import GONE
 
@@ -90,7 +92,7 @@ def test_a_value_is_shown_on_one_line_and_cannot_be_changed():
 
 def test_a_name_is_short_for_the_value_with_its_defaults():
     d = draw(3)
-    for kind in (IPS, SNIPS, Clipped, LS, LSE):
+    for kind in [kind for kind in ESTIMATORS if not issubclass(kind, Modelled)]:
         by_name, by_value = (
             ht.evaluate(d.log, d.target, estimator=given) for given in (kind.name, kind())
         )
@@ -116,6 +118,28 @@ def test_every_kind_of_value_has_a_name_of_its_own_and_is_public():
         assert getattr(ht.logs, kind.__name__) is kind
         assert kind.__name__ in ht.logs.__all__
         assert (kind.__doc__ or "").strip()
+
+
+def test_every_public_estimator_can_be_called_by_its_name():
+    public = [getattr(ht.logs, name) for name in ht.logs.__all__]
+    estimators = {kind for kind in public if isinstance(kind, type) and issubclass(kind, Estimator)}
+    assert estimators - {Estimator} == set(ESTIMATORS), (
+        "list it in ESTIMATORS of logs/estimators.py"
+    )
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_every_estimator_is_where_its_reader_looks(kind):
+    rows = inspect.getdoc(inspect.getmodule(kind))
+    assert f"| {kind.name} | ``{kind.__name__}(" in rows, "add its row to logs/estimators.py"
+    arguments = inspect.getdoc(ht.evaluate)
+    named = f'"{kind.name}"' in arguments or f"``{kind.__name__}(" in arguments
+    assert named, "name it under `estimator` in the docstring of evaluate"
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "logs.md").read_text()
+    (members,) = re.findall(r"members: (\[Estimator, .*\])", page)
+    assert kind.__name__ in re.findall(r"\w+", members), (
+        "add it to members in docs/reference/logs.md"
+    )
 
 
 @pytest.mark.parametrize("name", GONE)

@@ -211,10 +211,7 @@ def test_the_same_verbs_are_awaited(client, tmp_path):
     assert asyncio.iscoroutinefunction(ht.AsyncClient.close)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["ModelSpec", "ModelView", "Moment", "Predicted", "Explained", "SnapshotView", "KeyView"],
-)
+@pytest.mark.parametrize("name", sorted({*answers.__all__} & {*wire.__all__}))
 def test_the_types_of_answers_have_the_fields_that_the_service_sends(name):
     assert getattr(answers, name).__annotations__.keys() == {*getattr(wire, name).__struct_fields__}
 

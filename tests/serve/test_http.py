@@ -15,6 +15,7 @@ from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.sqlite import SQLiteStore
 from heavytail.serve.handlers import ROUTES
 from heavytail.serve.keys import issue
+from heavytail.serve.openapi import ANSWERS
 from heavytail.serve.rates import Rates
 from heavytail.serve.service import Limits
 
@@ -112,6 +113,12 @@ def test_the_log_is_what_evaluate_reads(shop, tmp_path):
     found = ht.evaluate(path, ht.Uniform(3))
     assert found.rows == 60
     assert found.propensities_ok
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.handler.__name__)
+def test_every_route_has_its_answers_in_the_document(route):
+    name = route.handler.__name__
+    assert name in ANSWERS, f"add {name!r} to ANSWERS of serve/openapi.py: its answer by status"
 
 
 def test_the_document_and_the_metrics(shop):
