@@ -34,7 +34,7 @@ from heavytail._validate import plain, printable, shown
 from heavytail._version import __version__
 from heavytail.tails import MomentBound
 
-__all__ = ["Known", "Saved", "Stored", "check_fit", "of_length", "read"]
+__all__ = ["Known", "Saved", "Stored", "check_fit", "is_plain", "of_length", "read"]
 
 FORMAT = "heavytail "  # and the noun
 VERSION = 2
@@ -343,10 +343,15 @@ def check_fit(
     named ``rough`` are partly room to work in, where a NaN means nothing.
     """
     for key, array in wanted.items():
-        if not isinstance(saved.get(key), np.ndarray) or saved[key].shape != array.shape:
+        if not is_plain(saved.get(key)) or saved[key].shape != array.shape:
             raise ValueError(f"{where}: the saved state's {key!r} does not fit.")
         if saved[key].dtype != array.dtype or (key not in rough and np.isnan(saved[key]).any()):
             raise ValueError(f"{where}: the saved state's {key!r} is damaged.")
+
+
+def is_plain(array: object) -> bool:
+    """Tell whether it is an array without a mask, which would hide a NaN from every check."""
+    return isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
 
 
 def of_length(array: NDArray[Any], length: int, axis: int) -> NDArray[Any]:

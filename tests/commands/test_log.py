@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -54,6 +56,20 @@ def test_a_log_is_shown(log, capsys):
         "given up without one: 1",
         "rewards: 2, mean 2.5",
     ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("UPDATE decision SET model = 7", "its 4 decisions are gone"),
+        ("UPDATE tally SET decisions = 9e999", "the number of decisions is damaged"),
+        ("UPDATE outcome SET reward = 'x'", "the outcome after number 0 is damaged"),
+    ],
+)
+def test_a_damaged_log_is_not_summed_up(statement, words, log, capsys):
+    with contextlib.closing(sqlite3.connect(f"{log}/heavytail.db", isolation_level=None)) as db:
+        db.execute(statement)
+    assert words in refused(capsys, "show", log)
 
 
 def test_an_empty_log_and_what_is_none_are_told_apart(tmp_path, monkeypatch, capsys):

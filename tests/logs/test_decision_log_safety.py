@@ -122,6 +122,9 @@ DAMAGE = {
     "the arm is another": spoilt("UPDATE decision SET arm = 9"),
     "a reward is text": spoilt("UPDATE outcome SET reward = 'x'"),
     "of another version": spoilt("UPDATE meta SET value = 9 WHERE name = 'layout'"),
+    "features are a number": spoilt("UPDATE decision SET x = 10000000000"),
+    "details are a number": spoilt("UPDATE decision SET detail = 10000000000"),
+    "details are empty": spoilt("UPDATE decision SET detail = x''"),
     "commits are gone": spoilt("UPDATE meta SET value = 1 WHERE name = 'commits'"),
 }
 
@@ -137,6 +140,42 @@ def test_a_damaged_log_is_refused_in_a_sentence(damage, tmp_path):
         rewards(tmp_path)
     assert len(str(refusal.value)) > 30
     assert "\n" not in str(refusal.value)
+
+
+ROWS = {
+    "outcome": ["key = 10000000000", "reward = 'x'", "x = 5"],
+    "decision": ["key = 5", "x = 5", "detail = 10000000000", "detail = x''", "arm = 'x'"],
+    "model": ["last = 9223372036854775807"],
+}
+
+
+@pytest.mark.parametrize(("table", "change"), [(t, c) for t, all_ in ROWS.items() for c in all_])
+def test_a_writer_of_a_damaged_log_says_so(table, change, tmp_path):
+    with ht.DecisionLog(tmp_path) as log:
+        for token in range(2):
+            log.decided(decision(token), ARMS)
+        log.rewarded(0, 1.0)
+    where = "" if table != "decision" else " WHERE key = (SELECT max(key) FROM decision)"
+    spoilt(f"UPDATE {table} SET {change}{where}")(tmp_path / FILE)
+    with ht.DecisionLog(tmp_path) as log:
+        reads, writes = lambda: list(log.since(0)), lambda: log.rewarded(decision(1), 1.0)
+        with pytest.raises(OSError, match="is damaged"):
+            (reads if table == "outcome" else writes)()
+
+
+@pytest.mark.parametrize("when", [1e300, 1e306, 1.7e308, -1.7e308])
+def test_times_of_any_size_are_logged(when, tmp_path):
+    with ht.DecisionLog(tmp_path) as log:
+        log.decided(hand_made(time=when), ARMS)
+        assert log.expire(older_than=0.0, now=when) in (0, 1)
+        assert log.decisions == 1
+
+
+@pytest.mark.parametrize("seq", [-1, 0.5, 10**30, "x", None, []])
+def test_outcomes_after_what_is_no_number_are_refused_at_once(seq, tmp_path):
+    log = ht.DecisionLog(tmp_path)
+    with log, pytest.raises((ValueError, TypeError), match=r"DecisionLog.since: seq"):
+        log.since(seq)
 
 
 def test_a_log_in_a_folder_that_cannot_be_written_to_is_read(tmp_path, monkeypatch):
@@ -181,6 +220,7 @@ IDS = [
     ["a", "b", 10**5000],
     ["a", "b"],
     5,
+    np.array("a"),
 ]
 
 

@@ -216,3 +216,28 @@ def test_a_file_that_lost_an_array_is_refused(name, tmp_path):
         rewrite(path, lose, names=False)
         with pytest.raises(ValueError, match="it should hold"):
             ht.load(path)
+
+
+@pytest.mark.parametrize("name", ["TwinUCB ", "HeavyOFUL "])
+def test_a_mask_hides_no_number_from_the_checks(name):
+    one = CENSUS[name]()
+    before = snapshot(one)
+    for key, array in one.saved_arrays().items():
+        bad = array.copy()
+        bad.flat[:1] = np.nan
+        arrays = one.saved_arrays() | {key: np.ma.MaskedArray(bad, mask=np.isnan(bad))}
+        with pytest.raises(ValueError, match=r"does not fit|damaged"):
+            one.resume(arrays)
+        assert snapshot(one) == before
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64, bool, complex, object, str])
+def test_a_history_or_a_count_of_another_type_is_refused(kind):
+    one = CENSUS["HeavyOFUL "]()
+    before = snapshot(one)
+    for key in ("history", "pending.made"):
+        arrays = one.saved_arrays()
+        arrays[key] = arrays[key].astype(kind)
+        with pytest.raises(ValueError, match=r"does not fit|damaged"):
+            one.resume(arrays)
+        assert snapshot(one) == before

@@ -18,7 +18,7 @@ from tests.unbreakable.census import (
 
 import heavytail as ht
 from heavytail import control
-from heavytail._turns import alone
+from heavytail._turns import AT_WORK, alone
 from heavytail.estimators.base import Regression
 
 
@@ -107,3 +107,22 @@ def test_a_copy_that_is_made_in_the_middle_of_a_call_does_not_wait_for_its_end()
         thread.start()
         thread.join(20.0)
         assert not thread.is_alive()
+
+
+def test_room_is_made_in_turn():
+    """Rows are copied into a larger room: one that a kernel writes meanwhile would be lost."""
+    one = CENSUS["HeavyOFUL "]()
+    one._inside = (AT_WORK[0], -1)  # another thread's turn
+    maker = threading.Thread(target=one.reserve, args=(1000,))
+    maker.start()
+    maker.join(0.05)
+    assert maker.is_alive()
+    one._inside = None
+    maker.join()
+    assert len(one._H) > 1000
+
+
+@pytest.mark.parametrize("rounds", [-1, 0.5, "x", None, np.nan, 10**30])
+def test_room_for_no_number_of_rounds_is_refused(rounds):
+    with pytest.raises((ValueError, TypeError), match=r"HeavyOFUL.reserve: rounds must be"):
+        CENSUS["HeavyOFUL "]().reserve(rounds)

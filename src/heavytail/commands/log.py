@@ -92,7 +92,10 @@ def _shown(log: str) -> str:
         count, waiting = tables.decisions(model.id), tables.waiting(model.id)
         if not count:
             return f"{log}: no decisions"
-        first = next(tables.logged(model.id))[0][0]
+        part = next(tables.logged(model.id), None)
+        if part is None:
+            raise ValueError(f"{log}: its {count:,} decisions are gone. Restore it from a backup.")
+        first = part[0][0]
         outcomes = [(row.reward, row.by_default) for row in _outcomes(tables, model.id)]
     lines = [f"{log}: {count:,} decisions since {_date(bytes(first))}"]
     if waiting:
@@ -110,10 +113,17 @@ def _shown(log: str) -> str:
 
 def _outcomes(tables: Any, model: int) -> Iterator[Any]:
     """All outcomes of a model, in the order in which they came."""
+    from heavytail.ledger.layout import is_sound
+
     last = 0
     while rows := tables.outcomes(model, last, PIECE):
-        yield from rows
-        last = rows[-1].seq
+        for row in rows:
+            if not is_sound(row):
+                raise ValueError(
+                    f"the outcome after number {last} is damaged. Restore the log from a backup."
+                )
+            last = row.seq
+            yield row
 
 
 def _date(key: bytes) -> str:

@@ -18,7 +18,7 @@ from heavytail._archive import replacing
 from heavytail._validate import printable
 from heavytail.ledger.details import Detail, unpack
 from heavytail.ledger.layout import CONTEXT, IDS, ModelRow
-from heavytail.ledger.store import Store, StoreError
+from heavytail.ledger.store import Store, StoreError, as_bytes
 from heavytail.ledger.tokens import Token, int_token, time_of
 
 __all__ = ["LOG", "export_log", "tables", "write_log"]
@@ -80,7 +80,7 @@ def _table(rows: list[tuple[Any, ...]], model: ModelRow, width: int) -> Any:
     texts, numbers = pa.list_(pa.string()), pa.float64()
     try:
         keys = [bytes(row[0]) for row in rows]
-        details = [unpack(bytes(row[2])) for row in rows]
+        details = [unpack(as_bytes(row[2])) for row in rows]
         columns = {
             "token": pa.array([_token(row, model) for row in rows], pa.string()),
             "time": pa.array(map(_time, keys, details), numbers),

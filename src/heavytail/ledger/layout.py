@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 __all__ = [
     "CONTEXT",
@@ -16,6 +16,7 @@ __all__ = [
     "ModelRow",
     "OutcomeRow",
     "columns",
+    "is_sound",
 ]
 
 LAYOUT = 1  # version of the tables
@@ -115,3 +116,14 @@ class OutcomeRow(NamedTuple):
     reward: float
     scale: float | None
     x: bytes
+
+
+KINDS: Final[dict[type, tuple[Any, ...]]] = {
+    DecisionRow: (int, bytes, int, int, bytes, bytes | None, bytes),
+    OutcomeRow: (int, bytes, int, float, float | None, bytes),
+}
+
+
+def is_sound(row: DecisionRow | OutcomeRow) -> bool:
+    """Tell whether all values are of their columns' types, which a damaged page may not respect."""
+    return all(map(isinstance, row, KINDS[type(row)]))

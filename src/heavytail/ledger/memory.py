@@ -143,7 +143,9 @@ class Memory:
             gone = arrays.get("expired", np.zeros(0))
             sound = (
                 set(arrays) - OPTIONAL == {"made", "tokens", "features"}
+                and not any(isinstance(array, np.ma.MaskedArray) for array in arrays.values())
                 and arrays["made"].shape == (1,)
+                and arrays["made"].dtype == np.float64
                 and 0.0 < made == np.floor(made) <= MOST
                 and _are_tokens(tokens, made)
                 and rows.shape == (tokens.shape[0], dim)

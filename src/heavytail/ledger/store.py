@@ -9,6 +9,7 @@ share one commit.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import time
 from abc import ABC, abstractmethod
@@ -26,7 +27,7 @@ from heavytail.ledger.layout import (
 )
 from heavytail.ledger.refusal import Conflict, Refusal, StoreError
 
-__all__ = ["Conflict", "Operation", "Store", "StoreError", "Transaction"]
+__all__ = ["Conflict", "Operation", "Store", "StoreError", "Transaction", "as_bytes"]
 
 KEPT = 3  # automatic snapshots per model
 PIECE = 8 * 2**20  # bytes of a log that are read at a time
@@ -188,7 +189,7 @@ class Store(ABC):
         """The greatest key of a model's decisions except the last ``skip``; empty if none."""
         sql = "SELECT key FROM decision WHERE model = ? ORDER BY key DESC LIMIT 1 OFFSET ?"
         rows = self.rows(sql, model, skip)
-        return _bytes(rows[0][0]) if rows else b""
+        return as_bytes(rows[0][0]) if rows else b""
 
     def outcomes(self, model: int, after: int, limit: int) -> list[OutcomeRow]:
         """Those after number ``after``, in order."""
@@ -205,12 +206,15 @@ class Store(ABC):
     def snapshot_data(self, model: int, number: int) -> bytes | None:
         """The bytes of one."""
         rows = self.rows("SELECT data FROM snapshot WHERE model = ? AND number = ?", model, number)
-        return _bytes(rows[0][0]) if rows else None
+        return as_bytes(rows[0][0]) if rows else None
 
     def decisions(self, model: int) -> int:
         """The number of decisions of a model."""
         sql = "SELECT COALESCE(SUM(decisions), 0) FROM tally WHERE model = ?"
-        return int(self.rows(sql, model)[0][0])
+        count = self.rows(sql, model)[0][0]
+        if isinstance(count, float) and not math.isfinite(count):
+            raise StoreError("the number of decisions is damaged. Restore a backup.")
+        return int(count)
 
     def rewards(self, model: int) -> int:
         """The number of decisions of a model that have an outcome."""
@@ -228,7 +232,7 @@ class Store(ABC):
     def width(self, model: int) -> int | None:
         """Number of features of its decisions; None without decisions."""
         rows = self.rows("SELECT x FROM decision WHERE model = ? LIMIT 1", model)
-        return len(rows[0][0]) // 8 if rows else None
+        return len(as_bytes(rows[0][0])) // 8 if rows else None
 
     def logged(self, model: int) -> Iterator[list[tuple[Any, ...]]]:
         """(key, arm, detail, version, reward, time of it, by default) of all decisions, in order;
@@ -248,7 +252,7 @@ class Store(ABC):
                 return
             yield rows
             last = bytes(rows[-1][0])
-            size = min(max(PIECE // max(len(row[2]) for row in rows), 1), 4096)
+            size = min(max(PIECE // max(1, *(len(as_bytes(row[2])) for row in rows)), 1), 4096)
 
     @abstractmethod
     def reader(self) -> contextlib.AbstractContextManager[Store]:
@@ -260,7 +264,7 @@ class Store(ABC):
         return {bytes(d): (name, frozenset(scopes.split())) for d, name, scopes in self.rows(sql)}
 
 
-def _bytes(value: object) -> bytes:
+def as_bytes(value: object) -> bytes:
     """The bytes from a database; empty if a damaged page gives another type."""
     return bytes(value) if isinstance(value, bytes | memoryview) else b""
 

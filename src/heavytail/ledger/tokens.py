@@ -62,7 +62,7 @@ class Token(NamedTuple):
 
 def first_key(when: float) -> bytes:
     """The smallest key of a time."""
-    return min(int(max(when, 0.0) * 1000.0), LATEST).to_bytes(MOMENT, "big") + bytes(16)
+    return int(min(max(when, 0.0) * 1000.0, LATEST)).to_bytes(MOMENT, "big") + bytes(16)
 
 
 def time_of(key: bytes) -> float:

@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike
 from heavytail._extras import need
 from heavytail._validate import check_count, check_number, check_reward, shown
 from heavytail.ledger.decision import Decision, Outcome, token_of
-from heavytail.ledger.layout import FILE, DecisionRow, ModelRow
+from heavytail.ledger.layout import FILE, DecisionRow, ModelRow, OutcomeRow, is_sound
 from heavytail.ledger.memory import expiry
-from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.refusal import Refusal, StoreError
 from heavytail.ledger.tokens import MOMENT, NUMBER, first_key, int_token
 from heavytail.logs.entries import Entry, checked_entry
 from heavytail.logs.reading.files import refuse_earlier
@@ -140,12 +140,16 @@ class DecisionLog:
     ) -> None:
         """Log the reward of a Decision, or of its token, and when it came (now, unless given)."""
         where = "DecisionLog.rewarded"
+        from msgspec import MsgspecError
+
         token = check_count(f"{where}: token", token_of(decision, where), least=0)
         value = check_reward(f"{where}: reward", reward)
         when = clock.time() if time is None else check_number(f"{where}: time", time)
 
         def work(tx: Transaction) -> None:
             row = tx.requested(self._model.id, token.to_bytes(NUMBER, "big"))
+            if row is not None and not is_sound(row):
+                raise self._damaged(f"the decision of token {token}")
             if row is None or (
                 row.key <= tx.sweeping(self._model.id)
                 or tx.outcome(self._model.id, row.key) is not None
@@ -154,7 +158,11 @@ class DecisionLog:
                     f"{where}: token {token} does not wait: it was not logged, was rewarded "
                     "already, or waited too long. Nothing was logged."
                 )
-            if isinstance(decision, Decision) and not _same(row, decision):
+            try:
+                same = not isinstance(decision, Decision) or _same(row, decision)
+            except (ValueError, MsgspecError):
+                raise self._damaged(f"the decision of token {token}") from None
+            if not same:
                 raise ValueError(
                     f"{where}: the decision that was logged under token {token} is another. "
                     "Nothing was logged."
@@ -184,14 +192,18 @@ class DecisionLog:
 
     def since(self, seq: int) -> Iterator[Outcome]:
         """The outcomes after number ``seq``, from 1 on, in the order in which rewards came."""
+        return self._since(check_count("DecisionLog.since: seq", seq, least=0))
 
-        def after(store: Store) -> list[Any]:
+    def _since(self, seq: int) -> Iterator[Outcome]:
+        def after(store: Store) -> list[OutcomeRow]:
             return store.outcomes(self._model.id, seq, OUTCOMES)
 
         while rows := self._read(after):
             for row in rows:
-                yield Outcome(row.seq, int_token(bytes(row.key)), row.reward)
-            seq = rows[-1].seq
+                if not is_sound(row):
+                    raise self._damaged(f"the outcome after number {seq}")
+                seq = row.seq
+                yield Outcome(seq, int_token(row.key), row.reward)
 
     def export(self, path: str | os.PathLike[str]) -> int:
         """Write the log as Parquet, for other tools; returns the number of decisions. The reward of
@@ -268,7 +280,13 @@ class DecisionLog:
         with self._turn:
             if self._store is None:
                 raise ValueError(f"{self.path}: this DecisionLog is closed. Open it again.")
-            return call(self._store)
+            try:
+                return call(self._store)
+            except OverflowError:  # a count in it goes on beyond all: what is passed in is checked
+                raise self._damaged("a number") from None
+
+    def _damaged(self, what: str) -> StoreError:
+        return StoreError(f"{self.path}: {what} is damaged. Restore the log from a backup.")
 
     def _do(self, *operations: Callable[[Transaction], Found]) -> Found:
         """Run all operations in one commit; return the result of the last, once it is on disk."""

@@ -14,6 +14,7 @@ from heavytail._typing import FloatArray
 from heavytail._validate import as_numbers, check_count, plain, printable, shown
 from heavytail.encoding import Arms
 from heavytail.ledger.decision import Decision, checked_numbers
+from heavytail.tables.columns import length
 
 __all__ = ["Entry", "checked_entry"]
 
@@ -76,7 +77,7 @@ def checked_entry(
 def _checked_ids(where: str, ids: Collection[object], count: int) -> list[str]:
     """Names of arms as text that a file can hold, or an error."""
     wanted = f"{where} must be a list of text or whole numbers, one per arm"
-    if isinstance(ids, str | bytes | bytearray | Set | Mapping) or not hasattr(ids, "__len__"):
+    if isinstance(ids, str | bytes | bytearray | Set | Mapping) or length(ids) is None:
         raise TypeError(f"{wanted}; got {shown(ids)}.")
     names = list(itertools.islice(ids, count + 1)) if len(ids) == count else []
     if len(names) != count:

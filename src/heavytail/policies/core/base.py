@@ -21,6 +21,7 @@ from heavytail._validate import (
     as_arms,
     as_rows,
     as_vector,
+    check_count,
     check_number,
     check_reward,
     explain_arms,
@@ -180,8 +181,13 @@ class PackedPolicy(Policy):
         assert self._state.H is not None
         return self._state.H
 
+    @alone
     def reserve(self, rounds: int) -> None:
         """Make room for ``rounds`` more rounds; a policy that keeps no history needs none."""
+        self._reserve(check_count(f"{type(self).__name__}.reserve: rounds", rounds, least=0))
+
+    def _reserve(self, rounds: int) -> None:
+        """The same for whoever is at work: a row that a kernel writes meanwhile would be lost."""
         self._state.reserve(rounds)
         self._packed = self._state.packed
 
@@ -249,7 +255,7 @@ class PackedPolicy(Policy):
         before = None
         try:
             if self._grows:
-                self.reserve(1)  # before, so that an interrupt after the round does no harm
+                self._reserve(1)  # before, so that an interrupt after the round does no harm
                 if not self.algorithm.has_kernels:
                     before = (self._s.copy(), self._M.copy())
             code = self._enter(*self._packed, vector, float(reward), nu)
@@ -306,7 +312,7 @@ class PackedPolicy(Policy):
         nu = as_rows(scale, (count,), f"{where}: scale").copy()
         late = self._late
         self._warn_past_horizon(count)
-        self.reserve(count)
+        self._reserve(count)
         before = self.state_arrays()
         try:
             learn = around(update_rows, update=self.algorithm.update)

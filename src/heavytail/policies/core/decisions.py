@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail._storage import is_plain
 from heavytail._typing import FloatArray
 from heavytail._validate import as_rows, check_number, check_reward
 from heavytail.kernels.random import uniform_pair
@@ -133,7 +134,7 @@ def check_pending(policy: Policy, arrays: dict[str, FloatArray]) -> tuple[Memory
     mine = {key[len(PENDING) :]: a for key, a in arrays.items() if key.startswith(PENDING)}
     key: Any = mine.pop("key", None)
     if key is not None:
-        whole = isinstance(key, np.ndarray) and key.shape == (1,) and key.dtype == np.float64
+        whole = is_plain(key) and key.shape == (1,) and key.dtype == np.float64
         if not (whole and 0.0 < key[0] == np.floor(key[0]) <= MOST):
             raise ValueError(f"{owner}: the saved key of its draws is damaged.")
     return Memory.of_arrays(mine, policy.dim, owner), 0 if key is None else int(key[0])

@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytail._invariants import are_counts, check_size, check_slots, damaged
 from heavytail._memory import grown
-from heavytail._storage import afford, check_fit
+from heavytail._storage import afford, check_fit, is_plain
 from heavytail._typing import FloatArray, State
 from heavytail.kernels.layout import INVERSE, THETA, behind, slot_kinds
 from heavytail.kernels.layout import rows as common_rows
@@ -149,8 +149,11 @@ class PackedState:
         counter = "scalars" if self.history.counter >= 0 else "shape"
         check_fit(self.owner, arrays, {counter: own[counter]})
         count, history = arrays[counter][self.history.counter], arrays.get("history")
-        fits = history is not None and history.shape[1:] == (self.H.shape[1],)
-        if not fits or history is None or history.shape[0] != count:
+        if history is None or not (
+            is_plain(history)
+            and history.shape == (count, self.H.shape[1])
+            and history.dtype == self.H.dtype
+        ):
             raise ValueError(f"{self.owner}: the saved state's 'history' does not fit.")
         pointers = history[:, [self.dim + column for column in self.history.pointers]]
         if not are_counts(pointers, count, -1.0):
