@@ -75,6 +75,7 @@ class TwinUCB(HvtPractice):
         self.judge = Regression(dim + 1, self.ridge)
         self.noise = Sizes(dim, self.ridge)
         self.zeros = 0.0
+        self.kinds: set[float] = set()  # rewards other than 0
         self.share = self.due = self.held = self.most_hope = 0.0
         self.ratio = 1.0
         self.log_t = 1.0
@@ -90,6 +91,8 @@ class TwinUCB(HvtPractice):
     def observe(self, x: Array, reward: float, nu: float) -> None:
         self.rounds += 1
         row = self.feature(x)
+        if reward != 0.0:
+            self.kinds.add(reward)
         if self.typical is None:
             self.begin(row, reward, nu)
             return
@@ -293,7 +296,8 @@ class TwinUCB(HvtPractice):
     def overdue(self, x: Array) -> float:
         tried = width(self.conversions.V, self.feature(x)) ** 2
         looks = 0.2 * self.patience * self.log_t**2
-        if self.zeros > 0.0 and self.conversion(x) * (1.0 + TIE) < 3.0 * tried:
+        differ = len(self.kinds) > 1
+        if differ and self.zeros > 0.0 and self.conversion(x) * (1.0 + TIE) < 3.0 * tried:
             looks *= 10.0
         return looks * tried
 

@@ -344,11 +344,38 @@ def test_an_arm_is_overdue_by_its_formula():
     s[S.KNOWN], s[S.CONVERSION_LEVEL] = 0.05, 0.1
     assert twin_choice.overdue(s, 0.1, 0.4) == pytest.approx(0.6 * 0.4 / 0.05)
     s[E.ZEROS] = 2.0
+    assert twin_choice.overdue(s, 0.1, 0.4) == pytest.approx(0.6 * 0.4 / 0.05)
+    s[S.DIFFER] = 1.0
     assert twin_choice.overdue(s, 0.1, 0.4) == pytest.approx(6.0 * 0.4 / 0.05)
     assert twin_choice.overdue(s, 0.3, 0.13) == pytest.approx(0.6 * 0.13 / 0.05)
     assert twin_choice.overdue(s, -9.0, 0.4) == pytest.approx(6.0 * 0.4 / 0.05)
     s[S.CONVERSION_LEVEL] = 0.0  # paid three times: equal up to rounding
     assert twin_choice.overdue(s, 0.6 * (1.0 - 1e-12), 0.2) == pytest.approx(0.6 * 0.2 / 0.05)
+
+
+def test_rewards_differ_once_two_that_are_not_0_did():
+    policy = ht.TwinUCB(2)
+    s, x = policy.packed[0], np.array([0.5, 0.5])
+    for reward in (0.0, 3.0, 0.0, 3.0, 3.0, 3.0, 3.0, 3.0, 0.0):  # the unit is set on the way
+        policy.update(x, reward)
+        assert s[S.DIFFER] == 0.0
+    assert s[S.AMOUNT] == 3.0
+    policy.update(x, -3.0)
+    policy.update(x, 3.0)
+    assert (s[S.AMOUNT], s[S.DIFFER]) == (3.0, 1.0)
+    early = ht.TwinUCB(2)
+    for reward in (1.0, 0.0, 2.0):
+        early.update(x, reward)
+    assert early.packed[0][S.DIFFER] == 1.0
+
+
+@pytest.mark.filterwarnings("ignore:.*assumes a mean reward that is linear")
+def test_among_clicks_no_larger_reward_is_looked_for():
+    world = ht.LinkBandit(4, 25, "logistic", theta_bound=4.0, base=-1.0)
+    policies = {"clicks": ht.TwinUCB(4), "no looks": ht.TwinUCB(4, patience=0.0)}
+    runs = ht.simulate(policies, world, rounds=2000, trials=8, seed=11, progress=False)
+    clicks, none = (runs[name].final.mean() for name in policies)
+    assert clicks < 2.0 * none  # it was five times as much
 
 
 @pytest.mark.parametrize(("spread", "hope"), [(0.25, 3.0), (0.5, 4.0), (2.0, 4.0)])

@@ -101,6 +101,10 @@ def linear(t, x, noise):
     return x @ np.linspace(0.7, -0.4, len(x)) + noise
 
 
+def clicks(t, x, noise):
+    return 2.5 * float(noise > 0.4 - x[0])
+
+
 def rarely(t, x, noise):
     """Something in one round of five, more often along the first coordinate."""
     pays = (7 * t) % 10 < 2.0 + 2.0 * x[0]
@@ -174,7 +178,7 @@ def test_its_start_is_its_formulas(law):
 
 
 @pytest.mark.parametrize("patience", [0.0, 20.0])
-@pytest.mark.parametrize("law", [linear, rarely])
+@pytest.mark.parametrize("law", [linear, rarely, clicks])
 def test_patience_is_its_formula(law, patience):
     knobs = {"patience": patience}
     rounds = game(3, 300, noise=0.4, fixed=True)

@@ -164,9 +164,10 @@ class TwinUCB(PackedPolicy):
     where that expects more. Their share falls as
     $t^{-1/3}$, faster where the mean agrees with the bulk and slower where it does not (Hausman's
     statistic). An audit first looks at an arm that was tried less often than patience asks,
-    $\log^2 t$ / 5 times, or $2 \log^2 t$ times until it has paid three times: with these looks
-    regret is o(T) for every law of the rewards that has a mean
-    (docs/mathematics/consistency.md). A round costs O(d²), and the state is constant.
+    $\log^2 t$ / 5 times, or $2 \log^2 t$ times until it has paid three times, unless all rewards
+    other than 0 were equal (clicks): with these looks regret is o(T) for every law of the rewards
+    that has a mean (docs/mathematics/consistency.md). A round costs O(d²), and the state is
+    constant.
 
     **Theory** (``radius="theory"``, needs ``tail`` and ``horizon``): the mean is Hvt-UCB's
     Algorithm 1 with Lemma 1's radius, to the letter. Play the bulk's favourite among the arms that

@@ -31,6 +31,7 @@ from heavytail.kernels.layout import (
     THETA,
     Count,
     Fixed,
+    Flag,
     Size,
     numbered,
 )
@@ -133,6 +134,8 @@ class Slots(NamedTuple):
     DUE: Size  # such rounds that are owed
     AUDIT: Count  # 0 if the next round is none, otherwise its number, from 1 to JUDGES ...
     LAST_AUDIT: Count  # ... and that of the last one
+    AMOUNT: int  # the first reward other than 0 ...
+    DIFFER: Flag  # ... and whether another one differed from it
 
 
 OWN: Final = numbered(Slots, after=NOISE_SIZE)
@@ -252,10 +255,13 @@ def learn_round(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> in
     squared = measure(s, M, x)
     tried = weigh(M)
     if s[P.UNIT] == 0.0:
-        return begin(s, M, dim, squared, reward, nu)
+        code = begin(s, M, dim, squared, reward, nu)
+        compare_amounts(s, reward, code)
+        return code
     code = OK
     if reward != 0.0:
         code = pay(s, M, dim, squared, tried, reward, nu)
+        compare_amounts(s, reward, code)
     else:  # a round, but none that the amount is made of
         s[ROUNDS] += 1.0
         s[P.BEGAN] += 1.0
@@ -266,6 +272,17 @@ def learn_round(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> in
         part(M)
     learn_always(s, M, tried, reward, as_judged(s, reward))
     return OK
+
+
+@jit
+def compare_amounts(s: Vector, reward: float, code: int) -> None:
+    """Note whether rewards other than 0 differ, from one that was learned. Clicks never do."""
+    if code != OK or reward == 0.0:
+        return
+    if s[S.AMOUNT] == 0.0:
+        s[S.AMOUNT] = reward
+    elif s[S.AMOUNT] != reward:
+        s[S.DIFFER] = 1.0
 
 
 @jit

@@ -146,11 +146,12 @@ def longer(a: float, b: float) -> float:
 def overdue(s: Vector, share: float, tried: float) -> float:
     """By how much an arm is less known than patience asks: above 1 it must be looked at.
 
-    1 / x'U x is about how often it was tried, so that times conversion how often it paid.
+    1 / x'U x is about how often it was tried, so that times conversion how often it paid. Where
+    all rewards but 0 were equal, as clicks are, no larger one is looked for among the rare ones.
     """
     looks = s[S.PATIENCE] * LOOKS
     paid = min(max(share + s[S.CONVERSION_LEVEL], 0.0), 1.0)
-    if s[E.ZEROS] > 0.0 and beyond(paid) < PAID * tried:  # not by rounding
+    if s[S.DIFFER] != 0.0 and s[E.ZEROS] > 0.0 and beyond(paid) < PAID * tried:  # not by rounding
         looks *= UNPAID
     return looks * tried / s[S.KNOWN]
 
