@@ -322,7 +322,7 @@ class PackedPolicy(Policy):
             raise
 
     def _undo(self, before: tuple[FloatArray, FloatArray] | None) -> bool:
-        """Back to what was before the round, and whether that was kept.
+        """Go back to what was before the round; tell whether that was kept.
 
         Rows of a history are counted in s, so that a row more is none when s is as before. Scores
         that were kept may follow a direction that the round has overwritten.
@@ -333,7 +333,7 @@ class PackedPolicy(Policy):
         return before is not None
 
     def _settle(self) -> None:
-        """What is left to do after an update, where the kernels do not do the whole of it."""
+        """Do what is left after an update, where the kernels do not do the whole of it."""
 
     @alone
     def start_from(self, theta: ArrayLike, covariance: ArrayLike) -> None:
@@ -349,10 +349,10 @@ class PackedPolicy(Policy):
         self._begun()
 
     def _begun(self) -> None:
-        """What is left to do after a start from an earlier estimate."""
+        """Do what is left after a start from an earlier estimate."""
 
     def _warn_past_horizon(self, count: int) -> None:
-        """A word, once, before the first ``count`` rounds that go past the horizon."""
+        """Warn once, before the first ``count`` rounds that go past the horizon."""
         if self.horizon is None or self._late:
             return
         rounds = self.rounds + count
@@ -365,7 +365,7 @@ class PackedPolicy(Policy):
             self._late = True
 
     def _refusal(self, code: int, x: FloatArray, reward: float, scale: float) -> str:
-        """Why a kernel refused an observation, in a sentence."""
+        """Say why a kernel refused an observation, in a sentence."""
         return refusal(self, code, x, reward, scale)
 
     @property
@@ -438,7 +438,7 @@ class PackedPolicy(Policy):
 
     @property
     def _no_index(self) -> str:
-        """Why the next choice is not by one index of the estimate; nothing where it is."""
+        """Say why the next choice is not by one index of the estimate; "" where it is."""
         ranked = self.algorithm.rank_one
         return "" if ranked else "this policy does not choose by one index of its estimate."
 

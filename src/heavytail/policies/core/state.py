@@ -106,7 +106,7 @@ class PackedState:
             self._lay(rows)
 
     def views(self) -> dict[str, FloatArray]:
-        """What is remembered, by name, where it lies."""
+        """Name the parts of the state, each where it lies."""
         views = {
             "scalars": self.s[: behind(self.slots[-1])],
             **{name: self.M[rows] for name, rows in self.rows.items()},
@@ -158,8 +158,8 @@ class PackedState:
         return history
 
     def _is_finite(self, key: str, array: FloatArray) -> bool:
-        """Tell whether it is, but for what follows from the threshold of a row: where the row is of
-        no length that is infinite.
+        """Tell whether an array is finite. In the history, what a row keeps from its threshold on may
+        be infinite: it is where the row has no length.
         """
         if key == "history" and "tau_0" in slot_kinds(*self.slots):
             array, rest = np.split(array, [self.dim + TAU], axis=1)
