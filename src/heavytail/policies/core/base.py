@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -446,7 +447,7 @@ class PackedPolicy(Policy):
         if not self._one_estimate:
             return None
         mean = float(self._means(x[None])[0])
-        return mean if np.isfinite(mean) else None
+        return mean if math.isfinite(mean) else None
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         return self.algorithm.half_widths(self, X, level)
