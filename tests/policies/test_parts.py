@@ -114,3 +114,16 @@ def test_an_algorithm_made_from_another_keeps_its_checks_and_reports() -> None:
     crmm = ht.CRMM.algorithm
     assert len(crmm.agree) == 2
     assert crmm.agree[-1] is ht.MoM.algorithm.agree[-1]
+
+
+def test_a_reward_that_was_learned_before_an_error_is_not_owed_again() -> None:
+    class Interrupted(ht.OFUL):
+        def update(self, x: Any, reward: float, *, scale: float | None = None) -> None:
+            super().update(x, reward, scale=scale)
+            raise KeyboardInterrupt
+
+    policy = Interrupted(3, noise_scale=1.0)
+    decision = policy.decide(ARMS[:, :3])
+    with pytest.raises(KeyboardInterrupt):
+        policy.learn(decision, 1.0)
+    assert (policy.rounds, policy.pending) == (1, ())
