@@ -66,8 +66,8 @@ class Algorithm:
         history: rounds that are kept, if any.
         rank_one: every update leaves GAIN, STEP, PROJECTED and DIRECTION as
             :mod:`heavytail.kernels.layout` says, so that scores of arms can be kept.
-        takes_prior: it has a single Gram matrix, so that ``start_from`` has a place to begin.
-        any_ridge: sigma_t keeps x x' / sigma_t² small beside V, so that no ridge is too small.
+        takes_prior: there is a single Gram matrix, so that ``start_from`` has a place to begin.
+        any_ridge: no ridge is too small, as sigma_t keeps x x' / sigma_t² small beside V.
         projects: theta is kept in the ball of THETA_BOUND.
         key_slot: the slot of s that holds the key of its randomness; -1 where it draws nothing.
         draws_slot: the slot that counts its draws.

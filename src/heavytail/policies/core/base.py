@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -328,7 +329,7 @@ class PackedPolicy(Policy):
             raise
 
     def _undo(self, before: tuple[FloatArray, FloatArray] | None) -> bool:
-        """Back to what was before the round, and whether that was kept.
+        """Go back to what was before the round; tell whether that was kept.
 
         Rows of a history are counted in s, so that a row more is none when s is as before. Scores
         that were kept may follow a direction that the round has overwritten.
@@ -452,7 +453,7 @@ class PackedPolicy(Policy):
         if not self._one_estimate:
             return None
         mean = float(self._means(x[None])[0])
-        return mean if np.isfinite(mean) else None
+        return mean if math.isfinite(mean) else None
 
     def _half_widths(self, X: FloatArray, level: float) -> FloatArray:
         return self.algorithm.half_widths(self, X, level)

@@ -1,4 +1,4 @@
-"""Rewards that come late, out of order or in batches: the mechanics of ``decide`` and ``learn``.
+"""Rewards that come late, out of order or in batches: what ``decide`` and ``learn`` rest on.
 
 A decision is remembered under its token until its reward is learned or it expires, by count or by
 time. What is pending is saved, copied and resumed with the policy. A share of the decisions may
@@ -17,7 +17,7 @@ from heavytail._typing import FloatArray
 from heavytail._validate import as_rows, check_number, check_reward
 from heavytail.kernels.random import uniform_pair
 from heavytail.ledger.decision import Decision, frozen, token_of
-from heavytail.ledger.memory import MOST, Memory
+from heavytail.ledger.memory import MOST, Memory, Waiting
 from heavytail.policies.core.pool import Pool
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ __all__ = [
     "check_explore",
     "check_pending",
     "chosen",
-    "learn",
     "pending_arrays",
+    "rewarded",
 ]
 
 PENDING = "pending."  # of the names of saved arrays
@@ -83,9 +83,13 @@ def _mixed(chance: float | None, explore: float, count: int) -> float | None:
     return None if chance is None else (1.0 - explore) * chance + explore / count
 
 
-def learn(policy: Policy, decision: Any, reward: Any, scale: Any) -> None:
-    """Learn the reward of a Decision or its token, or those of a list of them, or nothing."""
-    where, ledger = f"{type(policy).__name__}.learn", policy._ledger or Memory()
+def rewarded(
+    policy: Policy, ledger: Memory, decision: Any, reward: Any
+) -> tuple[dict[int, Waiting], Any, bool]:
+    """The decisions of ``ledger`` that a reward is for, by token, the reward or the row of them,
+    and whether there may be many; refuses what cannot be learned.
+    """
+    where = f"{type(policy).__name__}.learn"
     many = not isinstance(decision, Decision | int | np.integer)
     if many and not isinstance(decision, list | tuple | np.ndarray):
         raise TypeError(
@@ -98,25 +102,15 @@ def learn(policy: Policy, decision: Any, reward: Any, scale: Any) -> None:
     if len(set(tokens)) < len(tokens):
         twice = next(t for i, t in enumerate(tokens) if t in tokens[:i])
         raise ValueError(f"{where}: token {twice} is twice in the batch.")
-    rounds = policy.rounds
     if many and np.shape(reward)[:1] != (len(tokens),):
         raise ValueError(
             f"{where}: {len(tokens)} decisions need as many rewards; got shape {np.shape(reward)}."
         )
     if not many:
         reward = check_reward(f"{where}: reward", reward)
-    try:
-        for token in tokens:  # first: what is learned and then interrupted is not learned twice
-            ledger.rewarded(token)
-        if not many:
-            policy.update(owed[0].x, reward, scale=scale)
-        elif tokens:
-            values = as_rows(reward, (None,), f"{where}: rewards")
-            policy.update_many(np.array([each.x for each in owed]), values, scale=scale)
-    except BaseException:
-        if policy.rounds == rounds:  # else it was learned before something spoke up
-            ledger.kept.update(zip(tokens, owed, strict=True))
-        raise
+    elif tokens:
+        reward = as_rows(reward, (None,), f"{where}: rewards")
+    return dict(zip(tokens, owed, strict=True)), reward, many
 
 
 def pending_arrays(policy: Policy) -> dict[str, FloatArray]:

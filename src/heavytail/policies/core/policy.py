@@ -241,7 +241,22 @@ class Policy(Stored, ABC):
         A token that is unknown, already rewarded, expired or twice in one batch is refused, and
         so is a bad reward; nothing of the call is learned then.
         """
-        decisions.learn(self, decision, reward, scale)
+        ledger = self._ledger or Memory()
+        owed, reward, many = decisions.rewarded(self, ledger, decision, reward)
+        rounds = self.rounds
+        try:
+            for token in owed:  # first: what is learned and then interrupted is not learned twice
+                ledger.rewarded(token)
+            if not many:
+                (waiting,) = owed.values()
+                self.update(waiting.x, reward, scale=scale)
+            elif owed:
+                features = np.array([waiting.x for waiting in owed.values()])
+                self.update_many(features, reward, scale=scale)
+        except BaseException:
+            if self.rounds == rounds:  # else it was learned before something spoke up
+                ledger.kept.update(owed)
+            raise
 
     @alone
     def expire(

@@ -161,8 +161,8 @@ class PackedState:
         return history
 
     def _is_finite(self, key: str, array: FloatArray) -> bool:
-        """Tell whether it is, but for what follows from the threshold of a row: where the row is of
-        no length that is infinite.
+        """Tell whether an array is finite. In the history, what a row keeps from its threshold on
+        may be infinite: it is where the row has no length.
         """
         if key == "history" and "tau_0" in slot_kinds(*self.slots):
             array, rest = np.split(array, [self.dim + TAU], axis=1)
