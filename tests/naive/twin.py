@@ -76,6 +76,7 @@ class TwinUCB(HvtPractice):
         self.noise = Sizes(dim, self.ridge)
         self.zeros = 0.0
         self.kinds: set[float] = set()  # rewards other than 0
+        self.missed = 0.0  # rewards that were expected where 0 came
         self.share = self.due = self.held = self.most_hope = 0.0
         self.ratio = 1.0
         self.log_t = 1.0
@@ -91,11 +92,13 @@ class TwinUCB(HvtPractice):
     def observe(self, x: Array, reward: float, nu: float) -> None:
         self.rounds += 1
         row = self.feature(x)
-        if reward != 0.0:
-            self.kinds.add(reward)
         if self.typical is None:
             self.begin(row, reward, nu)
             return
+        if reward != 0.0:
+            self.kinds.add(reward)
+        else:
+            self.missed += float(np.clip(row @ self.conversions.theta, 0.0, 1.0))
         if reward != 0.0:
             self.pay(row, reward, nu)
         self.zeros += reward == 0.0
@@ -296,8 +299,8 @@ class TwinUCB(HvtPractice):
     def overdue(self, x: Array) -> float:
         tried = width(self.conversions.V, self.feature(x)) ** 2
         looks = 0.2 * self.patience * self.log_t**2
-        differ = len(self.kinds) > 1
-        if differ and self.zeros > 0.0 and self.conversion(x) * (1.0 + TIE) < 3.0 * tried:
+        clicks = len(self.kinds) < 2 and self.missed > 0.5 * math.sqrt(self.rounds)
+        if self.zeros > 0.0 and self.conversion(x) * (1.0 + TIE) < 3.0 * tried and not clicks:
             looks *= 10.0
         return looks * tried
 

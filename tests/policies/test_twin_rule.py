@@ -343,7 +343,9 @@ def test_an_arm_is_overdue_by_its_formula():
     s = ht.TwinUCB(2, patience=3.0).packed[0]
     s[S.KNOWN], s[S.CONVERSION_LEVEL] = 0.05, 0.1
     assert twin_choice.overdue(s, 0.1, 0.4) == pytest.approx(0.6 * 0.4 / 0.05)
-    s[E.ZEROS] = 2.0
+    s[E.ZEROS], s[ROUNDS], s[S.MISSED] = 2.0, 100.0, 5.0
+    assert twin_choice.overdue(s, 0.1, 0.4) == pytest.approx(6.0 * 0.4 / 0.05)
+    s[S.MISSED] = 5.01
     assert twin_choice.overdue(s, 0.1, 0.4) == pytest.approx(0.6 * 0.4 / 0.05)
     s[S.DIFFER] = 1.0
     assert twin_choice.overdue(s, 0.1, 0.4) == pytest.approx(6.0 * 0.4 / 0.05)
@@ -354,19 +356,28 @@ def test_an_arm_is_overdue_by_its_formula():
 
 
 def test_rewards_differ_once_two_that_are_not_0_did():
-    policy = ht.TwinUCB(2)
-    s, x = policy.packed[0], np.array([0.5, 0.5])
-    for reward in (0.0, 3.0, 0.0, 3.0, 3.0, 3.0, 3.0, 3.0, 0.0):  # the unit is set on the way
+    policy, x = ht.TwinUCB(2), np.array([0.5, 0.5])
+    s = policy.packed[0]
+    for reward in (3.0, 3.0, 0.0, 3.0, 3.0, 3.0, 3.0, 0.0, 3.0):  # the unit is set on the way
         policy.update(x, reward)
-        assert s[S.DIFFER] == 0.0
-    assert s[S.AMOUNT] == 3.0
+    assert (s[S.AMOUNT], s[S.DIFFER]) == (3.0, 0.0)
     policy.update(x, -3.0)
     policy.update(x, 3.0)
     assert (s[S.AMOUNT], s[S.DIFFER]) == (3.0, 1.0)
-    early = ht.TwinUCB(2)
-    for reward in (1.0, 0.0, 2.0):
-        early.update(x, reward)
-    assert early.packed[0][S.DIFFER] == 1.0
+
+
+def test_a_reward_that_was_expected_and_did_not_come_is_missed():
+    policy, x, other = ht.TwinUCB(2), np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    s = policy.packed[0]
+    for _ in range(60):
+        policy.update(x, 1.0)
+    expected = policy.conversion(x)
+    assert expected == 1.0
+    policy.update(x, 0.0)
+    assert s[S.MISSED] == pytest.approx(1.0, abs=0.05)
+    for _ in range(200):  # what never pays is soon not expected to
+        policy.update(other, 0.0)
+    assert s[S.MISSED] < 6.0
 
 
 @pytest.mark.filterwarnings("ignore:.*assumes a mean reward that is linear")

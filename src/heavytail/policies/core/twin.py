@@ -43,6 +43,7 @@ from heavytail.policies.core.every_round import (
     EVERY_ROUND,
     JUDGE,
     TRIED,
+    foretell,
     learn_always,
     weigh,
 )
@@ -136,6 +137,7 @@ class Slots(NamedTuple):
     LAST_AUDIT: Count  # ... and that of the last one
     AMOUNT: int  # the first reward other than 0 ...
     DIFFER: Flag  # ... and whether another one differed from it
+    MISSED: Size  # rewards that were expected and did not come: conversion where 0 was paid
 
 
 OWN: Final = numbered(Slots, after=NOISE_SIZE)
@@ -255,19 +257,17 @@ def learn_round(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> in
     squared = measure(s, M, x)
     tried = weigh(M)
     if s[P.UNIT] == 0.0:
-        code = begin(s, M, dim, squared, reward, nu)
-        compare_amounts(s, reward, code)
-        return code
+        return begin(s, M, dim, squared, reward, nu)
     code = OK
     if reward != 0.0:
         code = pay(s, M, dim, squared, tried, reward, nu)
-        compare_amounts(s, reward, code)
     else:  # a round, but none that the amount is made of
         s[ROUNDS] += 1.0
         s[P.BEGAN] += 1.0
         s[GAIN] = s[STEP] = s[TWO.BULK_STEP] = s[PROJECTED] = 0.0
     if code != OK:
         return code
+    compare(s, M, reward)
     if reward == 0.0 and s[E.ZEROS] == 0.0:
         part(M)
     learn_always(s, M, tried, reward, as_judged(s, reward))
@@ -275,11 +275,11 @@ def learn_round(s: Vector, M: Matrix, x: Vector, reward: float, nu: float) -> in
 
 
 @jit
-def compare_amounts(s: Vector, reward: float, code: int) -> None:
-    """Note whether rewards other than 0 differ, from one that was learned. Clicks never do."""
-    if code != OK or reward == 0.0:
-        return
-    if s[S.AMOUNT] == 0.0:
+def compare(s: Vector, M: Matrix, reward: float) -> None:
+    """Note whether rewards other than 0 differ, and how often one was expected and 0 came."""
+    if reward == 0.0:
+        s[S.MISSED] += min(max(foretell(M, bulk_row(M) + CONVERSION), 0.0), 1.0)
+    elif s[S.AMOUNT] == 0.0:
         s[S.AMOUNT] = reward
     elif s[S.AMOUNT] != reward:
         s[S.DIFFER] = 1.0

@@ -20,6 +20,7 @@ from heavytail.kernels.layout import (
     NO_ARM,
     PROJECTED,
     RADIUS,
+    ROUNDS,
     SET_ANEW,
     STEP,
 )
@@ -35,6 +36,7 @@ __all__ = ["TWIN", "index_of", "rule_of", "select"]
 HOPED: Final = 0.5  # units, for an arm tried once: the most that is hoped of an amount among zeros
 LOOKS: Final = 0.2  # times patience log² t: as often every direction is tried, and this times ...
 UNPAID: Final = 10.0  # ... as often where a reward other than 0 came less than ...
+MISSES: Final = 0.5  # times sqrt(t): so many rewards that did not come are chance
 PAID: Final = 3.0  # ... so often: fewer do not show how large they are
 
 S: Final = OWN
@@ -143,15 +145,24 @@ def longer(a: float, b: float) -> float:
 
 
 @jit
+def are_clicks(s: Vector) -> bool:
+    """Tell whether rewards look like clicks: all but 0 are equal, and often one was expected and 0
+    came. Sure payments beside an arm that never paid are none.
+    """
+    return s[S.DIFFER] == 0.0 and s[S.MISSED] > MISSES * math.sqrt(s[ROUNDS])
+
+
+@jit
 def overdue(s: Vector, share: float, tried: float) -> float:
     """By how much an arm is less known than patience asks: above 1 it must be looked at.
 
-    1 / x'U x is about how often it was tried, so that times conversion how often it paid. Where
-    all rewards but 0 were equal, as clicks are, no larger one is looked for among the rare ones.
+    1 / x'U x is about how often it was tried, so that times conversion how often it paid. Among
+    clicks no rare large reward is looked for.
     """
     looks = s[S.PATIENCE] * LOOKS
     paid = min(max(share + s[S.CONVERSION_LEVEL], 0.0), 1.0)
-    if s[S.DIFFER] != 0.0 and s[E.ZEROS] > 0.0 and beyond(paid) < PAID * tried:  # not by rounding
+    rare = s[E.ZEROS] > 0.0 and beyond(paid) < PAID * tried  # not by rounding
+    if rare and not are_clicks(s):
         looks *= UNPAID
     return looks * tried / s[S.KNOWN]
 
