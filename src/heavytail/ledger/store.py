@@ -1,9 +1,8 @@
 """The data on disk: models, decisions, outcomes in the order they are learned, and snapshots.
 
 An outcome is a reward, or the default reward of an expired decision. Outcomes of a model are
-numbered without gaps; its state is the newest snapshot and the outcomes after it. Written records
-never change. All writing is done by operations: functions of a :class:`Transaction`, many of which
-share one commit.
+numbered without gaps; its state is the newest snapshot and the outcomes after it. Records never
+change. Operations write: functions of a :class:`Transaction`, many of which share one commit.
 """
 
 from __future__ import annotations

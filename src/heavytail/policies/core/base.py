@@ -329,12 +329,8 @@ class PackedPolicy(Policy):
             raise
 
     def _undo(self, before: tuple[FloatArray, FloatArray] | None) -> bool:
-        """Go back to what was before the round; tell whether that was kept.
-
-        Rows of a history are counted in s, so that a row more is none when s is as before. Scores
-        that were kept may follow a direction that the round has overwritten.
-        """
-        self._last = None
+        """Go back to the state before the round (s counts the rows of H); tell whether it can."""
+        self._last = None  # kept scores may follow a direction that the round has overwritten
         if before is not None:
             self._s[:], self._M[:] = before
         return before is not None
