@@ -127,3 +127,37 @@ def test_a_reward_that_was_learned_before_an_error_is_not_owed_again() -> None:
     with pytest.raises(KeyboardInterrupt):
         policy.learn(decision, 1.0)
     assert (policy.rounds, policy.pending) == (1, ())
+
+
+def test_rows_of_a_history_that_were_taken_back_leave_nothing() -> None:
+    policy = build("HEAVY-OFUL")
+    for k in range(3):
+        policy.update(ARMS[k, :3], 1.0)
+    earlier = policy.state_arrays()
+    for k in range(3):
+        policy.update(ARMS[k, :3], 1.0)
+    policy.restore(earlier)
+    assert policy._H[:3].any()
+    assert not policy._H[3:].any()
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_a_single_number_that_is_not_finite_makes_a_state_unsound(value: float) -> None:
+    policy = build("OFUL")
+    assert policy.is_sound()
+    policy._M[-1, -1] = value
+    assert not policy.is_sound()
+    slots = build("OFUL")
+    slots._s[0] = value
+    assert slots.is_sound() == np.isinf(value)
+
+
+@pytest.mark.parametrize("name", ["MoM", "BMM", "MENU", "CRMM"])
+def test_an_epoch_of_more_pulls_than_it_has_is_refused(name: str) -> None:
+    policy = build(name)
+    policy.update(ARMS[0, :3], 1.0)
+    arrays = policy.state_arrays()
+    slots = policy.slot_names()["scalars"]
+    arrays["scalars"][slots.index("pulls")] = policy.repeats
+    with pytest.raises(ValueError, match="counts do not fit"):
+        policy.restore(arrays)
