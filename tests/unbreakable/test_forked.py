@@ -81,7 +81,7 @@ class Slow:
 
 def in_update(policy: Any, wait: Callable[[], None]) -> None:
     """An update that waits where its kernel would run."""
-    policy._grows, policy.reserve = True, lambda rounds: wait()
+    policy._grows, policy._reserve = True, lambda rounds: wait()
     policy.update(ARMS[0], 1.0)
 
 
