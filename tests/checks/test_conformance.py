@@ -37,7 +37,8 @@ def build(name: str, dim: int = 3) -> ht.Policy:
 def test_the_list_has_every_file_of_an_algorithm_once():
     folder = Path(ht.policies.__file__).parent
     files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
-    assert sorted(kind.__module__.rpartition(".")[2] for kind in ALL) == sorted(files - {"build", "kit"})
+    algorithms = sorted(files - {"build", "kit"})
+    assert sorted(kind.__module__.rpartition(".")[2] for kind in ALL) == algorithms
     assert len(set(POLICIES)) == len(POLICIES)
 
 
