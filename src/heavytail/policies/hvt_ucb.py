@@ -12,7 +12,7 @@ from heavytail.kernels.gram import predict
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import COMMON, CONSTANT, THETA, numbered
 from heavytail.kernels.one_pass import measure
-from heavytail.kernels.sharp import SHARP, Sharp
+from heavytail.kernels.sharp import Sharp
 from heavytail.policies.core import forgetting, practice, sharp, theory
 from heavytail.policies.core.algorithm import Algorithm
 from heavytail.policies.core.base import PackedPolicy
@@ -54,15 +54,7 @@ THEORETICAL: Final = Algorithm(
     agree=(practice.agrees,),
     reports=(report_noise,),
 )
-PROVED: Final = replace(
-    THEORETICAL,
-    update=update_sharp,
-    scoring=SHARP,
-    slots=(*THEORETICAL.slots, WIDTH),
-    takes_prior=False,
-    projects=False,
-    half_widths=sharp.half_widths_at(AT),
-)
+PROVED: Final = sharp.with_width(THEORETICAL, update_sharp, WIDTH)
 PRACTICAL: Final = replace(THEORETICAL, update=practice.update, half_widths=half_widths_of)
 FORGETTING: Final = forgetting.with_memory(PRACTICAL, forgetting.update)
 

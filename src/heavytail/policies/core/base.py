@@ -160,9 +160,7 @@ class PackedPolicy(Policy):
 
     @property
     def plays_by_kernels(self) -> bool:
-        """Tell whether engines may run the kernels in place of ``select`` and ``update``: a
-        subclass that has one of these of its own is played by that.
-        """
+        """Tell whether engines may run the kernels: not for a ``select`` of a subclass's own."""
         kind, has_kernels = type(self), self.algorithm.has_kernels
         return has_kernels and not (replaces(kind, "select") or replaces(kind, "update"))
 
@@ -496,5 +494,7 @@ class PackedPolicy(Policy):
 
     def _restore(self, arrays: Arrays) -> None:
         """Take over a state that is known to be sound."""
+        if "history" in arrays:  # first: no count may name a row that is not there
+            self._reserve(len(arrays["history"]) - self.kept + 1)
         self._state.take(arrays)
-        self._packed, self._last = self._state.packed, None
+        self._last = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from heavytail.kernels.sharp import (
     DELTA,
     MOST_BOUND,
     RIDGE,
+    SHARP,
     SLOTS,
     learn_bounded,
     learn_symmetric,
@@ -25,11 +27,12 @@ from heavytail.kernels.sharp import (
     stated_bound,
 )
 from heavytail.policies.core import practice
+from heavytail.policies.core.algorithm import Algorithm
 from heavytail.policies.core.base import PackedPolicy
 from heavytail.policies.core.practice import PRACTICE, watch
 from heavytail.tails import MomentBound
 
-__all__ = ["SYMMETRIC", "begin", "check_unused", "gram_row", "half_widths_at", "learn", "stated"]
+__all__ = ["SYMMETRIC", "begin", "check_unused", "gram_row", "learn", "stated", "with_width"]
 
 SYMMETRIC: Final = "symmetric"
 P: Final = PRACTICE
@@ -170,3 +173,20 @@ def half_widths_at(at: int) -> Callable[[PackedPolicy, FloatArray, float], Float
         return np.asarray(radius_at(where, policy._s, at, level) * policy._widths(X))
 
     return half_widths
+
+
+def with_width(
+    algorithm: Algorithm, update: Callable[..., int], width: tuple[Any, ...]
+) -> Algorithm:
+    """The step of ``algorithm`` without its ball, at the sharp width whose slots are ``width``:
+    ``update`` learns both.
+    """
+    return replace(
+        algorithm,
+        update=update,
+        scoring=SHARP,
+        slots=(*algorithm.slots, width),
+        takes_prior=False,
+        projects=False,
+        half_widths=half_widths_at(width[0]),
+    )

@@ -171,15 +171,11 @@ class PackedState:
         return bool(np.isfinite(array).all())
 
     def take(self, arrays: Arrays) -> None:
-        """Take over a state that is known to be sound."""
+        """Take over a state that is known to be sound, and for whose history there is room."""
         for key, array in self.views().items():
             if key != "history":
                 array[...] = arrays[key]  # the number of rows, too
-        if self.H is None:
-            return
-        history = arrays["history"]
-        if self.H.shape[0] <= history.shape[0]:
-            self._lay(np.zeros((history.shape[0] + 1, self.H.shape[1])))
-            assert self.H is not None
-        self.H[: history.shape[0]] = history
-        self.H[history.shape[0] :] = 0.0  # of rows that were taken back nothing may be left
+        if self.H is not None:
+            rows = arrays["history"]
+            self.H[: len(rows)] = rows
+            self.H[len(rows) :] = 0.0  # of rows that were taken back nothing may be left

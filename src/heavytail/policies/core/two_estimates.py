@@ -5,7 +5,6 @@ favourite among the arms that the mean has not ruled out. docs/mathematics/two_e
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from heavytail._typing import FloatArray, Matrix, Vector
@@ -32,7 +31,7 @@ from heavytail.kernels.layout import (
     numbered,
 )
 from heavytail.kernels.one_pass import measure
-from heavytail.kernels.sharp import SHARP, Sharp
+from heavytail.kernels.sharp import Sharp
 from heavytail.policies.core import practice, sharp, theory
 from heavytail.policies.core.algorithm import Algorithm
 from heavytail.policies.core.answers import Explanation
@@ -238,15 +237,7 @@ THEORETICAL: Final = Algorithm(
     agree=(practice.agrees,),
     reports=(report_noise,),
 )
-PROVED: Final = replace(
-    THEORETICAL,
-    update=update_sharp,
-    scoring=SHARP,
-    slots=(*THEORETICAL.slots, WIDTH),
-    takes_prior=False,
-    projects=False,
-    half_widths=sharp.half_widths_at(AT),
-)
+PROVED: Final = sharp.with_width(THEORETICAL, update_sharp, WIDTH)
 
 
 def begin_theory(
