@@ -18,6 +18,10 @@ from .client import AsyncClient as AsyncClient
 from .client import Client as Client
 from .encoding import Arms as Arms
 from .encoding import Encoder as Encoder
+from .encoding import Fourier as Fourier
+from .encoding import Leaves as Leaves
+from .encoding import Spline as Spline
+from .encoding import Transformed as Transformed
 from .environments import LinearBandit as LinearBandit
 from .environments import LinkBandit as LinkBandit
 from .environments import LowRankBandit as LowRankBandit

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from heavytail._lazy import nearest
 from heavytail._typing import FloatArray, IntArray
-from heavytail._validate import shown
+from heavytail._validate import GREATEST, shown
 from heavytail.encoding.arms import check_ids
-from heavytail.encoding.layout import Layout, Read
+from heavytail.encoding.layout import Layout
+from heavytail.encoding.learned import checked_numbers
 from heavytail.encoding.text import check_name
-from heavytail.tables.categories import Keys, key
-from heavytail.tables.frames import Table, table
+from heavytail.tables.categories import key, keys_of
+from heavytail.tables.frames import Table, absent, one_row, table
 
-__all__ = ["Catalogue"]
+__all__ = ["Catalogue", "text_of", "twice"]
 
 UNKNOWN: Final = -1
+IN_ARMS: Final = "Catalogue.arms"
+IN_CONTEXT: Final = f"{IN_ARMS}: context"
+NUMBERS: Final = frozenset({float, int, np.float64})  # types that need no conversion
 
 
 class Catalogue:
@@ -37,7 +42,11 @@ class Catalogue:
         dim: features of a vector.
     """
 
-    __slots__ = ("_layout", "_own", "_places", "context", "dim", "ids", "offered")
+
+    __slots__ = (
+        "_alone", "_coded", "_everyone", "_joint", "_layout", "_nothing", "_own", "_places", "_same",
+        "_sides", "context", "dim", "ids", "offered",
+    )  # fmt: skip
 
     def __init__(
         self, layout: Layout, arms: object, ids: Iterable[object] | None, offered: str | None
@@ -52,6 +61,12 @@ class Catalogue:
         names = layout.schema.columns
         self.context = tuple(name for name in names if name not in rows.columns)
         self._own = layout.read({name: rows for name in names if name in rows.columns})
+        self._sides = layout.sides(self.context)
+        self._everyone = np.arange(len(self.ids))
+        self._coded = self._sides.coded(1, self._own, self._everyone)
+        self._same = np.zeros(len(self.ids), dtype=np.int64)  # one context for all
+        self._nothing = self._sides.nothing()
+        self._alone, self._joint = self._sides.readers()
         self._places = {text: place for place, text in enumerate(self.ids)}
 
     def __len__(self) -> int:
@@ -68,13 +83,97 @@ class Catalogue:
 
     def vectors(self, context: Table, row: IntArray, which: IntArray) -> FloatArray:
         """(m, dim): vector i is that of arm ``which[i]`` in the context of ``row[i]``."""
-        around = self._layout.read(dict.fromkeys(self.context, context))
-        columns = {name: _taken(column, row) for name, column in around.items()}
-        columns |= {name: _taken(column, which) for name, column in self._own.items()}
-        return self._layout.write(columns, len(row))
+        around, sides = self._layout.read(dict.fromkeys(self.context, context)), self._sides
+        X, both = np.zeros((len(row), self.dim)), sides.both(around, row, self._own, which)
+        sides.write(X, sides.coded(0, around, row), row, self._coded, which, both)
+        return X
+
+    def arms(self, context: Mapping[str, Any], which: ArrayLike | None = None) -> FloatArray:
+        """The vectors in one context, (n, dim), with the bits of :meth:`Encoder.arms`.
+
+        What of them depends on the arms alone was coded when the catalogue was made: a decision
+        among 50 arms takes microseconds.
+
+        Args:
+            context: values by column, of all columns in ``self.context``.
+            which: places of the arms; all of them unless given.
+        """
+        index, row = self._everyone, self._same
+        if which is not None:
+            index = self._checked(which)
+            row = np.zeros(len(index), dtype=np.int64)
+        sides, both = self._sides, self._nothing
+        around = sides.code_rows(0, self._raw(context))
+        if sides.names[2]:
+            rows = one_row(context, IN_CONTEXT)
+            columns = self._layout.read(dict.fromkeys(self.context, rows))
+            both = sides.both(columns, row, self._own, index)
+        X = np.zeros((len(index), self.dim))
+        sides.write(X, around, row, self._coded, index, both)
+        return X
+
+    def _raw(self, context: Mapping[str, Any]) -> FloatArray:
+        """The raw numbers of a context, (1, raws): as a table of one row gives them, without it."""
+        if type(context) is not dict and not isinstance(context, Mapping):
+            one_row(context, IN_CONTEXT)  # which refuses it
+        if not self._own.keys().isdisjoint(context):
+            raise twice(IN_ARMS, next(name for name in self._own if name in context))
+        if self._layout.schema.strict:
+            self._layout.schema.refuse_unknown(context, IN_ARMS)
+        raw = [0.0] * self._layout.raws
+        for name, slot, places in self._alone:
+            try:
+                value = context[name]
+            except KeyError:
+                raise absent(name, context, IN_CONTEXT) from None
+            if places is None:
+                if type(value) in NUMBERS and -GREATEST <= value <= GREATEST:
+                    raw[slot] = value
+                else:
+                    way = self._layout.schema.missing[name]
+                    raw[slot] = checked_numbers(one_row(context, IN_CONTEXT), name, way).item()
+            else:
+                text = value if type(value) is str else text_of(context, name, IN_CONTEXT)
+                raw[slot] = places[text]
+        for names, slot, buckets in self._joint:
+            texts = [text_of(context, name, IN_CONTEXT) for name in names]
+            raw[slot] = buckets[tuple(texts)]
+        return np.array([raw], dtype=np.float64)
+
+    def _checked(self, which: ArrayLike) -> IntArray:
+        """The places of some of the arms."""
+        places = np.asarray(which)
+        count = len(self.ids)
+        if places.ndim == 1 and (places.dtype.kind in "iu" or not places.size):
+            places = places.astype(np.int64)
+            if not ((places < 0) | (places >= count)).any():
+                return places
+        raise ValueError(
+            f"{IN_ARMS}: which must list places from 0 to {count - 1}; got {shown(which)}."
+        )
 
     def __repr__(self) -> str:
         return f"Catalogue({len(self)} arms of dimension {self.dim}: {shown(list(self.ids))})"
+
+
+def twice(where: str, name: str) -> ValueError:
+    """The error for a column that context and arms both have."""
+    return ValueError(
+        f"{where}: the column {name!r} is in the context and in the arms. Leave one out, or rename "
+        "it."
+    )
+
+
+def text_of(context: Mapping[str, Any], name: str, where: str) -> str | None:
+    """A category of a context as text, None where it is missing."""
+    try:
+        return key(context[name])
+    except TypeError:  # the column says so in words
+        row = one_row(context, where)
+        keys_of(row.column(name), row.place(name))
+        raise
+    except KeyError:
+        raise absent(name, context, where) from None
 
 
 def _texts(where: str, arms: Table, ids: Any) -> tuple[str, ...]:
@@ -89,9 +188,3 @@ def _texts(where: str, arms: Table, ids: Any) -> tuple[str, ...]:
         seen[text] = i
     return tuple(map(str, texts))
 
-
-def _taken(column: Read, index: IntArray) -> Read:
-    """The column's values at these places."""
-    if isinstance(column, Keys):
-        return Keys(column.codes[index], column.values)
-    return column[index]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
 import numpy as np
@@ -15,9 +16,11 @@ from heavytail._turns import TakingTurns, alone
 from heavytail._typing import FloatArray
 from heavytail._validate import shown
 from heavytail.encoding.arms import Arms, check_ids
-from heavytail.encoding.catalogue import Catalogue
-from heavytail.encoding.layout import Layout, lay_out
-from heavytail.encoding.learned import Learned, centre_and_scale
+from heavytail.encoding.catalogue import Catalogue, text_of, twice
+from heavytail.encoding.curves import Spline
+from heavytail.encoding.layout import Layout
+from heavytail.encoding.learned import Learned
+from heavytail.encoding.maps import Map
 from heavytail.encoding.schema import Schema
 from heavytail.tables.frames import Table, one_row, table
 
@@ -84,7 +87,9 @@ class Encoder(TakingTurns, Saved):
     def __init__(
         self,
         *,
-        numbers: Collection[str] | Mapping[str, Sequence[float] | FloatArray | None] | None = None,
+        numbers: Collection[str]
+        | Mapping[str, Sequence[float] | FloatArray | Spline | Mapping[str, Any] | None]
+        | None = None,
         categories: Collection[str] | Mapping[str, Collection[str | float] | None] | None = None,
         hashed: Mapping[str, int] | None = None,
         crosses: Sequence[Sequence[str | int]] | None = None,
@@ -95,18 +100,20 @@ class Encoder(TakingTurns, Saved):
         strict: bool = False,
         shares: Mapping[str, float] | None = None,
         seed: int = 0,
+        maps: Mapping[str, Map | Mapping[str, Any]] | None = None,
     ) -> None:
         self.numbers, self.categories, self.hashed = numbers, categories, hashed
         self.crosses, self.bound, self.clip, self.missing = crosses, bound, clip, missing
         self.other, self.strict, self.shares, self.seed = other, strict, shares, seed
+        self.maps = maps
         self._begin()
 
     def _begin(self) -> None:
         """Read the arguments; nothing is learned."""
         self._schema = Schema.read(type(self).__name__, self.get_params())
         self._known: tuple[Learned | None, Layout | None] = (None, None)
-        if self._is_stated:
-            self._known = (None, lay_out(self._schema, {}, {}))
+        if self._schema.is_stated:
+            self._known = (None, _laid(self._schema, Learned.nothing(self._schema)))
 
     # The schema
 
@@ -126,16 +133,24 @@ class Encoder(TakingTurns, Saved):
 
     def schema(self) -> dict[str, Any]:
         """All that the vectors depend on, including what was learned, as JSON values."""
-        plain, layout = self._schema.plain(), self._known[1]
-        if layout is not None:
-            plain["numbers"] = {name: list(pair) for name, pair in layout.numbers.items()}
-            plain["categories"] = {name: list(listed) for name, listed in layout.categories.items()}
-        return plain
+        return self._as_known().plain()
+
+    def _as_known(self) -> Schema:
+        """The schema with all that was learned."""
+        layout = self._known[1]
+        if layout is None:
+            return self._schema
+        return replace(
+            self._schema,
+            numbers=dict(layout.numbers),
+            categories=dict(layout.categories),
+            maps=dict(layout.maps),
+        )
 
     def fixed(self) -> Self:
         """A copy that states all that this one has learned, and learns no more."""
         _ = self._layout
-        return type(self).from_schema(self.schema())
+        return type(self).from_schema(self._as_known().arguments())
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -153,11 +168,6 @@ class Encoder(TakingTurns, Saved):
         if layout is None:
             raise _not_fitted(self._schema, self._known[0])
         return layout
-
-    @property
-    def _is_stated(self) -> bool:
-        schema = self._schema
-        return None not in schema.numbers.values() and None not in schema.categories.values()
 
     # Learning
 
@@ -198,7 +208,7 @@ class Encoder(TakingTurns, Saved):
         rows = self._table(X, f"{type(self).__name__}.transform")
         if rows.length == 0:
             return np.zeros((0, layout.dim))
-        return layout.fill(dict.fromkeys(layout.schema.columns, rows), rows.length)
+        return layout.fill(layout.read(dict.fromkeys(layout.schema.columns, rows)), rows.length)
 
     def fit_transform(self, X: object, y: object = None) -> FloatArray:
         """``fit``, and the vectors of the same rows."""
@@ -224,14 +234,14 @@ class Encoder(TakingTurns, Saved):
         for name in layout.schema.columns:
             rows[name] = shared if name in shared.columns else offered
             if rows[name] is shared and name in offered.columns:
-                raise ValueError(
-                    f"{where}: the column {name!r} is in the context and in the arms. Leave one "
-                    "out, or rename it."
-                )
+                raise twice(where, name)
         if layout.schema.strict:
             named = {ids} if isinstance(ids, str) else set()
-            self._refuse_unknown({*shared.columns, *offered.columns} - named, where)
-        X = layout.fill(rows, offered.length)
+            layout.schema.refuse_unknown({*shared.columns, *offered.columns} - named, where)
+        columns = layout.read(rows)
+        around = {name: columns.pop(name) for name in list(columns) if rows[name] is shared}
+        n = offered.length
+        X = layout.sides(around).vectors(around, np.zeros(n, np.int64), columns, np.arange(n))
         if ids is None:
             return Arms(X, range(offered.length))
         names = offered.column(ids) if isinstance(ids, str) else ids
@@ -253,19 +263,29 @@ class Encoder(TakingTurns, Saved):
         """
         return Catalogue(self._layout, arms, ids, offered)
 
+    def unknown(self, context: Mapping[str, Any]) -> dict[str, str]:
+        """The texts of a context, by column, that are none of the column's categories: what the
+        vectors say nothing of. Missing values and hashed columns have none.
+
+        >>> encoder = Encoder(categories={"segment": ["new", "loyal"]})
+        >>> encoder.unknown({"segment": "lapsed"})
+        {'segment': 'lapsed'}
+        """
+        strange = {}
+        for name, places in self._layout.places.items():
+            if name in context:
+                text = context[name]
+                if type(text) is not str:
+                    text = text_of(context, name, f"{type(self).__name__}.unknown: context")
+                if text is not None and text not in places:
+                    strange[name] = text
+        return strange
+
     def _table(self, X: object, where: str) -> Table:
         rows = table(X, where)
         if self._schema.strict:
-            self._refuse_unknown(rows.columns, where)
+            self._schema.refuse_unknown(rows.columns, where)
         return rows
-
-    def _refuse_unknown(self, names: Iterable[str], where: str) -> None:
-        unknown = sorted(map(str, set(names) - set(self._schema.columns)))
-        if unknown:
-            raise ValueError(
-                f"{where}: the schema does not name the column {shown(unknown[0])}. Leave it out, "
-                "name it, or pass strict=False to ignore it."
-            )
 
     # Saving
 
@@ -324,7 +344,7 @@ class Encoder(TakingTurns, Saved):
             target_tags=TargetTags(required=False),
             transformer_tags=TransformerTags(),
             input_tags=InputTags(two_d_array=False, dict=True, string=True, categorical=True),
-            requires_fit=not self._is_stated,
+            requires_fit=not self._schema.is_stated,
         )
 
     def __repr__(self) -> str:
@@ -340,12 +360,8 @@ class Encoder(TakingTurns, Saved):
 
 def _laid(schema: Schema, learned: Learned) -> Layout | None:
     """The layout; None where a column has had no value yet."""
-    if any(not len(sample.values) for sample in learned.samples.values()):
-        return None
-    if not all(learned.categories.values()):
-        return None
-    numbers = {name: centre_and_scale(sample.values) for name, sample in learned.samples.items()}
-    return lay_out(schema, numbers, learned.categories)
+    known = learned.known(schema)
+    return None if known is None else Layout(schema, *known)
 
 
 def _not_fitted(schema: Schema, learned: Learned | None) -> ValueError:
@@ -354,6 +370,11 @@ def _not_fitted(schema: Schema, learned: Learned | None) -> ValueError:
     for name, sample in fresh.samples.items():
         if not len(sample.values):
             why = "no value of it was seen" if learned else "nothing was fitted"
+            if name not in schema.numbers:
+                return ValueError(
+                    f"Encoder: the numbers of {name!r}, which a map takes, are not known: {why}. "
+                    "Call fit."
+                )
             return ValueError(
                 f"Encoder: the centre and scale of {name!r} are not known: {why}. Call fit, or "
                 f"state them: numbers={{{name!r}: (centre, scale)}}."

@@ -1,8 +1,11 @@
-"""The layout of the features in a vector, and the writing of rows to it.
+"""The layout of the features in a vector: blocks of columns, of maps, and of their products.
 
-A vector is made of blocks: one for each column of numbers, of categories, of hashed categories,
-and for each cross. In every row a block has at most one feature that is not 0, of size at most 1
-times the block's weight w_j. With w_j = L sqrt(a_j / (a_1 + ... + a_m)), a_j the block's share,
+A vector is made of blocks: one for each column of numbers, of categories, of hashed categories, for
+each map, and for each cross. A column or map j has an elementary vector f_j with |f_j| <= 1: one
+feature of size at most 1, a curve's (z, h_1, ..., h_K) / sqrt(2), a map's features of length at
+most 1. A cross has the Kronecker product of its columns' elementary vectors, whose length is the
+product of theirs. Block j is f_j times its weight w_j = L sqrt(a_j / (a_1 + ... + a_m)), a_j the
+block's share, hence
 
     |x|² <= w_1² + ... + w_m² = L²,
 
@@ -13,22 +16,31 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from heavytail._typing import FloatArray, IntArray
+from heavytail._typing import FloatArray, IntArray, Matrices
+from heavytail.encoding.curves import Line, Spline
 from heavytail.encoding.learned import checked_numbers
+from heavytail.encoding.maps import Map
 from heavytail.encoding.schema import INDICATOR, MOST_FEATURES, Cross, Schema
-from heavytail.encoding.text import Buckets
+from heavytail.encoding.text import Buckets, Places
+from heavytail.encoding.writing import BLOCK, FACTOR, GIVEN, NUMBER, PLACE, code, write
 from heavytail.tables.categories import Keys, keys_of
 from heavytail.tables.frames import Table
 
-__all__ = ["Layout", "Read", "lay_out"]
+__all__ = ["Layout", "Read", "Sides"]
 
 MANY: Final = 1024  # rows from which on a combination of texts is looked for before it is hashed
+CHUNK: Final = 2**12  # rows of a table that are coded at a time
+REMEMBERED: Final = 16  # ways to divide the columns between context and arms
 Read = FloatArray | Keys  # a column: numbers, NaN where one is missing, or categories
+Alone = tuple[str, int, Places | Buckets | None]  # a column, the slot of its number, its texts
+Joint = tuple[tuple[str, ...], int, Buckets]
+Whole: Final = slice(None)
 
 
 class Block(NamedTuple):
@@ -40,34 +52,59 @@ class Block(NamedTuple):
     weight: float
 
 
-class Coded(NamedTuple):
-    """A column, or a cross, as the place of the feature that is not 0 (-1: none) and its value,
-    each an array of one entry per row, or of one for all rows.
-    """
+@dataclass(frozen=True)
+class Column:
+    """A column, a map or the joint bucket of several texts, as the kernels take it."""
 
-    place: IntArray | None  # None: there is but one feature
-    value: FloatArray | None  # None: it is 1
+    sources: tuple[str, ...]  # columns of a row
+    kind: int
+    features: tuple[str, ...]  # in crosses
+    flag: tuple[str, ...] = ()  # of a missing number, in its own block alone
+    entries: int = 1  # in crosses
+    inputs: int = 1  # raw numbers
+    size: int = 0
+    numbers: list[float] = field(default_factory=list)
 
 
 class Layout:
-    """The blocks of a schema whose centres, scales and categories are all known."""
+    """The blocks of a schema of which everything is known."""
 
     def __init__(
         self,
         schema: Schema,
-        numbers: Mapping[str, tuple[float, float]],
+        numbers: Mapping[str, Line | Spline],
         categories: Mapping[str, tuple[str, ...]],
+        maps: Mapping[str, Map],
     ) -> None:
         self.schema = schema
-        self.numbers, self.categories = numbers, categories
-        self.places = {
-            name: {text: i for i, text in enumerate(listed)} for name, listed in categories.items()
+        self.numbers, self.categories, self.maps = numbers, categories, maps
+        self.buckets = {
+            name: Buckets(schema.seed, (name,), size) for name, size in schema.hashed.items()
         }
-        sizes = {name: 1 + (schema.missing[name] == INDICATOR) for name in numbers}
-        sizes |= {name: len(listed) + schema.other for name, listed in categories.items()}
-        sizes |= schema.hashed
-        self._sizes = dict(sizes)
-        sizes |= {cross.name: self._width(cross) for cross in schema.crosses}
+        self.places = {
+            name: Places(listed, len(listed) if schema.other else -1)
+            for name, listed in categories.items()
+        }
+        columns = {name: self._number(name) for name in numbers}
+        columns |= {name: self._category(name) for name in categories}
+        columns |= {name: _bucketed((name,), size, name) for name, size in schema.hashed.items()}
+        for name, made in maps.items():
+            entries, kind, inputs = made.entries, made.kind, len(made.columns)
+            columns[name] = Column(
+                made.columns, kind, made.features(name), (), entries, inputs, made.size,
+                made.numbers(name, schema.seed, schema.clip),
+            )  # fmt: skip
+        parts = {name: (name,) for name in columns}  # of each block, its columns
+        for cross in schema.crosses:
+            parts[cross.name] = cross.columns
+            if cross.buckets is not None:
+                texts = tuple(name for name in cross.columns if name not in {*numbers, *maps})
+                self.buckets[cross.name] = Buckets(schema.seed, texts, cross.buckets)
+                columns[cross.name] = _bucketed(texts, cross.buckets, cross.name)
+                rest = [name for name in cross.columns if name not in texts]
+                parts[cross.name] = (cross.name, *rest)
+        self.columns, self._parts = columns, parts
+        sizes = {name: self._width(name) for name in parts}
         self.dim = sum(sizes.values())
         if self.dim > MOST_FEATURES:
             largest = max(sizes, key=sizes.__getitem__)
@@ -75,133 +112,257 @@ class Layout:
                 f"Encoder: {self.dim} features are more than {MOST_FEATURES}; {sizes[largest]} of "
                 f"them are of {largest!r}. Hash it to fewer: hashed= or crosses=[(..., 256)]."
             )
-        self.buckets = {
-            name: Buckets(schema.seed, (name,), size) for name, size in schema.hashed.items()
-        }
-        for cross in schema.crosses:
-            if cross.buckets is not None:
-                texts = [name for name in cross.columns if name not in numbers]
-                self.buckets[cross.name] = Buckets(schema.seed, texts, cross.buckets)
         weights = _weights(schema, list(sizes))
         starts = itertools.accumulate(sizes.values(), initial=0)
         self.blocks = {
             name: Block(name, start, sizes[name], weights[name])
             for name, start in zip(sizes, starts, strict=False)
         }
+        self._plan()
+        self._sides: dict[frozenset[str], Sides] = {}
 
-    def _width(self, cross: Cross) -> int:
-        if cross.buckets is not None:
-            return cross.buckets
-        return math.prod(self._sizes[name] for name in cross.columns if name not in self.numbers)
+    def _number(self, name: str) -> Column:
+        made = self.numbers[name]
+        line = made.line if isinstance(made, Spline) else made
+        knots = made.places if isinstance(made, Spline) else ()
+        flag = self.schema.missing[name] == INDICATOR
+        return Column(
+            (name,),
+            NUMBER,
+            (name, *(f"{name}~{knot!r}" for knot in knots)),
+            (f"{name} is missing",) if flag else (),
+            3 if knots else 1,
+            numbers=[line[0], self.schema.clip * line[1], len(knots), *knots, flag],
+        )
+
+    def _category(self, name: str) -> Column:
+        listed = [f"{name}={text}" for text in self.categories[name]]
+        other = [f"{name} is other"] if self.schema.other else []
+        return Column((name,), PLACE, (*listed, *other))
+
+    def _width(self, block: str) -> int:
+        columns = [self.columns[name] for name in self._parts[block]]
+        own = len(columns[0].flag) if len(columns) == 1 else 0
+        return own + math.prod(len(column.features) for column in columns)
+
+    def _plan(self) -> None:
+        """What the kernels take: columns, blocks and parameters as arrays."""
+        order = {name: f for f, name in enumerate(self.columns)}
+        self._factors = np.zeros((len(order), len(FACTOR)), dtype=np.int64)
+        numbers: list[float] = []
+        entry = raw = 0
+        for column, row in zip(self.columns.values(), self._factors, strict=True):
+            own = column.entries + len(column.flag)
+            row[:] = (
+                column.kind, 0, entry, own, column.entries, len(column.features), raw,
+                column.inputs, column.size, len(numbers),
+            )  # fmt: skip
+            numbers += column.numbers
+            entry, raw = entry + own, raw + column.inputs
+        self.entries, self.raws, self._numbers = entry, raw, np.array([*numbers, 0.0])
+        parts = list(self._parts.values())
+        self._products = np.zeros((len(parts), len(BLOCK) + max(map(len, parts))), dtype=np.int64)
+        most = 0
+        for block, names, row in zip(self.blocks.values(), parts, self._products, strict=True):
+            row[:2] = block.start, len(names)
+            row[2 : 2 + len(names)] = [order[name] for name in names]
+            if len(names) > 1:
+                most = max(most, math.prod(self.columns[name].entries for name in names))
+        self._weights = np.array([block.weight for block in self.blocks.values()])
+        self.room = entry + most
 
     def names(self) -> list[str]:
         """The name of each feature."""
-        own: dict[str, list[str]] = {}
-        for name in self.numbers:
-            flag = [f"{name} is missing"] if self.schema.missing[name] == INDICATOR else []
-            own[name] = [name, *flag]
-        for name, listed in self.categories.items():
-            other = [f"{name} is other"] if self.schema.other else []
-            own[name] = [*(f"{name}={text}" for text in listed), *other]
-        for name, size in self.schema.hashed.items():
-            own[name] = [f"{name}#{k}" for k in range(size)]
-        for cross in self.schema.crosses:
-            if cross.buckets is not None:
-                own[cross.name] = [f"{cross.name}#{k}" for k in range(cross.buckets)]
-                continue
-            parts = [[name] if name in self.numbers else own[name] for name in cross.columns]
-            own[cross.name] = ["*".join(part) for part in itertools.product(*parts)]
-        return list(itertools.chain.from_iterable(own.values()))
-
-    def fill(self, rows: Mapping[str, Table], length: int) -> FloatArray:
-        """The vectors, (length, dim); ``rows`` says which table has each column, of one row where
-        all rows share it. O(length (dim + columns)).
-        """
-        return self.write(self.read(rows), length)
+        own: list[str] = []
+        for block, names in self._parts.items():
+            columns = [self.columns[name] for name in names]
+            if names[0] == block:  # hashed: a straight line is a factor without a name
+                columns = [columns[0], *(c for c in columns[1:] if len(c.features) > 1)]
+            own += map("*".join, itertools.product(*(column.features for column in columns)))
+            own += columns[0].flag if names == (block,) else ()
+        return own
 
     def read(self, rows: Mapping[str, Table]) -> dict[str, Read]:
         """The columns that ``rows`` has a table for, as numbers or as keys."""
         columns: dict[str, Read] = {}
-        for name in [*self.numbers, *self.categories, *self.schema.hashed, *self.schema.columns]:
+        own = (self.numbers, self.categories, self.schema.hashed, self.schema.columns)
+        for name in itertools.chain(*own):
             if name not in rows or name in columns:
                 continue
-            if name in self.numbers:
+            if name in self.schema.missing:
                 columns[name] = checked_numbers(rows[name], name, self.schema.missing[name])
             else:
                 columns[name] = keys_of(rows[name].column(name), rows[name].place(name))
         return columns
 
-    def write(self, columns: Mapping[str, Any], length: int) -> FloatArray:
-        """The vectors, (length, dim), of what :meth:`read` gave for all columns."""
-        X = np.zeros((length, self.dim))
-        flat, first = X.reshape(-1), np.arange(length) * self.dim
-        coded: dict[str, Coded] = {}
-        for name in self.numbers:
-            coded[name] = self._number(X, columns[name], name)
-        for name in self.categories:
-            coded[name] = self._category(columns[name], name)
-            self._write(flat, first, self.blocks[name], coded[name])
-        for name in self.schema.hashed:
-            coded[name] = Coded(_hashed(self.buckets[name], [columns[name]]), None)
-            self._write(flat, first, self.blocks[name], coded[name])
-        for cross in self.schema.crosses:
-            self._write(flat, first, self.blocks[cross.name], self._cross(cross, coded, columns))
+    def raw(self, name: str, columns: Mapping[str, Any]) -> list[Any]:
+        """What the entries of a column are coded from, in arrays of one number per row."""
+        column = self.columns[name]
+        if column.kind != PLACE:
+            return [columns[source] for source in column.sources]
+        if name in self.places:
+            keys, places = columns[name], self.places[name]
+            return [np.array([*map(places.__getitem__, keys.values), places.unknown])[keys.codes]]
+        if not column.sources:
+            return []  # a hashed cross without a text: all rows are in bucket 0
+        return [_hashed(self.buckets[name], [columns[source] for source in column.sources])]
+
+    def sides(self, context: Collection[str]) -> Sides:
+        """The columns, divided into those of a context that has these and those of the arms."""
+        key = frozenset(context)
+        made = self._sides.get(key)
+        if made is None:
+            made = Sides(self, key)
+            if len(self._sides) < REMEMBERED:
+                self._sides[key] = made
+        return made
+
+    def fill(self, columns: Mapping[str, Any], length: int) -> FloatArray:
+        """The vectors, (length, dim), of rows of which :meth:`read` gave all columns.
+
+        O(length (features that are not 0)), and memory for the vectors and the columns alone.
+        """
+        sides, X = self.sides(()), np.zeros((length, self.dim))
+        raw, nothing = sides.raw(1, columns), sides.nothing()
+        for start in range(0, length, CHUNK):
+            part = X[start : start + CHUNK]
+            order = np.arange(len(part))
+            coded = sides.code(1, raw, len(part), slice(start, start + CHUNK))
+            sides.write(part, nothing, order, coded, order, nothing)
         return X
 
-    def _number(self, X: FloatArray, values: FloatArray, name: str) -> Coded:
-        """z = (v - centre) / (clip scale), cut to [-1, 1]; 0 where v is missing."""
-        schema, block = self.schema, self.blocks[name]
-        centre, scale = self.numbers[name]
-        z = (values - centre) / (schema.clip * scale)
-        z = np.minimum(np.maximum(z, -1.0), 1.0)
-        gone = np.isnan(z)
-        if gone.any():
-            z[gone] = 0.0
-            if block.size > 1:
-                X[:, block.start + 1] = block.weight * gone
-        X[:, block.start] = block.weight * z
-        return Coded(None, z)
 
-    def _category(self, keys: Keys, name: str) -> Coded:
-        places, listed = self.places[name], len(self.categories[name])
-        unknown = listed if self.schema.other else -1
-        looked = [places.get(text, unknown) for text in keys.values]
-        return Coded(np.array([*looked, unknown])[keys.codes], None)  # code -1: the last
+class Sides:
+    """The columns of a layout, divided between a context and its arms."""
 
-    def _cross(self, cross: Cross, coded: Mapping[str, Coded], keys: Mapping[str, Any]) -> Coded:
-        """The product of the columns' features, which has one that is not 0 as they have."""
-        place: IntArray | None = None
-        value: Any = None
-        for name in cross.columns:
-            if name in self.numbers:
-                z = coded[name].value
-                value = z if value is None else value * z
-        categories = [name for name in cross.columns if name not in self.numbers]
-        if cross.buckets is not None:
-            texts = [keys[name] for name in categories]
-            return Coded(_hashed(self.buckets[cross.name], texts) if categories else None, value)
-        for name in categories:
-            more = coded[name].place
-            assert more is not None
-            if place is None:
-                place = more
+    def __init__(self, layout: Layout, context: frozenset[str]) -> None:
+        self._layout = layout
+        self.factors = layout._factors.copy()
+        self.names: tuple[list[str], ...] = ([], [], [])
+        for (name, column), row in zip(layout.columns.items(), self.factors, strict=True):
+            inside = [source in context for source in column.sources]
+            side = 1 if not any(inside) else 0 if all(inside) else 2
+            row[FACTOR.SIDE] = side
+            self.names[side].append(name)
+        self.slots = {
+            name: int(row[FACTOR.RAW])
+            for name, row in zip(layout.columns, self.factors, strict=True)
+        }
+        self._starts = dict(zip(layout.columns, self.factors[:, FACTOR.ENTRY], strict=True))
+
+    def readers(self) -> tuple[list[Alone], list[Joint]]:
+        """What the context's raw numbers are read with, one value at a time: each column with the
+        place of its number and the places of its texts, then texts that are hashed together.
+        """
+        alone: list[Alone] = []
+        joint: list[Joint] = []
+        for name in self.names[0]:
+            column, slot = self._layout.columns[name], self.slots[name]
+            if column.kind != PLACE:
+                alone += [(source, slot + i, None) for i, source in enumerate(column.sources)]
+            elif len(column.sources) > 1:
+                joint.append((column.sources, slot, self._layout.buckets[name]))
             else:
-                known = (place >= 0) & (more >= 0)
-                place = np.where(known, place * self._sizes[name] + more, -1)
-        return Coded(place, value)
+                texts = self._layout.places.get(name) or self._layout.buckets[name]
+                alone.append((column.sources[0], slot, texts))
+        return alone, joint
 
-    @staticmethod
-    def _write(flat: FloatArray, first: IntArray, block: Block, coded: Coded) -> None:
-        """One block of all rows."""
-        place, value = coded
-        index = first + block.start if place is None else first + (block.start + place)
-        entries = block.weight if value is None else block.weight * value
-        if place is not None and place.min(initial=0) < 0:
-            known = np.broadcast_to(place >= 0, index.shape)
-            index = index[known]
-            if value is not None:
-                entries = np.broadcast_to(entries, known.shape)[known]
-        flat[index] = entries
+    def nothing(self) -> Matrices:
+        """The entries of a side that has no columns."""
+        return np.zeros((1, self._layout.entries, 2))
+
+    def raw(self, side: int, columns: Mapping[str, Any]) -> list[tuple[int, Any]]:
+        """The raw numbers of a side's columns, by where they are to lie."""
+        return [
+            (self.slots[name] + i, array)
+            for name in self.names[side]
+            for i, array in enumerate(self._layout.raw(name, columns))
+        ]
+
+    def code(self, side: int, raw: list[tuple[int, Any]], rows: int, part: slice) -> Matrices:
+        """The entries of a side's columns, (rows, entries, 2), in a part of the rows."""
+        numbers = np.zeros((rows, self._layout.raws))
+        for slot, array in raw:
+            numbers[:, slot] = array[part]
+        return self.code_rows(side, numbers)
+
+    def code_rows(self, side: int, raw: FloatArray) -> Matrices:
+        """The same, of raw numbers (rows, raws)."""
+        layout = self._layout
+        entries = np.empty((len(raw), layout.entries, 2))
+        code(entries, raw, self.factors, layout._numbers, side)
+        for name in self.names[side]:
+            if layout.columns[name].kind == GIVEN:
+                self._give(entries, raw, name)
+        return entries
+
+    def _give(self, entries: Matrices, raw: FloatArray, name: str) -> None:
+        """The entries of a map that is no kernel's."""
+        column, first, slot = self._layout.columns[name], self._starts[name], self.slots[name]
+        values = self._layout.maps[name].given(name, raw[:, slot : slot + column.inputs])
+        gone = np.isnan(values[:, :1])
+        end = first + column.entries
+        entries[:, first:end, 0] = np.where(gone, -1.0, np.arange(column.entries))
+        entries[:, first:end, 1] = np.where(gone, 0.0, values)
+
+    def coded(self, side: int, columns: Mapping[str, Any], index: IntArray) -> Matrices:
+        """The entries of a side's columns, in all of the rows that ``index`` may name."""
+        rows = max(map(_length, columns.values()), default=int(index.max(initial=0)) + 1)
+        return self.code(side, self.raw(side, columns), rows, Whole)
+
+    def both(
+        self, context: Mapping[str, Any], row: IntArray, own: Mapping[str, Any], which: IntArray
+    ) -> Matrices:
+        """The entries of what context and arm have together: the texts of a hashed cross, the
+        numbers of a map.
+        """
+        needed = {
+            source for name in self.names[2] for source in self._layout.columns[name].sources
+        }
+        if not needed:
+            return self.nothing()
+        columns = {
+            name: _taken(context[name], row) if name in context else _taken(own[name], which)
+            for name in needed
+        }
+        return self.code(2, self.raw(2, columns), len(row), Whole)
+
+    def write(
+        self, X: FloatArray, context: Matrices, row: IntArray, arm: Matrices, which: IntArray,
+        both: Matrices,
+    ) -> None:  # fmt: skip
+        """Write vectors from entries to X, which is 0."""
+        layout = self._layout
+        room = np.empty((layout.room, 2))
+        write(
+            X, self.factors, layout._products, layout._weights, room, context, row, arm, which, both
+        )
+
+    def vectors(
+        self, context: Mapping[str, Any], row: IntArray, own: Mapping[str, Any], which: IntArray
+    ) -> FloatArray:
+        """(m, dim): vector i is that of arm ``which[i]`` in the context ``row[i]``."""
+        around = self.coded(0, context, row)
+        arms = self.coded(1, own, which)
+        X = np.zeros((len(row), self._layout.dim))
+        self.write(X, around, row, arms, which, self.both(context, row, own, which))
+        return X
+
+
+def _bucketed(sources: tuple[str, ...], size: int, name: str) -> Column:
+    features = tuple(f"{name}#{k}" for k in range(size))
+    return Column(sources, PLACE, features)
+
+
+def _length(column: Read) -> int:
+    return len(column.codes if isinstance(column, Keys) else column)
+
+
+def _taken(column: Read, index: IntArray) -> Read:
+    """The column's values at these places."""
+    if isinstance(column, Keys):
+        return Keys(column.codes[index], column.values)
+    return column[index]
 
 
 def _hashed(buckets: Buckets, keys: list[Keys]) -> IntArray:
@@ -246,8 +407,3 @@ def _weights(schema: Schema, names: list[str]) -> dict[str, float]:
     return dict(zip(names, weights.tolist(), strict=True))
 
 
-def lay_out(schema: Schema, numbers: Mapping[str, Any], categories: Mapping[str, Any]) -> Layout:
-    """The layout of a schema; what it does not state is taken from what was learned."""
-    scaled = {name: own or numbers[name] for name, own in schema.numbers.items()}
-    listed = {name: own or categories[name] for name, own in schema.categories.items()}
-    return Layout(schema, scaled, listed)

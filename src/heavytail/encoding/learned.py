@@ -17,16 +17,17 @@ from numpy.typing import NDArray
 
 from heavytail._invariants import damaged
 from heavytail._typing import FloatArray, IntArray
-from heavytail._validate import GREATEST, LEAST, shown
+from heavytail._validate import GREATEST, shown
+from heavytail.encoding.curves import Line, Spline, centre_and_scale
+from heavytail.encoding.maps import Map
 from heavytail.encoding.schema import REFUSE, Schema, category_problem
 from heavytail.encoding.text import text_problem
 from heavytail.tables.categories import keys_of
 from heavytail.tables.frames import Table
 
-__all__ = ["Learned", "centre_and_scale", "checked_numbers"]
+__all__ = ["Known", "Learned", "checked_numbers"]
 
 KEPT: Final = 4096  # rows of a sample
-NORMAL: Final = 1.4826022185056018  # 1 / Phi^-1(3/4): MAD to standard deviation, of normal ones
 MOST_ROWS: Final = 2**53
 
 
@@ -35,6 +36,14 @@ class Sample(NamedTuple):
 
     rows: IntArray
     values: FloatArray
+
+
+class Known(NamedTuple):
+    """All that vectors depend on beside the schema's own settings."""
+
+    numbers: dict[str, Line | Spline]
+    categories: dict[str, tuple[str, ...]]
+    maps: dict[str, Map]
 
 
 NOTHING: Final = Sample(np.empty(0, dtype=np.int64), np.empty(0))
@@ -46,22 +55,6 @@ def mix(rows: IntArray) -> NDArray[np.uint64]:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
-
-
-def centre_and_scale(values: FloatArray) -> tuple[float, float]:
-    """c = median(v) and s = 1.4826 median|v - c|, the standard deviation where v is normal.
-
-    Where more than half of the values are equal, so that this is 0, s is the median of the
-    deviations that are not; 1 where all are equal. Half of the values may be anything before
-    either is.
-    """
-    centre = float(np.median(values))
-    deviations = np.abs(values - centre)
-    scale = NORMAL * float(np.median(deviations))
-    if scale == 0.0:
-        moved = deviations[deviations > 0.0]
-        scale = float(np.median(moved)) if moved.size else 1.0
-    return centre, min(max(scale, LEAST), GREATEST)
 
 
 def checked_numbers(rows: Table, name: str, way: str) -> FloatArray:
@@ -99,7 +92,7 @@ class Learned:
         """Before the first row."""
         return cls(
             0,
-            {name: NOTHING for name, stated in schema.numbers.items() if stated is None},
+            dict.fromkeys(schema.sampled, NOTHING),
             {name: () for name, stated in schema.categories.items() if stated is None},
         )
 
@@ -113,6 +106,49 @@ class Learned:
         }
         categories = {name: _joined(known, rows, name) for name, known in self.categories.items()}
         return Learned(self.seen + rows.length, samples, categories)
+
+    def known(self, schema: Schema) -> Known | None:
+        """What the schema states, and what was learned of the rest; None where a column has had no
+        value yet.
+        """
+        if not all(len(sample.values) for sample in self.samples.values()):
+            return None
+        if not all(self.categories.values()):
+            return None
+        numbers: dict[str, Line | Spline] = {}
+        for name, stated in schema.numbers.items():
+            if stated is None:
+                numbers[name] = centre_and_scale(self.samples[name].values)
+            elif isinstance(stated, Spline) and not stated.is_stated:
+                numbers[name] = stated.learned(self.samples[name].values)
+            else:
+                numbers[name] = stated
+        categories = {
+            name: own or self.categories[name] for name, own in schema.categories.items()
+        }
+        maps = {
+            name: made if made.is_stated({}) else self._mapped(made, numbers, schema.clip)
+            for name, made in schema.maps.items()
+        }
+        return Known(numbers, categories, maps)
+
+    def _mapped(self, made: Map, numbers: dict[str, Line | Spline], clip: float) -> Map:
+        """A map with scales of its columns, and what it learns from rows that have all of them."""
+        scales = []
+        for name in made.columns:
+            own = numbers.get(name)
+            if own is None and name in self.samples:
+                own = centre_and_scale(self.samples[name].values)
+            scales.append(own.line if isinstance(own, Spline) else own or (0.0, 1.0))
+        samples = [self.samples[name] for name in made.columns if name in self.samples]
+        rows = np.empty((0, len(made.columns)))
+        if len(samples) == len(made.columns):
+            shared = samples[0].rows
+            for sample in samples[1:]:
+                shared = np.intersect1d(shared, sample.rows, assume_unique=True)
+            shared = shared[np.argsort(mix(shared), kind="stable")]
+            rows = np.stack([s.values[np.searchsorted(s.rows, shared)] for s in samples], axis=1)
+        return made.learned(scales, rows, clip)
 
     def arrays(self) -> dict[str, Any]:
         """All of it as named arrays; texts as JSON, of which an array has the bytes."""

@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from heavytail._validate import Check, check_choice, check_count, check_number, shown
+from heavytail.encoding.curves import Line, Spline, curve, plain_curve
+from heavytail.encoding.maps import Map, map_of
 from heavytail.encoding.text import check_name, text_problem
 from heavytail.tables.categories import key
 
@@ -52,12 +54,13 @@ class Schema:
     to learn.
     """
 
-    numbers: dict[str, tuple[float, float] | None]  # centre and scale
+    numbers: dict[str, Line | Spline | None]
     categories: dict[str, tuple[str, ...] | None]
     hashed: dict[str, int]  # buckets
+    maps: dict[str, Map]
     crosses: tuple[Cross, ...]
     shares: dict[str, float]
-    missing: dict[str, str]  # of each column of numbers
+    missing: dict[str, str]  # of each column of numbers, of maps too
     bound: float
     clip: float
     other: bool
@@ -67,17 +70,59 @@ class Schema:
     @property
     def columns(self) -> tuple[str, ...]:
         """All that a row must have, in order of name."""
-        crossed = [name for cross in self.crosses for name in cross.columns]
-        return tuple(sorted({*self.numbers, *self.categories, *self.hashed, *crossed}))
+        crossed = {name for cross in self.crosses for name in cross.columns} - {*self.maps}
+        return tuple(sorted({*self.missing, *self.categories, *self.hashed, *crossed}))
+
+    @property
+    def sampled(self) -> list[str]:
+        """Columns of numbers of which something is to be learned, those of maps last."""
+        known = {
+            name: stated is not None and (not isinstance(stated, Spline) or stated.is_stated)
+            for name, stated in self.numbers.items()
+        }
+        mapped = {
+            column
+            for made in self.maps.values()
+            if not made.is_stated(known)
+            for column in made.columns
+        }
+        own = [name for name, stated in known.items() if not stated]
+        return [*own, *sorted(mapped - {*own})]
+
+    @property
+    def is_stated(self) -> bool:
+        """Tell whether nothing is to be learned."""
+        return not self.sampled and None not in self.categories.values()
+
+    def refuse_unknown(self, names: Iterable[object], where: str) -> None:
+        """Refuse columns that the schema does not name."""
+        unknown = sorted(map(str, set(names) - set(self.columns)))
+        if unknown:
+            raise ValueError(
+                f"{where}: the schema does not name the column {shown(unknown[0])}. Leave it out, "
+                "name it, or pass strict=False to ignore it."
+            )
 
     def plain(self) -> dict[str, Any]:
-        """As the encoder's arguments, of what JSON has: dicts, lists, text, numbers, flags."""
+        """As the encoder's arguments, of what JSON has: dicts, lists, text, numbers, flags.
+
+        An encoder without maps says nothing of them, as before there were any.
+        """
+        arguments = self.arguments()
+        for name, made in arguments.get("maps", {}).items():
+            arguments["maps"][name] = made.plain()
+        return arguments
+
+    def arguments(self) -> dict[str, Any]:
+        """The same, with maps as they are."""
+        maps = {"maps": dict(self.maps)} if self.maps else {}
         return {
-            "numbers": {name: pair and list(pair) for name, pair in self.numbers.items()},
+            "numbers": {name: plain_curve(stated) for name, stated in self.numbers.items()},
             "categories": {
                 name: listed and list(listed) for name, listed in self.categories.items()
             },
             "hashed": dict(self.hashed),
+            **maps,
             "crosses": [cross.plain() for cross in self.crosses],
             "shares": dict(self.shares),
             "missing": dict(self.missing),
@@ -93,7 +138,7 @@ class Schema:
         """From the arguments as given, every one of them checked."""
         check, where = Check(owner), f"{owner}."
         numbers = {
-            name: _centre_and_scale(f"{where}numbers[{name!r}]", value)
+            name: curve(f"{where}numbers[{name!r}]", value)
             for name, value in _named(f"{where}numbers", arguments["numbers"])
         }
         categories = {
@@ -106,23 +151,31 @@ class Schema:
             )
             for name, value in _named(f"{where}hashed", arguments["hashed"], sized=True)
         }
-        _refuse_twice(owner, [*numbers, *categories, *hashed])
+        maps = {
+            name: map_of(f"{where}maps[{name!r}]", value)
+            for name, value in _named(f"{where}maps", arguments["maps"], mapped=True)
+        }
+        _refuse_twice(owner, [*numbers, *categories, *hashed, *maps])
         crosses = _crosses(
-            f"{where}crosses", arguments["crosses"], {*numbers, *categories, *hashed}
+            f"{where}crosses", arguments["crosses"], {*numbers, *categories, *hashed, *maps}
         )
-        if not (numbers or categories or hashed or crosses):
+        if not (numbers or categories or hashed or crosses or maps):
             raise ValueError(
-                f"{owner} needs a column: pass numbers=, categories=, hashed= or crosses=."
+                f"{owner} needs a column: pass numbers=, categories=, hashed=, crosses= or maps=."
             )
-        blocks = [*numbers, *categories, *hashed, *(cross.name for cross in crosses)]
+        mapped = {column for made in maps.values() for column in made.columns}
+        texts = {*categories, *hashed, *(name for cross in crosses for name in cross.columns)}
+        _refuse_kinds(f"{where}maps", mapped, texts - {*numbers, *maps}, {*maps})
+        blocks = [*numbers, *categories, *hashed, *maps, *(cross.name for cross in crosses)]
         _refuse_twice(owner, blocks)  # a column may be called as a cross is
         return cls(
             numbers=dict(sorted(numbers.items())),
             categories=dict(sorted(categories.items())),
             hashed=dict(sorted(hashed.items())),
+            maps=dict(sorted(maps.items())),
             crosses=crosses,
             shares=_shares(f"{where}shares", arguments["shares"], blocks),
-            missing=_missing(f"{where}missing", arguments["missing"], sorted(numbers)),
+            missing=_missing(f"{where}missing", arguments["missing"], sorted({*numbers, *mapped})),
             bound=check.number("bound", arguments["bound"], above=0.0),
             clip=check.number("clip", arguments["clip"], above=0.0),
             other=check.flag("other", arguments["other"]),
@@ -141,16 +194,21 @@ def category_problem(name: str, count: int) -> str:
     )
 
 
-def _named(where: str, given: object, *, sized: bool = False) -> list[tuple[str, Any]]:
-    """Names and their settings, from a list of names or a dict; ``sized`` must be a dict."""
+def _named(
+    where: str, given: object, *, sized: bool = False, mapped: bool = False
+) -> list[tuple[str, Any]]:
+    """Names and their settings, from a list of names or a dict; what is ``sized`` or ``mapped``
+    must be a dict.
+    """
     if given is None:
         return []
     if isinstance(given, Mapping):
         pairs = list(given.items())
-    elif isinstance(given, LISTS) and not (sized and len(given)):
+    elif isinstance(given, LISTS) and not ((sized or mapped) and len(given)):
         pairs = [(name, None) for name in given]
     else:
         do = '{"sku": 64}, buckets by name' if sized else '["age", "price"], a list of names'
+        do = '{"shape": Fourier(["basket", "hour"])}, maps by name' if mapped else do
         raise TypeError(f"{where} must be such as {do}; got {shown(given)}.")
     names = [check_name(where, name) for name, _ in pairs]
     _refuse_twice(where, names)
@@ -165,15 +223,14 @@ def _refuse_twice(where: str, names: Iterable[str]) -> None:
         seen.add(name)
 
 
-def _centre_and_scale(where: str, given: object) -> tuple[float, float] | None:
-    if given is None:
-        return None
-    if not isinstance(given, list | tuple | np.ndarray) or len(given) != 2:
-        raise TypeError(
-            f"{where} must be (centre, scale), or None to learn them; got {shown(given)}."
+def _refuse_kinds(where: str, mapped: set[str], texts: set[str], maps: set[str]) -> None:
+    """Refuse a map of a column that is text, or whose name is a map's."""
+    for name in sorted(mapped & (texts | maps)):
+        what = "a map" if name in maps else "a column of texts elsewhere"
+        raise ValueError(
+            f"{where} takes the numbers of {name!r}, which is {what}. List it under numbers, or "
+            "rename one of them."
         )
-    check = Check(where)
-    return check.number("centre", given[0]), check.number("scale", given[1], above=0.0)
 
 
 def _listed(where: str, name: str, given: object) -> tuple[str, ...] | None:
@@ -229,7 +286,7 @@ def _cross(where: str, given: object, known: set[str]) -> Cross:
     for name in names:
         if name not in known and buckets is None:
             raise ValueError(
-                f"{where}: the column {name!r} is in neither numbers, categories nor hashed. List "
+                f"{where}: the column {name!r} is in neither numbers, categories, hashed nor maps. List "
                 f"it there, or hash the cross: {(*names, 256)!r}."
             )
     return Cross(tuple(sorted(names)), buckets)

@@ -10,8 +10,9 @@ from typing import Any, Final
 from heavytail._validate import shown
 from heavytail.tables.categories import LONGEST
 
-__all__ = ["Buckets", "check_name", "text_problem"]
+__all__ = ["Buckets", "Places", "check_name", "text_problem"]
 
+SAME: Final = (("True", "true"), ("False", "false"))
 REMEMBERED: Final = 2**15  # texts of a column, or of a cross
 STEERING: Final = ("Cc", "Cs", "Zl", "Zp")  # kinds of character: control, half a pair, line breaks
 
@@ -38,6 +39,34 @@ def check_name(where: str, name: object) -> str:
     if problem:
         raise ValueError(f"{where}: the column name {shown(text)} {problem}. Rename the column.")
     return text
+
+
+class Places(dict[Any, int]):
+    """The place of each listed text, and ``unknown`` of any other: ``made[text]``.
+
+    True is "True" where Python or a frame has it, and may be "true" in a CSV: where one of the two
+    is listed, the other is the same category; likewise "False" and "false".
+    """
+
+    def __init__(self, listed: Sequence[str], unknown: int) -> None:
+        super().__init__((text, place) for place, text in enumerate(listed))
+        self.unknown = unknown
+        for one, other in SAME:
+            for text, alike in ((one, other), (other, one)):
+                if text in self and alike not in self:
+                    self[alike] = self[text]
+
+    def __missing__(self, text: Any) -> int:
+        return self.unknown
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _places, (dict(self), self.unknown)
+
+
+def _places(known: dict[str, int], unknown: int) -> Places:
+    made = Places((), unknown)
+    made.update(known)
+    return made
 
 
 class Buckets(dict[Any, int]):
