@@ -111,8 +111,8 @@ def compare(
     held = plan if isinstance(plan.bound, Betting) else replace(plan, bound=None)
     targets = target_of(a, explore, draws), target_of(b, explore, draws)
     summary_a, summary_b, apart = merged(_parts(source, (a, b), targets, held, dask))
-    for target in targets:
-        target.finish(summary_a.rows, summary_a.played, summary_a.stated)
+    for target, each in zip(targets, (summary_a, summary_b), strict=True):
+        target.finish(each.rows, each.counts)
     count = source.count()
     alone = replace(plan, bound=None)
     ends = [

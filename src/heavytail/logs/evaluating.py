@@ -102,7 +102,7 @@ def evaluate(
     target = target_of(policy, explore, draws)
     call = functools.partial(summarise, target=target, plan=plan)
     summary = merged(source.map(call, dask))
-    target.finish(summary.rows, summary.played, summary.stated)
+    target.finish(summary.rows, summary.counts)
     return finish(summary, plan, level, source.count(), propensities, target.notes)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from heavytail._memory import check_memory
 from heavytail._typing import FloatArray, IntArray
@@ -16,8 +17,8 @@ from heavytail.tables.categories import key
 __all__ = ["Always", "Logged", "always"]
 
 NO_NAMES: Final = (
-    "actions are numbers and have no names. Pass always(number); or let an encoder's catalogue make "
-    "the arms, columns={'arms': encoder.catalogue(table, ids=...)}, and actions are its ids."
+    "actions are numbers and have no names. Pass always(number); or let an encoder's catalogue "
+    "make the arms, columns={'arms': encoder.catalogue(table, ids=...)}: actions are its ids."
 )
 
 
@@ -73,8 +74,9 @@ class Always:
         if not there.all() and self.otherwise is None:
             row = int(np.argmin(there))
             raise ValueError(
-                f"{rows.at(row)}: does not offer {shown(self.action)}. Leave such rows out, or pass "
-                f"always({shown(self.action)}, otherwise='logged') to play there as the log did."
+                f"{rows.at(row)}: does not offer {shown(self.action)}. Leave such rows out, or "
+                f"pass always({shown(self.action)}, otherwise='logged') to play there as the log "
+                "did."
             )
         shares = np.zeros((len(places), width))
         shares[there, places[there]] = 1.0
@@ -83,14 +85,18 @@ class Always:
         return self._filled(shares, there, rows, propensity)
 
     def _filled(
-        self, shares: FloatArray, there: object, rows: Rows, propensity: FloatArray | None
+        self,
+        shares: FloatArray,
+        there: NDArray[np.bool_],
+        rows: Rows,
+        propensity: FloatArray | None,
     ) -> FloatArray:
         """The same, with the log's own probabilities in rows that did not offer the action."""
         log = Logged()(rows, propensity)
         if log.ndim == 2:
             wide = np.zeros_like(shares)
             wide[:, : log.shape[1]] = log
-            return np.where(np.asarray(there)[:, None], shares, wide)
+            return np.where(there[:, None], shares, wide)
         return np.where(there, shares[np.arange(len(shares)), rows.action], log)
 
     def _places(self, rows: Rows) -> tuple[IntArray, int]:
@@ -121,10 +127,10 @@ class Always:
             return np.full(n, self.action), width
         if rows.arms is not None:
             return np.where(self.action < counts, self.action, -1), rows.arms.shape[1]
-        self.check_number(int(counts[0]), rows)
+        self._check_number(int(counts[0]), rows)
         return np.full(n, self.action), int(counts[0])
 
-    def check_number(self, count: int, rows: Rows) -> None:
+    def _check_number(self, count: int, rows: Rows) -> None:
         """Refuse a number that is none of a log's actions."""
         assert isinstance(self.action, int)
         if self.action >= count:
@@ -133,18 +139,14 @@ class Always:
                 f"0 to {count - 1}."
             )
 
-    def finish(self, played: FloatArray, stated: bool) -> None:
-        """Refuse a number that no row played, after the whole log; names are checked before.
-
-        ``stated`` says that the log says what its rows offered.
+    def finish(self, counts: FloatArray) -> None:
+        """Refuse, after the whole log, a number that no row plays or offers; ``counts`` says how
+        often each number is played or offered.
         """
-        if stated or isinstance(self.action, str):
-            return
-        if self.action >= len(played) or not played[self.action]:
-            numbers = np.flatnonzero(played).tolist()
+        if isinstance(self.action, int) and not np.any(counts[self.action : self.action + 1]):
             raise ValueError(
-                f"the log: no row plays or offers {self.action}. The actions played are "
-                f"{shown(numbers)}."
+                f"the log: no row plays or offers {self.action}. Those played are "
+                f"{shown(np.flatnonzero(counts).tolist())}."
             )
 
 

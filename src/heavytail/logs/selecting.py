@@ -152,8 +152,8 @@ def select(
     call = functools.partial(_all, targets=targets, plan=plan, judges=judges)
     parts = merged(source.map(call, dask))
     summaries, pairs = parts[: len(named)], parts[len(named) :]
-    for target in targets:
-        target.finish(summaries[0].rows, summaries[0].played, summaries[0].stated)
+    for target, result in zip(targets, summaries, strict=False):
+        target.finish(result.rows, result.counts)
     each = 1.0 - (1.0 - level) / len(named)
     evaluations = [
         finish(result, plan, each, count, propensities, target.notes)

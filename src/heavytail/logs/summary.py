@@ -26,7 +26,7 @@ from heavytail.logs.target import Target
 __all__ = ["Plan", "Summary", "look", "modelled", "of_seen", "summarise"]
 
 PADDED = ("paid", "played", "mass", "blocked")
-SAME = ("actions", "stated")  # in all parts
+SAME = ("actions", "named", "stated")  # in all parts
 LEAST_LARGEST = 1e-150  # the largest value's square, and those that count beside it, are no 0
 
 
@@ -82,6 +82,7 @@ class Summary:
         blocked: the part of ``mass`` in rows whose logged probability of the action is 0.
         even: what sum w² is on average if all arms on offer are drawn alike, or None.
         actions: their names, if rows have the same arms in the same places, or None.
+        named: whether actions have names.
         stated: whether the log says what its rows offered.
     """
 
@@ -99,7 +100,15 @@ class Summary:
     blocked: FloatArray | None
     even: float | None
     actions: tuple[str, ...] | None
+    named: bool
     stated: bool
+
+    @property
+    def counts(self) -> FloatArray | None:
+        """(K,), how often each number is played or, as far as is known, offered; None for names."""
+        if self.named:
+            return None
+        return self.played if self.mass is None or not self.stated else self.mass
 
     def __add__(self, other: Self) -> Self:
         """Both together, this one's rows first."""
@@ -196,8 +205,7 @@ def _weight(rows: Rows, own: FloatArray, propensity: FloatArray) -> FloatArray:
 
 def _predictions(model: Callable[[Rows], Any], rows: Rows, shape: tuple[int, ...]) -> FloatArray:
     words = f"rewards of shape {shape}"
-    fitted = isinstance(model, ArmMeans | CrossFit)
-    given = model(rows, shape[1]) if fitted else model(rows)
+    given = model(rows, shape[1]) if isinstance(model, ArmMeans | CrossFit) else model(rows)
     q = as_numbers(given, f"{rows.source}: what model predicts", words)
     if q.shape != shape:
         raise ValueError(
@@ -256,8 +264,6 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
         offers = offered(rows)
         squares = np.sum(seen.mass**2, axis=1)
         even = float(np.sum(squares * (seen.mass.shape[1] if offers is None else offers)))
-    actions = rows.actions if rows.offers is None else None
-    stated = actions is not None or offered(rows) is not None
     pseudo = None
     if isinstance(plan.bound, Catoni) and isinstance(plan.estimator, DR):
         pseudo = Sketch(v, epoch)
@@ -277,8 +283,9 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
         mass,
         blocked,
         even,
-        actions,
-        stated,
+        rows.actions if rows.offers is None else None,
+        rows.actions is not None,
+        offered(rows) is not None,
     )
 
 

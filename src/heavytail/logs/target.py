@@ -87,6 +87,8 @@ class Target:
         self.explore = check_number("explore", explore, least=0.0, most=1.0)
         self.draws = None if draws is None else check_count("draws", draws, most=MOST_DRAWS)
         self._ask: Callable[[Rows], ArrayLike]
+        inner = getattr(policy, "target", None)  # of a callable that asks another target
+        self._inner = inner if isinstance(inner, Target) else None
         self.notes: tuple[str, ...] = ()  # what to tell who reads the evaluation
         if isinstance(policy, type):
             raise TypeError(
@@ -110,8 +112,9 @@ class Target:
 
     def of_log(self, rows: Rows) -> bool:
         """Tell whether it plays as the log did, so that all weights are 1."""
-        of_log = getattr(self._ask, "of_log", None)
-        return of_log is not None and not self.explore and bool(of_log(rows))
+        if self._inner is not None:
+            return self._inner.of_log(rows)
+        return isinstance(self._ask, Logged) and not self.explore and self._ask.of_log(rows)
 
     def __call__(self, rows: Rows, propensity: FloatArray | None = None) -> FloatArray:
         """(n, K), or (n,): of the logged actions.
@@ -141,12 +144,14 @@ class Target:
             each = 1.0 / counts
         return np.asarray((1.0 - self.explore) * shares + self.explore * each)
 
-    def finish(self, rows: int, played: FloatArray, stated: bool) -> None:
-        """Refuse, after ``rows`` rows of the log, an array that goes on, and an action that no row
-        ``played`` if the log has not ``stated`` what it offered.
+    def finish(self, rows: int, counts: FloatArray | None = None) -> None:
+        """Refuse, after ``rows`` rows of the log, an array that goes on, and one action in every
+        row if no row plays or offers it; ``counts`` says how often numbers are.
         """
-        if isinstance(self._ask, Always):
-            self._ask.finish(played, stated)
+        if self._inner is not None:
+            self._inner.finish(rows, counts)
+        if isinstance(self._ask, Always) and counts is not None:
+            self._ask.finish(counts)
         if isinstance(self._ask, _Whole) and len(self._ask.array) != rows:
             raise ValueError(
                 f"policy: probabilities of {len(self._ask.array)} rows were given, and the log has "
@@ -312,6 +317,12 @@ class _Whole:
 
     def __call__(self, rows: Rows) -> FloatArray:
         stop = rows.start + len(rows.action)
+        if self.array.ndim == 2 and rows.actions is not None and rows.arms is None:
+            raise ValueError(
+                "policy: an array (n, K) does not say whose its probabilities are, and the "
+                f"actions of {rows.source} have names. Pass a callable of Rows, whose columns "
+                "follow rows.actions, or the probabilities of the logged actions, (n,)."
+            )
         if stop > len(self.array):
             raise ValueError(
                 f"policy: probabilities of {len(self.array)} rows were given, and the log goes on "

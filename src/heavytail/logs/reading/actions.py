@@ -161,9 +161,7 @@ def _is_arrow_text(kind_of: Any) -> bool:
     return bool(pa.types.is_string(kind_of) or pa.types.is_large_string(kind_of))
 
 
-def _columns(
-    log: Any, reading: Reading, first: int = 0, depth: int = 0
-) -> Iterator[Table | Rows]:
+def _columns(log: Any, reading: Reading, first: int = 0, depth: int = 0) -> Iterator[Table | Rows]:
     """The column of actions, some rows at a time."""
     name = _column(reading)
     if isinstance(log, Rows):

@@ -51,7 +51,7 @@ class Raw:
         self, action: Sized, actions: Place
     ) -> tuple[Sized | None, FloatArray, IntArray | None]:
         """The places of the arms that were played, among those offered, the vectors of all,
-        (n, K, dim), and their places in the catalogue, (n, K), -1 for none; None if all are offered.
+        (n, K, dim), and their places in the catalogue, (n, K), -1 for none, or None for all.
         """
         n, count, dim = len(action), len(self.catalogue), self.catalogue.dim
         played = None if self.decided else self._ids(action, actions)

@@ -137,10 +137,9 @@ def offered(rows: Rows) -> IntArray | None:
 
 def without(rows: Rows, left_out: NDArray[np.bool_]) -> Rows:
     """The same rows without some of them; their names are kept."""
-    parts = {key: getattr(rows, key) for key in PER_ROW}
-    return rows._replace(
-        **{key: None if part is None else part[~left_out] for key, part in parts.items()}
-    )
+    parts: dict[str, Any] = {key: getattr(rows, key) for key in PER_ROW}
+    kept: Any = {key: None if part is None else part[~left_out] for key, part in parts.items()}
+    return rows._replace(**kept)
 
 
 def needed(rows: Rows, who: str, columns: Mapping[str, str]) -> list[Any]:

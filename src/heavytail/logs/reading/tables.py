@@ -225,7 +225,8 @@ class Reading:
         arrays = {key: dense(key, column, table.place(key)) for key, column in columns.items()}
         if self.names is not None:
             for key in BY_NAME:
-                if np.ndim(arrays.get(key)) == 2 and not isinstance(self.columns.get(key), Mapping):
+                by_name = isinstance(self.columns.get(key), Mapping)
+                if key in arrays and arrays[key].ndim == 2 and not by_name:
                     table.place(key).refuse(None, WHOSE.format(key=key))
         if missing is not None and missing.any():
             if self.default_reward is None and not self.drop:
