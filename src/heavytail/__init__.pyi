@@ -34,6 +34,7 @@ from .logs import Evaluation as Evaluation
 from .logs import LogPolicy as LogPolicy
 from .logs import Replay as Replay
 from .logs import Selection as Selection
+from .logs import always as always
 from .logs import compare as compare
 from .logs import evaluate as evaluate
 from .logs import greedy as greedy

@@ -16,15 +16,16 @@ from heavytail._signals import raised_by_handler
 from heavytail._typing import FloatArray
 from heavytail._validate import check_count, printable, shown
 from heavytail.encoding import Catalogue
+from heavytail.logs.fixed import Always
 from heavytail.logs.models import as_propensities
 from heavytail.logs.reading import chunks
-from heavytail.logs.reading.rows import MOST_ARMS, Rows, offered
+from heavytail.logs.reading.rows import LOGGED, MOST_ARMS, Rows, offered
 from heavytail.logs.reading.source import Source
 from heavytail.logs.target import Target
 
 __all__ = ["Weights", "is_column", "is_saved", "policy_of", "propensities_of", "saved_policy"]
 
-COLUMN, UNIFORM, SAVED = "column:", "uniform", ".npz"
+COLUMN, UNIFORM, SAVED, ALWAYS = "column:", "uniform", ".npz", "always:"
 UNREAD = ("propensity", "probabilities", "arms", "context", "time")  # beside a target's column
 PER_OCTAVE = 4  # bars of the histogram of weights
 Shares = Callable[[Rows], Any]
@@ -37,7 +38,7 @@ def is_column(words: str) -> bool:
 
 def is_saved(words: str) -> bool:
     """Tell whether these words name a file that ``policy.save`` wrote."""
-    if is_column(words) or _is_uniform(words):
+    if is_column(words) or _is_uniform(words) or words == LOGGED or words.startswith(ALWAYS):
         return False
     return words.endswith(SAVED) or os.path.isfile(words)
 
@@ -52,14 +53,26 @@ def policy_of(words: str, source: Source, option: str) -> Any:
         return _Column(words.removeprefix(COLUMN), source, option)
     if _is_uniform(words):
         return _Uniform(words, option)
+    if words == LOGGED:
+        return words
+    if words.startswith(ALWAYS):
+        return _always(words.removeprefix(ALWAYS), option)
     if is_saved(words):
         return saved_policy(words, option)
     if ":" in words:
         return _Called(_imported(words, option), words, option)
     raise ValueError(
-        f"{option} must be a file {SAVED} that policy.save wrote, {COLUMN}NAME, {UNIFORM}, or "
-        f"MODULE:FUNCTION; got {shown(words)}."
+        f"{option} must be a file {SAVED} that policy.save wrote, {COLUMN}NAME, {ALWAYS}ACTION, "
+        f"{LOGGED}, {UNIFORM}, or MODULE:FUNCTION; got {shown(words)}."
     )
+
+
+def _always(action: str, option: str) -> Always:
+    """One action in every row; a number is that, too, where actions are texts."""
+    if not action:
+        raise ValueError(f"{option} {ALWAYS} must be followed by an action; got nothing.")
+    number = action.isdecimal() and len(action) < 9 and str(int(action)) == action
+    return Always(int(action) if number else action)
 
 
 def propensities_of(words: str | None, source: Source) -> Callable[[Rows], FloatArray] | None:
@@ -220,10 +233,13 @@ class Weights:
         self.bars: dict[int, int] = {}
 
     def __call__(self, rows: Rows) -> FloatArray:
-        shares = self.target(rows)
+        stated = None if self.propensities is None else self.propensities(rows)
+        shares = self.target(rows, stated)
         if self.counting:
-            p = rows.propensity if self.propensities is None else self.propensities(rows)
-            if p is not None:
+            p = rows.propensity if stated is None else stated
+            if self.target.of_log(rows):
+                self._count(np.ones(len(rows.action)))
+            elif p is not None:
                 row = np.arange(len(rows.action))
                 with np.errstate(over="ignore"):  # a weight may be infinite; it is refused later
                     self._count((shares if shares.ndim == 1 else shares[row, rows.action]) / p)

@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="POLICY",
         help="a file .npz that policy.save wrote; column:NAME, of the target's probabilities; "
+        "always:ACTION, one action by its name, id or number; logged, the log's own policy; "
         "uniform, or uniform:K where the log does not say how many arms there are; or "
         "MODULE:FUNCTION, a function of heavytail.logs.reading.rows.Rows giving probabilities, "
         "(n, K) or (n,): MODULE is imported from the current folder or as installed, which runs "

@@ -17,6 +17,7 @@ from .estimators import DRos as DRos
 from .estimators import Estimator as Estimator
 from .estimators import SwitchDR as SwitchDR
 from .evaluating import evaluate as evaluate
+from .fixed import always as always
 from .learning import LogPolicy as LogPolicy
 from .replaying import Replay as Replay
 from .replaying import replay as replay

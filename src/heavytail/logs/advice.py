@@ -137,7 +137,7 @@ def _shares(sketch: Sketch) -> tuple[float, float]:
     return min(largest, 1.0), float(taken @ size[order]) / total
 
 
-def _support(summary: Summary) -> tuple[tuple[int, ...], float]:
+def _support(summary: Summary) -> tuple[tuple[int | str, ...], float]:
     """Actions that the target plays and the log never has, and the target's probability of them
     and of what the log could not play in a row by its own probabilities.
     """
@@ -148,7 +148,9 @@ def _support(summary: Summary) -> tuple[tuple[int, ...], float]:
     lost = float(summary.mass[never].sum())
     if summary.blocked is not None:
         lost += float(summary.blocked[~never[: len(summary.blocked)]].sum())
-    return tuple(int(k) for k in np.flatnonzero(never)), lost / summary.rows
+    names = summary.actions
+    missing = (int(k) if names is None else names[k] for k in np.flatnonzero(never))
+    return tuple(missing), lost / summary.rows
 
 
 def no_lower(plan: Plan) -> str:

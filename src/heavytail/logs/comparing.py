@@ -111,8 +111,8 @@ def compare(
     held = plan if isinstance(plan.bound, Betting) else replace(plan, bound=None)
     targets = target_of(a, explore, draws), target_of(b, explore, draws)
     summary_a, summary_b, apart = merged(_parts(source, (a, b), targets, held, dask))
-    for target in targets:
-        target.finish(summary_a.rows)
+    for target, each in zip(targets, (summary_a, summary_b), strict=True):
+        target.finish(each.rows, each.counts)
     count = source.count()
     alone = replace(plan, bound=None)
     ends = [
@@ -197,7 +197,7 @@ def _parts(
 ) -> Iterator[tuple[Summary, Summary, Apart]]:
     """Summarise every chunk. Two columns as targets need two readings side by side."""
     a, b = policies
-    if not (isinstance(a, str) and isinstance(b, str)):
+    if not (source.names_column(a) and source.names_column(b)):
         call = functools.partial(_both, targets=targets, plan=plan)
         return source.naming(a).naming(b).map(call, dask)
     if source.once or dask is not None:

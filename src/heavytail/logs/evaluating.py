@@ -77,7 +77,8 @@ def evaluate(
     Args:
         log: a dict of arrays, a frame, Parquet files, ...; see :mod:`heavytail.logs.reading`.
         policy: a frozen policy of the library, a callable of Rows giving (n, K) probabilities, an
-            array of them over the whole log, the name of a column; None: the log's ``target``.
+            array of them over the whole log, :func:`heavytail.always` one action, "logged" for the
+            policy that wrote the log, or the name of a column; None: the log's ``target``.
         estimator: a value of :mod:`heavytail.logs.estimators` or its name: "ips", "snips",
             "clipped", "ls", "lse"; ``DM(model)``, ``DR(model)``, ``SwitchDR(model)``,
             ``DRos(model)``.
@@ -96,12 +97,12 @@ def evaluate(
     """
     estimator = as_value("evaluate.estimator", estimator, ESTIMATORS)
     bound = None if bound is None else as_value("evaluate.bound", bound, OF_VALUES)
-    source = Source(log, columns, default_reward)
+    source = Source(log, columns, default_reward).naming(policy)
     plan, source = plan_of("evaluate", source, estimator, bound, level, propensities)
     target = target_of(policy, explore, draws)
     call = functools.partial(summarise, target=target, plan=plan)
-    summary = merged(source.naming(policy).map(call, dask))
-    target.finish(summary.rows)
+    summary = merged(source.map(call, dask))
+    target.finish(summary.rows, summary.counts)
     return finish(summary, plan, level, source.count(), propensities, target.notes)
 
 

@@ -80,11 +80,11 @@ class CrossFit:
                 )
         return cls(models, actions)
 
-    def __call__(self, rows: Rows) -> FloatArray:
+    def __call__(self, rows: Rows, width: int | None = None) -> FloatArray:
         """(n, K): the reward that the model of each row's fold predicts for every action."""
         n = len(rows.action)
         fold = (rows.start + np.arange(n)) % len(self.models)
-        width = _width(rows) or self.actions
+        width = _width(rows) or min(width or self.actions, self.actions)
         q = np.zeros((n, width))
         for action in range(width):
             x = _features(rows, np.full(n, action), self.actions)

@@ -53,7 +53,7 @@ class Evaluation:
         propensities_ok: False where a test at 0.1 % proves that this mean is above 1, or that it
             is below 1 by more than ``unsupported_share`` unless weights larger than any of the log
             are possible: without such rows, right propensities look so, too.
-        unsupported: actions that the target plays and the log never has.
+        unsupported: actions that the target plays and the log never has, by name or number.
         unsupported_share: the target's probability of them, and of actions in rows whose logged
             ``probabilities`` of them are 0.
         error: standard error suggested by the estimate's own rows; not a bound.
@@ -81,7 +81,7 @@ class Evaluation:
     square_rows: int
     mean_weight: tuple[float, float, float]
     propensities_ok: bool
-    unsupported: tuple[int, ...]
+    unsupported: tuple[int | str, ...]
     unsupported_share: float
     error: float
     advice: tuple[str, ...]

@@ -136,10 +136,12 @@ def select(
     named = _named(policies)
     if not named:
         raise ValueError("select.policies must have at least one policy; got none.")
-    if any(isinstance(policy, str) for policy in named.values()):
+    source = Source(log, columns, default_reward)
+    if any(source.names_column(policy) for policy in named.values()):
         raise TypeError("select: pass policies as callables or arrays, not as names of columns.")
     bound = as_value("select.bound", bound, (Betting,))
-    source = Source(log, columns, default_reward)
+    for policy in named.values():
+        source = source.naming(policy)
     plan, source = plan_of("select", source, SNIPS(), bound, level, propensities)
     targets = tuple(target_of(policy, explore, draws) for policy in named.values())
     count = source.count()
@@ -150,8 +152,8 @@ def select(
     call = functools.partial(_all, targets=targets, plan=plan, judges=judges)
     parts = merged(source.map(call, dask))
     summaries, pairs = parts[: len(named)], parts[len(named) :]
-    for target in targets:
-        target.finish(summaries[0].rows)
+    for target, result in zip(targets, summaries, strict=False):
+        target.finish(result.rows, result.counts)
     each = 1.0 - (1.0 - level) / len(named)
     evaluations = [
         finish(result, plan, each, count, propensities, target.notes)

@@ -18,7 +18,7 @@ from heavytail._validate import GREATEST, as_numbers
 from heavytail.logs.bounds import Bernstein, Betting, Bound, Catoni
 from heavytail.logs.estimators import DR, LS, Estimator, Modelled, Seen
 from heavytail.logs.means import blocks
-from heavytail.logs.models import ArmMeans
+from heavytail.logs.models import ArmMeans, CrossFit
 from heavytail.logs.reading.rows import Rows, offered
 from heavytail.logs.sketch import Pairs, Sketch, epochs
 from heavytail.logs.target import Target
@@ -26,6 +26,7 @@ from heavytail.logs.target import Target
 __all__ = ["Plan", "Summary", "look", "modelled", "of_seen", "summarise"]
 
 PADDED = ("paid", "played", "mass", "blocked")
+SAME = ("actions", "named", "stated")  # in all parts
 LEAST_LARGEST = 1e-150  # the largest value's square, and those that count beside it, are no 0
 
 
@@ -80,6 +81,9 @@ class Summary:
         mass: the target's probability of each action, summed, or None where it is not known.
         blocked: the part of ``mass`` in rows whose logged probability of the action is 0.
         even: what sum w² is on average if all arms on offer are drawn alike, or None.
+        actions: their names, if rows have the same arms in the same places, or None.
+        named: whether actions have names.
+        stated: whether the log says what its rows offered.
     """
 
     rows: int
@@ -95,6 +99,16 @@ class Summary:
     mass: FloatArray | None
     blocked: FloatArray | None
     even: float | None
+    actions: tuple[str, ...] | None
+    named: bool
+    stated: bool
+
+    @property
+    def counts(self) -> FloatArray | None:
+        """(K,), how often each number is played or, as far as is known, offered; None for names."""
+        if self.named:
+            return None
+        return self.played if self.mass is None or not self.stated else self.mass
 
     def __add__(self, other: Self) -> Self:
         """Both together, this one's rows first."""
@@ -102,8 +116,9 @@ class Summary:
         joined: dict[str, Any] = {
             name: None if mine is None or theirs is None else mine + theirs
             for name, (mine, theirs) in parts.items()
-            if name not in PADDED
+            if name not in (*PADDED, *SAME)
         }
+        joined |= {name: getattr(self, name) for name in SAME}
         joined |= {name: _padded(*parts[name]) for name in PADDED}
         return type(self)(**joined)
 
@@ -140,10 +155,13 @@ def refuse(
 def look(rows: Rows, target: Target, plan: Plan) -> Seen:
     """A chunk as the target sees it: weights, and a model's predictions."""
     estimator = plan.estimator
-    shares = target(rows)
+    stated = None if plan.propensities is None else plan.propensities(rows)
+    shares, of_log = target(rows, stated), target.of_log(rows)
     at = np.arange(len(rows.action))
     own = shares if shares.ndim == 1 else shares[at, rows.action]
-    propensity = rows.propensity if plan.propensities is None else plan.propensities(rows)
+    propensity = rows.propensity if stated is None else stated
+    if of_log:
+        own = propensity = np.ones(len(own))
     if propensity is None and estimator.weights:
         raise ValueError(
             f"{rows.source}: estimator {estimator.name!r} needs the propensities of the log, which "
@@ -187,7 +205,7 @@ def _weight(rows: Rows, own: FloatArray, propensity: FloatArray) -> FloatArray:
 
 def _predictions(model: Callable[[Rows], Any], rows: Rows, shape: tuple[int, ...]) -> FloatArray:
     words = f"rewards of shape {shape}"
-    given = model(rows, shape[1]) if isinstance(model, ArmMeans) else model(rows)
+    given = model(rows, shape[1]) if isinstance(model, ArmMeans | CrossFit) else model(rows)
     q = as_numbers(given, f"{rows.source}: what model predicts", words)
     if q.shape != shape:
         raise ValueError(
@@ -265,6 +283,9 @@ def of_seen(seen: Seen, plan: Plan) -> Summary:
         mass,
         blocked,
         even,
+        rows.actions if rows.offers is None else None,
+        rows.actions is not None,
+        offered(rows) is not None,
     )
 
 

@@ -1,7 +1,7 @@
 """The probabilities of a target's choices, row by row.
 
-A target is a policy of the library, frozen; a callable of the rows; an array over the whole log; or
-the name of one of its columns.
+A target is a policy of the library, frozen; a callable of the rows; an array over the whole log;
+the name of one of its columns; or "logged", the policy that wrote the log.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import as_numbers, check_count, check_number, shown
-from heavytail.logs.reading.rows import SUM_SLACK, Rows, offered
+from heavytail.logs.fixed import Always, Logged
+from heavytail.logs.reading.rows import LOGGED, SUM_SLACK, Rows, offered
 from heavytail.policies.core.policy import Policy
 
 __all__ = ["Chooser", "Target", "greedy", "probabilities"]
@@ -75,7 +76,8 @@ class Target:
     Args:
         policy: a policy; a callable that takes :class:`heavytail.logs.reading.rows.Rows` and
             returns (n, K) probabilities or (n,) of the logged actions; an array of either shape
-            over the whole log; or a name, for the column that was read as ``target``.
+            over the whole log; "logged", for the policy that wrote the log; or another name, for
+            the column that was read as ``target``.
         explore: a share e of uniform draws mixed in: (1 - e) pi + e / K, of the K arms offered.
         draws: number of draws per row that estimate the probabilities of a policy that does not
             know them.
@@ -85,6 +87,8 @@ class Target:
         self.explore = check_number("explore", explore, least=0.0, most=1.0)
         self.draws = None if draws is None else check_count("draws", draws, most=MOST_DRAWS)
         self._ask: Callable[[Rows], ArrayLike]
+        inner = getattr(policy, "target", None)  # of a callable that asks another target
+        self._inner = inner if isinstance(inner, Target) else None
         self.notes: tuple[str, ...] = ()  # what to tell who reads the evaluation
         if isinstance(policy, type):
             raise TypeError(
@@ -96,6 +100,8 @@ class Target:
             self._ask = _Frozen(policy.clone(), self.draws)
             if policy.rounds == 0 and not policy.info.randomised:
                 self.notes = (f"{self.name} has learned nothing yet: it was just built.",)
+        elif isinstance(policy, str) and policy == LOGGED:
+            self.name, self._ask = LOGGED, Logged()
         elif isinstance(policy, str):
             self.name, self._ask = f"column {policy!r}", _from_column
         elif callable(policy):
@@ -104,11 +110,22 @@ class Target:
             self.name = "array"
             self._ask = _Whole(as_numbers(policy, "policy", "a policy, or numbers (n, K) or (n,)"))
 
-    def __call__(self, rows: Rows) -> FloatArray:
-        """(n, K), or (n,): of the logged actions."""
-        shares = as_numbers(
-            self._ask(rows), f"{self.name}: probabilities", "numbers (n, K) or (n,)"
-        )
+    def of_log(self, rows: Rows) -> bool:
+        """Tell whether it plays as the log did, so that all weights are 1."""
+        if self._inner is not None:
+            return self._inner.of_log(rows)
+        return isinstance(self._ask, Logged) and not self.explore and self._ask.of_log(rows)
+
+    def __call__(self, rows: Rows, propensity: FloatArray | None = None) -> FloatArray:
+        """(n, K), or (n,): of the logged actions.
+
+        ``propensity``, (n,), is stated in place of the log's own.
+        """
+        if isinstance(self._ask, Always | Logged):
+            answer: ArrayLike = self._ask(rows, propensity)
+        else:
+            answer = self._ask(rows)
+        shares = as_numbers(answer, f"{self.name}: probabilities", "numbers (n, K) or (n,)")
         counts = offered(rows)
         _check(shares, rows, counts, self.name)
         if not self.explore:
@@ -127,8 +144,14 @@ class Target:
             each = 1.0 / counts
         return np.asarray((1.0 - self.explore) * shares + self.explore * each)
 
-    def finish(self, rows: int) -> None:
-        """Refuse an array that goes on where the log has ended, after ``rows`` rows."""
+    def finish(self, rows: int, counts: FloatArray | None = None) -> None:
+        """Refuse, after ``rows`` rows of the log, an array that goes on, and one action in every
+        row if no row plays or offers it; ``counts`` says how often numbers are.
+        """
+        if self._inner is not None:
+            self._inner.finish(rows, counts)
+        if isinstance(self._ask, Always) and counts is not None:
+            self._ask.finish(counts)
         if isinstance(self._ask, _Whole) and len(self._ask.array) != rows:
             raise ValueError(
                 f"policy: probabilities of {len(self._ask.array)} rows were given, and the log has "
@@ -139,7 +162,8 @@ class Target:
 def _check(found: FloatArray, rows: Rows, counts: IntArray | None, name: str) -> None:
     """Refuse, by row, what are no probabilities of these rows."""
     n = len(rows.action)
-    arms = None if rows.arms is None else rows.arms.shape[1]
+    arms = None if rows.actions is None else len(rows.actions)
+    arms = arms if rows.arms is None else rows.arms.shape[1]
     fits = found.ndim in (1, 2) and len(found) == n
     fits = fits and (found.ndim == 1 or arms is None or found.shape[1] == arms)
     if not fits:
@@ -293,6 +317,12 @@ class _Whole:
 
     def __call__(self, rows: Rows) -> FloatArray:
         stop = rows.start + len(rows.action)
+        if self.array.ndim == 2 and rows.actions is not None and rows.arms is None:
+            raise ValueError(
+                "policy: an array (n, K) does not say whose its probabilities are, and the "
+                f"actions of {rows.source} have names. Pass a callable of Rows, whose columns "
+                "follow rows.actions, or the probabilities of the logged actions, (n,)."
+            )
         if stop > len(self.array):
             raise ValueError(
                 f"policy: probabilities of {len(self.array)} rows were given, and the log goes on "

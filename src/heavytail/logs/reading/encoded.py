@@ -47,9 +47,11 @@ class Raw:
     def __getitem__(self, part: slice) -> Raw:
         return Raw(self.catalogue, {k: v[part] for k, v in self.columns.items()}, self.decided)
 
-    def filled(self, action: Sized, actions: Place) -> tuple[Sized | None, FloatArray]:
-        """The places of the arms that were played, among those offered, and the vectors of all,
-        (n, K, dim).
+    def filled(
+        self, action: Sized, actions: Place
+    ) -> tuple[Sized | None, FloatArray, IntArray | None]:
+        """The places of the arms that were played, among those offered, the vectors of all,
+        (n, K, dim), and their places in the catalogue, (n, K), -1 for none, or None for all.
         """
         n, count, dim = len(action), len(self.catalogue), self.catalogue.dim
         played = None if self.decided else self._ids(action, actions)
@@ -57,21 +59,23 @@ class Raw:
         if offered is None:
             row, which = np.repeat(np.arange(n), count), np.tile(np.arange(count), n)
             vectors = self._vectors(row, which, actions)
-            return played, vectors.reshape(n, count, dim)
+            return played, vectors.reshape(n, count, dim), None
         lengths, which = self._offered(self.columns[offered], actions._replace(column=offered))
         row = np.repeat(np.arange(n), lengths)
         within = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         arms = np.full((n, int(lengths.max(initial=0)), dim), np.nan)
         arms[row, within] = self._vectors(row, which, actions)
+        offers = np.full(arms.shape[:2], UNKNOWN)
+        offers[row, within] = which
         if played is None:
-            return action, arms
+            return action, arms, offers
         places, hit = np.full(n, UNKNOWN), which == played[row]
         places[row[hit]] = within[hit]
         if (places < 0).any():
             bad = int(np.argmax(places < 0))
             own = shown(self.catalogue.ids[played[bad]])
             actions.refuse(bad, f"{own} is not among the arms that {offered!r} has for this row.")
-        return places, arms
+        return places, arms, offers
 
     def _vectors(self, row: IntArray, which: IntArray, actions: Place) -> FloatArray:
         columns = self.columns

@@ -9,12 +9,14 @@ are those of :mod:`heavytail.logs.reading.rows`; what is not one of them is not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from heavytail._validate import shown
 from heavytail.logs.reading import files
+from heavytail.logs.reading.actions import DEEPEST, apart, named, renumbered
 from heavytail.logs.reading.rows import COLUMNS, Rows
 from heavytail.logs.reading.tables import CHUNK, Columns, Order, Reading, flat, read_rows
 from heavytail.tables.columns import nulls, plain
@@ -23,7 +25,6 @@ from heavytail.tables.frames import Table, is_frame, names_of, parts
 __all__ = ["chunks", "counted", "length"]
 
 NAME = "log"  # of what is no file, in errors
-DEEPEST = 50  # lists in lists of logs
 
 
 def chunks(
@@ -32,6 +33,7 @@ def chunks(
     columns: Columns | None = None,
     size: int = CHUNK,
     default_reward: float | None = None,
+    reserved: bool = False,
 ) -> Iterator[Rows]:
     """The rows of ``log`` in order, at most ``size`` at a time, each chunk checked.
 
@@ -50,8 +52,9 @@ def chunks(
         size: rows at a time.
         default_reward: the value of a reward that never came. Without it a null is refused, except
             that a DecisionLog's decisions without a reward are left out.
+        reserved: refuse a column "logged", which is the name of the policy that wrote the log.
     """
-    reading = Reading.of(columns, size, default_reward)
+    log, reading = named(log, replace(Reading.of(columns, size, default_reward), reserved=reserved))
     order, start = Order(), 0
     for mode, step in steps(log, reading):
         tables = step.tables(mode) if isinstance(step, files.Unit) else [step]
@@ -80,7 +83,8 @@ def counted(log: Any, *, default_reward: float | None = None, depth: int = 0) ->
     if files.is_path(log):
         return files.counted(log, default_reward)
     if isinstance(log, Mapping):
-        sizes = [len(log[key]) for key in ("reward", *log) if key in log]
+        arrays = {key: array for key, array in log.items() if not isinstance(array, Mapping)}
+        sizes = [len(arrays[key]) for key in ("reward", *arrays) if key in arrays]
         count = sizes[0] if sizes else 0
     elif is_frame(log) and hasattr(log, "__len__"):
         count = len(log)
@@ -100,10 +104,12 @@ def steps(
     """
     _check_depth(depth)
     if isinstance(log, Rows):
-        yield from ((reading, table) for table in _of_rows(log, reading, first))
+        yield from _of_rows(log, reading, first)
     elif files.is_path(log):
         yield from files.steps(log, reading)
     elif isinstance(log, Mapping) or is_frame(log):
+        if isinstance(log, Mapping):
+            log, reading = apart(log, reading)
         names = names_of(log)
         mode = reading.fitting(names)
         wanted = mode.wanted(names, NAME)
@@ -130,7 +136,7 @@ def _check_depth(depth: int) -> None:
         )
 
 
-def _of_rows(rows: Rows, reading: Reading, first: int) -> Iterator[Table]:
+def _of_rows(rows: Rows, reading: Reading, first: int) -> Iterator[tuple[Reading, Table]]:
     reading.refuse_catalogue(rows.source, "checked rows have no columns to encode")
     if rows.start != first:
         raise ValueError(
@@ -139,9 +145,12 @@ def _of_rows(rows: Rows, reading: Reading, first: int) -> Iterator[Table]:
         )
     columns = {key: getattr(rows, key, None) for key in COLUMNS if key != "time"}
     present = {key: value for key, value in columns.items() if value is not None}
+    if reading.names is not None and rows.actions is not None:
+        own, reading = renumbered(rows, reading)
+        present |= own
     count = len(rows.action)
     numbers = np.arange(first, first + count) if rows.numbers is None else rows.numbers
     for start in range(0, count, reading.size):
         part = slice(start, start + reading.size)
         chunk = {key: value[part] for key, value in present.items()}
-        yield Table(chunk, rows.source, numbers[part], rows.names or {})
+        yield reading, Table(chunk, rows.source, numbers[part], rows.names or {})

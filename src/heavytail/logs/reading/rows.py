@@ -4,7 +4,7 @@ The columns of a log, by the names they have unless ``columns`` says otherwise:
 
 | column | type | what it is |
 | --- | --- | --- |
-| ``action`` | whole number | the arm that was played, from 0, among those offered |
+| ``action`` | whole number or text | the arm's place among those offered, from 0; or its name |
 | ``reward`` | number | what it paid; finite |
 | ``propensity`` | number in (0, 1] | the probability with which it was played |
 | ``probabilities`` | list of numbers | those of all arms; if ``propensity`` is missing |
@@ -33,14 +33,17 @@ from heavytail._typing import FloatArray, IntArray
 from heavytail.tables.place import Place
 
 __all__ = [
+    "BY_NAME",
     "COLUMNS",
     "DRAWN",
+    "LOGGED",
     "MOST_ARMS",
     "NAMES",
     "Rows",
     "checked",
     "needed",
     "offered",
+    "without",
 ]
 
 COLUMNS = (  # those that are read
@@ -54,6 +57,12 @@ COLUMNS = (  # those that are read
     "time",
 )
 NEEDED = ("action", "reward")
+LOGGED = "logged"  # names the policy that wrote the log
+BY_NAME = ("probabilities", "target")  # which may have a column for each action's name
+PER_ROW = (  # fields of Rows
+    *("action", "reward", "propensity", "arms", "context", "target", "probabilities", "numbers"),
+    "offers",
+)
 NAMES = "Map actions that have names to 0, 1, ..., K - 1."
 DRAWN = {"arms": "what was offered", "propensity": "how likely each action was"}
 SUM_SLACK = 1e-6  # of probabilities that must add up to 1: logs are often written in float32
@@ -76,6 +85,10 @@ class Rows(NamedTuple):
         probabilities: (n, K), those of the policy that wrote the log, or None.
         numbers: (n,), of the rows in their source, or None where they count from ``start``.
         names: the log's own names of the columns, by ours, where they differ.
+        actions: names of all actions of the log, or ids of the catalogue; the name of row i's is
+            ``actions[action[i]]`` without ``offers``. None where actions are numbers.
+        offers: (n, K), the arms that each row offered, by their places in ``actions``, and -1 where
+            it offered fewer; None where every row offered all of ``actions``.
     """
 
     source: str
@@ -89,6 +102,8 @@ class Rows(NamedTuple):
     probabilities: FloatArray | None = None
     numbers: IntArray | None = None
     names: Mapping[str, str] | None = None
+    actions: tuple[str, ...] | None = None
+    offers: IntArray | None = None
 
     def column(self, ours: str) -> str:
         """The log's own name of a column, for errors."""
@@ -118,6 +133,13 @@ def offered(rows: Rows) -> IntArray | None:
         if known is not None and known.ndim == 2:
             return np.full(len(rows.action), known.shape[1], dtype=np.int64)
     return None
+
+
+def without(rows: Rows, left_out: NDArray[np.bool_]) -> Rows:
+    """The same rows without some of them; their names are kept."""
+    parts: dict[str, Any] = {key: getattr(rows, key) for key in PER_ROW}
+    kept: Any = {key: None if part is None else part[~left_out] for key, part in parts.items()}
+    return rows._replace(**kept)
 
 
 def needed(rows: Rows, who: str, columns: Mapping[str, str]) -> list[Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from heavytail.logs.reading.files import Count
 from heavytail.logs.reading.log import chunks, counted
-from heavytail.logs.reading.rows import Rows
+from heavytail.logs.reading.rows import LOGGED, Rows
 from heavytail.logs.reading.spread import map_chunks
 from heavytail.logs.reading.tables import CHUNK, Reading
 
@@ -28,20 +28,28 @@ class Source:
         log: as for :func:`heavytail.logs.reading.chunks`.
         columns: where the log has other names: ours -> its own.
         default_reward: what a reward that never came counts as, or None.
+        reserved: whether "logged" is asked for as the policy that wrote the log.
     """
 
     log: Any
     columns: Mapping[str, Any] | None
     default_reward: float | None
+    reserved: bool = False
 
     def __post_init__(self) -> None:
         """Refuse invalid columns before anything is read."""
         Reading.of(self.columns, CHUNK, self.default_reward)
 
+    def names_column(self, target: object) -> TypeGuard[str]:
+        """Tell whether a target names a column of the log."""
+        stated = (self.columns or {}).get("target")
+        return isinstance(target, str) and (target != LOGGED or stated == LOGGED)
+
     def naming(self, target: object) -> Source:
         """The same, with the column that ``target`` names, if it is a name, read as the target."""
-        if not isinstance(target, str):
-            return self
+        if not self.names_column(target):
+            unsaid = "target" not in (self.columns or {})
+            return replace(self, reserved=True) if isinstance(target, str) and unsaid else self
         return replace(self, columns={**(self.columns or {}), "target": target})
 
     def held(self) -> Source:
@@ -55,7 +63,7 @@ class Source:
 
     def chunks(self) -> Iterator[Rows]:
         """The rows in order, some at a time."""
-        return chunks(self.log, columns=self.columns, default_reward=self.default_reward)
+        return chunks(self.log, **self._options)
 
     def length(self) -> int | None:
         """The number of rows, where it is known without reading them."""
@@ -69,9 +77,15 @@ class Source:
         self, call: Callable[[Rows], Found], dask: Client | str | bool | None
     ) -> Iterator[Found]:
         """The results of ``call`` on every chunk, in order; on a Dask cluster if one is named."""
-        return map_chunks(
-            self.log, call, dask, columns=self.columns, default_reward=self.default_reward
-        )
+        return map_chunks(self.log, call, dask, **self._options)
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {
+            "columns": self.columns,
+            "default_reward": self.default_reward,
+            "reserved": self.reserved,
+        }
 
 
 def merged(parts: Iterable[Found]) -> Found:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from heavytail._extras import need
 from heavytail._validate import shown
+from heavytail.logs.reading.actions import named
 from heavytail.logs.reading.files import Unit
 from heavytail.logs.reading.log import chunks, steps
 from heavytail.logs.reading.rows import Rows
@@ -34,6 +35,7 @@ def map_chunks(
     columns: Columns | None = None,
     size: int = CHUNK,
     default_reward: float | None = None,
+    reserved: bool = False,
 ) -> Iterator[Found]:
     """``function(rows)`` of every chunk of ``log``, in the order of the chunks.
 
@@ -49,12 +51,14 @@ def map_chunks(
         columns: as for ``chunks``, and so are the rest.
         size: rows at a time.
         default_reward: what a reward that never came counts as.
+        reserved: as for ``chunks``.
     """
+    options: dict[str, Any] = {"size": size, "default_reward": default_reward}
     if dask is None or dask is False:
-        for rows in chunks(log, columns=columns, size=size, default_reward=default_reward):
+        for rows in chunks(log, columns=columns, reserved=reserved, **options):
             yield function(rows)
         return
-    reading = Reading.of(columns, size, default_reward)
+    log, reading = named(log, replace(Reading.of(columns, **options), reserved=reserved))
     with _client(dask) as client:
         [shared] = client.scatter([function], broadcast=True, hash=False)
         tasks = _tasks(log, reading, client, shared)

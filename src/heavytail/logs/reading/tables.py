@@ -7,14 +7,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from heavytail._typing import FloatArray
+from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import check_count, check_number, shown
 from heavytail.encoding import Catalogue, Encoder
 from heavytail.logs.reading.columns import dense
 from heavytail.logs.reading.encoded import CONTEXT, IDS, Raw, cut, needed
-from heavytail.logs.reading.rows import COLUMNS, NEEDED, Rows, checked
+from heavytail.logs.reading.rows import (
+    BY_NAME,
+    COLUMNS,
+    LOGGED,
+    NEEDED,
+    Rows,
+    checked,
+    without,
+)
+from heavytail.tables.categories import keys_of
 from heavytail.tables.columns import nulls, plain
 from heavytail.tables.frames import Table, absent, check_columns
 from heavytail.tables.place import Place
@@ -27,13 +35,33 @@ AS_TEXT = (
     " A policy that is text names a column of the target's probabilities: pass such a name, an "
     "array of probabilities, a callable of Rows, or a policy of the library."
 )
-Columns = Mapping[str, str | Sequence[str] | Catalogue | None]
+AMBIGUOUS = (
+    " is both a column of the log and the policy that wrote the log. Say which is meant: "
+    "columns={'target': 'logged'} is the column, columns={'target': None} the policy."
+)
+NO_PLACE = (
+    "holds names, and the log has arms: pass the place of the played arm among those offered, or "
+    "let an encoder's catalogue make the arms, of which actions are ids."
+)
+WHOSE = (
+    "has lists of numbers, and actions have names. Say whose each is, by columns of their own: "
+    "columns={{{key!r}: {{NAME: COLUMN, ...}}}}."
+)
+Columns = Mapping[str, str | Sequence[str] | Mapping[str, str] | Catalogue | None]
+Wanted = dict[str, str | Sequence[str] | Mapping[str, str]]
 
 
 def flat(wanted: Mapping[str, Any]) -> list[str]:
     """The log's own names of the columns that are wanted."""
-    names = [[name] if isinstance(name, str) else name for name in wanted.values()]
+    names = [_several(name) for name in wanted.values()]
     return list(dict.fromkeys(column for several in names for column in several))
+
+
+def _several(name: Any) -> list[str]:
+    """The log's own names behind one of ours."""
+    if isinstance(name, str):
+        return [name]
+    return list(name.values() if isinstance(name, Mapping) else name)
 
 
 def pieces(table: Table) -> Iterator[Table]:
@@ -55,6 +83,8 @@ class Reading:
         drop: whether rows without a reward are left out instead.
         in_order: whether times may not decrease.
         decided: whether a DecisionLog wrote it.
+        names: of all actions, where these are texts.
+        reserved: whether "logged" must be no column, because it names the log's own policy.
     """
 
     columns: Columns = field(default_factory=dict)
@@ -63,6 +93,8 @@ class Reading:
     drop: bool = False
     in_order: bool = True
     decided: bool = False
+    names: tuple[str, ...] | None = None
+    reserved: bool = False
 
     @staticmethod
     def of(columns: Columns | None, size: int, default_reward: float | None) -> Reading:
@@ -86,6 +118,9 @@ class Reading:
                     f"columns: {key!r} is {type(name).__name__}: an encoder fills in arms, from "
                     "their table: columns={'arms': encoder.catalogue(table, ids=...)}."
                 )
+            if key in BY_NAME and isinstance(name, Mapping) and name:
+                if all(isinstance(part, str) for pair in name.items() for part in pair):
+                    continue
             several = isinstance(name, list | tuple) and all(isinstance(part, str) for part in name)
             if not (name is None or isinstance(name, str) or several):
                 raise TypeError(
@@ -126,9 +161,11 @@ class Reading:
                 "context: a frame, a dict or Parquet."
             )
 
-    def wanted(self, present: Sequence[str], source: str) -> dict[str, str | Sequence[str]]:
+    def wanted(self, present: Sequence[str], source: str) -> Wanted:
         """The columns to read of those ``present``: our name -> theirs."""
-        wanted: dict[str, str | Sequence[str]] = {}
+        wanted: Wanted = {}
+        if self.reserved and LOGGED in present:
+            raise ValueError(f"{source}: {LOGGED!r}{AMBIGUOUS}")
         for key in COLUMNS:
             name = self.columns.get(key, key if key in present else None)
             if name is None:
@@ -138,13 +175,13 @@ class Reading:
             if isinstance(name, Catalogue):
                 name = needed(name, self.decided)
             hint = AS_TEXT if key == "target" else ""
-            check_columns([name] if isinstance(name, str) else name, present, source, hint)
+            check_columns(_several(name), present, source, hint)
             wanted[key] = name
         if self.catalogue is not None and not self.decided:
             self._refuse_answers(wanted, source)
         return wanted
 
-    def _refuse_answers(self, wanted: Mapping[str, str | Sequence[str]], source: str) -> None:
+    def _refuse_answers(self, wanted: Wanted, source: str) -> None:
         """An arm's features must not tell what was played, or what it paid."""
         for key in ("action", "reward", "propensity", "probabilities", "target"):
             if wanted.get(key) in wanted["arms"]:
@@ -164,9 +201,12 @@ class Reading:
                 raw = {column: plain(part.column(column)) for column in name}
                 columns[key] = Raw(self.catalogue, raw, self.decided)
             else:
-                sides = [part.numbers(column, may_miss=False) for column in name]
+                several = _several(name)
+                if isinstance(name, Mapping):
+                    several = self._by_name(name, part.place(", ".join(several)))
+                sides = [part.numbers(column, may_miss=False) for column in several]
                 columns[key] = np.stack(sides, axis=1)
-        names = {k: v if isinstance(v, str) else ", ".join(v) or k for k, v in wanted.items()}
+        names = {key: ", ".join(_several(name)) or key for key, name in wanted.items()}
         return Table(columns, part.source, part.rows, names)
 
     def rows(self, table: Table, start: int) -> tuple[Rows, FloatArray | None]:
@@ -174,11 +214,20 @@ class Reading:
         columns = dict(table.columns)
         missing = nulls(columns["reward"])
         raw = columns.get("arms")
+        actions, offers = self.names, None
         if isinstance(raw, Raw):
-            columns["action"], columns["arms"] = raw.filled(
+            columns["action"], columns["arms"], offers = raw.filled(
                 columns["action"], table.place("action")
             )
+            actions = raw.catalogue.ids
+        elif actions is not None:
+            columns["action"] = self._numbered(columns, table)
         arrays = {key: dense(key, column, table.place(key)) for key, column in columns.items()}
+        if self.names is not None:
+            for key in BY_NAME:
+                by_name = isinstance(self.columns.get(key), Mapping)
+                if key in arrays and arrays[key].ndim == 2 and not by_name:
+                    table.place(key).refuse(None, WHOSE.format(key=key))
         if missing is not None and missing.any():
             if self.default_reward is None and not self.drop:
                 table.place("reward").refuse(
@@ -192,18 +241,44 @@ class Reading:
         times = arrays.pop("time", None)
         rows = checked(arrays, table.source, start, table.place)
         names = {key: name for key, name in table.names.items() if name != key}
-        rows = rows._replace(numbers=table.row_numbers, names=names or None)
+        rows = rows._replace(
+            numbers=table.row_numbers, names=names or None, actions=actions, offers=offers
+        )
         if times is not None and np.isnan(times).any():
             table.place("time").refuse(int(np.argmax(np.isnan(times))), "is NaN.")
         if self.drop and missing is not None and missing.any():
-            parts = [_kept(part, ~missing) for part in rows[2:-1]]
-            rows = Rows(rows.source, rows.start, *parts)._replace(names=rows.names)
-            times = _kept(times, ~missing)
+            rows, times = without(rows, missing), None if times is None else times[~missing]
         return rows, times
 
+    def _by_name(self, columns: Mapping[str, str], place: Place) -> list[str]:
+        """The columns of the actions, in the order of the actions' numbers."""
+        names = self.names or ()
+        lost = [name for name in names if name not in columns]
+        if lost:
+            place.refuse(
+                None,
+                f"there is no column for {shown(lost[0])}, which is an action of this log. Name "
+                "the column of every action.",
+            )
+        return [columns[name] for name in names]
 
-def _kept(part: Any, mask: NDArray[np.bool_]) -> Any:
-    return None if part is None else part[mask]
+    def _numbered(self, columns: Mapping[str, Any], table: Table) -> IntArray:
+        """The number of each row's action, where actions have names."""
+        assert self.names is not None
+        place = table.place("action")
+        if "arms" in columns:
+            place.refuse(None, NO_PLACE)
+        keys = keys_of(columns["action"], place)
+        if (keys.codes < 0).any():
+            place.refuse(int(np.argmax(keys.codes < 0)), "is null. Give the action's name.")
+        places = {name: number for number, name in enumerate(self.names)}
+        numbers = np.array([places.get(name, -1) for name in keys.values], dtype=np.int64)
+        played = numbers[keys.codes] if len(numbers) else keys.codes
+        if (played < 0).any():
+            bad = int(np.argmax(played < 0))
+            name = shown(keys.values[keys.codes[bad]])
+            place.refuse(bad, f"{name} was not there at first: the log changed while it was read.")
+        return played
 
 
 def _propensities(arrays: dict[str, Any], table: Table) -> None:
