@@ -87,7 +87,7 @@ def test_the_checks_of_scikit_learn_that_need_no_table_of_numbers_pass(check):
 def test_scikit_learn_pandas_and_polars_are_not_needed():
     code = (
         "import sys\n"
-        "for name in ('sklearn', 'pandas', 'polars', 'pyarrow', 'numba'):\n"
+        "for name in ('sklearn', 'pandas', 'polars', 'pyarrow'):\n"
         "    sys.modules[name] = None\n"
         "import heavytail as ht\n"
         "e = ht.Encoder(numbers=['a'], categories=['b']).fit([{'a': 1, 'b': 'x'}])\n"

@@ -12,9 +12,10 @@ from heavytail._lazy import nearest
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import GREATEST, shown
 from heavytail.encoding.arms import check_ids
-from heavytail.encoding.layout import Layout
+from heavytail.encoding.layout import Layout, Work, indices
 from heavytail.encoding.learned import checked_numbers
 from heavytail.encoding.text import check_name
+from heavytail.encoding.writing import CONTEXT, OFFER, TOGETHER
 from heavytail.tables.categories import key, keys_of
 from heavytail.tables.frames import Table, absent, one_row, table
 
@@ -42,10 +43,9 @@ class Catalogue:
         dim: features of a vector.
     """
 
-
     __slots__ = (
-        "_alone", "_coded", "_everyone", "_joint", "_layout", "_nothing", "_own", "_places", "_same",
-        "_sides", "context", "dim", "ids", "offered",
+        "_alone", "_at_once", "_everyone", "_joint", "_layout", "_own", "_places", "_sides",
+        "_spare", "_strict", "context", "dim", "ids", "offered",
     )  # fmt: skip
 
     def __init__(
@@ -62,11 +62,12 @@ class Catalogue:
         self.context = tuple(name for name in names if name not in rows.columns)
         self._own = layout.read({name: rows for name in names if name in rows.columns})
         self._sides = layout.sides(self.context)
-        self._everyone = np.arange(len(self.ids))
-        self._coded = self._sides.coded(1, self._own, self._everyone)
-        self._same = np.zeros(len(self.ids), dtype=np.int64)  # one context for all
-        self._nothing = self._sides.nothing()
+        n = len(self.ids)
+        self._everyone = indices(np.zeros(n, dtype=np.int64), np.arange(n), (0, 1, 1 + n))
         self._alone, self._joint = self._sides.readers()
+        self._at_once = self._sides.by_kernels(CONTEXT) and not self._sides.names[TOGETHER]
+        self._strict = layout.schema.strict
+        self._spare = [self._work()]  # each in the hands of one thread at a time
         self._places = {text: place for place, text in enumerate(self.ids)}
 
     def __len__(self) -> int:
@@ -83,10 +84,8 @@ class Catalogue:
 
     def vectors(self, context: Table, row: IntArray, which: IntArray) -> FloatArray:
         """(m, dim): vector i is that of arm ``which[i]`` in the context of ``row[i]``."""
-        around, sides = self._layout.read(dict.fromkeys(self.context, context)), self._sides
-        X, both = np.zeros((len(row), self.dim)), sides.both(around, row, self._own, which)
-        sides.write(X, sides.coded(0, around, row), row, self._coded, which, both)
-        return X
+        around = self._layout.read(dict.fromkeys(self.context, context))
+        return self._sides.vectors(around, row, self._own, which)
 
     def arms(self, context: Mapping[str, Any], which: ArrayLike | None = None) -> FloatArray:
         """The vectors in one context, (n, dim), with the bits of :meth:`Encoder.arms`.
@@ -98,29 +97,54 @@ class Catalogue:
             context: values by column, of all columns in ``self.context``.
             which: places of the arms; all of them unless given.
         """
-        index, row = self._everyone, self._same
+        rows = self._everyone
         if which is not None:
-            index = self._checked(which)
-            row = np.zeros(len(index), dtype=np.int64)
-        sides, both = self._sides, self._nothing
-        around = sides.code_rows(0, self._raw(context))
-        if sides.names[2]:
-            rows = one_row(context, IN_CONTEXT)
-            columns = self._layout.read(dict.fromkeys(self.context, rows))
-            both = sides.both(columns, row, self._own, index)
-        X = np.zeros((len(index), self.dim))
-        sides.write(X, around, row, self._coded, index, both)
+            places = self._checked(which)
+            rows = indices(np.zeros_like(places), places, (0, 1, 1 + len(self)))
+        try:
+            spare = self._spare.pop()
+        except IndexError:
+            spare = self._work()
+        flat, raw, work = spare
+        self._read(context, flat)
+        X = np.zeros((rows.shape[1], self.dim))
+        if self._at_once:
+            self._sides.code_and_write(X, raw, work, rows)
+        else:
+            self._write(X, raw, work, rows, context)
+        self._spare.append(spare)
         return X
 
-    def _raw(self, context: Mapping[str, Any]) -> FloatArray:
-        """The raw numbers of a context, (1, raws): as a table of one row gives them, without it."""
+    def _work(self) -> tuple[FloatArray, FloatArray, Work]:
+        """Raw numbers of a context, and space for its entries beside those of the arms."""
+        n, sides = len(self.ids), self._sides
+        work = sides.work(1 + 2 * n if sides.names[TOGETHER] else 1 + n)
+        sides.code(work, 1, OFFER, sides.stacked(sides.raw(OFFER, self._own), slice(None), n))
+        flat = np.zeros(self._layout.raws)
+        return flat, flat.reshape(1, -1), work
+
+    def _write(
+        self, X: FloatArray, raw: FloatArray, work: Work, rows: IntArray, context: Mapping[str, Any]
+    ) -> None:
+        """The vectors of arms that have something together with the context."""
+        sides, which = self._sides, rows[OFFER] - 1
+        needed = dict.fromkeys(self.context, one_row(context, IN_CONTEXT))
+        columns = self._layout.read(needed) if sides.names[TOGETHER] else {}
+        if len(which) > len(self):  # some of them more than once
+            X[:] = sides.vectors(columns, rows[CONTEXT], self._own, which)
+            return
+        sides.code(work, 0, CONTEXT, raw)
+        sides.code_together(work, 1 + len(self), columns, rows[CONTEXT], self._own, which)
+        sides.write(X, work, rows)
+
+    def _read(self, context: Mapping[str, Any], raw: FloatArray) -> None:
+        """Lay the raw numbers of a context, checked as those of a table are, but without one."""
         if type(context) is not dict and not isinstance(context, Mapping):
             one_row(context, IN_CONTEXT)  # which refuses it
         if not self._own.keys().isdisjoint(context):
             raise twice(IN_ARMS, next(name for name in self._own if name in context))
-        if self._layout.schema.strict:
+        if self._strict:
             self._layout.schema.refuse_unknown(context, IN_ARMS)
-        raw = [0.0] * self._layout.raws
         for name, slot, places in self._alone:
             try:
                 value = context[name]
@@ -138,7 +162,6 @@ class Catalogue:
         for names, slot, buckets in self._joint:
             texts = [text_of(context, name, IN_CONTEXT) for name in names]
             raw[slot] = buckets[tuple(texts)]
-        return np.array([raw], dtype=np.float64)
 
     def _checked(self, which: ArrayLike) -> IntArray:
         """The places of some of the arms."""
@@ -187,4 +210,3 @@ def _texts(where: str, arms: Table, ids: Any) -> tuple[str, ...]:
             raise ValueError(f"{where}: arms {seen[text]} and {i} share the id {shown(text)}.")
         seen[text] = i
     return tuple(map(str, texts))
-

@@ -120,7 +120,7 @@ def centre_and_scale(values: FloatArray) -> Line:
 
 
 def knots_of(values: FloatArray, count: int) -> tuple[float, ...]:
-    """The quantiles (k - 1/2) / count, k = 1, ..., count, among the values themselves, each once."""
+    """The quantiles (k - 1/2) / count, k = 1, ..., count, of values that occur, each once."""
     levels = (np.arange(count) + 0.5) / count
     chosen = np.quantile(values, levels, method="inverted_cdf")
     return tuple(dict.fromkeys(0.0 if knot == 0.0 else float(knot) for knot in chosen))

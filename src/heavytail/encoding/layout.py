@@ -26,16 +26,28 @@ from heavytail._typing import FloatArray, IntArray, Matrices
 from heavytail.encoding.curves import Line, Spline
 from heavytail.encoding.learned import checked_numbers
 from heavytail.encoding.maps import Map
-from heavytail.encoding.schema import INDICATOR, MOST_FEATURES, Cross, Schema
+from heavytail.encoding.schema import INDICATOR, MOST_FEATURES, Schema
 from heavytail.encoding.text import Buckets, Places
-from heavytail.encoding.writing import BLOCK, FACTOR, GIVEN, NUMBER, PLACE, code, write
+from heavytail.encoding.writing import (
+    BLOCK,
+    CONTEXT,
+    FACTOR,
+    GIVEN,
+    NUMBER,
+    OFFER,
+    PLACE,
+    TOGETHER,
+    code,
+    code_and_write,
+    write,
+)
 from heavytail.tables.categories import Keys, keys_of
 from heavytail.tables.frames import Table
 
-__all__ = ["Layout", "Read", "Sides"]
+__all__ = ["Layout", "Read", "Sides", "indices"]
 
 MANY: Final = 1024  # rows from which on a combination of texts is looked for before it is hashed
-CHUNK: Final = 2**12  # rows of a table that are coded at a time
+CHUNK: Final = 2**8  # rows of a table that are coded at a time
 REMEMBERED: Final = 16  # ways to divide the columns between context and arms
 Read = FloatArray | Keys  # a column: numbers, NaN where one is missing, or categories
 Alone = tuple[str, int, Places | Buckets | None]  # a column, the slot of its number, its texts
@@ -91,10 +103,10 @@ class Layout:
         for name, made in maps.items():
             entries, kind, inputs = made.entries, made.kind, len(made.columns)
             columns[name] = Column(
-                made.columns, kind, made.features(name), (), entries, inputs, made.size,
+                tuple(made.columns), kind, made.features(name), (), entries, inputs, made.size,
                 made.numbers(name, schema.seed, schema.clip),
             )  # fmt: skip
-        parts = {name: (name,) for name in columns}  # of each block, its columns
+        parts: dict[str, tuple[str, ...]] = {name: (name,) for name in columns}  # of each block
         for cross in schema.crosses:
             parts[cross.name] = cross.columns
             if cross.buckets is not None:
@@ -159,17 +171,18 @@ class Layout:
             )  # fmt: skip
             numbers += column.numbers
             entry, raw = entry + own, raw + column.inputs
-        self.entries, self.raws, self._numbers = entry, raw, np.array([*numbers, 0.0])
+        self.entries, self.raws = entry, raw
+        first = len(numbers)
+        self._numbers = np.array([*numbers, *(block.weight for block in self.blocks.values())])
         parts = list(self._parts.values())
         self._products = np.zeros((len(parts), len(BLOCK) + max(map(len, parts))), dtype=np.int64)
-        most = 0
-        for block, names, row in zip(self.blocks.values(), parts, self._products, strict=True):
-            row[:2] = block.start, len(names)
-            row[2 : 2 + len(names)] = [order[name] for name in names]
-            if len(names) > 1:
-                most = max(most, math.prod(self.columns[name].entries for name in names))
-        self._weights = np.array([block.weight for block in self.blocks.values()])
-        self.room = entry + most
+        self.room = 1
+        for b, (block, names) in enumerate(zip(self.blocks.values(), parts, strict=True)):
+            row = self._products[b]
+            row[: len(BLOCK)] = block.start, first + b, len(names)
+            row[len(BLOCK) : len(BLOCK) + len(names)] = [order[name] for name in names]
+            most = math.prod(self.columns[name].entries for name in names[:-1])
+            self.room = max(self.room, most)
 
     def names(self) -> list[str]:
         """The name of each feature."""
@@ -185,8 +198,13 @@ class Layout:
     def read(self, rows: Mapping[str, Table]) -> dict[str, Read]:
         """The columns that ``rows`` has a table for, as numbers or as keys."""
         columns: dict[str, Read] = {}
-        own = (self.numbers, self.categories, self.schema.hashed, self.schema.columns)
-        for name in itertools.chain(*own):
+        own: tuple[Iterable[str], ...] = (
+            self.numbers,
+            self.categories,
+            self.schema.hashed,
+            self.schema.columns,
+        )
+        for name in itertools.chain.from_iterable(own):
             if name not in rows or name in columns:
                 continue
             if name in self.schema.missing:
@@ -223,13 +241,22 @@ class Layout:
         O(length (features that are not 0)), and memory for the vectors and the columns alone.
         """
         sides, X = self.sides(()), np.zeros((length, self.dim))
-        raw, nothing = sides.raw(1, columns), sides.nothing()
+        raw, order = sides.raw(OFFER, columns), np.arange(min(length, CHUNK))
+        rows, work = np.stack([order] * 3), sides.work(len(order))
         for start in range(0, length, CHUNK):
             part = X[start : start + CHUNK]
-            order = np.arange(len(part))
-            coded = sides.code(1, raw, len(part), slice(start, start + CHUNK))
-            sides.write(part, nothing, order, coded, order, nothing)
+            sides.code(
+                work, 0, OFFER, sides.stacked(raw, slice(start, start + len(part)), len(part))
+            )
+            sides.write(part, work, rows[:, : len(part)].copy())
         return X
+
+
+class Work(NamedTuple):
+    """Entries of rows, and space for the products of some."""
+
+    coded: Matrices
+    room: FloatArray
 
 
 class Sides:
@@ -241,7 +268,7 @@ class Sides:
         self.names: tuple[list[str], ...] = ([], [], [])
         for (name, column), row in zip(layout.columns.items(), self.factors, strict=True):
             inside = [source in context for source in column.sources]
-            side = 1 if not any(inside) else 0 if all(inside) else 2
+            side = OFFER if not any(inside) else CONTEXT if all(inside) else TOGETHER
             row[FACTOR.SIDE] = side
             self.names[side].append(name)
         self.slots = {
@@ -256,7 +283,7 @@ class Sides:
         """
         alone: list[Alone] = []
         joint: list[Joint] = []
-        for name in self.names[0]:
+        for name in self.names[CONTEXT]:
             column, slot = self._layout.columns[name], self.slots[name]
             if column.kind != PLACE:
                 alone += [(source, slot + i, None) for i, source in enumerate(column.sources)]
@@ -267,10 +294,6 @@ class Sides:
                 alone.append((column.sources[0], slot, texts))
         return alone, joint
 
-    def nothing(self) -> Matrices:
-        """The entries of a side that has no columns."""
-        return np.zeros((1, self._layout.entries, 2))
-
     def raw(self, side: int, columns: Mapping[str, Any]) -> list[tuple[int, Any]]:
         """The raw numbers of a side's columns, by where they are to lie."""
         return [
@@ -279,74 +302,91 @@ class Sides:
             for i, array in enumerate(self._layout.raw(name, columns))
         ]
 
-    def code(self, side: int, raw: list[tuple[int, Any]], rows: int, part: slice) -> Matrices:
-        """The entries of a side's columns, (rows, entries, 2), in a part of the rows."""
+    def stacked(self, raw: list[tuple[int, Any]], part: slice, rows: int) -> FloatArray:
+        """A part of the rows of raw numbers, (rows, raws)."""
         numbers = np.zeros((rows, self._layout.raws))
         for slot, array in raw:
             numbers[:, slot] = array[part]
-        return self.code_rows(side, numbers)
+        return numbers
 
-    def code_rows(self, side: int, raw: FloatArray) -> Matrices:
-        """The same, of raw numbers (rows, raws)."""
+    def by_kernels(self, side: int) -> bool:
+        """Tell whether kernels code all of a side's columns."""
+        return all(self._layout.columns[name].kind != GIVEN for name in self.names[side])
+
+    def work(self, rows: int) -> Work:
+        """Space for the entries of so many rows."""
         layout = self._layout
-        entries = np.empty((len(raw), layout.entries, 2))
-        code(entries, raw, self.factors, layout._numbers, side)
-        for name in self.names[side]:
-            if layout.columns[name].kind == GIVEN:
-                self._give(entries, raw, name)
-        return entries
+        return Work(np.zeros((rows, layout.entries, 2)), np.empty((layout.room, 2)))
 
-    def _give(self, entries: Matrices, raw: FloatArray, name: str) -> None:
+    def code(self, work: Work, begin: int, side: int, raw: FloatArray) -> None:
+        """Code a side's columns of all rows of ``raw``, from row ``begin`` of ``work`` on."""
+        code(work.coded, begin, raw, self.factors, self._layout._numbers, side)
+        for name in self.names[side]:
+            if self._layout.columns[name].kind == GIVEN:
+                self._give(work.coded[begin : begin + len(raw)], raw, name)
+
+    def _give(self, coded: Matrices, raw: FloatArray, name: str) -> None:
         """The entries of a map that is no kernel's."""
         column, first, slot = self._layout.columns[name], self._starts[name], self.slots[name]
         values = self._layout.maps[name].given(name, raw[:, slot : slot + column.inputs])
         gone = np.isnan(values[:, :1])
         end = first + column.entries
-        entries[:, first:end, 0] = np.where(gone, -1.0, np.arange(column.entries))
-        entries[:, first:end, 1] = np.where(gone, 0.0, values)
+        coded[:, first:end, 0] = np.where(gone, -1.0, np.arange(column.entries))
+        coded[:, first:end, 1] = np.where(gone, 0.0, values)
 
-    def coded(self, side: int, columns: Mapping[str, Any], index: IntArray) -> Matrices:
-        """The entries of a side's columns, in all of the rows that ``index`` may name."""
-        rows = max(map(_length, columns.values()), default=int(index.max(initial=0)) + 1)
-        return self.code(side, self.raw(side, columns), rows, Whole)
+    def write(self, X: FloatArray, work: Work, rows: IntArray) -> None:
+        """Write to X, which is 0, the vectors of such rows of ``work``."""
+        layout = self._layout
+        write(X, self.factors, layout._products, layout._numbers, work.room, work.coded, rows)
 
-    def both(
-        self, context: Mapping[str, Any], row: IntArray, own: Mapping[str, Any], which: IntArray
-    ) -> Matrices:
-        """The entries of what context and arm have together: the texts of a hashed cross, the
-        numbers of a map.
+    def code_and_write(self, X: FloatArray, raw: FloatArray, work: Work, rows: IntArray) -> None:
+        """The same where one context alone, of ``raw``, is to be coded, by the kernels alone."""
+        layout = self._layout
+        code_and_write(
+            X, raw, self.factors, layout._products, layout._numbers, work.room, work.coded, rows
+        )
+
+    def code_together(
+        self, work: Work, begin: int, context: Mapping[str, Any], row: IntArray,
+        own: Mapping[str, Any], which: IntArray,
+    ) -> None:  # fmt: skip
+        """Code what context and arm have together: the texts of a hashed cross, the numbers of a
+        map.
         """
-        needed = {
-            source for name in self.names[2] for source in self._layout.columns[name].sources
-        }
-        if not needed:
-            return self.nothing()
+        together = self.names[TOGETHER]
+        needed = {source for name in together for source in self._layout.columns[name].sources}
         columns = {
             name: _taken(context[name], row) if name in context else _taken(own[name], which)
             for name in needed
         }
-        return self.code(2, self.raw(2, columns), len(row), Whole)
-
-    def write(
-        self, X: FloatArray, context: Matrices, row: IntArray, arm: Matrices, which: IntArray,
-        both: Matrices,
-    ) -> None:  # fmt: skip
-        """Write vectors from entries to X, which is 0."""
-        layout = self._layout
-        room = np.empty((layout.room, 2))
-        write(
-            X, self.factors, layout._products, layout._weights, room, context, row, arm, which, both
-        )
+        if needed:
+            raw = self.raw(TOGETHER, columns)
+            self.code(work, begin, TOGETHER, self.stacked(raw, Whole, len(row)))
 
     def vectors(
         self, context: Mapping[str, Any], row: IntArray, own: Mapping[str, Any], which: IntArray
     ) -> FloatArray:
         """(m, dim): vector i is that of arm ``which[i]`` in the context ``row[i]``."""
-        around = self.coded(0, context, row)
-        arms = self.coded(1, own, which)
+        counts = [
+            max(map(_length, columns.values()), default=int(index.max(initial=0)) + 1)
+            for columns, index in ((context, row), (own, which))
+        ]
+        together = len(row) if self.names[TOGETHER] else 1
+        work = self.work(sum(counts) + together)
+        begins = (0, counts[0], sum(counts))
+        for side, columns in ((CONTEXT, context), (OFFER, own)):
+            raw = self.stacked(self.raw(side, columns), Whole, counts[side])
+            self.code(work, begins[side], side, raw)
+        self.code_together(work, begins[TOGETHER], context, row, own, which)
         X = np.zeros((len(row), self._layout.dim))
-        self.write(X, around, row, arms, which, self.both(context, row, own, which))
+        self.write(X, work, indices(row, which, begins))
         return X
+
+
+def indices(row: IntArray, which: IntArray, begins: tuple[int, int, int]) -> IntArray:
+    """The rows of entries that each vector is made of, by side."""
+    order = np.arange(len(row))
+    return np.stack([begins[0] + row, begins[1] + which, begins[2] + order])
 
 
 def _bucketed(sources: tuple[str, ...], size: int, name: str) -> Column:
@@ -405,5 +445,3 @@ def _weights(schema: Schema, names: list[str]) -> dict[str, float]:
     while math.hypot(*weights) > schema.bound:
         weights = np.nextafter(weights, 0.0)
     return dict(zip(names, weights.tolist(), strict=True))
-
-

@@ -123,9 +123,7 @@ class Learned:
                 numbers[name] = stated.learned(self.samples[name].values)
             else:
                 numbers[name] = stated
-        categories = {
-            name: own or self.categories[name] for name, own in schema.categories.items()
-        }
+        categories = {name: own or self.categories[name] for name, own in schema.categories.items()}
         maps = {
             name: made if made.is_stated({}) else self._mapped(made, numbers, schema.clip)
             for name, made in schema.maps.items()

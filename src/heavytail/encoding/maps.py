@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import importlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -299,9 +300,9 @@ class Transformed:
     def plain(self) -> dict[str, Any]:
         """As JSON, which cannot be."""
         raise ValueError(
-            f"Encoder: the map of {shown(list(self.columns))} is a {type(self.transformer).__name__} "
-            "and cannot be saved. Save the encoder without it and make the map again after loading, "
-            "or use Fourier or Leaves, which are saved."
+            f"Encoder: the map of {shown(list(self.columns))} is Transformed by a "
+            f"{type(self.transformer).__name__} and cannot be saved. Use Fourier or Leaves, which "
+            "are saved, or save the encoder without it and add it again after loading."
         )
 
     def given(self, name: str, rows: FloatArray) -> FloatArray:
@@ -321,9 +322,7 @@ class Transformed:
         names = getattr(self.transformer, "feature_names_in_", None)
         data: Any = rows
         if names is not None:
-            import pandas as pd
-
-            data = pd.DataFrame(rows, columns=list(names))
+            data = importlib.import_module("pandas").DataFrame(rows, columns=list(names))
         made = self.transformer.transform(data)
         made = np.asarray(made.toarray() if hasattr(made, "toarray") else made, dtype=np.float64)
         if made.ndim != 2 or len(made) != len(rows) or not made.shape[1]:
@@ -374,7 +373,7 @@ def _columns(where: str, given: Any) -> tuple[str, ...]:
     return names
 
 
-def _copied(forest: Any, columns: tuple[str, ...]) -> list[list[tuple[float, ...]]]:
+def _copied(forest: Any, columns: tuple[str, ...]) -> list[list[tuple[Any, ...]]]:
     """The nodes of scikit-learn's trees; thresholds for doubles, which these round first."""
     trees = [forest] if hasattr(forest, "tree_") else getattr(forest, "estimators_", None)
     flat = [] if trees is None else np.asarray(trees, dtype=object).ravel().tolist()
@@ -394,22 +393,16 @@ def _copied(forest: Any, columns: tuple[str, ...]) -> list[list[tuple[float, ...
             f"Leaves.columns must be as many as the forest was fitted to, {forest.n_features_in_}; "
             f"got {shown(list(columns))}."
         )
-    made = []
-    for estimator in flat:
-        tree = estimator.tree_
-        leaf = tree.children_left < 0
-        made.append(
-            list(
-                zip(
-                    np.where(leaf, -1, tree.feature).tolist(),
-                    np.where(leaf, 0.0, _for_doubles(tree.threshold)).tolist(),
-                    np.where(leaf, 0, tree.children_left).tolist(),
-                    np.where(leaf, 0, tree.children_right).tolist(),
-                    strict=True,
-                )
-            )
-        )
-    return made
+    return [_tree(estimator.tree_) for estimator in flat]
+
+
+def _tree(tree: Any) -> list[tuple[Any, ...]]:
+    """The nodes of one tree."""
+    leaf = tree.children_left < 0
+    places, left, right = tree.feature, tree.children_left, tree.children_right
+    empty = [(places, -1), (_for_doubles(tree.threshold), 0.0), (left, 0), (right, 0)]
+    parts = [np.where(leaf, nothing, part) for part, nothing in empty]
+    return list(zip(*(part.tolist() for part in parts), strict=True))
 
 
 def _for_doubles(thresholds: FloatArray) -> FloatArray:

@@ -286,8 +286,8 @@ def _cross(where: str, given: object, known: set[str]) -> Cross:
     for name in names:
         if name not in known and buckets is None:
             raise ValueError(
-                f"{where}: the column {name!r} is in neither numbers, categories, hashed nor maps. List "
-                f"it there, or hash the cross: {(*names, 256)!r}."
+                f"{where}: the column {name!r} is in neither numbers, categories, hashed nor maps. "
+                f"List it there, or hash the cross: {(*names, 256)!r}."
             )
     return Cross(tuple(sorted(names)), buckets)
 

@@ -1,4 +1,4 @@
-"""The kernels that write vectors: numbers, places and maps as entries, and blocks as their products.
+"""The kernels that write vectors: columns as entries, and blocks as products of these.
 
 A column of a row is a list of entries (place, value), its features that may differ from 0: place -1
 says that there is none. An entry is coded from ``raw`` numbers: a number itself, NaN where it is
@@ -16,9 +16,24 @@ from heavytail._typing import IntArray, Matrices, Matrix, Vector
 from heavytail.kernels.jit import jit
 from heavytail.kernels.layout import numbered
 
-__all__ = ["BLOCK", "FACTOR", "FOURIER", "GIVEN", "HALF", "LEAVES", "NODE", "NUMBER", "PLACE", "code", "write"]  # fmt: skip
+__all__ = [
+    "BLOCK",
+    "CONTEXT",
+    "FACTOR",
+    "FOURIER",
+    "GIVEN",
+    "LEAVES",
+    "NUMBER",
+    "OFFER",
+    "PLACE",
+    "TOGETHER",
+    "code",
+    "code_and_write",
+    "write",
+]
 
 PLACE, NUMBER, FOURIER, LEAVES, GIVEN = range(5)  # what a column's entries are made of
+CONTEXT, OFFER, TOGETHER = range(3)  # who has a column: the context, the arm, or both in part
 HALF: Final = 0.7071067811865475  # 1 / sqrt(2), rounded down
 NODE: Final = 4  # numbers of a node: input, threshold, where to go if not above it, and if above
 
@@ -27,7 +42,7 @@ class Factor(NamedTuple):
     """What the kernels know of a column, or of a map."""
 
     KIND: int
-    SIDE: int  # 0: the context has it, 1: the arm, 2: both of them together
+    SIDE: int  # who has it
     ENTRY: int  # the first of its entries
     OWN: int  # entries in its own block
     CROSSED: int  # entries in crosses: all but the flag of a missing number
@@ -42,6 +57,7 @@ class Block(NamedTuple):
     """What the kernels know of a block; the numbers of its columns follow."""
 
     START: int  # its first feature
+    WEIGHT: int  # where its weight stands among the parameters
     COUNT: int  # columns
 
 
@@ -51,7 +67,7 @@ _FIRST: Final = len(BLOCK)
 
 
 @jit
-def code_number(entries: Matrices, r: int, e: int, v: float, numbers: Vector, at: int) -> None:
+def code_number(coded: Matrices, r: int, e: int, v: float, numbers: Vector, at: int) -> None:
     """z = (v - c) / (clip s), cut to [-1, 1], and the hats around v; 0 and the flag if missing."""
     knots = int(numbers[at + 2])
     gone = math.isnan(v)
@@ -62,11 +78,11 @@ def code_number(entries: Matrices, r: int, e: int, v: float, numbers: Vector, at
             z = -1.0
         elif z > 1.0:
             z = 1.0
-    entries[r, e, 0] = 0.0
-    entries[r, e, 1] = z
+    coded[r, e, 0] = 0.0
+    coded[r, e, 1] = z
     flag = e + 1
     if knots > 0:
-        entries[r, e, 1] = HALF * z
+        coded[r, e, 1] = HALF * z
         flag = e + 3
         first = at + 3
         last = first + knots - 1
@@ -78,18 +94,18 @@ def code_number(entries: Matrices, r: int, e: int, v: float, numbers: Vector, at
             t = 0.0
         elif t > 1.0:
             t = 1.0
-        entries[r, e + 1, 0] = -1.0 if gone else 1.0 + k - first
-        entries[r, e + 1, 1] = HALF * (1.0 - t)
-        entries[r, e + 2, 0] = -1.0 if gone else 2.0 + k - first
-        entries[r, e + 2, 1] = HALF * t
+        coded[r, e + 1, 0] = -1.0 if gone else 1.0 + k - first
+        coded[r, e + 1, 1] = HALF * (1.0 - t)
+        coded[r, e + 2, 0] = -1.0 if gone else 2.0 + k - first
+        coded[r, e + 2, 1] = HALF * t
     if numbers[at + 3 + knots] > 0.0:  # its missing values have a feature, the last
-        entries[r, flag, 0] = 1.0 + knots if gone else -1.0
-        entries[r, flag, 1] = 1.0
+        coded[r, flag, 0] = 1.0 + knots if gone else -1.0
+        coded[r, flag, 1] = 1.0
 
 
 @jit
 def code_fourier(
-    entries: Matrices, r: int, e: int, raw: Matrix, first: int, inputs: int, pairs: int,
+    coded: Matrices, r: int, e: int, raw: Matrix, i_raw: int, first: int, inputs: int, pairs: int,
     numbers: Vector, at: int,
 ) -> None:  # fmt: skip
     """sqrt(1/m) (cos, sin)(w_k'z), k = 1, ..., m; nothing where a number is missing.
@@ -99,25 +115,25 @@ def code_fourier(
     size = numbers[at + 2 * inputs]
     gone = False
     for i in range(inputs):
-        gone = gone or math.isnan(raw[r, first + i])
+        gone = gone or math.isnan(raw[i_raw, first + i])
     for k in range(pairs):
         angle = 0.0
         for i in range(inputs):
-            z = (raw[r, first + i] - numbers[at + 2 * i]) / numbers[at + 2 * i + 1]
+            z = (raw[i_raw, first + i] - numbers[at + 2 * i]) / numbers[at + 2 * i + 1]
             if z < -1.0:
                 z = -1.0
             elif z > 1.0:
                 z = 1.0
             angle += numbers[at + 2 * inputs + 1 + k * inputs + i] * z
-        entries[r, e + 2 * k, 0] = -1.0 if gone else 2.0 * k
-        entries[r, e + 2 * k, 1] = size * math.cos(angle)
-        entries[r, e + 2 * k + 1, 0] = -1.0 if gone else 2.0 * k + 1.0
-        entries[r, e + 2 * k + 1, 1] = size * math.sin(angle)
+        coded[r, e + 2 * k, 0] = -1.0 if gone else 2.0 * k
+        coded[r, e + 2 * k, 1] = size * math.cos(angle)
+        coded[r, e + 2 * k + 1, 0] = -1.0 if gone else 2.0 * k + 1.0
+        coded[r, e + 2 * k + 1, 1] = size * math.sin(angle)
 
 
 @jit
 def code_leaves(
-    entries: Matrices, r: int, e: int, raw: Matrix, first: int, inputs: int, trees: int,
+    coded: Matrices, r: int, e: int, raw: Matrix, i_raw: int, first: int, inputs: int, trees: int,
     numbers: Vector, at: int,
 ) -> None:  # fmt: skip
     """The leaf of each tree, 1 / sqrt(trees); nothing where a number is missing.
@@ -127,20 +143,22 @@ def code_leaves(
     """
     gone = False
     for i in range(inputs):
-        gone = gone or math.isnan(raw[r, first + i])
+        gone = gone or math.isnan(raw[i_raw, first + i])
     nodes = at + 1 + trees
     for t in range(trees):
         node = nodes + NODE * int(numbers[at + 1 + t])
         while numbers[node] >= 0.0 and not gone:
-            above = raw[r, first + int(numbers[node])] > numbers[node + 1]
+            above = raw[i_raw, first + int(numbers[node])] > numbers[node + 1]
             node = nodes + NODE * int(numbers[node + 3 if above else node + 2])
-        entries[r, e + t, 0] = -1.0 if gone else numbers[node + 1]
-        entries[r, e + t, 1] = numbers[at]
+        coded[r, e + t, 0] = -1.0 if gone else numbers[node + 1]
+        coded[r, e + t, 1] = numbers[at]
 
 
 @jit
-def code(entries: Matrices, raw: Matrix, factors: IntArray, numbers: Vector, side: int) -> None:
-    """Code the columns of one side, of every row of ``raw``."""
+def code(
+    coded: Matrices, begin: int, raw: Matrix, factors: IntArray, numbers: Vector, side: int
+) -> None:
+    """Code the columns of one side: row r of ``raw`` to row ``begin`` + r of ``coded``."""
     for f in range(factors.shape[0]):
         kind = factors[f, FACTOR.KIND]
         if factors[f, FACTOR.SIDE] != side or kind == GIVEN:
@@ -150,70 +168,97 @@ def code(entries: Matrices, raw: Matrix, factors: IntArray, numbers: Vector, sid
         inputs = factors[f, FACTOR.INPUTS]
         size = factors[f, FACTOR.SIZE]
         at = factors[f, FACTOR.NUMBERS]
-        for r in range(raw.shape[0]):
+        for i in range(raw.shape[0]):
+            r = begin + i
             if kind == PLACE:
-                entries[r, e, 0] = raw[r, first]
-                entries[r, e, 1] = 1.0
+                coded[r, e, 0] = raw[i, first]
+                coded[r, e, 1] = 1.0
             elif kind == NUMBER:
-                code_number(entries, r, e, raw[r, first], numbers, at)
+                code_number(coded, r, e, raw[i, first], numbers, at)
             elif kind == FOURIER:
-                code_fourier(entries, r, e, raw, first, inputs, size, numbers, at)
+                code_fourier(coded, r, e, raw, i, first, inputs, size, numbers, at)
             else:
-                code_leaves(entries, r, e, raw, first, inputs, size, numbers, at)
+                code_leaves(coded, r, e, raw, i, first, inputs, size, numbers, at)
+
+
+@jit
+def multiply(
+    room: Matrix, length: int, coded: Matrices, r: int, first: int, more: int, width: int
+) -> None:
+    """The products of the entries in ``room`` and those of a column, in place.
+
+    Entries (p, v) and (q, u) give (p width + q, v u), and nothing where either is nothing.
+    """
+    for a in range(length - 1, -1, -1):  # from the end, so that nothing is written over too soon
+        place = room[a, 0]
+        value = room[a, 1]
+        for e in range(more - 1, -1, -1):
+            nothing = place < 0.0 or coded[r, first + e, 0] < 0.0
+            room[a * more + e, 0] = -1.0 if nothing else place * width + coded[r, first + e, 0]
+            room[a * more + e, 1] = value * coded[r, first + e, 1]
 
 
 @jit
 def write(
-    X: Matrix, factors: IntArray, blocks: IntArray, weights: Vector, room: Matrix,
-    context: Matrices, row: IntArray, arm: Matrices, which: IntArray, both: Matrices,
+    X: Matrix, factors: IntArray, blocks: IntArray, numbers: Vector, room: Matrix, coded: Matrices,
+    rows: IntArray,
 ) -> None:  # fmt: skip
-    """Write the vectors of arms ``which`` in the contexts of ``row`` to X, which is 0.
+    """Write vectors to X, which is 0; vector i is of the rows ``rows[side, i]`` of ``coded``.
 
-    A block of columns f, g, ... is their Kronecker product: entries (p, v) and (q, u) give
-    (p width_g + q, v u), and nothing where either is nothing. ``room`` has space for the entries
-    of a row, and behind them for those of a block. O(features that are not 0).
+    A block of several columns is their Kronecker product. ``room`` has space for all factors of a
+    product but the last. O(features that are not 0).
     """
-    product = context.shape[1]
-    for i in range(X.shape[0]):
-        for f in range(factors.shape[0]):
-            side = factors[f, FACTOR.SIDE]
-            if side == 0 and i > 0 and row[i] == row[i - 1]:
-                continue  # it lies there
-            for e in range(factors[f, FACTOR.ENTRY], factors[f, FACTOR.ENTRY] + factors[f, FACTOR.OWN]):
-                for k in range(2):
-                    if side == 0:
-                        room[e, k] = context[row[i], e, k]
-                    elif side == 1:
-                        room[e, k] = arm[which[i], e, k]
-                    else:
-                        room[e, k] = both[i, e, k]
-        for b in range(blocks.shape[0]):
-            start = blocks[b, BLOCK.START]
-            weight = weights[b]
-            columns = blocks[b, BLOCK.COUNT]
-            f = blocks[b, _FIRST]
-            begin = factors[f, FACTOR.ENTRY]
-            length = factors[f, FACTOR.OWN]
-            if columns > 1:
-                length = factors[f, FACTOR.CROSSED]
-                for e in range(length):
-                    room[product + e, 0] = room[begin + e, 0]
-                    room[product + e, 1] = room[begin + e, 1]
-                begin = product
-            for c in range(1, columns):
+    n = X.shape[0]
+    for b in range(blocks.shape[0]):
+        start = blocks[b, BLOCK.START]
+        weight = numbers[blocks[b, BLOCK.WEIGHT]]
+        columns = blocks[b, BLOCK.COUNT]
+        f = blocks[b, _FIRST]
+        begin = factors[f, FACTOR.ENTRY]
+        side = factors[f, FACTOR.SIDE]
+        if columns == 1:
+            end = begin + factors[f, FACTOR.OWN]
+            for i in range(n):
+                r = rows[side, i]
+                for e in range(begin, end):
+                    if coded[r, e, 0] >= 0.0:
+                        X[i, start + int(coded[r, e, 0])] = weight * coded[r, e, 1]
+            continue
+        crossed = factors[f, FACTOR.CROSSED]
+        f = blocks[b, _FIRST + columns - 1]
+        first = factors[f, FACTOR.ENTRY]
+        last = first + factors[f, FACTOR.CROSSED]
+        width = factors[f, FACTOR.WIDTH]
+        last_side = factors[f, FACTOR.SIDE]
+        for i in range(n):
+            r = rows[side, i]
+            length = crossed
+            for a in range(length):
+                room[a, 0] = coded[r, begin + a, 0]
+                room[a, 1] = coded[r, begin + a, 1]
+            for c in range(1, columns - 1):
                 f = blocks[b, _FIRST + c]
-                first = factors[f, FACTOR.ENTRY]
                 more = factors[f, FACTOR.CROSSED]
-                width = factors[f, FACTOR.WIDTH]
-                for a in range(length - 1, -1, -1):  # in place, hence from the end
-                    place = room[product + a, 0]
-                    value = room[product + a, 1]
-                    for e in range(more - 1, -1, -1):
-                        to = product + a * more + e
-                        nothing = place < 0.0 or room[first + e, 0] < 0.0
-                        room[to, 0] = -1.0 if nothing else place * width + room[first + e, 0]
-                        room[to, 1] = value * room[first + e, 1]
+                r = rows[factors[f, FACTOR.SIDE], i]
+                multiply(
+                    room, length, coded, r, factors[f, FACTOR.ENTRY], more, factors[f, FACTOR.WIDTH]
+                )
                 length *= more
-            for e in range(begin, begin + length):
-                if room[e, 0] >= 0.0:
-                    X[i, start + int(room[e, 0])] = weight * room[e, 1]
+            r = rows[last_side, i]
+            for a in range(length):
+                if room[a, 0] >= 0.0:
+                    place = start + int(room[a, 0]) * width
+                    value = room[a, 1]
+                    for e in range(first, last):
+                        if coded[r, e, 0] >= 0.0:
+                            X[i, place + int(coded[r, e, 0])] = weight * (value * coded[r, e, 1])
+
+
+@jit
+def code_and_write(
+    X: Matrix, raw: Matrix, factors: IntArray, blocks: IntArray, numbers: Vector, room: Matrix,
+    coded: Matrices, rows: IntArray,
+) -> None:  # fmt: skip
+    """Code one context, at row 0 of ``coded``, which has its arms already; write the vectors."""
+    code(coded, 0, raw, factors, numbers, CONTEXT)
+    write(X, factors, blocks, numbers, room, coded, rows)
