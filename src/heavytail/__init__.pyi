@@ -16,6 +16,9 @@ from . import validation as validation
 from ._load import load as load
 from .client import AsyncClient as AsyncClient
 from .client import Client as Client
+from .decider import Choice as Choice
+from .decider import Decider as Decider
+from .decider import Grid as Grid
 from .encoding import Arms as Arms
 from .encoding import Encoder as Encoder
 from .encoding import Fourier as Fourier

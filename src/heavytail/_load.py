@@ -1,4 +1,4 @@
-"""Loading whatever was saved: a policy, an agent, a controller, a regression, an encoder, ..."""
+"""Loading whatever was saved: a Decider, a policy, an agent, a controller, a regression, an encoder, ..."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["from_bytes", "load"]
 
 
 def load(path: str | os.PathLike[str], *, kinds: tuple[type[Saved], ...] = ()) -> Any:
-    """Read what ``save`` wrote, of a policy, an agent in an MDP, a controller, an identifier, a
+    """Read what ``save`` wrote, of a Decider, a policy, an agent in an MDP, a controller, an identifier, a
     regression, an encoder or a ``LogPolicy``; it continues as if it had never stopped.
 
     ``kinds`` are classes of your own that the file may hold. Refuses, with the reason, a file that
@@ -61,7 +61,14 @@ def _log_policy(name: str) -> type[Saved] | None:
     return LogPolicy if name == LogPolicy.__name__ else None
 
 
+def _decider(name: str) -> type[Saved] | None:
+    from heavytail.decider import Decider
+
+    return Decider if name == Decider.__name__ else None
+
+
 KNOWN = {
+    "decider": _decider,
     "policy": _policy,
     "agent": _agent,
     "controller": _control,

@@ -359,7 +359,7 @@ class TwinUCB(PackedPolicy):
 
     def _parts(self, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Of each row: the chance that it pays, its mean amount, and the width of the chance."""
-        M, F = self._M, np.hstack([X, np.full((len(X), 1), self._s[CONSTANT])])
+        M, F = self._M, self._with_constant(X)
         amount = F[:, : M.shape[1]] @ M[THETA, : F.shape[1]]
         if not self._has_zeros:
             return np.ones(len(X)), amount, np.zeros(len(X))
@@ -371,8 +371,13 @@ class TwinUCB(PackedPolicy):
     def _means(self, X: FloatArray) -> FloatArray:
         if not self._has_zeros:
             return super()._means(X)
-        share, amount, _ = self._parts(X)
-        return np.asarray(share * amount)
+        M, F = self._M, self._with_constant(X)
+        share = np.clip(F @ M[bulk_row(M) + CONVERSION], 0.0, 1.0)
+        return np.asarray(share * (F[:, : M.shape[1]] @ M[THETA, : F.shape[1]]))
+
+    def _with_constant(self, X: FloatArray) -> FloatArray:
+        """The rows with the constant feature behind them."""
+        return np.hstack([X, np.full((len(X), 1), self._s[CONSTANT])])
 
     def hausman(self) -> tuple[float, float]:
         """H, of the difference between the slopes of mean and bulk, and what it may be by chance.

@@ -1,18 +1,22 @@
-"""Files of the command line, opened as tables of numbers."""
+"""Files opened as tables: of numbers for the command line, whole for those who want all of it."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import os
 from collections.abc import Iterator
+from typing import Any
 
 from heavytail._validate import on_one_line
+from heavytail.tables.cells import is_missing
 from heavytail.tables.file import File
+from heavytail.tables.frames import Table, table
 from heavytail.tables.parquet import MAGIC, Parquet, parquet
 from heavytail.tables.streams import STDIN, UNREADABLE, damaged, stream_of, unzipped
 from heavytail.tables.text import Text, decoded
 
-__all__ = ["opened"]
+__all__ = ["opened", "rows_of"]
 
 ARCHIVE = b"PK\x03\x04"
 
@@ -35,3 +39,27 @@ def opened(path: str, *, decimal_comma: bool = False, header: str | None = None)
         if first.startswith(ARCHIVE):
             raise ValueError(f"{name} is an archive, a workbook perhaps. Save the sheet as CSV.")
         yield Text(stack.enter_context(decoded(stream)), name, decimal_comma, header)
+
+
+def rows_of(data: object, source: str) -> Table:
+    """A frame, a dict of columns, a list of dicts, or all of a CSV or Parquet file as a table."""
+    if not isinstance(data, str | os.PathLike):
+        return table(data, source)
+    with opened(os.fspath(data)) as file:
+        if len(set(file.names)) < len(file.names):
+            twice = next(n for i, n in enumerate(file.names) if n in file.names[:i])
+            raise ValueError(f"{file.path}: two columns are called {twice!r}. Rename one of them.")
+        parts = list(file.parts(file.names, 2**62, skip_missing=False))
+        whole = parts[0] if parts else Table({name: [] for name in file.names}, file.path, range(0))
+        if isinstance(file, Parquet):
+            return whole
+        columns = {name: _typed(list(whole.column(name)), file, whole) for name in file.names}
+        return whole._replace(columns=columns)
+
+
+def _typed(cells: list[str], file: File, whole: Table) -> Any:
+    """A column of a text file: numbers where all of it that is not missing are, else texts."""
+    try:
+        return file.reader()(cells, whole.place(""))
+    except (ValueError, TypeError):
+        return [None if is_missing(cell) else cell for cell in cells]

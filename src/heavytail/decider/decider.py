@@ -1,0 +1,500 @@
+"""``Decider``: from a table of offers to decisions on rows as they come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Self, final
+
+import numpy as np
+
+from heavytail._storage import Stored, is_plain
+from heavytail._turns import alone
+from heavytail._typing import IntArray
+from heavytail._validate import Check, check_count, check_number, check_reward, shown
+from heavytail.decider import learning, saving
+from heavytail.decider.choice import Choice
+from heavytail.decider.contexts import Contexts
+from heavytail.decider.history import History, Rows
+from heavytail.decider.limits import Limits
+from heavytail.decider.model import Model
+from heavytail.decider.offers import Offers, Rules
+from heavytail.decider.prices import Grid
+from heavytail.decider.tokens import Tokens, span
+from heavytail.encoding import Encoder
+from heavytail.kernels.random import uniform_pair
+from heavytail.ledger.decision import Decision
+from heavytail.ledger.memory import Memory, clock
+from heavytail.policies.twin_ucb import TwinUCB
+from heavytail.tables.opening import rows_of
+
+__all__ = ["Decider"]
+
+FIRST: Final = 32  # rewards after which the shape is learned; again after twice as many, ...
+KEPT: Final = 16_384  # ... up to as many as are kept
+EXPLORING: Final = 2**40  # the stream of draws that explore
+
+
+@final
+class Decider(Stored):
+    """Chooses offers for visits, learns from what they earn, and says what it has learned.
+
+    Rows go in as they are: dicts, frames, CSV or Parquet. It finds by itself which columns are
+    numbers and which categories, which numbers need a curve, which columns act together, in what
+    unit rewards are, how often they are 0 and how heavy their tail is: after 32, 64, 128, ...
+    rewards, from the last 16,384, which are kept. All the rest is learned in one pass.
+
+    A forecast (:class:`heavytail.TwinUCB` on the features of an :class:`heavytail.Encoder`) says
+    what each offer is worth in a context; a second :class:`heavytail.TwinUCB`, which sees the offer
+    and its forecast, chooses. Nothing is proved of the two together; how they fare is measured.
+
+    >>> import heavytail as ht
+    >>> offers = [{"sku": "card", "price": 19.0}, {"sku": "loan", "price": 49.0}]
+    >>> shop = ht.Decider(offers, ids="sku", context=["segment", "basket"])
+    >>> choice = shop.decide({"segment": "new", "basket": 31.0})
+    >>> choice.id in ("card", "loan"), choice.probability > 0
+    (True, True)
+    >>> shop.reward(choice.token, 59.90)  # minutes or weeks later, in any order
+
+    Args:
+        offers: one row per offer: a frame, a list of dicts, a dict of columns, a CSV or Parquet
+            file. Its columns besides the ids say what offers have in common.
+        ids: the column of ids, or a list of ids; 0, 1, 2, ... unless given.
+        context: the columns of a context: a list of names, whose kinds the first values tell, or a
+            dict of kinds: "number", "category", a list of categories, a Spline, or None.
+        prices: instead of offers, a :class:`heavytail.Grid` of prices: what is learned at one says
+            something of those near it.
+        explore: the share of visits in which any offer that may be shown is drawn, so that
+            ``report`` can tell what another rule would have earned. 0 explores only as far as it
+            serves to earn more.
+        rules: who may see which offer: {"coupon": {"segment": ["new"], "basket": (20, None)}}.
+        limits: how often an offer may be chosen per day (UTC): {"coupon": 100}.
+        forget: as of :class:`heavytail.TwinUCB`: 0.999 lets old rounds fade, "auto" begins anew
+            where the world seems to have changed. Nothing is forgotten unless given: under
+            Pareto-like noise "auto" costs more than it saves.
+        patience: as of :class:`heavytail.TwinUCB`: how much is spent on looking for rare prizes.
+        seed: of the draws that explore.
+    """
+
+    noun: ClassVar[str] = "decider"
+
+    def __init__(
+        self,
+        offers: object = None,
+        *,
+        ids: str | Iterable[object] | None = None,
+        context: Sequence[str] | Mapping[str, Any] | None = None,
+        prices: Grid | None = None,
+        explore: float = 0.05,
+        rules: Mapping[str, Mapping[str, Any]] | None = None,
+        limits: Mapping[str, int] | None = None,
+        forget: float | str | None = None,
+        patience: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        check = Check(type(self))
+        self._contexts = Contexts(context)
+        if (offers is None) == (prices is None):
+            raise TypeError("Decider: pass offers, one row for each, or prices=Grid(...).")
+        if prices is not None:
+            offers, ids = Grid.read(prices).offers(), "price"
+        self._offers = Offers.of_table(rows_of(offers, "Decider.offers"), ids, "Decider.offers")
+        self._refuse_shared()
+        self.explore = check.number("explore", explore, least=0.0, most=1.0)
+        self._rules = Rules(rules or {}, self._offers, self._contexts.names)
+        self._limits = Limits(limits or {}, self._offers)
+        self._options = {"forget": forget, "patience": patience}
+        self._seed = check.seed(seed)
+        self._prices = prices
+        self._arguments = {
+            **self._arguments,
+            "offers": None if prices is not None else self._offers.table(),
+            "ids": None if prices is not None else self._offers.id_column,
+            "context": _plain_context(context),
+            "prices": None if prices is None else Grid.read(prices).plain(),
+            "rules": _lists(self._rules.stated),
+            "limits": dict(self._limits.most),
+        }
+        self._model = Model(self._offers, options=self._options, prices=prices is not None)
+        self._history = History(len(self._contexts.names), KEPT)
+        self._ledger, self._tokens = Memory(), Tokens()
+        self._closing: tuple[float, float | None] | None = None
+        self._counts = learning.Counts()
+
+    def _refuse_shared(self) -> None:
+        both = {self._offers.id_column, *self._offers.columns} & {*self._contexts.names}
+        if both:
+            raise ValueError(
+                f"Decider: the column {shown(min(both))} is in the context and in the offers. "
+                "Rename it in one of them."
+            )
+
+    # The parts
+
+    @property
+    def policy(self) -> TwinUCB:
+        """The policy that chooses: it sees which offer it is, and its forecast."""
+        return self._model.policy
+
+    @property
+    def forecast(self) -> TwinUCB | None:
+        """The estimate from all features; None before the first shape is learned."""
+        return self._model.forecast
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """The encoder of contexts and offers; None before the first shape is learned."""
+        return self._model.encoder
+
+    @property
+    def ledger(self) -> Memory:
+        """The decisions that wait for their reward."""
+        return self._ledger
+
+    @property
+    def offers(self) -> dict[str, bool]:
+        """The ids of all offers, and whether they run."""
+        return dict(zip(self._offers.ids, self._offers.runs, strict=True))
+
+    @property
+    def rounds(self) -> int:
+        """Rewards learned so far."""
+        return self._model.policy.rounds
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Tokens of the decisions that wait for their reward, oldest first."""
+        return tuple(self._tokens.text(number) for number in self._ledger.waiting)
+
+    # Deciding
+
+    @alone
+    def decide(
+        self,
+        context: Mapping[str, Any] | None = None,
+        *,
+        k: int | None = None,
+        only: Iterable[object] | None = None,
+        explore: float | None = None,
+        now: float | None = None,
+    ) -> Any:
+        """Choose an offer for a visit; with ``k`` a list of k different ones, in order of place.
+
+        Each choice has its token, and its probability: of a later place, given those before it.
+
+        Args:
+            context: values by column, None where one is not known; other columns are ignored.
+            k: how many offers; fewer where fewer may be shown.
+            only: ids of the offers that may be shown in this visit; all unless given.
+            explore: another share than the Decider's.
+            now: the time in seconds, where it is not the machine's.
+        """
+        where = "Decider.decide"
+        context = {} if context is None else context
+        when = time.time() if now is None else clock(where, now)
+        share = self.explore
+        if explore is not None:
+            share = check_number(f"{where}: explore", explore, least=0.0, most=1.0)
+        count = 1 if k is None else check_count(f"{where}: k", k)
+        row, fresh = self._contexts.code(context, where)
+        which = self._which(context, only, when, where)
+        if self._closing is not None:
+            self._close(when)
+        X = self._model.vectors(context, which)  # type: ignore[arg-type]
+        forecasts = self._model.forecasts(X, len(which))
+        self._contexts.settle(row, context, fresh)
+        unknown = {} if self.encoder is None else self.encoder.unknown(context)
+        if unknown:
+            self._counts.met(unknown)
+        choices, left = [], np.arange(len(which))
+        for _ in range(min(count, len(which))):
+            arms = self._model.arms(which[left], forecasts[left])
+            best = self._model.policy.select(arms) if len(left) > 1 else 0
+            place, drawn = best, False
+            number = self._ledger.made
+            if share and len(left) > 1:
+                first, second = uniform_pair(self._seed, number, EXPLORING)
+                drawn = first < share
+                place = int(second * len(left)) if drawn else best
+            chance = (1.0 - share) * (place == best) + share / len(left) if len(left) > 1 else 1.0
+            at = int(left[place])
+            offer, score = int(which[at]), float(forecasts[at])
+            kept = np.append(row, (offer, chance))
+            self._ledger.decided(Decision(number, offer, kept, chance, score, when))
+            self._limits.count(offer, when)
+            choices.append(
+                Choice(
+                    self._offers.ids[offer], self._tokens.of(number), float(chance),
+                    None if X is None else score, unknown, when,
+                    tuple(self._offers.ids[int(which[i])] for i in left),
+                    None if X is None else forecasts[left], drawn,
+                )
+            )  # fmt: skip
+            left = np.delete(left, place)
+        return choices[0] if k is None else choices
+
+    def _which(self, context: Any, only: Any, when: float, where: str) -> IntArray:
+        """Places of the offers that may be shown."""
+        which = self._offers.running
+        barred = {*self._rules.barred(context), *self._limits.reached(when)}
+        if only is not None:
+            if isinstance(only, str):
+                raise TypeError(f"{where}: only must list ids; got {shown(only)}.")
+            asked = {self._offers.place(offer, f"{where}: only") for offer in only}
+            which = np.array([place for place in which if place in asked], dtype=np.int64)
+        if barred:
+            which = np.array([place for place in which if place not in barred], dtype=np.int64)
+        if len(which) == 0:
+            raise ValueError(
+                f"{where}: no offer may be shown here: all are retired, barred by rules, past "
+                "their limit, or not among only. Add one that always may, such as 'none'."
+            )
+        return which
+
+    # Learning
+
+    @alone
+    def reward(self, token: Any, value: Any) -> None:
+        """Learn what a decision earned; with a list of tokens and a list of values, of many.
+
+        Refuses a token that is unknown, was rewarded or closed, and a reward that is no finite
+        number; then nothing of the call is learned.
+        """
+        where = "Decider.reward"
+        many = isinstance(token, list | tuple | np.ndarray)
+        tokens = list(token) if many else [token]
+        values = list(value) if many and isinstance(value, list | tuple | np.ndarray) else [value]
+        if len(values) != len(tokens):
+            raise ValueError(f"{where}: {len(tokens)} tokens need as many rewards; got {len(values)}.")
+        rewards = [check_reward(f"{where}: reward", each) for each in values]
+        numbers = [self._tokens.number(each, self._ledger, where) for each in tokens]
+        if len(set(numbers)) < len(numbers):
+            raise ValueError(f"{where}: a token is twice in the list. Nothing was learned.")
+        for reward in rewards:
+            problem = self._model.policy.reward_problem(reward)
+            if problem:
+                raise ValueError(f"{where}: {problem} Nothing was learned.")
+        for number, reward in zip(numbers, rewards, strict=True):
+            self._learn_one(number, reward)
+
+    def _learn_one(self, number: int, reward: float, *, closed: bool = False) -> None:
+        """Learn the reward of a decision that waits."""
+        waiting = self._ledger.kept[number]
+        row, (place, chance) = waiting.x[:-2], waiting.x[-2:]
+        x = self._model.vectors(self._contexts.values(row), np.array([int(place)]))
+        self._ledger.rewarded(number)
+        try:
+            self._model.update(None if x is None else x[0], int(place), reward)
+        except BaseException:
+            self._ledger.kept[number] = waiting
+            self._ledger.kept = dict(sorted(self._ledger.kept.items()))
+            raise
+        self._history.add(row, int(place), chance, reward, waiting.time)
+        self._counts.learned(int(place), reward, closed)
+        if learning.is_due(self._history.seen, FIRST, KEPT):
+            self._reshape()
+
+    def _reshape(self) -> None:
+        """Learn shape, encoder, forecast and policy anew from the rows that are kept."""
+        self._model = Model.learned(
+            self._contexts, self._offers, self._history.rows(), options=self._options,
+            prices=self._prices is not None,
+        )  # fmt: skip
+
+    @alone
+    def learn(
+        self,
+        log: object,
+        *,
+        columns: Mapping[str, str] | None = None,
+        progress: bool | None = None,
+    ) -> learning.Learned:
+        """Learn a log of another's decisions: a warm start. Returns what was learned and left out.
+
+        The log has the columns of the context, that of the ids, and ``reward``; if it has
+        ``propensity``, the probability with which each offer was chosen, it is kept for reports.
+        A row without a reward, or of an offer that is not here, is left out and counted.
+
+        Args:
+            log: a frame, a dict of columns, a list of dicts, a CSV or Parquet file.
+            columns: where the log has other names: {"reward": "paid", "sku": "shown"}.
+            progress: show a bar; on a terminal unless given.
+        """
+        return learning.learn(self, log, columns or {}, progress)
+
+    def _learn_log(self, rows: Rows, settle: Callable[[], None], advance: Callable[[int], None]) -> None:
+        """Learn rows of a log: all of them, or none."""
+        before = vars(self).copy()
+        kinds, history = self._contexts.plain(), self._history.arrays()
+        try:
+            settle()
+            earlier = self._history.rows() if self._history.seen <= KEPT else None
+            self._history.extend(rows)
+            if self._history.seen <= KEPT:
+                self._reshape()
+                advance(len(rows))
+            elif earlier is None:
+                model = self._model.clone(self._offers)
+                model.learn(self._contexts, self._offers, rows, progress=advance)
+                self._model = model
+            else:
+                self._learn_many(earlier.joined(rows), advance)
+        except BaseException:
+            vars(self).update(before)
+            self._contexts = Contexts(self._arguments["context"])
+            self._contexts.resume(kinds)
+            self._history = History(len(self._contexts.names), KEPT)
+            self._history.take(history)
+            raise
+
+    def _learn_many(self, rows: Rows, advance: Callable[[int], None]) -> None:
+        """Learn the shape from a sample of rows, and everything else from all of them."""
+        sample = rows.where(np.linspace(0, len(rows) - 1, KEPT).astype(np.int64))
+        model = Model.learned(
+            self._contexts, self._offers, sample, options=self._options,
+            prices=self._prices is not None,
+        ).fresh(self._offers)  # fmt: skip
+        model.learn(self._contexts, self._offers, rows, progress=advance)
+        self._model = model
+
+    @alone
+    def close_after(self, age: str | float, reward: float | None = 0.0) -> int:
+        """Learn ``reward`` for decisions that have waited longer than ``age``, from now on and by
+        itself; returns how many were closed at once. Later rewards of theirs are refused.
+
+        ``age`` is such as "7 days", "90 minutes", or seconds. With ``reward=None`` nothing is
+        learned of them: for rewards that were lost, where silence does not mean none.
+        """
+        where = "Decider.close_after"
+        value = None if reward is None else check_reward(f"{where}: reward", reward)
+        self._closing = (span(f"{where}: age", age), value)
+        return self._close(time.time())
+
+    @alone
+    def close(self, *, now: float | None = None) -> int:
+        """Close what ``close_after`` says by now; ``decide`` does so by itself. Returns how many."""
+        return 0 if self._closing is None else self._close(clock("Decider.close", now))
+
+    def _close(self, when: float) -> int:
+        assert self._closing is not None
+        age, reward = self._closing
+        oldest = next(iter(self._ledger.kept.values()), None)
+        if oldest is None or oldest.time >= when - age:
+            return 0
+        late = self._ledger.overdue(when - age)
+        if reward is None:
+            return self._ledger.expire(older_than=age, now=when)
+        for number in late:
+            self._learn_one(number, reward, closed=True)
+        self._tokens.closed(late)
+        return len(late)
+
+    # Offers that come and go
+
+    @alone
+    def add(self, offers: object) -> None:
+        """Add offers, or change those that are there: rows with the ids and all the columns.
+
+        A new offer starts from what its columns say of it, and is looked at. What is known is
+        learned anew from the rows that are kept.
+        """
+        where = "Decider.add"
+        if self._prices is not None:
+            raise ValueError(f"{where}: prices are those of the Grid. Build a Decider of another one.")
+        rows = rows_of([offers] if isinstance(offers, Mapping) else offers, f"{where}: offers")
+        more = Offers.of_table(rows, self._offers.id_column, f"{where}: offers")
+        before = self._offers
+        self._offers = before.with_rows(more, where)
+        try:
+            self._reshape()
+        except BaseException:
+            self._offers = before
+            raise
+
+    @alone
+    def retire(self, offer: object) -> None:
+        """Choose an offer no more; what was learned of it stays, and ``add`` brings it back."""
+        place = self._offers.place(offer, "Decider.retire")
+        self._offers = self._offers.with_runs(place, False)
+
+    # Answers
+
+    @alone
+    def expected(
+        self, context: Mapping[str, Any] | None = None, *, level: float = 0.95
+    ) -> dict[str, tuple[float, float, float]]:
+        """The mean reward expected of each offer that runs, and its interval: (mean, low, high)."""
+        context = {} if context is None else context
+        self._contexts.code(context, "Decider.expected")
+        which = self._offers.running
+        X = self._model.vectors(context, which)  # type: ignore[arg-type]
+        if X is None or self._model.forecast is None:
+            return {self._offers.ids[place]: (0.0, -np.inf, np.inf) for place in which}
+        told = self._model.forecast.predict(X, level=level)
+        return {
+            self._offers.ids[int(place)]: (float(told.mean[i]), float(told.low[i]), float(told.high[i]))
+            for i, place in enumerate(which)
+        }
+
+    # Saving
+
+    def slot_names(self) -> dict[str, tuple[str, ...]]:
+        return saving.slot_names()
+
+    @classmethod
+    def later_slots(cls) -> tuple[str, ...]:
+        return TwinUCB.later_slots()
+
+    @alone
+    def state_arrays(self) -> dict[str, Any]:
+        return saving.arrays_of(self)
+
+    @alone
+    def restore(self, arrays: dict[str, Any]) -> None:
+        if not all(is_plain(array) for array in arrays.values()):
+            raise ValueError("Decider: the saved state has what is no array.")
+        saving.restore(self, arrays)
+
+    @classmethod
+    def load(cls, path: str) -> Self:
+        """Read what ``save`` wrote; ``heavytail.load`` does so too."""
+        from heavytail._storage import read
+
+        return read(path, {cls.noun: lambda name: cls if name == cls.__name__ else None})
+
+    def __repr__(self) -> str:
+        runs = int(np.sum(self._offers.runs))
+        return (
+            f"Decider({runs} offers, context={list(self._contexts.names)}, {self.rounds:,} rewards "
+            f"learned, {len(self._ledger.kept):,} waiting)"
+        )
+
+
+def _plain_context(context: Any) -> Any:
+    """The context's columns as an argument that can be saved."""
+    if context is None or isinstance(context, list | tuple):
+        return None if context is None else list(context)
+    return {
+        name: list(value) if isinstance(value, list | tuple) else _plain_kind(value)
+        for name, value in context.items()
+    }
+
+
+def _plain_kind(value: Any) -> Any:
+    from heavytail.encoding import Spline
+
+    if isinstance(value, Spline):
+        knots = value.knots
+        return {"spline": knots if isinstance(knots, int) else list(knots)}
+    return value
+
+
+def _lists(rules: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Rules with ranges as dicts, which a file can hold."""
+    return {
+        offer: {
+            name: {"from": test[0], "to": test[1]} if isinstance(test, tuple) else list(test)
+            for name, test in conditions.items()
+        }
+        for offer, conditions in rules.items()
+    }

@@ -1,0 +1,172 @@
+"""Learning a log of another's decisions, and what a Decider counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from heavytail._validate import check_choice, shown
+from heavytail.decider.history import Rows
+from heavytail.tables.categories import keys_of
+from heavytail.tables.frames import Table, absent
+from heavytail.tables.opening import rows_of
+
+if TYPE_CHECKING:
+    from heavytail.decider.decider import Decider
+
+__all__ = ["Counts", "Learned", "is_due", "learn"]
+
+NAMED: Final = 20  # unknown values of a column that are named
+CHUNK: Final = 16_384
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was learned of a log, and what was left out.
+
+    Attributes:
+        rows: learned.
+        unrewarded: rows left out because they have no reward.
+        foreign: rows left out because their offer is not here, by its id.
+        propensities: whether the log says with which probability offers were chosen.
+    """
+
+    rows: int
+    unrewarded: int = 0
+    foreign: Mapping[str, int] = field(default_factory=dict)
+    propensities: bool = False
+
+    def __str__(self) -> str:
+        lines = [f"{self.rows:,} rows learned"]
+        if self.unrewarded:
+            lines.append(f"{self.unrewarded:,} left out: they have no reward")
+        if self.foreign:
+            most = sorted(self.foreign, key=lambda text: -self.foreign[text])[:3]
+            named = ", ".join(f"{text} ({self.foreign[text]:,})" for text in most)
+            lines.append(f"{sum(self.foreign.values()):,} left out: no such offer here: {named}")
+        if not self.propensities:
+            lines.append("no propensities: the log serves to learn, not to compare rules")
+        return "\n".join(lines)
+
+
+class Counts:
+    """What a Decider counts over its whole life.
+
+    Attributes:
+        offers: by the place of an offer: rewards learned, their sum, and how many were not 0.
+        closed: decisions that were closed without a reward.
+        unknown: by column, values that the encoder does not know, and how often they came.
+    """
+
+    def __init__(self) -> None:
+        self.offers: dict[int, list[float]] = {}
+        self.closed = 0
+        self.unknown: dict[str, dict[str, int]] = {}
+
+    def learned(self, place: int, reward: float, closed: bool) -> None:
+        """Count a reward."""
+        sums = self.offers.setdefault(place, [0.0, 0.0, 0.0])
+        sums[0] += 1.0
+        sums[1] += reward
+        sums[2] += float(reward != 0.0)
+        self.closed += closed
+
+    def met(self, unknown: Mapping[str, str]) -> None:
+        """Count values that the encoder does not know."""
+        for name, text in unknown.items():
+            known = self.unknown.setdefault(name, {})
+            if text in known or len(known) < NAMED:
+                known[text] = known.get(text, 0) + 1
+            else:
+                known["others"] = known.get("others", 0) + 1
+
+    def plain(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        offers = [[place, *sums] for place, sums in self.offers.items()]
+        return {"offers": offers, "closed": self.closed, "unknown": self.unknown}
+
+    @classmethod
+    def of_plain(cls, told: Mapping[str, Any], offers: int) -> Counts:
+        """Read what ``plain`` gave; ValueError for anything else."""
+        counts = cls()
+        for place, *sums in told["offers"]:
+            whole = isinstance(place, int) and 0 <= place < offers and len(sums) == 3
+            if not whole or not all(isinstance(number, float) for number in sums):
+                raise ValueError("its counts are damaged")
+            counts.offers[place] = sums
+        closed, unknown = told["closed"], told["unknown"]
+        if not isinstance(closed, int) or closed < 0 or not isinstance(unknown, dict):
+            raise ValueError("its counts are damaged")
+        for known in unknown.values():
+            if not all(isinstance(n, int) and n > 0 for n in known.values()):
+                raise ValueError("its counts are damaged")
+        counts.closed, counts.unknown = closed, {name: dict(k) for name, k in unknown.items()}
+        return counts
+
+
+def is_due(seen: int, first: int, most: int) -> bool:
+    """Tell whether the shape is to be learned after so many rows: first, 2 first, 4 first, ..."""
+    return first <= seen <= most and seen % first == 0 and (seen // first).bit_count() == 1
+
+
+def learn(decider: Decider, log: object, columns: Mapping[str, str], progress: bool | None) -> Learned:
+    """Learn a log: the shape from its last rows if nothing better is known, then every row."""
+    from heavytail.simulation.progress import progress_bar
+
+    where = "Decider.learn"
+    rows, learned, settle = _read(decider, rows_of(log, f"{where}: log"), columns, where)
+    if len(rows) == 0:
+        raise ValueError(f"{where}: no row can be learned.\n{learned}")
+    with progress_bar(progress, "learning", len(rows)) as bar:
+        decider._learn_log(rows, settle, bar.advance)
+    return learned
+
+
+def _read(
+    decider: Decider, table: Table, columns: Mapping[str, str], where: str
+) -> tuple[Rows, Learned, Callable[[], None]]:
+    """The rows of a log that can be learned, and how many cannot."""
+    contexts, offers = decider._contexts, decider._offers
+    identity = offers.id_column
+    known = ("reward", "propensity", "time", identity, *contexts.names)
+    for name in columns:
+        check_choice(f"{where}: a name in columns", name, known)
+    names = {name: columns.get(name, name) for name in known}
+    for name in (identity, "reward", *contexts.names):
+        if names[name] not in table.columns:
+            do = f" If it has another name, pass columns={{{name!r}: ...}}."
+            raise absent(names[name], table.columns, table.source, do)
+    reward = table.numbers(names["reward"])
+    if np.isinf(reward).any():
+        table.place(names["reward"]).refuse(int(np.argmax(np.isinf(reward))), "must be finite.")
+    keys = keys_of(table.column(names[identity]), table.place(names[identity]))
+    places = np.array([*(offers.places.get(text, -1) for text in keys.values), -1])[keys.codes]
+    paid, ours = ~np.isnan(reward), places >= 0
+    strange = np.bincount(keys.codes[paid & ~ours & (keys.codes >= 0)], minlength=len(keys.values))
+    foreign = {keys.values[i]: int(n) for i, n in enumerate(strange) if n}
+    chance = np.full(len(reward), np.nan)
+    if names["propensity"] in table.columns:
+        chance = table.numbers(names["propensity"])
+        bad = ~(np.isnan(chance) | ((chance > 0.0) & (chance <= 1.0)))
+        if bad.any():
+            row = int(np.argmax(bad))
+            table.place(names["propensity"]).refuse(
+                row, f"a probability must lie in (0, 1]; got {shown(float(chance[row]))}."
+            )
+    elif "propensity" in columns:
+        raise absent(names["propensity"], table.columns, table.source)
+    times = np.full(len(reward), np.nan)
+    if names["time"] in table.columns:
+        times = np.nan_to_num(table.numbers(names["time"]), posinf=np.nan, neginf=np.nan, nan=np.nan)
+    renamed = Table(
+        {name: table.column(names[name]) for name in contexts.names}, table.source, table.rows,
+        {name: names[name] for name in contexts.names},
+    )  # fmt: skip
+    raw, texts = contexts.code_table(renamed)
+    kept = paid & ours
+    rows = Rows(raw, places, chance, reward, times, np.zeros(len(reward), dtype=bool)).where(kept)
+    learned = Learned(len(rows), int((~paid).sum()), foreign, bool(np.isfinite(chance).any()))
+    return rows, learned, lambda: contexts.settle_table(renamed, texts)

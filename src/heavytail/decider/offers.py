@@ -1,0 +1,248 @@
+"""The offers of a Decider: their ids and columns, which run, and the rules of who may see which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from heavytail._lazy import nearest
+from heavytail._typing import IntArray
+from heavytail._validate import check_number, shown
+from heavytail.decider.contexts import CATEGORY, NUMBER, kind_of_column
+from heavytail.encoding.arms import check_ids
+from heavytail.encoding.text import check_name, text_problem
+from heavytail.tables.categories import key
+from heavytail.tables.columns import MISSING, is_arrow, plain
+from heavytail.tables.frames import Table
+
+__all__ = ["Offers", "Rules"]
+
+MOST: Final = 10_000  # offers
+
+
+class Offers:
+    """A table of offers that may grow, change and shrink.
+
+    Attributes:
+        id_column: the name of the column of ids.
+        ids: as texts, in the order in which they came; retired ones stay.
+        columns: values by column, numbers or texts, None where one is missing.
+        kinds: of the columns, "number" or "category".
+        runs: of each offer, whether it may be chosen.
+    """
+
+    def __init__(self, id_column: str, ids: Sequence[str], columns: Mapping[str, list[Any]]) -> None:
+        self.id_column, self.ids = id_column, list(ids)
+        self.columns = {name: list(values) for name, values in columns.items()}
+        self.kinds = {name: _kind_of(values) for name, values in self.columns.items()}
+        self.runs = [True] * len(self.ids)
+        self._settle()
+
+    def _settle(self) -> None:
+        self.places = {text: place for place, text in enumerate(self.ids)}
+        self.running: IntArray = np.flatnonzero(self.runs)
+
+    @classmethod
+    def of_table(cls, rows: Table, ids: object, where: str) -> Offers:
+        """Read a table with one row per offer; ``ids`` is the column of ids, or a list of them."""
+        if rows.length == 0:
+            raise ValueError(f"{where} is empty; list at least one offer.")
+        if rows.length > MOST:
+            raise ValueError(f"{where}: at most {MOST} offers; got {rows.length}.")
+        named = isinstance(ids, str)
+        given: Any = rows.column(str(ids)) if named else (range(rows.length) if ids is None else ids)
+        listed = check_ids(where, given, rows.length)
+        texts = [str(key(name)) for name in listed]
+        for place, text in enumerate(texts):
+            if texts.index(text) < place:
+                raise ValueError(f"{where}: two offers share the id {shown(text)}.")
+            if text_problem(text):
+                raise ValueError(f"{where}: the id {shown(text)} {text_problem(text)}.")
+        names = [check_name(where, name) for name in rows.columns if not (named and name == ids)]
+        columns = {name: _values(rows, name) for name in names}
+        return cls(str(ids) if named else "offer", texts, columns)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def place(self, offer: object, where: str) -> int:
+        """The place of the offer with this id."""
+        try:
+            text = key(offer)
+        except TypeError:
+            text = None
+        place = None if text is None else self.places.get(text)
+        if place is None:
+            near = nearest(str(text), self.ids) if text is not None else None
+            meant = f"Did you mean {shown(near)}?" if near else f"Offers are {shown(self.ids)}."
+            raise KeyError(f"{where}: no offer has the id {shown(offer)}. {meant}")
+        return place
+
+    def with_rows(self, more: Offers, where: str) -> Offers:
+        """These offers and others, which must have the same columns; one that is there already is
+        changed, and runs.
+        """
+        if set(more.columns) != set(self.columns):
+            wanted, got = sorted(self.columns), sorted(more.columns)
+            raise ValueError(f"{where}: offers have the columns {shown(wanted)}; got {shown(got)}.")
+        for name in self.columns:
+            theirs, ours = more.kinds[name], self.kinds[name]
+            if theirs != ours and not all(value is None for value in more.columns[name]):
+                raise TypeError(f"{where}: column {name!r} must hold a {ours} as before; "
+                                f"got {shown(more.columns[name])}.")  # fmt: skip
+        ids = [*self.ids, *(text for text in more.ids if text not in self.places)]
+        columns = {}
+        for name, values in self.columns.items():
+            merged = dict(zip(self.ids, values, strict=True))
+            merged.update(zip(more.ids, more.columns[name], strict=True))
+            columns[name] = [merged[text] for text in ids]
+        if len(ids) > MOST:
+            raise ValueError(f"{where}: at most {MOST} offers; got {len(ids)}.")
+        grown = Offers(self.id_column, ids, columns)
+        grown.kinds = dict(self.kinds)
+        stopped = {text for text, runs in zip(self.ids, self.runs, strict=True) if not runs}
+        grown.runs = [text not in stopped or text in more.places for text in ids]
+        grown._settle()
+        return grown
+
+    def with_runs(self, place: int, runs: bool) -> Offers:
+        """The same offers, where one may be chosen or not."""
+        twin = Offers(self.id_column, self.ids, self.columns)
+        twin.kinds, twin.runs = dict(self.kinds), list(self.runs)
+        twin.runs[place] = runs
+        twin._settle()
+        return twin
+
+    def table(self) -> dict[str, list[Any]]:
+        """Ids and columns as a dict of columns."""
+        return {self.id_column: list(self.ids), **self.columns}
+
+    def plain(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return {"id": self.id_column, "ids": self.ids, "columns": self.columns,
+                "kinds": self.kinds, "runs": self.runs}  # fmt: skip
+
+    @classmethod
+    def of_plain(cls, told: Mapping[str, Any]) -> Offers:
+        """Read what ``plain`` gave; ValueError for anything else."""
+        ids, columns, kinds, runs = (told[name] for name in ("ids", "columns", "kinds", "runs"))
+        count = len(ids)
+        sound = (
+            isinstance(told["id"], str)
+            and 0 < count <= MOST
+            and all(isinstance(text, str) for text in ids)
+            and len(set(ids)) == count == len(runs)
+            and all(isinstance(flag, bool) for flag in runs)
+            and set(kinds) == set(columns)
+            and all(len(values) == count for values in columns.values())
+            and all(_fits(columns[name], kind) for name, kind in kinds.items())
+        )
+        if not sound:
+            raise ValueError("its offers are damaged")
+        offers = cls(told["id"], ids, columns)
+        offers.kinds, offers.runs = dict(kinds), list(runs)
+        offers._settle()
+        return offers
+
+
+class Rules:
+    """Who may see which offer: by offer, the values that columns of the context must have."""
+
+    def __init__(self, stated: object, offers: Offers, columns: Sequence[str]) -> None:
+        where = "Decider.rules"
+        if not isinstance(stated, Mapping):
+            raise TypeError(
+                f'{where} must be such as {{"coupon": {{"segment": ["new"]}}}}; got {shown(stated)}.'
+            )
+        self.stated: dict[str, dict[str, Any]] = {}
+        self._tests: list[tuple[int, list[tuple[str, Any]]]] = []
+        for offer, conditions in stated.items():
+            place = offers.place(offer, where)
+            named = f"{where}[{offer!r}]"
+            if not isinstance(conditions, Mapping) or not conditions:
+                raise TypeError(f"{named} must name columns of the context; got {shown(conditions)}.")
+            tests: list[tuple[str, Any]] = []
+            for name, allowed in conditions.items():
+                if name not in columns:
+                    raise ValueError(
+                        f"{named}: the context has no column {shown(name)}; it has {shown(list(columns))}."
+                    )
+                tests.append((name, _condition(f"{named}[{name!r}]", allowed)))
+            self._tests.append((place, tests))
+            self.stated[offers.ids[place]] = {name: _shown(test) for name, test in tests}
+
+    def barred(self, context: Mapping[str, Any]) -> list[int]:
+        """Places of the offers that may not be shown in this context."""
+        return [
+            place
+            for place, tests in self._tests
+            if not all(_holds(test, context[name]) for name, test in tests)
+        ]
+
+
+def _condition(where: str, allowed: Any) -> Any:
+    """The texts that are allowed, or the least and the largest number."""
+    if isinstance(allowed, Mapping) and set(allowed) == {"from", "to"}:
+        allowed = (allowed["from"], allowed["to"])
+    if isinstance(allowed, tuple) and len(allowed) == 2:
+        low, high = (
+            None if end is None else check_number(f"{where}, an end of the range", end)
+            for end in allowed
+        )
+        return (low, high)
+    listed = allowed if isinstance(allowed, list | set | frozenset) else [allowed]
+    try:
+        return frozenset(key(value) for value in listed)
+    except TypeError as error:
+        raise TypeError(
+            f"{where} must list categories, or be a range (least, most); got {error}."
+        ) from None
+
+
+def _holds(test: Any, value: Any) -> bool:
+    if isinstance(test, frozenset):
+        return key(value) in test
+    if value is None or value != value:
+        return False
+    low, high = test
+    return (low is None or value >= low) and (high is None or value <= high)
+
+
+def _shown(test: Any) -> Any:
+    """A condition as it may be stated."""
+    return sorted(map(str, test)) if isinstance(test, frozenset) else tuple(test)
+
+
+def _kind_of(values: list[Any]) -> str:
+    return kind_of_column(values) or CATEGORY
+
+
+def _values(rows: Table, name: str) -> list[Any]:
+    """A column as floats or texts, None where one is missing."""
+    column = plain(rows.column(name))
+    cells = column.to_pylist() if is_arrow(column) else list(column)
+    if kind_of_column(rows.column(name)) == NUMBER:
+        numbers = rows.numbers(name, " Offers have numbers or texts in a column, not both.")
+        if np.isinf(numbers).any():
+            rows.place(name).refuse(int(np.argmax(np.isinf(numbers))), "must be finite.")
+        return [None if value != value else float(value) for value in numbers]
+    texts = []
+    for row, cell in enumerate(cells):
+        try:
+            texts.append(None if type(cell).__name__ in MISSING else key(cell))
+        except TypeError as error:
+            rows.place(name).refuse_type(row, f"must be text or a number; got {error}.")
+        if texts[-1] is not None and text_problem(texts[-1]):
+            rows.place(name).refuse(row, f"the text {text_problem(texts[-1])}.")
+    return texts
+
+
+def _fits(values: list[Any], kind: str) -> bool:
+    if kind == NUMBER:
+        return all(
+            value is None or (isinstance(value, float | int) and abs(value) < np.inf)
+            for value in values
+        )
+    return kind == CATEGORY and all(value is None or isinstance(value, str) for value in values)

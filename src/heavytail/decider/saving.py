@@ -1,0 +1,157 @@
+"""The state of a Decider as named arrays, and back."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from heavytail._invariants import damaged
+from heavytail._signals import raised_by_handler
+from heavytail.decider.contexts import CATEGORY, Contexts
+from heavytail.decider.history import History
+from heavytail.decider.learning import Counts
+from heavytail.decider.limits import Limits
+from heavytail.decider.model import Model
+from heavytail.decider.offers import Offers, Rules
+from heavytail.decider.shape import Shape
+from heavytail.decider.tokens import Tokens
+from heavytail.encoding import Encoder
+from heavytail.ledger.memory import Memory
+from heavytail.policies.twin_ucb import TwinUCB
+
+if TYPE_CHECKING:
+    from heavytail.decider.decider import Decider
+
+__all__ = ["arrays_of", "restore", "slot_names"]
+
+LEDGER, POLICY, FORECAST, KEPT = "ledger.", "policy.", "forecast.", "kept."
+TOLD: Final = "told"  # all that is no array, as JSON
+SLOTS: Final = "scalars"
+
+
+def slot_names() -> dict[str, tuple[str, ...]]:
+    """The slots of both policies."""
+    names = TwinUCB(1).slot_names()[SLOTS]
+    return {POLICY + SLOTS: names, FORECAST + SLOTS: names}
+
+
+def arrays_of(decider: Decider) -> dict[str, Any]:
+    """All that a Decider has learned, and what waits."""
+    model = decider._model
+    told = {
+        "contexts": decider._contexts.plain(),
+        "offers": decider._offers.plain(),
+        "tokens": decider._tokens.plain(),
+        "limits": decider._limits.plain(),
+        "counts": decider._counts.plain(),
+        "closing": decider._closing,
+        "explore": decider.explore,
+        "shape": [list(model.shape.curves), [list(pair) for pair in model.shape.pairs]],
+        "range": [model.centre, model.scale],
+        "schema": None if model.encoder is None else model.encoder.schema(),
+    }
+    width = len(decider._contexts.names) + 2
+    arrays = {TOLD: np.frombuffer(json.dumps(told).encode(), dtype=np.uint8).copy()}
+    arrays |= _named(LEDGER, decider._ledger.arrays(width))
+    arrays |= _named(KEPT, decider._history.arrays())
+    arrays |= _named(POLICY, model.policy.state_arrays())
+    if model.forecast is not None:
+        arrays |= _named(FORECAST, model.forecast.state_arrays())
+    return arrays
+
+
+def restore(decider: Decider, arrays: dict[str, Any]) -> None:
+    """Take over what ``arrays_of`` gave; refuse anything else, unchanged."""
+    try:
+        told = json.loads(bytes(arrays[TOLD].astype(np.uint8)).decode())
+        parts = _parts(decider, told, arrays)
+    except Exception as error:  # whatever a file may hold in its place
+        if raised_by_handler(error):
+            raise
+        why = str(error) or type(error).__name__
+        raise damaged("Decider", TOLD, why[:200]) from None
+    vars(decider).update(parts)
+
+
+def _parts(decider: Decider, told: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a Decider, each checked."""
+    arguments = decider._arguments
+    contexts = Contexts(arguments.get("context"))
+    contexts.resume(told["contexts"])
+    offers = Offers.of_plain(told["offers"])
+    if offers.id_column != decider._offers.id_column:
+        raise ValueError("its offers are others")
+    history = History(len(contexts.names), decider._history.size)
+    texts = [
+        len(listed) if kind == CATEGORY or listed else -1
+        for kind, listed in zip(contexts.kinds, contexts.texts, strict=True)
+    ]
+    history.resume(_mine(KEPT, arrays), texts, len(offers))
+    width = len(contexts.names) + 2
+    ledger = Memory.of_arrays(_mine(LEDGER, arrays), width, "Decider")
+    for waiting in ledger.kept.values():
+        *places, offer, chance = waiting.x.tolist()
+        if not (offer in range(len(offers)) and 0.0 < chance <= 1.0):
+            raise ValueError("a decision that waits is damaged")
+        for place, most in zip(places, texts, strict=True):
+            if most >= 0 and place not in range(-1, most):
+                raise ValueError("a decision that waits is damaged")
+    limits = Limits(arguments.get("limits") or {}, offers)
+    limits.resume(told["limits"])
+    closing = told["closing"]
+    if closing is not None:
+        age, reward = closing
+        numbers = [age] if reward is None else [age, reward]
+        if not all(isinstance(n, float) and np.isfinite(n) for n in numbers) or age < 0.0:
+            raise ValueError("what closes decisions is damaged")
+        closing = (age, reward)
+    explore = told["explore"]
+    if not isinstance(explore, float) or not 0.0 <= explore <= 1.0:
+        raise ValueError("explore is damaged")
+    return {
+        "_contexts": contexts,
+        "_offers": offers,
+        "_rules": Rules(arguments.get("rules") or {}, offers, contexts.names),
+        "_limits": limits,
+        "_tokens": Tokens.of_plain(told["tokens"], ledger.made),
+        "_counts": Counts.of_plain(told["counts"], len(offers)),
+        "_history": history,
+        "_ledger": ledger,
+        "_closing": closing,
+        "explore": explore,
+        "_model": _model(decider, told, arrays, offers),
+    }
+
+
+def _model(decider: Decider, told: dict[str, Any], arrays: dict[str, Any], offers: Offers) -> Model:
+    schema, (curves, pairs), (centre, scale) = told["schema"], told["shape"], told["range"]
+    if not (np.isfinite(centre) and 0.0 < scale < np.inf):
+        raise ValueError("the range of the forecasts is damaged")
+    model = Model(
+        offers,
+        options=decider._options,
+        encoder=None if schema is None else Encoder.from_schema(schema),
+        shape=Shape(tuple(curves), tuple((a, b) for a, b in pairs)),
+        centre=float(centre),
+        scale=float(scale),
+        prices=decider._prices is not None,
+    )
+    model.policy.restore(_mine(POLICY, arrays))
+    theirs = _mine(FORECAST, arrays)
+    if (model.forecast is None) != (not theirs):
+        raise ValueError("its forecast is missing")
+    if model.forecast is not None:
+        model.forecast.restore(theirs)
+    return model
+
+
+def _named(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def _mine(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)
+    }

@@ -1,0 +1,293 @@
+"""The shape of what rewards depend on: which numbers need a curve, and which columns act together.
+
+Straight lines come first. A curve, or a product of two columns, is added where it explains what
+the lines leave, beyond chance: forward selection by Rao's score test,
+
+    S = g' C^-1 g,   g = B' (r / v),   C = B' diag(1 / v) B   with B made orthogonal to the lines,
+
+where r are the residuals, v their variance for each offer, and S is chi-squared where nothing is
+there. Rewards are cut at their outermost half per cent first, so that outliers do not decide.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from heavytail._typing import FloatArray, IntArray
+from heavytail.decider.contexts import CATEGORY, NUMBER, Contexts
+from heavytail.decider.offers import Offers
+from heavytail.encoding import Encoder, Spline
+
+__all__ = ["FEW_OFFERS", "Shape", "encoder_for", "joined", "learn_shape"]
+
+KNOTS: Final = 5
+FEW_OFFERS: Final = 30  # each of which has effects of its own in every context
+FEW_TEXTS: Final = 50  # categories that are listed; more are hashed
+BUCKETS: Final = 64
+MOST_FEATURES: Final = 600
+LEVEL: Final = 0.01  # of all tests of a step together
+CUT: Final = 0.005  # of the rewards, on each side
+LEAST_CUT: Final = 3
+MOST_ROWS: Final = 8192  # that are looked at
+LEAST_ROWS: Final = 100
+CURVED: Final = 0.1  # the share of a curve or a product, beside 1 of a straight line
+RIDGE: Final = 1e-3  # of the average diagonal, so that a step can always be solved
+
+
+class Shape(NamedTuple):
+    """What is more than a straight line: columns with a curve, and pairs that act together."""
+
+    curves: tuple[str, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+
+
+def encoder_for(
+    contexts: Contexts, offers: Offers, raw: FloatArray, shape: Shape
+) -> Encoder | None:
+    """The encoder of a shape, fitted to contexts (n, columns) and the table of offers; None where
+    nothing is known that could be encoded.
+    """
+    numbers: dict[str, Any] = {}
+    categories: dict[str, Any] = {}
+    hashed: dict[str, int] = {}
+    missing: dict[str, str] = {}
+    own = [name for name in offers.columns if _varies(offers.columns[name])]
+    for name in own:
+        if offers.kinds[name] == NUMBER:
+            numbers[name] = _line(contexts, name, shape)
+            missing[name] = "centre"
+        else:
+            categories[name] = sorted({text for text in offers.columns[name] if text is not None})
+    around = []
+    for column, name in enumerate(contexts.names):
+        kind, texts = contexts.kinds[column], contexts.texts[column]
+        if kind == NUMBER and np.isfinite(raw[:, column]).any():
+            numbers[name] = _line(contexts, name, shape)
+            missing[name] = "indicator" if np.isnan(raw[:, column]).any() else "centre"
+        elif kind == CATEGORY and len(texts) > FEW_TEXTS:
+            hashed[name] = BUCKETS
+        elif kind == CATEGORY and texts:
+            categories[name] = list(texts)
+        else:
+            continue
+        around.append(name)
+    identity, crosses, shares = offers.id_column, [], {}
+    if len(offers) <= FEW_OFFERS:
+        categories[identity] = list(offers.ids)
+    else:
+        hashed[identity] = BUCKETS
+    for name in around:
+        partners: list[str] = list(own)
+        if len(offers) <= FEW_OFFERS:
+            partners.append(identity)
+        if name in hashed:
+            crosses.append((name, identity, 4 * BUCKETS))
+            partners = []
+        crosses += [tuple(sorted((name, partner))) for partner in partners]
+    acting = [identity] if len(offers) <= FEW_OFFERS else own
+    crosses += [tuple(sorted((*pair, partner))) for pair in shape.pairs for partner in acting]
+    for cross in crosses:
+        parts = [name for name in cross if isinstance(name, str)]
+        if any(name in shape.curves for name in parts) or len(parts) > 2:
+            shares["*".join(parts)] = CURVED
+    shares |= {name: CURVED for name in shape.curves if name in numbers}
+    encoder = Encoder(
+        numbers=numbers, categories=categories, hashed=hashed, crosses=crosses, missing=missing,
+        shares=shares,
+    )  # fmt: skip
+    length = max(len(raw), len(offers), 1)
+    rows = raw[np.arange(length) % len(raw)] if len(raw) else raw
+    return encoder.fit(joined(contexts, offers, rows, np.arange(length) % len(offers)))
+
+
+def joined(
+    contexts: Contexts, offers: Offers, raw: FloatArray, places: IntArray
+) -> dict[str, Any]:
+    """The columns of contexts and of the offers shown in them."""
+    columns = contexts.columns_of(raw) if len(raw) else {}
+    return {**columns, **{name: _taken(values, places) for name, values in offers.table().items()}}
+
+
+def learn_shape(
+    contexts: Contexts, offers: Offers, raw: FloatArray, places: IntArray, rewards: FloatArray
+) -> Shape:
+    """The shape that rewards show. O(n d²) a step."""
+    stated = tuple(name for name in contexts.curves if name in contexts.names)
+    if len(rewards) > MOST_ROWS:
+        kept = np.linspace(0, len(rewards) - 1, MOST_ROWS).astype(np.int64)
+        raw, places, rewards = raw[kept], places[kept], rewards[kept]
+    shape = Shape(curves=stated)
+    encoder = encoder_for(contexts, offers, raw, shape)
+    if len(rewards) < LEAST_ROWS or encoder is None:
+        return shape
+    y = _cut(rewards)
+    design = encoder.transform(joined(contexts, offers, raw, places))
+    design = np.column_stack([np.full(len(y), 0.5), design])
+    parts = _parts(contexts, offers, raw, places)
+    acting = _acting(offers, places)
+    candidates = _candidates(contexts, offers, parts, acting, stated)
+    while candidates:
+        steps = {key: _log_p(design, block, y, places) for key, block in candidates.items()}
+        best = min(steps, key=steps.__getitem__)
+        if steps[best] > np.log(LEVEL / len(steps)):
+            break
+        curves, pairs = shape
+        grown = Shape((*curves, best[0]), pairs) if len(best) == 1 else Shape(curves, (*pairs, best))
+        block = candidates.pop(best)
+        if len(best) == 2:
+            block = _with_offers(_product(parts[best[0]].curve, parts[best[1]].curve), acting)
+        if design.shape[1] + block.shape[1] > min(MOST_FEATURES, len(y)):
+            continue
+        shape, design = grown, np.column_stack([design, block])
+    return _with_curves_of_pairs(shape, contexts)
+
+
+class _Part(NamedTuple):
+    """A column of the context, or a number of the offers, as features."""
+
+    line: FloatArray  # (n, k), what a straight line or categories make of it
+    curve: FloatArray  # (n, k), hat functions or the categories
+
+
+def _parts(
+    contexts: Contexts, offers: Offers, raw: FloatArray, places: IntArray
+) -> dict[str, _Part]:
+    parts = {}
+    for column, name in enumerate(contexts.names):
+        values, kind, texts = raw[:, column], contexts.kinds[column], contexts.texts[column]
+        if kind == NUMBER and np.isfinite(values).any():
+            parts[name] = _of_number(values)
+        elif kind == CATEGORY and 1 < len(texts) <= FEW_TEXTS:
+            hot = np.eye(len(texts) + 1)[values.astype(np.int64)][:, :-1]  # -1: the last
+            parts[name] = _Part(hot, hot)
+    for name, values in offers.columns.items():
+        if offers.kinds[name] == NUMBER and _varies(values):
+            column = np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+            parts[name] = _of_number(column[places])
+    return parts
+
+
+def _of_number(values: FloatArray) -> _Part:
+    """Ranks in [-1, 1], and hat functions of them; 0 where a value is missing."""
+    known = np.isfinite(values)
+    order = np.sort(values[known])
+    left, right = np.searchsorted(order, values, "left"), np.searchsorted(order, values, "right")
+    ranks = np.where(known, (left + right) / max(len(order), 1) - 1.0, 0.0)
+    at = (np.arange(KNOTS) + 0.5) / KNOTS * 2.0 - 1.0
+    gap = 2.0 / KNOTS
+    hats = np.maximum(1.0 - np.abs(np.clip(ranks, at[0], at[-1])[:, None] - at) / gap, 0.0)
+    return _Part(ranks[:, None], hats * known[:, None])
+
+
+def _acting(offers: Offers, places: IntArray) -> FloatArray:
+    """What tells offers apart (n, k): their identities, or their columns where they are many."""
+    if len(offers) <= FEW_OFFERS:
+        return np.eye(len(offers))[places]
+    blocks = [np.ones((len(offers), 1))]
+    for name, values in offers.columns.items():
+        if not _varies(values):
+            continue
+        if offers.kinds[name] == NUMBER:
+            column = np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+            blocks.append(_of_number(column).line)
+        else:
+            texts = sorted({text for text in values if text is not None})[:FEW_TEXTS]
+            blocks.append(np.array([[float(v == text) for text in texts] for v in values]))
+    return np.column_stack(blocks)[places]
+
+
+def _candidates(
+    contexts: Contexts,
+    offers: Offers,
+    parts: Mapping[str, _Part],
+    acting: FloatArray,
+    stated: tuple[str, ...],
+) -> dict[tuple[str, ...], FloatArray]:
+    """Curves and products by their columns, each as features that act by offer."""
+    candidates: dict[tuple[str, ...], FloatArray] = {}
+    around = [name for name in contexts.names if name in parts]
+    for name, part in parts.items():
+        is_number = part.line.shape[1] == 1 and part.curve.shape[1] == KNOTS
+        if is_number and name not in stated:
+            if name in around:
+                candidates[(name,)] = _with_offers(part.curve, acting)
+            else:
+                candidates[(name,)] = part.curve
+    for a, b in itertools.combinations(around, 2):
+        product = _product(parts[a].line, parts[b].line)
+        if product.shape[1] * acting.shape[1] <= MOST_FEATURES // 2:
+            candidates[(a, b)] = _with_offers(product, acting)
+    return candidates
+
+
+def _with_offers(block: FloatArray, acting: FloatArray) -> FloatArray:
+    """The features by themselves, and times what tells offers apart."""
+    return np.column_stack([block, _product(block, acting)])
+
+
+def _product(a: FloatArray, b: FloatArray) -> FloatArray:
+    return np.asarray((a[:, :, None] * b[:, None, :]).reshape(len(a), -1))
+
+
+def _log_p(design: FloatArray, block: FloatArray, y: FloatArray, places: IntArray) -> float:
+    """The logarithm of the p-value of Rao's test that ``block`` adds nothing to ``design``."""
+    from scipy.stats import chi2
+
+    gram = design.T @ design
+    gram[np.diag_indices_from(gram)] += RIDGE * np.trace(gram) / len(gram)
+    both = np.linalg.solve(gram, design.T @ np.column_stack([y[:, None], block]))
+    residuals = y - design @ both[:, 0]
+    rest = block - design @ both[:, 1:]
+    rest = rest[:, np.square(rest).sum(axis=0) > 1e-6 * len(y)]
+    if rest.shape[1] == 0:
+        return 0.0
+    variance = _variances(residuals, places)
+    score = rest.T @ (residuals / variance)
+    values, vectors = np.linalg.eigh((rest / variance[:, None]).T @ rest)
+    kept = values > 1e-3 * values[-1]
+    statistic = float((np.square(vectors[:, kept].T @ score) / values[kept]).sum())
+    return float(chi2.logsf(statistic, int(kept.sum())))
+
+
+def _variances(residuals: FloatArray, places: IntArray) -> FloatArray:
+    """The variance of each row's residual: that of its offer where it has been shown often."""
+    count = np.bincount(places)
+    total = np.bincount(places, np.square(residuals))
+    overall = max(float(np.mean(np.square(residuals))), 1e-300)
+    each = np.where(count >= 2 * KNOTS, total / np.maximum(count, 1), overall)
+    return np.maximum(each, 1e-3 * overall)[places]
+
+
+def _cut(rewards: FloatArray) -> FloatArray:
+    """Rewards without their outermost values."""
+    count = max(LEAST_CUT, int(CUT * len(rewards)))
+    ordered = np.sort(rewards)
+    return np.clip(rewards, ordered[count], ordered[-1 - count])
+
+
+def _with_curves_of_pairs(shape: Shape, contexts: Contexts) -> Shape:
+    """Numbers that act together get curves: their product would be a saddle alone."""
+    numbers = {n for n, kind in zip(contexts.names, contexts.kinds, strict=True) if kind == NUMBER}
+    curves = dict.fromkeys(shape.curves)
+    for pair in shape.pairs:
+        curves |= dict.fromkeys(name for name in pair if name in numbers)
+    return Shape(tuple(curves), shape.pairs)
+
+
+def _line(contexts: Contexts, name: str, shape: Shape) -> Spline | None:
+    """The curve of a column, or None for a straight line."""
+    if name in contexts.curves:
+        return contexts.curves[name]
+    return Spline(KNOTS) if name in shape.curves else None
+
+
+def _varies(values: list[Any]) -> bool:
+    return len({value for value in values if value is not None}) > 1
+
+
+def _taken(values: list[Any], places: IntArray) -> list[Any]:
+    return [values[place] for place in places]

@@ -1,0 +1,113 @@
+"""Tokens that no other run of a Decider ever gave: a run's own name, and the decision's number.
+
+A Decider that is loaded from a file goes on counting where the file was saved; decisions made
+after that and lost with their process had the same numbers. Their tokens have the name of the lost
+run, so that a reward of theirs is refused and not learned for another decision.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from heavytail._validate import check_number, shown
+from heavytail.ledger.memory import Memory
+
+__all__ = ["Tokens", "span"]
+
+WRITTEN: Final = re.compile(r"([0-9a-f]{8})-(0|[1-9][0-9]{0,15})")
+SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(second|minute|hour|day|week)s?")
+SECONDS: Final = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0}
+MOST_CLOSED: Final = 10_000  # closed decisions that are told from rewarded ones
+
+
+class Tokens:
+    """The names of runs, each from its first decision on.
+
+    Attributes:
+        runs: (first number, name), in order.
+    """
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[int, str]] = []
+        self._now: str | None = None  # the name of this run, once it has decided
+        self._closed: dict[int, None] = {}
+
+    def of(self, number: int) -> str:
+        """The token of a decision that is made now."""
+        if self._now is None:
+            self._now = secrets.token_hex(4)
+            self.runs.append((number, self._now))
+        return f"{self._now}-{number}"
+
+    def text(self, number: int) -> str:
+        """The token of an earlier decision."""
+        name = next(name for first, name in reversed(self.runs) if first <= number)
+        return f"{name}-{number}"
+
+    def number(self, token: object, ledger: Memory, where: str) -> int:
+        """The number of a token that waits, or a refusal."""
+        text = getattr(token, "token", token)
+        match = WRITTEN.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
+            raise TypeError(f"{where}: pass the token of a choice; got {shown(token)}.")
+        number = int(match[2])
+        ours = number < ledger.made and self.text(number) == text
+        if ours and number in ledger.kept:
+            return number
+        why = "is unknown: this Decider made no such decision, or lost it with an earlier run"
+        if ours:
+            why = "was rewarded already"
+            if number in self._closed or number in ledger.expired:
+                why = "was closed: it waited too long"
+        raise ValueError(f"{where}: token {shown(text)} {why}. Nothing was learned.")
+
+    def closed(self, numbers: Iterable[int]) -> None:
+        """Note that these were closed."""
+        self._closed |= dict.fromkeys(numbers)
+        for number in list(self._closed)[:-MOST_CLOSED]:
+            del self._closed[number]
+
+    def forget(self, ledger: Memory) -> None:
+        """Forget runs of which no decision waits, but for the last."""
+        oldest = next(iter(ledger.kept), ledger.made)
+        while len(self.runs) > 1 and self.runs[1][0] <= oldest:
+            self.runs.pop(0)
+
+    def plain(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return {"runs": [list(run) for run in self.runs], "closed": list(self._closed)}
+
+    @classmethod
+    def of_plain(cls, told: dict[str, Any], made: int) -> Tokens:
+        """Read what ``plain`` gave; ValueError for anything else."""
+        tokens = cls()
+        last = -1
+        for first, name in told["runs"]:
+            whole = isinstance(first, int) and last < first <= made
+            if not whole or not WRITTEN.fullmatch(f"{name}-0"):
+                raise ValueError("its tokens are damaged")
+            tokens.runs.append((first, name))
+            last = first
+        if made and (not tokens.runs or tokens.runs[0][0] != 0):
+            raise ValueError("its tokens are damaged")
+        if not all(isinstance(n, int) and 0 <= n < made for n in told["closed"]):
+            raise ValueError("its closed decisions are damaged")
+        tokens.closed(told["closed"])
+        return tokens
+
+
+def span(where: str, age: object) -> float:
+    """Seconds, from a number of them or from text such as "7 days"."""
+    if isinstance(age, str):
+        match = SPAN.fullmatch(age.strip())
+        if match is None:
+            raise ValueError(
+                f'{where} must be such as "7 days" or "90 minutes", or seconds; got {shown(age)}.'
+            )
+        return float(match[1]) * SECONDS[match[2]]
+    return check_number(where, np.nan if age is None else age, least=0.0)
