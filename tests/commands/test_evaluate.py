@@ -460,3 +460,27 @@ def test_weights_are_counted_in_quarters_of_an_octave():
     assert weights.zeros == 2
     assert (edges[0], edges[-1]) == (1.0, 2.0 * 2**0.25)
     assert counts.tolist() == [2, 0, 0, 0, 1]
+
+
+def test_one_action_and_the_logs_own_policy_are_named_in_words(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    which = rng.integers(3, size=600)
+    names = np.array(["A-17", "mail", "none"])[which]
+    table = {"action": names, "reward": rng.pareto(2.0, 600), "propensity": np.full(600, 1 / 3)}
+    path = str(tmp_path / "named.parquet")
+    pq.write_table(pa.table(table), path)
+    text = said(capsys, path, "--policy", "always:A-17", "--against", "logged")
+    found, now = ht.evaluate(path, ht.always("A-17")), ht.evaluate(path, "logged")
+    assert row(text, "always:A-17")[1] == f"{found.value:.6g}"
+    assert row(text, "logged")[1] == f"{now.value:.6g}"
+    line = refused(capsys, path, "--policy", "always:A-177")
+    assert "no row plays or offers 'A-177'. Did you mean 'A-17'?" in line
+    assert "must be followed by an action" in refused(capsys, path, "--policy", "always:")
+    numbers = str(tmp_path / "numbers.parquet")
+    pq.write_table(pa.table({**table, "action": which}), numbers)
+    text = said(capsys, numbers, "--policy", "always:0")
+    assert row(text, "always:0")[1] == f"{found.value:.6g}"
+    assert "no row plays or offers 5" in refused(capsys, numbers, "--policy", "always:5")
+    bare = str(tmp_path / "bare.parquet")
+    pq.write_table(pa.table({key: table[key] for key in ("action", "reward")}), bare)
+    assert row(said(capsys, bare, "--policy", "logged"), "logged")[1] == f"{now.value:.6g}"

@@ -199,7 +199,9 @@ def _parts(
     a, b = policies
     if not (source.names_column(a) and source.names_column(b)):
         call = functools.partial(_both, targets=targets, plan=plan)
-        return source.naming(a).naming(b).map(call, dask)
+        for policy in sorted((a, b), key=source.names_column):  # a column last: it hides "logged"
+            source = source.naming(policy)
+        return source.map(call, dask)
     if source.once or dask is not None:
         raise TypeError(
             "compare: two columns as policies cannot be read from an iterator or with dask=. Pass "

@@ -63,7 +63,7 @@ PER_ROW = (  # fields of Rows
     *("action", "reward", "propensity", "arms", "context", "target", "probabilities", "numbers"),
     "offers",
 )
-NAMES = "Map actions that have names to 0, 1, ..., K - 1."
+NAMES = "Give every action a number, from 0 up, or every action a name."
 DRAWN = {"arms": "what was offered", "propensity": "how likely each action was"}
 SUM_SLACK = 1e-6  # of probabilities that must add up to 1: logs are often written in float32
 MOST_ARMS = 2**24  # actions are counted one by one: 128 MiB per count

@@ -48,7 +48,7 @@ class Source:
     def naming(self, target: object) -> Source:
         """The same, with the column that ``target`` names, if it is a name, read as the target."""
         if not self.names_column(target):
-            unsaid = "target" not in (self.columns or {})
+            unsaid = (self.columns or {}).get("target", "") is not None
             return replace(self, reserved=True) if isinstance(target, str) and unsaid else self
         return replace(self, columns={**(self.columns or {}), "target": target})
 
