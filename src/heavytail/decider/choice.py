@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 
-__all__ = ["Choice"]
+__all__ = ["Choice", "Options", "amount"]
+
+
+class Options(NamedTuple):
+    """The offers among which one was chosen.
+
+    Attributes:
+        ids: of all offers.
+        which: places of those that could be chosen.
+        forecasts: what was expected of them; None before anything was known.
+        drawn: whether the choice was a draw.
+    """
+
+    ids: list[str]
+    which: IntArray
+    forecasts: FloatArray | None
+    drawn: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,6 +40,8 @@ class Choice:
         unknown: columns of the context whose value was never seen while the model was shaped, and
             the value.
         time: of the decision, in seconds since 1970.
+        place: of the offer in the table of offers.
+        options: among which it was chosen.
     """
 
     id: str
@@ -32,31 +50,32 @@ class Choice:
     expected: float | None
     unknown: dict[str, str] = field(default_factory=dict)
     time: float = 0.0
-    _ids: tuple[str, ...] = field(default=(), repr=False)
-    _forecasts: FloatArray | None = field(default=None, repr=False)
-    _drawn: bool = field(default=False, repr=False)
+    place: int = field(default=0, repr=False)
+    options: Options | None = field(default=None, repr=False)
 
     @property
     def why(self) -> str:
         """The reason for the choice, in a sentence."""
-        if self._drawn:
+        options = self.options
+        if options is None:
+            return ""
+        if options.drawn:
             return f"{self.id} was drawn at random: a share of the visits explores."
-        if len(self._ids) == 1:
+        if len(options.which) == 1:
             return f"{self.id} was the only offer that may be shown."
-        if self._forecasts is None or self.expected is None:
-            return f"Nothing is known yet of the {len(self._ids)} offers: they are tried in turn."
-        order = np.argsort(-self._forecasts, kind="stable")
-        best = self._ids[int(order[0])]
+        if options.forecasts is None or self.expected is None:
+            return f"Nothing is known yet of the {len(options.which)} offers; all are tried."
+        first, second = np.argsort(-options.forecasts, kind="stable")[:2]
+        best, next_best = (options.ids[int(options.which[i])] for i in (first, second))
+        most = amount(float(options.forecasts[first]))
         if best == self.id:
-            second = self._ids[int(order[1])]
             return (
-                f"{self.id} is expected to earn most here: {amount(self.expected)}; next is "
-                f"{second}: {amount(float(self._forecasts[order[1]]))}."
+                f"{self.id} is expected to earn most here: {most}; next is {next_best}: "
+                f"{amount(float(options.forecasts[second]))}."
             )
         return (
-            f"{self.id} is expected to earn {amount(self.expected)}, {best} "
-            f"{amount(float(self._forecasts[order[0]]))}; too little is known of {self.id} to rule "
-            "it out."
+            f"{self.id} is expected to earn {amount(self.expected)}, {best} {most}; too little is "
+            f"known of {self.id} to rule it out."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,8 +94,3 @@ def amount(value: float) -> str:
         digits = max(0, 2 - int(np.floor(np.log10(abs(value)))))
         return f"{value:,.{min(digits, 5)}f}"
     return f"{value:.3g}"
-
-
-def none_of(which: IntArray) -> bool:
-    """Tell whether no offer is left."""
-    return len(which) == 0

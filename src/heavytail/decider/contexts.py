@@ -8,7 +8,7 @@ and be encoded again once more is known of the columns.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -44,6 +44,7 @@ class Contexts:
         self.kinds: list[str | None] = [_kind(name, value) for name, value in pairs.items()]
         self.curves = {n: value for n, value in pairs.items() if isinstance(value, Spline)}
         self.texts: list[dict[str, int]] = [{} for _ in self.names]
+        self._lists: list[list[str | None]] = [[] for _ in self.names]
         for column, (name, value) in enumerate(pairs.items()):
             if isinstance(value, list | tuple):
                 for category in value:
@@ -130,7 +131,7 @@ class Contexts:
         for column, name in enumerate(self.names):
             values, kind = rows.column(name), self.kinds[column]
             if (kind or kind_of_column(values)) == NUMBER:
-                hint = f' Pass None where it is not known, or state context={{{name!r}: "category"}}.'
+                hint = f' Or state context={{{name!r}: "category"}}.'
                 numbers = rows.numbers(name, hint)
                 if np.isinf(numbers).any():
                     row = int(np.argmax(np.isinf(numbers)))
@@ -149,16 +150,28 @@ class Contexts:
 
     def settle_table(self, rows: Table, texts: list[dict[str, int]]) -> None:
         """Remember the texts of a table, and the kinds that it told."""
-        self.texts = texts
+        self.texts, self._lists = texts, [[] for _ in texts]
         for column, name in enumerate(self.names):
             if self.kinds[column] is None:
                 self.kinds[column] = kind_of_column(rows.column(name))
 
-    def values(self, row: Sequence[float]) -> dict[str, Any]:
+    def values(self, row: np.ndarray[Any, Any]) -> dict[str, Any]:
         """The context of a row: numbers and texts by column, None where one is missing."""
-        return {
-            name: self.columns_of(np.asarray(row)[None])[name][0] for name in self.names
-        }
+        context: dict[str, Any] = {}
+        for column, name in enumerate(self.names):
+            value = row[column]
+            if self.kinds[column] == CATEGORY:
+                context[name] = self._listed(column)[int(value)]
+            else:
+                context[name] = value
+        return context
+
+    def _listed(self, column: int) -> list[str | None]:
+        """The texts of a column by place, None at the last, -1."""
+        listed = self._lists[column]
+        if len(listed) != len(self.texts[column]) + 1:
+            listed = self._lists[column] = [*self.texts[column], None]
+        return listed
 
     def columns_of(self, raw: np.ndarray[Any, Any]) -> dict[str, Any]:
         """The columns of many rows, those of categories as lists of texts."""
@@ -166,7 +179,7 @@ class Contexts:
         for column, name in enumerate(self.names):
             values = raw[:, column]
             if self.kinds[column] == CATEGORY:
-                texts = [*self.texts[column], None]
+                texts = self._listed(column)
                 columns[name] = [texts[int(place)] for place in values]
             else:
                 columns[name] = values
@@ -190,6 +203,7 @@ class Contexts:
                 raise ValueError("a category is listed twice")
         self.kinds = list(kinds)
         self.texts = [{text: place for place, text in enumerate(listed)} for listed in texts]
+        self._lists = [[] for _ in texts]
 
 
 def kind_of_column(values: Any) -> str | None:

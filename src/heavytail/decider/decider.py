@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final, Self, final
 
 import numpy as np
 
 from heavytail._storage import Stored, is_plain
 from heavytail._turns import alone
-from heavytail._typing import IntArray
+from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import Check, check_count, check_number, check_reward, shown
 from heavytail.decider import learning, saving
-from heavytail.decider.choice import Choice
+from heavytail.decider.choice import Choice, Options
 from heavytail.decider.contexts import Contexts
 from heavytail.decider.history import History, Rows
 from heavytail.decider.limits import Limits
@@ -190,48 +191,84 @@ class Decider(Stored):
             now: the time in seconds, where it is not the machine's.
         """
         where = "Decider.decide"
-        context = {} if context is None else context
         when = time.time() if now is None else clock(where, now)
+        if self._closing is not None:
+            self._close(when)
+        context = {} if context is None else context
+        count = None if k is None else check_count(f"{where}: k", k)
+        row, fresh = self._contexts.code(context, where)
+        choices = self._chosen(context, only, explore, when, where, 1 if count is None else count)
+        self._contexts.settle(row, context, fresh)
+        if choices[0].unknown:
+            self._counts.met(choices[0].unknown)
+        for choice in choices:
+            kept = np.append(row, (choice.place, choice.probability))
+            self._ledger.decided(
+                Decision(
+                    self._ledger.made, choice.place, kept, choice.probability, choice.expected, when
+                )
+            )
+            self._limits.count(choice.place, when)
+        return choices[0] if k is None else choices
+
+    @alone
+    def select(
+        self,
+        context: Mapping[str, Any] | None = None,
+        *,
+        only: Iterable[object] | None = None,
+        explore: float = 0.0,
+        now: float | None = None,
+    ) -> Choice:
+        """Choose as ``decide`` does, and remember nothing: the token is empty, the reward may be
+        told to ``observe``.
+        """
+        where = "Decider.select"
+        context = {} if context is None else context
+        self._contexts.code(context, where)
+        when = time.time() if now is None else clock(where, now)
+        (choice,) = self._chosen(context, only, explore, when, where, 1)
+        return replace(choice, token="")
+
+    def _chosen(
+        self, context: Any, only: Any, explore: Any, when: float, where: str, count: int
+    ) -> list[Choice]:
+        """Choices for the places of a visit, none of them remembered."""
         share = self.explore
         if explore is not None:
             share = check_number(f"{where}: explore", explore, least=0.0, most=1.0)
-        count = 1 if k is None else check_count(f"{where}: k", k)
-        row, fresh = self._contexts.code(context, where)
-        which = self._which(context, only, when, where)
-        if self._closing is not None:
-            self._close(when)
-        X = self._model.vectors(context, which)  # type: ignore[arg-type]
-        forecasts = self._model.forecasts(X, len(which))
-        self._contexts.settle(row, context, fresh)
-        unknown = {} if self.encoder is None else self.encoder.unknown(context)
-        if unknown:
-            self._counts.met(unknown)
-        choices, left = [], np.arange(len(which))
-        for _ in range(min(count, len(which))):
-            arms = self._model.arms(which[left], forecasts[left])
-            best = self._model.policy.select(arms) if len(left) > 1 else 0
-            place, drawn = best, False
-            number = self._ledger.made
-            if share and len(left) > 1:
+        which, model = self._which(context, only, when, where), self._model
+        X = model.vectors(context, which)
+        forecasts = model.forecasts(X, len(which))
+        unknown = {} if model.encoder is None else model.encoder.unknown(context)
+        choices: list[Choice] = []
+        number = self._ledger.made
+        while True:
+            n = len(which)
+            best = model.policy.select(model.arms(which, forecasts)) if n > 1 else 0
+            place, drawn, chance = best, False, 1.0
+            if share and n > 1:
                 first, second = uniform_pair(self._seed, number, EXPLORING)
                 drawn = first < share
-                place = int(second * len(left)) if drawn else best
-            chance = (1.0 - share) * (place == best) + share / len(left) if len(left) > 1 else 1.0
-            at = int(left[place])
-            offer, score = int(which[at]), float(forecasts[at])
-            kept = np.append(row, (offer, chance))
-            self._ledger.decided(Decision(number, offer, kept, chance, score, when))
-            self._limits.count(offer, when)
+                place = int(second * n) if drawn else best
+                chance = (1.0 - share) * (place == best) + share / n
+            offer = int(which[place])
             choices.append(
                 Choice(
-                    self._offers.ids[offer], self._tokens.of(number), float(chance),
-                    None if X is None else score, unknown, when,
-                    tuple(self._offers.ids[int(which[i])] for i in left),
-                    None if X is None else forecasts[left], drawn,
+                    self._offers.ids[offer],
+                    self._tokens.of(number),
+                    chance,
+                    None if X is None else float(forecasts[place]),
+                    unknown,
+                    when,
+                    offer,
+                    Options(self._offers.ids, which, None if X is None else forecasts, drawn),
                 )
-            )  # fmt: skip
-            left = np.delete(left, place)
-        return choices[0] if k is None else choices
+            )
+            if len(choices) == count or n == 1:
+                return choices
+            number += 1
+            which, forecasts = np.delete(which, place), np.delete(forecasts, place)
 
     def _which(self, context: Any, only: Any, when: float, where: str) -> IntArray:
         """Places of the offers that may be shown."""
@@ -263,9 +300,10 @@ class Decider(Stored):
         where = "Decider.reward"
         many = isinstance(token, list | tuple | np.ndarray)
         tokens = list(token) if many else [token]
-        values = list(value) if many and isinstance(value, list | tuple | np.ndarray) else [value]
+        values = list(value) if many else [value]
         if len(values) != len(tokens):
-            raise ValueError(f"{where}: {len(tokens)} tokens need as many rewards; got {len(values)}.")
+            problem = f"{len(tokens)} tokens need as many rewards; got {len(values)}."
+            raise ValueError(f"{where}: {problem}")
         rewards = [check_reward(f"{where}: reward", each) for each in values]
         numbers = [self._tokens.number(each, self._ledger, where) for each in tokens]
         if len(set(numbers)) < len(numbers):
@@ -280,17 +318,23 @@ class Decider(Stored):
     def _learn_one(self, number: int, reward: float, *, closed: bool = False) -> None:
         """Learn the reward of a decision that waits."""
         waiting = self._ledger.kept[number]
-        row, (place, chance) = waiting.x[:-2], waiting.x[-2:]
-        x = self._model.vectors(self._contexts.values(row), np.array([int(place)]))
+        place = int(waiting.x[-2])
         self._ledger.rewarded(number)
         try:
-            self._model.update(None if x is None else x[0], int(place), reward)
+            self._learn_row(waiting.x[:-2], place, waiting.x[-1], reward, waiting.time)
         except BaseException:
             self._ledger.kept[number] = waiting
             self._ledger.kept = dict(sorted(self._ledger.kept.items()))
             raise
-        self._history.add(row, int(place), chance, reward, waiting.time)
-        self._counts.learned(int(place), reward, closed)
+        self._counts.learned(place, reward, closed)
+
+    def _learn_row(
+        self, row: FloatArray, place: int, chance: float, reward: float, when: float
+    ) -> None:
+        """Learn one reward, and the shape anew where it is time."""
+        x = self._model.vectors(self._contexts.values(row), np.array([place]))
+        self._model.update(None if x is None else x[0], place, reward)
+        self._history.add(row, place, chance, reward, when)
         if learning.is_due(self._history.seen, FIRST, KEPT):
             self._reshape()
 
@@ -300,6 +344,33 @@ class Decider(Stored):
             self._contexts, self._offers, self._history.rows(), options=self._options,
             prices=self._prices is not None,
         )  # fmt: skip
+
+    @alone
+    def observe(
+        self,
+        context: Mapping[str, Any] | None,
+        offer: object,
+        reward: float,
+        *,
+        probability: float | None = None,
+        time: float | None = None,
+    ) -> None:
+        """Learn what an offer earned that was chosen elsewhere, with its probability if known."""
+        where = "Decider.observe"
+        context = {} if context is None else context
+        value = check_reward(f"{where}: reward", reward)
+        place = self._offers.place(offer, where)
+        chance = np.nan
+        if probability is not None:
+            chance = check_number(f"{where}: probability", probability, above=0.0, most=1.0)
+        when = np.nan if time is None else clock(where, time)
+        problem = self._model.policy.reward_problem(value)
+        if problem:
+            raise ValueError(f"{where}: {problem} Nothing was learned.")
+        row, fresh = self._contexts.code(context, where)
+        self._contexts.settle(row, context, fresh)
+        self._learn_row(row, place, chance, value, when)
+        self._counts.learned(place, value, False)
 
     @alone
     def learn(
@@ -322,7 +393,9 @@ class Decider(Stored):
         """
         return learning.learn(self, log, columns or {}, progress)
 
-    def _learn_log(self, rows: Rows, settle: Callable[[], None], advance: Callable[[int], None]) -> None:
+    def _learn_log(
+        self, rows: Rows, settle: Callable[[], None], advance: Callable[[int], None]
+    ) -> None:
         """Learn rows of a log: all of them, or none."""
         before = vars(self).copy()
         kinds, history = self._contexts.plain(), self._history.arrays()
@@ -372,7 +445,7 @@ class Decider(Stored):
 
     @alone
     def close(self, *, now: float | None = None) -> int:
-        """Close what ``close_after`` says by now; ``decide`` does so by itself. Returns how many."""
+        """Close what ``close_after`` says by now, as ``decide`` does by itself; returns how many."""
         return 0 if self._closing is None else self._close(clock("Decider.close", now))
 
     def _close(self, when: float) -> int:
@@ -400,7 +473,7 @@ class Decider(Stored):
         """
         where = "Decider.add"
         if self._prices is not None:
-            raise ValueError(f"{where}: prices are those of the Grid. Build a Decider of another one.")
+            raise ValueError(f"{where}: prices are those of the Grid. Build another Decider.")
         rows = rows_of([offers] if isinstance(offers, Mapping) else offers, f"{where}: offers")
         more = Offers.of_table(rows, self._offers.id_column, f"{where}: offers")
         before = self._offers
@@ -427,14 +500,13 @@ class Decider(Stored):
         context = {} if context is None else context
         self._contexts.code(context, "Decider.expected")
         which = self._offers.running
-        X = self._model.vectors(context, which)  # type: ignore[arg-type]
+        X = self._model.vectors(context, which)
         if X is None or self._model.forecast is None:
             return {self._offers.ids[place]: (0.0, -np.inf, np.inf) for place in which}
-        told = self._model.forecast.predict(X, level=level)
-        return {
-            self._offers.ids[int(place)]: (float(told.mean[i]), float(told.low[i]), float(told.high[i]))
-            for i, place in enumerate(which)
-        }
+        columns = (part.tolist() for part in self._model.forecast.predict(X, level=level))
+        return dict(
+            zip([self._offers.ids[i] for i in which], zip(*columns, strict=True), strict=True)
+        )
 
     # Saving
 

@@ -1,4 +1,4 @@
-"""The last rewarded decisions, in bounded memory: what shapes are learned from and reports are made of."""
+"""The last rewarded decisions, in bounded memory: for learning shapes, and for reports."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Rows:
 
     def joined(self, later: Rows) -> Rows:
         """These rows, and later ones after them."""
-        return Rows(*(np.concatenate(parts) for parts in zip(self._parts(), later._parts(), strict=True)))
+        both = zip(self._parts(), later._parts(), strict=True)
+        return Rows(*(np.concatenate(parts) for parts in both))
 
 
 class History:

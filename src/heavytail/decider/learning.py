@@ -112,7 +112,9 @@ def is_due(seen: int, first: int, most: int) -> bool:
     return first <= seen <= most and seen % first == 0 and (seen // first).bit_count() == 1
 
 
-def learn(decider: Decider, log: object, columns: Mapping[str, str], progress: bool | None) -> Learned:
+def learn(
+    decider: Decider, log: object, columns: Mapping[str, str], progress: bool | None
+) -> Learned:
     """Learn a log: the shape from its last rows if nothing better is known, then every row."""
     from heavytail.simulation.progress import progress_bar
 
@@ -160,7 +162,8 @@ def _read(
         raise absent(names["propensity"], table.columns, table.source)
     times = np.full(len(reward), np.nan)
     if names["time"] in table.columns:
-        times = np.nan_to_num(table.numbers(names["time"]), posinf=np.nan, neginf=np.nan, nan=np.nan)
+        times = table.numbers(names["time"])
+        times = np.where(np.isfinite(times), times, np.nan)
     renamed = Table(
         {name: table.column(names[name]) for name in contexts.names}, table.source, table.rows,
         {name: names[name] for name in contexts.names},

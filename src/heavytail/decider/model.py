@@ -7,7 +7,7 @@ known of it as a whole, not once for every feature of every context, of which th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Self
 
@@ -29,6 +29,7 @@ PRICES: Final = 10  # hats of a policy that chooses among prices
 LOOKED_AT: Final = 1000  # contexts from which the range of the forecast is read
 ROOM: Final = 1.5  # times the range that forecasts have had
 CHUNK: Final = 4096  # rows encoded at a time
+STRAIGHT: Final = Shape()
 Progress = Callable[[int], None]
 
 
@@ -49,7 +50,7 @@ class Model:
         *,
         options: dict[str, Any],
         encoder: Encoder | None = None,
-        shape: Shape = Shape(),
+        shape: Shape = STRAIGHT,
         centre: float = 0.0,
         scale: float = 1.0,
         prices: bool = False,
@@ -119,7 +120,7 @@ class Model:
             part = rows.where(slice(start, stop))
             if self.forecast is not None:
                 X = self.features(contexts, offers, part)
-                forecasts[start:stop] = self.forecast.expected(X)
+                forecasts[start:stop] = self.forecast.expect(X)
                 self.forecast.update_many(X, part.rewards)
             if not begins:
                 self.policy.update_many(
@@ -140,7 +141,7 @@ class Model:
         shown = np.arange(max(len(few), len(offers)))
         places, at = shown % len(offers), shown % len(few)
         all_of_them = replace(few.where(at), offers=places)
-        values = self.forecast.expected(self.features(contexts, offers, all_of_them))
+        values = self.forecast.expect(self.features(contexts, offers, all_of_them))
         self.centre = float(np.median(values))
         widest = float(np.quantile(np.abs(values - self.centre), 0.99))
         self.scale = max(ROOM * widest, 1e-100)
@@ -150,8 +151,8 @@ class Model:
         assert self.encoder is not None
         return self.encoder.transform(joined(contexts, offers, rows.contexts, rows.offers))
 
-    def vectors(self, context: dict[str, Any], which: IntArray) -> FloatArray | None:
-        """The forecast's features of some offers in one context; None before there is a forecast."""
+    def vectors(self, context: Mapping[str, Any], which: IntArray) -> FloatArray | None:
+        """The forecast's features of some offers in one context; None without a forecast."""
         if self.catalogue is None:
             return None
         known = {name: context[name] for name in self.catalogue.context}
@@ -161,7 +162,7 @@ class Model:
         """What is expected of offers with these features, 0 before there is a forecast."""
         if X is None or self.forecast is None:
             return np.zeros(count)
-        return self.forecast.expected(X)
+        return self.forecast.expect(X)
 
     def arms(self, which: IntArray, forecasts: FloatArray) -> FloatArray:
         """What the policy sees of some offers."""

@@ -33,7 +33,9 @@ class Offers:
         runs: of each offer, whether it may be chosen.
     """
 
-    def __init__(self, id_column: str, ids: Sequence[str], columns: Mapping[str, list[Any]]) -> None:
+    def __init__(
+        self, id_column: str, ids: Sequence[str], columns: Mapping[str, list[Any]]
+    ) -> None:
         self.id_column, self.ids = id_column, list(ids)
         self.columns = {name: list(values) for name, values in columns.items()}
         self.kinds = {name: _kind_of(values) for name, values in self.columns.items()}
@@ -52,7 +54,9 @@ class Offers:
         if rows.length > MOST:
             raise ValueError(f"{where}: at most {MOST} offers; got {rows.length}.")
         named = isinstance(ids, str)
-        given: Any = rows.column(str(ids)) if named else (range(rows.length) if ids is None else ids)
+        given: Any = range(rows.length) if ids is None else ids
+        if isinstance(ids, str):
+            given = rows.column(ids)
         listed = check_ids(where, given, rows.length)
         texts = [str(key(name)) for name in listed]
         for place, text in enumerate(texts):
@@ -154,7 +158,8 @@ class Rules:
         where = "Decider.rules"
         if not isinstance(stated, Mapping):
             raise TypeError(
-                f'{where} must be such as {{"coupon": {{"segment": ["new"]}}}}; got {shown(stated)}.'
+                f'{where} must be such as {{"coupon": {{"segment": ["new"]}}}}; '
+                f"got {shown(stated)}."
             )
         self.stated: dict[str, dict[str, Any]] = {}
         self._tests: list[tuple[int, list[tuple[str, Any]]]] = []
@@ -162,12 +167,15 @@ class Rules:
             place = offers.place(offer, where)
             named = f"{where}[{offer!r}]"
             if not isinstance(conditions, Mapping) or not conditions:
-                raise TypeError(f"{named} must name columns of the context; got {shown(conditions)}.")
+                raise TypeError(
+                    f"{named} must name columns of the context; got {shown(conditions)}."
+                )
             tests: list[tuple[str, Any]] = []
             for name, allowed in conditions.items():
                 if name not in columns:
                     raise ValueError(
-                        f"{named}: the context has no column {shown(name)}; it has {shown(list(columns))}."
+                        f"{named}: the context has no column {shown(name)}; it has "
+                        f"{shown(list(columns))}."
                     )
                 tests.append((name, _condition(f"{named}[{name!r}]", allowed)))
             self._tests.append((place, tests))

@@ -152,6 +152,4 @@ def _named(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mine(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)
-    }
+    return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}

@@ -104,9 +104,7 @@ def encoder_for(
     return encoder.fit(joined(contexts, offers, rows, np.arange(length) % len(offers)))
 
 
-def joined(
-    contexts: Contexts, offers: Offers, raw: FloatArray, places: IntArray
-) -> dict[str, Any]:
+def joined(contexts: Contexts, offers: Offers, raw: FloatArray, places: IntArray) -> dict[str, Any]:
     """The columns of contexts and of the offers shown in them."""
     columns = contexts.columns_of(raw) if len(raw) else {}
     return {**columns, **{name: _taken(values, places) for name, values in offers.table().items()}}
@@ -135,10 +133,9 @@ def learn_shape(
         best = min(steps, key=steps.__getitem__)
         if steps[best] > np.log(LEVEL / len(steps)):
             break
-        curves, pairs = shape
-        grown = Shape((*curves, best[0]), pairs) if len(best) == 1 else Shape(curves, (*pairs, best))
-        block = candidates.pop(best)
+        block, grown = candidates.pop(best), shape._replace(curves=(*shape.curves, best[0]))
         if len(best) == 2:
+            grown = shape._replace(pairs=(*shape.pairs, (best[0], best[1])))
             block = _with_offers(_product(parts[best[0]].curve, parts[best[1]].curve), acting)
         if design.shape[1] + block.shape[1] > min(MOST_FEATURES, len(y)):
             continue
@@ -164,10 +161,9 @@ def _parts(
         elif kind == CATEGORY and 1 < len(texts) <= FEW_TEXTS:
             hot = np.eye(len(texts) + 1)[values.astype(np.int64)][:, :-1]  # -1: the last
             parts[name] = _Part(hot, hot)
-    for name, values in offers.columns.items():
-        if offers.kinds[name] == NUMBER and _varies(values):
-            column = np.array([np.nan if v is None else v for v in values], dtype=np.float64)
-            parts[name] = _of_number(column[places])
+    for name, own in offers.columns.items():
+        if offers.kinds[name] == NUMBER and _varies(own):
+            parts[name] = _of_number(_floats(own)[places])
     return parts
 
 
@@ -192,8 +188,7 @@ def _acting(offers: Offers, places: IntArray) -> FloatArray:
         if not _varies(values):
             continue
         if offers.kinds[name] == NUMBER:
-            column = np.array([np.nan if v is None else v for v in values], dtype=np.float64)
-            blocks.append(_of_number(column).line)
+            blocks.append(_of_number(_floats(values)).line)
         else:
             texts = sorted({text for text in values if text is not None})[:FEW_TEXTS]
             blocks.append(np.array([[float(v == text) for text in texts] for v in values]))
@@ -283,6 +278,10 @@ def _line(contexts: Contexts, name: str, shape: Shape) -> Spline | None:
     if name in contexts.curves:
         return contexts.curves[name]
     return Spline(KNOTS) if name in shape.curves else None
+
+
+def _floats(values: list[Any]) -> FloatArray:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
 def _varies(values: list[Any]) -> bool:
