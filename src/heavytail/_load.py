@@ -1,4 +1,4 @@
-"""Loading whatever was saved: a Decider, a policy, an agent, a controller, a regression, an encoder, ..."""
+"""Loading whatever was saved: a Decider, a policy, an agent, a regression, an encoder, ..."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ __all__ = ["from_bytes", "load"]
 
 
 def load(path: str | os.PathLike[str], *, kinds: tuple[type[Saved], ...] = ()) -> Any:
-    """Read what ``save`` wrote, of a Decider, a policy, an agent in an MDP, a controller, an identifier, a
-    regression, an encoder or a ``LogPolicy``; it continues as if it had never stopped.
+    """Read what ``save`` wrote, of a Decider, a policy, an agent in an MDP, a controller, an
+    identifier, a regression, an encoder or a ``LogPolicy``; it continues as if it had never
+    stopped.
 
     ``kinds`` are classes of your own that the file may hold. Refuses, with the reason, a file that
     is not ours, is damaged, or was written by another version.

@@ -61,7 +61,8 @@ class Contexts:
             raise TypeError(
                 f"{where}: context must be a dict of values by column; got {shown(context)}."
             )
-        row, fresh = np.empty(len(self.names)), []
+        fresh: Fresh = []
+        row = np.empty(len(self.names))
         for column, name in enumerate(self.names):
             try:
                 value = context[name]

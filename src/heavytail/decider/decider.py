@@ -445,7 +445,7 @@ class Decider(Stored):
 
     @alone
     def close(self, *, now: float | None = None) -> int:
-        """Close what ``close_after`` says by now, as ``decide`` does by itself; returns how many."""
+        """Close what ``close_after`` says by now, as ``decide`` does; returns how many."""
         return 0 if self._closing is None else self._close(clock("Decider.close", now))
 
     def _close(self, when: float) -> int:

@@ -75,7 +75,8 @@ def encoder_for(
         else:
             continue
         around.append(name)
-    identity, crosses, shares = offers.id_column, [], {}
+    identity, shares = offers.id_column, {}
+    crosses: list[tuple[Any, ...]] = []
     if len(offers) <= FEW_OFFERS:
         categories[identity] = list(offers.ids)
     else:
