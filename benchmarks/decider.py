@@ -36,6 +36,7 @@ WORLDS = {**TUNING, **REPORTED, **REAL}
 SETS = {"tuning": list(TUNING), "reported": list(REPORTED), "real": list(REAL)}
 GROUPS = ("non-linear", "linear", "price", "real")
 BESTS = {"best vw": list(VW), "best boosting": list(BOOSTING)}
+KNOWN = ("uniform", "best fixed offer")  # their regret is computed
 Records = list[dict[str, Any]]
 
 
@@ -57,7 +58,7 @@ def _trial(world: World, players: list[str], rounds: int, seed: int) -> Iterator
     lost = play.best[:, None] - play.means
     marks = [rounds // 4, rounds // 2, rounds]
     known = {"uniform": lost.mean(axis=1), "best fixed offer": lost[:, lost.sum(axis=0).argmin()]}
-    for name in [*known, *players]:
+    for name in players:
         started = time.perf_counter()
         if name in known:
             each = known[name]
@@ -95,12 +96,12 @@ def continued(args: argparse.Namespace) -> Records:
     for seed in seeds:
         for world in worlds:
             rounds = min(args.rounds, ROWS.get(world.name, args.rounds))
-            asked = {p: (world.name, p, rounds, seed) for p in args.players}
+            asked = {p: (world.name, p, rounds, seed) for p in [*KNOWN, *args.players]}
             found += [done[k] for k in asked.values() if k in done]
             missing = [p for p, k in asked.items() if k not in done]
             for record in _trial(world, missing, rounds, seed) if missing else []:
                 found.append(record)
-                if args.out and key(record) not in done:
+                if args.out:
                     with args.out.open("a") as file:
                         file.write(json.dumps(record) + "\n")
                 print(
@@ -147,7 +148,7 @@ def table(records: Records) -> str:
     """Per group: median and mean regret, then ratios, with geometric means."""
     found, parts = by_player(records), []
     groups = {record["world"]: record["group"] for record in records}
-    names = ["uniform", "best fixed offer", *PLAYERS, *BESTS]
+    names = [*KNOWN, *PLAYERS, *BESTS]
     for group in GROUPS:
         worlds = [world for world in WORLDS if groups.get(world) == group]
         present = [name for name in names if any(name in found[world] for world in worlds)]
@@ -213,10 +214,8 @@ def summary(records: Records) -> str:
                 middle, worst = geometric(known.values()), max(known, key=lambda w: known[w])
                 passed = "yes" if middle is not None and middle <= mark else "no"
                 each = f"{sum(v <= mark for v in known.values())} of {len(known)}"
-                rows.append(
-                    [part, group, f"{mark:g} x {other}", _two(middle), passed, each]
-                    + [f"{worst} {known[worst]:.2f}"]
-                )
+                last = f"{worst} {known[worst]:.2f}"
+                rows.append([part, group, f"{mark:g} x {other}", _two(middle), passed, each, last])
     if not rows:
         return "There are no records of a decider."
     head = ["worlds", "group", "mark", "geometric mean", "reached", "worlds that do", "worst"]

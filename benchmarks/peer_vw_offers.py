@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from vowpalwabbit import Workspace
+from vowpalwabbit import LabelType, Workspace
 
 
 def main(path: str, options: str, seed: int) -> None:
@@ -21,11 +21,14 @@ def main(path: str, options: str, seed: int) -> None:
     draws = np.random.default_rng([91, seed]).random(len(rewards))
     for shared, row, draw in zip(lines["shared"], rewards, draws, strict=True):
         first = [shared] if shared else []
-        chances = np.asarray(vw.predict([*first, *offers]))
+        examples = vw.parse([*first, *offers], LabelType.CONTEXTUAL_BANDIT)
+        chances = np.asarray(vw.predict(examples))
         reached = np.cumsum(chances)
         k = min(int(np.searchsorted(reached, draw * reached[-1], side="right")), len(offers) - 1)
-        label = f"0:{-row[k]:.6f}:{max(chances[k], 1e-9):.9f} "
-        vw.learn([*first, *offers[:k], label + offers[k], *offers[k + 1 :]])
+        label = f"0:{-row[k]:.6f}:{max(chances[k], 1e-9):.9f}"
+        examples[len(first) + k].set_label_string(label)
+        vw.learn(examples)
+        vw.finish_example(examples)
         chosen.append(k)
     vw.finish()
     print(json.dumps(chosen))
