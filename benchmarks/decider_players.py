@@ -313,9 +313,9 @@ def play_out(name: str, play: Play, seed: int) -> list[int]:
 
 
 VW = {
-    "vw": "-q ::",
-    "vw epsilon 0.05": "-q :: --epsilon 0.05",
+    "vw": "-q ::",  # epsilon-greedy by default, and 0.05 its default epsilon
     "vw squarecb": "-q :: --squarecb",
+    "vw cover 4": "-q :: --cover 4",
 }
 BOOSTING: dict[str, tuple[float | None, bool]] = {
     "boosting 0.05": (0.05, False),
@@ -331,7 +331,7 @@ ON_LINES: dict[str, Callable[[int, float, int], ht.Policy]] = {
     "OFUL": lambda dim, size, seed: ht.OFUL(dim, noise_scale=size),
     "LinTS": lambda dim, size, seed: ht.LinTS(dim, noise_scale=size, seed=seed),
 }
-SLOW = {"LinTS": 150, "linear": 2000, "OFUL": 2000}  # features that are too many to wait for
+SLOW = {"LinTS": 260, "linear": 2000, "OFUL": 2000}  # features that are too many to wait for
 ALONE: dict[str, Callable[[Play], Player]] = {"separate arms": Separate, "UCB": UCB1}
 PLAYERS = [*ON_LINES, *VW, *BOOSTING, *ALONE, *DECIDER]
 
