@@ -13,7 +13,8 @@ from heavytail._storage import Stored, is_plain
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import Check, check_count, check_number, check_reward, shown
-from heavytail.decider import learning, saving
+from heavytail.decider import learning, reporting, saving
+from heavytail.decider import snapshot as snapshots
 from heavytail.decider.choice import Choice, Options
 from heavytail.decider.contexts import Contexts
 from heavytail.decider.history import History, Rows
@@ -21,6 +22,7 @@ from heavytail.decider.limits import Limits
 from heavytail.decider.model import Model
 from heavytail.decider.offers import Offers, Rules
 from heavytail.decider.prices import Grid
+from heavytail.decider.report import Report
 from heavytail.decider.tokens import Tokens, span
 from heavytail.encoding import Encoder
 from heavytail.kernels.random import uniform_pair
@@ -507,6 +509,22 @@ class Decider(Stored):
         return dict(
             zip([self._offers.ids[i] for i in which], zip(*columns, strict=True), strict=True)
         )
+
+    # What it says
+
+    @alone
+    def _snapshot(self) -> snapshots.Snapshot:
+        return snapshots.snapshot(self)
+
+    def report(self, against: object = None, *, level: float = 0.95) -> Report:
+        """What its own decisions earned: in all, by offer, by segment, and against a rule.
+
+        Args:
+            against: an id, for always that offer; or a callable that gives an id for a context.
+            level: of each bound by itself.
+        """
+        check_number("Decider.report: level", level, above=0.0, below=1.0)
+        return reporting.report(self._snapshot(), against, level)
 
     # Saving
 

@@ -1,0 +1,239 @@
+"""What a Decider earned a visit, against what a rule would have earned in the same visits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from heavytail._typing import FloatArray, IntArray
+from heavytail._validate import shown
+from heavytail.decider.choice import amount
+from heavytail.decider.history import Rows
+from heavytail.decider.markup import percent, signed
+from heavytail.decider.snapshot import Snapshot
+
+__all__ = ["Against", "compared"]
+
+WHERE: Final = "Decider.report"
+EXPLORE: Final = "Let a share of the visits explore: explore=0.05."
+COMMON: Final = 0.1  # a reward that this share of visits pays must be among those compared
+NO_GUARANTEE: Final = (
+    "The bound leaves room for rewards as large as the largest so far; larger ones, which never "
+    "came, could change it."
+)
+
+
+@dataclass(frozen=True)
+class Against:
+    """How much more a visit earned than it would have by a rule; ``print`` it for a sentence.
+
+    Attributes:
+        rule: in words.
+        value: the estimate of the difference, or None.
+        lower: and
+        upper: its bounds, both together of probability ``level``, or None.
+        level: of the bounds.
+        visits: that were compared.
+        more: about how many visits more would decide, if the estimate is right; None where it
+            decides already, or where this cannot be said.
+        why: the reason why nothing can be said, and what to do; "" where something can.
+        notes: what to know of the comparison.
+    """
+
+    rule: str
+    value: float | None
+    lower: float | None
+    upper: float | None
+    level: float
+    visits: int
+    more: int | None = None
+    why: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def better(self) -> bool | None:
+        """Whether the Decider earned more than the rule; None where that is not decided."""
+        if self.lower is not None and self.lower > 0.0:
+            return True
+        if self.upper is not None and self.upper < 0.0:
+            return False
+        return None
+
+    def __str__(self) -> str:
+        return " ".join([self.sentence, *self.notes])
+
+    @property
+    def sentence(self) -> str:
+        """The result in a sentence."""
+        head, level = f"Against {self.rule}:", f"{100.0 * self.level:.4g} %"
+        if self.why:
+            return f"{head} {self.why}"
+        if self.value is None or self.lower is None or self.upper is None:
+            return f"{head} cannot be said."
+        if self.better:
+            return f"{head} {signed(self.value)} a visit, at least {signed(self.lower)} ({level})."
+        if self.better is False:
+            return (
+                f"{head} {signed(self.value)} a visit, at most {signed(self.upper)} ({level}): the "
+                "rule would have earned more."
+            )
+        between = f"between {signed(self.lower)} and {signed(self.upper)} a visit, {level}"
+        return f"{head} not decided yet ({between}): {_more(self.more)}."
+
+
+def _more(visits: int | None) -> str:
+    if visits is None:
+        return "how many visits more would decide cannot be said"
+    return f"about {visits:,} visits more at this rate"
+
+
+def compared(of: Snapshot, against: object, level: float) -> Against:
+    """Compare the kept decisions with a rule: an offer's id, or a callable of a context."""
+    rows = of.own
+    rule, places = _rule(of, against, rows)
+    rows, places, notes, why = _comparable(of, rows, places)
+    if why:
+        return Against(rule, None, None, None, level, len(rows), why=why)
+    return _against(rows, places, rule, level, notes)
+
+
+def _rule(of: Snapshot, against: Any, rows: Rows) -> tuple[str, IntArray]:
+    """The rule in words, and the place of its offer in each row."""
+    if not callable(against):
+        if not isinstance(against, str | int | float | np.integer) or isinstance(against, bool):
+            raise TypeError(
+                f"{WHERE}: against must be an offer's id, or a callable that gives one for a "
+                f"context; got {shown(against)}."
+            )
+        place = of.offers.place(against, f"{WHERE}: against")
+        return f"always '{of.offers.ids[place]}'", np.full(len(rows), place)
+    places = np.empty(len(rows), dtype=np.int64)
+    for i, row in enumerate(rows.contexts):
+        context = of.context(row)
+        try:
+            offer = against(context)
+        except Exception as error:
+            error.add_note(f"{WHERE}: against was called with the context {shown(context)}.")
+            raise
+        places[i] = of.offers.place(offer, f"{WHERE}: against, for the context {shown(context)}")
+    name = getattr(against, "__name__", "")
+    return "the rule" if name in ("", "<lambda>") else f"the rule '{name}'", places
+
+
+def _comparable(
+    of: Snapshot, rows: Rows, places: IntArray
+) -> tuple[Rows, IntArray, tuple[str, ...], str]:
+    """The rows in which the rule could have been followed, and why there are none."""
+    if len(rows) == 0:
+        return rows, places, (), "cannot be said: no decision has its reward yet."
+    names, played = of.offers.ids, set(places.tolist())
+    for place in sorted(played):
+        if not of.offers.runs[place]:
+            return rows, places, (), (
+                f"cannot be said: '{names[place]}' is retired, so that visits no longer show what "
+                "it earns. Bring it back by add."
+            )
+        if place in of.limited:
+            return rows, places, (), (
+                f"cannot be said: '{names[place]}' has a daily limit, and visits beyond it could "
+                "not show what it earns. Compare with a rule that does not need it."
+            )
+    notes, total = [], len(rows)
+    for place in sorted(played & of.added):
+        first = np.flatnonzero(rows.offers == place)
+        if len(first) == 0:
+            return rows, places, (), (
+                f"cannot be said: '{names[place]}' is new, and no visit that showed it has its "
+                f"reward yet. {EXPLORE if not of.explore else 'Wait for more.'}"
+            )
+        since = slice(int(first[0]) + 1, None)
+        rows, places = rows.where(since), places[since]
+    explored = rows.probabilities < 1.0  # False for NaN
+    rows, places = rows.where(explored), places[explored]
+    if len(rows) == 0:
+        reason = "no visit explores (explore=0)" if not of.explore else "no visit has explored yet"
+        return rows, places, (), f"cannot be said: {reason}. {EXPLORE}"
+    if len(rows) < total:
+        notes.append(f"Compared over the {len(rows):,} of {total:,} visits that could show it.")
+    if of.rules.stated:
+        allowed = np.array(
+            [place not in of.barred(row) for place, row in zip(places, rows.contexts, strict=True)]
+        )
+        if not allowed.any():
+            why = "cannot be said: the rules of the Decider bar what this rule shows in all visits."
+            return rows, places, (), why
+        if not allowed.all():
+            places = np.where(allowed, places, -1)
+            notes.append(
+                f"In {percent(1.0 - float(allowed.mean()))} of the visits the rules of the Decider "
+                "bar its offer: there both are taken to be alike."
+            )
+    return rows, places, tuple(notes), ""
+
+
+def _against(
+    rows: Rows, places: IntArray, rule: str, level: float, notes: tuple[str, ...]
+) -> Against:
+    """Compare rows with a rule that shows the offers in ``places``, -1 for that of the row."""
+    from heavytail.logs import compare
+
+    chance = rows.probabilities
+    target = np.where(places < 0, chance, (rows.offers == places).astype(np.float64))
+    log = {
+        "action": rows.offers, "reward": rows.rewards, "propensity": chance, "rule": target,
+    }  # fmt: skip
+    few = _too_few(target / chance, len(rows), level)
+    if few:
+        return Against(rule, None, None, None, level, len(rows), why=few, notes=notes)
+    result = compare(log, "logged", target, level=level)
+    if not result.b.propensities_ok:
+        weight = result.b.mean_weight[0]
+        return Against(
+            rule, None, None, None, level, len(rows),
+            why="cannot be said: its offers were shown "
+            f"{'more' if weight > 1.0 else 'less'} often ({amount(weight)} times) than the "
+            "probabilities of the choices say. That is so where they could not be shown in all "
+            "visits (only=, k=). Compare with a rule that every visit could follow.",
+            notes=notes,
+        )  # fmt: skip
+    value, lower, upper = result.value, result.lower, result.upper
+    if lower is None or upper is None:
+        why = "cannot be said: all rewards so far are equal."
+        return Against(rule, None, None, None, level, len(rows), why=why, notes=notes)
+    more = None
+    if result.rows_needed is not None:
+        more = _rounded(result.rows_needed - result.rows)
+    answer = Against(rule, value, lower, upper, level, len(rows), more, "", notes)
+    if answer.better is None:
+        return answer
+    return Against(rule, value, lower, upper, level, len(rows), None, "", (*notes, NO_GUARANTEE))
+
+
+def _too_few(weight: FloatArray, rows: int, level: float) -> str:
+    """The reason why the visits in which both differ are too few, as of :func:`compare`; "" where
+    they are enough.
+    """
+    least = math.ceil(math.log1p(-level) / math.log1p(-COMMON))
+    sizes = []
+    for side in (np.maximum(weight - 1.0, 0.0), np.maximum(1.0 - weight, 0.0)):
+        square = float(side @ side)
+        sizes.append(float(side.sum()) ** 2 / square if square else 0.0)
+    if max(sizes) == 0.0:
+        return "nothing to compare: the Decider chose as the rule does in every visit."
+    at = int(np.argmin(sizes))
+    if sizes[at] >= least:
+        return ""
+    whose = "as the rule does where the Decider would choose otherwise", "otherwise than the rule"
+    few = f"not decided yet: visits that chose {whose[at]} count like {sizes[at]:.0f}"
+    if sizes[at] < 0.5:
+        return f"{few}, and {least} are needed."
+    more = _more(_rounded(rows * (least / sizes[at] - 1.0)))
+    return f"{few}, and {least} are needed: {more}."
+
+
+def _rounded(count: float) -> int:
+    """A number of visits, to two digits."""
+    return max(1, round(float(f"{max(count, 1.0):.1e}")))

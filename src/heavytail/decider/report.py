@@ -1,0 +1,240 @@
+"""``Report``: what a Decider earned, by offer and by segment, and against a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from heavytail._extras import need
+from heavytail._typing import FloatArray, IntArray
+from heavytail._validate import check_choice
+from heavytail.decider.against import Against
+from heavytail.decider.choice import amount
+from heavytail.decider.markup import note, percent, table, text_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+__all__ = ["Course", "OfLine", "OfSegment", "Report"]
+
+MOST_LINES: Final = 20  # offers, or values of a column, that are printed
+NO_UPPER: Final = "There is no upper bound: a reward that is large and rare has not come yet."
+OFFERS, SEGMENTS = "offers", "segments"
+
+
+class OfLine(NamedTuple):
+    """What one offer earned.
+
+    Attributes:
+        id: of the offer.
+        runs: whether it may be chosen.
+        share: of the visits that have their reward.
+        visits: that have their reward, over the whole life.
+        paid: share of these whose reward was not 0.
+        mean: a visit, of the rewards that are kept; None where none is.
+        lower: bound of the mean, or None: of few visits there is none.
+        upper: bound of the mean, or None.
+        total: over the whole life.
+    """
+
+    id: str
+    runs: bool
+    share: float
+    visits: int
+    paid: float
+    mean: float | None
+    lower: float | None
+    upper: float | None
+    total: float
+
+
+class OfSegment(NamedTuple):
+    """What visits of one kind earned.
+
+    Attributes:
+        column: of the context.
+        value: of the column, or a range of numbers.
+        visits: of the rewards that are kept.
+        mean: a visit.
+        best: id of the offer that is expected to earn most there; None where nothing is known.
+        expected: of that offer; None where nothing is known.
+    """
+
+    column: str
+    value: str
+    visits: int
+    mean: float
+    best: str | None
+    expected: float | None
+
+
+class Course(NamedTuple):
+    """The kept rewards of own decisions, for plots."""
+
+    offers: IntArray
+    rewards: FloatArray
+    times: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What a Decider earned with its own decisions; ``print`` it, or let Jupyter show it.
+
+    Attributes:
+        level: of each bound by itself.
+        decisions: made.
+        rewards: that came, closed decisions with theirs.
+        total: of the rewards.
+        mean: a visit, over the whole life; None before any reward.
+        recent: the mean of the ``kept`` rewards, which the bounds are of.
+        kept: the last rewards, at most 16,384 together with those of logs.
+        lower: bound of what a visit like these earns on average, or None.
+        upper: bound of it, or None.
+        approximate: whether the bounds assume that the tail goes on as it was.
+        paid: the share of visits whose reward was not 0; None before any reward.
+        waiting: decisions without a reward yet.
+        closed: decisions whose reward was taken to be what ``close_after`` says.
+        unknown: by column, values that the model did not know when they came, and how often.
+        offers: a line for each.
+        segments: a line for each kind of visit.
+        against: the comparison with a rule, or None.
+    """
+
+    level: float
+    decisions: int
+    rewards: int
+    total: float
+    mean: float | None
+    recent: float | None
+    kept: int
+    lower: float | None
+    upper: float | None
+    approximate: bool
+    paid: float | None
+    waiting: int
+    closed: int
+    unknown: Mapping[str, Mapping[str, int]]
+    offers: tuple[OfLine, ...]
+    segments: tuple[OfSegment, ...]
+    against: Against | None = None
+    _course: Course | None = field(default=None, repr=False)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What it says as a whole."""
+        said = []
+        if self.mean is None:
+            said.append(f"{self.decisions:,} decisions, and no reward yet.")
+        else:
+            assert self.paid is not None
+            said.append(
+                f"{self.decisions:,} decisions, {self.rewards:,} rewards: {amount(self.total)} in "
+                f"all, {amount(self.mean)} a visit; {percent(self.paid)} of the visits paid."
+            )
+            said += self._bounds()
+        if self.waiting:
+            said.append(f"{self.waiting:,} decisions wait for their reward.")
+        if self.closed:
+            said.append(f"{self.closed:,} were closed: no reward came in time.")
+        for column, values in self.unknown.items():
+            often = sorted(values, key=lambda text: -values[text])[:3]
+            named = ", ".join(f"'{text}' ({values[text]:,} times)" for text in often)
+            said.append(f"Unknown to the model when they came, in {column}: {named}.")
+        if self.against is not None:
+            said.append(str(self.against))
+        return tuple(said)
+
+    def _bounds(self) -> list[str]:
+        """Sentences on what a visit earns on average."""
+        if self.recent is None:
+            return []
+        of = ""
+        if self.kept < self.rewards:
+            of = f" (the last {self.kept:,}: {amount(self.recent)} a visit)"
+        sure = f"({100.0 * self.level:.4g} %)"
+        if self.lower is None:
+            return [f"Too few rewards for a bound{of}."]
+        if self.upper is None:
+            least = f"On average such a visit earns at least {amount(self.lower)} {sure}{of}"
+            return [f"{least}, as long as no reward is below 0. {NO_UPPER}"]
+        ends = f"{amount(self.lower)} to {amount(self.upper)}"
+        return [
+            f"On average such a visit earns about {ends} {sure}{of}. This is approximate: rewards "
+            "may be below 0, and larger ones than any so far would change it."
+        ]
+
+    def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
+        """Titles, heads and rows."""
+        tables = []
+        shown = sorted(self.offers, key=lambda line: -line.visits)[:MOST_LINES]
+        if shown:
+            title = f"By offer; each bound by itself holds at {100.0 * self.level:.4g} %"
+            if self.kept < self.rewards:
+                title += f"; means and bounds of the last {self.kept:,} rewards"
+            if len(self.offers) > len(shown):
+                title += f"; the {len(shown)} most shown of {len(self.offers):,}"
+            heads = ["offer", "visits", "share", "paid", "a visit", "at least", "at most", "total"]
+            rows = [_row(line) for line in shown]
+            if all(line.upper is None for line in shown):
+                heads.pop(6)
+                rows = [row[:6] + row[7:] for row in rows]
+            tables.append((title, heads, rows))
+        for column in dict.fromkeys(line.column for line in self.segments):
+            lines = [line for line in self.segments if line.column == column]
+            rows = [
+                [
+                    line.value, f"{line.visits:,}", amount(line.mean), line.best or "",
+                    "" if line.expected is None else amount(line.expected),
+                ]
+                for line in lines
+            ]  # fmt: skip
+            heads = [column, "visits", "a visit", "expected to earn most", "expected"]
+            tables.append(("", heads, rows))
+        return tables
+
+    def __str__(self) -> str:
+        lines = list(self.sentences)
+        for title, heads, rows in self._tables():
+            lines += ["", *([title] if title else []), *text_table(heads, rows)]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        tables = (table(heads, rows, title) for title, heads, rows in self._tables())
+        return f"<div>{note(*self.sentences)}{''.join(tables)}</div>"
+
+    def to_pandas(self, of: str = OFFERS) -> DataFrame:
+        """The table of "offers", or of "segments", as a frame of pandas."""
+        check_choice("Report.to_pandas: of", of, (OFFERS, SEGMENTS))
+        need_pandas("Report.to_pandas")
+        import pandas
+
+        lines: Any = self.offers if of == OFFERS else self.segments
+        kind = OfLine if of == OFFERS else OfSegment
+        return pandas.DataFrame([tuple(line) for line in lines], columns=list(kind._fields))
+
+    def plot(self) -> Figure:
+        """Plot a panel: each offer's mean over time and in all, and how large rewards can be."""
+        from heavytail.decider.plots import panel
+
+        return panel(self)
+
+
+def _row(line: OfLine) -> list[str]:
+    few = "few" if line.mean is not None else ""
+    return [
+        line.id if line.runs else f"{line.id} (retired)",
+        f"{line.visits:,}",
+        percent(line.share),
+        percent(line.paid),
+        "" if line.mean is None else amount(line.mean),
+        few if line.lower is None else amount(line.lower),
+        "" if line.upper is None else amount(line.upper),
+        amount(line.total),
+    ]
+
+
+def need_pandas(who: str) -> None:
+    """Refuse, on behalf of ``who``, if pandas is missing."""
+    need(who, "pandas", extra="pandas")

@@ -1,0 +1,162 @@
+"""The figures of a report, from the decisions that are kept."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from heavytail._typing import FloatArray, IntArray
+from heavytail.decider.against import compared
+from heavytail.decider.choice import amount
+from heavytail.decider.contexts import CATEGORY, NUMBER
+from heavytail.decider.history import Rows
+from heavytail.decider.report import Course, OfLine, OfSegment, Report
+from heavytail.decider.snapshot import Snapshot, forecasts
+
+__all__ = ["bounds", "report", "thirds"]
+
+FEW: Final = 20  # rewards below which no bound is stated
+MOST_BOUNDS: Final = 30  # offers, those shown most, that have bounds
+MOST_TEXTS: Final = 12  # categories of a column that are segments
+MOST_FORECASTS: Final = 40_000
+MOST_CONTEXTS: Final = 600  # in which offers are forecast
+LEAST_CONTEXTS: Final = 20
+MISSING: Final = "(missing)"
+
+
+def report(of: Snapshot, against: object, level: float) -> Report:
+    """The report of a Decider at one moment."""
+    own = of.own
+    visits, total, paid = (sum(sums[k] for sums in of.sums.values()) for k in range(3))
+    low, high, approximate = bounds(own.rewards, level)
+    return Report(
+        level=level,
+        decisions=of.made,
+        rewards=int(visits),
+        total=float(total),
+        mean=float(total / visits) if visits else None,
+        recent=float(np.mean(own.rewards)) if len(own) else None,
+        kept=len(own),
+        lower=low,
+        upper=high,
+        approximate=approximate,
+        paid=float(paid / visits) if visits else None,
+        waiting=sum(of.waiting.values()),
+        closed=of.closed,
+        unknown=of.unknown,
+        offers=_by_offer(of, own, level),
+        segments=_by_segment(of, own),
+        against=None if against is None else compared(of, against, level),
+        _course=Course(own.offers, own.rewards, own.times),
+    )
+
+
+def bounds(rewards: FloatArray, level: float) -> tuple[float | None, float | None, bool]:
+    """Bounds of the mean, and whether they are approximate. By betting where no reward is below 0:
+    they hold in all reports at once, and there is no upper one. None of few rewards.
+    """
+    from heavytail.logs import evaluate
+    from heavytail.logs.bounds import Betting
+
+    if len(rewards) < FEW:
+        return None, None, False
+    log = {"action": np.zeros(len(rewards), dtype=np.int64), "reward": rewards}
+    if rewards.min() >= 0.0:
+        result = evaluate(log, "logged", bound=Betting(growing=True), level=level)
+        return result.lower, None, False
+    if np.ptp(rewards) == 0.0:
+        return None, None, True
+    result = evaluate(log, "logged", bound="huber", level=level)
+    return result.lower, result.upper, True
+
+
+def _by_offer(of: Snapshot, own: Rows, level: float) -> tuple[OfLine, ...]:
+    everything = sum(sums[0] for sums in of.sums.values())
+    often = sorted(of.sums, key=lambda place: -of.sums[place][0])[:MOST_BOUNDS]
+    lines = []
+    for place, name in enumerate(of.offers.ids):
+        visits, total, paid = of.sums.get(place, (0.0, 0.0, 0.0))
+        if of.prices and not visits:
+            continue
+        rewards = own.rewards[own.offers == place]
+        low, high, _ = bounds(rewards, level) if place in often else (None, None, False)
+        lines.append(
+            OfLine(
+                name,
+                bool(of.offers.runs[place]),
+                float(visits / everything) if everything else 0.0,
+                int(visits),
+                float(paid / visits) if visits else 0.0,
+                float(np.mean(rewards)) if len(rewards) else None,
+                low,
+                high,
+                float(total),
+            )
+        )
+    return tuple(lines)
+
+
+def _by_segment(of: Snapshot, own: Rows) -> tuple[OfSegment, ...]:
+    """Visits by the categories of each column, and by thirds of its numbers."""
+    if len(own) == 0:
+        return ()
+    places = of.offers.running
+    sample, values = np.empty(0, dtype=np.int64), np.empty((0, len(places)))
+    if of.model.forecast is not None and len(places):
+        count = int(np.clip(MOST_FORECASTS // len(places), LEAST_CONTEXTS, MOST_CONTEXTS))
+        sample = np.unique(np.linspace(0, len(own) - 1, count).astype(np.int64))
+        values = forecasts(of, own.contexts[sample], places)
+    lines = []
+    for column, name in enumerate(of.contexts.names):
+        labels, which = parts(of, column, own.contexts[:, column])
+        for number, label in enumerate(labels):
+            inside = which == number
+            best, most = _best(values[inside[sample]], of, places)
+            mean = float(np.mean(own.rewards[inside]))
+            lines.append(OfSegment(name, label, int(inside.sum()), mean, best, most))
+    return tuple(lines)
+
+
+def _best(values: FloatArray, of: Snapshot, places: IntArray) -> tuple[str | None, float | None]:
+    """The offer with the largest forecast on average over some contexts."""
+    known = np.isfinite(values)
+    count = known.sum(axis=0)
+    if not count.any():
+        return None, None
+    mean = np.where(known, values, 0.0).sum(axis=0) / np.maximum(count, 1)
+    best = int(np.argmax(np.where(count > 0, mean, -np.inf)))
+    return of.offers.ids[int(places[best])], float(mean[best])
+
+
+def parts(of: Snapshot, column: int, values: FloatArray) -> tuple[list[str], IntArray]:
+    """The segments of a column that occur, and the number of each row's, -1 for none."""
+    which = np.full(len(values), -1)
+    labels: list[str] = []
+    kind, texts = of.contexts.kinds[column], list(of.contexts.texts[column])
+    groups: list[tuple[str, Any]] = []
+    if kind == CATEGORY and len(texts) <= MOST_TEXTS:
+        groups = [(text, values == place) for place, text in enumerate(texts)]
+        groups.append((MISSING, values == -1))
+    elif kind == NUMBER:
+        groups = [*thirds(values), (MISSING, np.isnan(values))]
+    for label, inside in groups:
+        if inside.any():
+            which[inside] = len(labels)
+            labels.append(label)
+    return labels, which
+
+
+def thirds(values: FloatArray) -> list[tuple[str, Any]]:
+    """Numbers by thirds, each with its label; by value where there are three or fewer."""
+    known = values[np.isfinite(values)]
+    each = np.unique(known)
+    if len(each) <= 3:
+        return [(amount(float(value)), values == value) for value in each]
+    ends = np.quantile(known, (1 / 3, 2 / 3), method="nearest")
+    cuts = sorted({float(end) for end in ends if end > each[0]}) or [float(each[1])]
+    groups = [(f"below {amount(cuts[0])}", values < cuts[0])]
+    if len(cuts) == 2:
+        inside = (values >= cuts[0]) & (values < cuts[1])
+        groups.append((f"{amount(cuts[0])} to {amount(cuts[1])}", inside))
+    return [*groups, (f"{amount(cuts[-1])} and more", values >= cuts[-1])]
