@@ -13,7 +13,7 @@ from heavytail._storage import Stored, is_plain
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import Check, check_count, check_number, check_reward, shown
-from heavytail.decider import learning, reporting, saving
+from heavytail.decider import effects, learning, reporting, saving
 from heavytail.decider import snapshot as snapshots
 from heavytail.decider.choice import Choice, Options
 from heavytail.decider.contexts import Contexts
@@ -525,6 +525,14 @@ class Decider(Stored):
         """
         check_number("Decider.report: level", level, above=0.0, below=1.0)
         return reporting.report(self._snapshot(), against, level)
+
+    def effects(self, column: str | None = None, *, level: float = 0.95) -> effects.Effects:
+        """What each column of the context, or one of them, changes about each offer.
+
+        Only what is beyond chance becomes a sentence, at ``level`` for all of them together.
+        """
+        check_number("Decider.effects: level", level, above=0.0, below=1.0)
+        return effects.effects(self._snapshot(), column, level)
 
     # Saving
 

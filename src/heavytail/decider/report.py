@@ -71,8 +71,9 @@ class OfSegment(NamedTuple):
 
 
 class Course(NamedTuple):
-    """The kept rewards of own decisions, for plots."""
+    """The kept rewards of own decisions, for plots; ``places`` are those of the report's lines."""
 
+    places: tuple[int, ...]
     offers: IntArray
     rewards: FloatArray
     times: FloatArray

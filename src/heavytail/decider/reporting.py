@@ -30,6 +30,7 @@ def report(of: Snapshot, against: object, level: float) -> Report:
     own = of.own
     visits, total, paid = (sum(sums[k] for sums in of.sums.values()) for k in range(3))
     low, high, approximate = bounds(own.rewards, level)
+    places, lines = _by_offer(of, own, level)
     return Report(
         level=level,
         decisions=of.made,
@@ -45,10 +46,10 @@ def report(of: Snapshot, against: object, level: float) -> Report:
         waiting=sum(of.waiting.values()),
         closed=of.closed,
         unknown=of.unknown,
-        offers=_by_offer(of, own, level),
+        offers=lines,
         segments=_by_segment(of, own),
         against=None if against is None else compared(of, against, level),
-        _course=Course(own.offers, own.rewards, own.times),
+        _course=Course(places, own.offers, own.rewards, own.times),
     )
 
 
@@ -71,16 +72,19 @@ def bounds(rewards: FloatArray, level: float) -> tuple[float | None, float | Non
     return result.lower, result.upper, True
 
 
-def _by_offer(of: Snapshot, own: Rows, level: float) -> tuple[OfLine, ...]:
+def _by_offer(
+    of: Snapshot, own: Rows, level: float
+) -> tuple[tuple[int, ...], tuple[OfLine, ...]]:
     everything = sum(sums[0] for sums in of.sums.values())
     often = sorted(of.sums, key=lambda place: -of.sums[place][0])[:MOST_BOUNDS]
-    lines = []
+    places, lines = [], []
     for place, name in enumerate(of.offers.ids):
         visits, total, paid = of.sums.get(place, (0.0, 0.0, 0.0))
         if of.prices and not visits:
             continue
         rewards = own.rewards[own.offers == place]
         low, high, _ = bounds(rewards, level) if place in often else (None, None, False)
+        places.append(place)
         lines.append(
             OfLine(
                 name,
@@ -94,7 +98,7 @@ def _by_offer(of: Snapshot, own: Rows, level: float) -> tuple[OfLine, ...]:
                 float(total),
             )
         )
-    return tuple(lines)
+    return tuple(places), tuple(lines)
 
 
 def _by_segment(of: Snapshot, own: Rows) -> tuple[OfSegment, ...]:

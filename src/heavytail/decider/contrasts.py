@@ -1,0 +1,94 @@
+"""How far a difference of forecasts, averaged over contexts, may lie off.
+
+A forecast is linear in its features, f(x) = x'theta, or the product of a share and an amount,
+f(x) = q(x) m(x), where rewards are often 0. The difference of two averages of forecasts is then
+D'theta, D the difference of the averaged features, and its error D' V^-1 D in the policy's own
+widths. Of a product it is that of its linear part,
+
+    E[q_1 m_1] - E[q_0 m_0]  ~  D_q' theta_q + D_m' theta_m,
+    D_q = E[m_1 x_1] - E[m_0 x_0],   D_m = E[q_1 x_1] - E[q_0 x_0],
+
+each at half of what the level leaves over, as the policy's own intervals are. What the threshold
+of the mean takes off counts for the share of the contexts that differ.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from heavytail._typing import FloatArray
+from heavytail.kernels.layout import CONSTANT, ROUNDS
+from heavytail.policies.core.answers import sides
+from heavytail.policies.core.every_round import EVERY_ROUND
+from heavytail.policies.core.practice import PRACTICE, learned
+from heavytail.policies.core.practice_report import unseen
+from heavytail.policies.twin_ucb import TwinUCB
+
+__all__ = ["Averages", "averages", "contrast", "value"]
+
+E = EVERY_ROUND
+P = PRACTICE
+
+
+class Averages(NamedTuple):
+    """Averages over some feature vectors x, with the constant feature behind them.
+
+    Attributes:
+        mean: of the forecast.
+        amounts: of q x, whose product with theta_m the forecast moves by.
+        shares: of m x, whose product with theta_q it moves by; 0 where no reward was ever 0.
+        share: of q.
+    """
+
+    mean: float
+    amounts: FloatArray
+    shares: FloatArray
+    share: float
+
+
+def averages(policy: TwinUCB, X: FloatArray) -> Averages:
+    """Averages over the rows of X."""
+    q, m, _ = policy._parts(X)
+    F = np.hstack([X, np.full((len(X), 1), policy._s[CONSTANT])])
+    shares = m @ F / len(X) if policy._has_zeros else np.zeros(F.shape[1])
+    return Averages(float(np.mean(q * m)), q @ F / len(X), shares, float(np.mean(q)))
+
+
+def contrast(
+    policy: TwinUCB, after: Averages, before: Averages, changed: float, level: float
+) -> tuple[float, float]:
+    """The difference of two averages, and half of its interval; ``changed`` is the share of the
+    contexts that differ.
+    """
+    D_m, D_q = after.amounts - before.amounts, after.shares - before.shares
+    share = max(after.share, before.share)
+    half = _half(policy, D_m, D_q, changed * share, level)
+    return after.mean - before.mean, half
+
+
+def value(policy: TwinUCB, at: Averages, level: float) -> tuple[float, float]:
+    """An average itself, and half of its interval."""
+    return at.mean, _half(policy, at.amounts, at.shares, at.share, level)
+
+
+def _half(
+    policy: TwinUCB, D_m: FloatArray, D_q: FloatArray, clipped: float, level: float
+) -> float:
+    s = policy._s
+    if s[P.UNIT] == 0.0:
+        return math.inf
+    zeros, t = policy._has_zeros, max(learned(s), 1.0)
+    each = 0.5 + 0.5 * level if zeros else level
+    half = sides((1.0 + s[P.ENERGY]) / (1.0 + t), each) * _length(D_m, policy.inverse_gram)
+    half += clipped * max(2.0 * s[P.LOST] / t, unseen(s))
+    if zeros:
+        U = policy._M[policy._rows["tried_inverse"]]
+        half += sides((1.0 + s[E.CONVERSION_ENERGY]) / (1.0 + s[ROUNDS]), each) * _length(D_q, U)
+    return float(half)
+
+
+def _length(D: FloatArray, inverse: FloatArray) -> float:
+    return math.sqrt(max(float(D @ inverse @ D), 0.0))
