@@ -18,6 +18,7 @@ from heavytail.decider.snapshot import Snapshot
 __all__ = ["Against", "compared"]
 
 WHERE: Final = "Decider.report"
+NO_EXPLORING: Final = "no visit explores (explore=0)"
 EXPLORE: Final = "Let a share of the visits explore: explore=0.05."
 COMMON: Final = 0.1  # a reward that this share of visits pays must be among those compared
 NO_GUARANTEE: Final = (
@@ -94,10 +95,11 @@ def compared(of: Snapshot, against: object, level: float) -> Against:
     """Compare the kept decisions with a rule: an offer's id, or a callable of a context."""
     rows = of.own
     rule, places = _rule(of, against, rows)
-    rows, places, notes, why = _comparable(of, rows, places)
-    if why:
-        return Against(rule, None, None, None, level, len(rows), why=why)
-    return _against(rows, places, rule, level, notes)
+    try:
+        rows, places, notes = _comparable(of, rows, places)
+    except _Silent as why:
+        return Against(rule, None, None, None, level, len(rows), why=str(why))
+    return _against(rows, places, rule, level, tuple(notes))
 
 
 def _rule(of: Snapshot, against: Any, rows: Rows) -> tuple[str, IntArray]:
@@ -109,7 +111,7 @@ def _rule(of: Snapshot, against: Any, rows: Rows) -> tuple[str, IntArray]:
                 f"context; got {shown(against)}."
             )
         place = of.offers.place(against, f"{WHERE}: against")
-        return f"always '{of.offers.ids[place]}'", np.full(len(rows), place)
+        return f"always {shown(of.offers.ids[place])}", np.full(len(rows), place)
     places = np.empty(len(rows), dtype=np.int64)
     for i, row in enumerate(rows.contexts):
         context = of.context(row)
@@ -123,55 +125,67 @@ def _rule(of: Snapshot, against: Any, rows: Rows) -> tuple[str, IntArray]:
     return "the rule" if name in ("", "<lambda>") else f"the rule '{name}'", places
 
 
-def _comparable(
-    of: Snapshot, rows: Rows, places: IntArray
-) -> tuple[Rows, IntArray, tuple[str, ...], str]:
-    """The rows in which the rule could have been followed, and why there are none."""
+class _Silent(Exception):
+    """The reason why two rules cannot be compared."""
+
+
+def _comparable(of: Snapshot, rows: Rows, places: IntArray) -> tuple[Rows, IntArray, list[str]]:
+    """The rows in which the rule could have been followed, its offers there, -1 where it is barred,
+    and notes.
+    """
     if len(rows) == 0:
-        return rows, places, (), "cannot be said: no decision has its reward yet."
+        raise _Silent("cannot be said: no decision has its reward yet.")
+    if np.array_equal(rows.offers, places):
+        raise _Silent("nothing to compare: the Decider chose as the rule does in every visit.")
+    rows, places, notes = *_while_offered(of, rows, places), []
+    explored = rows.probabilities < 1.0  # False for NaN
+    total, rows, places = len(rows), rows.where(explored), places[explored]
+    if len(rows) == 0:
+        why = "no visit has explored yet. Wait for more visits."
+        raise _Silent(f"cannot be said: {why if of.explore else f'{NO_EXPLORING}. {EXPLORE}'}")
+    if len(rows) < total:
+        notes.append(f"Compared over the {len(rows):,} of {total:,} visits that explored.")
+    if of.rules.stated:
+        barred = [place in of.barred(row) for place, row in zip(places, rows.contexts, strict=True)]
+        if all(barred):
+            raise _Silent("cannot be said: the rules of the Decider bar its offers in all visits.")
+        if any(barred):
+            places = np.where(barred, -1, places)
+            notes.append(
+                f"In {percent(float(np.mean(barred)))} of the visits the rules of the Decider bar "
+                "its offer: there both are taken to be alike."
+            )
+    return rows, places, notes
+
+
+def _while_offered(of: Snapshot, rows: Rows, places: IntArray) -> tuple[Rows, IntArray]:
+    """The rows from which on all offers of a rule could be shown."""
     names, played = of.offers.ids, set(places.tolist())
     for place in sorted(played):
+        name = shown(names[place])
         if not of.offers.runs[place]:
-            return rows, places, (), (
-                f"cannot be said: '{names[place]}' is retired, so that visits no longer show what "
-                "it earns. Bring it back by add."
+            raise _Silent(
+                f"cannot be said: {name} is retired, and visits since then do not show what it "
+                "earns. Bring it back by add."
             )
         if place in of.limited:
-            return rows, places, (), (
-                f"cannot be said: '{names[place]}' has a daily limit, and visits beyond it could "
-                "not show what it earns. Compare with a rule that does not need it."
+            raise _Silent(
+                f"cannot be said: {name} has a daily limit, and visits beyond it could not show "
+                "what it earns. Compare with a rule that does not need it."
             )
-    notes, total = [], len(rows)
     for place in sorted(played & of.added):
         first = np.flatnonzero(rows.offers == place)
         if len(first) == 0:
-            return rows, places, (), (
-                f"cannot be said: '{names[place]}' is new, and no visit that showed it has its "
-                f"reward yet. {EXPLORE if not of.explore else 'Wait for more.'}"
+            do = "Wait for more visits." if of.explore else EXPLORE
+            raise _Silent(
+                f"cannot be said: {shown(names[place])} is new, and no visit that showed it has "
+                f"its reward yet. {do}"
             )
         since = slice(int(first[0]) + 1, None)
         rows, places = rows.where(since), places[since]
-    explored = rows.probabilities < 1.0  # False for NaN
-    rows, places = rows.where(explored), places[explored]
     if len(rows) == 0:
-        reason = "no visit explores (explore=0)" if not of.explore else "no visit has explored yet"
-        return rows, places, (), f"cannot be said: {reason}. {EXPLORE}"
-    if len(rows) < total:
-        notes.append(f"Compared over the {len(rows):,} of {total:,} visits that could show it.")
-    if of.rules.stated:
-        allowed = np.array(
-            [place not in of.barred(row) for place, row in zip(places, rows.contexts, strict=True)]
-        )
-        if not allowed.any():
-            why = "cannot be said: the rules of the Decider bar what this rule shows in all visits."
-            return rows, places, (), why
-        if not allowed.all():
-            places = np.where(allowed, places, -1)
-            notes.append(
-                f"In {percent(1.0 - float(allowed.mean()))} of the visits the rules of the Decider "
-                "bar its offer: there both are taken to be alike."
-            )
-    return rows, places, tuple(notes), ""
+        raise _Silent("cannot be said: its offers are new. Wait for more visits.")
+    return rows, places
 
 
 def _against(
@@ -221,8 +235,6 @@ def _too_few(weight: FloatArray, rows: int, level: float) -> str:
     for side in (np.maximum(weight - 1.0, 0.0), np.maximum(1.0 - weight, 0.0)):
         square = float(side @ side)
         sizes.append(float(side.sum()) ** 2 / square if square else 0.0)
-    if max(sizes) == 0.0:
-        return "nothing to compare: the Decider chose as the rule does in every visit."
     at = int(np.argmin(sizes))
     if sizes[at] >= least:
         return ""

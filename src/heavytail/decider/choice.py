@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 
 __all__ = ["Choice", "Options", "amount"]
+
+MOST_SHOWN: Final = 20  # offers in a table
 
 
 class Options(NamedTuple):
@@ -84,6 +86,23 @@ class Choice:
             "id": self.id, "token": self.token, "probability": self.probability,
             "expected": self.expected, "unknown": self.unknown, "time": self.time, "why": self.why,
         }  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        from heavytail.decider.markup import note, table
+
+        said = f"{self.id}, chosen with probability {self.probability:.3g}."
+        options = self.options
+        if options is None or options.forecasts is None:
+            return f"<div>{note(said, self.why)}</div>"
+        order = np.argsort(-options.forecasts, kind="stable")[:MOST_SHOWN]
+        rows = [
+            [
+                options.ids[int(options.which[i])], amount(float(options.forecasts[i])),
+                "chosen" if options.which[i] == self.place else "",
+            ]
+            for i in order
+        ]  # fmt: skip
+        return f"<div>{note(said, self.why)}{table(['offer', 'expected', ''], rows)}</div>"
 
 
 def amount(value: float) -> str:

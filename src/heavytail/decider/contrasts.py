@@ -74,9 +74,7 @@ def value(policy: TwinUCB, at: Averages, level: float) -> tuple[float, float]:
     return at.mean, _half(policy, at.amounts, at.shares, at.share, level)
 
 
-def _half(
-    policy: TwinUCB, D_m: FloatArray, D_q: FloatArray, clipped: float, level: float
-) -> float:
+def _half(policy: TwinUCB, D_m: FloatArray, D_q: FloatArray, clipped: float, level: float) -> float:
     s = policy._s
     if s[P.UNIT] == 0.0:
         return math.inf

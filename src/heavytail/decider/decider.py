@@ -13,7 +13,7 @@ from heavytail._storage import Stored, is_plain
 from heavytail._turns import alone
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import Check, check_count, check_number, check_reward, shown
-from heavytail.decider import effects, learning, reporting, saving
+from heavytail.decider import diagnosing, effects, explaining, learning, reporting, saving
 from heavytail.decider import snapshot as snapshots
 from heavytail.decider.choice import Choice, Options
 from heavytail.decider.contexts import Contexts
@@ -534,6 +534,22 @@ class Decider(Stored):
         check_number("Decider.effects: level", level, above=0.0, below=1.0)
         return effects.effects(self._snapshot(), column, level)
 
+    def diagnostics(self) -> diagnosing.Diagnosis:
+        """What deserves a look, in sentences."""
+        return diagnosing.diagnose(self._snapshot())
+
+    @alone
+    def explain(
+        self, context: Mapping[str, Any] | None = None, *, only: Iterable[object] | None = None
+    ) -> explaining.Parts:
+        """The parts of the choice in a context, for experts."""
+        where = "Decider.explain"
+        context = {} if context is None else context
+        self._contexts.code(context, where)
+        which = self._which(context, only, time.time(), where)
+        X = self._model.vectors(context, which)
+        return explaining.parts_of(self._model, self._offers.ids, which, X)
+
     # Saving
 
     def slot_names(self) -> dict[str, tuple[str, ...]]:
@@ -566,6 +582,9 @@ class Decider(Stored):
             f"Decider({runs} offers, context={list(self._contexts.names)}, {self.rounds:,} rewards "
             f"learned, {len(self._ledger.kept):,} waiting)"
         )
+
+    def _repr_html_(self) -> str:
+        return reporting.html_of(self)
 
 
 def _plain_context(context: Any) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -13,13 +14,12 @@ from heavytail.decider.choice import amount
 from heavytail.decider.contexts import CATEGORY, NUMBER
 from heavytail.decider.contrasts import Averages, averages, contrast, value
 from heavytail.decider.markup import note, signed, table, text_table
-from heavytail.decider.report import need_pandas
+from heavytail.decider.report import pandas_for
 from heavytail.decider.reporting import MISSING
 from heavytail.decider.snapshot import Snapshot, features
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 __all__ = ["Effect", "Effects", "Price", "effects"]
 
@@ -117,7 +117,7 @@ class Effects:
         for column, text in dict.fromkeys((row.column, row.value) for row in self.stated):
             mine = [row for row in self.stated if (row.column, row.value) == (column, text)]
             mine.sort(key=lambda row: -abs(row.effect))
-            first, *others = (_words(row) for row in mine)
+            first, *others = (f"{'at ' * bool(self.prices)}{_words(row)}" for row in mine)
             first = first.replace(" (", f" a visit {AVERAGE} (", 1)
             named = f"{column} {text}" if mine[0].number is None else f"{column} about {text}"
             said.append(f"{named}: {'; '.join([first, *others])}.")
@@ -135,6 +135,11 @@ class Effects:
         """The columns of which nothing can be stated."""
         loud = {row.column for row in self.stated}
         return tuple(column for column in self.columns if column not in loud)
+
+    def most(self, column: str) -> float:
+        """The largest effect that a column may have: infinity where nothing is known."""
+        rows = [row for row in self.rows if row.column == column and row.stated]
+        return max((max(row.high, -row.low) for row in rows), default=math.inf)
 
     def _head(self) -> str:
         if not self.columns and not self.prices:
@@ -175,11 +180,9 @@ class Effects:
         ]
         return "\n".join(text_table(heads, rows))
 
-    def to_pandas(self) -> DataFrame:
+    def to_pandas(self) -> Any:
         """All effects as a frame of pandas, along the numbers too."""
-        need_pandas("Effects.to_pandas")
-        import pandas
-
+        pandas = pandas_for("Effects.to_pandas")
         return pandas.DataFrame([tuple(row) for row in self.rows], columns=list(Effect._fields))
 
     def plot(self, column: str | None = None, ax: Axes | None = None) -> Axes:
@@ -227,7 +230,7 @@ def effects(of: Snapshot, column: str | None, level: float) -> Effects:
     policy, n = of.model.forecast, len(of.rows)
     if policy is None or n == 0:
         return Effects(level, columns, (), (), rewards, False)
-    offers = of.most_shown(MOST_OFFERS)
+    offers = sorted(of.most_shown(MOST_OFFERS))
     if of.prices:
         at = np.linspace(0, len(of.offers) - 1, 2 * OF_PRICES + 1)[1::2]
         offers = [int(place) for place in np.unique(at.round())]

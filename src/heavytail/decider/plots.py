@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -127,11 +128,10 @@ def _middles(times: FloatArray, edges: list[int]) -> tuple[list[Any], bool]:
 
 
 def _dates(ax: Axes) -> None:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-    locator = AutoDateLocator(maxticks=7)
+    dates: Any = importlib.import_module("matplotlib.dates")
+    locator = dates.AutoDateLocator(maxticks=6)
     ax.xaxis.set_major_locator(locator)
-    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
 
 
 def _robust(rewards: FloatArray) -> tuple[float, float]:
@@ -156,7 +156,9 @@ def shares(report: Report, ax: Axes | None = None) -> Axes:
     layers, names = [], []
     for i in _often(report):
         mine = _is(report, i, course.offers)
-        layers.append([float(np.mean(mine[a:b])) for a, b in zip(edges[:-1], edges[1:], strict=True)])
+        layers.append(
+            [float(np.mean(mine[a:b])) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        )
         rest -= layers[-1]
         names.append(_short(report.offers[i].id))
     if np.any(rest > 1e-9):
@@ -166,11 +168,10 @@ def shares(report: Report, ax: Axes | None = None) -> Axes:
     ax.stackplot(x, layers, labels=names, colors=colors, alpha=0.8)
     ax.set_ylim(0.0, 1.0)
     ax.margins(x=0.0)
-    ax.set_title(title, loc="left")
+    ax.set_title(f"{title} (grey: others)" if names[-1:] == ["others"] else title, loc="left")
     ax.set_xlabel("time" if by_time else "rewards")
     if by_time:
         _dates(ax)
-    ax.legend(fontsize="small", loc="lower left")
     return ax
 
 
@@ -236,14 +237,14 @@ def effect(effects: Effects, column: str, ax: Axes | None = None) -> Axes:
         mine = [row for row in rows if row.offer == offer]
         mean, low, high = (np.array([getattr(row, part) for row in mine])
                            for part in ("effect", "low", "high"))  # fmt: skip
-        known = np.isfinite(low)
+        known, x = np.isfinite(low), np.arange(len(mine), dtype=np.float64)
         if mine[0].number is not None:
             x = np.array([row.number for row in mine], dtype=np.float64)
             ax.plot(x, mean, color=f"C{k}", label=_short(offer))
             ax.fill_between(x[known], low[known], high[known], color=f"C{k}", alpha=0.12,
                             linewidth=0)  # fmt: skip
         else:
-            x = np.arange(len(mine)) + 0.6 * ((k + 0.5) / len(offers) - 0.5)
+            x += 0.6 * ((k + 0.5) / len(offers) - 0.5)
             ax.plot(x, mean, "o", color=f"C{k}", label=_short(offer))
             ax.vlines(x[known], low[known], high[known], color=f"C{k}")
     if rows and rows[0].number is None:

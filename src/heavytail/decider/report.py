@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -15,16 +16,15 @@ from heavytail.decider.markup import note, percent, table, text_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from pandas import DataFrame
 
-__all__ = ["Course", "OfLine", "OfSegment", "Report"]
+__all__ = ["Course", "OfferLine", "Report", "SegmentLine"]
 
 MOST_LINES: Final = 20  # offers, or values of a column, that are printed
 NO_UPPER: Final = "There is no upper bound: a reward that is large and rare has not come yet."
 OFFERS, SEGMENTS = "offers", "segments"
 
 
-class OfLine(NamedTuple):
+class OfferLine(NamedTuple):
     """What one offer earned.
 
     Attributes:
@@ -50,7 +50,7 @@ class OfLine(NamedTuple):
     total: float
 
 
-class OfSegment(NamedTuple):
+class SegmentLine(NamedTuple):
     """What visits of one kind earned.
 
     Attributes:
@@ -117,8 +117,8 @@ class Report:
     waiting: int
     closed: int
     unknown: Mapping[str, Mapping[str, int]]
-    offers: tuple[OfLine, ...]
-    segments: tuple[OfSegment, ...]
+    offers: tuple[OfferLine, ...]
+    segments: tuple[SegmentLine, ...]
     against: Against | None = None
     _course: Course | None = field(default=None, repr=False)
 
@@ -158,6 +158,8 @@ class Report:
         if self.lower is None:
             return [f"Too few rewards for a bound{of}."]
         if self.upper is None:
+            if self.lower == 0.0:
+                return [f"Too little was paid for a bound above 0{of}. {NO_UPPER}"]
             least = f"On average such a visit earns at least {amount(self.lower)} {sure}{of}"
             return [f"{least}, as long as no reward is below 0. {NO_UPPER}"]
         ends = f"{amount(self.lower)} to {amount(self.upper)}"
@@ -205,14 +207,12 @@ class Report:
         tables = (table(heads, rows, title) for title, heads, rows in self._tables())
         return f"<div>{note(*self.sentences)}{''.join(tables)}</div>"
 
-    def to_pandas(self, of: str = OFFERS) -> DataFrame:
+    def to_pandas(self, of: str = OFFERS) -> Any:
         """The table of "offers", or of "segments", as a frame of pandas."""
         check_choice("Report.to_pandas: of", of, (OFFERS, SEGMENTS))
-        need_pandas("Report.to_pandas")
-        import pandas
-
+        pandas = pandas_for("Report.to_pandas")
         lines: Any = self.offers if of == OFFERS else self.segments
-        kind = OfLine if of == OFFERS else OfSegment
+        kind = OfferLine if of == OFFERS else SegmentLine
         return pandas.DataFrame([tuple(line) for line in lines], columns=list(kind._fields))
 
     def plot(self) -> Figure:
@@ -222,7 +222,7 @@ class Report:
         return panel(self)
 
 
-def _row(line: OfLine) -> list[str]:
+def _row(line: OfferLine) -> list[str]:
     few = "few" if line.mean is not None else ""
     return [
         line.id if line.runs else f"{line.id} (retired)",
@@ -236,6 +236,7 @@ def _row(line: OfLine) -> list[str]:
     ]
 
 
-def need_pandas(who: str) -> None:
-    """Refuse, on behalf of ``who``, if pandas is missing."""
+def pandas_for(who: str) -> Any:
+    """The package pandas, or a refusal on behalf of ``who``."""
     need(who, "pandas", extra="pandas")
+    return importlib.import_module("pandas")

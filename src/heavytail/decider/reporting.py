@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -11,10 +11,14 @@ from heavytail.decider.against import compared
 from heavytail.decider.choice import amount
 from heavytail.decider.contexts import CATEGORY, NUMBER
 from heavytail.decider.history import Rows
-from heavytail.decider.report import Course, OfLine, OfSegment, Report
+from heavytail.decider.markup import note, table
+from heavytail.decider.report import Course, OfferLine, Report, SegmentLine
 from heavytail.decider.snapshot import Snapshot, forecasts
 
-__all__ = ["bounds", "report", "thirds"]
+if TYPE_CHECKING:
+    from heavytail.decider.decider import Decider
+
+__all__ = ["bounds", "html_of", "report", "thirds"]
 
 FEW: Final = 20  # rewards below which no bound is stated
 MOST_BOUNDS: Final = 30  # offers, those shown most, that have bounds
@@ -22,6 +26,7 @@ MOST_TEXTS: Final = 12  # categories of a column that are segments
 MOST_FORECASTS: Final = 40_000
 MOST_CONTEXTS: Final = 600  # in which offers are forecast
 LEAST_CONTEXTS: Final = 20
+MOST: Final = 20  # offers in a table
 MISSING: Final = "(missing)"
 
 
@@ -53,28 +58,47 @@ def report(of: Snapshot, against: object, level: float) -> Report:
     )
 
 
+def html_of(decider: Decider) -> str:
+    """A Decider as a table of its offers."""
+    offers, sums = decider._offers, decider._counts.offers
+    rows = []
+    for place in sorted(range(len(offers)), key=lambda place: -sums.get(place, [0.0])[0])[:MOST]:
+        visits, total, _ = sums.get(place, [0.0, 0.0, 0.0])
+        mean = amount(total / visits) if visits else ""
+        runs = "" if offers.runs[place] else "retired"
+        rows.append([offers.ids[place], f"{visits:,.0f}", mean, amount(total), runs])
+    heads = ["offer", "visits", "a visit", "total", ""]
+    return f"<div>{note(repr(decider))}{table(heads, rows)}</div>"
+
+
 def bounds(rewards: FloatArray, level: float) -> tuple[float | None, float | None, bool]:
-    """Bounds of the mean, and whether they are approximate. By betting where no reward is below 0:
-    they hold in all reports at once, and there is no upper one. None of few rewards.
+    """Bounds of the mean of rewards in their order, and whether they are approximate; none of few.
+
+    By betting where no reward is below 0: then there is no upper one, and the lower one holds in
+    all reports at once. It is that of all rows, not the largest on the way: what a visit is worth
+    moves with who visits, and with what is shown to them.
     """
     from heavytail.logs import evaluate
-    from heavytail.logs.bounds import Betting
+    from heavytail.logs.intervals import betting_lower
+    from heavytail.logs.sketch import Sketch, epochs
 
     if len(rewards) < FEW:
         return None, None, False
-    log = {"action": np.zeros(len(rewards), dtype=np.int64), "reward": rewards}
     if rewards.min() >= 0.0:
-        result = evaluate(log, "logged", bound=Betting(growing=True), level=level)
-        return result.lower, None, False
+        course = betting_lower(Sketch(rewards, epochs(0, len(rewards))), 1.0 - level)
+        return max(0.0, float(course.lower[-1])), None, False
     if np.ptp(rewards) == 0.0:
         return None, None, True
+    log = {"action": np.zeros(len(rewards), dtype=np.int64), "reward": rewards}
     result = evaluate(log, "logged", bound="huber", level=level)
     return result.lower, result.upper, True
 
 
-def _by_offer(
-    of: Snapshot, own: Rows, level: float
-) -> tuple[tuple[int, ...], tuple[OfLine, ...]]:
+Lines = tuple[tuple[int, ...], tuple[OfferLine, ...]]
+
+
+def _by_offer(of: Snapshot, own: Rows, level: float) -> Lines:
+    """The places of the offers that are listed, and a line for each."""
     everything = sum(sums[0] for sums in of.sums.values())
     often = sorted(of.sums, key=lambda place: -of.sums[place][0])[:MOST_BOUNDS]
     places, lines = [], []
@@ -86,7 +110,7 @@ def _by_offer(
         low, high, _ = bounds(rewards, level) if place in often else (None, None, False)
         places.append(place)
         lines.append(
-            OfLine(
+            OfferLine(
                 name,
                 bool(of.offers.runs[place]),
                 float(visits / everything) if everything else 0.0,
@@ -101,7 +125,7 @@ def _by_offer(
     return tuple(places), tuple(lines)
 
 
-def _by_segment(of: Snapshot, own: Rows) -> tuple[OfSegment, ...]:
+def _by_segment(of: Snapshot, own: Rows) -> tuple[SegmentLine, ...]:
     """Visits by the categories of each column, and by thirds of its numbers."""
     if len(own) == 0:
         return ()
@@ -118,7 +142,7 @@ def _by_segment(of: Snapshot, own: Rows) -> tuple[OfSegment, ...]:
             inside = which == number
             best, most = _best(values[inside[sample]], of, places)
             mean = float(np.mean(own.rewards[inside]))
-            lines.append(OfSegment(name, label, int(inside.sum()), mean, best, most))
+            lines.append(SegmentLine(name, label, int(inside.sum()), mean, best, most))
     return tuple(lines)
 
 
