@@ -213,10 +213,10 @@ def _against(
             "visits (only=, k=). Compare with a rule that every visit could follow.",
             notes=notes,
         )  # fmt: skip
-    value, lower, upper = result.value, result.lower, result.upper
-    if lower is None or upper is None:
+    if result.lower is None or result.upper is None:
         why = "cannot be said: all rewards so far are equal."
         return Against(rule, None, None, None, level, len(rows), why=why, notes=notes)
+    value, lower, upper = float(result.value), float(result.lower), float(result.upper)
     more = None
     if result.rows_needed is not None:
         more = _rounded(result.rows_needed - result.rows)

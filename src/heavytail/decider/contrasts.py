@@ -8,8 +8,12 @@ widths. Of a product it is that of its linear part,
     E[q_1 m_1] - E[q_0 m_0]  ~  D_q' theta_q + D_m' theta_m,
     D_q = E[m_1 x_1] - E[m_0 x_0],   D_m = E[q_1 x_1] - E[q_0 x_0],
 
-each at half of what the level leaves over, as the policy's own intervals are. What the threshold
-of the mean takes off counts for the share of the contexts that differ.
+each at half of what the level leaves over, as the policy's own intervals are.
+
+What the threshold of the mean takes off an amount is taken to be alike, or alike in proportion, on
+both sides: it then hides a part of an effect and makes none. Where the shares differ by d, the
+effect may be larger than it looks by d times that, so that the interval reaches farther there.
+Rewards so rare and large that they differ between contexts without ever having come are beyond it.
 """
 
 from __future__ import annotations
@@ -58,30 +62,34 @@ def averages(policy: TwinUCB, X: FloatArray) -> Averages:
 
 
 def contrast(
-    policy: TwinUCB, after: Averages, before: Averages, changed: float, level: float
-) -> tuple[float, float]:
-    """The difference of two averages, and half of its interval; ``changed`` is the share of the
-    contexts that differ.
-    """
-    D_m, D_q = after.amounts - before.amounts, after.shares - before.shares
-    share = max(after.share, before.share)
-    half = _half(policy, D_m, D_q, changed * share, level)
-    return after.mean - before.mean, half
+    policy: TwinUCB, after: Averages, before: Averages, level: float
+) -> tuple[float, float, float]:
+    """The difference of two averages, and the ends of its interval."""
+    effect = after.mean - before.mean
+    half = _half(policy, after.amounts - before.amounts, after.shares - before.shares, level)
+    hidden = (after.share - before.share) * _hidden(policy)
+    return effect, effect - half + min(hidden, 0.0), effect + half + max(hidden, 0.0)
 
 
-def value(policy: TwinUCB, at: Averages, level: float) -> tuple[float, float]:
-    """An average itself, and half of its interval."""
-    return at.mean, _half(policy, at.amounts, at.shares, at.share, level)
+def value(policy: TwinUCB, at: Averages, level: float) -> tuple[float, float, float]:
+    """An average itself, and the ends of its interval, what the threshold takes off on both."""
+    half = _half(policy, at.amounts, at.shares, level) + at.share * _hidden(policy)
+    return at.mean, at.mean - half, at.mean + half
 
 
-def _half(policy: TwinUCB, D_m: FloatArray, D_q: FloatArray, clipped: float, level: float) -> float:
+def _hidden(policy: TwinUCB) -> float:
+    """What the threshold may take off the mean of an amount."""
+    s = policy._s
+    return 0.0 if s[P.UNIT] == 0.0 else max(2.0 * s[P.LOST] / max(learned(s), 1.0), unseen(s))
+
+
+def _half(policy: TwinUCB, D_m: FloatArray, D_q: FloatArray, level: float) -> float:
     s = policy._s
     if s[P.UNIT] == 0.0:
         return math.inf
     zeros, t = policy._has_zeros, max(learned(s), 1.0)
     each = 0.5 + 0.5 * level if zeros else level
     half = sides((1.0 + s[P.ENERGY]) / (1.0 + t), each) * _length(D_m, policy.inverse_gram)
-    half += clipped * max(2.0 * s[P.LOST] / t, unseen(s))
     if zeros:
         U = policy._M[policy._rows["tried_inverse"]]
         half += sides((1.0 + s[E.CONVERSION_ENERGY]) / (1.0 + s[ROUNDS]), each) * _length(D_q, U)

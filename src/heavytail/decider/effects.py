@@ -85,8 +85,9 @@ class Effects:
     """What columns of the context change, by the forecast; ``print`` it for sentences.
 
     An effect is the average, over the contexts that came, of the forecast with the column set to
-    a value, less that over the contexts as they were. Its interval is the forecast's own: where the
-    forecast cannot follow what rewards do, nothing bounds how far it is off.
+    a value, less that over the contexts as they were. Its interval is the forecast's own
+    (:mod:`heavytail.decider.contrasts`): where the forecast cannot follow what rewards do, nothing
+    bounds how far it is off.
 
     Attributes:
         level: at which the intervals of all that may be stated hold together.
@@ -245,14 +246,13 @@ def effects(of: Snapshot, column: str | None, level: float) -> Effects:
         for k, code in enumerate(values.codes):
             there = contexts.copy()
             there[:, values.column] = code
-            changed = float(np.mean(contexts[:, values.column] != code))
             for place in offers:
                 after = _at(of, there, place)
-                effect, half = contrast(policy, after, before[place], changed, each_level)
+                effect, low, high = contrast(policy, after, before[place], each_level)
                 rows.append(
                     Effect(
                         values.name, values.labels[k], float(code) if values.is_number else None,
-                        of.offers.ids[place], effect, effect - half, effect + half,
+                        of.offers.ids[place], effect, low, high,
                         values.stated[k],
                     )
                 )  # fmt: skip
@@ -295,7 +295,7 @@ def _along(of: Snapshot, contexts: FloatArray, level: float) -> tuple[Price, ...
     contexts = contexts[:: max(1, len(contexts) // 100)]
     along = []
     for place in places:
-        mean, half = value(of.model.forecast, _at(of, contexts, int(place)), level)
+        mean, low, high = value(of.model.forecast, _at(of, contexts, int(place)), level)
         price = float(of.offers.columns["at"][int(place)])
-        along.append(Price(price, mean, mean - half, mean + half))
+        along.append(Price(price, mean, low, high))
     return tuple(along)

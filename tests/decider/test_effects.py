@@ -1,0 +1,151 @@
+"""Effects that are stated are there, and advice says what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.decider.shops import learned, visits
+
+import heavytail as ht
+
+
+@pytest.fixture(scope="module")
+def shop() -> ht.Decider:
+    return learned(4000, seed=0, effect=5.0)
+
+
+def test_an_effect_that_is_there_is_stated_with_its_bound(shop):
+    effects = shop.effects()
+    stated = {(row.column, row.value, row.offer): row for row in effects.stated}
+    row = stated["segment", "returning", "b"]
+    assert 1.0 < row.low < 3.0 < row.high  # the truth: 5 less 40 % of 5
+    assert ("segment", "returning", "a") not in stated
+    assert "segment returning: b +" in str(effects)
+    assert "against the average visit (at least +" in str(effects)
+    assert effects.silent == ("basket",)
+    assert "Nothing beyond chance: basket." in str(effects)
+
+
+def test_a_column_alone_is_the_same_at_a_smaller_share_of_the_level(shop):
+    alone = shop.effects("segment")
+    assert {row.column for row in alone.rows} == {"segment"}
+    both = {(r.column, r.value, r.offer): r for r in shop.effects().rows}
+    for row in alone.rows:
+        assert row.effect == pytest.approx(both[row[0], row[1], row[3]].effect, abs=0.3)
+
+
+def test_effects_of_a_column_add_up_to_nothing(shop):
+    """They are centred: the average over the values, as often as each came, is 0."""
+    frame = shop.effects().to_pandas()
+    rows = frame[(frame["column"] == "segment") & (frame["offer"] == "b")].set_index("value")
+    assert 0.6 * rows.loc["new", "effect"] + 0.4 * rows.loc["returning", "effect"] == pytest.approx(
+        0.0, abs=0.2
+    )
+
+
+def test_where_nothing_is_there_little_is_stated():
+    wrong = sum(bool(learned(1500, seed, 0.0).effects().stated) for seed in range(20))
+    assert wrong <= 2
+
+
+def test_intervals_are_wider_at_a_higher_level(shop):
+    narrow, wide = shop.effects(level=0.5).rows, shop.effects(level=0.99).rows
+    for small, large in zip(narrow, wide, strict=True):
+        assert large.low < small.low < small.high < large.high
+
+
+def test_effects_are_drawn(shop):
+    effects = shop.effects()
+    for column in (None, "segment", "basket"):
+        ax = effects.plot(column)
+        assert len(ax.get_legend().get_texts()) == 2
+    with pytest.raises(ValueError, match=r"Effects\.plot: column must be one of"):
+        effects.plot("baskt")
+    with pytest.raises(ValueError, match=r"Decider\.effects: column must be one of"):
+        shop.effects("baskt")
+
+
+def test_before_any_reward_nothing_is_known():
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", context=["x"])
+    assert str(shop.effects()).startswith("The context has no column yet")
+    for i in range(10):
+        shop.reward(shop.decide({"x": float(i)}).token, 1.0)
+    with pytest.raises(ValueError, match="there is nothing to draw"):
+        shop.effects().plot()
+
+
+def test_rewards_of_0_state_nothing():
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", context=["x"])
+    for i in range(64):
+        shop.reward(shop.decide({"x": float(i)}).token, 0.0)
+    effects = shop.effects()
+    assert effects.stated == ()
+    assert "No effect is beyond chance after 64 rewards." in str(effects)
+    effects.plot()
+
+
+def test_clicks_have_effects_of_their_shares():
+    rng = np.random.default_rng(0)
+    n = 4000
+    segment, offer = rng.choice(["new", "old"], n), rng.choice(["a", "b"], n)
+    chance = 0.05 + 0.3 * ((segment == "old") & (offer == "b"))
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", context=["segment"])
+    reward = (rng.random(n) < chance) * rng.exponential(10.0, n)
+    shop.learn({"segment": segment, "sku": offer, "reward": reward}, progress=False)
+    effects = shop.effects()
+    assert effects.approximate
+    (row,) = (row for row in effects.stated if (row.value, row.offer) == ("old", "b"))
+    assert 0.3 < row.low < 1.5 < row.high
+    assert "approximately" in str(effects)
+
+
+def test_explain_names_the_offers():
+    shop, _ = visits(200)
+    parts = shop.explain({"segment": "new"})
+    assert parts.id == shop.select({"segment": "new"}).id
+    assert parts.ids == ("none", "card", "bundle")
+    assert all(len(part) == 3 for part in parts.parts.values())
+    assert "bundle" in str(parts)
+    assert shop.explain({"segment": "new"}, only=["card"]).id == "card"
+
+
+def test_advice_is_given_where_rewards_never_come():
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", explore=0.5)
+    for i in range(300):
+        choice = shop.decide()
+        if choice.id == "a" and i % 3 == 0:
+            shop.reward(choice.token, 1.0 + i)
+    said = str(shop.diagnostics())
+    assert "none is ever closed" in said
+    assert "All rewards that came are other than 0" in said
+    assert "No reward has ever come for 'b'" in said
+    shop.close_after("0 seconds")
+    assert "is ever closed" not in str(shop.diagnostics())
+
+
+def test_advice_is_given_where_no_visit_explores():
+    shop, _ = visits(50, explore=0.0)
+    assert "explore=0.05" in str(shop.diagnostics())
+
+
+def test_a_number_whose_effect_bends_is_named():
+    rng = np.random.default_rng(0)
+    n = 4000
+    x = rng.uniform(-1.0, 1.0, n)
+    shop = ht.Decider([{"sku": "a"}], ids="sku", context=["x"])
+    from heavytail.decider.diagnosing import _pattern
+
+    assert _pattern(x, 4.0 * x**2 - 4.0 / 3.0 + rng.normal(size=n), 1e-3) is not None
+    assert _pattern(x, rng.standard_t(2.0, n), 1e-3) is None
+    shop.learn({"x": x, "offer": ["a"] * n, "sku": ["a"] * n, "reward": 4 * x**2}, progress=False)
+    assert "The forecast is off" not in str(shop.diagnostics())  # a curve was taken
+
+
+def test_a_column_with_small_effects_may_be_left_out():
+    rng = np.random.default_rng(0)
+    n = 6000
+    log = {"x": rng.normal(size=n), "sku": rng.choice(["a", "b"], n), "reward": 10.0}
+    log["reward"] = 10.0 + rng.normal(size=n)
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", context=["x"])
+    shop.learn(log, progress=False)
+    assert "x: no effect on any offer is above" in str(shop.diagnostics())

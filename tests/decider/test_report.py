@@ -1,0 +1,288 @@
+"""What a Decider's report says is true, and it says so where it cannot say."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.decider.shops import SHARE, visits, worth
+
+import heavytail as ht
+from heavytail.decider.reporting import bounds, thirds
+
+THEORY = re.compile(r"\b(bulk|believed|radius|arms?|regret|context vector)\b")
+BAD = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def shop() -> ht.Decider:
+    return visits(1200)[0]
+
+
+def test_the_report_adds_up(shop):
+    report = shop.report()
+    assert report.decisions == report.rewards == report.kept == 1200
+    assert sum(line.visits for line in report.offers) == 1200
+    assert sum(line.total for line in report.offers) == pytest.approx(report.total)
+    assert sum(line.share for line in report.offers) == pytest.approx(1.0)
+    assert report.mean == pytest.approx(report.total / 1200)
+    assert 0.0 < report.lower < report.mean
+    assert report.upper is None
+    assert [line.value for line in report.segments] == ["new", "returning"] or {
+        line.value for line in report.segments
+    } == {"new", "returning"}
+    assert sum(line.visits for line in report.segments) == 1200
+
+
+def test_the_report_says_that_there_is_no_upper_bound(shop):
+    assert "There is no upper bound" in str(shop.report())
+
+
+def test_the_report_has_no_words_of_theory(shop):
+    report, effects = shop.report(against="none"), shop.effects()
+    said = [str(report), report._repr_html_(), str(effects), effects.table()]
+    said += [str(shop.diagnostics()), str(report.against)]
+    assert not any(THEORY.search(text) for text in said)
+
+
+def test_rewards_of_a_log_are_not_own():
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", context=["x"])
+    rng = np.random.default_rng(0)
+    log = {"sku": ["a", "b"] * 100, "x": rng.normal(size=200), "reward": rng.random(200)}
+    shop.learn(log, progress=False)
+    report = shop.report(against="a")
+    assert report.rewards == report.kept == 0
+    assert report.mean is None
+    assert "no reward yet" in str(report)
+    assert report.against.why == "cannot be said: no decision has its reward yet."
+    report.plot()
+
+
+def test_a_decided_comparison_is_right_and_names_its_bound():
+    """'best' pays 10 more: a few hundred visits decide."""
+    rng = np.random.default_rng(5)
+    shop = ht.Decider([{"sku": "best"}, {"sku": "none"}], ids="sku", explore=0.4)
+    for _ in range(800):
+        choice = shop.decide()
+        shop.reward(choice.token, float(rng.random() + 10.0 * (choice.id == "best")))
+    report = shop.report(against="none")
+    against, share = report.against, report.offers[0].share
+    assert against.better is True
+    assert 0.0 < against.lower < 10.0 * share < against.upper
+    assert re.match(r"Against always 'none': \+\d\.\d\d a visit, at least \+", str(against))
+    assert shop.report(against="best").against.better is False
+    by_rule = shop.report(against=lambda context: "none").against
+    assert by_rule.lower == against.lower
+    assert str(by_rule).startswith("Against the rule: +")
+
+
+def test_an_undecided_comparison_says_how_many_visits_more():
+    shop, _ = visits(600, seed=3)
+    said = str(shop.report(against="none").against)
+    assert "not decided yet" in said
+    assert re.search(r"about [\d,]+ visits more at this rate", said)
+
+
+def test_without_exploring_nothing_is_compared():
+    shop, _ = visits(120, explore=0.0)
+    said = str(shop.report(against="none").against)
+    assert "cannot be said: no visit explores (explore=0)" in said
+    assert "explore=0.05" in said
+
+
+def test_a_rule_that_the_visits_could_not_follow_is_not_compared():
+    shop, _ = visits(300, limits={"card": 10})
+    assert "daily limit" in shop.report(against="card").against.why
+    shop.retire("none")
+    assert "is retired" in shop.report(against="none").against.why
+    shop.add({"sku": "later"})
+    assert "is new" in shop.report(against="later").against.why
+
+
+def test_where_the_rules_bar_a_rules_offer_both_are_alike():
+    shop, _ = visits(400, rules={"card": {"segment": ["new"]}})
+    against = shop.report(against="card").against
+    assert any("both are taken to be alike" in sentence for sentence in against.notes)
+
+
+@pytest.mark.parametrize("against", [True, ["none"], None])
+def test_what_is_no_rule_is_refused(shop, against):
+    if against is None:
+        assert shop.report(against=against).against is None
+        return
+    with pytest.raises(TypeError, match=r"Decider\.report: against must be an offer's id, or a"):
+        shop.report(against=against)
+
+
+def test_an_offer_that_is_not_there_is_refused_with_the_nearest(shop):
+    with pytest.raises(KeyError, match="Did you mean 'none'"):
+        shop.report(against="nome")
+    with pytest.raises(KeyError, match="no offer has the id 'x'"):
+        shop.report(against=lambda context: "x")
+    with pytest.raises(ValueError, match=r"Decider\.report: level"):
+        shop.report(level=1.0)
+
+
+def test_an_error_in_a_rule_names_the_context(shop):
+    with pytest.raises(ZeroDivisionError) as caught:
+        shop.report(against=lambda context: 1 / 0)
+    assert "segment" in caught.value.__notes__[0]
+
+
+def test_a_shop_before_its_first_reward_has_a_report():
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", context=["x"])
+    shop.decide({"x": 1.0})
+    report = shop.report(against="a")
+    assert str(report).startswith("1 decisions, and no reward yet.\n1 decisions wait")
+    report.plot()
+    report._repr_html_()
+    assert len(report.to_pandas()) == 2
+    assert len(report.to_pandas("segments")) == 0
+
+
+def test_a_shop_with_one_offer_no_context_and_rewards_of_0_has_a_report():
+    shop = ht.Decider([{"sku": "a"}], ids="sku")
+    for _ in range(120):
+        shop.reward(shop.decide().token, 0.0)
+    report = shop.report(against="a")
+    assert "chose as the rule does in every visit" in report.against.why
+    assert "Too little was paid for a bound above 0." in str(report)
+    report.plot()
+    assert "All 120 rewards are 0" in str(shop.diagnostics())
+
+
+def test_numbers_that_are_missing_are_a_segment():
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", context=["x"])
+    rng = np.random.default_rng(2)
+    for i in range(90):
+        x = (float(rng.normal()), None, float("nan"))[i % 3]
+        shop.reward(shop.decide({"x": x}).token, float(rng.normal()))
+    report = shop.report(against=lambda context: "a" if context["x"] is None else "b")
+    (missing,) = (line for line in report.segments if line.value == "(missing)")
+    assert missing.visits == 60
+    assert report.approximate
+    assert report.upper is not None
+    assert "This is approximate" in str(report)
+
+
+def test_prices_have_a_report():
+    rng = np.random.default_rng(1)
+    shop = ht.Decider(prices=ht.Grid(5, 50, 10), context=["segment"], explore=0.3)
+    for _ in range(300):
+        choice = shop.decide({"segment": ["a", "b"][rng.integers(2)]})
+        price = float(choice.id)
+        shop.reward(choice.token, price * float(rng.random() < np.exp(-price / 20.0)))
+    report = shop.report(against="20")
+    assert sum(line.visits for line in report.offers) == 300
+    assert {line.best for line in report.segments} <= set(shop.offers)
+    report.plot()
+    along = shop.effects()
+    assert [each.price for each in along.prices] == [float(name) for name in shop.offers]
+    assert "Most is expected at a price of" in str(along)
+    along.plot()
+
+
+def test_every_text_is_escaped():
+    shop = ht.Decider([{"sku": BAD}, {"sku": "b"}], ids="sku", context=["<i>", "x"])
+    rng = np.random.default_rng(0)
+    for i in range(400):
+        choice = shop.decide({"<i>": [BAD, "u", "v"][i % 3], "x": float(i)})
+        shop.reward(choice.token, float(rng.random() + 5.0 * (choice.id == BAD) * (i % 3)))
+    choice = shop.decide({"<i>": "<b>new</b>", "x": 1.0})
+    assert choice.unknown
+    shown = [shop, shop.report(against=BAD), shop.effects(), choice, shop.diagnostics(),
+             shop.explain({"<i>": "u", "x": 1.0})]  # fmt: skip
+    for each in shown:
+        text = each._repr_html_()
+        assert "<script" not in text
+        assert "<b>" not in text
+        assert "<i>" not in text
+        assert "src=" not in text
+        assert "href=" not in text
+    assert any("&lt;script&gt;" in each._repr_html_() for each in shown)
+    shop.report().plot().savefig("/dev/null", format="png")
+
+
+def test_unknown_categories_are_named():
+    shop, _ = visits(200)
+    for _ in range(60):
+        shop.decide({"segment": "lapsed"})
+    assert "in segment: 'lapsed' (60 times)" in str(shop.report())
+    assert "most often 'lapsed'" in str(shop.diagnostics())
+    assert "60 decisions wait for their reward" in str(shop.report())
+
+
+def test_frames_have_a_row_for_each_line(shop):
+    report = shop.report()
+    frame = report.to_pandas()
+    assert isinstance(frame, pd.DataFrame)
+    assert set(frame["id"]) == set(SHARE)
+    assert list(report.to_pandas("segments").columns)[:3] == ["column", "value", "visits"]
+    with pytest.raises(ValueError, match=r"Report\.to_pandas: of"):
+        report.to_pandas("offer")
+
+
+def test_a_report_of_a_loaded_shop_is_the_same(shop, tmp_path):
+    shop.save(str(tmp_path / "shop.npz"))
+    again = ht.load(str(tmp_path / "shop.npz"))
+    assert str(again.report(against="none")) == str(shop.report(against="none"))
+
+
+def test_a_report_changes_nothing(shop):
+    before = {name: array.copy() for name, array in shop.state_arrays().items()}
+    shop.report(against="none").plot()
+    shop.effects()
+    shop.diagnostics()
+    for name, array in shop.state_arrays().items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [([1.0, 2.0, 1.0], 2), ([0.0] * 9 + [1.0, 2.0, 3.0], 2), (list(range(9)), 3), ([np.nan], 0)],
+)
+def test_thirds_cover_every_number_once(values, count):
+    array = np.array(values, dtype=float)
+    groups = thirds(array)
+    assert len(groups) == count
+    inside = sum(np.asarray(group, dtype=int) for _, group in groups)
+    assert np.all(inside == np.isfinite(array))
+    assert all(np.any(group) for _, group in groups)
+
+
+def test_few_rewards_have_no_bound():
+    assert bounds(np.ones(19), 0.95) == (None, None, False)
+    low, high, approximate = bounds(np.ones(60), 0.95)
+    assert 0.3 < low < 1.0
+    assert high is None
+    assert not approximate
+
+
+@pytest.mark.slow
+def test_bounds_of_simulated_shops_err_at_most_at_their_level():
+    """200 shops that learn: the bound of all visits, those of each offer, and the comparison with
+    "none". Measured: 0.5 %, 0.7 % and 0 %.
+    """
+    wrong = np.zeros(3)
+    total = np.zeros(3)
+    for seed in range(200):
+        shop, seen = visits(300, seed)
+        report = shop.report(against="none")
+        truth = np.array([worth(*visit) for visit in seen])
+        offers = np.array([offer for offer, _ in seen])
+        rule = np.array([worth("none", segment) for _, segment in seen])
+        wrong[0] += report.lower > truth.mean()
+        total[0] += 1
+        for line in report.offers:
+            if line.lower is not None:
+                wrong[1] += line.lower > truth[offers == line.id].mean()
+                total[1] += 1
+        against = report.against
+        if against.lower is not None:
+            wrong[2] += not against.lower <= truth.mean() - rule.mean() <= against.upper
+            total[2] += 1
+    print(wrong / total, total)
+    assert np.all(total > 100)
+    assert np.all(wrong / total <= 0.05)
