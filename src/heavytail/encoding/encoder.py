@@ -71,8 +71,8 @@ class Encoder(TakingTurns, Saved):
             every process.
         crosses: tuples of columns, ("segment", "product"); with a number at the end,
             ("segment", "sku", 256), the categories' combinations are hashed to so many buckets,
-            each with the features of the cross's numbers and maps. What differs between contexts moves a choice by crosses alone: without them a context
-            adds the same to every arm.
+            each with the features of the cross's numbers and maps. What differs between contexts
+            moves a choice by crosses alone: without them a context adds the same to every arm.
         bound: no vector is longer.
         clip: scales from the centre at which a number is cut.
         missing: what to do with a number that is None or NaN: "refuse", "centre" (0), or
