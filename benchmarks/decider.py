@@ -216,7 +216,9 @@ def summary(records: Records) -> str:
                 passed = "yes" if middle is not None and middle <= mark else "no"
                 each = f"{sum(v <= mark for v in known.values())} of {len(known)}"
                 last = f"{worst} {known[worst]:.2f}"
-                rows.append([part, group, f"{mark:g} x {other}", _two(middle), passed, each, last])
+                rows.append(
+                    [name, part, group, f"{mark:g} x {other}", _two(middle), passed, each, last]
+                )
     if not rows:
         return "There are no records of a decider."
     head = [
