@@ -25,6 +25,7 @@ from heavytail.encoding import Encoder, Spline
 __all__ = ["FEW_OFFERS", "Shape", "encoder_for", "joined", "learn_shape"]
 
 KNOTS: Final = 5
+PRICES: Final = 10  # knots along a grid of prices
 FEW_OFFERS: Final = 30  # each of which has effects of its own in every context
 FEW_TEXTS: Final = 50  # categories that are listed; more are hashed
 BUCKETS: Final = 64
@@ -36,15 +37,23 @@ MOST_ROWS: Final = 8192  # that are looked at
 MOST_SHARE: Final = 0.4  # of the rows, that there may be features
 MOST_PAIRED: Final = 20  # columns that are looked at in pairs
 LEAST_ROWS: Final = 100
-CURVED: Final = 0.1  # the share of a curve or a product, beside 1 of a straight line
+import os
+DOUBT=float(os.environ.get("DOUBT","1"))
+CURVED: Final = float(os.environ.get("CURVED","0.1"))  # the share of a curve or a product, beside 1 of a straight line
 ROUNDING: Final = 1e-9  # of the largest eigenvalue
 
 
+Blocks = dict[tuple[str, ...], FloatArray]  # features of candidates, by their columns
+
+
 class Shape(NamedTuple):
-    """What is more than a straight line: columns with a curve, and pairs that act together."""
+    """What is more than a straight line: columns with a curve, and pairs that act together. Columns
+    that are ``doubted`` have shown no effect yet.
+    """
 
     curves: tuple[str, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
+    doubted: tuple[str, ...] = ()
 
 
 def encoder_for(
@@ -79,20 +88,26 @@ def encoder_for(
         around.append(name)
     identity, shares = offers.id_column, {}
     crosses: list[tuple[Any, ...]] = []
-    if len(offers) <= FEW_OFFERS:
+    few = len(offers) <= FEW_OFFERS and offers.ordered is None
+    if few:
         categories[identity] = list(offers.ids)
-    else:
+    elif offers.ordered is None:
         hashed[identity] = BUCKETS
+    else:
+        numbers[offers.ordered] = Spline(PRICES)
     for name in around:
         partners: list[str] = list(own)
-        if len(offers) <= FEW_OFFERS:
+        if few:
             partners.append(identity)
-        if name in hashed:
+        if name in hashed and offers.ordered is None:
             crosses.append((name, identity, 4 * BUCKETS))
             partners = []
         crosses += [tuple(sorted((name, partner))) for partner in partners]
-    acting = [identity] if len(offers) <= FEW_OFFERS else own
+    acting = [identity] if few else own
     crosses += [tuple(sorted((*pair, partner))) for pair in shape.pairs for partner in acting]
+    if DOUBT < 1.0:
+        for name in shape.doubted:
+            shares |= {"*".join(c): DOUBT for c in crosses if len(c) == 2 and name in c}
     for cross in crosses:
         parts = [name for name in cross if isinstance(name, str)]
         if any(name in shape.curves for name in parts) or len(parts) > 2:
@@ -133,7 +148,7 @@ def learn_shape(
     parts, acting = _parts(contexts, offers, raw, places), _acting(offers, places)
     candidates = _candidates(contexts, parts, acting, shape.curves, left)
     rank, features = basis.shape[1], design.shape[1]
-    rests = {key: block - basis @ (basis.T @ block) for key, block in candidates.items()}
+    rests = _beyond(basis, candidates)
     while rests:
         spare = 1.0 - rank / len(y)
         weights = 1.0 / (_variances(left, places) / spare)
@@ -153,8 +168,35 @@ def learn_shape(
         shape, rank = grown, rank + more.shape[1]
         basis = np.column_stack([basis, more])
         left = left - more @ (more.T @ left)
-        rests = {key: rest - more @ (more.T @ rest) for key, rest in rests.items()}
-    return _with_curves_of_pairs(shape, contexts)
+        rests = _beyond(more, rests)
+    return _with_curves_of_pairs(shape, contexts)._replace(
+        doubted=_doubted(contexts, offers, parts, acting, y, places, shape)
+    )
+
+
+def _doubted(contexts, offers, parts, acting, y, places, shape):
+    base = _basis(np.column_stack([np.ones(len(y)), np.eye(len(offers))[places], acting, *(parts[n].line for n in contexts.names if n in parts)]))
+    left = y - base @ (base.T @ y)
+    weights = 1.0 / _variances(left, places)
+    out = []
+    for name in contexts.names:
+        if name not in parts or name in shape.curves or any(name in p for p in shape.pairs):
+            continue
+        rest = _product(parts[name].line, acting)
+        rest = rest - base @ (base.T @ rest)
+        if _log_p(rest, left, weights) > np.log(0.05):
+            out.append(name)
+    return tuple(out)
+
+
+def _beyond(basis: FloatArray, blocks: Blocks) -> Blocks:
+    """What of each block is orthogonal to a basis."""
+    if not blocks:
+        return {}
+    joint = np.column_stack([*blocks.values()])
+    joint -= basis @ (basis.T @ joint)
+    ends = np.cumsum([block.shape[1] for block in blocks.values()])[:-1]
+    return dict(zip(blocks, np.split(joint, ends, axis=1), strict=True))
 
 
 def _basis(block: FloatArray) -> FloatArray:
@@ -184,7 +226,7 @@ def _parts(
             hot = np.eye(len(texts) + 1)[values.astype(np.int64)][:, :-1]  # -1: the last
             parts[name] = _Part(hot, hot)
     for name, own in offers.columns.items():
-        if offers.kinds[name] == NUMBER and _varies(own):
+        if offers.kinds[name] == NUMBER and _varies(own) and name != offers.ordered:
             parts[name] = _of_number(_floats(own)[places])
     return parts
 
@@ -203,6 +245,8 @@ def _of_number(values: FloatArray) -> _Part:
 
 def _acting(offers: Offers, places: IntArray) -> FloatArray:
     """What tells offers apart (n, k): their identities, or their columns where they are many."""
+    if offers.ordered is not None:
+        return _of_number(_floats(offers.columns[offers.ordered])).curve[places]
     if len(offers) <= FEW_OFFERS:
         return np.eye(len(offers))[places]
     blocks = [np.ones((len(offers), 1))]
@@ -223,11 +267,11 @@ def _candidates(
     acting: FloatArray,
     stated: tuple[str, ...],
     left: FloatArray,
-) -> dict[tuple[str, ...], FloatArray]:
+) -> Blocks:
     """Curves and products by their columns, each as features that act by offer. Of many columns
     only those act together whose curves, for each offer, explain most by themselves.
     """
-    candidates: dict[tuple[str, ...], FloatArray] = {}
+    candidates: Blocks = {}
     around = [name for name in contexts.names if name in parts]
     gains = {}
     for name, part in parts.items():
@@ -291,7 +335,7 @@ def _with_curves_of_pairs(shape: Shape, contexts: Contexts) -> Shape:
     curves = dict.fromkeys(shape.curves)
     for pair in shape.pairs:
         curves |= dict.fromkeys(name for name in pair if name in numbers)
-    return Shape(tuple(curves), shape.pairs)
+    return shape._replace(curves=tuple(curves))
 
 
 def _line(contexts: Contexts, name: str, shape: Shape) -> Spline | None:
