@@ -31,7 +31,7 @@ AT: Final = tuple(np.linspace(0.05, 0.95, 13))  # quantiles of a number at which
 STATED: Final = (1, 6, 11)  # those of which something may be stated: low, middle, high
 MOST_ROWS: Final = 400  # contexts that are averaged over
 LEAST_ROWS: Final = 40
-WORK: Final = 150_000  # contexts that are encoded, in all
+WORK: Final = 2e7  # features that are computed, in all
 AVERAGE: Final = "against the average visit"
 
 
@@ -236,7 +236,7 @@ def effects(of: Snapshot, column: str | None, level: float) -> Effects:
         at = np.linspace(0, len(of.offers) - 1, 2 * OF_PRICES + 1)[1::2]
         offers = [int(place) for place in np.unique(at.round())]
     cells = len(offers) * (1 + sum(len(each.codes) for each in sets))
-    count = int(np.clip(WORK // max(cells, 1), LEAST_ROWS, MOST_ROWS))
+    count = int(np.clip(WORK / (cells * policy.dim), LEAST_ROWS, MOST_ROWS))
     contexts = of.rows.contexts[np.unique(np.linspace(0, n - 1, count).astype(np.int64))]
     stated = len(offers) * sum(sum(each.stated) for each in sets)
     each_level = 1.0 - (1.0 - level) / max(stated, 1)
@@ -291,11 +291,12 @@ def _values(of: Snapshot, column: int) -> _Values | None:
 def _along(of: Snapshot, contexts: FloatArray, level: float) -> tuple[Price, ...]:
     """What is expected along the prices."""
     assert of.model.forecast is not None
+    assert of.offers.ordered is not None
     places = np.unique(np.linspace(0, len(of.offers) - 1, MOST_PRICES).astype(np.int64))
     contexts = contexts[:: max(1, len(contexts) // 100)]
     along = []
     for place in places:
         mean, low, high = value(of.model.forecast, _at(of, contexts, int(place)), level)
-        price = float(of.offers.columns["at"][int(place)])
+        price = float(of.offers.columns[of.offers.ordered][int(place)])
         along.append(Price(price, mean, low, high))
     return tuple(along)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from heavytail._extras import need
 from heavytail._typing import FloatArray, IntArray
-from heavytail._validate import check_choice
+from heavytail._validate import check_choice, shown
 from heavytail.decider.against import Against
 from heavytail.decider.choice import amount
 from heavytail.decider.markup import note, percent, table, text_table
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Course", "OfferLine", "Report", "SegmentLine"]
 
 MOST_LINES: Final = 20  # offers, or values of a column, that are printed
+MOST_NAMED: Final = 3  # unknown values of a column
+OTHERS: Final = "others"  # what Counts calls those beyond the first
 NO_UPPER: Final = "There is no upper bound: a reward that is large and rare has not come yet."
 OFFERS, SEGMENTS = "offers", "segments"
 
@@ -140,9 +142,11 @@ class Report:
         if self.closed:
             said.append(f"{self.closed:,} were closed: no reward came in time.")
         for column, values in self.unknown.items():
-            often = sorted(values, key=lambda text: -values[text])[:3]
-            named = ", ".join(f"'{text}' ({values[text]:,} times)" for text in often)
-            said.append(f"Unknown to the model when they came, in {column}: {named}.")
+            often = sorted(values.keys() - {OTHERS}, key=lambda text: (-values[text], text))
+            named = ", ".join(f"{shown(text)} ({values[text]:,})" for text in often[:MOST_NAMED])
+            if len(often) > MOST_NAMED or OTHERS in values:
+                named += " and others"
+            said.append(f"Not known to the model when they came, in {column}: {named}.")
         if self.against is not None:
             said.append(str(self.against))
         return tuple(said)
@@ -171,16 +175,16 @@ class Report:
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
         """Titles, heads and rows."""
         tables = []
-        shown = sorted(self.offers, key=lambda line: -line.visits)[:MOST_LINES]
-        if shown:
+        often = sorted(self.offers, key=lambda line: -line.visits)[:MOST_LINES]
+        if often:
             title = f"By offer; each bound by itself holds at {100.0 * self.level:.4g} %"
             if self.kept < self.rewards:
                 title += f"; means and bounds of the last {self.kept:,} rewards"
-            if len(self.offers) > len(shown):
-                title += f"; the {len(shown)} most shown of {len(self.offers):,}"
+            if len(self.offers) > len(often):
+                title += f"; the {len(often)} most shown of {len(self.offers):,}"
             heads = ["offer", "visits", "share", "paid", "a visit", "at least", "at most", "total"]
-            rows = [_row(line) for line in shown]
-            if all(line.upper is None for line in shown):
+            rows = [_row(line) for line in often]
+            if all(line.upper is None for line in often):
                 heads.pop(6)
                 rows = [row[:6] + row[7:] for row in rows]
             tables.append((title, heads, rows))

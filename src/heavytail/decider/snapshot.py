@@ -104,7 +104,7 @@ def snapshot(decider: Decider) -> Snapshot:
         model=decider._model.clone(offers),
         explore=decider.explore,
         closes=decider._closing is not None,
-        prices=decider._prices is not None,
+        prices=offers.ordered is not None,
     )
 
 
