@@ -86,7 +86,8 @@ def encoder_for(
         else:
             continue
         around.append(name)
-    identity, shares = offers.id_column, {}
+    identity = offers.id_column
+    shares: dict[str, float] = {}
     crosses: list[tuple[Any, ...]] = []
     few = len(offers) <= FEW_OFFERS and offers.ordered is None
     if few and not around:
@@ -197,9 +198,9 @@ def _doubted(
     base = _basis(np.column_stack([acting, *(parts[name].line for name in asked)]))
     left = left - base @ (base.T @ left)
     weights = 1.0 / _variances(left, places)
-    blocks = {(name,): _product(parts[name].line, acting) for name in asked}
+    blocks: Blocks = {(name,): _product(parts[name].line, acting) for name in asked}
     rests = _beyond(base, blocks)
-    return tuple(n for (n,), rest in rests.items() if _log_p(rest, left, weights) > np.log(DOUBT))
+    return tuple(c[0] for c, rest in rests.items() if _log_p(rest, left, weights) > np.log(DOUBT))
 
 
 def _beyond(basis: FloatArray, blocks: Blocks) -> Blocks:
