@@ -12,6 +12,7 @@ there. Rewards are cut at their outermost half per cent first, so that outliers 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +32,9 @@ FEW_TEXTS: Final = 50  # categories that are listed; more are hashed
 BUCKETS: Final = 64
 MOST_FEATURES: Final = 600
 LEVEL: Final = 0.01  # of all tests of a step together
+HUBER: Final = 2.0  # typical residuals at which they are cut ...
+STEPS: Final = 8  # ... by so many steps
+NORMAL: Final = 1.4826022185056018  # median |r| to standard deviation, of normal ones
 CUT: Final = 0.005  # of the rewards, on each side
 LEAST_CUT: Final = 3
 MOST_ROWS: Final = 8192  # that are looked at
@@ -86,7 +90,8 @@ def encoder_for(
         else:
             continue
         around.append(name)
-    identity, shares = offers.id_column, {}
+    identity = offers.id_column
+    shares: dict[str, float] = {}
     crosses: list[tuple[Any, ...]] = []
     few = len(offers) <= FEW_OFFERS and offers.ordered is None
     if few and not around:
@@ -150,14 +155,14 @@ def learn_shape(
     if basis.shape[1] > MOST_SHARE * len(rewards):
         return shape
     y = _cut(rewards)
-    left = y - basis @ (basis.T @ y)
+    left = _residuals(basis, y)
     parts, acting = _parts(contexts, offers, raw, places), _acting(offers, places)
     candidates = _candidates(contexts, parts, acting, shape.curves, left)
     rank, features = basis.shape[1], design.shape[1]
     rests = _beyond(basis, candidates)
     while rests:
         spare = 1.0 - rank / len(y)
-        weights = 1.0 / (_variances(left, places) / spare)
+        weights = spare / _variances(left, places)
         steps = {key: _log_p(rest, left, weights) for key, rest in rests.items()}
         best = min(steps, key=steps.__getitem__)
         if steps[best] > np.log(LEVEL / len(steps)):
@@ -173,12 +178,11 @@ def learn_shape(
             continue
         shape, rank = grown, rank + more.shape[1]
         basis = np.column_stack([basis, more])
-        left = left - more @ (more.T @ left)
+        left = _residuals(basis, y)
         rests = _beyond(more, rests)
     offered = _basis(np.column_stack([np.ones(len(y)), np.eye(len(offers))[places]]))
-    apart = y - offered @ (offered.T @ y)
     shape = _with_curves_of_pairs(shape, contexts)
-    return shape._replace(doubted=_doubted(contexts, parts, acting, shape, apart, places))
+    return shape._replace(doubted=_doubted(contexts, parts, acting, shape, offered, y, places))
 
 
 def _doubted(
@@ -186,20 +190,21 @@ def _doubted(
     parts: Mapping[str, _Part],
     acting: FloatArray,
     known: Shape,
-    left: FloatArray,
+    offered: FloatArray,
+    y: FloatArray,
     places: IntArray,
 ) -> tuple[str, ...]:
-    """The columns that have not shown that offers differ by them: of residuals ``left`` of what is
-    the same for all contexts, or for all offers, they explain no more than chance may.
+    """The columns that have not shown that offers differ by them: of what is not the same for all
+    contexts, the basis ``offered``, or for all offers, they explain no more than chance may.
     """
     shown = {*known.curves, *itertools.chain.from_iterable(known.pairs)}
     asked = [name for name in contexts.names if name in parts and name not in shown]
-    base = _basis(np.column_stack([acting, *(parts[name].line for name in asked)]))
-    left = left - base @ (base.T @ left)
+    base = _basis(np.column_stack([offered, acting, *(parts[name].line for name in asked)]))
+    left = _residuals(base, y)
     weights = 1.0 / _variances(left, places)
-    blocks = {(name,): _product(parts[name].line, acting) for name in asked}
+    blocks: Blocks = {(name,): _product(parts[name].line, acting) for name in asked}
     rests = _beyond(base, blocks)
-    return tuple(n for (n,), rest in rests.items() if _log_p(rest, left, weights) > np.log(DOUBT))
+    return tuple(c[0] for c, rest in rests.items() if _log_p(rest, left, weights) > np.log(DOUBT))
 
 
 def _beyond(basis: FloatArray, blocks: Blocks) -> Blocks:
@@ -289,7 +294,7 @@ def _candidates(
     gains = {}
     for name, part in parts.items():
         curve = _with_offers(part.curve, acting) if name in around else part.curve
-        gains[name] = -float(np.square(_basis(curve).T @ left).sum())
+        gains[name] = -float(np.square(_basis(curve).T @ left).sum(axis=0).max())
         if part.is_number and name not in stated:
             candidates[(name,)] = curve
     few = sorted(sorted(around, key=gains.__getitem__)[:MOST_PAIRED])
@@ -310,29 +315,52 @@ def _product(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _log_p(rest: FloatArray, left: FloatArray, weights: FloatArray) -> float:
-    """The logarithm of the p-value of Rao's test that features add nothing to residuals ``left``;
-    ``rest`` is what of them is orthogonal to the design.
+    """The logarithm of the p-value of Rao's test that features add nothing to either column of
+    ``left``; ``rest`` is what of them is orthogonal to the design.
     """
     from scipy.stats import chi2
 
     rest = rest[:, np.square(rest).sum(axis=0) > 1e-6 * len(left)]
     if rest.shape[1] == 0:
         return 0.0
-    weighted = rest * weights[:, None]
-    score = weighted.T @ left
-    values, vectors = np.linalg.eigh(weighted.T @ rest)
-    kept = values > 1e-3 * values[-1]
-    statistic = float((np.square(vectors[:, kept].T @ score) / values[kept]).sum())
-    return float(chi2.logsf(statistic, int(kept.sum())))
+    least = 0.0
+    for residuals, weight in zip(left.T, weights.T, strict=True):
+        weighted = rest * weight[:, None]
+        values, vectors = np.linalg.eigh(weighted.T @ rest)
+        kept = values > 1e-3 * values[-1]
+        score = vectors[:, kept].T @ (weighted.T @ residuals)
+        log_p = chi2.logsf(float((np.square(score) / values[kept]).sum()), int(kept.sum()))
+        least = min(least, float(log_p) + math.log(2.0))  # the smaller of two
+    return least
+
+
+def _residuals(basis: FloatArray, y: FloatArray) -> FloatArray:
+    """What a basis leaves of rewards, (n, 2): of their least squares, and of Huber's fit, whose
+    residuals are cut at HUBER of their typical size, by so many steps of reweighting.
+    """
+    plain = y - basis @ (basis.T @ y)
+    fit = y - plain
+    for _ in range(STEPS):
+        rest = y - fit
+        most = HUBER * NORMAL * float(np.median(np.abs(rest)))
+        if most == 0.0:
+            return np.column_stack([plain, plain])
+        cut = np.clip(rest, -most, most)
+        moved = basis @ (basis.T @ cut)
+        fit += moved
+    return np.column_stack([plain, cut - moved])
 
 
 def _variances(residuals: FloatArray, places: IntArray) -> FloatArray:
-    """The variance of each row's residual: that of its offer where it has been shown often."""
+    """The variance of each row's residuals: that of its offer where it has been shown often."""
     count = np.bincount(places)
-    total = np.bincount(places, np.square(residuals))
-    overall = max(float(np.mean(np.square(residuals))), 1e-300)
-    each = np.where(count >= 2 * KNOTS, total / np.maximum(count, 1), overall)
-    return np.maximum(each, 1e-3 * overall)[places]
+    columns = []
+    for squares in np.square(residuals).T:
+        overall = max(float(np.mean(squares)), 1e-300)
+        each = np.bincount(places, squares) / np.maximum(count, 1)
+        each = np.where(count >= 2 * KNOTS, np.maximum(each, 1e-3 * overall), overall)
+        columns.append(each[places])
+    return np.column_stack(columns)
 
 
 def _cut(rewards: FloatArray) -> FloatArray:
