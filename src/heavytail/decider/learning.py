@@ -17,7 +17,7 @@ from heavytail.tables.opening import rows_of
 if TYPE_CHECKING:
     from heavytail.decider.decider import Decider
 
-__all__ = ["Counts", "Learned", "is_due", "learn"]
+__all__ = ["Counts", "Learned", "is_due", "learn", "until_due"]
 
 NAMED: Final = 20  # unknown values of a column that are named
 CHUNK: Final = 16_384
@@ -110,6 +110,14 @@ class Counts:
 def is_due(seen: int, first: int, most: int) -> bool:
     """Tell whether the shape is to be learned after so many rows: first, 2 first, 4 first, ..."""
     return first <= seen <= most and seen % first == 0 and (seen // first).bit_count() == 1
+
+
+def until_due(seen: int, first: int, most: int) -> float:
+    """How many more rows until the shape is learned after ``seen``; infinity where it is final."""
+    due = first
+    while due <= seen:
+        due *= 2
+    return due - seen if due <= most else np.inf
 
 
 def learn(
