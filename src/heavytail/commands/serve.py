@@ -136,6 +136,7 @@ def _model(args: argparse.Namespace) -> Operation | None:
     from heavytail._archive import contents
     from heavytail.ledger.layout import NAME
     from heavytail.serve.decider_model import adopt, spec_of
+    from heavytail.serve.keeping import loaded_decider
     from heavytail.serve.service import Limits
 
     file = os.path.basename(args.model)
@@ -147,7 +148,15 @@ def _model(args: argparse.Namespace) -> Operation | None:
             f"digits, dots, underscores and hyphens; got {on_one_line(name)!r}. Pass --name."
         )
     args.name, content = name, contents(args.model)
-    spec = spec_of(content, f"--model {on_one_line(args.model)}")
+    where = f"--model {on_one_line(args.model)}"
+    decider = loaded_decider(content, where)
+    spec = spec_of(decider, content, where)
+    if decider.pending:
+        print(
+            f"heavytail serve: {where}: {len(decider.pending)} decisions of the file wait for their "
+            "rewards, which the service cannot take: reward them before you save the file.",
+            file=sys.stderr,
+        )
     note = f"the file {on_one_line(file)}"
     return functools.partial(
         adopt, name=name, content=content, spec=spec, most=Limits().models, note=note, who=WHO

@@ -239,7 +239,14 @@ class Decider(Stored):
         return choice
 
     def _chosen(
-        self, context: Any, only: Any, explore: Any, when: float, where: str, number: int, count: int
+        self,
+        context: Any,
+        only: Any,
+        explore: Any,
+        when: float,
+        where: str,
+        number: int,
+        count: int,
     ) -> list[Choice]:
         """Choices for the places of a visit, none of them remembered, without their tokens; the
         first draws by ``number``.

@@ -38,7 +38,6 @@ from heavytail.serve.wire import (
     OfferView,
     PredictedOffers,
     PredictInContext,
-    Scalar,
 )
 
 __all__ = ["DeciderModel", "Visit", "adopt", "model_of", "spec_of"]
@@ -247,9 +246,8 @@ def model_of(row: ModelRow, snapshot: tuple[int, bytes] | None = None) -> Model:
     return (DeciderModel if spec.policy == DECIDER else Model)(row, snapshot)
 
 
-def spec_of(content: bytes, name: str) -> ModelSpec:
-    """The specification of a model that begins with a Decider's file; refuses any other file."""
-    decider = loaded_decider(content, name)
+def spec_of(decider: Decider, content: bytes, name: str) -> ModelSpec:
+    """The specification of a model that begins with a Decider; ``content`` is its file."""
     if decider._limits.most:
         raise ValueError(
             f"{name}: the Decider limits offers per day, which the service does not count: "

@@ -173,7 +173,7 @@ class Model:
             built(self.spec) if data is None else loaded(data, self.spec, "the snapshot")
         )
         self.encoder = self.policy.encoder
-        self.view = self.policy
+        self.view: Any = self.policy
         if self.policy.info.randomised:
             self.view = self.policy.clone()
             self.view.reseed(secrets.randbelow(NUMBERS - 1) + 1)
@@ -186,7 +186,8 @@ class Model:
     @property
     def learner(self) -> Policy:
         """The policy that chooses."""
-        return self.policy  # type: ignore[no-any-return]
+        policy: Policy = self.policy
+        return policy
 
     @property
     def dim(self) -> int:

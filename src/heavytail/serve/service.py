@@ -177,6 +177,8 @@ class Service:
             spec = msgspec.json.decode(row.spec, type=ModelSpec)
         except (msgspec.DecodeError, TypeError):
             spec = None
+        if spec is not None and spec.policy == DECIDER:
+            dim = None
         shadowed = next((m for m in self.models.values() if m.row.id == row.follows), None)
         return ModelView(
             name, spec.policy if spec else "", dim, spec, row.last - row.since, decisions,
