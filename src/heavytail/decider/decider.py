@@ -20,7 +20,7 @@ from heavytail.decider.history import History, Rows
 from heavytail.decider.limits import Limits
 from heavytail.decider.model import Model
 from heavytail.decider.offers import Offers, Rules
-from heavytail.decider.prices import Grid
+from heavytail.decider.prices import ID, VALUE, Grid
 from heavytail.decider.tokens import Tokens, span
 from heavytail.encoding import Encoder
 from heavytail.kernels.random import uniform_pair
@@ -87,7 +87,7 @@ class Decider(Stored):
         ids: str | Iterable[object] | None = None,
         context: Sequence[str] | Mapping[str, Any] | None = None,
         prices: Grid | None = None,
-        explore: float = 0.05,
+        explore: float = 0.02,
         rules: Mapping[str, Mapping[str, Any]] | None = None,
         limits: Mapping[str, int] | None = None,
         forget: float | str | None = None,
@@ -99,8 +99,10 @@ class Decider(Stored):
         if (offers is None) == (prices is None):
             raise TypeError("Decider: pass offers, one row for each, or prices=Grid(...).")
         if prices is not None:
-            offers, ids = Grid.read(prices).offers(), "price"
+            offers, ids = Grid.read(prices).offers(), ID
         self._offers = Offers.of_table(rows_of(offers, "Decider.offers"), ids, "Decider.offers")
+        if prices is not None:
+            self._offers.ordered = VALUE
         self._refuse_shared()
         self.explore = check.number("explore", explore, least=0.0, most=1.0)
         self._rules = Rules(rules or {}, self._offers, self._contexts.names)
@@ -117,7 +119,7 @@ class Decider(Stored):
             "rules": _lists(self._rules.stated),
             "limits": dict(self._limits.most),
         }
-        self._model = Model(self._offers, options=self._options, prices=prices is not None)
+        self._model = Model(self._offers, options=self._options)
         self._history = History(len(self._contexts.names), KEPT)
         self._ledger, self._tokens = Memory(), Tokens()
         self._closing: tuple[float, float | None] | None = None
@@ -358,7 +360,6 @@ class Decider(Stored):
         """Learn shape, encoder, forecast and policy anew from the rows that are kept."""
         self._model = Model.learned(
             self._contexts, self._offers, self._history.rows(), options=self._options,
-            prices=self._prices is not None,
         )  # fmt: skip
 
     @alone
@@ -441,7 +442,6 @@ class Decider(Stored):
         sample = rows.where(np.linspace(0, len(rows) - 1, KEPT).astype(np.int64))
         model = Model.learned(
             self._contexts, self._offers, sample, options=self._options,
-            prices=self._prices is not None,
         ).fresh(self._offers)  # fmt: skip
         model.learn(self._contexts, self._offers, rows, progress=advance)
         self._model = model

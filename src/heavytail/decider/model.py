@@ -53,17 +53,16 @@ class Model:
         shape: Shape = STRAIGHT,
         centre: float = 0.0,
         scale: float = 1.0,
-        prices: bool = False,
     ) -> None:
         self.encoder, self.shape, self.centre, self.scale = encoder, shape, centre, scale
-        self.options, self.prices = options, prices
+        self.options = options
         self.catalogue: Catalogue | None = None
         self.forecast: TwinUCB | None = None
         if encoder is not None:
             self.catalogue = encoder.catalogue(offers.table(), ids=offers.id_column)
             self.forecast = TwinUCB(encoder.dim, **options)
             self.forecast.encoder = encoder
-        self._static = _identities(offers, prices)
+        self._static = _identities(offers)
         self.policy = TwinUCB(self._static.shape[1], **options)
 
     @classmethod
@@ -74,14 +73,13 @@ class Model:
         rows: Rows,
         *,
         options: dict[str, Any],
-        prices: bool = False,
     ) -> Self:
         """Learn rows from the beginning, the shape first."""
         shape = learn_shape(contexts, offers, rows.contexts, rows.offers, rows.rewards)
         encoder = encoder_for(contexts, offers, rows.contexts, shape)
         if encoder is not None:
             encoder = encoder.fixed()
-        model = cls(offers, options=options, encoder=encoder, shape=shape, prices=prices)
+        model = cls(offers, options=options, encoder=encoder, shape=shape)
         model.learn(contexts, offers, rows, begins=True)
         return model
 
@@ -89,7 +87,7 @@ class Model:
         """One of the same shape and range that has learned nothing."""
         return type(self)(
             offers, options=self.options, encoder=self.encoder, shape=self.shape,
-            centre=self.centre, scale=self.scale, prices=self.prices,
+            centre=self.centre, scale=self.scale,
         )  # fmt: skip
 
     def clone(self, offers: Offers) -> Self:
@@ -182,10 +180,10 @@ class Model:
         self.policy.update(self._seen(np.array([place]), expected)[0], reward)
 
 
-def _identities(offers: Offers, prices: bool) -> FloatArray:
+def _identities(offers: Offers) -> FloatArray:
     """What tells offers apart for the policy, and room for the forecast, (n, k + 1)."""
     count = len(offers)
-    if prices:
+    if offers.ordered is not None:
         at = np.linspace(0.0, PRICES - 1.0, count)[:, None]
         own = np.maximum(1.0 - np.abs(at - np.arange(PRICES)), 0.0)
     else:

@@ -31,12 +31,17 @@ class Offers:
         columns: values by column, numbers or texts, None where one is missing.
         kinds: of the columns, "number" or "category".
         runs: of each offer, whether it may be chosen.
+        ordered: the column of numbers that stands for the identity, where offers are prices.
     """
 
     def __init__(
-        self, id_column: str, ids: Sequence[str], columns: Mapping[str, list[Any]]
+        self,
+        id_column: str,
+        ids: Sequence[str],
+        columns: Mapping[str, list[Any]],
+        ordered: str | None = None,
     ) -> None:
-        self.id_column, self.ids = id_column, list(ids)
+        self.id_column, self.ids, self.ordered = id_column, list(ids), ordered
         self.columns = {name: list(values) for name, values in columns.items()}
         self.kinds = {name: _kind_of(values) for name, values in self.columns.items()}
         self.runs = [True] * len(self.ids)
@@ -113,7 +118,7 @@ class Offers:
 
     def with_runs(self, place: int, runs: bool) -> Offers:
         """The same offers, where one may be chosen or not."""
-        twin = Offers(self.id_column, self.ids, self.columns)
+        twin = Offers(self.id_column, self.ids, self.columns, self.ordered)
         twin.kinds, twin.runs = dict(self.kinds), list(self.runs)
         twin.runs[place] = runs
         twin._settle()
@@ -126,7 +131,7 @@ class Offers:
     def plain(self) -> dict[str, Any]:
         """All of it as JSON values."""
         return {"id": self.id_column, "ids": self.ids, "columns": self.columns,
-                "kinds": self.kinds, "runs": self.runs}  # fmt: skip
+                "kinds": self.kinds, "runs": self.runs, "ordered": self.ordered}  # fmt: skip
 
     @classmethod
     def of_plain(cls, told: Mapping[str, Any]) -> Offers:
@@ -140,12 +145,13 @@ class Offers:
             and len(set(ids)) == count == len(runs)
             and all(isinstance(flag, bool) for flag in runs)
             and set(kinds) == set(columns)
+            and kinds.get(told["ordered"], NUMBER) == NUMBER
             and all(len(values) == count for values in columns.values())
             and all(_fits(columns[name], kind) for name, kind in kinds.items())
         )
         if not sound:
             raise ValueError("its offers are damaged")
-        offers = cls(told["id"], ids, columns)
+        offers = cls(told["id"], ids, columns, told["ordered"])
         offers.kinds, offers.runs = dict(kinds), list(runs)
         offers._settle()
         return offers

@@ -9,9 +9,10 @@ import numpy as np
 
 from heavytail._validate import Check, shown
 
-__all__ = ["Grid"]
+__all__ = ["ID", "VALUE", "Grid"]
 
 MOST: Final = 1000  # prices
+ID, VALUE = "price", "price as a number"  # the columns of a grid
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Grid:
 
     def offers(self) -> dict[str, list[Any]]:
         """One offer for each price: its id is the price as text."""
-        return {"price": [_text(p) for p in self.prices], "at": list(self.prices)}
+        return {ID: [_text(p) for p in self.prices], VALUE: list(self.prices)}
 
     def plain(self) -> dict[str, float]:
         """The grid as JSON values."""

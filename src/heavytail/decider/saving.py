@@ -48,7 +48,7 @@ def arrays_of(decider: Decider) -> dict[str, Any]:
         "counts": decider._counts.plain(),
         "closing": decider._closing,
         "explore": decider.explore,
-        "shape": [list(model.shape.curves), [list(pair) for pair in model.shape.pairs]],
+        "shape": [list(part) for part in model.shape],
         "range": [model.centre, model.scale],
         "schema": None if model.encoder is None else model.encoder.schema(),
     }
@@ -126,17 +126,16 @@ def _parts(decider: Decider, told: dict[str, Any], arrays: dict[str, Any]) -> di
 
 
 def _model(decider: Decider, told: dict[str, Any], arrays: dict[str, Any], offers: Offers) -> Model:
-    schema, (curves, pairs), (centre, scale) = told["schema"], told["shape"], told["range"]
+    schema, (curves, pairs, doubted), (centre, scale) = told["schema"], told["shape"], told["range"]
     if not (np.isfinite(centre) and 0.0 < scale < np.inf):
         raise ValueError("the range of the forecasts is damaged")
     model = Model(
         offers,
         options=decider._options,
         encoder=None if schema is None else Encoder.from_schema(schema),
-        shape=Shape(tuple(curves), tuple((a, b) for a, b in pairs)),
+        shape=Shape(tuple(curves), tuple((a, b) for a, b in pairs), tuple(doubted)),
         centre=float(centre),
         scale=float(scale),
-        prices=decider._prices is not None,
     )
     model.policy.restore(_mine(POLICY, arrays))
     theirs = _mine(FORECAST, arrays)

@@ -25,6 +25,7 @@ from heavytail.encoding import Encoder, Spline
 __all__ = ["FEW_OFFERS", "Shape", "encoder_for", "joined", "learn_shape"]
 
 KNOTS: Final = 5
+PRICES: Final = 10  # knots along a grid of prices
 FEW_OFFERS: Final = 30  # each of which has effects of its own in every context
 FEW_TEXTS: Final = 50  # categories that are listed; more are hashed
 BUCKETS: Final = 64
@@ -33,16 +34,26 @@ LEVEL: Final = 0.01  # of all tests of a step together
 CUT: Final = 0.005  # of the rewards, on each side
 LEAST_CUT: Final = 3
 MOST_ROWS: Final = 8192  # that are looked at
+MOST_SHARE: Final = 0.4  # of the rows, that there may be features
+MOST_PAIRED: Final = 20  # columns that are looked at in pairs
 LEAST_ROWS: Final = 100
-CURVED: Final = 0.1  # the share of a curve or a product, beside 1 of a straight line
-RIDGE: Final = 1e-3  # of the average diagonal, so that a step can always be solved
+import os
+DOUBT=float(os.environ.get("DOUBT","1"))
+CURVED: Final = float(os.environ.get("CURVED","0.1"))  # the share of a curve or a product, beside 1 of a straight line
+ROUNDING: Final = 1e-9  # of the largest eigenvalue
+
+
+Blocks = dict[tuple[str, ...], FloatArray]  # features of candidates, by their columns
 
 
 class Shape(NamedTuple):
-    """What is more than a straight line: columns with a curve, and pairs that act together."""
+    """What is more than a straight line: columns with a curve, and pairs that act together. Columns
+    that are ``doubted`` have shown no effect yet.
+    """
 
     curves: tuple[str, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
+    doubted: tuple[str, ...] = ()
 
 
 def encoder_for(
@@ -77,20 +88,26 @@ def encoder_for(
         around.append(name)
     identity, shares = offers.id_column, {}
     crosses: list[tuple[Any, ...]] = []
-    if len(offers) <= FEW_OFFERS:
+    few = len(offers) <= FEW_OFFERS and offers.ordered is None
+    if few:
         categories[identity] = list(offers.ids)
-    else:
+    elif offers.ordered is None:
         hashed[identity] = BUCKETS
+    else:
+        numbers[offers.ordered] = Spline(PRICES)
     for name in around:
         partners: list[str] = list(own)
-        if len(offers) <= FEW_OFFERS:
+        if few:
             partners.append(identity)
-        if name in hashed:
+        if name in hashed and offers.ordered is None:
             crosses.append((name, identity, 4 * BUCKETS))
             partners = []
         crosses += [tuple(sorted((name, partner))) for partner in partners]
-    acting = [identity] if len(offers) <= FEW_OFFERS else own
+    acting = [identity] if few else own
     crosses += [tuple(sorted((*pair, partner))) for pair in shape.pairs for partner in acting]
+    if DOUBT < 1.0:
+        for name in shape.doubted:
+            shares |= {"*".join(c): DOUBT for c in crosses if len(c) == 2 and name in c}
     for cross in crosses:
         parts = [name for name in cross if isinstance(name, str)]
         if any(name in shape.curves for name in parts) or len(parts) > 2:
@@ -114,34 +131,79 @@ def joined(contexts: Contexts, offers: Offers, raw: FloatArray, places: IntArray
 def learn_shape(
     contexts: Contexts, offers: Offers, raw: FloatArray, places: IntArray, rewards: FloatArray
 ) -> Shape:
-    """The shape that rewards show. O(n d²) a step."""
-    stated = tuple(name for name in contexts.curves if name in contexts.names)
+    """The shape that rewards show. O(n d) for each pair of features."""
+    shape = Shape(curves=tuple(contexts.curves))
     if len(rewards) > MOST_ROWS:
         kept = np.linspace(0, len(rewards) - 1, MOST_ROWS).astype(np.int64)
         raw, places, rewards = raw[kept], places[kept], rewards[kept]
-    shape = Shape(curves=stated)
     encoder = encoder_for(contexts, offers, raw, shape)
     if len(rewards) < LEAST_ROWS or encoder is None:
         return shape
-    y = _cut(rewards)
     design = encoder.transform(joined(contexts, offers, raw, places))
-    design = np.column_stack([np.full(len(y), 0.5), design])
-    parts = _parts(contexts, offers, raw, places)
-    acting = _acting(offers, places)
-    candidates = _candidates(contexts, offers, parts, acting, stated)
-    while candidates:
-        steps = {key: _log_p(design, block, y, places) for key, block in candidates.items()}
+    basis = _basis(np.column_stack([np.ones(len(rewards)), design]))
+    if basis.shape[1] > MOST_SHARE * len(rewards):
+        return shape
+    y = _cut(rewards)
+    left = y - basis @ (basis.T @ y)
+    parts, acting = _parts(contexts, offers, raw, places), _acting(offers, places)
+    candidates = _candidates(contexts, parts, acting, shape.curves, left)
+    rank, features = basis.shape[1], design.shape[1]
+    rests = _beyond(basis, candidates)
+    while rests:
+        spare = 1.0 - rank / len(y)
+        weights = 1.0 / (_variances(left, places) / spare)
+        steps = {key: _log_p(rest, left, weights) for key, rest in rests.items()}
         best = min(steps, key=steps.__getitem__)
         if steps[best] > np.log(LEVEL / len(steps)):
             break
-        block, grown = candidates.pop(best), shape._replace(curves=(*shape.curves, best[0]))
+        rest, grown = rests.pop(best), shape._replace(curves=(*shape.curves, best[0]))
         if len(best) == 2:
             grown = shape._replace(pairs=(*shape.pairs, (best[0], best[1])))
             block = _with_offers(_product(parts[best[0]].curve, parts[best[1]].curve), acting)
-        if design.shape[1] + block.shape[1] > min(MOST_FEATURES, len(y)):
+            rest = block - basis @ (basis.T @ block)
+        more = _basis(rest)
+        features += rest.shape[1]
+        if features > MOST_FEATURES or rank + more.shape[1] > MOST_SHARE * len(y):
             continue
-        shape, design = grown, np.column_stack([design, block])
-    return _with_curves_of_pairs(shape, contexts)
+        shape, rank = grown, rank + more.shape[1]
+        basis = np.column_stack([basis, more])
+        left = left - more @ (more.T @ left)
+        rests = _beyond(more, rests)
+    return _with_curves_of_pairs(shape, contexts)._replace(
+        doubted=_doubted(contexts, offers, parts, acting, y, places, shape)
+    )
+
+
+def _doubted(contexts, offers, parts, acting, y, places, shape):
+    base = _basis(np.column_stack([np.ones(len(y)), np.eye(len(offers))[places], acting, *(parts[n].line for n in contexts.names if n in parts)]))
+    left = y - base @ (base.T @ y)
+    weights = 1.0 / _variances(left, places)
+    out = []
+    for name in contexts.names:
+        if name not in parts or name in shape.curves or any(name in p for p in shape.pairs):
+            continue
+        rest = _product(parts[name].line, acting)
+        rest = rest - base @ (base.T @ rest)
+        if _log_p(rest, left, weights) > np.log(0.05):
+            out.append(name)
+    return tuple(out)
+
+
+def _beyond(basis: FloatArray, blocks: Blocks) -> Blocks:
+    """What of each block is orthogonal to a basis."""
+    if not blocks:
+        return {}
+    joint = np.column_stack([*blocks.values()])
+    joint -= basis @ (basis.T @ joint)
+    ends = np.cumsum([block.shape[1] for block in blocks.values()])[:-1]
+    return dict(zip(blocks, np.split(joint, ends, axis=1), strict=True))
+
+
+def _basis(block: FloatArray) -> FloatArray:
+    """Orthonormal columns that span those of ``block``, but for directions of rounding."""
+    values, vectors = np.linalg.eigh(block.T @ block)
+    kept = values > ROUNDING * max(values[-1], 1e-300)
+    return np.asarray(block @ (vectors[:, kept] / np.sqrt(values[kept])))
 
 
 class _Part(NamedTuple):
@@ -149,6 +211,7 @@ class _Part(NamedTuple):
 
     line: FloatArray  # (n, k), what a straight line or categories make of it
     curve: FloatArray  # (n, k), hat functions or the categories
+    is_number: bool = False
 
 
 def _parts(
@@ -163,7 +226,7 @@ def _parts(
             hot = np.eye(len(texts) + 1)[values.astype(np.int64)][:, :-1]  # -1: the last
             parts[name] = _Part(hot, hot)
     for name, own in offers.columns.items():
-        if offers.kinds[name] == NUMBER and _varies(own):
+        if offers.kinds[name] == NUMBER and _varies(own) and name != offers.ordered:
             parts[name] = _of_number(_floats(own)[places])
     return parts
 
@@ -177,11 +240,13 @@ def _of_number(values: FloatArray) -> _Part:
     at = (np.arange(KNOTS) + 0.5) / KNOTS * 2.0 - 1.0
     gap = 2.0 / KNOTS
     hats = np.maximum(1.0 - np.abs(np.clip(ranks, at[0], at[-1])[:, None] - at) / gap, 0.0)
-    return _Part(ranks[:, None], hats * known[:, None])
+    return _Part(ranks[:, None], hats * known[:, None], True)
 
 
 def _acting(offers: Offers, places: IntArray) -> FloatArray:
     """What tells offers apart (n, k): their identities, or their columns where they are many."""
+    if offers.ordered is not None:
+        return _of_number(_floats(offers.columns[offers.ordered])).curve[places]
     if len(offers) <= FEW_OFFERS:
         return np.eye(len(offers))[places]
     blocks = [np.ones((len(offers), 1))]
@@ -198,22 +263,24 @@ def _acting(offers: Offers, places: IntArray) -> FloatArray:
 
 def _candidates(
     contexts: Contexts,
-    offers: Offers,
     parts: Mapping[str, _Part],
     acting: FloatArray,
     stated: tuple[str, ...],
-) -> dict[tuple[str, ...], FloatArray]:
-    """Curves and products by their columns, each as features that act by offer."""
-    candidates: dict[tuple[str, ...], FloatArray] = {}
+    left: FloatArray,
+) -> Blocks:
+    """Curves and products by their columns, each as features that act by offer. Of many columns
+    only those act together whose curves, for each offer, explain most by themselves.
+    """
+    candidates: Blocks = {}
     around = [name for name in contexts.names if name in parts]
+    gains = {}
     for name, part in parts.items():
-        is_number = part.line.shape[1] == 1 and part.curve.shape[1] == KNOTS
-        if is_number and name not in stated:
-            if name in around:
-                candidates[(name,)] = _with_offers(part.curve, acting)
-            else:
-                candidates[(name,)] = part.curve
-    for a, b in itertools.combinations(around, 2):
+        curve = _with_offers(part.curve, acting) if name in around else part.curve
+        gains[name] = -float(np.square(_basis(curve).T @ left).sum())
+        if part.is_number and name not in stated:
+            candidates[(name,)] = curve
+    few = sorted(sorted(around, key=gains.__getitem__)[:MOST_PAIRED])
+    for a, b in itertools.combinations(few, 2):
         product = _product(parts[a].line, parts[b].line)
         if product.shape[1] * acting.shape[1] <= MOST_FEATURES // 2:
             candidates[(a, b)] = _with_offers(product, acting)
@@ -229,21 +296,18 @@ def _product(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.asarray((a[:, :, None] * b[:, None, :]).reshape(len(a), -1))
 
 
-def _log_p(design: FloatArray, block: FloatArray, y: FloatArray, places: IntArray) -> float:
-    """The logarithm of the p-value of Rao's test that ``block`` adds nothing to ``design``."""
+def _log_p(rest: FloatArray, left: FloatArray, weights: FloatArray) -> float:
+    """The logarithm of the p-value of Rao's test that features add nothing to residuals ``left``;
+    ``rest`` is what of them is orthogonal to the design.
+    """
     from scipy.stats import chi2
 
-    gram = design.T @ design
-    gram[np.diag_indices_from(gram)] += RIDGE * np.trace(gram) / len(gram)
-    both = np.linalg.solve(gram, design.T @ np.column_stack([y[:, None], block]))
-    residuals = y - design @ both[:, 0]
-    rest = block - design @ both[:, 1:]
-    rest = rest[:, np.square(rest).sum(axis=0) > 1e-6 * len(y)]
+    rest = rest[:, np.square(rest).sum(axis=0) > 1e-6 * len(left)]
     if rest.shape[1] == 0:
         return 0.0
-    variance = _variances(residuals, places)
-    score = rest.T @ (residuals / variance)
-    values, vectors = np.linalg.eigh((rest / variance[:, None]).T @ rest)
+    weighted = rest * weights[:, None]
+    score = weighted.T @ left
+    values, vectors = np.linalg.eigh(weighted.T @ rest)
     kept = values > 1e-3 * values[-1]
     statistic = float((np.square(vectors[:, kept].T @ score) / values[kept]).sum())
     return float(chi2.logsf(statistic, int(kept.sum())))
@@ -271,7 +335,7 @@ def _with_curves_of_pairs(shape: Shape, contexts: Contexts) -> Shape:
     curves = dict.fromkeys(shape.curves)
     for pair in shape.pairs:
         curves |= dict.fromkeys(name for name in pair if name in numbers)
-    return Shape(tuple(curves), shape.pairs)
+    return shape._replace(curves=tuple(curves))
 
 
 def _line(contexts: Contexts, name: str, shape: Shape) -> Spline | None:

@@ -6,6 +6,17 @@ from heavytail.encoding.arms import Arms
 from heavytail.encoding.catalogue import Catalogue
 from heavytail.encoding.curves import Spline
 from heavytail.encoding.encoder import Encoder
+from heavytail.encoding.fit import Misfit, lack_of_fit
 from heavytail.encoding.maps import Fourier, Leaves, Transformed
 
-__all__ = ["Arms", "Catalogue", "Encoder", "Fourier", "Leaves", "Spline", "Transformed"]
+__all__ = [
+    "Arms",
+    "Catalogue",
+    "Encoder",
+    "Fourier",
+    "Leaves",
+    "Misfit",
+    "Spline",
+    "Transformed",
+    "lack_of_fit",
+]

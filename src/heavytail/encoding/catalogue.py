@@ -175,6 +175,14 @@ class Catalogue:
             f"{IN_ARMS}: which must list places from 0 to {count - 1}; got {shown(which)}."
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All of it but the space to work in, which a copy makes anew."""
+        return {name: getattr(self, name) for name in self.__slots__} | {"_spare": []}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
     def __repr__(self) -> str:
         return f"Catalogue({len(self)} arms of dimension {self.dim}: {shown(list(self.ids))})"
 

@@ -35,9 +35,10 @@ class Encoder(TakingTurns, Saved):
     """Rows of named values as vectors x with |x| <= ``bound``, for policies and regressions.
 
     Each column is a block of x. A number v becomes (v - c) / (clip s), cut to [-1, 1], with c its
-    median and s its spread by the median absolute deviation, so that no outlier moves either; a
-    category becomes one feature per category, 1 or 0; a hashed one likewise, by bucket; a cross
-    the products of its columns' features. Block j is multiplied by
+    median and s its spread by the median absolute deviation, so that no outlier moves either; or a
+    curve (:class:`Spline`). A category becomes one feature per category, 1 or 0; a hashed one
+    likewise, by bucket; several numbers whatever a map makes of them; a cross the products of its
+    columns' features, whatever these are. No block is longer than 1. Block j is multiplied by
     w_j = bound sqrt(a_j / (a_1 + ... + a_m)), a_j its share, hence the bound.
 
     A category that was not listed or learned, or is missing, leaves its block 0: the other columns
@@ -62,16 +63,16 @@ class Encoder(TakingTurns, Saved):
     True
 
     Args:
-        numbers: columns of numbers: a list of names, or a dict of (centre, scale) by name, None
-            for what a fit is to learn.
+        numbers: columns of numbers: a list of names, or a dict by name of (centre, scale), None
+            for what a fit is to learn, or a :class:`Spline` for a curve.
         categories: columns of few categories: a list of names, or a dict of lists by name, None
             for what a fit is to learn. 1 and "1" are one category.
         hashed: columns of many categories, and the number of buckets of each. blake2b, the same in
             every process.
         crosses: tuples of columns, ("segment", "product"); with a number at the end,
-            ("segment", "sku", 256), the categories' combinations are hashed to so many buckets.
-            What differs between contexts moves a choice by crosses alone: without them a context
-            adds the same to every arm.
+            ("segment", "sku", 256), the categories' combinations are hashed to so many buckets,
+            each with the features of the cross's numbers and maps. What differs between contexts
+            moves a choice by crosses alone: without them a context adds the same to every arm.
         bound: no vector is longer.
         clip: scales from the centre at which a number is cut.
         missing: what to do with a number that is None or NaN: "refuse", "centre" (0), or
@@ -79,7 +80,9 @@ class Encoder(TakingTurns, Saved):
         other: whether unknown and missing categories share a feature.
         strict: whether a column that the schema does not name is refused instead of ignored.
         shares: a_j by column or cross ("segment*product"); 1 unless stated.
-        seed: another one draws other buckets.
+        seed: another one draws other buckets and Fourier features.
+        maps: of several numbers, by name: :class:`Fourier`, :class:`Leaves` or
+            :class:`Transformed`. Crosses may name them as they name columns.
     """
 
     noun: ClassVar[str] = "encoder"

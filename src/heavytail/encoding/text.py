@@ -51,10 +51,9 @@ class Places(dict[Any, int]):
     def __init__(self, listed: Sequence[str], unknown: int) -> None:
         super().__init__((text, place) for place, text in enumerate(listed))
         self.unknown = unknown
-        for one, other in SAME:
-            for text, alike in ((one, other), (other, one)):
-                if text in self and alike not in self:
-                    self[alike] = self[text]
+        for text, alike in (*SAME, *(pair[::-1] for pair in SAME)):
+            if text in self and alike not in self:
+                self[alike] = self[text]
 
     def __missing__(self, text: Any) -> int:
         return self.unknown

@@ -199,6 +199,19 @@ def multiply(
 
 
 @jit
+def spread(
+    X: Matrix, i: int, start: int, width: int, weight: float, place: float, value: float,
+    coded: Matrices, r: int, first: int, last: int,
+) -> None:  # fmt: skip
+    """Write the products of one entry and those of a block's last column."""
+    if place >= 0.0:
+        begin = start + int(place) * width
+        for e in range(first, last):
+            if coded[r, e, 0] >= 0.0:
+                X[i, begin + int(coded[r, e, 0])] = weight * (value * coded[r, e, 1])
+
+
+@jit
 def write(
     X: Matrix, factors: IntArray, blocks: IntArray, numbers: Vector, room: Matrix, coded: Matrices,
     rows: IntArray,
@@ -232,26 +245,29 @@ def write(
         last_side = factors[f, FACTOR.SIDE]
         for i in range(n):
             r = rows[side, i]
+            if columns == 2:
+                other = rows[last_side, i]
+                for a in range(begin, begin + crossed):
+                    place = coded[r, a, 0]
+                    value = coded[r, a, 1]
+                    spread(X, i, start, width, weight, place, value, coded, other, first, last)
+                continue
             length = crossed
             for a in range(length):
                 room[a, 0] = coded[r, begin + a, 0]
                 room[a, 1] = coded[r, begin + a, 1]
             for c in range(1, columns - 1):
                 f = blocks[b, _FIRST + c]
-                more = factors[f, FACTOR.CROSSED]
                 r = rows[factors[f, FACTOR.SIDE], i]
-                multiply(
-                    room, length, coded, r, factors[f, FACTOR.ENTRY], more, factors[f, FACTOR.WIDTH]
-                )
+                more = factors[f, FACTOR.CROSSED]
+                entry = factors[f, FACTOR.ENTRY]
+                multiply(room, length, coded, r, entry, more, factors[f, FACTOR.WIDTH])
                 length *= more
             r = rows[last_side, i]
             for a in range(length):
-                if room[a, 0] >= 0.0:
-                    place = start + int(room[a, 0]) * width
-                    value = room[a, 1]
-                    for e in range(first, last):
-                        if coded[r, e, 0] >= 0.0:
-                            X[i, place + int(coded[r, e, 0])] = weight * (value * coded[r, e, 1])
+                place = room[a, 0]
+                value = room[a, 1]
+                spread(X, i, start, width, weight, place, value, coded, r, first, last)
 
 
 @jit
