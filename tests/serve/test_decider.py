@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -15,12 +17,13 @@ import httpx
 import numpy as np
 import polars as pl
 import pytest
-from tests.serve.conftest import serving
+from tests.serve.conftest import look, serving
 from tests.serve.killing import free_port
 
 import heavytail as ht
 from heavytail.answers import RemoteChoice
 from heavytail.client import Refused
+from heavytail.ledger.layout import FILE
 from heavytail.ledger.opening import opened
 from heavytail.ledger.refusal import Refusal
 from heavytail.serve import chores, wire
@@ -277,6 +280,39 @@ def test_the_log_is_learned_and_evaluated(client, file, tmp_path):
     for target in (ht.greedy(state.forecast), ht.always("card")):
         told = ht.evaluate(tmp_path / "log.parquet", target, columns=offers)
         assert (told.rows, told.propensities_ok) == (120, True)
+
+
+def test_a_damaged_snapshot_costs_time_and_no_state(file, tmp_path):
+    store = tmp_path / "store"
+    begin(store, file)
+    with serving(store) as client:
+        paid = play(client, 50)
+        frame = log_of(client, tmp_path / "log.parquet")
+    with contextlib.closing(sqlite3.connect(store / FILE)) as base, base:
+        assert base.execute("UPDATE snapshot SET data = x'00' WHERE number > 1").rowcount
+    with serving(store) as client:
+        (fault,) = client.get(SHOP).json()["diagnostics"]["faults"]
+        assert "started from snapshot 1 and its log" in fault
+        assert_same(state_of(client, tmp_path / "now.ht"), observed(file, frame, paid))
+
+
+def test_workers_on_a_database_have_the_same_state(address, file, tmp_path, monkeypatch):
+    monkeypatch.setattr(chores, "LOOK", 3600.0)
+    begin(address, file)
+    with serving(address) as client, serving(address) as other:
+        paid = []
+        for i in range(40):
+            body = {"context": visit(i)}
+            token = client.post(f"{SHOP}/decisions", json=body).json()["token"]
+            paid.append((token, float(i % 5)))
+            reward = {"token": token, "reward": paid[-1][1]}
+            worker = other if i % 3 else client
+            assert worker.post(f"{SHOP}/rewards", json=reward).status_code == 202
+        frame = log_of(other, tmp_path / "log.parquet")
+        twin = observed(file, frame, paid)
+        for worker in (client, other):
+            look(worker)
+            assert_same(state_of(worker, tmp_path / "now.ht"), twin)
 
 
 def test_the_python_client_decides_in_a_context(client):

@@ -153,8 +153,8 @@ def _model(args: argparse.Namespace) -> Operation | None:
     spec = spec_of(decider, content, where)
     if decider.pending:
         print(
-            f"heavytail serve: {where}: {len(decider.pending)} decisions of the file wait for their "
-            "rewards, which the service cannot take: reward them before you save the file.",
+            f"heavytail serve: {where}: {len(decider.pending)} decisions of the file wait for "
+            "their rewards, which the service cannot take: reward them before you save the file.",
             file=sys.stderr,
         )
     note = f"the file {on_one_line(file)}"
