@@ -25,6 +25,7 @@ __all__ = ["CATEGORY", "NUMBER", "Contexts", "kind_of_column"]
 NUMBER, CATEGORY = "number", "category"
 MOST_TEXTS: Final = 10_000  # of one column that are remembered
 NUMBERS: Final = frozenset({float, int, np.float64, np.int64, np.float32, np.int32})
+BEHIND: Final = 2  # places behind a row, for the offer and its probability
 Fresh = list[tuple[int, str]]  # columns and the texts that they did not have yet
 
 
@@ -56,13 +57,15 @@ class Contexts:
                     self.texts[column].setdefault(text, len(self.texts[column]))
 
     def code(self, context: object, where: str) -> tuple[np.ndarray[Any, Any], Fresh]:
-        """A context as a row of numbers, and the texts that are new; nothing is remembered yet."""
+        """A context as a row of numbers with room behind it, and the texts that are new. Nothing is
+        remembered yet.
+        """
         if type(context) is not dict and not isinstance(context, Mapping):
             raise TypeError(
                 f"{where}: context must be a dict of values by column; got {shown(context)}."
             )
         fresh: Fresh = []
-        row = np.empty(len(self.names))
+        row = np.empty(len(self.names) + BEHIND)
         for column, name in enumerate(self.names):
             try:
                 value = context[name]

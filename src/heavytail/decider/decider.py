@@ -207,7 +207,8 @@ class Decider(Stored):
         if choices[0].unknown:
             self._counts.met(choices[0].unknown)
         for choice in choices:
-            kept = np.append(row, (choice.place, choice.probability))
+            kept = row.copy() if k is not None else row
+            kept[-2:] = choice.place, choice.probability
             self._ledger.decided(
                 Decision(
                     self._ledger.made, choice.place, kept, choice.probability, choice.expected, when
@@ -386,7 +387,7 @@ class Decider(Stored):
             raise ValueError(f"{where}: {problem} Nothing was learned.")
         row, fresh = self._contexts.code(context, where)
         self._contexts.settle(row, context, fresh)
-        self._learn_row(row, place, chance, value, when)
+        self._learn_row(row[:-2], place, chance, value, when)
         self._counts.learned(place, value, False)
 
     @alone

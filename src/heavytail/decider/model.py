@@ -64,6 +64,8 @@ class Model:
             self.forecast.encoder = encoder
         self._static = _identities(offers)
         self.policy = TwinUCB(self._static.shape[1], **options)
+        self.policy._wide = False  # what it sees is mostly 0, which its kernel passes over
+        self._all = np.arange(len(offers))
 
     @classmethod
     def learned(
@@ -154,13 +156,13 @@ class Model:
         if self.catalogue is None:
             return None
         known = {name: context[name] for name in self.catalogue.context}
-        return self.catalogue.arms(known, which)
+        return self.catalogue.arms(known, None if len(which) == len(self._all) else which)
 
     def forecasts(self, X: FloatArray | None, count: int) -> FloatArray:
         """What is expected of offers with these features, 0 before there is a forecast."""
         if X is None or self.forecast is None:
             return np.zeros(count)
-        return self.forecast.expect(X)
+        return self.forecast._means(X)
 
     def arms(self, which: IntArray, forecasts: FloatArray) -> FloatArray:
         """What the policy sees of some offers."""
@@ -169,7 +171,8 @@ class Model:
     def _seen(self, places: IntArray, forecasts: FloatArray) -> FloatArray:
         """Which offer it is, and its forecast, each of length at most sqrt(1/2)."""
         rows = self._static[places]
-        rows[:, -1] = HALF * np.clip((forecasts - self.centre) / self.scale, -1.0, 1.0)
+        seen = (forecasts - self.centre) * (HALF / self.scale)
+        rows[:, -1] = np.minimum(np.maximum(seen, -HALF), HALF)
         return rows
 
     def update(self, x: FloatArray | None, place: int, reward: float) -> None:

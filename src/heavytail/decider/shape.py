@@ -37,9 +37,9 @@ MOST_ROWS: Final = 8192  # that are looked at
 MOST_SHARE: Final = 0.4  # of the rows, that there may be features
 MOST_PAIRED: Final = 20  # columns that are looked at in pairs
 LEAST_ROWS: Final = 100
-import os
-DOUBT=float(os.environ.get("DOUBT","1"))
-CURVED: Final = float(os.environ.get("CURVED","0.1"))  # the share of a curve or a product, beside 1 of a straight line
+CURVED: Final = 0.3  # the share of a curve or a product, beside 1 of a straight line
+DOUBTED: Final = 0.02  # the share of a column that has shown nothing by offer ...
+DOUBT: Final = 0.05  # ... at this level
 ROUNDING: Final = 1e-9  # of the largest eigenvalue
 
 
@@ -86,9 +86,12 @@ def encoder_for(
         else:
             continue
         around.append(name)
-    identity, shares = offers.id_column, {}
+    identity = offers.id_column
+    shares: dict[str, float] = {}
     crosses: list[tuple[Any, ...]] = []
     few = len(offers) <= FEW_OFFERS and offers.ordered is None
+    if few and not around:
+        return None  # the policy tells the offers apart by itself
     if few:
         categories[identity] = list(offers.ids)
     elif offers.ordered is None:
@@ -104,14 +107,13 @@ def encoder_for(
             partners = []
         crosses += [tuple(sorted((name, partner))) for partner in partners]
     acting = [identity] if few else own
-    crosses += [tuple(sorted((*pair, partner))) for pair in shape.pairs for partner in acting]
-    if DOUBT < 1.0:
-        for name in shape.doubted:
-            shares |= {"*".join(c): DOUBT for c in crosses if len(c) == 2 and name in c}
+    products = [tuple(sorted((*pair, partner))) for pair in shape.pairs for partner in acting]
+    crosses += products
+    for name in shape.doubted:
+        shares |= {_name(cross): DOUBTED for cross in crosses if name in cross}
     for cross in crosses:
-        parts = [name for name in cross if isinstance(name, str)]
-        if any(name in shape.curves for name in parts) or len(parts) > 2:
-            shares["*".join(parts)] = CURVED
+        if any(name in shape.curves for name in cross) or cross in products:
+            shares[_name(cross)] = CURVED
     shares |= {name: CURVED for name in shape.curves if name in numbers}
     encoder = Encoder(
         numbers=numbers, categories=categories, hashed=hashed, crosses=crosses, missing=missing,
@@ -120,6 +122,11 @@ def encoder_for(
     length = max(len(raw), len(offers), 1)
     rows = raw[np.arange(length) % len(raw)] if len(raw) else raw
     return encoder.fit(joined(contexts, offers, rows, np.arange(length) % len(offers)))
+
+
+def _name(cross: tuple[Any, ...]) -> str:
+    """The name of a cross, without its number of buckets."""
+    return "*".join(name for name in cross if isinstance(name, str))
 
 
 def joined(contexts: Contexts, offers: Offers, raw: FloatArray, places: IntArray) -> dict[str, Any]:
@@ -169,24 +176,31 @@ def learn_shape(
         basis = np.column_stack([basis, more])
         left = left - more @ (more.T @ left)
         rests = _beyond(more, rests)
-    return _with_curves_of_pairs(shape, contexts)._replace(
-        doubted=_doubted(contexts, offers, parts, acting, y, places, shape)
-    )
+    offered = _basis(np.column_stack([np.ones(len(y)), np.eye(len(offers))[places]]))
+    apart = y - offered @ (offered.T @ y)
+    shape = _with_curves_of_pairs(shape, contexts)
+    return shape._replace(doubted=_doubted(contexts, parts, acting, shape, apart, places))
 
 
-def _doubted(contexts, offers, parts, acting, y, places, shape):
-    base = _basis(np.column_stack([np.ones(len(y)), np.eye(len(offers))[places], acting, *(parts[n].line for n in contexts.names if n in parts)]))
-    left = y - base @ (base.T @ y)
+def _doubted(
+    contexts: Contexts,
+    parts: Mapping[str, _Part],
+    acting: FloatArray,
+    known: Shape,
+    left: FloatArray,
+    places: IntArray,
+) -> tuple[str, ...]:
+    """The columns that have not shown that offers differ by them: of residuals ``left`` of what is
+    the same for all contexts, or for all offers, they explain no more than chance may.
+    """
+    shown = {*known.curves, *itertools.chain.from_iterable(known.pairs)}
+    asked = [name for name in contexts.names if name in parts and name not in shown]
+    base = _basis(np.column_stack([acting, *(parts[name].line for name in asked)]))
+    left = left - base @ (base.T @ left)
     weights = 1.0 / _variances(left, places)
-    out = []
-    for name in contexts.names:
-        if name not in parts or name in shape.curves or any(name in p for p in shape.pairs):
-            continue
-        rest = _product(parts[name].line, acting)
-        rest = rest - base @ (base.T @ rest)
-        if _log_p(rest, left, weights) > np.log(0.05):
-            out.append(name)
-    return tuple(out)
+    blocks: Blocks = {(name,): _product(parts[name].line, acting) for name in asked}
+    rests = _beyond(base, blocks)
+    return tuple(c[0] for c, rest in rests.items() if _log_p(rest, left, weights) > np.log(DOUBT))
 
 
 def _beyond(basis: FloatArray, blocks: Blocks) -> Blocks:

@@ -174,6 +174,8 @@ def uncertainty(s: Vector, M: Matrix, arms: Matrix, a: int, block: int) -> float
     half = 0.0
     for j in range(M.shape[1]):
         x = arms[a, j] if j < size else s[CONSTANT]
+        if x == 0.0:
+            continue
         row = 0.5 * M[block + j, j] * x
         for k in range(j):
             row += M[block + j, k] * arms[a, k]

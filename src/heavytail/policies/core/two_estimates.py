@@ -127,6 +127,8 @@ def look(s: Vector, M: Matrix, arms: Matrix, a: int) -> tuple[float, float, floa
     mean = typical = half = 0.0
     for j in range(M.shape[1]):
         x = arms[a, j] if j < size else s[CONSTANT]
+        if x == 0.0:
+            continue
         row = 0.5 * M[INVERSE + j, j] * x
         for k in range(j):
             row += M[INVERSE + j, k] * arms[a, k]
