@@ -14,11 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from heavytail._validate import check_count, shown
 from heavytail.answers import (
-    Explained,
     ForkChanges,
     KeyView,
     ModelView,
-    Predicted,
+    RemoteChoice,
     RemoteDecision,
     Scope,
     SnapshotView,
@@ -65,7 +64,8 @@ Arms = ArrayLike | Sequence[Context] | PolarsFrame | PandasFrame
 Ids = Sequence[str | int] | NDArray[Any]
 Number = float | np.floating[Any] | np.integer[Any]
 Numbers = Number | Iterable[Number]
-Decisions = RemoteDecision | str | Iterable[RemoteDecision | str]
+Decision = RemoteDecision | RemoteChoice | str
+Decisions = Decision | Iterable[Decision]
 
 
 class Request(NamedTuple, Generic[Answer]):
@@ -134,22 +134,27 @@ class ModelRequests:
         self.path = f"/v1/models/{named('model', name)}"
 
     def decide(
-        self, arms: Arms, ids: Ids | None, explore: float | None, context: Context | None
-    ) -> Request[RemoteDecision]:
-        """Choose among arms."""
-        body = _body(arms=_plain(arms), ids=_plain(ids), explore=explore, context=_plain(context))
+        self,
+        arms: Arms | Context,
+        ids: Ids | None,
+        explore: float | None,
+        context: Context | None,
+        only: Ids | None,
+    ) -> Request[Any]:
+        """Choose among arms, or an offer in a context."""
+        body = _asked(arms, context, ids=_plain(ids), explore=explore, only=_plain(only))
         return Request("POST", f"{self.path}/decisions", _decision, body, _key())
 
     def decide_many(
         self,
-        many: Sequence[Arms],
+        many: Sequence[Arms] | Sequence[Context],
         explore: float | None,
         contexts: Sequence[Context | None] | None,
-    ) -> Request[list[RemoteDecision]]:
-        """Choose among each of many sets of arms."""
+    ) -> Request[list[Any]]:
+        """Choose among each of many sets of arms, or in each of many contexts."""
         each_context = [None] * len(many) if contexts is None else contexts
         body = [
-            _body(arms=_plain(arms), explore=explore, context=_plain(context))
+            _asked(arms, context, explore=explore)
             for arms, context in zip(many, each_context, strict=True)
         ]
         return Request("POST", f"{self.path}/decisions", _decisions, body, _key())
@@ -157,7 +162,7 @@ class ModelRequests:
     def learn(self, decision: Decisions, reward: Numbers, scale: Numbers | None) -> Request[int]:
         """Send the reward of a decision, or of many."""
         body: object
-        if isinstance(decision, RemoteDecision | str):
+        if isinstance(decision, Decision):
             body = _body(token=_token(decision), reward=_plain(reward), scale=_plain(scale))
         else:
             rewards = _each("reward", reward)
@@ -169,15 +174,17 @@ class ModelRequests:
         return Request("POST", f"{self.path}/rewards", _field("accepted"), body)
 
     def predict(
-        self, arms: Arms, ids: Ids | None, context: Context | None, level: float
-    ) -> Request[Predicted]:
-        """Predict the mean rewards of arms."""
-        body = _body(arms=_plain(arms), ids=_plain(ids), context=_plain(context), level=level)
+        self, arms: Arms | Context, ids: Ids | None, context: Context | None, level: float
+    ) -> Request[Any]:
+        """Predict the mean rewards of arms, or of a Decider's offers."""
+        body = _asked(arms, context, ids=_plain(ids), level=level)
         return Request("POST", f"{self.path}/predict", _as_it_is, body)
 
-    def explain(self, arms: Arms, ids: Ids | None, context: Context | None) -> Request[Explained]:
+    def explain(
+        self, arms: Arms | Context, ids: Ids | None, context: Context | None
+    ) -> Request[Any]:
         """Explain a choice."""
-        body = _body(arms=_plain(arms), ids=_plain(ids), context=_plain(context))
+        body = _asked(arms, context, ids=_plain(ids))
         return Request("POST", f"{self.path}/explain", _as_it_is, body)
 
     def describe(self) -> Request[ModelView]:
@@ -247,19 +254,32 @@ def _field(name: str) -> Callable[[Any], Any]:
     return lambda answer: answer[name]
 
 
-def _decision(answer: Mapping[str, Any]) -> RemoteDecision:
+def _decision(answer: Mapping[str, Any]) -> RemoteDecision | RemoteChoice:
     """The decision in an answer; fields of newer services are ignored."""
-    known = RemoteDecision.__dataclass_fields__
-    return RemoteDecision(**{name: value for name, value in answer.items() if name in known})
+    kind = RemoteDecision if "arm" in answer else RemoteChoice
+    known = kind.__dataclass_fields__
+    return kind(**{name: value for name, value in answer.items() if name in known})
 
 
-def _decisions(answer: Sequence[Mapping[str, Any]]) -> list[RemoteDecision]:
+def _decisions(answer: Sequence[Mapping[str, Any]]) -> list[RemoteDecision | RemoteChoice]:
     return list(map(_decision, answer))
 
 
 def _key() -> dict[str, str]:
     """The header that identifies a request sent again."""
     return {"Idempotency-Key": secrets.token_hex(16)}
+
+
+def _asked(arms: Arms | Context, context: Context | None, **fields: object) -> dict[str, object]:
+    """The body of a request about arms, or about a Decider's offers in the context ``arms``."""
+    if not isinstance(arms, Mapping):
+        return _body(arms=_plain(arms), context=_plain(context), **fields)
+    if context is not None:
+        raise TypeError(
+            f"RemoteModel: pass arms and their context, or a Decider's context alone; got two "
+            f"dicts, {shown(arms)} and {shown(context)}."
+        )
+    return _body(context=_plain(arms), **fields)
 
 
 def _body(**fields: object) -> dict[str, object]:
@@ -296,5 +316,5 @@ def _plain(value: object) -> object:
     return value
 
 
-def _token(decision: RemoteDecision | str) -> str:
-    return decision.token if isinstance(decision, RemoteDecision) else decision
+def _token(decision: Decision) -> str:
+    return decision if isinstance(decision, str) else decision.token

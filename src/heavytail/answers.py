@@ -1,8 +1,8 @@
 """Types of the requests and answers of ``heavytail serve``, as :mod:`heavytail.client` returns
 them.
 
-Except for :class:`RemoteDecision` each is a plain dict at run time, with the fields of the answer's
-JSON; fields of newer services are kept.
+Except for :class:`RemoteDecision` and :class:`RemoteChoice` each is a plain dict at run time, with
+the fields of the answer's JSON; fields of newer services are kept.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 __all__ = [
     "Diagnostics",
     "Explained",
+    "ExplainedOffer",
     "ForkChanges",
     "KeyView",
     "ModelSpec",
     "ModelView",
     "Moment",
+    "OfferView",
     "Predicted",
+    "PredictedOffers",
+    "RemoteChoice",
     "RemoteDecision",
     "Scalar",
     "Scope",
@@ -75,10 +79,12 @@ class ModelSpec(SpecFields, total=False):
     """The specification of a model; settings with default values may be left out.
 
     Attributes:
-        policy: its name, as in ``heavytail policies``.
+        policy: its name, as in ``heavytail policies``; or "Decider".
+        file: SHA-256 of the file that a Decider is served from.
     """
 
     policy: str
+    file: str | None
 
 
 class ForkChanges(TypedDict, total=False):
@@ -120,10 +126,22 @@ class Diagnostics(TypedDict, total=False):
     staleness: float
 
 
+class OfferView(TypedDict):
+    """An offer of a Decider: whether it runs, and its rewards: how many, how many of them were not
+    0, and their mean.
+    """
+
+    runs: bool
+    rewards: int
+    paid: int
+    mean: float | None
+
+
 class ModelView(TypedDict):
     """The state of a model.
 
     Attributes:
+        offers: of a Decider, by id; None for any other model.
         broken: why it cannot be opened, or None. For a broken model ``rounds`` and ``version`` are
             those of its log, and ``dim`` and ``spec`` may be unknown.
     """
@@ -141,6 +159,7 @@ class ModelView(TypedDict):
     created: float
     diagnostics: Diagnostics
     broken: str | None
+    offers: dict[str, OfferView] | None
 
 
 class Predicted(TypedDict):
@@ -149,6 +168,23 @@ class Predicted(TypedDict):
     mean: list[float]
     low: list[float]
     high: list[float]
+
+
+class PredictedOffers(TypedDict):
+    """Predicted mean rewards of a Decider's offers, with intervals."""
+
+    ids: list[str]
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+
+
+class ExplainedOffer(TypedDict):
+    """The offer that would be chosen without exploring, why, and what is expected of each."""
+
+    id: str
+    why: str
+    expected: dict[str, float]
 
 
 class Explained(TypedDict):
@@ -194,6 +230,27 @@ class RemoteDecision:
     id: str | int | None = None
     probability: float | None = None
     score: float | None = None
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class RemoteChoice:
+    """An offer that a Decider chose, and that waits for its reward.
+
+    Attributes:
+        token: identifies the decision when its reward comes.
+        id: of the offer.
+        probability: of the choice in this context.
+        expected: the mean reward that is expected of it; None before anything is known.
+        why: the reason, in a sentence.
+        version: number of rewards that the model had learned.
+    """
+
+    token: str
+    id: str
+    probability: float
+    expected: float | None
+    why: str
     version: int = 0
 
 

@@ -15,27 +15,15 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 from heavytail import _requests as requests
 from heavytail._archive import replacing
 from heavytail._extras import need
-from heavytail._requests import (
-    Arms,
-    Context,
-    Decisions,
-    Ids,
-    ModelRequests,
-    Numbers,
-    Request,
-    Sent,
-)
+from heavytail._remote import AsyncRemoteModel, RemoteModel
+from heavytail._requests import Request, Sent
 from heavytail._validate import check_number, shown
 from heavytail.answers import (
-    Diagnostics,
-    Explained,
-    ForkChanges,
     KeyView,
     ModelView,
-    Predicted,
+    RemoteChoice,
     RemoteDecision,
     Scope,
-    SnapshotView,
     SpecFields,
 )
 
@@ -48,13 +36,13 @@ __all__ = [
     "Client",
     "NoAnswer",
     "Refused",
+    "RemoteChoice",
     "RemoteDecision",
     "RemoteModel",
 ]
 
 Http = TypeVar("Http", "httpx.Client", "httpx.AsyncClient")
 Answer = TypeVar("Answer")
-SomeClient = TypeVar("SomeClient", bound="_BaseClient[Any]")
 
 AGAIN = (429, 502, 503, 504)  # statuses that pass
 FIRST, LONGEST = 0.05, 2.0  # seconds between two tries
@@ -320,178 +308,3 @@ class AsyncClient(_BaseClient["httpx.AsyncClient"]):
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
-
-
-class _Model(Generic[SomeClient]):
-    """A model of a service."""
-
-    def __init__(self, client: SomeClient, name: str) -> None:
-        self._client, self._requests, self.name = client, ModelRequests(name), name
-        self.path = self._requests.path
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, {self._client.url!r})"
-
-
-class RemoteModel(_Model[Client]):
-    """A model of a service, with the verbs of a policy."""
-
-    def decide(
-        self,
-        arms: Arms,
-        *,
-        ids: Ids | None = None,
-        explore: float | None = None,
-        context: Context | None = None,
-    ) -> RemoteDecision:
-        """Choose among ``arms``, (n, dim) or dicts for a model with an encoder."""
-        return self._client._send(self._requests.decide(arms, ids, explore, context))
-
-    def decide_many(
-        self,
-        many: Sequence[Arms],
-        *,
-        explore: float | None = None,
-        contexts: Sequence[Context | None] | None = None,
-    ) -> list[RemoteDecision]:
-        """A decision for each of many sets of arms, each with its context, in one request."""
-        return self._client._send(self._requests.decide_many(many, explore, contexts))
-
-    def learn(self, decision: Decisions, reward: Numbers, *, scale: Numbers | None = None) -> int:
-        """Send the reward of a decision (or token), or of many; return how many are new."""
-        return self._client._send(self._requests.learn(decision, reward, scale))
-
-    def predict(
-        self,
-        arms: Arms,
-        *,
-        ids: Ids | None = None,
-        context: Context | None = None,
-        level: float = 0.95,
-    ) -> Predicted:
-        """The mean rewards expected, with intervals: lists "mean", "low" and "high"."""
-        return self._client._send(self._requests.predict(arms, ids, context, level))
-
-    def explain(
-        self, arms: Arms, *, ids: Ids | None = None, context: Context | None = None
-    ) -> Explained:
-        """Explain the choice: "arm", its "id", and the "parts" of every arm's index."""
-        return self._client._send(self._requests.explain(arms, ids, context))
-
-    def describe(self) -> ModelView:
-        """Describe the model."""
-        return self._client._send(self._requests.describe())
-
-    def diagnostics(self) -> Diagnostics:
-        """The model's diagnostics."""
-        return self._client._send(self._requests.diagnostics())
-
-    def pause(self, paused: bool = True) -> ModelView:
-        """Pause the model's decisions, or resume them."""
-        return self._client._send(self._requests.pause(paused))
-
-    def snapshot(self) -> int:
-        """Take a snapshot of the present state and return its number."""
-        return self._client._send(self._requests.snapshot())
-
-    def snapshots(self) -> list[SnapshotView]:
-        """The snapshots, newest first."""
-        return self._client._send(self._requests.snapshots())
-
-    def save(self, path: str | os.PathLike[str], snapshot: int) -> None:
-        """Write a snapshot to ``path``, which ``ht.load`` reads: its policy, with its encoder."""
-        self._client._save(self._requests.save(snapshot), path)
-
-    def save_log(self, path: str | os.PathLike[str]) -> None:
-        """Write all decisions that have their reward to ``path``, Parquet for ``ht.evaluate``.
-
-        A file that is there is replaced when all has come, and stays where anything fails.
-        """
-        self._client._save(self._requests.save_log(), path)
-
-    def restore(self, snapshot: int) -> ModelView:
-        """Restore a snapshot."""
-        return self._client._send(self._requests.restore(snapshot))
-
-    def fork(self, name: str, **changes: Unpack[ForkChanges]) -> RemoteModel:
-        """Create a model from this one; ``policy``, ``options``, ``shadow=True``."""
-        twin = RemoteModel(self._client, name)
-        return self._client._send(self._requests.fork(name, twin, **changes))
-
-    def delete(self) -> None:
-        """Delete the model with its decisions, outcomes and snapshots."""
-        self._client._send(self._requests.delete())
-
-
-class AsyncRemoteModel(_Model[AsyncClient]):
-    """The same of an :class:`AsyncClient`: every verb is awaited."""
-
-    async def decide(
-        self,
-        arms: Arms,
-        *,
-        ids: Ids | None = None,
-        explore: float | None = None,
-        context: Context | None = None,
-    ) -> RemoteDecision:
-        return await self._client._send(self._requests.decide(arms, ids, explore, context))
-
-    async def decide_many(
-        self,
-        many: Sequence[Arms],
-        *,
-        explore: float | None = None,
-        contexts: Sequence[Context | None] | None = None,
-    ) -> list[RemoteDecision]:
-        return await self._client._send(self._requests.decide_many(many, explore, contexts))
-
-    async def learn(
-        self, decision: Decisions, reward: Numbers, *, scale: Numbers | None = None
-    ) -> int:
-        return await self._client._send(self._requests.learn(decision, reward, scale))
-
-    async def predict(
-        self,
-        arms: Arms,
-        *,
-        ids: Ids | None = None,
-        context: Context | None = None,
-        level: float = 0.95,
-    ) -> Predicted:
-        return await self._client._send(self._requests.predict(arms, ids, context, level))
-
-    async def explain(
-        self, arms: Arms, *, ids: Ids | None = None, context: Context | None = None
-    ) -> Explained:
-        return await self._client._send(self._requests.explain(arms, ids, context))
-
-    async def describe(self) -> ModelView:
-        return await self._client._send(self._requests.describe())
-
-    async def diagnostics(self) -> Diagnostics:
-        return await self._client._send(self._requests.diagnostics())
-
-    async def pause(self, paused: bool = True) -> ModelView:
-        return await self._client._send(self._requests.pause(paused))
-
-    async def snapshot(self) -> int:
-        return await self._client._send(self._requests.snapshot())
-
-    async def snapshots(self) -> list[SnapshotView]:
-        return await self._client._send(self._requests.snapshots())
-
-    async def save(self, path: str | os.PathLike[str], snapshot: int) -> None:
-        await self._client._save(self._requests.save(snapshot), path)
-
-    async def save_log(self, path: str | os.PathLike[str]) -> None:
-        await self._client._save(self._requests.save_log(), path)
-
-    async def restore(self, snapshot: int) -> ModelView:
-        return await self._client._send(self._requests.restore(snapshot))
-
-    async def fork(self, name: str, **changes: Unpack[ForkChanges]) -> AsyncRemoteModel:
-        twin = AsyncRemoteModel(self._client, name)
-        return await self._client._send(self._requests.fork(name, twin, **changes))
-
-    async def delete(self) -> None:
-        await self._client._send(self._requests.delete())

@@ -365,10 +365,10 @@ def test_a_model_that_is_deleted_while_it_is_opened_does_not_come_back(shop, mon
     def slow(row, kept):
         begun.set()
         assert go_on.wait(30.0)
-        return Model(row, kept)
+        return model_of(row, kept)
 
-    Model = live.Model
-    monkeypatch.setattr(live, "Model", slow)
+    model_of = live.model_of
+    monkeypatch.setattr(live, "model_of", slow)
     service = shop.app.state.service
     asked = shop.portal.start_task_soon(service.restore, "shop", number, "me")
     assert begun.wait(30.0)

@@ -8,6 +8,7 @@ import functools
 import importlib.util
 import ipaddress
 import os
+import re
 import signal
 import socket
 import sys
@@ -40,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a folder, created if it does not exist; or postgresql://USER@HOST/DATABASE, which "
         "several workers share",
     )
+    add(
+        "--model",
+        metavar="FILE",
+        help="serve the Decider in this file; on the store FILE.store without --store",
+    )
+    add("--name", metavar="NAME", help="with --model: the model's name (that of the file)")
     add(
         "--workers",
         type=int,
@@ -94,9 +101,10 @@ def run(args: argparse.Namespace) -> int:
     _check_proxies(args)
     if not _manages_keys(args):
         _check_port(args)
+    begin = _model(args)
     if args.store is not None:
         _check_keys(args)
-        return _with_store(args)
+        return _with_store(args, begin)
     if not args.demo or _manages_keys(args):
         raise ValueError("--store is missing: name the folder for models and log.")
     before = signal.signal(signal.SIGTERM, _stop)  # so that the folder is removed then too
@@ -111,6 +119,48 @@ def run(args: argparse.Namespace) -> int:
 def _manages_keys(args: argparse.Namespace) -> bool:
     """Tell whether the command manages keys instead of serving."""
     return args.open or args.new_key is not None or args.revoke_key is not None
+
+
+def _model(args: argparse.Namespace) -> Operation | None:
+    """Read the file of --model and return what begins its model in the store."""
+    if args.model is None:
+        if args.name is not None:
+            raise ValueError("--name names the model of a file: pass --model FILE too.")
+        return None
+    if args.demo:
+        raise ValueError("--demo shows a shop of its own: leave out --model.")
+    if args.store is None:
+        args.store = f"{args.model}.store"
+    if _manages_keys(args):
+        return None
+    from heavytail._archive import contents
+    from heavytail.ledger.layout import NAME
+    from heavytail.serve.decider_model import adopt, spec_of
+    from heavytail.serve.keeping import loaded_decider
+    from heavytail.serve.service import Limits
+
+    file = os.path.basename(args.model)
+    name = os.path.splitext(file)[0] if args.name is None else args.name
+    if not re.fullmatch(NAME, name):
+        what = "--name" if args.name is not None else "--model"
+        raise ValueError(
+            f"{what}: a model's name must be a letter or digit, followed by up to 63 letters, "
+            f"digits, dots, underscores and hyphens; got {on_one_line(name)!r}. Pass --name."
+        )
+    args.name, content = name, contents(args.model)
+    where = f"--model {on_one_line(args.model)}"
+    decider = loaded_decider(content, where)
+    spec = spec_of(decider, content, where)
+    if decider.pending:
+        print(
+            f"heavytail serve: {where}: {len(decider.pending)} decisions of the file wait for "
+            "their rewards, which the service cannot take: reward them before you save the file.",
+            file=sys.stderr,
+        )
+    note = f"the file {on_one_line(file)}"
+    return functools.partial(
+        adopt, name=name, content=content, spec=spec, most=Limits().models, note=note, who=WHO
+    )
 
 
 def _check_proxies(args: argparse.Namespace) -> None:
@@ -177,7 +227,7 @@ def _stop(number: int, frame: Any) -> None:
     raise SystemExit(128 + number)
 
 
-def _with_store(args: argparse.Namespace) -> int:
+def _with_store(args: argparse.Namespace, begin: Operation | None = None) -> int:
     """Open the store and run the command on it."""
     from heavytail.ledger.opening import opened
     from heavytail.ledger.store import StoreError
@@ -185,14 +235,14 @@ def _with_store(args: argparse.Namespace) -> int:
     try:
         store = opened(args.store)
         try:
-            return _run_on(store, args)
+            return _run_on(store, args, begin)
         finally:
             store.close()
     except StoreError as error:
         raise ValueError(str(error)) from None
 
 
-def _run_on(store: Store, args: argparse.Namespace) -> int:
+def _run_on(store: Store, args: argparse.Namespace, begin: Operation | None) -> int:
     from heavytail.ledger.opening import is_local
     from heavytail.serve.keys import issue, reopen, revoke
 
@@ -213,6 +263,8 @@ def _run_on(store: Store, args: argparse.Namespace) -> int:
             f"--host {args.host} can be reached from other machines, and the store has no key. "
             "Create one with --new-key NAME --scopes read,decide,admin first."
         )
+    if begin is not None:
+        _done(store, begin)
     if args.workers > 1:
         store.close()  # each worker opens its own
         return _serve_workers(args, local)
@@ -273,7 +325,8 @@ def _announce(args: argparse.Namespace) -> None:
 
     url = f"http://{args.host}:{args.port}"
     workers = f", {args.workers} workers" if args.workers > 1 else ""
-    print(f"heavytail serve: {url}, store {shown(args.store)}{workers}", file=sys.stderr)
+    model = "" if args.model is None else f", model {args.name}"
+    print(f"heavytail serve: {url}{model}, store {shown(args.store)}{workers}", file=sys.stderr)
 
 
 def _show(server: uvicorn.Server, args: argparse.Namespace) -> None:

@@ -36,6 +36,7 @@ __all__ = ["Decider"]
 FIRST: Final = 32  # rewards after which the shape is learned; again after twice as many, ...
 KEPT: Final = 16_384  # ... up to as many as are kept
 EXPLORING: Final = 2**40  # the stream of draws that explore
+MOST_DRAW: Final = 2**53 - 1
 
 
 @final
@@ -201,7 +202,9 @@ class Decider(Stored):
         context = {} if context is None else context
         count = None if k is None else check_count(f"{where}: k", k)
         row, fresh = self._contexts.code(context, where)
-        choices = self._chosen(context, only, explore, when, where, 1 if count is None else count)
+        made = self._ledger.made
+        choices = self._chosen(context, only, explore, when, where, made, count or 1)
+        choices = [replace(each, token=self._tokens.of(made + i)) for i, each in enumerate(choices)]
         self._contexts.settle(row, context, fresh)
         if choices[0].unknown:
             self._counts.met(choices[0].unknown)
@@ -224,21 +227,35 @@ class Decider(Stored):
         only: Iterable[object] | None = None,
         explore: float = 0.0,
         now: float | None = None,
+        draw: int | None = None,
     ) -> Choice:
         """Choose as ``decide`` does, and remember nothing: the token is empty, the reward may be
-        told to ``observe``.
+        told to ``observe``. ``draw`` is a number below 2^53 by which it explores; that of the next
+        decision unless given.
         """
         where = "Decider.select"
+        number = self._ledger.made
+        if draw is not None:
+            number = check_count(f"{where}: draw", draw, least=0, most=MOST_DRAW)
         context = {} if context is None else context
         self._contexts.code(context, where)
         when = time.time() if now is None else clock(where, now)
-        (choice,) = self._chosen(context, only, explore, when, where, 1)
-        return replace(choice, token="")
+        (choice,) = self._chosen(context, only, explore, when, where, number, 1)
+        return choice
 
     def _chosen(
-        self, context: Any, only: Any, explore: Any, when: float, where: str, count: int
+        self,
+        context: Any,
+        only: Any,
+        explore: Any,
+        when: float,
+        where: str,
+        number: int,
+        count: int,
     ) -> list[Choice]:
-        """Choices for the places of a visit, none of them remembered."""
+        """Choices for the places of a visit, none of them remembered, without their tokens; the
+        first draws by ``number``.
+        """
         share = self.explore
         if explore is not None:
             share = check_number(f"{where}: explore", explore, least=0.0, most=1.0)
@@ -247,7 +264,6 @@ class Decider(Stored):
         forecasts = model.forecasts(X, len(which))
         unknown = {} if model.encoder is None else model.encoder.unknown(context)
         choices: list[Choice] = []
-        number = self._ledger.made
         while True:
             n = len(which)
             best = model.policy.select(model.arms(which, forecasts)) if n > 1 else 0
@@ -261,7 +277,7 @@ class Decider(Stored):
             choices.append(
                 Choice(
                     self._offers.ids[offer],
-                    self._tokens.of(number),
+                    "",
                     chance,
                     None if X is None else float(forecasts[place]),
                     unknown,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -10,14 +11,16 @@ import numpy as np
 
 from heavytail._validate import check_choice, shown
 from heavytail.decider.history import Rows
+from heavytail.ledger.layout import CONTEXT, IDS
 from heavytail.tables.categories import keys_of
+from heavytail.tables.columns import is_arrow, plain
 from heavytail.tables.frames import Table, absent
 from heavytail.tables.opening import rows_of
 
 if TYPE_CHECKING:
     from heavytail.decider.decider import Decider
 
-__all__ = ["Counts", "Learned", "is_due", "learn"]
+__all__ = ["Counts", "Learned", "is_due", "learn", "until_due"]
 
 NAMED: Final = 20  # unknown values of a column that are named
 CHUNK: Final = 16_384
@@ -112,6 +115,14 @@ def is_due(seen: int, first: int, most: int) -> bool:
     return first <= seen <= most and seen % first == 0 and (seen // first).bit_count() == 1
 
 
+def until_due(seen: int, first: int, most: int) -> float:
+    """How many more rows until the shape is learned after ``seen``; infinity where it is final."""
+    due = first
+    while due <= seen:
+        due *= 2
+    return due - seen if due <= most else np.inf
+
+
 def learn(
     decider: Decider, log: object, columns: Mapping[str, str], progress: bool | None
 ) -> Learned:
@@ -119,12 +130,40 @@ def learn(
     from heavytail.simulation.progress import progress_bar
 
     where = "Decider.learn"
-    rows, learned, settle = _read(decider, rows_of(log, f"{where}: log"), columns, where)
+    table = _of_service(decider, rows_of(log, f"{where}: log"))
+    rows, learned, settle = _read(decider, table, columns, where)
     if len(rows) == 0:
         raise ValueError(f"{where}: no row can be learned.\n{learned}")
     with progress_bar(progress, "learning", len(rows)) as bar:
         decider._learn_log(rows, settle, bar.advance)
     return learned
+
+
+def _of_service(decider: Decider, table: Table) -> Table:
+    """The log of ``heavytail serve`` with its context, and the id that was chosen, as columns; any
+    other log as it is.
+    """
+    identity, names = decider._offers.id_column, decider._contexts.names
+    if not {CONTEXT, IDS, "action"} <= {*table.columns} or identity in table.columns:
+        return table
+    texts, place = _cells(table.column(CONTEXT)), table.place(CONTEXT)
+    contexts = []
+    for row, text in enumerate(texts):
+        try:
+            context = json.loads(text)
+            contexts.append([context[name] for name in names])
+        except (TypeError, ValueError, KeyError) as error:
+            place.refuse(row, f"must be a context with {', '.join(names)} as JSON ({error!r}).")
+    chosen = zip(_cells(table.column(IDS)), _cells(table.column("action")), strict=True)
+    columns = {name: [context[i] for context in contexts] for i, name in enumerate(names)}
+    columns[identity] = [None if ids is None else ids[action] for ids, action in chosen]
+    rest = {name: values for name, values in table.columns.items() if name not in columns}
+    return Table({**rest, **columns}, table.source, table.rows)
+
+
+def _cells(column: Any) -> list[Any]:
+    cells = plain(column)
+    return cells.to_pylist() if is_arrow(cells) else list(cells)
 
 
 def _read(

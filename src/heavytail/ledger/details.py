@@ -26,6 +26,7 @@ class Detail(Struct, frozen=True, array_like=True):
         asked: digest of the request, if it has an idempotency key.
         context: the context as sent, for a model with an encoder.
         made: wall-clock time of the decision; None if its key has the same time.
+        why: the reason in words, of a Decider's.
     """
 
     count: int
@@ -37,6 +38,7 @@ class Detail(Struct, frozen=True, array_like=True):
     asked: bytes | None
     context: dict[str, Any] | None
     made: float | None = None
+    why: str | None = None
 
 
 pack = msgspec.msgpack.Encoder().encode

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -14,61 +15,63 @@ from heavytail.ledger.layout import DecisionRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.tokens import Token
 from heavytail.serve.fast import Plain
-from heavytail.serve.model import Model
 from heavytail.serve.wire import DecideAmongNamed, DecideAmongVectors, Decided
 
-__all__ = ["answered_again", "logged"]
+__all__ = ["Request", "answer", "answered_again", "identified", "logged"]
 
 SORTED = msgspec.msgpack.Encoder(order="sorted")
 
+Request = tuple[str, int, int]  # idempotency key, position in the batch, size of the batch
+
 
 def logged(
-    model: Model,
     token: Token,
     choice: DecideAmongVectors | DecideAmongNamed | Plain,
     arms: FloatArray,
     decision: Decision,
-    request: tuple[str, int, int],
+    request: Request,
     stamp: float | None = None,
+    *,
+    log_arms: bool = True,
 ) -> tuple[DecisionRow, Decided]:
-    """A decision as a row of the log and as an answer.
-
-    ``request`` is the client's idempotency key, the position in the batch and the size of the
-    batch; ``stamp`` is the wall-clock time if it differs from that of the decision's key.
+    """A decision as a row of the log and as an answer; ``stamp`` is the wall-clock time if it
+    differs from that of the decision's key.
     """
     ids = choice.ids
     name = None if ids is None else ids[decision.arm]
-    fingerprint = key = None
-    if request[0]:
-        key = hashlib.blake2b(f"{request[1]} {request[0]}".encode(), digest_size=16).digest()
-        content = (
-            request[2],
-            arms.tobytes(),
-            ids,
-            choice.explore,
-            getattr(choice, "context", None),
-        )
-        fingerprint = hashlib.blake2b(SORTED.encode(content), digest_size=16).digest()
+    context = getattr(choice, "context", None)
+    key, asked = identified(request, (arms.tobytes(), ids, choice.explore, context))
     detail = Detail(
         len(arms), decision.probability, decision.score, name, ids,
-        arms.astype("<f8", copy=False).tobytes() if model.spec.log_arms else None, fingerprint,
-        getattr(choice, "context", None), stamp,
+        arms.astype("<f8", copy=False).tobytes() if log_arms else None, asked, context, stamp,
     )  # fmt: skip
     row = DecisionRow(
         token.model, token.key, token.version, decision.arm,
         decision.x.astype("<f8", copy=False).tobytes(), key, pack(detail),
     )  # fmt: skip
-    return row, _answer(row, detail)
+    return row, answer(row, detail)
 
 
-def _answer(row: DecisionRow, detail: Detail) -> Decided:
+def identified(request: Request, content: tuple[Any, ...]) -> tuple[bytes | None, bytes | None]:
+    """Digests of a request's key and of its content; None without a key."""
+    if not request[0]:
+        return None, None
+    key = hashlib.blake2b(f"{request[1]} {request[0]}".encode(), digest_size=16).digest()
+    whole = SORTED.encode((request[2], *content))
+    return key, hashlib.blake2b(whole, digest_size=16).digest()
+
+
+def answer(row: DecisionRow, detail: Detail) -> Decided:
+    """The answer that a logged decision had."""
     token = Token(row.model, row.version, bytes(row.key))
     return Decided(str(token), row.arm, detail.probability, row.version, detail.id, detail.score)
 
 
 def answered_again(
-    before: Sequence[DecisionRow | None], rows: Sequence[DecisionRow]
-) -> list[Decided]:
+    before: Sequence[DecisionRow | None],
+    rows: Sequence[DecisionRow],
+    answer: Callable[[DecisionRow, Detail], Any],
+) -> list[Any]:
     """Return the earlier answers of the same request; refuse a different request."""
     answers = []
     for old, new in zip(before, rows, strict=True):
@@ -77,5 +80,5 @@ def answered_again(
             raise Refusal(
                 409, "key_used", "This idempotency key was used for another request. Use a new one."
             )
-        answers.append(_answer(old, detail))
+        answers.append(answer(old, detail))
     return answers

@@ -32,11 +32,13 @@ from heavytail.serve.stats import stats as all_stats
 from heavytail.serve.wire import (
     DecideAmongNamed,
     DecideAmongVectors,
+    DecideInContext,
     Fork,
     KeyMade,
     KeySpec,
     ModelChange,
     ModelSpec,
+    PredictInContext,
     PredictNamed,
     PredictVectors,
     Restore,
@@ -142,9 +144,11 @@ async def reading(
 
 Vectors = DecideAmongVectors | list[DecideAmongVectors]
 Named = DecideAmongNamed | list[DecideAmongNamed]
+InContext = DecideInContext | list[DecideInContext]
 Rewards = Reward | list[Reward]
 VECTORS: msgspec.json.Decoder[Vectors] = msgspec.json.Decoder(Vectors, strict=True)
 NAMED: msgspec.json.Decoder[Named] = msgspec.json.Decoder(Named, strict=True)
+IN_CONTEXT: msgspec.json.Decoder[InContext] = msgspec.json.Decoder(InContext, strict=True)
 REWARDS: msgspec.json.Decoder[Rewards] = msgspec.json.Decoder(Rewards, strict=True)
 SPEC = msgspec.json.Decoder(ModelSpec, strict=True)
 CHANGE = msgspec.json.Decoder(ModelChange, strict=True)
@@ -152,6 +156,7 @@ FORK = msgspec.json.Decoder(Fork, strict=True)
 RESTORE = msgspec.json.Decoder(Restore, strict=True)
 PREDICT_VECTORS = msgspec.json.Decoder(PredictVectors, strict=True)
 PREDICT_NAMED = msgspec.json.Decoder(PredictNamed, strict=True)
+PREDICT_IN_CONTEXT = msgspec.json.Decoder(PredictInContext, strict=True)
 KEY = msgspec.json.Decoder(KeySpec, strict=True)
 
 
@@ -194,11 +199,13 @@ async def decide(call: Call) -> Response:
     """Make one or many decisions."""
     body = await call.body()
     model = await call.service.live.find(call.name)
-    choices: Vectors | Named | Plain | list[Plain]
-    if model.encoder is None:
+    choices: Vectors | Named | InContext | Plain | list[Plain]
+    if model.reads == "vectors":
         choices = await reading(body, VECTORS, model.dim, CHOICE)
-    else:
+    elif model.reads == "named":
         choices = await reading(body, NAMED)
+    else:
+        choices = await reading(body, IN_CONTEXT)
     many: Sequence[Asked] = choices if isinstance(choices, list) else [choices]
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > 200:
@@ -217,20 +224,22 @@ async def reward(call: Call) -> Response:
 
 
 async def _queried(call: Call) -> tuple[Model, Any]:
-    """The model, and the arms of the request."""
+    """The model, and the arms or the context of the request."""
     body = await call.body()
     model = await call.service.live.find(call.name)
-    if model.encoder is not None:
+    if model.reads == "vectors":
+        return model, await reading(body, PREDICT_VECTORS, model.dim, ASKED)
+    if model.reads == "named":
         return model, await reading(body, PREDICT_NAMED)
-    return model, await reading(body, PREDICT_VECTORS, model.dim, ASKED)
+    return model, await reading(body, PREDICT_IN_CONTEXT)
 
 
 async def predict(call: Call) -> Response:
     """Predict the mean rewards of arms."""
     model, query = await _queried(call)
-    arms = functools.partial(call.service.arms, model, query, "")
+    arms = functools.partial(call.service.features, model, query, "")
     prediction = await model.turn(
-        "predict", len(query.arms), lambda: model.predict(arms(), query.level)
+        "predict", model.count(query), lambda: model.predict(arms(), query.level)
     )
     return answer(prediction)
 
@@ -238,11 +247,10 @@ async def predict(call: Call) -> Response:
 async def explain(call: Call) -> Response:
     """Explain which arm would be chosen, and why."""
     model, query = await _queried(call)
-    arms = functools.partial(call.service.arms, model, query, "")
-    explanation = await model.turn("explain", len(query.arms), lambda: model.explain(arms()))
-    return answer(
-        explanation if query.ids is None else replace(explanation, id=query.ids[explanation.arm])
-    )
+    arms = functools.partial(call.service.features, model, query, "")
+    explanation = await model.turn("explain", model.count(query), lambda: model.explain(arms()))
+    ids = getattr(query, "ids", None)
+    return answer(explanation if ids is None else replace(explanation, id=ids[explanation.arm]))
 
 
 async def snapshots(call: Call) -> Response:

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heavytail._load import from_bytes
+from heavytail.decider import Decider
 from heavytail.policies.build import find
 from heavytail.policies.core.policy import Policy
 from heavytail.serve.wire import ModelSpec
 
-__all__ = ["FORKED", "RESTORED", "Way", "checked", "loaded", "ways"]
+__all__ = ["FORKED", "RESTORED", "Way", "checked", "loaded", "loaded_decider", "ways"]
 
 RESTORED = "restored from "  # and the number of the snapshot; begins a line of states
 FORKED = "forked from "  # and the name of the model; likewise
@@ -23,12 +24,12 @@ FORKED = "forked from "  # and the name of the model; likewise
 Kept = tuple[int, int, float, str]  # number, outcome, time and note of a snapshot
 
 
-def checked(policy: Policy, arrays: Mapping[str, Any]) -> bytes:
+def checked(policy: Policy | Decider, arrays: Mapping[str, Any]) -> bytes:
     """Return the state ``arrays`` of a policy as bytes; raise ValueError unless loading them gives
     the same state.
     """
     data = policy.to_bytes(arrays)
-    again = _policy(data, "the snapshot").saved_arrays()
+    again = from_bytes(data, name="the snapshot").saved_arrays()
     changed = [key for key in arrays if not _same(arrays[key], again.get(key))]
     if changed or len(again) != len(arrays):
         raise ValueError(f"the snapshot changes when it is loaded: {sorted(changed)}.")
@@ -37,7 +38,9 @@ def checked(policy: Policy, arrays: Mapping[str, Any]) -> bytes:
 
 def loaded(data: bytes, spec: ModelSpec, name: str) -> Policy:
     """Return the policy in a snapshot; refuse one that does not match the specification."""
-    policy = _policy(data, name)
+    policy = from_bytes(data, name=name)
+    if not isinstance(policy, Policy):
+        raise ValueError(f"{name} contains no policy.")
     policy_class = find(spec.policy)
     if type(policy) is not policy_class or spec.dim not in (None, policy.dim):
         raise ValueError(
@@ -47,11 +50,12 @@ def loaded(data: bytes, spec: ModelSpec, name: str) -> Policy:
     return policy
 
 
-def _policy(data: bytes, name: str) -> Policy:
-    policy = from_bytes(data, name=name)
-    if not isinstance(policy, Policy):
-        raise ValueError(f"{name} contains no policy.")
-    return policy
+def loaded_decider(data: bytes, name: str) -> Decider:
+    """Return the Decider in a file; refuse a file of anything else."""
+    decider = from_bytes(data, name=name)
+    if not isinstance(decider, Decider):
+        raise ValueError(f"{name} contains {type(decider).__name__}; it must be a Decider's file.")
+    return decider
 
 
 def _same(array: NDArray[Any], other: NDArray[Any] | None) -> bool:

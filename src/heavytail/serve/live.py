@@ -21,6 +21,7 @@ from heavytail.ledger.store import Store, StoreError, Transaction
 from heavytail.ledger.tokens import time_of
 from heavytail.serve.apart import apart
 from heavytail.serve.clock import Clock
+from heavytail.serve.decider_model import model_of
 from heavytail.serve.keeping import RESTORED, Way, ways
 from heavytail.serve.model import Model, said
 
@@ -177,7 +178,7 @@ class Live:
             if row.follows is None and way.version > row.last:
                 raise ValueError(f"it is after outcome {way.version}; the log ends at {row.last}.")
             snapshot = way.version, data
-        model = await apart(functools.partial(Model, row, snapshot))
+        model = await apart(functools.partial(model_of, row, snapshot))
         for last, then in way.turns:
             await self.catch_up(model, last=last)
             model.version = model.snapshot_seq = then

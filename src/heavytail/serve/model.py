@@ -17,19 +17,26 @@ from numpy.typing import ArrayLike
 from heavytail._typing import FloatArray
 from heavytail._validate import GREATEST, LEAST
 from heavytail.encoding import Encoder
-from heavytail.ledger.decision import Decision
-from heavytail.ledger.details import as_floats
-from heavytail.ledger.layout import ModelRow, OutcomeRow
+from heavytail.ledger.details import Detail, as_floats
+from heavytail.ledger.layout import DecisionRow, ModelRow, OutcomeRow
 from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.tokens import Token
 from heavytail.policies.build import find, make_policy
 from heavytail.policies.core.policy import Policy
 from heavytail.serve.apart import Turns
+from heavytail.serve.entries import Request, answer, logged
 from heavytail.serve.keeping import loaded
 from heavytail.serve.tracker import Tracker
-from heavytail.serve.wire import Explained, ModelSpec, Predicted
+from heavytail.serve.wire import (
+    DECIDER,
+    Explained,
+    ModelSpec,
+    OfferView,
+    Predicted,
+)
 from heavytail.tails import MomentBound
 
-__all__ = ["Model", "built", "said", "warmed"]
+__all__ = ["Model", "built", "chance", "finite", "said", "warmed"]
 
 T = TypeVar("T")
 
@@ -46,6 +53,9 @@ def built(spec: ModelSpec, most: int | None = None) -> Policy:
         raise Refusal(
             422, "bad_policy", "A service runs only the library's own policies.", "policy"
         )
+    if spec.policy == DECIDER or spec.file is not None:
+        message = "A Decider is served from its file: heavytail serve --model FILE."
+        raise Refusal(422, "bad_policy", message, "policy")
     try:
         policy_class = find(spec.policy)
     except (ValueError, KeyError) as error:
@@ -150,27 +160,53 @@ class Model:
         self.chaser: asyncio.Task[None] | None = None
         self.behind = False
         self.snapshot_time = self.loading = 0.0
-        self._begin(snapshot)
-
-    def _begin(self, snapshot: tuple[int, bytes] | None) -> None:
-        if snapshot is None:
-            self.policy, self.version = built(self.spec), self.row.since
-        else:
-            self.version, data = snapshot
-            start = time.monotonic()
-            self.policy = loaded(data, self.spec, "the snapshot")
+        start = time.monotonic()
+        self.version = row.since if snapshot is None else snapshot[0]
+        self._begin(None if snapshot is None else snapshot[1])
+        if snapshot is not None:
             self.loading = time.monotonic() - start
         self.snapshot_seq = self.version
+
+    def _begin(self, data: bytes | None) -> None:
+        """Take the state from a snapshot, or begin anew."""
+        self.policy: Any = (
+            built(self.spec) if data is None else loaded(data, self.spec, "the snapshot")
+        )
         self.encoder = self.policy.encoder
-        self.view = self.policy
+        self.view: Any = self.policy
         if self.policy.info.randomised:
             self.view = self.policy.clone()
             self.view.reseed(secrets.randbelow(NUMBERS - 1) + 1)
 
     @property
+    def reads(self) -> str:
+        """What requests of it hold: arms as "vectors" or "named", or a "context"."""
+        return "vectors" if self.encoder is None else "named"
+
+    @property
+    def learner(self) -> Policy:
+        """The policy that chooses."""
+        policy: Policy = self.policy
+        return policy
+
+    @property
     def dim(self) -> int:
         """Length of a feature vector."""
-        return self.policy.dim
+        return int(self.policy.dim)
+
+    @property
+    def width(self) -> int:
+        """About how many numbers are logged of each of ``count``."""
+        return self.dim
+
+    @property
+    def offers(self) -> dict[str, OfferView] | None:
+        """The offers of a Decider."""
+        return None
+
+    def warm(self) -> None:
+        """Compile what it needs, so that no request waits for it."""
+        warmed(built(self.spec))
 
     @property
     def source(self) -> int:
@@ -202,12 +238,9 @@ class Model:
 
     def learn(self, outcomes: Sequence[OutcomeRow]) -> None:
         """Learn the next outcomes; count and skip those that the policy refuses."""
-        outcomes = [row for row in outcomes if row.seq > self.version]  # others may be quicker
+        outcomes = self._next(outcomes)
         if not outcomes:
             return
-        for number, row in enumerate(outcomes, self.version + 1):
-            if row.seq != number:
-                raise RuntimeError(f"outcome {number} is missing.")
         X = as_floats(b"".join(row.x for row in outcomes), self.dim)
         rewards = np.array([row.reward for row in outcomes])
         scaled = np.array([row.scale is not None for row in outcomes])
@@ -217,6 +250,14 @@ class Model:
             scale = [row.scale for row in outcomes[start:stop]] if scaled[start] else None
             self._learn(X[start:stop], rewards[start:stop], scale)
         self.version = outcomes[-1].seq
+
+    def _next(self, outcomes: Sequence[OutcomeRow]) -> list[OutcomeRow]:
+        """Those not learned yet: others may be quicker. None may be missing."""
+        rest = [row for row in outcomes if row.seq > self.version]
+        for number, row in enumerate(rest, self.version + 1):
+            if row.seq != number:
+                raise RuntimeError(f"outcome {number} is missing.")
+        return rest
 
     def _compare(self, X: FloatArray, rewards: FloatArray) -> None:
         """Track how far rewards are from their predictions, if the policy predicts."""
@@ -249,9 +290,24 @@ class Model:
         if abs(reward) > GREATEST:
             message = f"A reward must be at most {GREATEST:g} in absolute value; got {reward:g}."
             raise Refusal(422, "bad_reward", message, field)
-        problem = self.policy.reward_problem(reward, scale)
+        problem = self.learner.reward_problem(reward, scale)
         if problem:
             raise Refusal(422, "bad_reward", problem, field)
+
+    def count(self, asked: Any) -> int:
+        """Number of arms in a request."""
+        return len(asked.arms)
+
+    def features(self, asked: Any, most: int) -> Any:
+        """The features (n, dim) of the arms in a request, which may be ``most``."""
+        count, ids = len(asked.arms), getattr(asked, "ids", None)
+        if count > most:
+            message = f"At most {most} arms; got {count}."
+            raise Refusal(413, "too_many_arms", message, "arms")
+        if ids is not None and len(ids) != count:
+            message = f"{count} arms need as many ids; got {len(ids)}."
+            raise Refusal(422, "bad_ids", message, "ids")
+        return self.arms(asked.arms, getattr(asked, "context", {}), ids)
 
     def arms(
         self, arms: Any, context: dict[str, Any], ids: Sequence[str | int] | None
@@ -281,7 +337,7 @@ class Model:
             f"arms[{bad}]",
         )
 
-    def choose(self, sets: list[FloatArray], explore: list[float]) -> list[Decision]:
+    def choose(self, sets: list[Any], explore: list[float]) -> list[Any]:
         """Make a decision for each set of arms, all from the present state."""
         view: Any = self.view
         try:
@@ -294,29 +350,39 @@ class Model:
             else:
                 choices = [view.select(each) for each in sets]
             return [
-                view.decision(arms, choice, explore=share, token=_chance(share))
+                view.decision(arms, choice, explore=share, token=chance(share))
                 for arms, choice, share in zip(sets, choices, explore, strict=True)
             ]
         except ValueError as error:
             raise Refusal(422, "bad_arms", str(error), "arms") from None
 
-    def predict(self, arms: FloatArray, level: float) -> Predicted:
+    def entry(
+        self, token: Token, asked: Any, arms: Any, made: Any, request: Request, stamp: float | None
+    ) -> tuple[DecisionRow, Any]:
+        """A decision as a row of the log and as an answer."""
+        return logged(token, asked, arms, made, request, stamp, log_arms=self.spec.log_arms)
+
+    def answer(self, row: DecisionRow, detail: Detail) -> Any:
+        """The answer that a logged decision had."""
+        return answer(row, detail)
+
+    def predict(self, arms: Any, level: float) -> Any:
         """Predict the mean rewards of arms."""
         policy: Any = self.policy
         try:
             prediction = policy.predict(arms, level=level)
         except (ValueError, AttributeError) as error:
             raise Refusal(422, "no_prediction", str(error)) from None
-        return Predicted(*(_finite(part) for part in prediction))
+        return Predicted(*(finite(part) for part in prediction))
 
-    def explain(self, arms: FloatArray) -> Explained:
+    def explain(self, arms: Any) -> Any:
         """Explain which arm would be chosen, and why."""
         policy: Any = self.view
         try:
             explanation = policy.explain(arms)
         except (ValueError, AttributeError) as error:
             raise Refusal(422, "no_explanation", str(error)) from None
-        parts = {name: _finite(part) for name, part in explanation.parts.items()}
+        parts = {name: finite(part) for name, part in explanation.parts.items()}
         return Explained(explanation.arm, explanation.rule, parts)
 
     async def report(self) -> dict[str, Any]:
@@ -325,7 +391,7 @@ class Model:
 
     def diagnostics(self) -> dict[str, Any]:
         """The policy's diagnostics and the model's own, as JSON values."""
-        diagnostics = self.policy.diagnostics()
+        diagnostics = self.learner.diagnostics()
         names = diagnostics.__dataclass_fields__
         values = {name: getattr(diagnostics, name) for name in names if name != "pending"}
         return {
@@ -338,11 +404,11 @@ class Model:
         }  # fmt: skip
 
 
-def _chance(explore: float) -> int:
+def chance(explore: float) -> int:
     """The random number of a decision that explores, else 0."""
     return secrets.randbelow(NUMBERS) if explore else 0
 
 
-def _finite(values: ArrayLike) -> list[float]:
+def finite(values: ArrayLike) -> list[float]:
     """Numbers as valid JSON: an infinity becomes the largest double."""
     return np.nan_to_num(np.atleast_1d(np.asarray(values, dtype=float))).tolist()

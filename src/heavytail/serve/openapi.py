@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +27,18 @@ BODIES: dict[str, Any] = {  # of requests, by the name of the handler
     "fork": wire.Fork,
     "issue_key": wire.KeySpec,
 }
-NAMED: dict[str, Any] = {  # the same for a model with an encoder
-    "decide": wire.DecideAmongNamed | list[wire.DecideAmongNamed],
-    "predict": wire.PredictNamed,
-    "explain": wire.PredictNamed,
+OTHERS: dict[str, list[Any]] = {  # the same for a model with an encoder, and for a Decider
+    "decide": [
+        wire.DecideAmongNamed | list[wire.DecideAmongNamed],
+        wire.DecideInContext | list[wire.DecideInContext],
+    ],
+    "predict": [wire.PredictNamed, wire.PredictInContext],
+    "explain": [wire.PredictNamed, wire.PredictInContext],
+}
+OF_DECIDERS: dict[str, Any] = {  # answers
+    "decide": wire.Chosen | list[wire.Chosen],
+    "predict": wire.PredictedOffers,
+    "explain": wire.ExplainedOffer,
 }
 ANSWERS: dict[str, dict[int, Any]] = {
     "create": {200: wire.ModelView, 201: wire.ModelView},
@@ -72,7 +81,7 @@ PARAMETERS = {
 
 def document(routes: Sequence[Route]) -> dict[str, Any]:
     """The document of these routes."""
-    body_types = [*BODIES.values(), *NAMED.values()]
+    body_types = [*BODIES.values(), *itertools.chain(*OTHERS.values()), *OF_DECIDERS.values()]
     body_types += [
         body_type
         for answers in ANSWERS.values()
@@ -102,6 +111,12 @@ def _json(body_type: object) -> bool:
     return body_type not in (None, bytes, str)
 
 
+def _any_of(kinds: Sequence[Any], schema: dict[str, Any]) -> Any:
+    """The schema of a body that is of one of these kinds."""
+    each = [schema[repr(kind)] for kind in kinds]
+    return each[0] if len(each) == 1 else {"anyOf": each}
+
+
 def _operation(route: Route, path: str, schema: dict[str, Any]) -> dict[str, Any]:
     name = route.handler.__name__
     operation: dict[str, Any] = {
@@ -125,8 +140,7 @@ def _operation(route: Route, path: str, schema: dict[str, Any]) -> dict[str, Any
             {"name": "Idempotency-Key", "in": "header", "schema": key_schema}
         )
     if name in BODIES:
-        body = schema[repr(BODIES[name])]
-        body = {"anyOf": [body, schema[repr(NAMED[name])]]} if name in NAMED else body
+        body = _any_of([BODIES[name], *OTHERS.get(name, [])], schema)
         content = {"application/json": {"schema": body}}
         operation["requestBody"] = {"required": True, "content": content}
     for status, answer_type in ANSWERS[name].items():
@@ -137,7 +151,8 @@ def _operation(route: Route, path: str, schema: dict[str, Any]) -> dict[str, Any
             )
             answer["content"] = {FILES[name]: {"schema": file_schema}}
         elif answer_type is not None:
-            answer["content"] = {"application/json": {"schema": schema[repr(answer_type)]}}
+            kinds = [answer_type, *([OF_DECIDERS[name]] if name in OF_DECIDERS else [])]
+            answer["content"] = {"application/json": {"schema": _any_of(kinds, schema)}}
         operation["responses"][str(status)] = answer
     for status in FAULTS:
         content = {"application/json": {"schema": schema[repr(wire.Fault)]}}

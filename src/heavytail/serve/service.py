@@ -16,9 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from heavytail._typing import FloatArray
 from heavytail.ledger.commits import LARGE
-from heavytail.ledger.decision import Decision
 from heavytail.ledger.layout import DecisionRow, ModelRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Store, Transaction
@@ -26,7 +24,8 @@ from heavytail.ledger.tokens import Token
 from heavytail.serve.apart import apart
 from heavytail.serve.chores import Chores
 from heavytail.serve.clock import APART
-from heavytail.serve.entries import answered_again, logged
+from heavytail.serve.decider_model import model_of
+from heavytail.serve.entries import answered_again
 from heavytail.serve.fast import Plain
 from heavytail.serve.keeping import FORKED, RESTORED, checked
 from heavytail.serve.keys import Keys
@@ -35,13 +34,15 @@ from heavytail.serve.model import Model, built, said, warmed
 from heavytail.serve.ready import Ready
 from heavytail.serve.rewards import owed
 from heavytail.serve.wire import (
+    DECIDER,
     NAME,
     DecideAmongNamed,
     DecideAmongVectors,
-    Decided,
+    DecideInContext,
     Fork,
     ModelSpec,
     ModelView,
+    PredictInContext,
     PredictNamed,
     PredictVectors,
     Reward,
@@ -53,8 +54,8 @@ log = logging.getLogger("heavytail.serve")
 
 SAVED = 64  # multiplications that saving a number takes as long as
 
-Asked = DecideAmongVectors | DecideAmongNamed | Plain
-Queried = PredictVectors | PredictNamed
+Asked = DecideAmongVectors | DecideAmongNamed | DecideInContext | Plain
+Queried = PredictVectors | PredictNamed | PredictInContext
 
 
 class Limits(NamedTuple):
@@ -94,12 +95,12 @@ class Service:
             sys.setswitchinterval(0.001)
         if not self.live.started:
             await self.live.start()
-        specs = {_kind(model.spec): model.spec for model in self.models.values()}
-        for spec in specs.values():
+        kinds = {_kind(model.spec): model for model in self.models.values()}
+        for model in kinds.values():
             try:
-                await apart(functools.partial(_compile, spec))
+                await apart(model.warm)
             except Exception as error:  # a model that serves needs no more than its snapshot
-                log.warning("%s was not compiled ahead: %s", spec.policy, said(error))
+                log.warning("%s was not compiled ahead: %s", model.spec.policy, said(error))
         self.chores.start()
 
     async def stop(self) -> None:
@@ -161,6 +162,7 @@ class Service:
             name, type(model.policy).__name__, model.dim, model.spec, model.policy.rounds,
             decisions, row.pending(decisions), model.version, bool(row.paused),
             shadowed.row.name if shadowed else None, row.created, await model.report(),
+            offers=model.offers,
         )  # fmt: skip
 
     async def _describe_broken(self, broken: Broken) -> ModelView:
@@ -175,6 +177,8 @@ class Service:
             spec = msgspec.json.decode(row.spec, type=ModelSpec)
         except (msgspec.DecodeError, TypeError):
             spec = None
+        if spec is not None and spec.policy == DECIDER:
+            dim = None
         shadowed = next((m for m in self.models.values() if m.row.id == row.follows), None)
         return ModelView(
             name, spec.policy if spec else "", dim, spec, row.last - row.since, decisions,
@@ -209,7 +213,7 @@ class Service:
 
     # Decisions
 
-    async def decide(self, name: str, choices: Sequence[Asked], request: str = "") -> list[Decided]:
+    async def decide(self, name: str, choices: Sequence[Asked], request: str = "") -> list[Any]:
         """Make a decision for each choice. ``request`` is the client's idempotency key: a repeated
         request gets the same answer.
         """
@@ -221,7 +225,7 @@ class Service:
                 raise
         return await self._decide(await self.live.renewed(model), choices, request)
 
-    async def _decide(self, model: Model, choices: Sequence[Asked], request: str) -> list[Decided]:
+    async def _decide(self, model: Model, choices: Sequence[Asked], request: str) -> list[Any]:
         if model.row.follows is not None:
             raise Refusal(
                 409, "shadow", "This model is a shadow: it learns, but makes no decisions."
@@ -231,20 +235,19 @@ class Service:
             model.spec.explore if choice.explore is None else choice.explore for choice in choices
         ]
 
-        def choose() -> tuple[int, list[FloatArray], list[Decision]]:
-            sets = [self.arms(model, choice, place) for place, choice in _placed(choices)]
+        def choose() -> tuple[int, list[Any], list[Any]]:
+            sets = [self.features(model, choice, place) for place, choice in _placed(choices)]
             return model.version, sets, model.choose(sets, explore)
 
-        many = sum(len(choice.arms) for choice in choices)
+        many = sum(map(model.count, choices))
         version, sets, decisions = await model.turn("choose", many, choose)
-        size, when, wall = 8 * many * model.dim, self.live.clock(), self.store.clock()
+        size, when, wall = 8 * many * model.width, self.live.clock(), self.store.clock()
         stamp = wall if abs(wall - when) > APART else None
 
-        def written() -> list[tuple[DecisionRow, Decided]]:
+        def written() -> list[tuple[DecisionRow, Any]]:
             each = zip(choices, sets, decisions, strict=True)
             return [
-                logged(
-                    model,
+                model.entry(
                     Token.new(model.row.id, version, when),
                     *parts,
                     (request, i, len(choices)),
@@ -257,11 +260,11 @@ class Service:
         rows, answers = [row for row, _ in both], [answer for _, answer in both]
         behind = [0]
 
-        def work(tx: Transaction) -> list[Decided]:
+        def work(tx: Transaction) -> list[Any]:
             if request:
                 before = [tx.requested(model.row.id, row.request or b"") for row in rows]
                 if any(before):
-                    return answered_again(before, rows)
+                    return answered_again(before, rows, model.answer)
             last, swept = tx.check_decides(model.row.id)
             if rows[0].key <= swept:
                 message = "The decision took longer than the model waits for rewards. Try again."
@@ -271,10 +274,11 @@ class Service:
             behind.append(max(last - version, 0))
             return answers
 
-        answered: list[Decided] = await self.commits.do(work, size=size)
+        answered: list[Any] = await self.commits.do(work, size=size)
         if answered is answers:  # not those of an earlier request
             model.staleness += 0.05 * (behind[-1] - model.staleness)
-            model.tracker.decided([(decision.id, decision.arm) for decision in answered])
+            each = zip(answered, rows, strict=True)
+            model.tracker.decided([(made.id, row.arm) for made, row in each])
         return answered
 
     def _check_batch(self, items: Sequence[Any]) -> None:
@@ -284,16 +288,10 @@ class Service:
             message = f"A request may have at most {self.limits.batch} items; got {len(items)}."
             raise Refusal(413, "too_many", message)
 
-    def arms(self, model: Model, choice: Asked | Queried, place: str) -> FloatArray:
+    def features(self, model: Model, asked: Asked | Queried, place: str) -> Any:
+        """What a model makes of a request; a refusal names its place in the body."""
         try:
-            if len(choice.arms) > self.limits.arms:
-                message = f"At most {self.limits.arms} arms; got {len(choice.arms)}."
-                raise Refusal(413, "too_many_arms", message, "arms")
-            ids = getattr(choice, "ids", None)
-            if ids is not None and len(ids) != len(choice.arms):
-                message = f"{len(choice.arms)} arms need as many ids; got {len(ids)}."
-                raise Refusal(422, "bad_ids", message, "ids")
-            return model.arms(choice.arms, getattr(choice, "context", {}), ids)
+            return model.features(asked, self.limits.arms)
         except Refusal as refusal:
             raise refusal.at(place) from None
 
@@ -405,7 +403,7 @@ class Service:
         if data is None:
             raise Refusal(404, "no_snapshot", f"This model has no snapshot {number}.", "snapshot")
         try:
-            await apart(functools.partial(Model, row, (0, data)))
+            await apart(functools.partial(model_of, row, (0, data)))
         except Exception as error:
             message = f"Snapshot {number} cannot be loaded: {said(error)} Choose another."
             raise Refusal(409, "bad_snapshot", message, "snapshot") from None
@@ -426,6 +424,9 @@ class Service:
             changes = {"policy": fork.policy, "options": fork.options or {}}
         elif fork.options is not None:
             changes = {"options": fork.options}
+        if changes and model.spec.policy == DECIDER:
+            message = "A Decider's model can be copied or shadowed, but not get another policy."
+            raise Refusal(422, "bad_policy", message, "policy")
         spec = msgspec.structs.replace(model.spec, **changes)
         _check_name(fork.name)
         if fork.name in self.models:
@@ -435,7 +436,7 @@ class Service:
         if changes:
             await apart(functools.partial(_check_model, spec, self.limits.dim))
             row = model.row._replace(spec=spec_json, since=0, follows=source)
-            twin = await apart(functools.partial(Model, row))
+            twin = await apart(functools.partial(model_of, row))
             await self.live.catch_up(twin)
         version, data = await self._kept(twin)
 

@@ -14,13 +14,17 @@ from heavytail._validate import GREATEST, LEAST
 from heavytail.ledger.layout import NAME
 
 __all__ = [
+    "DECIDER",
     "NAME",
     "ArmCount",
     "BrokenStats",
+    "Chosen",
     "DecideAmongNamed",
     "DecideAmongVectors",
+    "DecideInContext",
     "Decided",
     "Explained",
+    "ExplainedOffer",
     "Fault",
     "Fork",
     "KeyMade",
@@ -31,9 +35,12 @@ __all__ = [
     "ModelStats",
     "ModelView",
     "Moment",
+    "OfferView",
+    "PredictInContext",
     "PredictNamed",
     "PredictVectors",
     "Predicted",
+    "PredictedOffers",
     "Restore",
     "Reward",
     "Rewarded",
@@ -43,6 +50,8 @@ __all__ = [
     "WindowStats",
     "encoded",
 ]
+
+DECIDER = "Decider"  # the policy of a model that was served from a Decider's file
 
 Scalar = float | int | str | bool | None
 Name = Annotated[str, Meta(pattern=NAME)]
@@ -75,6 +84,7 @@ class ModelSpec(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=T
         late: treatment of a reward after that: "refuse", or "learn" if nothing was learned.
         log_arms: whether the features of all arms are logged, so that ``ht.evaluate`` can ask what
             other policies would have earned.
+        file: SHA-256 of the file that a Decider is served from; of no other model.
     """
 
     policy: Annotated[str, Meta(min_length=1, max_length=64)] = "TwinUCB"
@@ -89,6 +99,7 @@ class ModelSpec(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=T
     default_reward: float | None = None
     late: Literal["refuse", "learn"] = "refuse"
     log_arms: bool = True
+    file: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")] | None = None
 
 
 class ModelChange(Struct, forbid_unknown_fields=True, frozen=True):
@@ -136,6 +147,25 @@ class DecideAmongNamed(Struct, forbid_unknown_fields=True, frozen=True):
     explore: Share | None = None
 
 
+class DecideInContext(Struct, forbid_unknown_fields=True, frozen=True):
+    """A choice among a Decider's offers; ``only`` lists those that may be shown, unless all may."""
+
+    context: dict[str, Scalar] = {}
+    only: list[Id] | None = None
+    explore: Share | None = None
+
+
+class Chosen(Struct, frozen=True):
+    """An offer, the token to send its reward by, the reward expected and the reason."""
+
+    token: str
+    id: str
+    probability: float
+    expected: float | None
+    why: str
+    version: int
+
+
 class Decided(Struct, frozen=True, omit_defaults=True):
     """A decision, and the token to send its reward by."""
 
@@ -178,6 +208,13 @@ class PredictNamed(Struct, forbid_unknown_fields=True, frozen=True):
     level: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.95
 
 
+class PredictInContext(Struct, forbid_unknown_fields=True, frozen=True):
+    """A query about a Decider's offers in a context."""
+
+    context: dict[str, Scalar] = {}
+    level: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.95
+
+
 class Predicted(Struct, frozen=True):
     """Predicted mean rewards, with intervals."""
 
@@ -195,10 +232,39 @@ class Explained(Struct, frozen=True, omit_defaults=True):
     id: Id | None = None
 
 
+class PredictedOffers(Struct, frozen=True):
+    """Predicted mean rewards of a Decider's offers, with intervals."""
+
+    ids: list[str]
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+
+
+class ExplainedOffer(Struct, frozen=True):
+    """The offer that would be chosen without exploring, why, and what is expected of each."""
+
+    id: str
+    why: str
+    expected: dict[str, float]
+
+
+class OfferView(Struct, frozen=True):
+    """An offer of a Decider: whether it runs, and its rewards: how many, how many of them were not
+    0, and their mean.
+    """
+
+    runs: bool
+    rewards: int
+    paid: int
+    mean: float | None
+
+
 class ModelView(Struct, frozen=True):
     """The state of a model.
 
     Attributes:
+        offers: of a Decider, by id; None for any other model.
         broken: why it cannot be opened, or None. For a broken model ``rounds`` and ``version`` are
             those of its log, and ``dim`` and ``spec`` may be unknown.
     """
@@ -216,6 +282,7 @@ class ModelView(Struct, frozen=True):
     created: float
     diagnostics: dict[str, Any]
     broken: str | None = None
+    offers: dict[str, OfferView] | None = None
 
 
 class WindowStats(Struct, frozen=True):

@@ -1,0 +1,312 @@
+"""The models of a service, as a client sees them: the library's verbs over HTTP."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar, Unpack, overload
+
+from heavytail._requests import Arms, Context, Decisions, Ids, ModelRequests, Numbers
+from heavytail.answers import (
+    Diagnostics,
+    Explained,
+    ExplainedOffer,
+    ForkChanges,
+    ModelView,
+    Predicted,
+    PredictedOffers,
+    RemoteChoice,
+    RemoteDecision,
+    SnapshotView,
+)
+
+if TYPE_CHECKING:
+    from heavytail.client import AsyncClient, Client
+
+__all__ = ["AsyncRemoteModel", "RemoteModel"]
+
+SomeClient = TypeVar("SomeClient", "Client", "AsyncClient")
+
+
+class _Model(Generic[SomeClient]):
+    """A model of a service."""
+
+    def __init__(self, client: SomeClient, name: str) -> None:
+        self._client: SomeClient = client
+        self._requests, self.name = ModelRequests(name), name
+        self.path = self._requests.path
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self._client.url!r})"
+
+
+class RemoteModel(_Model["Client"]):
+    """A model of a service, with the verbs of a policy."""
+
+    @overload
+    def decide(
+        self, arms: Context, *, explore: float | None = None, only: Ids | None = None
+    ) -> RemoteChoice: ...
+    @overload
+    def decide(
+        self,
+        arms: Arms,
+        *,
+        ids: Ids | None = None,
+        explore: float | None = None,
+        context: Context | None = None,
+    ) -> RemoteDecision: ...
+
+    def decide(
+        self,
+        arms: Arms | Context,
+        *,
+        ids: Ids | None = None,
+        explore: float | None = None,
+        context: Context | None = None,
+        only: Ids | None = None,
+    ) -> RemoteDecision | RemoteChoice:
+        """Choose among ``arms``, (n, dim) or dicts for a model with an encoder. For a Decider pass
+        the context alone, a dict, and in ``only`` the ids that may be shown unless all may.
+        """
+        request = self._requests.decide(arms, ids, explore, context, only)
+        return self._client._send(request)
+
+    @overload
+    def decide_many(
+        self, many: Sequence[Context], *, explore: float | None = None
+    ) -> list[RemoteChoice]: ...
+    @overload
+    def decide_many(
+        self,
+        many: Sequence[Arms],
+        *,
+        explore: float | None = None,
+        contexts: Sequence[Context | None] | None = None,
+    ) -> list[RemoteDecision]: ...
+
+    def decide_many(
+        self,
+        many: Sequence[Arms] | Sequence[Context],
+        *,
+        explore: float | None = None,
+        contexts: Sequence[Context | None] | None = None,
+    ) -> list[RemoteDecision] | list[RemoteChoice]:
+        """A decision for each of many sets of arms, each with its context, in one request; or for
+        each of many contexts of a Decider.
+        """
+        return self._client._send(self._requests.decide_many(many, explore, contexts))
+
+    def learn(self, decision: Decisions, reward: Numbers, *, scale: Numbers | None = None) -> int:
+        """Send the reward of a decision (or token), or of many; return how many are new."""
+        return self._client._send(self._requests.learn(decision, reward, scale))
+
+    @overload
+    def predict(self, arms: Context, *, level: float = 0.95) -> PredictedOffers: ...
+    @overload
+    def predict(
+        self,
+        arms: Arms,
+        *,
+        ids: Ids | None = None,
+        context: Context | None = None,
+        level: float = 0.95,
+    ) -> Predicted: ...
+
+    def predict(
+        self,
+        arms: Arms | Context,
+        *,
+        ids: Ids | None = None,
+        context: Context | None = None,
+        level: float = 0.95,
+    ) -> Predicted | PredictedOffers:
+        """The mean rewards expected, with intervals: lists "mean", "low" and "high"; of a Decider's
+        offers in a context, and their "ids".
+        """
+        request = self._requests.predict(arms, ids, context, level)
+        return self._client._send(request)
+
+    @overload
+    def explain(self, arms: Context) -> ExplainedOffer: ...
+    @overload
+    def explain(
+        self, arms: Arms, *, ids: Ids | None = None, context: Context | None = None
+    ) -> Explained: ...
+
+    def explain(
+        self, arms: Arms | Context, *, ids: Ids | None = None, context: Context | None = None
+    ) -> Explained | ExplainedOffer:
+        """Explain the choice: "arm", its "id", and the "parts" of every arm's index; of a Decider
+        "id", "why" and what is "expected" of each offer in a context.
+        """
+        request = self._requests.explain(arms, ids, context)
+        return self._client._send(request)
+
+    def describe(self) -> ModelView:
+        """Describe the model."""
+        return self._client._send(self._requests.describe())
+
+    def diagnostics(self) -> Diagnostics:
+        """The model's diagnostics."""
+        return self._client._send(self._requests.diagnostics())
+
+    def pause(self, paused: bool = True) -> ModelView:
+        """Pause the model's decisions, or resume them."""
+        return self._client._send(self._requests.pause(paused))
+
+    def snapshot(self) -> int:
+        """Take a snapshot of the present state and return its number."""
+        return self._client._send(self._requests.snapshot())
+
+    def snapshots(self) -> list[SnapshotView]:
+        """The snapshots, newest first."""
+        return self._client._send(self._requests.snapshots())
+
+    def save(self, path: str | os.PathLike[str], snapshot: int) -> None:
+        """Write a snapshot to ``path``, which ``ht.load`` reads: its policy, with its encoder."""
+        self._client._save(self._requests.save(snapshot), path)
+
+    def save_log(self, path: str | os.PathLike[str]) -> None:
+        """Write all decisions that have their reward to ``path``, Parquet for ``ht.evaluate``.
+
+        A file that is there is replaced when all has come, and stays where anything fails.
+        """
+        self._client._save(self._requests.save_log(), path)
+
+    def restore(self, snapshot: int) -> ModelView:
+        """Restore a snapshot."""
+        return self._client._send(self._requests.restore(snapshot))
+
+    def fork(self, name: str, **changes: Unpack[ForkChanges]) -> RemoteModel:
+        """Create a model from this one; ``policy``, ``options``, ``shadow=True``."""
+        twin = RemoteModel(self._client, name)
+        return self._client._send(self._requests.fork(name, twin, **changes))
+
+    def delete(self) -> None:
+        """Delete the model with its decisions, outcomes and snapshots."""
+        self._client._send(self._requests.delete())
+
+
+class AsyncRemoteModel(_Model["AsyncClient"]):
+    """The same of an :class:`AsyncClient`: every verb is awaited."""
+
+    @overload
+    async def decide(
+        self, arms: Context, *, explore: float | None = None, only: Ids | None = None
+    ) -> RemoteChoice: ...
+    @overload
+    async def decide(
+        self,
+        arms: Arms,
+        *,
+        ids: Ids | None = None,
+        explore: float | None = None,
+        context: Context | None = None,
+    ) -> RemoteDecision: ...
+
+    async def decide(
+        self,
+        arms: Arms | Context,
+        *,
+        ids: Ids | None = None,
+        explore: float | None = None,
+        context: Context | None = None,
+        only: Ids | None = None,
+    ) -> RemoteDecision | RemoteChoice:
+        request = self._requests.decide(arms, ids, explore, context, only)
+        return await self._client._send(request)
+
+    @overload
+    async def decide_many(
+        self, many: Sequence[Context], *, explore: float | None = None
+    ) -> list[RemoteChoice]: ...
+    @overload
+    async def decide_many(
+        self,
+        many: Sequence[Arms],
+        *,
+        explore: float | None = None,
+        contexts: Sequence[Context | None] | None = None,
+    ) -> list[RemoteDecision]: ...
+
+    async def decide_many(
+        self,
+        many: Sequence[Arms] | Sequence[Context],
+        *,
+        explore: float | None = None,
+        contexts: Sequence[Context | None] | None = None,
+    ) -> list[RemoteDecision] | list[RemoteChoice]:
+        return await self._client._send(self._requests.decide_many(many, explore, contexts))
+
+    async def learn(
+        self, decision: Decisions, reward: Numbers, *, scale: Numbers | None = None
+    ) -> int:
+        return await self._client._send(self._requests.learn(decision, reward, scale))
+
+    @overload
+    async def predict(self, arms: Context, *, level: float = 0.95) -> PredictedOffers: ...
+    @overload
+    async def predict(
+        self,
+        arms: Arms,
+        *,
+        ids: Ids | None = None,
+        context: Context | None = None,
+        level: float = 0.95,
+    ) -> Predicted: ...
+
+    async def predict(
+        self,
+        arms: Arms | Context,
+        *,
+        ids: Ids | None = None,
+        context: Context | None = None,
+        level: float = 0.95,
+    ) -> Predicted | PredictedOffers:
+        request = self._requests.predict(arms, ids, context, level)
+        return await self._client._send(request)
+
+    @overload
+    async def explain(self, arms: Context) -> ExplainedOffer: ...
+    @overload
+    async def explain(
+        self, arms: Arms, *, ids: Ids | None = None, context: Context | None = None
+    ) -> Explained: ...
+
+    async def explain(
+        self, arms: Arms | Context, *, ids: Ids | None = None, context: Context | None = None
+    ) -> Explained | ExplainedOffer:
+        request = self._requests.explain(arms, ids, context)
+        return await self._client._send(request)
+
+    async def describe(self) -> ModelView:
+        return await self._client._send(self._requests.describe())
+
+    async def diagnostics(self) -> Diagnostics:
+        return await self._client._send(self._requests.diagnostics())
+
+    async def pause(self, paused: bool = True) -> ModelView:
+        return await self._client._send(self._requests.pause(paused))
+
+    async def snapshot(self) -> int:
+        return await self._client._send(self._requests.snapshot())
+
+    async def snapshots(self) -> list[SnapshotView]:
+        return await self._client._send(self._requests.snapshots())
+
+    async def save(self, path: str | os.PathLike[str], snapshot: int) -> None:
+        await self._client._save(self._requests.save(snapshot), path)
+
+    async def save_log(self, path: str | os.PathLike[str]) -> None:
+        await self._client._save(self._requests.save_log(), path)
+
+    async def restore(self, snapshot: int) -> ModelView:
+        return await self._client._send(self._requests.restore(snapshot))
+
+    async def fork(self, name: str, **changes: Unpack[ForkChanges]) -> AsyncRemoteModel:
+        twin = AsyncRemoteModel(self._client, name)
+        return await self._client._send(self._requests.fork(name, twin, **changes))
+
+    async def delete(self) -> None:
+        await self._client._send(self._requests.delete())

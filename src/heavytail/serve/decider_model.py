@@ -1,0 +1,282 @@
+"""A Decider as a model: it chooses among its own offers, in contexts as they come.
+
+What it learns of a decision besides the reward lies in the log where other models have the features
+of the chosen arm. So the outcomes alone, in their order, lead from the Decider of the file to the
+present state: each is observed once, and deciding changes nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from heavytail._validate import printable
+from heavytail.decider import Decider
+from heavytail.decider.choice import Choice
+from heavytail.decider.decider import FIRST, KEPT
+from heavytail.decider.learning import until_due
+from heavytail.ledger.details import Detail, pack
+from heavytail.ledger.layout import DecisionRow, ModelRow, OutcomeRow
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import Transaction
+from heavytail.ledger.tokens import Token, time_of
+from heavytail.policies.core.policy import Policy
+from heavytail.serve.entries import Request, identified
+from heavytail.serve.keeping import loaded_decider
+from heavytail.serve.model import Model, chance, finite, said
+from heavytail.serve.wire import (
+    DECIDER,
+    Chosen,
+    DecideInContext,
+    ExplainedOffer,
+    ModelSpec,
+    OfferView,
+    PredictedOffers,
+    PredictInContext,
+)
+
+__all__ = ["DeciderModel", "Visit", "adopt", "model_of", "spec_of"]
+
+T = TypeVar("T")
+
+VISIT: Final = 200_000  # multiplications that a decision, or learning its reward, takes as long as
+SHAPING: Final = 10**9  # and learning the shape anew, at least
+SHORTEST, LONGEST = 1e-3, 3.2e9  # seconds that a decision may wait
+WHOLE: Final = 2**63  # below which a whole number fits into the log
+
+
+class Visit(Struct, frozen=True, array_like=True):
+    """What a Decider learns of a decision besides its reward.
+
+    Attributes:
+        context: the columns that it knows.
+        id: of the offer.
+        probability: of the choice.
+        time: of the decision, as in the log.
+        score: the reward that was expected; None before anything was known.
+    """
+
+    context: dict[str, Any]
+    id: str
+    probability: float
+    time: float
+    score: float | None
+
+
+unpack = msgspec.msgpack.Decoder(Visit).decode
+
+
+class DeciderModel(Model):
+    """A Decider in step with its log."""
+
+    policy: Decider
+
+    def _begin(self, data: bytes | None) -> None:
+        if data is None:
+            raise ValueError("a Decider begins with its file, and that snapshot is missing.")
+        self.policy = self.view = loaded_decider(data, "the snapshot")
+        self.encoder = None
+
+    @property
+    def reads(self) -> str:
+        return "context"
+
+    @property
+    def learner(self) -> Policy:
+        return self.policy.policy
+
+    @property
+    def dim(self) -> int:
+        forecast = self.policy.forecast
+        return self.policy.policy.dim if forecast is None else forecast.dim
+
+    @property
+    def width(self) -> int:
+        return len(self.policy.offers)
+
+    @property
+    def offers(self) -> dict[str, OfferView]:
+        views = {}
+        for place, (name, runs) in enumerate(self.policy.offers.items()):
+            count, total, paid = self.policy._counts.offers.get(place, (0.0, 0.0, 0.0))
+            mean = finite(total / count)[0] if count else None
+            views[name] = OfferView(runs, int(count), int(paid), mean)
+        return views
+
+    def warm(self) -> None:
+        twin = self.policy.clone()
+        empty = dict.fromkeys(twin._contexts.names)
+        twin.observe(empty, next(iter(twin.offers)), 0.0)
+        twin.select(empty)
+        twin.expected(empty)
+        twin.policy.diagnostics()
+
+    # Deciding
+
+    def count(self, asked: object) -> int:
+        return 1
+
+    def size(self, rows: int) -> int:
+        return max(rows, 1) * (VISIT + self.dim * self.dim)
+
+    def features(self, asked: DecideInContext | PredictInContext, most: int) -> Any:
+        for name, value in asked.context.items():
+            if type(value) is int and not -WHOLE <= value < WHOLE:
+                message = f"A whole number must fit in 64 bits; got {value:.3g}."
+                raise Refusal(422, "bad_context", message, f"context.{printable(name)}")
+        return asked
+
+    def choose(self, sets: list[DecideInContext], explore: list[float]) -> list[Choice]:
+        choices = []
+        for i, (asked, share) in enumerate(zip(sets, explore, strict=True)):
+            select = functools.partial(
+                self.policy.select, asked.context, only=asked.only, explore=share,
+                draw=chance(share),
+            )  # fmt: skip
+            choices.append(_refused(select, "" if len(sets) == 1 else f"[{i}]"))
+        return choices
+
+    def entry(
+        self,
+        token: Token,
+        asked: DecideInContext,
+        arms: object,
+        made: Choice,
+        request: Request,
+        stamp: float | None,
+    ) -> tuple[DecisionRow, Chosen]:
+        assert made.options is not None
+        which = made.options.which.tolist()
+        ids: list[str | int] = [made.options.ids[place] for place in which]
+        key, digest = identified(request, (asked.context, asked.only, asked.explore))
+        detail = Detail(
+            len(ids), made.probability, made.expected, made.id, ids, None, digest, asked.context,
+            stamp, made.why,
+        )  # fmt: skip
+        names = self.policy._contexts.names
+        known = {name: asked.context[name] for name in names}
+        when = time_of(token.key) if stamp is None else stamp
+        visit = Visit(known, made.id, made.probability, when, made.expected)
+        row = DecisionRow(
+            token.model, token.key, token.version, which.index(made.place),
+            msgspec.msgpack.encode(visit), key, pack(detail),
+        )  # fmt: skip
+        return row, self.answer(row, detail)
+
+    def answer(self, row: DecisionRow, detail: Detail) -> Chosen:
+        token = Token(row.model, row.version, bytes(row.key))
+        assert detail.probability is not None
+        return Chosen(
+            str(token), str(detail.id), detail.probability, detail.score, detail.why or "",
+            row.version,
+        )  # fmt: skip
+
+    # Learning
+
+    @property
+    def _until_shaping(self) -> float:
+        """Outcomes until the shape is learned anew, that one included."""
+        return until_due(self.policy._history.seen, FIRST, KEPT)
+
+    @property
+    def batch(self) -> int:
+        """Number of outcomes that can be learned between two requests: none that shapes."""
+        return int(min(super().batch, self._until_shaping - 1))
+
+    async def turn(self, kind: str, rows: int, work: Callable[[], T], *, shared: bool = False) -> T:
+        if kind == "learn" and rows >= self._until_shaping:
+            return await self.turns.do("shape", SHAPING, work)
+        return await super().turn(kind, rows, work, shared=shared)
+
+    def learn(self, outcomes: Sequence[OutcomeRow]) -> None:
+        for row in self._next(outcomes):
+            visit = unpack(row.x)
+            if visit.score is not None:
+                self.tracker.missed([abs(row.reward - visit.score)])
+            try:
+                self.policy.observe(
+                    visit.context, visit.id, row.reward, probability=visit.probability,
+                    time=visit.time,
+                )  # fmt: skip
+            except (ValueError, TypeError, KeyError):
+                self.refused += 1
+            self.version = row.seq
+
+    def check_reward(
+        self, reward: float, scale: float | None = None, field: str = "reward"
+    ) -> None:
+        if scale is not None:
+            message = "A Decider takes no scale: it measures the noise by itself."
+            raise Refusal(422, "bad_scale", message, "scale")
+        super().check_reward(reward, None, field)
+
+    # Answers
+
+    def predict(self, arms: PredictInContext, level: float) -> PredictedOffers:
+        expected = _refused(lambda: self.policy.expected(arms.context, level=level))
+        parts = (finite([each[i] for each in expected.values()]) for i in range(3))
+        return PredictedOffers([*expected], *parts)
+
+    def explain(self, arms: PredictInContext) -> ExplainedOffer:
+        choice = _refused(lambda: self.policy.select(arms.context))
+        expected = self.policy.expected(arms.context)
+        means = {name: finite(mean)[0] for name, (mean, _, _) in expected.items()}
+        return ExplainedOffer(choice.id, choice.why, means)
+
+
+def _refused(work: Callable[[], T], place: str = "") -> T:
+    """What ``work`` gives, or the Decider's own sentence as a refusal."""
+    try:
+        return work()
+    except (ValueError, TypeError, KeyError) as error:
+        words = said(error)
+        only = words.partition(": ")[2].startswith("only")
+        field = "only" if only else "context"
+        raise Refusal(422, f"bad_{field}", words, field).at(place) from None
+
+
+def model_of(row: ModelRow, snapshot: tuple[int, bytes] | None = None) -> Model:
+    """The model of a row of the store, from a snapshot or anew."""
+    spec = msgspec.json.decode(row.spec, type=ModelSpec)
+    return (DeciderModel if spec.policy == DECIDER else Model)(row, snapshot)
+
+
+def spec_of(decider: Decider, content: bytes, name: str) -> ModelSpec:
+    """The specification of a model that begins with a Decider; ``content`` is its file."""
+    if decider._limits.most:
+        raise ValueError(
+            f"{name}: the Decider limits offers per day, which the service does not count: "
+            f"{', '.join(decider._limits.most)}. Build it without limits=, or decide in your own "
+            "program."
+        )
+    age, reward = decider._closing or (None, None)
+    wait = None if age is None else min(max(age, SHORTEST), LONGEST)
+    return ModelSpec(
+        policy=DECIDER, explore=decider.explore, wait=wait, default_reward=reward, log_arms=False,
+        file=hashlib.sha256(content).hexdigest(),
+    )  # fmt: skip
+
+
+def adopt(
+    tx: Transaction, name: str, content: bytes, spec: ModelSpec, most: int, note: str, who: str
+) -> None:
+    """Begin a model with a Decider's file; the same file again changes nothing, and another is
+    refused.
+    """
+    row = tx.model(name)
+    if row is None:
+        tx.check_room(most)
+        row = tx.create(name, msgspec.json.encode(spec, order="sorted").decode())
+        tx.snapshot(row.id, 0, content, note)
+        tx.audit(who, f"create {name}")
+    elif msgspec.json.decode(row.spec, type=ModelSpec).file != spec.file:
+        message = (
+            f"The store has a model {name!r} that did not begin with this file. To go on with that "
+            "model, pass --store without --model; to serve the file beside it, pass another --name."
+        )
+        raise Refusal(409, "another_model", message, "name")
