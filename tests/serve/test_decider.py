@@ -106,7 +106,7 @@ def observed(file, frame, paid):
         assert row["reward"] == reward
         twin.observe(
             json.loads(row["context_json"]), row["ids"][row["action"]], reward,
-            probability=row["propensity"], time=row["time"],
+            probability=row["propensity"], time=row["time"], selected=True,
         )  # fmt: skip
     return twin
 

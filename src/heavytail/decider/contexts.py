@@ -1,8 +1,8 @@
 """The columns of a context: their kinds, and a context as a row of plain numbers.
 
-A number stands for itself, NaN where it is missing; a category for its place among the texts seen
-so far, -1 where it is missing or one too many. So what is decided can be kept in bounded memory,
-and be encoded again once more is known of the columns.
+A number stands for itself, a category for its place among the texts seen so far, -1 where it is one
+too many; what is missing is NaN, or -1 in a column of categories. So what is decided can be kept in
+bounded memory, and be encoded again once more is known of the columns.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Contexts:
                 place = self._new_place(column, fresh)
                 if place >= 0:
                     fresh.append((column, str(text)))
-            row[column] = place
+            row[column] = math.nan if kind is None and text is None else place
         return row, fresh
 
     def _new_place(self, column: int, fresh: Fresh) -> int:
@@ -150,6 +150,8 @@ class Contexts:
                     known[text] = len(known)
                 places.append(known.get(text, -1))
             raw[:, column] = np.array([*places, -1], dtype=np.float64)[keys.codes]
+            if kind is None and kind_of_column(values) is None:
+                raw[:, column] = math.nan
         return raw, texts
 
     def settle_table(self, rows: Table, texts: list[dict[str, int]]) -> None:
@@ -165,7 +167,7 @@ class Contexts:
         for column, name in enumerate(self.names):
             value = row[column]
             if self.kinds[column] == CATEGORY:
-                context[name] = self._listed(column)[int(value)]
+                context[name] = self._listed(column)[-1 if value != value else int(value)]
             else:
                 context[name] = value
         return context
@@ -184,10 +186,18 @@ class Contexts:
             values = raw[:, column]
             if self.kinds[column] == CATEGORY:
                 texts = self._listed(column)
-                columns[name] = [texts[int(place)] for place in values]
+                places = np.nan_to_num(values, nan=-1.0).astype(np.int64)
+                columns[name] = [texts[place] for place in places]
             else:
                 columns[name] = values
         return columns
+
+    def copy(self) -> Contexts:
+        """The same columns, of which more may be learned."""
+        twin = Contexts(dict.fromkeys(self.names))
+        twin.curves = self.curves
+        twin.resume(self.plain())
+        return twin
 
     def plain(self) -> dict[str, Any]:
         """Kinds and texts as JSON values."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Self, final
 
@@ -11,13 +11,13 @@ import numpy as np
 
 from heavytail._storage import Stored, is_plain
 from heavytail._turns import alone
-from heavytail._typing import FloatArray, IntArray
+from heavytail._typing import FloatArray
 from heavytail._validate import Check, check_count, check_number, check_reward, shown
-from heavytail.decider import diagnosing, effects, explaining, learning, reporting, saving
+from heavytail.decider import choosing, diagnosing, effects, explaining, learning, reporting, saving
 from heavytail.decider import snapshot as snapshots
-from heavytail.decider.choice import Choice, Options
+from heavytail.decider.choice import Choice
 from heavytail.decider.contexts import Contexts
-from heavytail.decider.history import History, Rows
+from heavytail.decider.history import History
 from heavytail.decider.limits import Limits
 from heavytail.decider.model import Model
 from heavytail.decider.offers import Offers, Rules
@@ -25,7 +25,6 @@ from heavytail.decider.prices import ID, VALUE, Grid
 from heavytail.decider.report import Report
 from heavytail.decider.tokens import Tokens, span
 from heavytail.encoding import Encoder
-from heavytail.kernels.random import uniform_pair
 from heavytail.ledger.decision import Decision
 from heavytail.ledger.memory import Memory, clock
 from heavytail.policies.twin_ucb import TwinUCB
@@ -116,9 +115,9 @@ class Decider(Stored):
             **self._arguments,
             "offers": None if prices is not None else self._offers.table(),
             "ids": None if prices is not None else self._offers.id_column,
-            "context": _plain_context(context),
+            "context": saving.plain_context(context),
             "prices": None if prices is None else Grid.read(prices).plain(),
-            "rules": _lists(self._rules.stated),
+            "rules": saving.plain_rules(self._rules.stated),
             "limits": dict(self._limits.most),
         }
         self._model = Model(self._offers, options=self._options)
@@ -203,7 +202,7 @@ class Decider(Stored):
         count = None if k is None else check_count(f"{where}: k", k)
         row, fresh = self._contexts.code(context, where)
         made = self._ledger.made
-        choices = self._chosen(context, only, explore, when, where, made, count or 1)
+        choices = choosing.chosen(self, context, only, explore, when, where, made, count or 1)
         choices = [replace(each, token=self._tokens.of(made + i)) for i, each in enumerate(choices)]
         self._contexts.settle(row, context, fresh)
         if choices[0].unknown:
@@ -240,74 +239,8 @@ class Decider(Stored):
         context = {} if context is None else context
         self._contexts.code(context, where)
         when = time.time() if now is None else clock(where, now)
-        (choice,) = self._chosen(context, only, explore, when, where, number, 1)
+        (choice,) = choosing.chosen(self, context, only, explore, when, where, number, 1)
         return choice
-
-    def _chosen(
-        self,
-        context: Any,
-        only: Any,
-        explore: Any,
-        when: float,
-        where: str,
-        number: int,
-        count: int,
-    ) -> list[Choice]:
-        """Choices for the places of a visit, none of them remembered, without their tokens; the
-        first draws by ``number``.
-        """
-        share = self.explore
-        if explore is not None:
-            share = check_number(f"{where}: explore", explore, least=0.0, most=1.0)
-        which, model = self._which(context, only, when, where), self._model
-        X = model.vectors(context, which)
-        forecasts = model.forecasts(X, len(which))
-        unknown = {} if model.encoder is None else model.encoder.unknown(context)
-        choices: list[Choice] = []
-        while True:
-            n = len(which)
-            best = model.policy.select(model.arms(which, forecasts)) if n > 1 else 0
-            place, drawn, chance = best, False, 1.0
-            if share and n > 1:
-                first, second = uniform_pair(self._seed, number, EXPLORING)
-                drawn = first < share
-                place = int(second * n) if drawn else best
-                chance = (1.0 - share) * (place == best) + share / n
-            offer = int(which[place])
-            choices.append(
-                Choice(
-                    self._offers.ids[offer],
-                    "",
-                    chance,
-                    None if X is None else float(forecasts[place]),
-                    unknown,
-                    when,
-                    offer,
-                    Options(self._offers.ids, which, None if X is None else forecasts, drawn),
-                )
-            )
-            if len(choices) == count or n == 1:
-                return choices
-            number += 1
-            which, forecasts = np.delete(which, place), np.delete(forecasts, place)
-
-    def _which(self, context: Any, only: Any, when: float, where: str) -> IntArray:
-        """Places of the offers that may be shown."""
-        which = self._offers.running
-        barred = {*self._rules.barred(context), *self._limits.reached(when)}
-        if only is not None:
-            if isinstance(only, str):
-                raise TypeError(f"{where}: only must list ids; got {shown(only)}.")
-            asked = {self._offers.place(offer, f"{where}: only") for offer in only}
-            which = np.array([place for place in which if place in asked], dtype=np.int64)
-        if barred:
-            which = np.array([place for place in which if place not in barred], dtype=np.int64)
-        if len(which) == 0:
-            raise ValueError(
-                f"{where}: no offer may be shown here: all are retired, barred by rules, past "
-                "their limit, or not among only. Add one that always may, such as 'none'."
-            )
-        return which
 
     # Learning
 
@@ -350,12 +283,18 @@ class Decider(Stored):
         self._counts.learned(place, reward, closed)
 
     def _learn_row(
-        self, row: FloatArray, place: int, chance: float, reward: float, when: float
+        self,
+        row: FloatArray,
+        place: int,
+        chance: float,
+        reward: float,
+        when: float,
+        own: bool = True,
     ) -> None:
         """Learn one reward, and the shape anew where it is time."""
         x = self._model.vectors(self._contexts.values(row), np.array([place]))
         self._model.update(None if x is None else x[0], place, reward)
-        self._history.add(row, place, chance, reward, when)
+        self._history.add(row, place, chance, reward, when, own)
         if learning.is_due(self._history.seen, FIRST, KEPT):
             self._reshape()
 
@@ -374,8 +313,18 @@ class Decider(Stored):
         *,
         probability: float | None = None,
         time: float | None = None,
+        selected: bool = False,
     ) -> None:
-        """Learn what an offer earned that was chosen elsewhere, with its probability if known."""
+        """Learn what an offer earned in a context, without a token.
+
+        Args:
+            context: as for ``decide``.
+            offer: its id.
+            reward: what it earned.
+            probability: of the choice, where it is known.
+            time: of the choice, in seconds, where it is known.
+            selected: whether ``select`` of this Decider chose it; then it counts in reports.
+        """
         where = "Decider.observe"
         context = {} if context is None else context
         value = check_reward(f"{where}: reward", reward)
@@ -389,8 +338,9 @@ class Decider(Stored):
             raise ValueError(f"{where}: {problem} Nothing was learned.")
         row, fresh = self._contexts.code(context, where)
         self._contexts.settle(row, context, fresh)
-        self._learn_row(row[:-2], place, chance, value, when)
-        self._counts.learned(place, value, False)
+        self._learn_row(row[:-2], place, chance, value, when, selected)
+        if selected:
+            self._counts.learned(place, value, False)
 
     @alone
     def learn(
@@ -412,42 +362,6 @@ class Decider(Stored):
             progress: show a bar; on a terminal unless given.
         """
         return learning.learn(self, log, columns or {}, progress)
-
-    def _learn_log(
-        self, rows: Rows, settle: Callable[[], None], advance: Callable[[int], None]
-    ) -> None:
-        """Learn rows of a log: all of them, or none."""
-        before = vars(self).copy()
-        kinds, history = self._contexts.plain(), self._history.arrays()
-        try:
-            settle()
-            earlier = self._history.rows() if self._history.seen <= KEPT else None
-            self._history.extend(rows)
-            if self._history.seen <= KEPT:
-                self._reshape()
-                advance(len(rows))
-            elif earlier is None:
-                model = self._model.clone(self._offers)
-                model.learn(self._contexts, self._offers, rows, progress=advance)
-                self._model = model
-            else:
-                self._learn_many(earlier.joined(rows), advance)
-        except BaseException:
-            vars(self).update(before)
-            self._contexts = Contexts(self._arguments["context"])
-            self._contexts.resume(kinds)
-            self._history = History(len(self._contexts.names), KEPT)
-            self._history.take(history)
-            raise
-
-    def _learn_many(self, rows: Rows, advance: Callable[[int], None]) -> None:
-        """Learn the shape from a sample of rows, and everything else from all of them."""
-        sample = rows.where(np.linspace(0, len(rows) - 1, KEPT).astype(np.int64))
-        model = Model.learned(
-            self._contexts, self._offers, sample, options=self._options,
-        ).fresh(self._offers)  # fmt: skip
-        model.learn(self._contexts, self._offers, rows, progress=advance)
-        self._model = model
 
     @alone
     def close_after(self, age: str | float, reward: float | None = 0.0) -> int:
@@ -563,7 +477,7 @@ class Decider(Stored):
         where = "Decider.explain"
         context = {} if context is None else context
         self._contexts.code(context, where)
-        which = self._which(context, only, time.time(), where)
+        which = choosing.offered(self, context, only, time.time(), where)
         X = self._model.vectors(context, which)
         return explaining.parts_of(self._model, self._offers.ids, which, X)
 
@@ -602,33 +516,3 @@ class Decider(Stored):
 
     def _repr_html_(self) -> str:
         return reporting.html_of(self)
-
-
-def _plain_context(context: Any) -> Any:
-    """The context's columns as an argument that can be saved."""
-    if context is None or isinstance(context, list | tuple):
-        return None if context is None else list(context)
-    return {
-        name: list(value) if isinstance(value, list | tuple) else _plain_kind(value)
-        for name, value in context.items()
-    }
-
-
-def _plain_kind(value: Any) -> Any:
-    from heavytail.encoding import Spline
-
-    if isinstance(value, Spline):
-        knots = value.knots
-        return {"spline": knots if isinstance(knots, int) else list(knots)}
-    return value
-
-
-def _lists(rules: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Rules with ranges as dicts, which a file can hold."""
-    return {
-        offer: {
-            name: {"from": test[0], "to": test[1]} if isinstance(test, tuple) else list(test)
-            for name, test in conditions.items()
-        }
-        for offer, conditions in rules.items()
-    }

@@ -66,9 +66,15 @@ class History:
         return min(self.seen, self.size)
 
     def add(
-        self, context: FloatArray, offer: int, probability: float, reward: float, time: float
+        self,
+        context: FloatArray,
+        offer: int,
+        probability: float,
+        reward: float,
+        time: float,
+        own: bool,
     ) -> None:
-        """Add one row of our own."""
+        """Add one row."""
         if self.seen < self.size and self.seen == len(self._ring):
             room = min(self.size, max(64, 2 * len(self._ring)))
             grown = np.zeros((room, self._ring.shape[1]))
@@ -76,7 +82,7 @@ class History:
             self._ring = grown
         row = self._ring[self.seen % self.size]
         row[: self.columns] = context
-        row[self.columns :] = (offer, probability, reward, time, 1.0)
+        row[self.columns :] = (offer, probability, reward, time, own)
         self.seen += 1
 
     def extend(self, rows: Rows) -> None:
@@ -111,9 +117,11 @@ class History:
         """The ring as named arrays."""
         return {"history": self._ordered().copy(), "seen": np.array([float(self.seen)])}
 
-    def take(self, arrays: dict[str, FloatArray]) -> None:
-        """Take over what ``arrays`` gave here, unchecked."""
-        self._take(arrays["history"], int(arrays["seen"][0]))
+    def copy(self) -> History:
+        """The same rows, to which others may be added."""
+        twin = History(self.columns, self.size)
+        twin._take(self._ordered(), self.seen)
+        return twin
 
     def resume(self, arrays: dict[str, Any], texts: list[int], offers: int) -> None:
         """Take over what ``arrays`` gave; ``texts`` are the categories of each column, -1 for a
@@ -130,7 +138,8 @@ class History:
         if len(laid):
             places, extra = laid[:, : self.columns], laid[:, self.columns :]
             for column, most in enumerate(texts):
-                if most >= 0 and not _are_places(places[:, column], -1, most):
+                own = np.nan_to_num(places[:, column], nan=-1.0)
+                if most >= 0 and not _are_places(own, -1, most):
                     raise ValueError("its history has categories that are not there")
             chance = extra[:, PROBABILITY]
             sound = (

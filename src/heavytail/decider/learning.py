@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from heavytail._validate import check_choice, shown
+from heavytail.decider.contexts import Contexts
 from heavytail.decider.history import Rows
+from heavytail.decider.model import Model
 from heavytail.ledger.layout import CONTEXT, IDS
 from heavytail.tables.categories import keys_of
 from heavytail.tables.columns import is_arrow, plain
@@ -131,12 +133,34 @@ def learn(
 
     where = "Decider.learn"
     table = _of_service(decider, rows_of(log, f"{where}: log"))
-    rows, learned, settle = _read(decider, table, columns, where)
+    rows, learned, contexts = _read(decider, table, columns, where)
     if len(rows) == 0:
         raise ValueError(f"{where}: no row can be learned.\n{learned}")
     with progress_bar(progress, "learning", len(rows)) as bar:
-        decider._learn_log(rows, settle, bar.advance)
+        _learn_rows(decider, contexts, rows, bar.advance)
     return learned
+
+
+def _learn_rows(
+    decider: Decider, contexts: Contexts, rows: Rows, advance: Callable[[int], None]
+) -> None:
+    """Learn all rows, or none: what is new takes the old one's place at the end."""
+    offers, options = decider._offers, decider._options
+    earlier, history = decider._history.rows(), decider._history.copy()
+    was_short = history.seen <= history.size
+    history.extend(rows)
+    if history.seen <= history.size:
+        model = Model.learned(contexts, offers, history.rows(), options=options)
+        advance(len(rows))
+    elif was_short:  # the shape from a sample, everything else from all rows
+        every = earlier.joined(rows)
+        few = every.where(np.linspace(0, len(every) - 1, history.size).astype(np.int64))
+        model = Model.learned(contexts, offers, few, options=options).fresh(offers)
+        model.learn(contexts, offers, every, progress=advance)
+    else:
+        model = decider._model.clone(offers)
+        model.learn(contexts, offers, rows, progress=advance)
+    decider._contexts, decider._history, decider._model = contexts, history, model
 
 
 def _of_service(decider: Decider, table: Table) -> Table:
@@ -168,7 +192,7 @@ def _cells(column: Any) -> list[Any]:
 
 def _read(
     decider: Decider, table: Table, columns: Mapping[str, str], where: str
-) -> tuple[Rows, Learned, Callable[[], None]]:
+) -> tuple[Rows, Learned, Contexts]:
     """The rows of a log that can be learned, and how many cannot."""
     contexts, offers = decider._contexts, decider._offers
     identity = offers.id_column
@@ -211,4 +235,6 @@ def _read(
     kept = paid & ours
     rows = Rows(raw, places, chance, reward, times, np.zeros(len(reward), dtype=bool)).where(kept)
     learned = Learned(len(rows), int((~paid).sum()), foreign, bool(np.isfinite(chance).any()))
-    return rows, learned, lambda: contexts.settle_table(renamed, texts)
+    contexts = contexts.copy()
+    contexts.settle_table(renamed, texts)
+    return rows, learned, contexts

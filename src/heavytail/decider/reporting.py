@@ -38,7 +38,7 @@ def report(of: Snapshot, against: object, level: float) -> Report:
     places, lines = _by_offer(of, own, level)
     return Report(
         level=level,
-        decisions=of.made,
+        decisions=max(of.made, int(visits) + sum(of.waiting.values())),  # others are served
         rewards=int(visits),
         total=float(total),
         mean=float(total / visits) if visits else None,

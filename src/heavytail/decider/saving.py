@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,14 +18,14 @@ from heavytail.decider.model import Model
 from heavytail.decider.offers import Offers, Rules
 from heavytail.decider.shape import Shape
 from heavytail.decider.tokens import Tokens
-from heavytail.encoding import Encoder
+from heavytail.encoding import Encoder, Spline
 from heavytail.ledger.memory import Memory
 from heavytail.policies.twin_ucb import TwinUCB
 
 if TYPE_CHECKING:
     from heavytail.decider.decider import Decider
 
-__all__ = ["arrays_of", "restore", "slot_names"]
+__all__ = ["arrays_of", "plain_context", "plain_rules", "restore", "slot_names"]
 
 LEDGER, POLICY, FORECAST, KEPT = "ledger.", "policy.", "forecast.", "kept."
 TOLD: Final = "told"  # all that is no array, as JSON
@@ -96,7 +97,7 @@ def _parts(decider: Decider, told: dict[str, Any], arrays: dict[str, Any]) -> di
         if not (offer in range(len(offers)) and 0.0 < chance <= 1.0):
             raise ValueError("a decision that waits is damaged")
         for place, most in zip(places, texts, strict=True):
-            if most >= 0 and place not in range(-1, most):
+            if most >= 0 and place == place and place not in range(-1, most):
                 raise ValueError("a decision that waits is damaged")
     limits = Limits(arguments.get("limits") or {}, offers)
     limits.resume(told["limits"])
@@ -152,3 +153,31 @@ def _named(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
 
 def _mine(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
     return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def plain_context(context: Any) -> Any:
+    """The context's columns as an argument that can be saved."""
+    if context is None or isinstance(context, list | tuple):
+        return None if context is None else list(context)
+    return {
+        name: list(value) if isinstance(value, list | tuple) else _plain_kind(value)
+        for name, value in context.items()
+    }
+
+
+def _plain_kind(value: Any) -> Any:
+    if isinstance(value, Spline):
+        knots = value.knots
+        return {"spline": knots if isinstance(knots, int) else list(knots)}
+    return value
+
+
+def plain_rules(rules: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Rules with ranges as dicts, which a file can hold."""
+    return {
+        offer: {
+            name: {"from": test[0], "to": test[1]} if isinstance(test, tuple) else list(test)
+            for name, test in conditions.items()
+        }
+        for offer, conditions in rules.items()
+    }

@@ -241,7 +241,8 @@ def _parts(
         if kind == NUMBER and np.isfinite(values).any():
             parts[name] = _of_number(values)
         elif kind == CATEGORY and 1 < len(texts) <= FEW_TEXTS:
-            hot = np.eye(len(texts) + 1)[values.astype(np.int64)][:, :-1]  # -1: the last
+            at = np.nan_to_num(values, nan=-1.0).astype(np.int64)
+            hot = np.eye(len(texts) + 1)[at][:, :-1]  # -1: the last
             parts[name] = _Part(hot, hot)
     for name, own in offers.columns.items():
         if offers.kinds[name] == NUMBER and _varies(own) and name != offers.ordered:

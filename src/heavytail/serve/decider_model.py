@@ -201,7 +201,7 @@ class DeciderModel(Model):
             try:
                 self.policy.observe(
                     visit.context, visit.id, row.reward, probability=visit.probability,
-                    time=visit.time,
+                    time=visit.time, selected=True,
                 )  # fmt: skip
             except (ValueError, TypeError, KeyError):
                 self.refused += 1
