@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,32 +15,34 @@ from heavytail.kernels.random import uniform_pair
 if TYPE_CHECKING:
     from heavytail.decider.decider import Decider
 
-__all__ = ["chosen", "offered"]
+__all__ = ["asked", "chosen", "offered"]
 
 EXPLORING: Final = 2**40  # the stream of draws that explore
+
+
+def asked(
+    decider: Decider, context: Any, only: Any, explore: Any, when: float, where: str
+) -> tuple[float, IntArray]:
+    """The share that explores, and places of the offers that may be shown."""
+    share = decider.explore
+    if explore is not None:
+        share = check_number(f"{where}: explore", explore, least=0.0, most=1.0)
+    return share, offered(decider, context, only, when, where)
 
 
 def chosen(
     decider: Decider,
     context: Any,
-    only: Any,
-    explore: Any,
+    share: float,
+    which: IntArray,
     when: float,
-    where: str,
     number: int,
     count: int,
 ) -> list[Choice]:
     """Choices for the places of a visit, none of them remembered, without their tokens; the first
     draws by ``number``.
     """
-    share = decider.explore
-    if explore is not None:
-        share = check_number(f"{where}: explore", explore, least=0.0, most=1.0)
-    which, model, ids = (
-        offered(decider, context, only, when, where),
-        decider._model,
-        decider._offers.ids,
-    )
+    model, ids = decider._model, decider._offers.ids
     X = model.vectors(context, which)
     forecasts = model.forecasts(X, len(which))
     unknown = {} if model.encoder is None else model.encoder.unknown(context)
@@ -68,7 +71,7 @@ def offered(decider: Decider, context: Any, only: Any, when: float, where: str) 
     which = offers.running
     barred = {*decider._rules.barred(context), *decider._limits.reached(when)}
     if only is not None:
-        if isinstance(only, str):
+        if isinstance(only, str) or not isinstance(only, Iterable):
             raise TypeError(f"{where}: only must list ids; got {shown(only)}.")
         asked = {offers.place(offer, f"{where}: only") for offer in only}
         which = np.array([place for place in which if place in asked], dtype=np.int64)
@@ -77,6 +80,6 @@ def offered(decider: Decider, context: Any, only: Any, when: float, where: str) 
     if len(which) == 0:
         raise ValueError(
             f"{where}: no offer may be shown here: all are retired, barred by rules, past their "
-            "limit, or not among only. Add one that always may, such as 'none'."
+            "limit, or not among only. Add one that always may, such as 'nothing'."
         )
     return which

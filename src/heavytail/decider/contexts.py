@@ -1,13 +1,16 @@
 """The columns of a context: their kinds, and a context as a row of plain numbers.
 
 A number stands for itself, a category for its place among the texts seen so far, -1 where it is one
-too many; what is missing is NaN, or -1 in a column of categories. So what is decided can be kept in
-bounded memory, and be encoded again once more is known of the columns.
+too many, or a text that no encoder lists: empty, too long, or with control characters. What is
+missing is NaN, or -1 in a column of categories. So what is decided can be kept in bounded memory,
+and be encoded again once more is known of the columns.
 """
 
 from __future__ import annotations
 
+import decimal
 import math
+import numbers
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn
 
@@ -24,7 +27,8 @@ __all__ = ["CATEGORY", "NUMBER", "Contexts", "kind_of_column"]
 
 NUMBER, CATEGORY = "number", "category"
 MOST_TEXTS: Final = 10_000  # of one column that are remembered
-NUMBERS: Final = frozenset({float, int, np.float64, np.int64, np.float32, np.int32})
+NUMBERS: Final = frozenset({float, int, np.float64, np.int64})
+REAL: Final = (numbers.Real, np.floating, np.integer, decimal.Decimal)
 BEHIND: Final = 2  # places behind a row, for the offer and its probability
 Fresh = list[tuple[int, str]]  # columns and the texts that they did not have yet
 
@@ -49,22 +53,25 @@ class Contexts:
         for column, (name, value) in enumerate(pairs.items()):
             if isinstance(value, list | tuple):
                 for category in value:
-                    text = key(category)
+                    text = _key(category)
                     if text is None or text_problem(text):
                         raise ValueError(
                             f"Decider.context[{name!r}]: {shown(category)} is no category."
                         )
                     self.texts[column].setdefault(text, len(self.texts[column]))
 
-    def code(self, context: object, where: str) -> tuple[np.ndarray[Any, Any], Fresh]:
-        """A context as a row of numbers with room behind it, and the texts that are new. Nothing is
-        remembered yet.
+    def code(
+        self, context: object, where: str
+    ) -> tuple[np.ndarray[Any, Any], Fresh, dict[str, Any]]:
+        """A context as a row of numbers with room behind it, the texts that are new, and what the
+        row says of each column, as ``values`` would. Nothing is remembered yet.
         """
         if type(context) is not dict and not isinstance(context, Mapping):
             raise TypeError(
                 f"{where}: context must be a dict of values by column; got {shown(context)}."
             )
         fresh: Fresh = []
+        known: dict[str, Any] = {}
         row = np.empty(len(self.names) + BEHIND)
         for column, name in enumerate(self.names):
             try:
@@ -75,48 +82,76 @@ class Contexts:
             kind = self.kinds[column]
             if kind == NUMBER:
                 usable = type(value) in NUMBERS and -GREATEST <= value <= GREATEST
-                row[column] = value if usable else self._number(name, value, where)
+                row[column] = known[name] = value if usable else self._number(name, value, where)
+                continue
+            if kind is None and not isinstance(value, str | bool | np.bool_):
+                row[column] = known[name] = self._number(name, value, where)
                 continue
             try:
                 text = value if type(value) is str else key(value)
             except TypeError:
-                self._refuse(name, value, where, "must be text or a number")
-            if kind is None and text is not None and type(value) is not str:
-                if not isinstance(value, str | bool | np.bool_):
-                    row[column] = self._number(name, value, where)
-                    continue
+                self._refuse(name, value, where, "must be text or a finite number")
             place = -1 if text is None else self.texts[column].get(text, -2)
             if place == -2:
-                place = self._new_place(column, fresh)
-                if place >= 0:
-                    fresh.append((column, str(text)))
-            row[column] = math.nan if kind is None and text is None else place
-        return row, fresh
+                assert text is not None
+                if text_problem(text):
+                    place, text = -1, None
+                else:
+                    place = self._new_place(column, fresh)
+                    if place >= 0:
+                        fresh.append((column, text))
+            row[column], known[name] = place, text
+        return row, fresh, known
 
     def _new_place(self, column: int, fresh: Fresh) -> int:
         """The place of a text that the column does not have; -1 if it has too many."""
         size = len(self.texts[column]) + sum(1 for other, _ in fresh if other == column)
         return size if size < MOST_TEXTS else -1
 
-    def settle(self, row: np.ndarray[Any, Any], context: Mapping[str, Any], fresh: Fresh) -> None:
-        """Remember the new texts, and the kinds that this context told."""
+    def settle(self, known: Mapping[str, Any], fresh: Fresh) -> None:
+        """Remember the new texts, and the kinds that a context told."""
         for column, text in fresh:
             self.texts[column][text] = len(self.texts[column])
-        if None in self.kinds:
-            for column, name in enumerate(self.names):
-                if self.kinds[column] is None and key(context[name]) is not None:
-                    is_text = isinstance(context[name], str | bool | np.bool_)
-                    self.kinds[column] = CATEGORY if is_text else NUMBER
+        for column in self._told(known):
+            is_text = isinstance(known[self.names[column]], str)
+            self.kinds[column] = CATEGORY if is_text else NUMBER
+
+    def settled(self, known: Mapping[str, Any], fresh: Fresh) -> Contexts:
+        """These, or a copy that remembers what a context told."""
+        if not fresh and not self._told(known):
+            return self
+        twin = self.copy()
+        twin.settle(known, fresh)
+        return twin
+
+    def _told(self, known: Mapping[str, Any]) -> list[int]:
+        """The columns whose kind a context is the first to tell."""
+        if None not in self.kinds:
+            return []
+        values = [known[name] for name in self.names]
+        return [
+            column
+            for column, (kind, value) in enumerate(zip(self.kinds, values, strict=True))
+            if kind is None and value is not None and value == value
+        ]
+
+    def read_number(self, name: str) -> bool:
+        """Take a column for one of numbers; False if it is one of categories."""
+        column = self.names.index(name)
+        self.kinds[column] = self.kinds[column] or NUMBER
+        return self.kinds[column] == NUMBER
 
     def _number(self, name: str, value: Any, where: str) -> float:
         if value is None or type(value).__name__ in MISSING:
             return math.nan
+        first = self.kinds[self.names.index(name)] is None
+        wanted = "must be text or a number" if first else "must be a number, as its first values"
         try:
-            if isinstance(value, bool | np.bool_ | str | bytes):
+            if not isinstance(value, REAL) or isinstance(value, bool | np.bool_ | np.timedelta64):
                 raise TypeError
             number = float(value)
         except (TypeError, ValueError, OverflowError):
-            self._refuse(name, value, where, "must be a number, as its first values were")
+            self._refuse(name, value, where, wanted if first else f"{wanted} were")
         if math.isinf(number):
             self._refuse(name, value, where, "must be finite")
         return number if number != number else min(max(number, -GREATEST), GREATEST)
@@ -146,7 +181,7 @@ class Contexts:
             known = texts[column]
             places = []
             for text in keys.values:
-                if text not in known and len(known) < MOST_TEXTS:
+                if text not in known and len(known) < MOST_TEXTS and not text_problem(text):
                     known[text] = len(known)
                 places.append(known.get(text, -1))
             raw[:, column] = np.array([*places, -1], dtype=np.float64)[keys.codes]
@@ -208,13 +243,18 @@ class Contexts:
         kinds, texts = told["kinds"], told["texts"]
         if len(kinds) != len(self.names) or len(texts) != len(self.names):
             raise ValueError("its columns are others")
-        if not all(kind in (NUMBER, CATEGORY, None) for kind in kinds):
-            raise ValueError("a column is of no kind")
-        for kind, listed in zip(kinds, texts, strict=True):
-            if not all(isinstance(text, str) for text in listed) or len(listed) > MOST_TEXTS:
+        for ours, kind in zip(self.kinds, kinds, strict=True):
+            if kind not in (NUMBER, CATEGORY, None) or (ours is not None and kind != ours):
+                raise ValueError("a column is of another kind")
+        for stated, kind, listed in zip(self.texts, kinds, texts, strict=True):
+            if not isinstance(listed, list) or len(listed) > MOST_TEXTS:
                 raise ValueError("categories are not texts")
-            if len(set(listed)) < len(listed) or (listed and kind == NUMBER):
+            if not all(isinstance(text, str) and not text_problem(text) for text in listed):
+                raise ValueError("categories are not texts")
+            if len(set(listed)) < len(listed) or (listed and kind != CATEGORY):
                 raise ValueError("a category is listed twice")
+            if listed[: len(stated)] != list(stated):
+                raise ValueError("its categories are others")
         self.kinds = list(kinds)
         self.texts = [{text: place for place, text in enumerate(listed)} for listed in texts]
         self._lists = [[] for _ in texts]
@@ -244,7 +284,7 @@ def _stated(stated: object) -> dict[str, Any]:
     if isinstance(stated, Mapping):
         pairs = dict(stated)
     elif isinstance(stated, list | tuple):
-        pairs = dict.fromkeys(stated)
+        pairs = dict.fromkeys(check_name(where, name) for name in stated)
         if len(pairs) < len(stated):
             raise ValueError(f"{where}: a column is listed twice; got {shown(stated)}.")
     else:
@@ -253,6 +293,14 @@ def _stated(stated: object) -> dict[str, Any]:
             f'kinds, such as {{"store": "category"}}; got {shown(stated)}.'
         )
     return {check_name(where, name): _spline(value) for name, value in pairs.items()}
+
+
+def _key(value: Any) -> str | None:
+    """A category as text; None for what is none."""
+    try:
+        return key(value)
+    except TypeError:
+        return None
 
 
 def _spline(value: Any) -> Any:
@@ -264,7 +312,7 @@ def _spline(value: Any) -> Any:
 
 def _kind(name: str, value: Any) -> str | None:
     """The kind of a column as it was stated."""
-    if value is None or value in (NUMBER, CATEGORY):
+    if value is None or (isinstance(value, str) and value in (NUMBER, CATEGORY)):
         return value
     if isinstance(value, Spline):
         return NUMBER

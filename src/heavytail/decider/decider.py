@@ -11,7 +11,6 @@ import numpy as np
 
 from heavytail._storage import Stored, is_plain
 from heavytail._turns import alone
-from heavytail._typing import FloatArray
 from heavytail._validate import Check, check_count, check_number, check_reward, shown
 from heavytail.decider import choosing, diagnosing, effects, explaining, learning, reporting, saving
 from heavytail.decider import snapshot as snapshots
@@ -23,6 +22,7 @@ from heavytail.decider.model import Model
 from heavytail.decider.offers import Offers, Rules
 from heavytail.decider.prices import ID, VALUE, Grid
 from heavytail.decider.report import Report
+from heavytail.decider.rounds import KEPT, Round, learn_round, learn_waiting
 from heavytail.decider.tokens import Tokens, span
 from heavytail.encoding import Encoder
 from heavytail.ledger.decision import Decision
@@ -32,9 +32,7 @@ from heavytail.tables.opening import rows_of
 
 __all__ = ["Decider"]
 
-FIRST: Final = 32  # rewards after which the shape is learned; again after twice as many, ...
-KEPT: Final = 16_384  # ... up to as many as are kept
-EXPLORING: Final = 2**40  # the stream of draws that explore
+SIZED: Final = (list, tuple, np.ndarray)
 MOST_DRAW: Final = 2**53 - 1
 
 
@@ -105,9 +103,9 @@ class Decider(Stored):
         if prices is not None:
             self._offers.ordered = VALUE
         self._refuse_shared()
-        self.explore = check.number("explore", explore, least=0.0, most=1.0)
-        self._rules = Rules(rules or {}, self._offers, self._contexts.names)
-        self._limits = Limits(limits or {}, self._offers)
+        self.explore = explore
+        self._rules = Rules({} if rules is None else rules, self._offers, self._contexts)
+        self._limits = Limits({} if limits is None else limits, self._offers)
         self._options = {"forget": forget, "patience": patience}
         self._seed = check.seed(seed)
         self._prices = prices
@@ -157,9 +155,19 @@ class Decider(Stored):
         return self._ledger
 
     @property
+    def explore(self) -> float:
+        """The share of visits in which the offer is drawn; it may be changed."""
+        return self._explore
+
+    @explore.setter
+    def explore(self, share: float) -> None:
+        self._explore = Check(type(self)).number("explore", share, least=0.0, most=1.0)
+
+    @property
     def offers(self) -> dict[str, bool]:
         """The ids of all offers, and whether they run."""
-        return dict(zip(self._offers.ids, self._offers.runs, strict=True))
+        offers = self._offers  # add may put others in its place meanwhile
+        return dict(zip(offers.ids, offers.runs, strict=True))
 
     @property
     def rounds(self) -> int:
@@ -196,15 +204,15 @@ class Decider(Stored):
         """
         where = "Decider.decide"
         when = time.time() if now is None else clock(where, now)
+        count = None if k is None else check_count(f"{where}: k", k)
+        row, fresh, known = self._contexts.code({} if context is None else context, where)
+        share, which = choosing.asked(self, known, only, explore, when, where)
         if self._closing is not None:
             self._close(when)
-        context = {} if context is None else context
-        count = None if k is None else check_count(f"{where}: k", k)
-        row, fresh = self._contexts.code(context, where)
         made = self._ledger.made
-        choices = choosing.chosen(self, context, only, explore, when, where, made, count or 1)
+        choices = choosing.chosen(self, known, share, which, when, made, count or 1)
         choices = [replace(each, token=self._tokens.of(made + i)) for i, each in enumerate(choices)]
-        self._contexts.settle(row, context, fresh)
+        self._contexts.settle(known, fresh)
         if choices[0].unknown:
             self._counts.met(choices[0].unknown)
         for choice in choices:
@@ -236,11 +244,10 @@ class Decider(Stored):
         number = self._ledger.made
         if draw is not None:
             number = check_count(f"{where}: draw", draw, least=0, most=MOST_DRAW)
-        context = {} if context is None else context
-        self._contexts.code(context, where)
+        known = self._contexts.code({} if context is None else context, where)[2]
         when = time.time() if now is None else clock(where, now)
-        (choice,) = choosing.chosen(self, context, only, explore, when, where, number, 1)
-        return choice
+        share, which = choosing.asked(self, known, only, explore, when, where)
+        return choosing.chosen(self, known, share, which, when, number, 1)[0]
 
     # Learning
 
@@ -252,9 +259,12 @@ class Decider(Stored):
         number; then nothing of the call is learned.
         """
         where = "Decider.reward"
-        many = isinstance(token, list | tuple | np.ndarray)
-        tokens = list(token) if many else [token]
-        values = list(value) if many else [value]
+        many = isinstance(token, SIZED)
+        if many and (not isinstance(value, SIZED) or 0 in map(np.ndim, (token, value))):
+            raise TypeError(
+                f"{where}: a list of tokens needs a list of as many rewards; got {shown(value)}."
+            )
+        tokens, values = ([*token], [*value]) if many else ([token], [value])
         if len(values) != len(tokens):
             problem = f"{len(tokens)} tokens need as many rewards; got {len(values)}."
             raise ValueError(f"{where}: {problem}")
@@ -267,42 +277,7 @@ class Decider(Stored):
             if problem:
                 raise ValueError(f"{where}: {problem} Nothing was learned.")
         for number, reward in zip(numbers, rewards, strict=True):
-            self._learn_one(number, reward)
-
-    def _learn_one(self, number: int, reward: float, *, closed: bool = False) -> None:
-        """Learn the reward of a decision that waits."""
-        waiting = self._ledger.kept[number]
-        place = int(waiting.x[-2])
-        self._ledger.rewarded(number)
-        try:
-            self._learn_row(waiting.x[:-2], place, waiting.x[-1], reward, waiting.time)
-        except BaseException:
-            self._ledger.kept[number] = waiting
-            self._ledger.kept = dict(sorted(self._ledger.kept.items()))
-            raise
-        self._counts.learned(place, reward, closed)
-
-    def _learn_row(
-        self,
-        row: FloatArray,
-        place: int,
-        chance: float,
-        reward: float,
-        when: float,
-        own: bool = True,
-    ) -> None:
-        """Learn one reward, and the shape anew where it is time."""
-        x = self._model.vectors(self._contexts.values(row), np.array([place]))
-        self._model.update(None if x is None else x[0], place, reward)
-        self._history.add(row, place, chance, reward, when, own)
-        if learning.is_due(self._history.seen, FIRST, KEPT):
-            self._reshape()
-
-    def _reshape(self) -> None:
-        """Learn shape, encoder, forecast and policy anew from the rows that are kept."""
-        self._model = Model.learned(
-            self._contexts, self._offers, self._history.rows(), options=self._options,
-        )  # fmt: skip
+            learn_waiting(self, number, reward)
 
     @alone
     def observe(
@@ -326,7 +301,6 @@ class Decider(Stored):
             selected: whether ``select`` of this Decider chose it; then it counts in reports.
         """
         where = "Decider.observe"
-        context = {} if context is None else context
         value = check_reward(f"{where}: reward", reward)
         place = self._offers.place(offer, where)
         chance = np.nan
@@ -336,11 +310,9 @@ class Decider(Stored):
         problem = self._model.policy.reward_problem(value)
         if problem:
             raise ValueError(f"{where}: {problem} Nothing was learned.")
-        row, fresh = self._contexts.code(context, where)
-        self._contexts.settle(row, context, fresh)
-        self._learn_row(row[:-2], place, chance, value, when, selected)
-        if selected:
-            self._counts.learned(place, value, False)
+        row, fresh, known = self._contexts.code({} if context is None else context, where)
+        contexts = self._contexts.settled(known, fresh)
+        learn_round(self, Round(row[:-2], place, chance, value, when, selected), contexts, [])
 
     @alone
     def learn(
@@ -361,7 +333,7 @@ class Decider(Stored):
             columns: where the log has other names: {"reward": "paid", "sku": "shown"}.
             progress: show a bar; on a terminal unless given.
         """
-        return learning.learn(self, log, columns or {}, progress)
+        return learning.learn(self, log, {} if columns is None else columns, progress)
 
     @alone
     def close_after(self, age: str | float, reward: float | None = 0.0) -> int:
@@ -391,8 +363,7 @@ class Decider(Stored):
         if reward is None:
             return self._ledger.expire(older_than=age, now=when)
         for number in late:
-            self._learn_one(number, reward, closed=True)
-        self._tokens.closed(late)
+            learn_waiting(self, number, reward, closed=True)
         return len(late)
 
     # Offers that come and go
@@ -409,13 +380,10 @@ class Decider(Stored):
             raise ValueError(f"{where}: prices are those of the Grid. Build another Decider.")
         rows = rows_of([offers] if isinstance(offers, Mapping) else offers, f"{where}: offers")
         more = Offers.of_table(rows, self._offers.id_column, f"{where}: offers")
-        before = self._offers
-        self._offers = before.with_rows(more, where)
-        try:
-            self._reshape()
-        except BaseException:
-            self._offers = before
-            raise
+        grown = self._offers.with_rows(more, where)
+        rows_kept = self._history.rows()
+        model = Model.learned(self._contexts, grown, rows_kept, options=self._options)
+        vars(self).update(_offers=grown, _model=model)
 
     @alone
     def retire(self, offer: object) -> None:
@@ -430,10 +398,9 @@ class Decider(Stored):
         self, context: Mapping[str, Any] | None = None, *, level: float = 0.95
     ) -> dict[str, tuple[float, float, float]]:
         """The mean reward expected of each offer that runs, and its interval: (mean, low, high)."""
-        context = {} if context is None else context
-        self._contexts.code(context, "Decider.expected")
+        known = self._contexts.code({} if context is None else context, "Decider.expected")[2]
         which = self._offers.running
-        X = self._model.vectors(context, which)
+        X = self._model.vectors(known, which)
         if X is None or self._model.forecast is None:
             return {self._offers.ids[place]: (0.0, -np.inf, np.inf) for place in which}
         columns = (part.tolist() for part in self._model.forecast.predict(X, level=level))
@@ -475,10 +442,9 @@ class Decider(Stored):
     ) -> explaining.Parts:
         """The parts of the choice in a context, for experts."""
         where = "Decider.explain"
-        context = {} if context is None else context
-        self._contexts.code(context, where)
-        which = choosing.offered(self, context, only, time.time(), where)
-        X = self._model.vectors(context, which)
+        known = self._contexts.code({} if context is None else context, where)[2]
+        which = choosing.offered(self, known, only, time.time(), where)
+        X = self._model.vectors(known, which)
         return explaining.parts_of(self._model, self._offers.ids, which, X)
 
     # Saving

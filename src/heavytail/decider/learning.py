@@ -15,7 +15,7 @@ from heavytail.decider.history import Rows
 from heavytail.decider.model import Model
 from heavytail.ledger.layout import CONTEXT, IDS
 from heavytail.tables.categories import keys_of
-from heavytail.tables.columns import is_arrow, plain
+from heavytail.tables.columns import is_arrow, numbers, plain
 from heavytail.tables.frames import Table, absent
 from heavytail.tables.opening import rows_of
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Counts", "Learned", "is_due", "learn", "until_due"]
 
 NAMED: Final = 20  # unknown values of a column that are named
-CHUNK: Final = 16_384
+LARGEST: Final = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Learned:
     Attributes:
         rows: learned.
         unrewarded: rows left out because they have no reward.
+        nameless: rows left out because they have a reward and no id.
         foreign: rows left out because their offer is not here, by its id.
         propensities: whether the log says with which probability offers were chosen.
     """
@@ -43,11 +44,14 @@ class Learned:
     unrewarded: int = 0
     foreign: Mapping[str, int] = field(default_factory=dict)
     propensities: bool = False
+    nameless: int = 0
 
     def __str__(self) -> str:
         lines = [f"{self.rows:,} rows learned"]
         if self.unrewarded:
             lines.append(f"{self.unrewarded:,} left out: they have no reward")
+        if self.nameless:
+            lines.append(f"{self.nameless:,} left out: they have no id")
         if self.foreign:
             most = sorted(self.foreign, key=lambda text: -self.foreign[text])[:3]
             named = ", ".join(f"{text} ({self.foreign[text]:,})" for text in most)
@@ -71,13 +75,11 @@ class Counts:
         self.closed = 0
         self.unknown: dict[str, dict[str, int]] = {}
 
-    def learned(self, place: int, reward: float, closed: bool) -> None:
-        """Count a reward."""
-        sums = self.offers.setdefault(place, [0.0, 0.0, 0.0])
-        sums[0] += 1.0
-        sums[1] += reward
-        sums[2] += float(reward != 0.0)
-        self.closed += closed
+    def after(self, place: int, reward: float) -> list[float]:
+        """The sums of an offer once another reward of it is counted."""
+        count, total, paid = self.offers.get(place, (0.0, 0.0, 0.0))
+        total = min(max(total + reward, -LARGEST), LARGEST)
+        return [count + 1.0, total, paid + float(reward != 0.0)]
 
     def met(self, unknown: Mapping[str, str]) -> None:
         """Count values that the encoder does not know."""
@@ -98,15 +100,17 @@ class Counts:
         """Read what ``plain`` gave; ValueError for anything else."""
         counts = cls()
         for place, *sums in told["offers"]:
-            whole = isinstance(place, int) and 0 <= place < offers and len(sums) == 3
-            if not whole or not all(isinstance(number, float) for number in sums):
+            whole = type(place) is int and 0 <= place < offers and len(sums) == 3
+            if not whole or not all(type(n) is float and np.isfinite(n) for n in sums):
+                raise ValueError("its counts are damaged")
+            if not (sums[0] >= sums[2] >= 0.0 and place not in counts.offers):
                 raise ValueError("its counts are damaged")
             counts.offers[place] = sums
         closed, unknown = told["closed"], told["unknown"]
-        if not isinstance(closed, int) or closed < 0 or not isinstance(unknown, dict):
+        if type(closed) is not int or closed < 0 or not isinstance(unknown, dict):
             raise ValueError("its counts are damaged")
         for known in unknown.values():
-            if not all(isinstance(n, int) and n > 0 for n in known.values()):
+            if not all(type(n) is int and n > 0 for n in known.values()):
                 raise ValueError("its counts are damaged")
         counts.closed, counts.unknown = closed, {name: dict(k) for name, k in unknown.items()}
         return counts
@@ -132,6 +136,11 @@ def learn(
     from heavytail.simulation.progress import progress_bar
 
     where = "Decider.learn"
+    if not isinstance(columns, Mapping) or not all(isinstance(n, str) for n in columns.values()):
+        raise TypeError(
+            f'{where}: columns must be a dict of names, such as {{"reward": "paid"}}; got '
+            f"{shown(columns)}."
+        )
     table = _of_service(decider, rows_of(log, f"{where}: log"))
     rows, learned, contexts = _read(decider, table, columns, where)
     if len(rows) == 0:
@@ -225,7 +234,12 @@ def _read(
         raise absent(names["propensity"], table.columns, table.source)
     times = np.full(len(reward), np.nan)
     if names["time"] in table.columns:
-        times = table.numbers(names["time"])
+        times = numbers(
+            plain(table.column(names["time"])),
+            table.place(names["time"]),
+            may_miss=True,
+            times=True,
+        )
         times = np.where(np.isfinite(times), times, np.nan)
     renamed = Table(
         {name: table.column(names[name]) for name in contexts.names}, table.source, table.rows,
@@ -234,7 +248,10 @@ def _read(
     raw, texts = contexts.code_table(renamed)
     kept = paid & ours
     rows = Rows(raw, places, chance, reward, times, np.zeros(len(reward), dtype=bool)).where(kept)
-    learned = Learned(len(rows), int((~paid).sum()), foreign, bool(np.isfinite(chance).any()))
+    learned = Learned(
+        len(rows), int((~paid).sum()), foreign, bool(np.isfinite(chance).any()),
+        int((paid & (keys.codes < 0)).sum()),
+    )  # fmt: skip
     contexts = contexts.copy()
     contexts.settle_table(renamed, texts)
     return rows, learned, contexts

@@ -175,12 +175,17 @@ class Model:
         rows[:, -1] = np.minimum(np.maximum(seen, -HALF), HALF)
         return rows
 
-    def update(self, x: FloatArray | None, place: int, reward: float) -> None:
-        """Learn one reward, of an offer with the forecast's features ``x``."""
+    def updates(
+        self, x: FloatArray | None, place: int, reward: float
+    ) -> list[tuple[TwinUCB, FloatArray]]:
+        """What learns a reward, and the features that each has of it: ``x`` the forecast, which
+        comes first, and the policy those of the offer and what was forecast.
+        """
         expected = self.forecasts(None if x is None else x[None], 1)
-        if x is not None and self.forecast is not None:
-            self.forecast.update(x, reward)
-        self.policy.update(self._seen(np.array([place]), expected)[0], reward)
+        seen = self._seen(np.array([place]), expected)[0]
+        if x is None or self.forecast is None:
+            return [(self.policy, seen)]
+        return [(self.forecast, x), (self.policy, seen)]
 
 
 def _identities(offers: Offers) -> FloatArray:

@@ -10,7 +10,7 @@ import numpy as np
 from heavytail._lazy import nearest
 from heavytail._typing import IntArray
 from heavytail._validate import check_number, shown
-from heavytail.decider.contexts import CATEGORY, NUMBER, kind_of_column
+from heavytail.decider.contexts import CATEGORY, NUMBER, Contexts, kind_of_column
 from heavytail.encoding.arms import check_ids
 from heavytail.encoding.text import check_name, text_problem
 from heavytail.tables.categories import key
@@ -64,12 +64,19 @@ class Offers:
             given = rows.column(ids)
         listed = check_ids(where, given, rows.length)
         texts = [str(key(name)) for name in listed]
-        for place, text in enumerate(texts):
-            if texts.index(text) < place:
+        seen: set[str] = set()
+        for text in texts:
+            if text in seen:
                 raise ValueError(f"{where}: two offers share the id {shown(text)}.")
+            seen.add(text)
             if text_problem(text):
                 raise ValueError(f"{where}: the id {shown(text)} {text_problem(text)}.")
         names = [check_name(where, name) for name in rows.columns if not (named and name == ids)]
+        if not named and "offer" in names:
+            raise ValueError(
+                f"{where}: without a column of ids, ids are in a column 'offer', and there is one. "
+                "Rename it, or name it in ids."
+            )
         columns = {name: _values(rows, name) for name in names}
         return cls(str(ids) if named else "offer", texts, columns)
 
@@ -140,8 +147,10 @@ class Offers:
         count = len(ids)
         sound = (
             isinstance(told["id"], str)
+            and all(isinstance(each, dict) for each in (columns, kinds))
+            and all(isinstance(each, list) for each in (ids, runs, *columns.values()))
             and 0 < count <= MOST
-            and all(isinstance(text, str) for text in ids)
+            and all(isinstance(text, str) and not text_problem(text) for text in ids)
             and len(set(ids)) == count == len(runs)
             and all(isinstance(flag, bool) for flag in runs)
             and set(kinds) == set(columns)
@@ -160,8 +169,8 @@ class Offers:
 class Rules:
     """Who may see which offer: by offer, the values that columns of the context must have."""
 
-    def __init__(self, stated: object, offers: Offers, columns: Sequence[str]) -> None:
-        where = "Decider.rules"
+    def __init__(self, stated: object, offers: Offers, contexts: Contexts) -> None:
+        where, columns = "Decider.rules", contexts.names
         if not isinstance(stated, Mapping):
             raise TypeError(
                 f'{where} must be such as {{"coupon": {{"segment": ["new"]}}}}; '
@@ -183,7 +192,13 @@ class Rules:
                         f"{named}: the context has no column {shown(name)}; it has "
                         f"{shown(list(columns))}."
                     )
-                tests.append((name, _condition(f"{named}[{name!r}]", allowed)))
+                test = _condition(f"{named}[{name!r}]", allowed)
+                if isinstance(test, tuple) and not contexts.read_number(name):
+                    raise ValueError(
+                        f"{named}[{name!r}]: a range is for numbers, and the column has "
+                        f"categories. List some of them; got {shown(allowed)}."
+                    )
+                tests.append((name, test))
             self._tests.append((place, tests))
             self.stated[offers.ids[place]] = {name: _shown(test) for name, test in tests}
 
@@ -205,14 +220,24 @@ def _condition(where: str, allowed: Any) -> Any:
             None if end is None else check_number(f"{where}, an end of the range", end)
             for end in allowed
         )
+        if low is not None and high is not None and low > high:
+            raise ValueError(f"{where}: no number is in the range {shown(allowed)}. Swap its ends.")
         return (low, high)
     listed = allowed if isinstance(allowed, list | set | frozenset) else [allowed]
     try:
-        return frozenset(key(value) for value in listed)
+        texts = frozenset(key(value) for value in listed)
     except TypeError as error:
         raise TypeError(
             f"{where} must list categories, or be a range (least, most); got {error}."
         ) from None
+    for text in texts - {None}:
+        if text_problem(str(text)):
+            raise ValueError(f"{where}: the category {shown(text)} {text_problem(str(text))}.")
+    if not texts:
+        raise ValueError(
+            f"{where} lists no category. List some; retire(...) shows an offer to none."
+        )
+    return texts
 
 
 def _holds(test: Any, value: Any) -> bool:
@@ -226,7 +251,9 @@ def _holds(test: Any, value: Any) -> bool:
 
 def _shown(test: Any) -> Any:
     """A condition as it may be stated."""
-    return sorted(map(str, test)) if isinstance(test, frozenset) else tuple(test)
+    if isinstance(test, frozenset):
+        return [*sorted(text for text in test if text is not None), *({None} & test)]
+    return tuple(test)
 
 
 def _kind_of(values: list[Any]) -> str:
@@ -256,7 +283,8 @@ def _values(rows: Table, name: str) -> list[Any]:
 def _fits(values: list[Any], kind: str) -> bool:
     if kind == NUMBER:
         return all(
-            value is None or (isinstance(value, float | int) and abs(value) < np.inf)
-            for value in values
+            value is None or (isinstance(value, float) and abs(value) < np.inf) for value in values
         )
-    return kind == CATEGORY and all(value is None or isinstance(value, str) for value in values)
+    return kind == CATEGORY and all(
+        value is None or (isinstance(value, str) and not text_problem(value)) for value in values
+    )

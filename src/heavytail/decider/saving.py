@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +11,8 @@ import numpy as np
 
 from heavytail._invariants import damaged
 from heavytail._signals import raised_by_handler
-from heavytail.decider.contexts import CATEGORY, Contexts
+from heavytail._validate import GREATEST
+from heavytail.decider.contexts import CATEGORY, NUMBER, Contexts
 from heavytail.decider.history import History
 from heavytail.decider.learning import Counts
 from heavytail.decider.limits import Limits
@@ -82,16 +84,21 @@ def _parts(decider: Decider, told: dict[str, Any], arrays: dict[str, Any]) -> di
     contexts = Contexts(arguments.get("context"))
     contexts.resume(told["contexts"])
     offers = Offers.of_plain(told["offers"])
-    if offers.id_column != decider._offers.id_column:
+    ours = decider._offers
+    if (offers.id_column, offers.ordered) != (ours.id_column, ours.ordered):
+        raise ValueError("its offers are others")
+    begun = arguments["offers"]
+    first = ours.ids if begun is None else begun[offers.id_column]
+    if offers.kinds != ours.kinds or offers.ids[: len(first)] != first:
         raise ValueError("its offers are others")
     history = History(len(contexts.names), decider._history.size)
     texts = [
-        len(listed) if kind == CATEGORY or listed else -1
+        -1 if kind == NUMBER else len(listed)
         for kind, listed in zip(contexts.kinds, contexts.texts, strict=True)
     ]
     history.resume(_mine(KEPT, arrays), texts, len(offers))
     width = len(contexts.names) + 2
-    ledger = Memory.of_arrays(_mine(LEDGER, arrays), width, "Decider")
+    ledger = Memory.of_arrays(_mine(LEDGER, arrays), width, "Decider", may_miss=True)
     for waiting in ledger.kept.values():
         *places, offer, chance = waiting.x.tolist()
         if not (offer in range(len(offers)) and 0.0 < chance <= 1.0):
@@ -99,6 +106,10 @@ def _parts(decider: Decider, told: dict[str, Any], arrays: dict[str, Any]) -> di
         for place, most in zip(places, texts, strict=True):
             if most >= 0 and place == place and place not in range(-1, most):
                 raise ValueError("a decision that waits is damaged")
+            if most < 0 and abs(place) > GREATEST:
+                raise ValueError("a decision that waits is damaged")
+        if not np.isfinite(waiting.time):
+            raise ValueError("a decision that waits is damaged")
     limits = Limits(arguments.get("limits") or {}, offers)
     limits.resume(told["limits"])
     closing = told["closing"]
@@ -114,37 +125,64 @@ def _parts(decider: Decider, told: dict[str, Any], arrays: dict[str, Any]) -> di
     return {
         "_contexts": contexts,
         "_offers": offers,
-        "_rules": Rules(arguments.get("rules") or {}, offers, contexts.names),
+        "_rules": Rules(arguments.get("rules") or {}, offers, contexts),
         "_limits": limits,
         "_tokens": Tokens.of_plain(told["tokens"], ledger.made),
         "_counts": Counts.of_plain(told["counts"], len(offers)),
         "_history": history,
         "_ledger": ledger,
         "_closing": closing,
-        "explore": explore,
-        "_model": _model(decider, told, arrays, offers),
+        "_explore": explore,
+        "_model": _model(decider, told, arrays, offers, contexts),
     }
 
 
-def _model(decider: Decider, told: dict[str, Any], arrays: dict[str, Any], offers: Offers) -> Model:
+def _model(
+    decider: Decider,
+    told: dict[str, Any],
+    arrays: dict[str, Any],
+    offers: Offers,
+    contexts: Contexts,
+) -> Model:
     schema, (curves, pairs, doubted), (centre, scale) = told["schema"], told["shape"], told["range"]
-    if not (np.isfinite(centre) and 0.0 < scale < np.inf):
+    if not (type(centre) is type(scale) is float and np.isfinite(centre) and 0.0 < scale < np.inf):
         raise ValueError("the range of the forecasts is damaged")
+    names = {*contexts.names, *offers.columns}
+    if not names >= {*curves, *doubted, *itertools.chain.from_iterable(pairs)}:
+        raise ValueError("its shape is of other columns")
+    encoder = None if schema is None else _encoder(schema, offers, contexts)
+    theirs = _mine(FORECAST, arrays)
+    if (encoder is None) != (not theirs):
+        raise ValueError("its forecast is missing")
+    if encoder is not None and sum(array.size for array in theirs.values()) < encoder.dim**2:
+        raise ValueError("its forecast is of another encoder")
     model = Model(
         offers,
         options=decider._options,
-        encoder=None if schema is None else Encoder.from_schema(schema),
+        encoder=encoder,
         shape=Shape(tuple(curves), tuple((a, b) for a, b in pairs), tuple(doubted)),
         centre=float(centre),
         scale=float(scale),
     )
     model.policy.restore(_mine(POLICY, arrays))
-    theirs = _mine(FORECAST, arrays)
-    if (model.forecast is None) != (not theirs):
-        raise ValueError("its forecast is missing")
     if model.forecast is not None:
         model.forecast.restore(theirs)
     return model
+
+
+def _encoder(schema: dict[str, Any], offers: Offers, contexts: Contexts) -> Encoder:
+    """The encoder of a file; ValueError where it is of other columns, or of other kinds."""
+    encoder = Encoder.from_schema(schema)
+    kinds = {**offers.kinds, **dict(zip(contexts.names, contexts.kinds, strict=True))}
+    kinds |= {offers.id_column: CATEGORY}
+    parts = encoder.constructor_arguments()
+    numbers = {name: NUMBER for name in parts.get("numbers") or {}}
+    texts = {name: CATEGORY for part in ("categories", "hashed") for name in parts.get(part) or {}}
+    if any(kinds.get(name) != kind for name, kind in (numbers | texts).items()):
+        raise ValueError("its encoder is of other columns")
+    if parts.get("maps") or not {*kinds} >= {*encoder.columns}:
+        raise ValueError("its encoder is of other columns")
+    return encoder
 
 
 def _named(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:

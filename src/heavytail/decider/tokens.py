@@ -40,8 +40,9 @@ class Tokens:
     def of(self, number: int) -> str:
         """The token of a decision that is made now."""
         if self._now is None:
-            self._now = secrets.token_hex(4)
-            self.runs.append((number, self._now))
+            now = secrets.token_hex(4)
+            kept = [run for run in self.runs if run[0] < number]  # but for one that gave no token
+            self.runs, self._now = [*kept, (number, now)], now
         return f"{self._now}-{number}"
 
     def text(self, number: int) -> str:
@@ -69,14 +70,12 @@ class Tokens:
     def closed(self, numbers: Iterable[int]) -> None:
         """Note that these were closed."""
         self._closed |= dict.fromkeys(numbers)
-        for number in list(self._closed)[:-MOST_CLOSED]:
-            del self._closed[number]
+        while len(self._closed) > MOST_CLOSED:
+            del self._closed[next(iter(self._closed))]
 
-    def forget(self, ledger: Memory) -> None:
-        """Forget runs of which no decision waits, but for the last."""
-        oldest = next(iter(ledger.kept), ledger.made)
-        while len(self.runs) > 1 and self.runs[1][0] <= oldest:
-            self.runs.pop(0)
+    def was_closed(self, number: int) -> bool:
+        """Tell whether a decision was closed, and not long ago."""
+        return number in self._closed
 
     def plain(self) -> dict[str, Any]:
         """All of it as JSON values."""
@@ -88,14 +87,14 @@ class Tokens:
         tokens = cls()
         last = -1
         for first, name in told["runs"]:
-            whole = isinstance(first, int) and last < first <= made
-            if not whole or not WRITTEN.fullmatch(f"{name}-0"):
+            whole = type(first) is int and last < first <= made
+            if not whole or type(name) is not str or not WRITTEN.fullmatch(f"{name}-0"):
                 raise ValueError("its tokens are damaged")
             tokens.runs.append((first, name))
             last = first
         if made and (not tokens.runs or tokens.runs[0][0] != 0):
             raise ValueError("its tokens are damaged")
-        if not all(isinstance(n, int) and 0 <= n < made for n in told["closed"]):
+        if not all(type(n) is int and 0 <= n < made for n in told["closed"]):
             raise ValueError("its closed decisions are damaged")
         tokens.closed(told["closed"])
         return tokens
@@ -109,5 +108,5 @@ def span(where: str, age: object) -> float:
             raise ValueError(
                 f'{where} must be such as "7 days" or "90 minutes", or seconds; got {shown(age)}.'
             )
-        return float(match[1]) * SECONDS[match[2]]
+        age = float(match[1]) * SECONDS[match[2]]
     return check_number(where, np.nan if age is None else age, least=0.0)

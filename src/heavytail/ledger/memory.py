@@ -133,8 +133,12 @@ class Memory:
         }
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, FloatArray], dim: int, owner: str) -> Memory:
-        """Read the result of ``arrays``; refuse anything else, in the name of ``owner``."""
+    def of_arrays(
+        cls, arrays: Mapping[str, FloatArray], dim: int, owner: str, *, may_miss: bool = False
+    ) -> Memory:
+        """Read the result of ``arrays``; refuse anything else, in the name of ``owner``. Features
+        that ``may_miss`` may be NaN.
+        """
         if not arrays:
             return cls()
         try:
@@ -150,7 +154,7 @@ class Memory:
                 and _are_tokens(tokens, made)
                 and rows.shape == (tokens.shape[0], dim)
                 and rows.dtype == times.dtype == np.float64
-                and bool(np.isfinite(rows).all())
+                and bool((np.isfinite(rows) | (may_miss & np.isnan(rows))).all())
                 and times.shape == tokens.shape
                 and bool((times > -np.inf).all())
                 and _are_tokens(gone, made)
