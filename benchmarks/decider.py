@@ -146,12 +146,12 @@ def geometric(values: Iterable[float | None]) -> float | None:
 
 
 def table(records: Records) -> str:
-    """Per group: median and mean regret, then ratios, with geometric means."""
+    """Per set and group: median and mean regret, then ratios, with geometric means."""
     found, parts = by_player(records), []
     groups = {record["world"]: record["group"] for record in records}
     names = [*KNOWN, *PLAYERS, *BESTS]
-    for group in GROUPS:
-        worlds = [world for world in WORLDS if groups.get(world) == group]
+    for part, group in product(SETS, GROUPS):
+        worlds = [world for world in SETS[part] if groups.get(world) == group]
         present = [name for name in names if any(name in found[world] for world in worlds)]
         if not worlds:
             continue
@@ -162,7 +162,9 @@ def table(records: Records) -> str:
             for name in present
         ]
         seeds = " to ".join(map(str, sorted({trials[0], trials[-1]})))
-        parts.append(f"## {group}: median (mean) regret, {seeds} trials\n\n{_lines(head, rows)}")
+        parts.append(
+            f"## {part}, {group}: median (mean) regret, {seeds} trials\n\n{_lines(head, rows)}"
+        )
         for other in ("linear", *BESTS):
             rows = []
             for name in present:
