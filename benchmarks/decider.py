@@ -39,6 +39,7 @@ GROUPS = ("non-linear", "linear", "price", "real")
 BESTS = {"best vw": list(VW), "best boosting": list(BOOSTING)}
 KNOWN = ("uniform", "best fixed offer")  # their regret is computed
 Records = list[dict[str, Any]]
+Trials = dict[int, float]
 
 
 def chosen_worlds(names: list[str]) -> list[World]:
@@ -117,26 +118,27 @@ def continued(args: argparse.Namespace) -> Records:
 # Tables
 
 
-def by_player(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, list[float]]]:
-    """Regrets of trials by world and player; the bests in hindsight are players too."""
-    runs: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+def by_player(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Trials]]:
+    """Regrets by world, player and seed. The bests in hindsight are players too, each of those
+    that played the most trials.
+    """
+    found: dict[str, dict[str, Trials]] = defaultdict(lambda: defaultdict(dict))
     for record in records:
-        runs[record["world"]][record["player"]][record["seed"]] = record["regret"][-1]
-    found: dict[str, dict[str, list[float]]] = {}
-    for world, players in runs.items():
-        found[world] = {name: list(trials.values()) for name, trials in players.items()}
+        found[record["world"]][record["player"]][record["seed"]] = record["regret"][-1]
+    for runs in found.values():
         for best, names in BESTS.items():
-            played = [found[world][name] for name in names if name in players]
+            played = [runs[name] for name in names if name in runs]
             if played:
-                found[world][best] = min(played, key=np.mean)
+                runs[best] = min(played, key=lambda r: (-len(r), np.mean([*r.values()])))
     return found
 
 
-def ratio(runs: dict[str, list[float]], name: str, other: str) -> float | None:
-    """Mean regret of one over that of another, None where one of them is missing or below 0."""
-    if name not in runs or other not in runs:
-        return None
-    above, below = float(np.mean(runs[name])), float(np.mean(runs[other]))
+def ratio(runs: dict[str, Trials], name: str, other: str) -> float | None:
+    """Mean regret of one over that of another in the trials of both; None where there are none or
+    one is not above 0.
+    """
+    both = runs.get(name, {}).keys() & runs.get(other, {}).keys()
+    above, below = (float(np.sum([runs[p][seed] for seed in both])) for p in (name, other))
     return above / below if min(above, below) > 0.0 else None
 
 
@@ -175,7 +177,8 @@ def table(records: Records) -> str:
     return "\n\n".join(parts)
 
 
-def _middle_and_mean(runs: list[float] | None) -> str:
+def _middle_and_mean(trials: Trials | None) -> str:
+    runs = [*(trials or {}).values()]
     return f"{np.median(runs):,.0f} ({np.mean(runs):,.0f})" if runs else "-"
 
 
