@@ -56,7 +56,11 @@ def chosen_worlds(names: list[str]) -> list[World]:
 
 def _trial(world: World, players: list[str], rounds: int, seed: int) -> Iterator[dict]:
     about = {"world": world.name, "group": world.group, "seed": seed, "rounds": rounds}
-    play = world.play(seed, rounds)
+    try:
+        play = world.play(seed, rounds)
+    except ImportError as why:
+        print(f"{world.name} is left out: {why}", file=sys.stderr)
+        return
     lost = play.best[:, None] - play.means
     marks = [rounds // 4, rounds // 2, rounds]
     known = {"uniform": lost.mean(axis=1), "best fixed offer": lost[:, lost.sum(axis=0).argmin()]}
