@@ -39,6 +39,7 @@ GROUPS = ("non-linear", "linear", "price", "real")
 BESTS = {"best vw": list(VW), "best boosting": list(BOOSTING)}
 KNOWN = ("uniform", "best fixed offer")  # their regret is computed
 Records = list[dict[str, Any]]
+Trials = dict[int, float]
 
 
 def chosen_worlds(names: list[str]) -> list[World]:
@@ -55,7 +56,11 @@ def chosen_worlds(names: list[str]) -> list[World]:
 
 def _trial(world: World, players: list[str], rounds: int, seed: int) -> Iterator[dict]:
     about = {"world": world.name, "group": world.group, "seed": seed, "rounds": rounds}
-    play = world.play(seed, rounds)
+    try:
+        play = world.play(seed, rounds)
+    except ImportError as why:
+        print(f"{world.name} is left out: {why}", file=sys.stderr)
+        return
     lost = play.best[:, None] - play.means
     marks = [rounds // 4, rounds // 2, rounds]
     known = {"uniform": lost.mean(axis=1), "best fixed offer": lost[:, lost.sum(axis=0).argmin()]}
@@ -117,26 +122,27 @@ def continued(args: argparse.Namespace) -> Records:
 # Tables
 
 
-def by_player(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, list[float]]]:
-    """Regrets of trials by world and player; the bests in hindsight are players too."""
-    runs: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+def by_player(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Trials]]:
+    """Regrets by world, player and seed. The bests in hindsight are players too, each of those
+    that played the most trials.
+    """
+    found: dict[str, dict[str, Trials]] = defaultdict(lambda: defaultdict(dict))
     for record in records:
-        runs[record["world"]][record["player"]][record["seed"]] = record["regret"][-1]
-    found: dict[str, dict[str, list[float]]] = {}
-    for world, players in runs.items():
-        found[world] = {name: list(trials.values()) for name, trials in players.items()}
+        found[record["world"]][record["player"]][record["seed"]] = record["regret"][-1]
+    for runs in found.values():
         for best, names in BESTS.items():
-            played = [found[world][name] for name in names if name in players]
+            played = [runs[name] for name in names if name in runs]
             if played:
-                found[world][best] = min(played, key=np.mean)
+                runs[best] = min(played, key=lambda r: (-len(r), np.mean([*r.values()])))
     return found
 
 
-def ratio(runs: dict[str, list[float]], name: str, other: str) -> float | None:
-    """Mean regret of one over that of another, None where one of them is missing or below 0."""
-    if name not in runs or other not in runs:
-        return None
-    above, below = float(np.mean(runs[name])), float(np.mean(runs[other]))
+def ratio(runs: dict[str, Trials], name: str, other: str) -> float | None:
+    """Mean regret of one over that of another in the trials of both; None where there are none or
+    one is not above 0.
+    """
+    both = runs.get(name, {}).keys() & runs.get(other, {}).keys()
+    above, below = (float(np.sum([runs[p][seed] for seed in both])) for p in (name, other))
     return above / below if min(above, below) > 0.0 else None
 
 
@@ -146,12 +152,12 @@ def geometric(values: Iterable[float | None]) -> float | None:
 
 
 def table(records: Records) -> str:
-    """Per group: median and mean regret, then ratios, with geometric means."""
+    """Per set and group: median and mean regret, then ratios, with geometric means."""
     found, parts = by_player(records), []
     groups = {record["world"]: record["group"] for record in records}
     names = [*KNOWN, *PLAYERS, *BESTS]
-    for group in GROUPS:
-        worlds = [world for world in WORLDS if groups.get(world) == group]
+    for part, group in product(SETS, GROUPS):
+        worlds = [world for world in SETS[part] if groups.get(world) == group]
         present = [name for name in names if any(name in found[world] for world in worlds)]
         if not worlds:
             continue
@@ -162,7 +168,9 @@ def table(records: Records) -> str:
             for name in present
         ]
         seeds = " to ".join(map(str, sorted({trials[0], trials[-1]})))
-        parts.append(f"## {group}: median (mean) regret, {seeds} trials\n\n{_lines(head, rows)}")
+        parts.append(
+            f"## {part}, {group}: median (mean) regret, {seeds} trials\n\n{_lines(head, rows)}"
+        )
         for other in ("linear", *BESTS):
             rows = []
             for name in present:
@@ -173,7 +181,8 @@ def table(records: Records) -> str:
     return "\n\n".join(parts)
 
 
-def _middle_and_mean(runs: list[float] | None) -> str:
+def _middle_and_mean(trials: Trials | None) -> str:
+    runs = [*(trials or {}).values()]
     return f"{np.median(runs):,.0f} ({np.mean(runs):,.0f})" if runs else "-"
 
 

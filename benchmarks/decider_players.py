@@ -266,6 +266,8 @@ def _scaled(column: FloatArray, sample: FloatArray) -> FloatArray:
 
 def vowpal_wabbit(play: Play, options: str, seed: int) -> list[int]:
     """The choices of Vowpal Wabbit, by its own interpreter (``make .bench/.ready``)."""
+    if not (ROOT / ".bench/bin/python").exists():
+        raise Skipped("make .bench/.ready installs it")
     shared, offers = vw_lines(play)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "play.json"
