@@ -8,6 +8,7 @@ import time
 __all__ = ["add_arguments", "run"]
 
 HORIZON = 10_000  # of policies that want one
+DECIDER = "Decider"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="POLICY",
         default=["TwinUCB"],
-        help="names as in `heavytail policies`, or `all` (TwinUCB)",
+        help="names as in `heavytail policies`, Decider, or `all` (TwinUCB)",
     )
 
 
@@ -28,10 +29,10 @@ def run(args: argparse.Namespace) -> int:
 
     if not compiled():
         raise ValueError("NUMBA_DISABLE_JIT is set: nothing is compiled. Unset it.")
-    names = [policy.name for policy in ALL] if args.policies == ["all"] else args.policies
-    for name in names:
+    every = [*(policy.name for policy in ALL), DECIDER]
+    for name in every if args.policies == ["all"] else args.policies:
         started = time.perf_counter()
-        _play(name)
+        _play_decider() if name == DECIDER else _play(name)
         print(f"{name}: {time.perf_counter() - started:.1f} s", flush=True)
     return 0
 
@@ -50,3 +51,21 @@ def _play(name: str) -> None:
     if not policy.info.repeats:
         policy.learn(policy.decide(arms), 1.0)
         policy.update_many(arms, np.ones(len(arms)))
+
+
+def _play_decider() -> None:
+    """Decide among offers and among prices, learn rewards and a log, forget and say what is known."""
+    from heavytail.decider import Decider, Grid
+
+    rows = [{"segment": "ab"[i % 2], "basket": float(i % 7)} for i in range(40)]
+    log = [{**row, "offer": "01"[i % 3 % 2], "reward": float(i % 5)} for i, row in enumerate(rows)]
+    for given in ({"offers": [{}, {}]}, {"offers": [{}, {}], "forget": 0.99}):
+        decider = Decider(**given, context=["segment", "basket"])
+        for row in rows:
+            decider.reward(decider.decide(row).token, float(len(row["segment"])))
+        decider.learn(log, progress=False)
+        decider.expected(rows[0])
+        decider.clone()
+    prices = Decider(prices=Grid(1, 9, 5), context=["segment", "basket"])
+    for row in rows:
+        prices.reward(prices.decide(row).token, 1.0)

@@ -305,8 +305,8 @@ def _key(value: Any) -> str | None:
 
 def _spline(value: Any) -> Any:
     """A Spline as a file has it, or the value itself."""
-    if isinstance(value, Mapping) and set(value) == {"spline"}:
-        return Spline(value["spline"])
+    if isinstance(value, Mapping) and {"spline"} <= {*value} <= {"spline", "centre", "scale"}:
+        return Spline(value["spline"], value.get("centre"), value.get("scale"))
     return value
 
 

@@ -71,7 +71,8 @@ class Decider(Stored):
         rules: who may see which offer: {"coupon": {"segment": ["new"], "basket": (20, None)}}.
         limits: how often an offer may be chosen per day (UTC): {"coupon": 100}.
         forget: as of :class:`heavytail.TwinUCB`: 0.999 lets old rounds fade, "auto" begins anew
-            where the world seems to have changed. Nothing is forgotten unless given: under
+            where the world seems to have changed. What has many features forgets no sooner than
+            they allow. Nothing is forgotten unless given: under
             Pareto-like noise "auto" costs more than it saves.
         patience: as of :class:`heavytail.TwinUCB`: how much is spent on looking for rare prizes.
         seed: of the draws that explore.
@@ -106,6 +107,8 @@ class Decider(Stored):
         self.explore = explore
         self._rules = Rules({} if rules is None else rules, self._offers, self._contexts)
         self._limits = Limits({} if limits is None else limits, self._offers)
+        if forget is not None and not isinstance(forget, str):
+            forget = check.number("forget", forget, above=0.0, most=1.0)
         self._options = {"forget": forget, "patience": patience}
         self._seed = check.seed(seed)
         self._prices = prices
@@ -131,6 +134,13 @@ class Decider(Stored):
                 f"Decider: the column {shown(min(both))} is in the context and in the offers. "
                 "Rename it in one of them."
             )
+        names = {self._offers.id_column, *self._offers.columns, *self._contexts.names}
+        for name in sorted(name for name in names if "*" in name):
+            if {*name.split("*")} <= names:
+                raise ValueError(
+                    f"Decider: the column {shown(name)} has the name of a product of others. "
+                    "Rename it."
+                )
 
     # The parts
 

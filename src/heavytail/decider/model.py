@@ -19,6 +19,7 @@ from heavytail.decider.history import Rows
 from heavytail.decider.offers import Offers
 from heavytail.decider.shape import Shape, encoder_for, joined, learn_shape
 from heavytail.encoding import Catalogue, Encoder
+from heavytail.policies.core.forgetting import LEAST_WINDOW
 from heavytail.policies.twin_ucb import TwinUCB
 
 __all__ = ["Model"]
@@ -60,10 +61,10 @@ class Model:
         self.forecast: TwinUCB | None = None
         if encoder is not None:
             self.catalogue = encoder.catalogue(offers.table(), ids=offers.id_column)
-            self.forecast = TwinUCB(encoder.dim, **options)
+            self.forecast = _twin(encoder.dim, options)
             self.forecast.encoder = encoder
         self._static = _identities(offers)
-        self.policy = TwinUCB(self._static.shape[1], **options)
+        self.policy = _twin(self._static.shape[1], options)
         self.policy._wide = False  # what it sees is mostly 0, which its kernel passes over
         self._all = np.arange(len(offers))
 
@@ -186,6 +187,14 @@ class Model:
         if x is None or self.forecast is None:
             return [(self.policy, seen)]
         return [(self.forecast, x), (self.policy, seen)]
+
+
+def _twin(dim: int, options: dict[str, Any]) -> TwinUCB:
+    """A policy that forgets as stated, but no sooner than its number of features allows."""
+    forget = options["forget"]
+    if isinstance(forget, float):
+        forget = max(forget, 1.0 - 1.0 / (LEAST_WINDOW * (dim + 1)))
+    return TwinUCB(dim, **{**options, "forget": forget})
 
 
 def _identities(offers: Offers) -> FloatArray:

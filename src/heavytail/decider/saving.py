@@ -206,7 +206,8 @@ def plain_context(context: Any) -> Any:
 def _plain_kind(value: Any) -> Any:
     if isinstance(value, Spline):
         knots = value.knots
-        return {"spline": knots if isinstance(knots, int) else list(knots)}
+        line = {"centre": value.centre, "scale": value.scale} if isinstance(knots, int) else {}
+        return {"spline": knots if isinstance(knots, int) else list(knots), **line}
     return value
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
+from heavytail._validate import GREATEST, LEAST
 from heavytail.decider.contexts import CATEGORY, NUMBER, Contexts
 from heavytail.decider.offers import Offers
 from heavytail.encoding import Encoder, Spline
@@ -31,6 +32,9 @@ FEW_OFFERS: Final = 30  # each of which has effects of its own in every context
 FEW_TEXTS: Final = 50  # categories that are listed; more are hashed
 BUCKETS: Final = 64
 MOST_FEATURES: Final = 600
+MOST_WIDE: Final = 1024  # features of an encoder, whatever its columns
+MOST_TOLD: Final = 256  # offers that are told apart when shapes are looked for
+MOST_LAID: Final = 8192  # features of products that are looked at
 LEVEL: Final = 0.01  # of all tests of a step together
 HUBER: Final = 2.0  # typical residuals at which they are cut ...
 STEPS: Final = 8  # ... by so many steps
@@ -75,8 +79,12 @@ def encoder_for(
         if offers.kinds[name] == NUMBER:
             numbers[name] = _line(contexts, name, shape)
             missing[name] = "centre"
+            continue
+        texts_own = sorted({text for text in offers.columns[name] if text is not None})
+        if len(texts_own) > FEW_TEXTS:
+            hashed[name] = BUCKETS
         else:
-            categories[name] = sorted({text for text in offers.columns[name] if text is not None})
+            categories[name] = texts_own
     around = []
     for column, name in enumerate(contexts.names):
         kind, texts = contexts.kinds[column], contexts.texts[column]
@@ -102,14 +110,11 @@ def encoder_for(
         hashed[identity] = BUCKETS
     else:
         numbers[offers.ordered] = Spline(PRICES)
-    for name in around:
-        partners: list[str] = list(own)
-        if few:
-            partners.append(identity)
-        if name in hashed and offers.ordered is None:
-            crosses.append((name, identity, 4 * BUCKETS))
-            partners = []
-        crosses += [tuple(sorted((name, partner))) for partner in partners]
+    hashed |= _narrowed(categories, hashed, around)
+    widths = {name: KNOTS + 1 if name in shape.curves else 1 for name in numbers}
+    widths |= hashed | {name: len(listed) for name, listed in categories.items()}
+    partners = [*own, identity] if few else own
+    crosses += _crosses(around, partners, identity, widths, numbers, offers.ordered is not None)
     acting = [identity] if few else own
     products = [tuple(sorted((*pair, partner))) for pair in shape.pairs for partner in acting]
     crosses += products
@@ -126,6 +131,54 @@ def encoder_for(
     length = max(len(raw), len(offers), 1)
     rows = raw[np.arange(length) % len(raw)] if len(raw) else raw
     return encoder.fit(joined(contexts, offers, rows, np.arange(length) % len(offers)))
+
+
+def _narrowed(
+    categories: dict[str, Any], hashed: Mapping[str, int], around: list[str]
+) -> dict[str, int]:
+    """The columns of a context that are hashed to few buckets, the widest first, where all of them
+    together would have too many categories; they are taken out of ``categories``.
+    """
+    widths = {name: len(categories.get(name, ())) or hashed.get(name, 0) for name in around}
+    narrow = max(2, MOST_WIDE // (2 * max(len(around), 1)))
+    narrowed: dict[str, int] = {}
+    for name in sorted(widths, key=widths.__getitem__, reverse=True):
+        if 2 * sum(widths.values()) <= MOST_WIDE or widths[name] <= narrow:
+            break
+        widths[name] = narrowed[name] = narrow
+        categories.pop(name, None)
+    return narrowed
+
+
+def _crosses(
+    around: list[str],
+    partners: list[str],
+    identity: str,
+    widths: Mapping[str, int],
+    numbers: Mapping[str, Any],
+    are_prices: bool,
+) -> list[tuple[Any, ...]]:
+    """What tells how offers differ by each column of the context. Where that has too many features,
+    it is hashed, or left out, for the widest columns.
+    """
+
+    def cost(crosses: list[tuple[Any, ...]]) -> int:
+        listed = (cross if isinstance(cross[-1], str) else cross[-1:] for cross in crosses)
+        return sum(math.prod(widths.get(p, p) for p in parts) for parts in listed)
+
+    ways: dict[str, list[tuple[Any, ...]]] = {}
+    for name in around:
+        together: list[tuple[Any, ...]] = [(name, identity, 4 * BUCKETS)]
+        apart: list[tuple[Any, ...]] = [tuple(sorted((name, partner))) for partner in partners]
+        many = widths[name] > FEW_TEXTS and name not in numbers
+        ways[name] = together if many and not are_prices else apart
+    costs = {name: cost(crosses) for name, crosses in ways.items()}
+    while sum(widths.values()) + sum(costs.values()) > MOST_WIDE and any(costs.values()):
+        name = max(costs, key=costs.__getitem__)
+        hashes = name not in numbers and not are_prices and costs[name] > 4 * BUCKETS
+        ways[name] = [(name, identity, 4 * BUCKETS)] if hashes else []
+        costs[name] = cost(ways[name])
+    return [cross for name in around for cross in ways[name]]
 
 
 def _name(cross: tuple[Any, ...]) -> str:
@@ -157,7 +210,9 @@ def learn_shape(
     y = _cut(rewards)
     left = _residuals(basis, y)
     parts, acting = _parts(contexts, offers, raw, places), _acting(offers, places)
-    candidates = _candidates(contexts, parts, acting, shape.curves, left)
+    candidates: Blocks = {}
+    if design.shape[1] < MOST_FEATURES:  # there is room
+        candidates = _candidates(contexts, parts, acting, shape.curves, left)
     rank, features = basis.shape[1], design.shape[1]
     rests = _beyond(basis, candidates)
     while rests:
@@ -180,7 +235,8 @@ def learn_shape(
         basis = np.column_stack([basis, more])
         left = _residuals(basis, y)
         rests = _beyond(more, rests)
-    offered = _basis(np.column_stack([np.ones(len(y)), np.eye(len(offers))[places]]))
+    identities = np.eye(len(offers))[places] if len(offers) <= MOST_TOLD else acting
+    offered = _basis(np.column_stack([np.ones(len(y)), identities]))
     shape = _with_curves_of_pairs(shape, contexts)
     return shape._replace(doubted=_doubted(contexts, parts, acting, shape, offered, y, places))
 
@@ -236,11 +292,13 @@ def _parts(
     contexts: Contexts, offers: Offers, raw: FloatArray, places: IntArray
 ) -> dict[str, _Part]:
     parts = {}
+    widths = {n: len(t) for n, t in zip(contexts.names, contexts.texts, strict=True)}
+    narrowed = _narrowed({n: [0] * w for n, w in widths.items() if w <= FEW_TEXTS}, {}, [*widths])
     for column, name in enumerate(contexts.names):
         values, kind, texts = raw[:, column], contexts.kinds[column], contexts.texts[column]
         if kind == NUMBER and np.isfinite(values).any():
             parts[name] = _of_number(values)
-        elif kind == CATEGORY and 1 < len(texts) <= FEW_TEXTS:
+        elif kind == CATEGORY and 1 < len(texts) <= FEW_TEXTS and name not in narrowed:
             at = np.nan_to_num(values, nan=-1.0).astype(np.int64)
             hot = np.eye(len(texts) + 1)[at][:, :-1]  # -1: the last
             parts[name] = _Part(hot, hot)
@@ -298,12 +356,21 @@ def _candidates(
         gains[name] = -float(np.square(_basis(curve).T @ left).sum(axis=0).max())
         if part.is_number and name not in stated:
             candidates[(name,)] = curve
-    few = sorted(sorted(around, key=gains.__getitem__)[:MOST_PAIRED])
-    for a, b in itertools.combinations(few, 2):
+    few = sorted(around, key=gains.__getitem__)[:MOST_PAIRED]
+    while len(few) > 2 and acting.shape[1] * _products(parts, few) > MOST_LAID:
+        few.pop()
+    for a, b in itertools.combinations(sorted(few), 2):
         product = _product(parts[a].line, parts[b].line)
         if product.shape[1] * acting.shape[1] <= MOST_FEATURES // 2:
             candidates[(a, b)] = _with_offers(product, acting)
     return candidates
+
+
+def _products(parts: Mapping[str, _Part], names: list[str]) -> int:
+    """How many columns the products of all pairs have that are looked at."""
+    widths = [parts[name].line.shape[1] for name in names]
+    every = (a * b for a, b in itertools.combinations(widths, 2))
+    return sum(width for width in every if width <= MOST_FEATURES // 2)
 
 
 def _with_offers(block: FloatArray, acting: FloatArray) -> FloatArray:
@@ -365,10 +432,12 @@ def _variances(residuals: FloatArray, places: IntArray) -> FloatArray:
 
 
 def _cut(rewards: FloatArray) -> FloatArray:
-    """Rewards without their outermost values."""
+    """Rewards without their outermost values, in a unit whose squares are numbers."""
     count = max(LEAST_CUT, int(CUT * len(rewards)))
     ordered = np.sort(rewards)
-    return np.clip(rewards, ordered[count], ordered[-1 - count])
+    cut = np.clip(rewards, ordered[count], ordered[-1 - count])
+    size = float(np.abs(cut).max())
+    return cut if LEAST <= size <= GREATEST or size == 0.0 else cut / size  # squares are finite
 
 
 def _with_curves_of_pairs(shape: Shape, contexts: Contexts) -> Shape:
