@@ -54,15 +54,15 @@ def _play(name: str) -> None:
 
 
 def _play_decider() -> None:
-    """Decide among offers and among prices, learn rewards and a log, forget and say what is known."""
+    """Decide among offers and among prices, learn rewards and a log, and forget."""
     from heavytail.decider import Decider, Grid
 
     rows = [{"segment": "ab"[i % 2], "basket": float(i % 7)} for i in range(40)]
     log = [{**row, "offer": "01"[i % 3 % 2], "reward": float(i % 5)} for i, row in enumerate(rows)]
-    for given in ({"offers": [{}, {}]}, {"offers": [{}, {}], "forget": 0.99}):
-        decider = Decider(**given, context=["segment", "basket"])
+    for forget in (None, 0.99):
+        decider = Decider([{}, {}], context=["segment", "basket"], forget=forget)
         for row in rows:
-            decider.reward(decider.decide(row).token, float(len(row["segment"])))
+            decider.reward(decider.decide(row).token, 1.0)
         decider.learn(log, progress=False)
         decider.expected(rows[0])
         decider.clone()

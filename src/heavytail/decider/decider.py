@@ -32,7 +32,6 @@ from heavytail.tables.opening import rows_of
 
 __all__ = ["Decider"]
 
-SIZED: Final = (list, tuple, np.ndarray)
 MOST_DRAW: Final = 2**53 - 1
 
 
@@ -269,8 +268,8 @@ class Decider(Stored):
         number; then nothing of the call is learned.
         """
         where = "Decider.reward"
-        many = isinstance(token, SIZED)
-        if many and (not isinstance(value, SIZED) or 0 in map(np.ndim, (token, value))):
+        many = isinstance(token, list | tuple | np.ndarray)
+        if many and not (_is_list(token) and _is_list(value)):
             raise TypeError(
                 f"{where}: a list of tokens needs a list of as many rewards; got {shown(value)}."
             )
@@ -492,3 +491,7 @@ class Decider(Stored):
 
     def _repr_html_(self) -> str:
         return reporting.html_of(self)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)

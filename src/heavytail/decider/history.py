@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from heavytail._invariants import are_counts
 from heavytail._typing import FloatArray, IntArray
 
 __all__ = ["History", "Rows"]
@@ -128,7 +129,7 @@ class History:
         column of numbers. ValueError for anything else.
         """
         laid, seen = arrays["history"], arrays["seen"]
-        if seen.shape != (1,) or seen.dtype != np.float64 or not 0.0 <= seen[0] < 2.0**53:
+        if seen.shape != (1,) or seen.dtype != np.float64 or not are_counts(seen):
             raise ValueError("its number of rows is damaged")
         count = int(seen[0])
         if laid.dtype != np.float64 or laid.shape != (

@@ -144,7 +144,8 @@ def learn(
     table = _of_service(decider, rows_of(log, f"{where}: log"))
     rows, learned, contexts = _read(decider, table, columns, where)
     if len(rows) == 0:
-        raise ValueError(f"{where}: no row can be learned.\n{learned}")
+        why = str(learned).replace("\n", "; ")
+        raise ValueError(f"{where}: no row can be learned: {why}. Nothing has changed.")
     with progress_bar(progress, "learning", len(rows)) as bar:
         _learn_rows(decider, contexts, rows, bar.advance)
     return learned
