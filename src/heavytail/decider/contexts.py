@@ -17,6 +17,7 @@ from heavytail._validate import GREATEST, shown
 from heavytail.encoding import Spline
 from heavytail.encoding.text import check_name, text_problem
 from heavytail.tables.categories import key, keys_of
+from heavytail.tables.cells import looks_like_number
 from heavytail.tables.columns import MISSING, has_lists, is_arrow, nulls, plain
 from heavytail.tables.frames import Table, absent
 
@@ -55,6 +56,17 @@ class Contexts:
                             f"Decider.context[{name!r}]: {shown(category)} is no category."
                         )
                     self.texts[column].setdefault(text, len(self.texts[column]))
+
+    def are_numbers(self, names: Iterable[str], where: str) -> None:
+        """Take these columns to hold numbers, as something stated of them says."""
+        for name in names:
+            column = self.names.index(name)
+            if self.kinds[column] == CATEGORY:
+                raise ValueError(
+                    f"{where}: column {name!r} is stated to hold categories, of which there is no "
+                    "range. List those that are meant."
+                )
+            self.kinds[column] = NUMBER
 
     def code(self, context: object, where: str) -> tuple[np.ndarray[Any, Any], Fresh]:
         """A context as a row of numbers with room behind it, and the texts that are new. Nothing is
@@ -116,13 +128,15 @@ class Contexts:
                 raise TypeError
             number = float(value)
         except (TypeError, ValueError, OverflowError):
-            self._refuse(name, value, where, "must be a number, as its first values were")
+            self._refuse(name, value, where, "must be a number, as it was before or was stated")
         if math.isinf(number):
             self._refuse(name, value, where, "must be finite")
         return number if number != number else min(max(number, -GREATEST), GREATEST)
 
     def _refuse(self, name: str, value: Any, where: str, wanted: str) -> NoReturn:
         do = f'Pass None where it is not known, or state context={{{name!r}: "category"}}.'
+        if isinstance(value, str) and looks_like_number(value):
+            do = f"Pass float({shown(value)})."
         problem = f"{where}: context, column {name!r}: {wanted}; got {shown(value)}. {do}"
         raise (ValueError if wanted == "must be finite" else TypeError)(problem)
 

@@ -107,6 +107,7 @@ class Decider(Stored):
         self._refuse_shared()
         self.explore = check.number("explore", explore, least=0.0, most=1.0)
         self._rules = Rules(rules or {}, self._offers, self._contexts.names)
+        self._contexts.are_numbers(self._rules.ranged, "Decider.rules")
         self._limits = Limits(limits or {}, self._offers)
         self._options = {"forget": forget, "patience": patience}
         self._seed = check.seed(seed)
@@ -434,9 +435,10 @@ class Decider(Stored):
         self._contexts.code(context, "Decider.expected")
         which = self._offers.running
         X = self._model.vectors(context, which)
-        if X is None or self._model.forecast is None:
-            return {self._offers.ids[place]: (0.0, -np.inf, np.inf) for place in which}
-        columns = (part.tolist() for part in self._model.forecast.predict(X, level=level))
+        by, seen = self._model.forecast, X
+        if by is None or seen is None:  # the policy tells the offers apart by itself
+            by, seen = self._model.policy, self._model.arms(which, np.zeros(len(which)))
+        columns = (part.tolist() for part in by.predict(seen, level=level))
         return dict(
             zip([self._offers.ids[i] for i in which], zip(*columns, strict=True), strict=True)
         )

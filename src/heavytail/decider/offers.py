@@ -187,6 +187,12 @@ class Rules:
             self._tests.append((place, tests))
             self.stated[offers.ids[place]] = {name: _shown(test) for name, test in tests}
 
+    @property
+    def ranged(self) -> tuple[str, ...]:
+        """The columns of which a range is stated."""
+        tests = [test for _, tests in self._tests for test in tests]
+        return tuple(dict.fromkeys(name for name, test in tests if isinstance(test, tuple)))
+
     def barred(self, context: Mapping[str, Any]) -> list[int]:
         """Places of the offers that may not be shown in this context."""
         return [
@@ -202,7 +208,7 @@ def _condition(where: str, allowed: Any) -> Any:
         allowed = (allowed["from"], allowed["to"])
     if isinstance(allowed, tuple) and len(allowed) == 2:
         low, high = (
-            None if end is None else check_number(f"{where}, an end of the range", end)
+            None if end is None else check_number(f"{where}, an end of a range (...)", end)
             for end in allowed
         )
         return (low, high)
