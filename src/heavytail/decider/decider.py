@@ -105,7 +105,7 @@ class Decider(Stored):
         if prices is not None:
             self._offers.ordered = VALUE
         self._refuse_shared()
-        self.explore = check.number("explore", explore, least=0.0, most=1.0)
+        self._explore = check.number("explore", explore, least=0.0, most=1.0)
         self._rules = Rules(rules or {}, self._offers, self._contexts.names)
         self._contexts.are_numbers(self._rules.ranged, "Decider.rules")
         self._limits = Limits(limits or {}, self._offers)
@@ -134,6 +134,15 @@ class Decider(Stored):
                 f"Decider: the column {shown(min(both))} is in the context and in the offers. "
                 "Rename it in one of them."
             )
+
+    @property
+    def explore(self) -> float:
+        """The share of visits that explore; may be set anew at any time."""
+        return self._explore
+
+    @explore.setter
+    def explore(self, share: float) -> None:
+        self._explore = check_number("Decider.explore", share, least=0.0, most=1.0)
 
     # The parts
 
@@ -353,9 +362,10 @@ class Decider(Stored):
     ) -> learning.Learned:
         """Learn a log of another's decisions: a warm start. Returns what was learned and left out.
 
-        The log has the columns of the context, that of the ids, and ``reward``; if it has
-        ``propensity``, the probability with which each offer was chosen, it is kept for reports.
-        A row without a reward, or of an offer that is not here, is left out and counted.
+        The log has the columns of the context, that of the ids, and ``reward``; it may have
+        ``propensity``, the probability with which each offer was chosen, and ``time``, which are
+        kept. A row without a reward, or of an offer that is not here, is left out and counted.
+        Reports are of the Decider's own decisions: :func:`heavytail.compare` reads the log itself.
 
         Args:
             log: a frame, a dict of columns, a list of dicts, a CSV or Parquet file.

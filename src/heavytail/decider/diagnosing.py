@@ -66,8 +66,8 @@ def diagnose(of: Snapshot) -> Diagnosis:
     model = of.model
     drift = model.policy.diagnostics().drift
     advice = [
-        *_about_silence(of), *_about_unknown(of), *_about_texts(of), *_about_exploring(of), *_about_drift(drift),
-        *_about_patterns(of), *_about_columns(of), *_about_rewards(of),
+        *_about_silence(of), *_about_unknown(of), *_about_texts(of), *_about_exploring(of),
+        *_about_drift(drift), *_about_patterns(of), *_about_columns(of), *_about_rewards(of),
     ]  # fmt: skip
     return Diagnosis(
         rounds=model.policy.rounds,
@@ -134,8 +134,9 @@ def _about_unknown(of: Snapshot) -> list[str]:
 def _about_texts(of: Snapshot) -> list[str]:
     """Numbers that came as text."""
     return [
-        f"All {len(texts):,} different values of {name} are numbers that came as text, so that each "
-        f'is a category by itself. Pass float(...), and state context={{{name!r}: "number"}}.'
+        f"All {len(texts):,} different values of {name} are numbers that came as text, and each "
+        "is a category by itself. If they are amounts and not codes, pass float(...), and state "
+        f'context={{{name!r}: "number"}}.'
         for name, kind, texts in zip(
             of.contexts.names, of.contexts.kinds, of.contexts.texts, strict=True
         )

@@ -121,7 +121,7 @@ def _parts(decider: Decider, told: dict[str, Any], arrays: dict[str, Any]) -> di
         "_history": history,
         "_ledger": ledger,
         "_closing": closing,
-        "explore": explore,
+        "_explore": explore,
         "_model": _model(decider, told, arrays, offers),
     }
 

@@ -58,8 +58,8 @@ def rows_of(data: object, source: str) -> Table:
 
 
 def _typed(cells: list[str], file: File, whole: Table) -> Any:
-    """A column of a text file: numbers where all of it that is not missing are, else texts, of which
-    only an empty one is missing: "none" may be an offer, and "NA" a country.
+    """A column of a text file: numbers where all of it that is not missing are, else texts. Of
+    texts only an empty one is missing: "none" may be an offer, and "NA" a country.
     """
     try:
         if any(not is_missing(cell) for cell in cells) or not any(map(str.strip, cells)):
