@@ -2,6 +2,7 @@
 from . import checks as checks
 from . import confidence as confidence
 from . import control as control
+from . import decider as decider
 from . import encoding as encoding
 from . import environments as environments
 from . import estimators as estimators

@@ -30,7 +30,7 @@ def refused(decider: ht.Decider, call: Any, *words: str) -> None:
 
 
 NO_NUMBERS = [True, np.bool_(True), "1", b"1", [1.0], np.array(1.0), 1 + 2j, 10**400, np.inf, {},
-              np.datetime64("2020-01-01"), np.timedelta64(3), pd.Timestamp("2020-01-01")]  # fmt: skip
+              np.datetime64("2020-01-01"), np.timedelta64(3), pd.Timestamp(9)]  # fmt: skip
 NO_TEXTS = [b"x", [1], {}, np.array(["x"]), np.inf, Decimal("1.5"), 1 + 2j, pd.Timestamp(0)]
 FINE = [None, np.nan, pd.NA, pd.NaT, np.float32(1.5), np.float16(2), np.int8(3), Decimal("1.5"),
         Fraction(1, 3), 10**30, -0.0, 1e200, np.longdouble(3), np.nextafter(0, 1)]  # fmt: skip
@@ -121,8 +121,10 @@ def test_a_reward_that_is_none_is_refused():
     refused(made, lambda _: made.reward(tokens[0], 1.0), "rewarded already")
 
 
-@pytest.mark.parametrize("age", ["", "a day", "-1 day", "1e3 days", "9" * 400 + " days", None, -1,
-                                 np.nan, np.inf, True, [1]], ids=lambda age: str(age)[:9])  # fmt: skip
+NO_SPANS = ["", "a day", "-1 day", "1e3 days", "9" * 400 + " days", None, -1, np.nan, True, [1]]
+
+
+@pytest.mark.parametrize("age", NO_SPANS, ids=lambda age: str(age)[:9])
 def test_a_span_that_is_none_is_refused(age):
     made = shop(5)
     made.decide(HERE, now=1.0)
@@ -138,7 +140,6 @@ def test_a_span_that_is_none_is_refused(age):
         {"sku": "x\x00", "price": 1.0}, {"sku": "x" * 300, "price": 1.0},
         [{"sku": 7, "price": 1.0}, {"sku": "7", "price": 1.0}],
     ],
-    ids=str,
 )  # fmt: skip
 def test_offers_that_do_not_fit_are_not_added(rows):
     refused(shop(40), lambda made: made.add(rows))
@@ -218,7 +219,7 @@ def test_times_of_a_log_may_be_dates():
         {"ids": (x for x in "abc")}, {"context": "segment"}, {"context": ["a", "a"]},
         {"context": [["a"]]}, {"context": ["price"]}, {"context": ["sku"]}, {"context": [5]},
         {"context": [""]}, {"context": ["a\n"]}, {"context": {"a": "text"}}, {"context": {"a": []}},
-        {"context": {"a": [None]}}, {"context": {"a": [Decimal(1)]}}, {"context": {"a", "b"}},
+        {"context": {"a": [None]}}, {"context": {"a": [Decimal(1)]}}, {"context": {"a"}},
         {"context": {"a": np.array(["x"])}}, {"context": ["a*b", "a", "b"]},
         {"context": ["price*sku"]}, {"explore": -1}, {"explore": np.nan}, {"explore": True},
         {"rules": 5}, {"rules": []}, {"rules": {"zz": {"segment": ["x"]}}},
@@ -232,7 +233,6 @@ def test_times_of_a_log_may_be_dates():
         {"limits": {"zz": 1}}, {"forget": 2.0}, {"forget": "soon"}, {"forget": 0}, {"seed": -1},
         {"seed": 1.5}, {"prices": ht.Grid(1, 2, 3)}, {"offers": None, "prices": 5},
     ],
-    ids=str,
 )  # fmt: skip
 def test_arguments_that_do_not_fit_are_refused(options):
     given = {"offers": OFFERS, "ids": "sku", "context": COLUMNS, **options}

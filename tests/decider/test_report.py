@@ -135,7 +135,7 @@ def test_a_shop_before_its_first_reward_has_a_report():
     shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", context=["x"])
     shop.decide({"x": 1.0})
     report = shop.report(against="a")
-    assert str(report).startswith("1 decisions, and no reward yet.\n1 decisions wait")
+    assert str(report).startswith("1 decision, and no reward yet.\n1 decision waits")
     report.plot()
     report._repr_html_()
     assert len(report.to_pandas()) == 2

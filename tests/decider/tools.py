@@ -9,7 +9,11 @@ import numpy as np
 
 import heavytail as ht
 
-OFFERS = [{"sku": "card", "price": 19.0}, {"sku": "loan", "price": 49.0}, {"sku": "tea", "price": 3}]
+OFFERS = [
+    {"sku": "card", "price": 19.0},
+    {"sku": "loan", "price": 49.0},
+    {"sku": "tea", "price": 3},
+]
 COLUMNS = ["segment", "basket"]
 
 

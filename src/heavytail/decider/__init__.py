@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from heavytail.decider.against import Against
 from heavytail.decider.choice import Choice
 from heavytail.decider.decider import Decider
-from heavytail.decider.effects import Effects
+from heavytail.decider.diagnosing import Diagnosis
+from heavytail.decider.effects import Effect, Effects, Price
+from heavytail.decider.explaining import Parts
+from heavytail.decider.learning import Learned
 from heavytail.decider.prices import Grid
-from heavytail.decider.report import Report
+from heavytail.decider.report import OfferLine, Report, SegmentLine
 
-__all__ = ["Choice", "Decider", "Effects", "Grid", "Report"]
+__all__ = [
+    "Against",
+    "Choice",
+    "Decider",
+    "Diagnosis",
+    "Effect",
+    "Effects",
+    "Grid",
+    "Learned",
+    "OfferLine",
+    "Parts",
+    "Price",
+    "Report",
+    "SegmentLine",
+]

@@ -20,6 +20,7 @@ from heavytail._validate import GREATEST, shown
 from heavytail.encoding import Spline
 from heavytail.encoding.text import check_name, text_problem
 from heavytail.tables.categories import key, keys_of
+from heavytail.tables.cells import looks_like_number
 from heavytail.tables.columns import MISSING, has_lists, is_arrow, nulls, plain
 from heavytail.tables.frames import Table, absent
 
@@ -158,6 +159,8 @@ class Contexts:
 
     def _refuse(self, name: str, value: Any, where: str, wanted: str) -> NoReturn:
         do = f'Pass None where it is not known, or state context={{{name!r}: "category"}}.'
+        if isinstance(value, str) and looks_like_number(value):
+            do = f"Pass float({shown(value)})."
         problem = f"{where}: context, column {name!r}: {wanted}; got {shown(value)}. {do}"
         raise (ValueError if wanted == "must be finite" else TypeError)(problem)
 

@@ -71,8 +71,8 @@ class Decider(Stored):
         limits: how often an offer may be chosen per day (UTC): {"coupon": 100}.
         forget: as of :class:`heavytail.TwinUCB`: 0.999 lets old rounds fade, "auto" begins anew
             where the world seems to have changed. What has many features forgets no sooner than
-            they allow. Nothing is forgotten unless given: under
-            Pareto-like noise "auto" costs more than it saves.
+            they allow. Nothing is forgotten unless given: under Pareto-like noise "auto" costs more
+            than it saves.
         patience: as of :class:`heavytail.TwinUCB`: how much is spent on looking for rare prizes.
         seed: of the draws that explore.
     """
@@ -333,9 +333,10 @@ class Decider(Stored):
     ) -> learning.Learned:
         """Learn a log of another's decisions: a warm start. Returns what was learned and left out.
 
-        The log has the columns of the context, that of the ids, and ``reward``; if it has
-        ``propensity``, the probability with which each offer was chosen, it is kept for reports.
-        A row without a reward, or of an offer that is not here, is left out and counted.
+        The log has the columns of the context, that of the ids, and ``reward``; it may have
+        ``propensity``, the probability with which each offer was chosen, and ``time``, which are
+        kept. A row without a reward, or of an offer that is not here, is left out and counted.
+        Reports are of the Decider's own decisions: :func:`heavytail.compare` reads the log itself.
 
         Args:
             log: a frame, a dict of columns, a list of dicts, a CSV or Parquet file.
@@ -410,9 +411,10 @@ class Decider(Stored):
         known = self._contexts.code({} if context is None else context, "Decider.expected")[2]
         which = self._offers.running
         X = self._model.vectors(known, which)
-        if X is None or self._model.forecast is None:
-            return {self._offers.ids[place]: (0.0, -np.inf, np.inf) for place in which}
-        columns = (part.tolist() for part in self._model.forecast.predict(X, level=level))
+        by, seen = self._model.forecast, X
+        if by is None or seen is None:  # the policy tells the offers apart by itself
+            by, seen = self._model.policy, self._model.arms(which, np.zeros(len(which)))
+        columns = (part.tolist() for part in by.predict(seen, level=level))
         return dict(
             zip([self._offers.ids[i] for i in which], zip(*columns, strict=True), strict=True)
         )

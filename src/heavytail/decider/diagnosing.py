@@ -9,11 +9,12 @@ import numpy as np
 
 from heavytail._typing import FloatArray
 from heavytail.decider.choice import amount
-from heavytail.decider.contexts import NUMBER
+from heavytail.decider.contexts import CATEGORY, NUMBER
 from heavytail.decider.effects import effects
 from heavytail.decider.markup import note, percent, signed
 from heavytail.decider.shape import MOST_FEATURES
 from heavytail.decider.snapshot import Snapshot, features
+from heavytail.tables.cells import looks_like_number
 
 __all__ = ["Diagnosis", "diagnose"]
 
@@ -65,8 +66,8 @@ def diagnose(of: Snapshot) -> Diagnosis:
     model = of.model
     drift = model.policy.diagnostics().drift
     advice = [
-        *_about_silence(of), *_about_unknown(of), *_about_exploring(of), *_about_drift(drift),
-        *_about_patterns(of), *_about_columns(of), *_about_rewards(of),
+        *_about_silence(of), *_about_unknown(of), *_about_texts(of), *_about_exploring(of),
+        *_about_drift(drift), *_about_patterns(of), *_about_columns(of), *_about_rewards(of),
     ]  # fmt: skip
     return Diagnosis(
         rounds=model.policy.rounds,
@@ -128,6 +129,19 @@ def _about_unknown(of: Snapshot) -> list[str]:
                 "all columns anew from the rewards that are kept."
             )
     return said
+
+
+def _about_texts(of: Snapshot) -> list[str]:
+    """Numbers that came as text."""
+    return [
+        f"All {len(texts):,} different values of {name} are numbers that came as text, and each "
+        "is a category by itself. If they are amounts and not codes, pass float(...), and state "
+        f'context={{{name!r}: "number"}}.'
+        for name, kind, texts in zip(
+            of.contexts.names, of.contexts.kinds, of.contexts.texts, strict=True
+        )
+        if kind == CATEGORY and len(texts) > MANY and all(map(looks_like_number, texts))
+    ]
 
 
 def _about_exploring(of: Snapshot) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from heavytail.decider.choice import amount
 
-__all__ = ["note", "percent", "signed", "table", "text_table"]
+__all__ = ["counted", "note", "percent", "signed", "table", "text_table"]
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> str:
@@ -48,6 +48,11 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]
 def signed(value: float) -> str:
     """A difference for people: with its sign."""
     return f"+{amount(value)}" if value > 0.0 else amount(value)
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things, in words."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def percent(share: float) -> str:

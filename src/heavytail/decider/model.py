@@ -30,6 +30,7 @@ PRICES: Final = 10  # hats of a policy that chooses among prices
 LOOKED_AT: Final = 1000  # contexts from which the range of the forecast is read
 ROOM: Final = 1.5  # times the range that forecasts have had
 CHUNK: Final = 4096  # rows encoded at a time
+ENOUGH: Final = 32  # rewards before the policy alone says what it expects
 STRAIGHT: Final = Shape()
 Progress = Callable[[int], None]
 
@@ -164,6 +165,16 @@ class Model:
         if X is None or self.forecast is None:
             return np.zeros(count)
         return self.forecast._means(X)
+
+    def expected(self, X: FloatArray | None, which: IntArray) -> FloatArray | None:
+        """What to say is expected of some offers: without a forecast what the policy learned of
+        each, and None before it learned much.
+        """
+        if X is not None:
+            return self.forecasts(X, len(which))
+        if self.policy.rounds < ENOUGH:
+            return None
+        return self.policy._means(self._seen(which, np.zeros(len(which))))
 
     def arms(self, which: IntArray, forecasts: FloatArray) -> FloatArray:
         """What the policy sees of some offers."""

@@ -216,8 +216,13 @@ def _condition(where: str, allowed: Any) -> Any:
     if isinstance(allowed, Mapping) and set(allowed) == {"from", "to"}:
         allowed = (allowed["from"], allowed["to"])
     if isinstance(allowed, tuple) and len(allowed) == 2:
+        if any(isinstance(end, str) for end in allowed):
+            raise TypeError(
+                f"{where}: a range (least, most) has numbers; list categories as "
+                f"{shown(list(allowed))}."
+            )
         low, high = (
-            None if end is None else check_number(f"{where}, an end of the range", end)
+            None if end is None else check_number(f"{where}, an end of a range", end)
             for end in allowed
         )
         if low is not None and high is not None and low > high:

@@ -12,7 +12,7 @@ from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import check_choice, shown
 from heavytail.decider.against import Against
 from heavytail.decider.choice import amount
-from heavytail.decider.markup import note, percent, table, text_table
+from heavytail.decider.markup import counted, note, percent, table, text_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -129,18 +129,21 @@ class Report:
         """What it says as a whole."""
         said = []
         if self.mean is None:
-            said.append(f"{self.decisions:,} decisions, and no reward yet.")
+            said.append(f"{counted(self.decisions, 'decision')}, and no reward yet.")
         else:
             assert self.paid is not None
             said.append(
-                f"{self.decisions:,} decisions, {self.rewards:,} rewards: {amount(self.total)} in "
+                f"{counted(self.decisions, 'decision')}, {counted(self.rewards, 'reward')}: "
+                f"{amount(self.total)} in "
                 f"all, {amount(self.mean)} a visit; {percent(self.paid)} of the visits paid."
             )
             said += self._bounds()
         if self.waiting:
-            said.append(f"{self.waiting:,} decisions wait for their reward.")
+            waits = "waits for its reward" if self.waiting == 1 else "wait for their reward"
+            said.append(f"{counted(self.waiting, 'decision')} {waits}.")
         if self.closed:
-            said.append(f"{self.closed:,} were closed: no reward came in time.")
+            were = "was" if self.closed == 1 else "were"
+            said.append(f"{self.closed:,} {were} closed: no reward came in time.")
         for column, values in self.unknown.items():
             often = sorted(values.keys() - {OTHERS}, key=lambda text: (-values[text], text))
             named = ", ".join(f"{shown(text)} ({values[text]:,})" for text in often[:MOST_NAMED])

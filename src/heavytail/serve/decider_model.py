@@ -18,8 +18,8 @@ from msgspec import Struct
 from heavytail._validate import printable
 from heavytail.decider import Decider
 from heavytail.decider.choice import Choice
-from heavytail.decider.rounds import FIRST, KEPT
 from heavytail.decider.learning import until_due
+from heavytail.decider.rounds import FIRST, KEPT
 from heavytail.ledger.details import Detail, pack
 from heavytail.ledger.layout import DecisionRow, ModelRow, OutcomeRow
 from heavytail.ledger.refusal import Refusal

@@ -58,8 +58,12 @@ def rows_of(data: object, source: str) -> Table:
 
 
 def _typed(cells: list[str], file: File, whole: Table) -> Any:
-    """A column of a text file: numbers where all of it that is not missing are, else texts."""
+    """A column of a text file: numbers where all of it that is not missing are, else texts. Of
+    texts only an empty one is missing: "none" may be an offer, and "NA" a country.
+    """
     try:
-        return file.reader()(cells, whole.place(""))
+        if any(not is_missing(cell) for cell in cells) or not any(map(str.strip, cells)):
+            return file.reader()(cells, whole.place(""))
     except (ValueError, TypeError):
-        return [None if is_missing(cell) else cell for cell in cells]
+        pass
+    return [cell if cell.strip() else None for cell in cells]

@@ -1,0 +1,80 @@
+"""What a newcomer does with a Decider in the first hour."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import heavytail as ht
+
+OFFERS = "sku,price\nnone,0\ncard,19\nNA,5\n"
+
+
+def test_none_and_na_in_a_csv_file_are_ids_like_others(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "offers.csv").write_text(OFFERS)
+    shop = ht.Decider("offers.csv", ids="sku", context=["land", "age"])
+    assert list(shop.offers) == ["none", "card", "NA"]
+    log = "sku,land,age,reward\nnone,NA,30,1.5\nNA,none,none,2\n,DE,41,0\nNA,,NA,\n"
+    (tmp_path / "log.csv").write_text(log)
+    learned = shop.learn("log.csv")
+    assert (learned.rows, learned.unrewarded, learned.foreign) == (2, 1, {"(missing)": 1})
+    assert shop._contexts.kinds == ["category", "number"]
+    (tmp_path / "silent.csv").write_text("sku,land,age,reward\nnone,DE,3,0\nnone,DE,4,1\n")
+    assert shop.learn("silent.csv").rows == 2
+
+
+def test_without_a_context_an_offer_has_its_expectation():
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", explore=0.2)
+    assert shop.decide().expected is None
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        choice = shop.decide()
+        shop.reward(choice.token, {"a": 1.0, "b": 3.0}[choice.id] + rng.standard_t(2.1))
+    found = shop.expected()
+    assert found["a"][0] == pytest.approx(1.0, abs=0.7)
+    assert found["b"][0] == pytest.approx(3.0, abs=0.5)
+    assert found["b"][1] < found["b"][0] < found["b"][2]
+    choice = shop.decide(explore=0.0)
+    assert choice.expected == pytest.approx(found["b"][0])
+    assert choice.why.startswith("b is expected to earn most here: ")
+    assert [each.expected for each in shop.decide(k=2, explore=0.0)] == pytest.approx(
+        [found["b"][0], found["a"][0]]
+    )
+
+
+def test_a_range_in_a_rule_says_that_its_column_holds_numbers():
+    rules = {"b": {"basket": (20, None)}}
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", context=["basket"], rules=rules)
+    with pytest.raises(TypeError, match=r"must be a number.*Pass float\('31'\)\."):
+        shop.decide({"basket": "31"})
+    assert shop.decide({"basket": 9.0}, explore=0.0).id == "a"
+    with pytest.raises(TypeError, match=r"list categories as \['new', 'old'\]"):
+        ht.Decider([{"sku": "b"}], ids="sku", context=["s"], rules={"b": {"s": ("new", "old")}})
+    with pytest.raises(ValueError, match="List those that are meant"):
+        ht.Decider([{"sku": "b"}], ids="sku", context={"basket": "category"}, rules=rules)
+
+
+def test_numbers_that_came_as_text_are_noticed():
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", context=["basket"])
+    for number in range(60):
+        shop.decide({"basket": f"{number / 4}"})
+    advice = " ".join(shop.diagnostics().advice)
+    assert "All 60 different values of basket are numbers that came as text" in advice
+
+
+def test_the_share_that_explores_can_be_set_and_is_checked(tmp_path):
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", explore=0.2)
+    shop.explore = 0.5
+    with pytest.raises(ValueError, match=r"Decider\.explore must be a number in \[0, 1\]"):
+        shop.explore = 5
+    shop.save(tmp_path / "shop.ht")
+    assert ht.load(tmp_path / "shop.ht").explore == 0.5
+
+
+def test_one_of_a_kind_is_no_plural():
+    shop = ht.Decider([{"sku": "a"}], ids="sku")
+    choice = shop.decide()
+    assert "1 decision waits for its reward." in shop.report().sentences
+    shop.reward(choice, 2.0)
+    assert shop.report().sentences[0].startswith("1 decision, 1 reward: 2.00 in all")
