@@ -42,7 +42,7 @@ def test_a_value_of_another_kind_is_refused_and_its_column_named(rewards):
     made = shop(rewards, context={"segment": "category", "basket": "number"})
     for value in NO_NUMBERS:
         for ask in (made.decide, made.select, made.expected):
-            refused(made, lambda _, a=ask, v=value: a({**HERE, "basket": v}), "'basket'", "None")
+            refused(made, lambda _, a=ask, v=value: a({**HERE, "basket": v}), "'basket'", "Pass")
         bad = {**HERE, "basket": value}
         refused(made, lambda _, b=bad: made.observe(b, "card", 1.0), "'basket'")
     for value in NO_TEXTS:
@@ -202,8 +202,7 @@ def test_a_file_that_is_missing_cut_or_has_a_column_twice_is_refused(tmp_path):
 
 def test_rows_of_a_log_without_an_id_are_counted():
     learned = shop().learn({**log(30), "sku": ["card", None, "zz"] * 10}, progress=False)
-    assert (learned.rows, learned.nameless, learned.foreign) == (10, 10, {"zz": 10})
-    assert "10 left out: they have no id" in str(learned)
+    assert (learned.rows, learned.foreign) == (10, {"zz": 10, "(missing)": 10})
 
 
 def test_times_of_a_log_may_be_dates():
