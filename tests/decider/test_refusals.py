@@ -42,7 +42,7 @@ def test_a_value_of_another_kind_is_refused_and_its_column_named(rewards):
     made = shop(rewards, context={"segment": "category", "basket": "number"})
     for value in NO_NUMBERS:
         for ask in (made.decide, made.select, made.expected):
-            refused(made, lambda _, a=ask, v=value: a({**HERE, "basket": v}), "'basket'", "None")
+            refused(made, lambda _, a=ask, v=value: a({**HERE, "basket": v}), "'basket'", "Pass")
         bad = {**HERE, "basket": value}
         refused(made, lambda _, b=bad: made.observe(b, "card", 1.0), "'basket'")
     for value in NO_TEXTS:
