@@ -68,7 +68,9 @@ def arrays_of(decider: Decider) -> dict[str, Any]:
 def restore(decider: Decider, arrays: dict[str, Any]) -> None:
     """Take over what ``arrays_of`` gave; refuse anything else, unchanged."""
     try:
-        told = json.loads(bytes(arrays[TOLD].astype(np.uint8)).decode())
+        if arrays[TOLD].dtype != np.uint8 or arrays[TOLD].ndim != 1:
+            raise ValueError("it is no text")
+        told = json.loads(bytes(arrays[TOLD]).decode())
         parts = _parts(decider, told, arrays)
     except Exception as error:  # whatever a file may hold in its place
         if raised_by_handler(error):

@@ -1,0 +1,138 @@
+"""Threads that share a Decider, and what comes in the middle of a call."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.decider.tools import log, nameless, shop, snap, visit
+from tests.unbreakable.test_interrupted import interrupted
+
+import heavytail as ht
+
+HERE = {"segment": "new", "basket": 1.0}
+
+
+def test_threads_lose_no_reward_and_learn_none_twice(tmp_path):
+    made, failed, paid = shop(), [], []
+
+    def decide(seed: int) -> None:
+        rng, total = np.random.default_rng(seed), 0.0
+        try:
+            for i in range(25):
+                reward = float(rng.integers(1, 9))
+                if i % 5 == 0:
+                    choices = made.decide(visit(rng), k=2)
+                    made.reward([choice.token for choice in choices], [reward, 0.0])
+                else:
+                    made.reward(made.decide(visit(rng)).token, reward)
+                total += reward
+        except Exception as error:
+            failed.append(error)
+        paid.append(total)
+
+    def meddle() -> None:
+        try:
+            for i in range(6):
+                made.save(tmp_path / "it.npz")
+                ht.load(tmp_path / "it.npz")
+                made.add({"sku": f"new {i % 3}", "price": float(i)})
+                made.close_after("1 day")
+                assert len(made.offers) >= 3
+                assert all(isinstance(token, str) for token in made.pending)
+                repr(made)
+                made.report()
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=decide, args=(i,)) for i in range(8)]
+    threads.append(threading.Thread(target=meddle))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    sums = np.array(list(made._counts.offers.values()))
+    assert sums[:, 0].sum() == made._history.seen == made._ledger.made == 8 * 30
+    assert sums[:, 1].sum() == sum(paid) == made._history.rows().rewards.sum()
+    assert made.pending == ()
+    assert snap(made.clone()) == snap(made)
+
+
+def test_a_token_is_rewarded_once_whoever_rewards_it():
+    made = shop(5)
+    for _ in range(20):
+        token, refused = made.decide(HERE).token, []
+
+        def reward(token: str = token, refused: list[Any] = refused) -> None:
+            try:
+                made.reward(token, 1.0)
+            except ValueError as error:
+                refused.append(error)
+
+        threads = [threading.Thread(target=reward) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(refused) == 3
+    assert made.rounds == 25
+
+
+ACTS = {
+    "a reward": (40, lambda made: made.reward(made.pending[0], 1.0)),
+    "a reward before any shape": (3, lambda made: made.reward(made.pending[0], 1.0)),
+    "the first shape": (31, lambda made: made.reward(made.pending[0], 1.0)),
+    "a later shape": (63, lambda made: made.reward(made.pending[0], 1.0)),
+    "a closing": (40, lambda made: made.close(now=2e6)),
+    "what was observed": (40, lambda made: made.observe({**HERE, "segment": "fresh"}, "tea", 1.0)),
+    "a log": (40, lambda made: made.learn(log(30), progress=False)),
+    "an offer": (40, lambda made: made.add({"sku": "new", "price": 1.0})),
+    "an end": (40, lambda made: made.retire("card")),
+}
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_what_is_interrupted_is_learned_whole_or_not_at_all(name):
+    rewards, act = ACTS[name]
+    made = shop(rewards)
+    made.close_after(1e9)
+    made.decide(HERE, now=1e6)
+    made._closing = (1.0, 0.0)
+    before = nameless(made)
+    for left, done in interrupted(made.clone, act):
+        assert nameless(left) in (before, nameless(done))
+        assert left._inside is None
+        assert snap(left.clone()) == snap(left)
+        left.observe(HERE, "tea", 1.0)
+
+
+def test_a_visit_that_is_interrupted_leaves_what_can_be_saved_and_goes_on():
+    made = shop(40)
+    fresh = {"segment": "fresh", "basket": 2.0}
+    for left, _ in interrupted(made.clone, lambda each: each.decide(fresh, k=2)):
+        assert left.rounds == made.rounds
+        left.decide(fresh)
+        assert snap(left.clone()) == snap(left)
+        for token in left.pending:
+            left.reward(token, 1.0)
+
+
+@pytest.mark.parametrize("stop", ["forecast", "policy"])
+def test_a_reward_that_one_of_two_policies_refuses_changes_neither(stop, monkeypatch):
+    made = shop(40)
+    token, before = made.decide(HERE).token, None
+    before = snap(made)
+    refuser = getattr(made, stop)
+
+    def refuse(*_: Any) -> None:
+        raise ValueError("out of range")
+
+    monkeypatch.setattr(refuser, "update", refuse)
+    with pytest.raises(ValueError, match="out of range"):
+        made.reward(token, 1e300)
+    monkeypatch.undo()
+    assert snap(made) == before
+    made.reward(token, 1e300)
