@@ -13,7 +13,6 @@ from heavytail.decider.limits import Limits
 from heavytail.decider.model import Model
 from heavytail.decider.offers import Offers
 from heavytail.decider.tokens import MOST_CLOSED, Tokens
-from heavytail.ledger.memory import Memory
 
 ABC = Offers("id", ["a", "b", "c"], {})
 
@@ -86,7 +85,8 @@ def learned_model(rows: int = 400) -> tuple[Model, Contexts, Rows]:
     y = 10.0 + 3.0 * raw[:, 0] * (places == 1) + rng.normal(size=rows)
     nan = np.full(rows, np.nan)
     laid = Rows(raw, places, nan, y, nan, nan == 0)
-    return Model.learned(contexts, ABC, laid, options={}), contexts, laid
+    options = {"forget": None, "patience": None}
+    return Model.learned(contexts, ABC, laid, options=options), contexts, laid
 
 
 def test_forecasts_are_seen_from_their_centre_and_within_bounds():
@@ -97,7 +97,6 @@ def test_forecasts_are_seen_from_their_centre_and_within_bounds():
 
 
 def test_a_row_is_forecast_from_those_before_it_alone(monkeypatch):
-    contexts = Contexts({"u": "number"})
     seen = []
     update_many = ht.TwinUCB.update_many
 
@@ -106,21 +105,21 @@ def test_a_row_is_forecast_from_those_before_it_alone(monkeypatch):
         return update_many(policy, X, rewards)
 
     monkeypatch.setattr(ht.TwinUCB, "update_many", spy)
-    model, contexts, laid = learned_model()
+    model, _, laid = learned_model()
     parts = [rows for width, rows in seen if width == model.encoder.dim]
     assert parts[0] == 16
     assert sum(parts) == len(laid)
     assert max(parts) <= len(laid) // 8
 
 
-def test_the_policy_sees_the_forecast_before_the_reward(monkeypatch):
+def test_the_policy_sees_the_forecast_before_the_reward():
     model, _, _ = learned_model()
     x = np.zeros(model.encoder.dim)
     x[0] = 0.5
-    before, seen = model.forecasts(x[None], 1), []
-    monkeypatch.setattr(model, "_seen", lambda places, f: seen.append(f.copy()) or np.zeros((1, 4)))
-    model.update(x, 1, 500.0)
-    assert seen[0] == pytest.approx(before, abs=0.0)
+    (forecast, features), (policy, seen) = model.updates(x, 1, 500.0)
+    assert (forecast, policy) == (model.forecast, model.policy)
+    assert features is x
+    assert seen == pytest.approx(model.arms(np.array([1]), model.forecasts(x[None], 1))[0], abs=0.0)
 
 
 def test_probabilities_add_up_among_the_offers_that_may_be_shown():
@@ -186,17 +185,6 @@ def test_the_first_number_of_a_run_has_the_name_of_its_run():
     assert [tokens.text(n) for n in (4, 5)] == ["aaaaaaaa-4", "bbbbbbbb-5"]
 
 
-def test_runs_are_forgotten_once_no_decision_of_theirs_waits():
-    tokens, ledger = Tokens(), Memory()
-    tokens.runs = [(0, "aaaaaaaa"), (5, "bbbbbbbb"), (9, "cccccccc")]
-    ledger.kept = {4: None}
-    tokens.forget(ledger)
-    assert len(tokens.runs) == 3
-    ledger.kept = {5: None}
-    tokens.forget(ledger)
-    assert tokens.runs[0] == (5, "bbbbbbbb")
-
-
 def test_the_latest_closed_decisions_are_told_from_rewarded_ones():
     tokens = Tokens()
     tokens.closed(range(MOST_CLOSED + 3))
@@ -212,7 +200,7 @@ def test_the_shape_is_learned_after_32_64_and_so_on_up_to_all_that_is_kept():
 def test_a_cost_counts_as_paid():
     counts = learning.Counts()
     for reward in (-3.0, 0.0, 2.0):
-        counts.learned(0, reward, closed=False)
+        counts.offers[0] = counts.after(0, reward)
     assert counts.offers[0] == [3.0, -1.0, 2.0]
 
 

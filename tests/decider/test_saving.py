@@ -78,7 +78,7 @@ def test_one_that_is_saved_and_loaded_goes_on_as_one_that_never_stopped(seed, tm
 
 
 def _pickled(made: ht.Decider) -> ht.Decider:
-    return pickle.loads(pickle.dumps(made))  # noqa: S301
+    return pickle.loads(pickle.dumps(made))
 
 
 def test_a_run_that_was_only_looked_at_can_be_saved_again(tmp_path):
@@ -230,6 +230,8 @@ FORGERIES = {
     "the policy of another": array("policy.theta", lambda a: a[:-1].copy()),
     "the forecast of another": array("forecast.theta", lambda a: np.zeros(70)),
 }  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     made = shop(40, limits={"tea": 50})
