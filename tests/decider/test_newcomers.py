@@ -18,7 +18,7 @@ def test_none_and_na_in_a_csv_file_are_ids_like_others(tmp_path, monkeypatch):
     log = "sku,land,age,reward\nnone,NA,30,1.5\nNA,none,none,2\n,DE,41,0\nNA,,NA,\n"
     (tmp_path / "log.csv").write_text(log)
     learned = shop.learn("log.csv")
-    assert (learned.rows, learned.unrewarded, learned.foreign) == (2, 1, {"(missing)": 1})
+    assert (learned.rows, learned.unrewarded, learned.nameless) == (2, 1, 1)
     assert shop._contexts.kinds == ["category", "number"]
     (tmp_path / "silent.csv").write_text("sku,land,age,reward\nnone,DE,3,0\nnone,DE,4,1\n")
     assert shop.learn("silent.csv").rows == 2
@@ -51,7 +51,7 @@ def test_a_range_in_a_rule_says_that_its_column_holds_numbers():
     assert shop.decide({"basket": 9.0}, explore=0.0).id == "a"
     with pytest.raises(TypeError, match=r"list categories as \['new', 'old'\]"):
         ht.Decider([{"sku": "b"}], ids="sku", context=["s"], rules={"b": {"s": ("new", "old")}})
-    with pytest.raises(ValueError, match="List those that are meant"):
+    with pytest.raises(ValueError, match="List some of them"):
         ht.Decider([{"sku": "b"}], ids="sku", context={"basket": "category"}, rules=rules)
 
 

@@ -261,8 +261,10 @@ def test_a_refused_state_changes_nothing(saved, tmp_path):
 
 @pytest.mark.parametrize("key", ["offers", "ids", "context", "rules", "limits", "explore", "seed",
                                  "forget", "patience", "prices"])  # fmt: skip
-@pytest.mark.parametrize("value", [None, True, -1, 3, "x", [], [1.0], {"items": []},
-                                   {"items": [["low", 1], ["count", 10**9]]}])  # fmt: skip
+@pytest.mark.parametrize("value", [
+    None, True, -1, 3, "x", [], [1.0], {"items": []},
+    {"items": [["low", 1], ["high", 2], ["count", 10**9]]},
+])  # fmt: skip
 def test_other_arguments_are_refused_or_safe_to_go_on_from(key, value, saved, tmp_path):
     (path := tmp_path / "it.npz").write_bytes(saved)
     rewrite(path, lambda header, _: header["arguments"].update({key: value}))

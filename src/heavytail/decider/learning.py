@@ -26,7 +26,6 @@ __all__ = ["Counts", "Learned", "is_due", "learn", "until_due"]
 
 NAMED: Final = 20  # unknown values of a column that are named
 LARGEST: Final = float(np.finfo(np.float64).max)
-NO_ID: Final = "(missing)"
 
 
 @dataclass(frozen=True)
@@ -219,8 +218,6 @@ def _read(
     paid, ours = ~np.isnan(reward), places >= 0
     strange = np.bincount(keys.codes[paid & ~ours & (keys.codes >= 0)], minlength=len(keys.values))
     foreign = {keys.values[i]: int(n) for i, n in enumerate(strange) if n}
-    if (paid & (keys.codes < 0)).any():
-        foreign[NO_ID] = int((paid & (keys.codes < 0)).sum())
     chance = np.full(len(reward), np.nan)
     if names["propensity"] in table.columns:
         chance = table.numbers(names["propensity"])
