@@ -202,7 +202,8 @@ def test_a_file_that_is_missing_cut_or_has_a_column_twice_is_refused(tmp_path):
 
 def test_rows_of_a_log_without_an_id_are_counted():
     learned = shop().learn({**log(30), "sku": ["card", None, "zz"] * 10}, progress=False)
-    assert (learned.rows, learned.foreign) == (10, {"zz": 10, "(missing)": 10})
+    assert (learned.rows, learned.nameless, learned.foreign) == (10, 10, {"zz": 10})
+    assert "10 left out: they have no id" in str(learned)
 
 
 def test_times_of_a_log_may_be_dates():

@@ -35,6 +35,7 @@ class Learned:
     Attributes:
         rows: learned.
         unrewarded: rows left out because they have no reward.
+        nameless: rows left out because they have a reward and no id.
         foreign: rows left out because their offer is not here, by its id.
         propensities: whether the log says with which probability offers were chosen.
     """
@@ -43,11 +44,14 @@ class Learned:
     unrewarded: int = 0
     foreign: Mapping[str, int] = field(default_factory=dict)
     propensities: bool = False
+    nameless: int = 0
 
     def __str__(self) -> str:
         lines = [f"{self.rows:,} rows learned"]
         if self.unrewarded:
             lines.append(f"{self.unrewarded:,} left out: they have no reward")
+        if self.nameless:
+            lines.append(f"{self.nameless:,} left out: they have no id")
         if self.foreign:
             most = sorted(self.foreign, key=lambda text: -self.foreign[text])[:3]
             named = ", ".join(f"{text} ({self.foreign[text]:,})" for text in most)
@@ -245,7 +249,10 @@ def _read(
     raw, texts = contexts.code_table(renamed)
     kept = paid & ours
     rows = Rows(raw, places, chance, reward, times, np.zeros(len(reward), dtype=bool)).where(kept)
-    learned = Learned(len(rows), int((~paid).sum()), foreign, bool(np.isfinite(chance).any()))
+    learned = Learned(
+        len(rows), int((~paid).sum()), foreign, bool(np.isfinite(chance).any()),
+        int((paid & (keys.codes < 0)).sum()),
+    )  # fmt: skip
     contexts = contexts.copy()
     contexts.settle_table(renamed, texts)
     return rows, learned, contexts

@@ -196,7 +196,7 @@ class Rules:
                 if isinstance(test, tuple) and not contexts.read_number(name):
                     raise ValueError(
                         f"{named}[{name!r}]: a range is for numbers, and the column has "
-                        f"categories. List those that are meant; got {shown(allowed)}."
+                        f"categories. List some of them; got {shown(allowed)}."
                     )
                 tests.append((name, test))
             self._tests.append((place, tests))
