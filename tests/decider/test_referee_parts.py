@@ -97,7 +97,6 @@ def test_forecasts_are_seen_from_their_centre_and_within_bounds():
 
 
 def test_a_row_is_forecast_from_those_before_it_alone(monkeypatch):
-    contexts = Contexts({"u": "number"})
     seen = []
     update_many = ht.TwinUCB.update_many
 
@@ -106,7 +105,7 @@ def test_a_row_is_forecast_from_those_before_it_alone(monkeypatch):
         return update_many(policy, X, rewards)
 
     monkeypatch.setattr(ht.TwinUCB, "update_many", spy)
-    model, contexts, laid = learned_model()
+    model, _, laid = learned_model()
     parts = [rows for width, rows in seen if width == model.encoder.dim]
     assert parts[0] == 16
     assert sum(parts) == len(laid)
