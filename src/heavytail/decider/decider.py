@@ -227,6 +227,8 @@ class Decider(Stored):
         for choice in choices:
             kept = row.copy() if k is not None else row
             kept[-2:] = choice.place, choice.probability
+            if only is not None or k is not None:
+                kept[-1] = np.nan  # another rule could not choose among all: it is not compared
             self._ledger.decided(
                 Decision(
                     self._ledger.made, choice.place, kept, choice.probability, choice.expected, when

@@ -79,6 +79,8 @@ class Model:
         options: dict[str, Any],
     ) -> Self:
         """Learn rows from the beginning, the shape first."""
+        if options["forget"] is None:  # order says nothing then, and a sorted log must not matter
+            rows = rows.where(np.random.default_rng(0).permutation(len(rows)))
         shape = learn_shape(contexts, offers, rows.contexts, rows.offers, rows.rewards)
         encoder = encoder_for(contexts, offers, rows.contexts, shape)
         if encoder is not None:

@@ -103,7 +103,7 @@ def _parts(decider: Decider, told: dict[str, Any], arrays: dict[str, Any]) -> di
     ledger = Memory.of_arrays(_mine(LEDGER, arrays), width, "Decider", may_miss=True)
     for waiting in ledger.kept.values():
         *places, offer, chance = waiting.x.tolist()
-        if not (offer in range(len(offers)) and 0.0 < chance <= 1.0):
+        if not (offer in range(len(offers)) and (chance != chance or 0.0 < chance <= 1.0)):
             raise ValueError("a decision that waits is damaged")
         for place, most in zip(places, texts, strict=True):
             if most >= 0 and place == place and place not in range(-1, most):

@@ -6,7 +6,9 @@ the lines leave, beyond chance: forward selection by Rao's score test,
     S = g' C^-1 g,   g = B' (r / v),   C = B' diag(1 / v) B   with B made orthogonal to the lines,
 
 where r are the residuals, v their variance for each offer, and S is chi-squared where nothing is
-there. Rewards are cut at their outermost half per cent first, so that outliers do not decide.
+there. What is added must pass with the sandwich C = B' diag(r² / v²) B, too, since the spread of
+rewards may depend on the context. Rewards are cut at their outermost half per cent first, so that
+outliers do not decide.
 """
 
 from __future__ import annotations
@@ -394,11 +396,15 @@ def _log_p(rest: FloatArray, left: FloatArray, weights: FloatArray) -> float:
     least = 0.0
     for residuals, weight in zip(left.T, weights.T, strict=True):
         weighted = rest * weight[:, None]
-        values, vectors = np.linalg.eigh(weighted.T @ rest)
-        kept = values > 1e-3 * values[-1]
-        score = vectors[:, kept].T @ (weighted.T @ residuals)
-        log_p = chi2.logsf(float((np.square(score) / values[kept]).sum()), int(kept.sum()))
-        least = min(least, float(log_p) + math.log(2.0))  # the smaller of two
+        score, heard = weighted.T @ residuals, weighted * residuals[:, None]
+        larger = -math.inf
+        for spread in (weighted.T @ rest, heard.T @ heard):  # as stated, and the sandwich's
+            values, vectors = np.linalg.eigh(spread)
+            kept = values > 1e-3 * values[-1]
+            turned = vectors[:, kept].T @ score
+            statistic = float((np.square(turned) / values[kept]).sum())
+            larger = max(larger, float(chi2.logsf(statistic, int(kept.sum()))))
+        least = min(least, larger + math.log(2.0))  # the smaller of two
     return least
 
 
