@@ -219,7 +219,7 @@ FORGERIES = {
     "it waits for no offer": array("ledger.features", put((0, 2), 3.0)),
     "it waits with NaN as an offer": array("ledger.features", put((0, 2), np.nan)),
     "it waits with a chance of 2": array("ledger.features", put((0, 3), 2.0)),
-    "it waits with a chance of NaN": array("ledger.features", put((0, 3), np.nan)),
+    "it waits with a chance of 0": array("ledger.features", put((0, 3), 0.0)),
     "it waits in no category": array("ledger.features", put((0, 0), 50.0)),
     "it waits with infinity": array("ledger.features", put((0, 1), np.inf)),
     "it waits from infinity": array("ledger.times", put(0, np.inf)),

@@ -95,8 +95,10 @@ def naive_log_p(design: Any, block: Any, y: Any, variances: Any) -> float:
     left = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
     rest = block - design @ np.linalg.lstsq(design, block, rcond=None)[0]
     score = rest.T @ np.diag(1 / variances) @ left
-    C = rest.T @ np.diag(1 / variances) @ rest
-    return float(stats.chi2.logsf(score @ np.linalg.solve(C, score), block.shape[1]))
+    plain = rest.T @ np.diag(1 / variances) @ rest
+    sandwich = rest.T @ np.diag(left**2 / variances**2) @ rest
+    statistics = [score @ np.linalg.solve(C, score) for C in (plain, sandwich)]
+    return max(float(stats.chi2.logsf(S, block.shape[1])) for S in statistics)
 
 
 def test_the_score_test_is_that_of_a_naive_twin():

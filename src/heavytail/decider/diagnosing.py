@@ -173,8 +173,8 @@ def _about_columns(of: Snapshot) -> list[str]:
     most = max(seen.most(name) for name in small)
     return [
         f"{_listed(small)}: no effect on any offer is above {amount(most)} a visit by itself "
-        f"({100.0 * SURE:.4g} %), where {amount(usual)} is usual. Together with other columns they may "
-        "matter."
+        f"({100.0 * SURE:.4g} %), where {amount(usual)} is usual. Together with other columns "
+        "they may matter."
     ]
 
 
