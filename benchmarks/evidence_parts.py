@@ -126,6 +126,23 @@ PARTS = (
         ("python examples/randhie.py",),
         (*PLAYED, "heavytail.tails.index"),
     ),
+    Part(
+        "decider",
+        ("docs/evidence/decider.md",),
+        90,
+        (
+            "python -m benchmarks.decider --worlds reported,diabetes,digits --seed 1000 --players "
+            "'linear,vw,vw squarecb,boosting 0.05,boosting each 0.05,decider,decider explore=0' "
+            "--out results/decider.jsonl",
+            "python -m benchmarks.decider --table results/decider.jsonl",
+            "python -m benchmarks.decider --table results/decider.jsonl --summary",
+        ),
+        (
+            *(f"heavytail.decider.{name}" for name in ("choosing", "model", "shape")),
+            "heavytail.encoding",
+            *_policies("twin_ucb"),
+        ),
+    ),
     Part("real", ("docs/howto/randhie.md",), 6, ("python -m benchmarks.real",), PLAYED),
     *(
         Part(
