@@ -109,7 +109,7 @@ def _about_silence(of: Snapshot) -> list[str]:
     elif never and paid:
         named = ", ".join(f"'{name}' ({visits:,} visits)" for name, visits in never)
         said.append(f"Nothing has ever been paid for {named}.")
-    if came >= MANY and not paid:
+    if came >= MANY and not paid and not of.rows.rewards.any():  # those of a log, too
         said.append(f"All {came:,.0f} rewards are 0: there is nothing to choose by yet.")
     return said
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from heavytail._validate import on_one_line
-from heavytail.tables.cells import is_missing
+from heavytail.tables.cells import is_missing, looks_like_number
 from heavytail.tables.file import File
 from heavytail.tables.frames import Table, table
 from heavytail.tables.parquet import MAGIC, Parquet, parquet
@@ -18,6 +18,7 @@ from heavytail.tables.text import Text, decoded
 
 __all__ = ["opened", "rows_of"]
 
+ENOUGH, MOSTLY = 20, 0.95  # cells, and the share of numbers from which on texts are mistakes
 ARCHIVE = b"PK\x03\x04"
 
 
@@ -53,17 +54,20 @@ def rows_of(data: object, source: str) -> Table:
         whole = parts[0] if parts else Table({name: [] for name in file.names}, file.path, range(0))
         if isinstance(file, Parquet):
             return whole
-        columns = {name: _typed(list(whole.column(name)), file, whole) for name in file.names}
+        columns = {name: _typed(name, list(whole.column(name)), file, whole) for name in file.names}
         return whole._replace(columns=columns)
 
 
-def _typed(cells: list[str], file: File, whole: Table) -> Any:
+def _typed(name: str, cells: list[str], file: File, whole: Table) -> Any:
     """A column of a text file: numbers where all of it that is not missing are, else texts. Of
-    texts only an empty one is missing: "none" may be an offer, and "NA" a country.
+    texts only an empty one is missing: "none" may be an offer, and "NA" a country. A column of
+    numbers but for a few cells is refused, and the first of them named.
     """
     try:
         if any(not is_missing(cell) for cell in cells) or not any(map(str.strip, cells)):
-            return file.reader()(cells, whole.place(""))
+            return file.reader()(cells, whole.place(name))
     except (ValueError, TypeError):
-        pass
+        known = [cell for cell in cells if not is_missing(cell)]
+        if len(known) >= ENOUGH and sum(map(looks_like_number, known)) >= MOSTLY * len(known):
+            raise
     return [cell if cell.strip() else None for cell in cells]
