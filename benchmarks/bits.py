@@ -1,4 +1,4 @@
-"""``python -m benchmarks.bits``: one digest for everything that every policy, in every mode, does.
+"""``python -m benchmarks.bits``: a digest of all that every policy, in every mode, and a Decider do.
 
 Played at two commits on one machine, equal lines say that a change of the code behind a policy
 changed no bit of it: its choices, its state, what it answers and what it saves. Records of numbers
@@ -144,6 +144,39 @@ def digest(policy: ht.Policy, seed: int) -> str:
     return told.hexdigest()[:16]
 
 
+DECIDERS: list[dict[str, Any]] = [
+    {},
+    {"explore": 0.0},
+    {"forget": 0.995},
+    {"offers": None, "prices": ht.Grid(5, 50, 10)},
+    {"context": []},
+]
+
+
+def decider_digest(options: dict[str, Any], seed: int) -> str:
+    """A hash of what a Decider does in a shop whose rewards bend: choices, report, saved state."""
+    rng = np.random.default_rng(seed)
+    offers = [{"sku": f"s{k}", "price": 5.0 + k, "kind": "ab"[k % 2]} for k in range(5)]
+    named = {"offers": offers, "ids": "sku", "context": ["segment", "basket", "hour"], **options}
+    shop = ht.Decider(**{key: v for key, v in named.items() if key != "ids" or named["offers"]})
+    told = hashlib.sha256()
+    for _ in range(1100):
+        visit = {
+            "segment": str(rng.choice(["new", "loyal"])),
+            "basket": float(rng.lognormal(3.4, 0.7)),
+            "hour": int(rng.integers(24)),
+        }
+        choice = shop.decide({name: visit[name] for name in named["context"]})
+        told.update(repr((choice.id, choice.probability, choice.expected)).encode())
+        bend = np.sin(visit["hour"] / 4.0) * (visit["segment"] == "new")
+        paid = 20.0 + 5.0 * bend + 0.1 * visit["basket"] + 3.0 * rng.standard_t(2.1)
+        shop.reward(choice.token, max(paid, 0.0) * (rng.random() < 0.6))
+    told.update(str(shop.report()).encode())
+    for key, array in sorted(shop.policy.saved_arrays().items()):
+        told.update(key.encode() + array.tobytes())
+    return told.hexdigest()[:16]
+
+
 def main() -> None:
     argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     warnings.simplefilter("ignore")
@@ -151,6 +184,11 @@ def main() -> None:
     for seed in (1, 2):
         for name, policy in policies():
             line = f"{name:60} {seed} {digest(policy, seed)}"
+            whole.update(line.encode())
+            print(line, flush=True)
+        for options in DECIDERS:
+            label = ", ".join(f"{key}={value}" for key, value in options.items())
+            line = f"{f'Decider {label}'.strip():60} {seed} {decider_digest(options, seed)}"
             whole.update(line.encode())
             print(line, flush=True)
     print(whole.hexdigest()[:16])

@@ -44,14 +44,14 @@ Trials = dict[int, float]
 
 def chosen_worlds(names: list[str]) -> list[World]:
     """Worlds by name, by set (tuning, reported, real) or by group."""
-    found: list[World] = []
+    chosen: list[World] = []
     for name in names:
         group = [w for w in WORLDS.values() if name in (w.name, w.group)]
         listed = [WORLDS[w] for w in SETS.get(name, [])] or group
         if not listed:
             raise SystemExit(f"--worlds: {name!r} is none of {', '.join([*SETS, *WORLDS])}.")
-        found += [world for world in listed if world not in found]
-    return found
+        chosen += [world for world in listed if world not in chosen]
+    return chosen
 
 
 def _trial(world: World, players: list[str], rounds: int, seed: int) -> Iterator[dict]:
@@ -98,15 +98,15 @@ def continued(args: argparse.Namespace) -> Records:
     """Run what ``args.out`` does not have yet; all records of this request."""
     done = {key(record): record for record in read(args.out)} if args.out else {}
     worlds, seeds = chosen_worlds(args.worlds), range(args.seed, args.seed + args.trials)
-    found: Records = []
+    records: Records = []
     for seed in seeds:
         for world in worlds:
             rounds = min(args.rounds, ROWS.get(world.name, args.rounds))
             asked = {p: (world.name, p, rounds, seed) for p in [*KNOWN, *args.players]}
-            found += [done[k] for k in asked.values() if k in done]
+            records += [done[k] for k in asked.values() if k in done]
             missing = [p for p, k in asked.items() if k not in done]
             for record in _trial(world, missing, rounds, seed) if missing else []:
-                found.append(record)
+                records.append(record)
                 if args.out:
                     with args.out.open("a") as file:
                         file.write(json.dumps(record) + "\n")
@@ -116,7 +116,7 @@ def continued(args: argparse.Namespace) -> Records:
                     file=sys.stderr,
                     flush=True,
                 )
-    return found
+    return records
 
 
 # Tables
@@ -126,15 +126,15 @@ def by_player(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Trials]]
     """Regrets by world, player and seed. The bests in hindsight are players too, each of those
     that played the most trials.
     """
-    found: dict[str, dict[str, Trials]] = defaultdict(lambda: defaultdict(dict))
+    regrets: dict[str, dict[str, Trials]] = defaultdict(lambda: defaultdict(dict))
     for record in records:
-        found[record["world"]][record["player"]][record["seed"]] = record["regret"][-1]
-    for runs in found.values():
+        regrets[record["world"]][record["player"]][record["seed"]] = record["regret"][-1]
+    for runs in regrets.values():
         for best, names in BESTS.items():
             played = [runs[name] for name in names if name in runs]
             if played:
                 runs[best] = min(played, key=lambda r: (-len(r), np.mean([*r.values()])))
-    return found
+    return regrets
 
 
 def ratio(runs: dict[str, Trials], name: str, other: str) -> float | None:
@@ -153,18 +153,18 @@ def geometric(values: Iterable[float | None]) -> float | None:
 
 def table(records: Records) -> str:
     """Per set and group: median and mean regret, then ratios, with geometric means."""
-    found, parts = by_player(records), []
+    regrets, parts = by_player(records), []
     groups = {record["world"]: record["group"] for record in records}
     names = [*KNOWN, *PLAYERS, *BESTS]
     for part, group in product(SETS, GROUPS):
         worlds = [world for world in SETS[part] if groups.get(world) == group]
-        present = [name for name in names if any(name in found[world] for world in worlds)]
+        present = [name for name in names if any(name in regrets[world] for world in worlds)]
         if not worlds:
             continue
-        trials = sorted({len(found[world][name]) for world in worlds for name in found[world]})
+        trials = sorted({len(regrets[world][name]) for world in worlds for name in regrets[world]})
         head = ["player", *worlds]
         rows = [
-            [name, *(_middle_and_mean(found[world].get(name)) for world in worlds)]
+            [name, *(_middle_and_mean(regrets[world].get(name)) for world in worlds)]
             for name in present
         ]
         seeds = " to ".join(map(str, sorted({trials[0], trials[-1]})))
@@ -174,7 +174,7 @@ def table(records: Records) -> str:
         for other in ("linear", *BESTS):
             rows = []
             for name in present:
-                ratios = [ratio(found[world], name, other) for world in worlds]
+                ratios = [ratio(regrets[world], name, other) for world in worlds]
                 rows.append([name, *map(_two, ratios), _two(geometric(ratios))])
             title = f"Mean regret in units of {other}'s"
             parts.append(f"{title}\n\n{_lines([*head, 'geometric mean'], rows)}")
@@ -209,13 +209,13 @@ MARKS = [
 
 
 def summary(records: Records) -> str:
-    """Whether the decider reaches its marks: geometric means over worlds, and the worst of them."""
-    found, rows = by_player(records), []
+    """The marks that the decider reaches: geometric means over worlds, and the worst of them."""
+    regrets, rows = by_player(records), []
     groups = {record["world"]: record["group"] for record in records}
     for name, part in product(DECIDER, SETS):
         for group, other, mark in MARKS:
             ratios = {
-                world: ratio(found[world], name, other)
+                world: ratio(regrets[world], name, other)
                 for world in SETS[part]
                 if groups.get(world) == group
             }
@@ -266,11 +266,11 @@ def speed(rows: int = 1_000_000) -> None:
         choice = shop.decide(seen)
         decided = time.perf_counter()
         paid = float(np.sin(hour / 4.0) + np.log(basket) + rng.standard_t(2.1))  # curves in both
-        told = time.perf_counter()
+        rewarded = time.perf_counter()
         shop.reward(choice.token, paid)
         if t >= 1000:
             times["decide"].append(decided - started)
-            times["reward"].append(time.perf_counter() - told)
+            times["reward"].append(time.perf_counter() - rewarded)
     for name, taken in times.items():
         low, high = 1e6 * np.quantile(taken, [0.5, 0.99])
         print(f"{name}: median {low:,.0f} us, 99 of 100 within {high:,.0f} us")

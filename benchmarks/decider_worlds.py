@@ -142,7 +142,7 @@ def _hours(rng: RNG, n: int) -> FloatArray:
 
 
 def _rank(column: FloatArray) -> FloatArray:
-    """Where each value stands among all, in (0, 1)."""
+    """The rank of each value among all, in (0, 1)."""
     return (np.argsort(np.argsort(column)) + 0.5) / len(column)
 
 
@@ -266,7 +266,7 @@ def round_the_clock(rng: RNG, n: int) -> Drawn:
 
 
 def ratios(rng: RNG, n: int) -> Drawn:
-    """What counts is the basket in proportion to the budget."""
+    """Rewards follow the basket in proportion to the budget."""
     basket, budget = _basket(rng, n), np.round(rng.lognormal(np.log(40.0), 0.6, n), 2)
     level = np.digitize(np.log(basket / budget), np.array([-0.9, -0.1, 0.6]))
     segment, which = _pick(rng, n, "new", "loyal", "lapsed")

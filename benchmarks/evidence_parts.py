@@ -55,6 +55,12 @@ GALLERY = ("offers", "sensors", "insurance", "latency", "drift")
 PAGE = "docs/algorithms/mean.md"
 DIMS = "--dims 2 5 20 50"
 
+
+def _prints(name: str, page: str, minutes: float, command: str, *code: str) -> Part:
+    """A part of one benchmark and one page."""
+    return Part(name, (page,), minutes, (f"python -m benchmarks.{command}",), code)
+
+
 PARTS = (
     # The README.
     Part(
@@ -143,7 +149,14 @@ PARTS = (
             *_policies("twin_ucb"),
         ),
     ),
-    Part("real", ("docs/howto/randhie.md",), 6, ("python -m benchmarks.real",), PLAYED),
+    _prints(
+        "decider-speed",
+        "docs/evidence/decider.md",
+        4,
+        "decider --speed",
+        *("heavytail.decider", "heavytail.encoding"),
+    ),
+    _prints("real", "docs/howto/randhie.md", 6, "real", *PLAYED),
     *(
         Part(
             name,
@@ -175,20 +188,8 @@ PARTS = (
         ),
         (*_policies("twin_ucb", "uniform"), "heavytail.environments.skewed_bandit"),
     ),
-    Part(
-        "patience",
-        (PAGE,),
-        3,
-        ("python -m benchmarks.patience docs/assets/patience.png",),
-        _policies("twin_ucb"),
-    ),
-    Part(
-        "first-rewards",
-        (PAGE,),
-        3,
-        ("python -m benchmarks.first_rewards",),
-        _policies("twin_ucb", "hvt_ucb"),
-    ),
+    _prints("patience", PAGE, 3, "patience docs/assets/patience.png", *_policies("twin_ucb")),
+    _prints("first-rewards", PAGE, 3, "first_rewards", *_policies("twin_ucb", "hvt_ucb")),
     *(
         Part(
             f"sharp-{name}",
@@ -208,17 +209,15 @@ PARTS = (
             ("growth", 60, " --trials 1600", ()),
         )
     ),
-    Part(
+    _prints(
         "intervals",
-        (PAGE,),
+        PAGE,
         2,
-        ("python -m benchmarks.intervals --trials 40 --rounds 4000",),
-        (
-            *OF_THE_MEAN,
-            "heavytail.policies.core.answers",
-            "heavytail.policies.core.practice_report",
-            "heavytail.environments.skewed_bandit",
-        ),
+        "intervals --trials 40 --rounds 4000",
+        *OF_THE_MEAN,
+        "heavytail.policies.core.answers",
+        "heavytail.policies.core.practice_report",
+        "heavytail.environments.skewed_bandit",
     ),
     Part(
         "zeros",
@@ -240,33 +239,32 @@ PARTS = (
         )
         for option, minutes in (("", 30), ("--alarms", 20), ("--sizes", 5))
     ),
-    Part(
+    _prints(
         "unknown",
-        ("docs/howto/unknown.md",),
+        "docs/howto/unknown.md",
         10,
-        ("python -m benchmarks.unknown",),
-        (*_policies("hvt_ucb"), "heavytail.tails.index"),
+        "unknown",
+        *_policies("hvt_ucb"),
+        "heavytail.tails.index",
     ),
-    Part(
+    _prints(
         "tails",
-        ("docs/howto/unknown.md",),
+        "docs/howto/unknown.md",
         2,
-        ("python -m benchmarks.tails",),
-        ("heavytail.tails.index", "heavytail.tails.report"),
+        "tails",
+        "heavytail.tails.index",
+        "heavytail.tails.report",
     ),
-    Part(
-        "regression",
-        ("docs/howto/regression.md",),
-        5,
-        ("python -m benchmarks.regression --quick",),
-        ("heavytail.estimators",),
+    _prints(
+        "regression", "docs/howto/regression.md", 5, "regression --quick", "heavytail.estimators"
     ),
-    Part(
+    _prints(
         "regression-band",
-        ("docs/howto/regression.md",),
+        "docs/howto/regression.md",
         3,
-        ("python -m benchmarks.regression_band docs/assets/regression_band.png",),
-        ("heavytail.estimators.sharp", "heavytail.estimators.one_pass_huber"),
+        "regression_band docs/assets/regression_band.png",
+        "heavytail.estimators.sharp",
+        "heavytail.estimators.one_pass_huber",
     ),
     Part(
         "glb",
@@ -278,19 +276,19 @@ PARTS = (
             "heavytail.reproduction.glb",
         ),
     ),
-    Part(
+    _prints(
         "links",
-        ("docs/howto/clicks.md",),
+        "docs/howto/clicks.md",
         1,
-        ("python -m benchmarks.links",),
-        _policies("glb_omd", "glm_ucb", "eco_log", "ol2m", "gloc", "hvt_glb", "oful"),
+        "links",
+        *_policies("glb_omd", "glm_ucb", "eco_log", "ol2m", "gloc", "hvt_glb", "oful"),
     ),
-    Part(
+    _prints(
         "growth-links",
-        ("docs/howto/clicks.md",),
+        "docs/howto/clicks.md",
         5,
-        ("python -m benchmarks.growth --longest 1000000 GLB-OMD Hvt-GLB GLOC OFUL GLM-UCB",),
-        _policies("glb_omd", "hvt_glb", "gloc", "oful", "glm_ucb"),
+        "growth --longest 1000000 GLB-OMD Hvt-GLB GLOC OFUL GLM-UCB",
+        *_policies("glb_omd", "hvt_glb", "gloc", "oful", "glm_ucb"),
     ),
     Part(
         "lowrank",
@@ -302,13 +300,7 @@ PARTS = (
             "heavytail.reproduction.lowrank",
         ),
     ),
-    Part(
-        "lowrank-time",
-        ("docs/howto/pairs.md",),
-        1,
-        ("python -m benchmarks.low_rank",),
-        _policies("hvt_low_rank"),
-    ),
+    _prints("lowrank-time", "docs/howto/pairs.md", 1, "low_rank", *_policies("hvt_low_rank")),
     # Logs, and what a rank, a link and a wider grid are worth.
     *(
         Part(
@@ -329,62 +321,42 @@ PARTS = (
             ("words", "docs/howto/logs.md", 2, 300, 7700, "log_words"),
         )
     ),
-    Part(
-        "tails-slow",
-        ("docs/howto/unknown.md",),
-        5,
-        ("python -m benchmarks.tails --slow --trials 240",),
-        ("heavytail.tails",),
+    _prints(
+        "tails-slow", "docs/howto/unknown.md", 5, "tails --slow --trials 240", "heavytail.tails"
     ),
-    Part(
-        "tails-words",
-        ("docs/howto/unknown.md",),
-        3,
-        ("python -m benchmarks.tails --words --trials 400",),
-        ("heavytail.tails",),
+    _prints(
+        "tails-words", "docs/howto/unknown.md", 3, "tails --words --trials 400", "heavytail.tails"
     ),
-    Part(
+    _prints(
         "skew-slopes",
-        ("docs/howto/regression.md",),
+        "docs/howto/regression.md",
         4,
-        ("python -m benchmarks.regression --quick --only skewed",),
-        ("heavytail.estimators",),
+        "regression --quick --only skewed",
+        "heavytail.estimators",
     ),
-    Part(
+    _prints(
         "adaptive-intervals",
-        ("docs/howto/regression.md",),
+        "docs/howto/regression.md",
         1,
-        ("python -m benchmarks.regression --quick --only adaptive",),
-        ("heavytail.estimators",),
+        "regression --quick --only adaptive",
+        "heavytail.estimators",
     ),
-    Part(
+    _prints(
         "moving-slopes",
-        ("docs/howto/regression.md",),
+        "docs/howto/regression.md",
         3,
-        ("python -m benchmarks.regression --quick --only moving",),
-        ("heavytail.estimators",),
+        "regression --quick --only moving",
+        "heavytail.estimators",
     ),
-    Part(
-        "ranks",
-        ("docs/howto/pairs.md",),
-        20,
-        ("python -m benchmarks.ranks",),
-        _policies("hvt_low_rank", "twin_ucb"),
-    ),
-    Part(
+    _prints("ranks", "docs/howto/pairs.md", 20, "ranks", *_policies("hvt_low_rank", "twin_ucb")),
+    _prints(
         "link-regret",
-        ("docs/howto/clicks.md",),
+        "docs/howto/clicks.md",
         10,
-        ("python -m benchmarks.link_regret",),
-        _policies("glb_omd", "hvt_glb", "twin_ucb", "oful"),
+        "link_regret",
+        *_policies("glb_omd", "hvt_glb", "twin_ucb", "oful"),
     ),
-    Part(
-        "linked-radius",
-        ("docs/howto/clicks.md",),
-        10,
-        ("python -m benchmarks.linked_radius",),
-        _policies("glb_omd"),
-    ),
+    _prints("linked-radius", "docs/howto/clicks.md", 10, "linked_radius", *_policies("glb_omd")),
     Part(
         "wider-grid",
         ("docs/evidence/where_it_loses.md", "docs/evidence/reproduction.md"),
@@ -400,20 +372,8 @@ PARTS = (
         ("heavytail reproduce mdp", "heavytail reproduce mdp --seed 2802"),
         ("heavytail.mdp", "heavytail.reproduction.mdp"),
     ),
-    Part(
-        "mdp-time",
-        ("docs/mathematics/linear_mdp.md",),
-        1,
-        ("python -m benchmarks.mdp",),
-        ("heavytail.mdp",),
-    ),
-    Part(
-        "mdp-gain",
-        ("docs/mdps/linear_mdps.md",),
-        3,
-        ("python -m benchmarks.mdp --gain",),
-        ("heavytail.mdp",),
-    ),
+    _prints("mdp-time", "docs/mathematics/linear_mdp.md", 1, "mdp", "heavytail.mdp"),
+    _prints("mdp-gain", "docs/mdps/linear_mdps.md", 3, "mdp --gain", "heavytail.mdp"),
     Part(
         "control",
         ("docs/mathematics/control.md",),
@@ -428,12 +388,13 @@ PARTS = (
         ("heavytail reproduce control",),
         ("heavytail.control", "heavytail.reproduction.control"),
     ),
-    Part(
+    _prints(
         "growth",
-        ("docs/algorithms/policies.md",),
+        "docs/algorithms/policies.md",
         10,
-        ("python -m benchmarks.growth",),
-        (*PAPERS, *_policies("ada_oful", "huber_bandit", "tofu", "btc", "menu", "crt", "mom")),
+        "growth",
+        *PAPERS,
+        *_policies("ada_oful", "huber_bandit", "tofu", "btc", "menu", "crt", "mom"),
     ),
     # Evidence.
     Part(

@@ -1,4 +1,4 @@
-"""What a newcomer does with a Decider in the first hour."""
+"""A newcomer's first hour with a Decider."""
 
 from __future__ import annotations
 

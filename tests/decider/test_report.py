@@ -1,4 +1,4 @@
-"""What a Decider's report says is true, and it says so where it cannot say."""
+"""A Decider's report says what is true, and says so where it cannot say."""
 
 from __future__ import annotations
 

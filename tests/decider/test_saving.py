@@ -97,7 +97,7 @@ def test_a_run_that_was_only_looked_at_can_be_saved_again(tmp_path):
 
 
 def told(change: Any) -> Any:
-    """What changes the JSON of a state."""
+    """Return a change of the JSON of a state."""
 
     def apply(header: Any, arrays: Any) -> None:
         state = json.loads(bytes(arrays["told"]).decode())
@@ -108,7 +108,7 @@ def told(change: Any) -> Any:
 
 
 def array(name: str, change: Any) -> Any:
-    """What changes an array of a state."""
+    """Return a change of an array of a state."""
 
     def apply(header: Any, arrays: Any) -> None:
         result = change(arrays[name])

@@ -1,4 +1,4 @@
-"""What a Decider earned a visit, against what a rule would have earned in the same visits."""
+"""A Decider's earnings a visit, against those of a rule in the same visits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_GUARANTEE: Final = (
 
 @dataclass(frozen=True)
 class Against:
-    """How much more a visit earned than it would have by a rule; ``print`` it for a sentence.
+    """The gain of a visit over what a rule would have earned; ``print`` it for a sentence.
 
     Attributes:
         rule: in words.
@@ -56,7 +56,7 @@ class Against:
 
     @property
     def better(self) -> bool | None:
-        """Whether the Decider earned more than the rule; None where that is not decided."""
+        """True if the Decider earned more than the rule; None where that is not decided."""
         if self.lower is not None and self.lower > 0.0:
             return True
         if self.upper is not None and self.upper < 0.0:

@@ -1,4 +1,4 @@
-"""What a Decider answers: the offer, and what is needed to tell it the reward."""
+"""A Decider's answer: the offer, and what is needed to tell it the reward."""
 
 from __future__ import annotations
 

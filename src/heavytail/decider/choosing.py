@@ -44,7 +44,7 @@ def chosen(
     """
     model, ids = decider._model, decider._offers.ids
     X = model.vectors(context, which)
-    forecasts, told = model.forecasts(X, len(which)), model.expected(X, which)
+    forecasts, named = model.forecasts(X, len(which)), model.expected(X, which)
     unknown = {} if model.encoder is None else model.encoder.unknown(context)
     choices: list[Choice] = []
     while True:
@@ -56,14 +56,14 @@ def chosen(
             drawn = first < share
             place = int(second * n) if drawn else best
             chance = (1.0 - share) * (place == best) + share / n
-        offer, expected = int(which[place]), None if told is None else float(told[place])
-        options = Options(ids, which, told, drawn)
+        offer, expected = int(which[place]), None if named is None else float(named[place])
+        options = Options(ids, which, named, drawn)
         choices.append(Choice(ids[offer], "", chance, expected, unknown, when, offer, options))
         if len(choices) == count or n == 1:
             return choices
         number += 1
         which, forecasts = np.delete(which, place), np.delete(forecasts, place)
-        told = None if told is None else np.delete(told, place)
+        named = None if named is None else np.delete(named, place)
 
 
 def offered(decider: Decider, context: Any, only: Any, when: float, where: str) -> IntArray:

@@ -1,4 +1,4 @@
-"""How far a difference of forecasts, averaged over contexts, may lie off.
+"""Bounds on the error of a difference of forecasts, averaged over contexts.
 
 A forecast is linear in its features, f(x) = x'theta, or the product of a share and an amount,
 f(x) = q(x) m(x), where rewards are often 0. The difference of two averages of forecasts is then
@@ -78,7 +78,7 @@ def value(policy: TwinUCB, at: Averages, level: float) -> tuple[float, float, fl
 
 
 def _hidden(policy: TwinUCB) -> float:
-    """What the threshold may take off the mean of an amount."""
+    """The most that the threshold may take off the mean of an amount."""
     s = policy._s
     return 0.0 if s[P.UNIT] == 0.0 else max(2.0 * s[P.LOST] / max(learned(s), 1.0), unseen(s))
 

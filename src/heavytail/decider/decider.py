@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Final, Self, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 
@@ -428,7 +428,7 @@ class Decider(Stored):
         return snapshots.snapshot(self)
 
     def report(self, against: object = None, *, level: float = 0.95) -> Report:
-        """What its own decisions earned: in all, by offer, by segment, and against a rule.
+        """Report what its own decisions earned: in all, by offer, by segment, and against a rule.
 
         Args:
             against: an id, for always that offer; or a callable that gives an id for a context.
@@ -438,7 +438,7 @@ class Decider(Stored):
         return reporting.report(self._snapshot(), against, level)
 
     def effects(self, column: str | None = None, *, level: float = 0.95) -> effects.Effects:
-        """What each column of the context, or one of them, changes about each offer.
+        """Measure what each column of the context, or one of them, changes about each offer.
 
         Only what is beyond chance becomes a sentence, at ``level`` for all of them together.
         """
@@ -446,7 +446,7 @@ class Decider(Stored):
         return effects.effects(self._snapshot(), column, level)
 
     def diagnostics(self) -> diagnosing.Diagnosis:
-        """What deserves a look, in sentences."""
+        """List what deserves a look, in sentences."""
         return diagnosing.diagnose(self._snapshot())
 
     @alone
@@ -478,13 +478,6 @@ class Decider(Stored):
         if not all(is_plain(array) for array in arrays.values()):
             raise ValueError("Decider: the saved state has what is no array.")
         saving.restore(self, arrays)
-
-    @classmethod
-    def load(cls, path: str) -> Self:
-        """Read what ``save`` wrote; ``heavytail.load`` does so too."""
-        from heavytail._storage import read
-
-        return read(path, {cls.noun: lambda name: cls if name == cls.__name__ else None})
 
     def __repr__(self) -> str:
         runs = int(np.sum(self._offers.runs))

@@ -36,7 +36,7 @@ SILENCE: Final = 'close_after("7 days")'
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What deserves a look in a Decider; ``print`` it.
+    """Advice about a Decider; ``print`` it.
 
     Attributes:
         rounds: rewards learned, of logs too.
@@ -184,7 +184,8 @@ def _about_patterns(of: Snapshot) -> list[str]:
     if model.forecast is None or model.encoder is None or len(rows) < ENOUGH:
         return []
     rows = rows.where(slice(max(0, len(rows) - ROWS), None))
-    left = rows.rewards - model.forecast.expect(features(of, rows.contexts, rows.offers))
+    X = features(of, rows.contexts, rows.offers)
+    left = rows.rewards - model.forecasts(X, len(X))
     numbers = [
         (column, name)
         for column, name in enumerate(of.contexts.names)
@@ -209,7 +210,7 @@ def _about_patterns(of: Snapshot) -> list[str]:
 
 
 def _pattern(values: FloatArray, left: FloatArray, level: float) -> tuple[float, float] | None:
-    """Where along a number rewards lie off the forecast beyond chance, and by how much."""
+    """The part of a number in which rewards lie off the forecast beyond chance, and by how much."""
     from scipy.stats import chi2
 
     known = np.isfinite(values)
@@ -233,7 +234,7 @@ def _pattern(values: FloatArray, left: FloatArray, level: float) -> tuple[float,
 
 
 def _about_rewards(of: Snapshot) -> list[str]:
-    """How large rewards are, and what the policy says of them."""
+    """Advice on the size of rewards, and the policy's own."""
     said, rewards = [], np.abs(of.own.rewards)
     if len(rewards) >= ENOUGH:
         largest = np.sort(rewards)[::-1][: len(rewards) // 100]

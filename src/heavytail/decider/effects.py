@@ -36,7 +36,7 @@ AVERAGE: Final = "against the average visit"
 
 
 class Effect(NamedTuple):
-    """What an offer is expected to earn more where a column has a value than in the average visit.
+    """The gain expected of an offer where a column has a value, over the average visit.
 
     Attributes:
         column: of the context.
@@ -65,7 +65,7 @@ class Effect(NamedTuple):
 
 
 class Price(NamedTuple):
-    """What is expected at a price, in the average visit.
+    """The reward expected at a price, in the average visit.
 
     Attributes:
         price: of the Grid.
@@ -82,7 +82,7 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """What columns of the context change, by the forecast; ``print`` it for sentences.
+    """The effects of columns of the context, by the forecast; ``print`` it for sentences.
 
     An effect is the average, over the contexts that came, of the forecast with the column set to
     a value, less that over the contexts as they were. Its interval is the forecast's own
@@ -289,7 +289,7 @@ def _values(of: Snapshot, column: int) -> _Values | None:
 
 
 def _along(of: Snapshot, contexts: FloatArray, level: float) -> tuple[Price, ...]:
-    """What is expected along the prices."""
+    """The rewards expected along the prices."""
     assert of.model.forecast is not None
     assert of.offers.ordered is not None
     places = np.unique(np.linspace(0, len(of.offers) - 1, MOST_PRICES).astype(np.int64))

@@ -30,7 +30,7 @@ LARGEST: Final = float(np.finfo(np.float64).max)
 
 @dataclass(frozen=True)
 class Learned:
-    """What was learned of a log, and what was left out.
+    """The rows of a log that were learned, and those left out.
 
     Attributes:
         rows: learned.
@@ -62,7 +62,7 @@ class Learned:
 
 
 class Counts:
-    """What a Decider counts over its whole life.
+    """Counts over the whole life of a Decider.
 
     Attributes:
         offers: by the place of an offer: rewards learned, their sum, and how many were not 0.
@@ -122,7 +122,7 @@ def is_due(seen: int, first: int, most: int) -> bool:
 
 
 def until_due(seen: int, first: int, most: int) -> float:
-    """How many more rows until the shape is learned after ``seen``; infinity where it is final."""
+    """The rows after ``seen`` until the shape is learned again; infinity where it is final."""
     due = first
     while due <= seen:
         due *= 2

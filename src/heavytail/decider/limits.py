@@ -1,4 +1,4 @@
-"""How often an offer may be chosen on a day."""
+"""The most that an offer may be chosen on a day."""
 
 from __future__ import annotations
 

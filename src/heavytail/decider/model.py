@@ -1,4 +1,4 @@
-"""What a Decider has learned: a forecast from all columns, and a policy that chooses by it.
+"""The model of a Decider: a forecast from all columns, and a policy that chooses by it.
 
 The forecast is Twin-UCB's estimate on every feature: what each offer is worth in each context. The
 policy is Twin-UCB on few: which offer it is, and its forecast. So an offer is tried for what is not
@@ -124,7 +124,7 @@ class Model:
             part = rows.where(slice(start, stop))
             if self.forecast is not None:
                 X = self.features(contexts, offers, part)
-                forecasts[start:stop] = self.forecast.expect(X)
+                forecasts[start:stop] = self.forecasts(X, len(X))
                 self.forecast.update_many(X, part.rewards)
             if not begins:
                 self.policy.update_many(
@@ -145,7 +145,8 @@ class Model:
         shown = np.arange(max(len(few), len(offers)))
         places, at = shown % len(offers), shown % len(few)
         all_of_them = replace(few.where(at), offers=places)
-        values = self.forecast.expect(self.features(contexts, offers, all_of_them))
+        X = self.features(contexts, offers, all_of_them)
+        values = self.forecasts(X, len(X))
         self.centre = float(np.median(values))
         widest = float(np.quantile(np.abs(values - self.centre), 0.99))
         self.scale = max(ROOM * widest, 1e-100)
@@ -163,14 +164,14 @@ class Model:
         return self.catalogue.arms(known, None if len(which) == len(self._all) else which)
 
     def forecasts(self, X: FloatArray | None, count: int) -> FloatArray:
-        """What is expected of offers with these features, 0 before there is a forecast."""
+        """The rewards expected of offers with these features, 0 before there is a forecast."""
         if X is None or self.forecast is None:
             return np.zeros(count)
         return self.forecast._means(X)
 
     def expected(self, X: FloatArray | None, which: IntArray) -> FloatArray | None:
-        """What to say is expected of some offers: without a forecast what the policy learned of
-        each, and None before it learned much.
+        """The rewards to name as expected of some offers: without a forecast, those that the policy
+        expects, and None before it learned much.
         """
         if X is not None:
             return self.forecasts(X, len(which))
@@ -179,7 +180,7 @@ class Model:
         return self.policy._means(self._seen(which, np.zeros(len(which))))
 
     def arms(self, which: IntArray, forecasts: FloatArray) -> FloatArray:
-        """What the policy sees of some offers."""
+        """The policy's features of some offers."""
         return self._seen(which, forecasts)
 
     def _seen(self, places: IntArray, forecasts: FloatArray) -> FloatArray:
@@ -192,7 +193,7 @@ class Model:
     def updates(
         self, x: FloatArray | None, place: int, reward: float
     ) -> list[tuple[TwinUCB, FloatArray]]:
-        """What learns a reward, and the features that each has of it: ``x`` the forecast, which
+        """The estimates that learn a reward, and the features of each: ``x`` the forecast, which
         comes first, and the policy those of the offer and what was forecast.
         """
         expected = self.forecasts(None if x is None else x[None], 1)
@@ -211,7 +212,7 @@ def _twin(dim: int, options: dict[str, Any]) -> TwinUCB:
 
 
 def _identities(offers: Offers) -> FloatArray:
-    """What tells offers apart for the policy, and room for the forecast, (n, k + 1)."""
+    """Features that tell offers apart for the policy, and room for the forecast, (n, k + 1)."""
     count = len(offers)
     if offers.ordered is not None:
         at = np.linspace(0.0, PRICES - 1.0, count)[:, None]

@@ -167,7 +167,7 @@ class Offers:
 
 
 class Rules:
-    """Who may see which offer: by offer, the values that columns of the context must have."""
+    """Conditions of showing an offer: the values that columns of the context must have."""
 
     def __init__(self, stated: object, offers: Offers, contexts: Contexts) -> None:
         where, columns = "Decider.rules", contexts.names

@@ -27,7 +27,7 @@ OFFERS, SEGMENTS = "offers", "segments"
 
 
 class OfferLine(NamedTuple):
-    """What one offer earned.
+    """The earnings of one offer.
 
     Attributes:
         id: of the offer.
@@ -53,7 +53,7 @@ class OfferLine(NamedTuple):
 
 
 class SegmentLine(NamedTuple):
-    """What visits of one kind earned.
+    """The earnings of visits of one kind.
 
     Attributes:
         column: of the context.
@@ -83,7 +83,7 @@ class Course(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What a Decider earned with its own decisions; ``print`` it, or let Jupyter show it.
+    """The earnings of a Decider's own decisions; ``print`` it, or let Jupyter show it.
 
     Attributes:
         level: of each bound by itself.
@@ -126,7 +126,7 @@ class Report:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What it says as a whole."""
+        """The sentences about all visits."""
         said = []
         if self.mean is None:
             said.append(f"{counted(self.decisions, 'decision')}, and no reward yet.")

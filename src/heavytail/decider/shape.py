@@ -57,8 +57,8 @@ Blocks = dict[tuple[str, ...], FloatArray]  # features of candidates, by their c
 
 
 class Shape(NamedTuple):
-    """What is more than a straight line: columns with a curve, and pairs that act together. Columns
-    that are ``doubted`` have shown no effect yet.
+    """The departures from straight lines: columns with a curve, and pairs that act together.
+    Columns that are ``doubted`` have shown no effect yet.
     """
 
     curves: tuple[str, ...] = ()
@@ -160,8 +160,8 @@ def _crosses(
     numbers: Mapping[str, Any],
     are_prices: bool,
 ) -> list[tuple[Any, ...]]:
-    """What tells how offers differ by each column of the context. Where that has too many features,
-    it is hashed, or left out, for the widest columns.
+    """The crosses that tell how offers differ by each column of the context. Where these have too
+    many features, they are hashed, or left out, for the widest columns.
     """
 
     def cost(crosses: list[tuple[Any, ...]]) -> int:
@@ -266,7 +266,7 @@ def _doubted(
 
 
 def _beyond(basis: FloatArray, blocks: Blocks) -> Blocks:
-    """What of each block is orthogonal to a basis."""
+    """The part of each block that is orthogonal to a basis."""
     if not blocks:
         return {}
     joint = np.column_stack([*blocks.values()])
@@ -323,7 +323,7 @@ def _of_number(values: FloatArray) -> _Part:
 
 
 def _acting(offers: Offers, places: IntArray) -> FloatArray:
-    """What tells offers apart (n, k): their identities, or their columns where they are many."""
+    """Features that tell offers apart (n, k): identities, or columns where offers are many."""
     if offers.ordered is not None:
         return _of_number(_floats(offers.columns[offers.ordered])).curve[places]
     if len(offers) <= FEW_OFFERS:
@@ -369,7 +369,7 @@ def _candidates(
 
 
 def _products(parts: Mapping[str, _Part], names: list[str]) -> int:
-    """How many columns the products of all pairs have that are looked at."""
+    """The number of columns of all products that are looked at."""
     widths = [parts[name].line.shape[1] for name in names]
     every = (a * b for a, b in itertools.combinations(widths, 2))
     return sum(width for width in every if width <= MOST_FEATURES // 2)
@@ -409,7 +409,7 @@ def _log_p(rest: FloatArray, left: FloatArray, weights: FloatArray) -> float:
 
 
 def _residuals(basis: FloatArray, y: FloatArray) -> FloatArray:
-    """What a basis leaves of rewards, (n, 2): of their least squares, and of Huber's fit, whose
+    """Residuals of rewards beyond a basis, (n, 2): of least squares, and of Huber's fit, whose
     residuals are cut at HUBER of their typical size, by so many steps of reweighting.
     """
     plain = y - basis @ (basis.T @ y)

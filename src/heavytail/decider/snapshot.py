@@ -22,7 +22,7 @@ CHUNK: Final = 4096  # rows encoded at a time
 
 
 class Snapshot(NamedTuple):
-    """What a report needs of a Decider.
+    """The state of a Decider that a report needs.
 
     Attributes:
         rows: that are kept, of its own and of logs, oldest first.
@@ -109,7 +109,7 @@ def snapshot(decider: Decider) -> Snapshot:
 
 
 def forecasts(of: Snapshot, contexts: FloatArray, places: IntArray) -> FloatArray:
-    """What is expected of some offers in each of these contexts, (n, offers); NaN where the rules
+    """The rewards expected of some offers in each of these contexts, (n, offers); NaN where rules
     bar one. There must be a forecast.
     """
     assert of.model.forecast is not None
@@ -119,7 +119,7 @@ def forecasts(of: Snapshot, contexts: FloatArray, places: IntArray) -> FloatArra
     for start in range(0, n * k, CHUNK):
         part = slice(start, min(start + CHUNK, n * k))
         X = features(of, contexts[at[part]], which[part])
-        values[part] = of.model.forecast.expect(X)
+        values[part] = of.model.forecasts(X, len(X))
     table = values.reshape(n, k)
     if of.rules.stated:
         for i, row in enumerate(contexts):

@@ -1,4 +1,4 @@
-"""How a column of numbers becomes features: a straight line, or a line and hat functions."""
+"""Features of a column of numbers: a straight line, or a line and hat functions."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def knots_of(values: FloatArray, count: int) -> tuple[float, ...]:
 
 
 def curve(where: str, given: Any) -> Line | Spline | None:
-    """What ``numbers`` says of a column: (centre, scale), a spline, its form as JSON, or None."""
+    """Read an entry of ``numbers``: (centre, scale), a spline, its form as JSON, or None."""
     if given is None or isinstance(given, Spline):
         return given
     if isinstance(given, Mapping):

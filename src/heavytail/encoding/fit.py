@@ -40,7 +40,7 @@ class Misfit:
 
     @property
     def sentence(self) -> str:
-        """What was seen, and what to try."""
+        """The finding in words, and what to try."""
         size = "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}"
         return (
             f"Straight lines in {self.column!r} leave a pattern ({size}): try "

@@ -158,7 +158,7 @@ class Layout:
         return own + math.prod(len(column.features) for column in columns)
 
     def _plan(self) -> None:
-        """What the kernels take: columns, blocks and parameters as arrays."""
+        """The arguments of the kernels: columns, blocks and parameters as arrays."""
         order = {name: f for f, name in enumerate(self.columns)}
         self._factors = np.zeros((len(order), len(FACTOR)), dtype=np.int64)
         numbers: list[float] = []
@@ -214,7 +214,7 @@ class Layout:
         return columns
 
     def raw(self, name: str, columns: Mapping[str, Any]) -> list[Any]:
-        """What the entries of a column are coded from, in arrays of one number per row."""
+        """The raw numbers of a column, from which its entries are coded, one per row."""
         column = self.columns[name]
         if column.kind != PLACE:
             return [columns[source] for source in column.sources]
@@ -278,7 +278,7 @@ class Sides:
         self._starts = dict(zip(layout.columns, self.factors[:, FACTOR.ENTRY], strict=True))
 
     def readers(self) -> tuple[list[Alone], list[Joint]]:
-        """What the context's raw numbers are read with, one value at a time: each column with the
+        """Readers of the context's raw numbers, one value at a time: each column with the
         place of its number and the places of its texts, then texts that are hashed together.
         """
         alone: list[Alone] = []

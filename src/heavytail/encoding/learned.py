@@ -108,9 +108,7 @@ class Learned:
         return Learned(self.seen + rows.length, samples, categories)
 
     def known(self, schema: Schema) -> Known | None:
-        """What the schema states, and what was learned of the rest; None where a column has had no
-        value yet.
-        """
+        """All that is stated or was learned of columns; None where one has had no value yet."""
         if not all(len(sample.values) for sample in self.samples.values()):
             return None
         if not all(self.categories.values()):

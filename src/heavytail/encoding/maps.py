@@ -108,7 +108,7 @@ class Fourier:
 
     @property
     def size(self) -> int:
-        """What the kernel counts."""
+        """The number of pairs."""
         return self.pairs
 
     def features(self, name: str) -> tuple[str, ...]:
@@ -198,7 +198,7 @@ class Leaves:
 
     @property
     def size(self) -> int:
-        """What the kernel counts."""
+        """The number of trees."""
         return len(self.forest)
 
     def features(self, name: str) -> tuple[str, ...]:
@@ -234,7 +234,7 @@ class Leaves:
 
 @dataclass(frozen=True)
 class Transformed:
-    """What any fitted transformer of scikit-learn makes of several numbers.
+    """Features that a fitted transformer of scikit-learn makes of several numbers.
 
     Its outputs are divided by ``length``, and cut to the length 1 where they are longer. A row that
     misses one of the numbers has zeros. It cannot be saved, since it may hold any code; and whether
@@ -286,7 +286,7 @@ class Transformed:
 
     @property
     def size(self) -> int:
-        """What the kernel counts: it has none."""
+        """0: no kernel computes it."""
         return 0
 
     def features(self, name: str) -> tuple[str, ...]:
@@ -318,7 +318,7 @@ class Transformed:
         return made
 
     def _outputs(self, where: str, rows: FloatArray) -> FloatArray:
-        """What the transformer makes of rows, (n, width), finite."""
+        """The transformer's features of rows, (n, width), finite."""
         names = getattr(self.transformer, "feature_names_in_", None)
         data: Any = rows
         if names is not None:

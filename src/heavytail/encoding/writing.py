@@ -39,7 +39,7 @@ NODE: Final = 4  # numbers of a node: input, threshold, where to go if not above
 
 
 class Factor(NamedTuple):
-    """What the kernels know of a column, or of a map."""
+    """The numbers by which kernels know a column, or a map."""
 
     KIND: int
     SIDE: int  # who has it
@@ -54,7 +54,7 @@ class Factor(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What the kernels know of a block; the numbers of its columns follow."""
+    """The numbers by which kernels know a block; those of its columns follow."""
 
     START: int  # its first feature
     WEIGHT: int  # where its weight stands among the parameters

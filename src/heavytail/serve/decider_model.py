@@ -51,7 +51,7 @@ WHOLE: Final = 2**63  # below which a whole number fits into the log
 
 
 class Visit(Struct, frozen=True, array_like=True):
-    """What a Decider learns of a decision besides its reward.
+    """The parts of a decision that a Decider learns besides its reward.
 
     Attributes:
         context: the columns that it knows.
@@ -230,7 +230,7 @@ class DeciderModel(Model):
 
 
 def _refused(work: Callable[[], T], place: str = "") -> T:
-    """What ``work`` gives, or the Decider's own sentence as a refusal."""
+    """Return what ``work`` gives, or refuse in the Decider's own sentence."""
     try:
         return work()
     except (ValueError, TypeError, KeyError) as error:

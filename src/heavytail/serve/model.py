@@ -180,7 +180,7 @@ class Model:
 
     @property
     def reads(self) -> str:
-        """What requests of it hold: arms as "vectors" or "named", or a "context"."""
+        """The content of its requests: arms as "vectors" or "named", or a "context"."""
         return "vectors" if self.encoder is None else "named"
 
     @property

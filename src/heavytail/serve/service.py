@@ -289,7 +289,7 @@ class Service:
             raise Refusal(413, "too_many", message)
 
     def features(self, model: Model, asked: Asked | Queried, place: str) -> Any:
-        """What a model makes of a request; a refusal names its place in the body."""
+        """Run a model on a request; a refusal names its place in the body."""
         try:
             return model.features(asked, self.limits.arms)
         except Refusal as refusal:

@@ -430,14 +430,6 @@ class PackedPolicy(Policy):
         rows, many = self._asked_rows(x, level)
         return answers.predicted(self, rows, many, level)
 
-    def expect(self, X: ArrayLike) -> FloatArray:
-        """The mean rewards expected at the rows of ``X``, (n,): those of ``predict``, without their
-        intervals. O(n d).
-        """
-        where = f"{type(self).__name__}.expect: X"
-        with np.errstate(invalid="ignore"):  # a chance of 0 times an amount that nobody knows
-            return self._means(as_rows(X, (None, self.dim), where))
-
     @alone
     def explain(self, arms: ArrayLike) -> Explanation:
         """Explain the choice of ``select`` among ``arms`` by the parts of each index."""
