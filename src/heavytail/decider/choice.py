@@ -9,8 +9,9 @@ import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 
-__all__ = ["Choice", "Options", "amount"]
+__all__ = ["SURE", "Choice", "Options", "amount"]
 
+SURE: Final = 0.95  # level of each interval that a choice names
 MOST_SHOWN: Final = 20  # offers in a table
 
 
@@ -22,12 +23,16 @@ class Options(NamedTuple):
         which: places of those that could be chosen.
         forecasts: what was expected of them; None before anything was known.
         drawn: whether the choice was a draw.
+        halves: half the widths of the intervals, at 95 %, of what is expected of the chosen offer
+            and of the one that is expected to earn most; None where these are the same, or the
+            choice was a draw.
     """
 
     ids: list[str]
     which: IntArray
     forecasts: FloatArray | None
     drawn: bool
+    halves: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,21 +69,20 @@ class Choice:
         if options.drawn:
             return f"{self.id} was drawn at random: a share of the visits explores."
         if len(options.which) == 1:
-            return f"{self.id} was the only offer that may be shown."
+            return f"{self.id} was the only offer left to show."
         if options.forecasts is None or self.expected is None:
-            return f"Nothing is known yet of the {len(options.which)} offers; all are tried."
+            return f"Too few rewards came yet to compare the {len(options.which)} offers."
         first, second = np.argsort(-options.forecasts, kind="stable")[:2]
         best, next_best = (options.ids[int(options.which[i])] for i in (first, second))
-        most = amount(float(options.forecasts[first]))
+        most = float(options.forecasts[first])
         if best == self.id:
             return (
-                f"{self.id} is expected to earn most here: {most}; next is {next_best}: "
+                f"{self.id} is expected to earn most here: {amount(most)}; next is {next_best}: "
                 f"{amount(float(options.forecasts[second]))}."
             )
-        return (
-            f"{self.id} is expected to earn {amount(self.expected)}, {best} {most}; too little is "
-            f"known of {self.id} to rule it out."
-        )
+        if self.expected == most:
+            return f"{self.id} is expected to earn {amount(most)} here, as much as {best}."
+        return _although(self.id, self.expected, best, most, options.halves)
 
     def to_dict(self) -> dict[str, Any]:
         """The choice as a dict that JSON can hold."""
@@ -103,6 +107,22 @@ class Choice:
             for i in order
         ]  # fmt: skip
         return f"<div>{note(said, self.why)}{table(['offer', 'expected', ''], rows)}</div>"
+
+
+def _although(mine: str, expected: float, best: str, most: float, halves: FloatArray | None) -> str:
+    """The reason for an offer that is not the one that is expected to earn most."""
+    if halves is None or not np.isfinite(halves).all():
+        return f"{mine} is expected to earn {amount(expected)} here, {best} {amount(most)}."
+    low, high = expected - float(halves[0]), expected + float(halves[0])
+    least, greatest = most - float(halves[1]), most + float(halves[1])
+    both = (
+        f"{mine} is expected to earn {amount(expected)} here ({amount(low)} to {amount(high)}), "
+        f"{best} {amount(most)} ({amount(least)} to {amount(greatest)}), each at "
+        f"{100.0 * SURE:.4g} %"
+    )
+    if high < least:
+        return f"{both}; {mine} is tried again, to be surer than that."
+    return f"{both}; {mine} may still be worth more."
 
 
 def amount(value: float) -> str:
