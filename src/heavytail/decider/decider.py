@@ -336,9 +336,11 @@ class Decider(Stored):
         """Learn a log of another's decisions: a warm start. Returns what was learned and left out.
 
         The log has the columns of the context, that of the ids, and ``reward``; it may have
-        ``propensity``, the probability with which each offer was chosen, and ``time``, which are
-        kept. A row without a reward, or of an offer that is not here, is left out and counted.
-        Reports are of the Decider's own decisions: :func:`heavytail.compare` reads the log itself.
+        ``propensity``, the probability with which each offer was chosen, and ``time``. Both are
+        stored and not used: the same is learned without them. A row without a reward, or of an
+        offer that is not here, is left out and counted. Reports are of the Decider's own decisions,
+        and count no row of a log: :func:`heavytail.compare` and :func:`heavytail.evaluate` read the
+        log itself, and use its propensities.
 
         Args:
             log: a frame, a dict of columns, a list of dicts, a CSV or Parquet file.
@@ -384,8 +386,10 @@ class Decider(Stored):
     def add(self, offers: object) -> None:
         """Add offers, or change those that are there: rows with the ids and all the columns.
 
-        A new offer starts from what its columns say of it, and is looked at. What is known is
-        learned anew from the rows that are kept.
+        A new offer starts from what its columns say of it. Nothing bounds its mean yet, so it gets
+        many of the first visits, until its rewards say what it is worth: often a few dozen where
+        every visit earns something, hundreds where most earn 0. Pass ``only`` without it in most
+        visits to spread them. What is known is learned anew from the rows that are kept.
         """
         where = "Decider.add"
         if self._prices is not None:

@@ -37,7 +37,8 @@ class Learned:
         unrewarded: rows left out because they have no reward.
         nameless: rows left out because they have a reward and no id.
         foreign: rows left out because their offer is not here, by its id.
-        propensities: whether the log says with which probability offers were chosen.
+        propensities: whether the log says with which probability offers were chosen; a Decider
+            stores these probabilities, and uses them for nothing.
     """
 
     rows: int
@@ -56,7 +57,9 @@ class Learned:
             most = sorted(self.foreign, key=lambda text: -self.foreign[text])[:3]
             named = ", ".join(f"{text} ({self.foreign[text]:,})" for text in most)
             lines.append(f"{sum(self.foreign.values()):,} left out: no such offer here: {named}")
-        if not self.propensities:
+        if self.propensities:
+            lines.append("propensities were stored, and change nothing that is learned")
+        else:
             lines.append("no propensities: the log serves to learn, not to compare rules")
         return "\n".join(lines)
 
