@@ -22,7 +22,8 @@ __all__ = ["Course", "OfferLine", "Report", "SegmentLine"]
 MOST_LINES: Final = 20  # offers, or values of a column, that are printed
 MOST_NAMED: Final = 3  # unknown values of a column
 OTHERS: Final = "others"  # what Counts calls those beyond the first
-NO_UPPER: Final = "There is no upper bound: a reward that is large and rare has not come yet."
+NO_UPPER: Final = "There is no upper bound: a large and rare reward may still come."
+FEW_REWARDS: Final = "Too few rewards for a bound"
 OFFERS, SEGMENTS = "offers", "segments"
 
 
@@ -132,10 +133,13 @@ class Report:
             said.append(f"{counted(self.decisions, 'decision')}, and no reward yet.")
         else:
             assert self.paid is not None
+            paid = "of the visits paid"
+            if self.approximate or self.total < 0.0:
+                paid = "of the rewards are not 0"
             said.append(
                 f"{counted(self.decisions, 'decision')}, {counted(self.rewards, 'reward')}: "
                 f"{amount(self.total)} in "
-                f"all, {amount(self.mean)} a visit; {percent(self.paid)} of the visits paid."
+                f"all, {amount(self.mean)} a visit; {percent(self.paid)} {paid}."
             )
             said += self._bounds()
         if self.waiting:
@@ -163,7 +167,7 @@ class Report:
             of = f" (the last {self.kept:,}: {amount(self.recent)} a visit)"
         sure = f"({100.0 * self.level:.4g} %)"
         if self.lower is None:
-            return [f"Too few rewards for a bound{of}."]
+            return [f"{'All rewards are equal' if self.approximate else FEW_REWARDS}{of}."]
         if self.upper is None:
             if self.lower == 0.0:
                 return [f"Too little was paid for a bound above 0{of}. {NO_UPPER}"]
@@ -171,8 +175,8 @@ class Report:
             return [f"{least}, as long as no reward is below 0. {NO_UPPER}"]
         ends = f"{amount(self.lower)} to {amount(self.upper)}"
         return [
-            f"On average such a visit earns about {ends} {sure}{of}. This is approximate: rewards "
-            "may be below 0, and larger ones than any so far would change it."
+            f"On average such a visit earns about {ends} {sure}{of}. This is approximate, as some "
+            "rewards are below 0: a larger reward than any so far would change it."
         ]
 
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -180,7 +184,8 @@ class Report:
         tables = []
         often = sorted(self.offers, key=lambda line: -line.visits)[:MOST_LINES]
         if often:
-            title = f"By offer; each bound by itself holds at {100.0 * self.level:.4g} %"
+            about = "about " * self.approximate
+            title = f"By offer; each bound by itself holds at {about}{100.0 * self.level:.4g} %"
             if self.kept < self.rewards:
                 title += f"; means and bounds of the last {self.kept:,} rewards"
             if len(self.offers) > len(often):

@@ -18,10 +18,13 @@ from heavytail.decider.snapshot import Snapshot, forecasts
 if TYPE_CHECKING:
     from heavytail.decider.decider import Decider
 
-__all__ = ["bounds", "html_of", "report", "thirds"]
+__all__ = ["bounds", "html_of", "least", "report", "thirds"]
 
 FEW: Final = 20  # rewards below which no bound is stated
 MOST_BOUNDS: Final = 30  # offers, those shown most, that have bounds
+BETS: Final = 2.0 ** np.arange(-24.0, 7.0)  # of a bound, in units of a reward ...
+SHARES: Final = (1.0 + np.abs(np.log2(BETS) + 3.0)) ** -2.0  # ... and their weights, up to a factor
+HALVINGS: Final = 60  # of an interval, until its ends are alike
 MOST_TEXTS: Final = 12  # categories of a column that are segments
 MOST_FORECASTS: Final = 40_000
 MOST_CONTEXTS: Final = 600  # in which offers are forecast
@@ -34,8 +37,9 @@ def report(of: Snapshot, against: object, level: float) -> Report:
     """The report of a Decider at one moment."""
     own = of.own
     visits, total, paid = (sum(sums[k] for sums in of.sums.values()) for k in range(3))
-    low, high, approximate = bounds(own.rewards, level)
-    places, lines = _by_offer(of, own, level)
+    below = bool(np.min(own.rewards, initial=0.0) < 0.0)
+    low, high, approximate = bounds(own.rewards, level, below)
+    places, lines = _by_offer(of, own, level, below)
     return Report(
         level=level,
         decisions=max(of.made, int(visits) + sum(of.waiting.values())),  # others are served
@@ -71,22 +75,18 @@ def html_of(decider: Decider) -> str:
     return f"<div>{note(repr(decider))}{table(heads, rows)}</div>"
 
 
-def bounds(rewards: FloatArray, level: float) -> tuple[float | None, float | None, bool]:
-    """Bounds of the mean of rewards in their order, and whether they are approximate; none of few.
-
-    By betting where no reward is below 0: then there is no upper one, and the lower one holds in
-    all reports at once. It is that of all rows, not the largest on the way: what a visit is worth
-    moves with who visits, and with what is shown to them.
+def bounds(
+    rewards: FloatArray, level: float, below: bool = False
+) -> tuple[float | None, float | None, bool]:
+    """Bounds of the mean of rewards, and whether they are approximate; none of few. Where rewards
+    may lie ``below`` 0, both; else the lower one alone, by :func:`least`.
     """
     from heavytail.logs import evaluate
-    from heavytail.logs.intervals import betting_lower
-    from heavytail.logs.sketch import Sketch, epochs
 
     if len(rewards) < FEW:
         return None, None, False
-    if rewards.min() >= 0.0:
-        course = betting_lower(Sketch(rewards, epochs(0, len(rewards))), 1.0 - level)
-        return max(0.0, float(course.lower[-1])), None, False
+    if not below and rewards.min() >= 0.0:
+        return least(rewards, level), None, False
     if np.ptp(rewards) == 0.0:
         return None, None, True
     log = {"action": np.zeros(len(rewards), dtype=np.int64), "reward": rewards}
@@ -94,10 +94,43 @@ def bounds(rewards: FloatArray, level: float) -> tuple[float | None, float | Non
     return result.lower, result.upper, True
 
 
+def least(rewards: FloatArray, level: float) -> float:
+    """A lower bound of what visits earned on average, where no reward is below 0.
+
+    What a visit is worth moves: with who comes, and as the Decider learns. Let m_t be the mean of
+    X_t given what came before, and m their average. For a bet b that never changes, the product of
+    (1 + b X_t)/(1 + b m_t) is a supermartingale that starts at 1, and of (1 + b X_t)/(1 + b m) is
+    no more, as the geometric mean of 1 + b m_t is at most the arithmetic one. So is an average
+    over bets; it passes 1/(1 - level) at some t with probability 1 - level at most (Ville). The
+    bound is the m at which it does: below the mean of the rewards, and true in all reports at once.
+
+    The unit of the bets is the first reward above 0, and the rewards behind it are bet on: those
+    before it are taken to be 0, and so is it.
+    """
+    first = int(np.argmax(rewards > 0.0))
+    rest = rewards[first + 1 :]
+    if not rest.any():
+        return 0.0
+    bets = BETS / rewards[first]
+    wealth = np.array([np.log1p(bet * rest).sum() for bet in bets])
+    wealth += np.log(SHARES / SHARES.sum())
+
+    def ruled_out(mean: float) -> bool:
+        logs = wealth - len(rest) * np.log1p(bets * mean)
+        most = logs.max()
+        return bool(most + np.log(np.exp(logs - most).sum()) > -np.log1p(-level))
+
+    low, high = 0.0, float(np.mean(rest))
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if ruled_out(middle) else (low, middle)
+    return low * len(rest) / len(rewards)
+
+
 Lines = tuple[tuple[int, ...], tuple[OfferLine, ...]]
 
 
-def _by_offer(of: Snapshot, own: Rows, level: float) -> Lines:
+def _by_offer(of: Snapshot, own: Rows, level: float, below: bool) -> Lines:
     """The places of the offers that are listed, and a line for each."""
     everything = sum(sums[0] for sums in of.sums.values())
     often = sorted(of.sums, key=lambda place: -of.sums[place][0])[:MOST_BOUNDS]
@@ -107,7 +140,7 @@ def _by_offer(of: Snapshot, own: Rows, level: float) -> Lines:
         if of.prices and not visits:
             continue
         rewards = own.rewards[own.offers == place]
-        low, high, _ = bounds(rewards, level) if place in often else (None, None, False)
+        low, high, _ = bounds(rewards, level, below) if place in often else (None, None, False)
         places.append(place)
         lines.append(
             OfferLine(
