@@ -10,7 +10,8 @@ import pytest
 from tests.decider.shops import SHARE, visits, worth
 
 import heavytail as ht
-from heavytail.decider.reporting import bounds, thirds
+from heavytail.decider.against import Against, _rounded_up
+from heavytail.decider.reporting import bounds, least, thirds
 
 THEORY = re.compile(r"\b(bulk|believed|radius|arms?|regret|context vector)\b")
 BAD = "<script>alert(1)</script>"
@@ -56,7 +57,10 @@ def test_rewards_of_a_log_are_not_own():
     assert report.rewards == report.kept == 0
     assert report.mean is None
     assert "no reward yet" in str(report)
-    assert report.against.why == "cannot be said: no decision has its reward yet."
+    assert report.against.why == (
+        "cannot be said: no decision has its reward yet. Visits of a log do not count: ht.compare "
+        "reads the log."
+    )
     report.plot()
 
 
@@ -79,10 +83,43 @@ def test_a_decided_comparison_is_right_and_names_its_bound():
 
 
 def test_an_undecided_comparison_says_how_many_visits_more():
-    shop, _ = visits(600, seed=3)
+    shop, _ = visits(1200, seed=1)
     said = str(shop.report(against="none").against)
-    assert "not decided yet" in said
-    assert re.search(r"about [\d,]+ visits more at this rate", said)
+    assert re.match(
+        r"Against always 'none': not decided yet, between -.* a visit \(95 %\)\. ", said
+    )
+    assert re.search(r"About [1-9]0*(,000)? more visits like these would decide it\.", said)
+
+
+@pytest.mark.parametrize(
+    ("more", "visits", "words"),
+    [
+        (4000, 1000, "About 4,000 more visits like these would decide it."),
+        (6000, 1000, "not decide it for a long time: more than 5 times the 1,000 so far"),
+        (None, 1000, "Visits like these would not decide it."),
+    ],
+)
+def test_a_comparison_far_off_is_said_to_be_so(more, visits, words):
+    against = Against("always 'none'", 1.0, -1.0, 3.0, 0.95, visits, more)
+    assert words in str(against)
+
+
+@pytest.mark.parametrize(
+    ("count", "rounded"), [(0.0, 1), (1.0, 1), (7.2, 8), (651.0, 700), (1000.0, 1000), (1290, 2000)]
+)
+def test_visits_are_rounded_up_to_one_digit(count, rounded):
+    assert _rounded_up(count) == rounded
+
+
+def test_visits_too_few_to_compare_are_said_to_be_so():
+    shop, _ = visits(40, explore=0.3)
+    said = str(shop.report(against="none").against)
+    assert re.search(
+        r"not decided yet: the visits that showed what (only the rule would show|the rule would "
+        r"not show) count like \d+, and 29 are needed\. About [\d,]+ more visits like these would "
+        r"be enough to compare\.",
+        said,
+    )
 
 
 def test_without_exploring_nothing_is_compared():
@@ -165,6 +202,23 @@ def test_numbers_that_are_missing_are_a_segment():
     assert report.approximate
     assert report.upper is not None
     assert "This is approximate" in str(report)
+    assert "of the rewards are not 0." in str(report)
+    assert "each bound by itself holds at about 95 %" in str(report)
+    assert all(line.upper is not None for line in report.offers)
+
+
+def test_an_offer_without_losses_has_the_bounds_of_a_shop_with_some():
+    """Its rewards may be below 0, as those of the other are."""
+    shop = ht.Decider([{"sku": "sure"}, {"sku": "odd"}], ids="sku", explore=1.0)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        choice = shop.decide()
+        shop.reward(choice.token, 1.0 + (rng.normal() if choice.id == "odd" else rng.random()))
+    assert all(line.lower < line.mean < line.upper for line in shop.report().offers)
+    losing = ht.Decider([{"sku": "sure"}], ids="sku")
+    for _ in range(30):
+        losing.reward(losing.decide().token, -1.0)
+    assert "All rewards are equal." in losing.report().sentences
 
 
 def test_prices_have_a_report():
@@ -180,7 +234,7 @@ def test_prices_have_a_report():
     report.plot()
     along = shop.effects()
     assert [each.price for each in along.prices] == [float(name) for name in shop.offers]
-    assert "Most is expected at a price of" in str(along)
+    assert re.search(r"Most is expected at a price of \d+: [\d.]+ a visit \(", str(along))
     along.plot()
 
 
@@ -258,6 +312,22 @@ def test_few_rewards_have_no_bound():
     assert 0.3 < low < 1.0
     assert high is None
     assert not approximate
+
+
+def test_a_bound_is_below_the_mean_where_rewards_grow():
+    """As they do while a Decider learns: bets that follow the rewards would be too high."""
+    rng = np.random.default_rng(0)
+    wrong = 0
+    for _ in range(200):
+        means = np.repeat([1.0, 1.5, 2.0, 6.0], 150)
+        rewards = means * rng.exponential(size=600)
+        low = least(rewards, 0.5)
+        assert low < rewards.mean()
+        wrong += low > means.mean()
+    assert wrong <= 100 + 3 * 7
+    assert least(1e-250 * rewards, 0.95) == pytest.approx(1e-250 * least(rewards, 0.95))
+    assert least(1e80 * rewards, 0.95) == pytest.approx(1e80 * least(rewards, 0.95))
+    assert least(np.array([0.0, 3.0]), 0.95) == least(np.zeros(3), 0.95) == 0.0
 
 
 @pytest.mark.slow

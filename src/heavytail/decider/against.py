@@ -20,6 +20,8 @@ __all__ = ["Against", "compared"]
 WHERE: Final = "Decider.report"
 NO_EXPLORING: Final = "no visit explores (explore=0)"
 EXPLORE: Final = "Let a share of the visits explore: explore=0.05."
+UNDECIDED: Final = "not decided yet"
+LONG: Final = 5  # times the visits compared are a long time
 COMMON: Final = 0.1  # a reward that this share of visits pays must be among those compared
 NO_GUARANTEE: Final = (
     "The bound leaves room for rewards as large as the largest so far; larger ones, which never "
@@ -38,8 +40,8 @@ class Against:
         upper: its bounds, both together of probability ``level``, or None.
         level: of the bounds.
         visits: that were compared.
-        more: about how many visits more would decide, if the estimate is right; None where it
-            decides already, or where this cannot be said.
+        more: how many visits more would decide if they were like these, rounded up to one digit: a
+            guess, mostly too low. None where it is decided, or where this cannot be said.
         why: the reason why nothing can be said, and what to do; "" where something can.
         notes: what to know of the comparison.
     """
@@ -81,14 +83,20 @@ class Against:
                 f"{head} {signed(self.value)} a visit, at most {signed(self.upper)} ({level}): the "
                 "rule would have earned more."
             )
-        between = f"between {signed(self.lower)} and {signed(self.upper)} a visit, {level}"
-        return f"{head} not decided yet ({between}): {_more(self.more)}."
+        between = f"between {signed(self.lower)} and {signed(self.upper)} a visit"
+        return f"{head} {UNDECIDED}, {between} ({level}). {_more(self.more, self.visits)}"
 
 
-def _more(visits: int | None) -> str:
-    if visits is None:
-        return "how many visits more would decide cannot be said"
-    return f"about {visits:,} visits more at this rate"
+def _more(more: int | None, visits: int) -> str:
+    """A sentence on how many visits more would decide, after so many that were compared."""
+    if more is None:
+        return "Visits like these would not decide it."
+    if more > LONG * visits:
+        return (
+            f"Visits like these would not decide it for a long time: more than {LONG} times the "
+            f"{visits:,} so far are needed."
+        )
+    return f"About {more:,} more visits like these would decide it."
 
 
 def compared(of: Snapshot, against: object, level: float) -> Against:
@@ -134,7 +142,8 @@ def _comparable(of: Snapshot, rows: Rows, places: IntArray) -> tuple[Rows, IntAr
     and notes.
     """
     if len(rows) == 0:
-        raise _Silent("cannot be said: no decision has its reward yet.")
+        logs = " Visits of a log do not count: ht.compare reads the log." if len(of.rows) else ""
+        raise _Silent(f"cannot be said: no decision has its reward yet.{logs}")
     if np.array_equal(rows.offers, places):
         raise _Silent("nothing to compare: the Decider chose as the rule does in every visit.")
     rows, places, notes = *_while_offered(of, rows, places), []
@@ -219,7 +228,7 @@ def _against(
     value, lower, upper = float(result.value), float(result.lower), float(result.upper)
     more = None
     if result.rows_needed is not None:
-        more = _rounded(result.rows_needed - result.rows)
+        more = _rounded_up(result.rows_needed - result.rows)
     answer = Against(rule, value, lower, upper, level, len(rows), more, "", notes)
     if answer.better is None:
         return answer
@@ -238,14 +247,18 @@ def _too_few(weight: FloatArray, rows: int, level: float) -> str:
     at = int(np.argmin(sizes))
     if sizes[at] >= least:
         return ""
-    whose = "as the rule does where the Decider would choose otherwise", "otherwise than the rule"
-    few = f"not decided yet: visits that chose {whose[at]} count like {sizes[at]:.0f}"
-    if sizes[at] < 0.5:
-        return f"{few}, and {least} are needed."
-    more = _more(_rounded(rows * (least / sizes[at] - 1.0)))
-    return f"{few}, and {least} are needed: {more}."
+    which = "showed what only the rule would show", "showed what the rule would not show"
+    few = (
+        f"{UNDECIDED}: the visits that {which[at]} count like {math.floor(sizes[at])}, and {least} "
+        "are needed."
+    )
+    if sizes[at] < 1.0:
+        return few
+    more = _rounded_up(rows * (least / sizes[at] - 1.0))
+    return f"{few} About {more:,} more visits like these would be enough to compare."
 
 
-def _rounded(count: float) -> int:
-    """A number of visits, to two digits."""
-    return max(1, round(float(f"{max(count, 1.0):.1e}")))
+def _rounded_up(count: float) -> int:
+    """A number of visits, to one digit."""
+    unit = 10 ** math.floor(math.log10(max(count, 1.0)))
+    return max(1, math.ceil(count / unit)) * unit
