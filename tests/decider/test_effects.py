@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from tests.decider.shops import learned, visits
@@ -20,8 +22,12 @@ def test_an_effect_that_is_there_is_stated_with_its_bound(shop):
     row = stated["segment", "returning", "b"]
     assert 1.0 < row.low < 3.0 < row.high  # the truth: 5 less 40 % of 5
     assert ("segment", "returning", "a") not in stated
-    assert "segment returning: b +" in str(effects)
-    assert "against the average visit (at least +" in str(effects)
+    assert re.search(
+        r"segment returning: b earns (\d\.\d+) a visit more than in the average visit "
+        r"\(at least \d\.\d+ more\)\.",
+        str(effects),
+    )
+    assert re.search(r"segment new: b earns .* less than in .* \(at least \S+ less\)", str(effects))
     assert effects.silent == ("basket",)
     assert "Nothing beyond chance: basket." in str(effects)
 
@@ -29,6 +35,9 @@ def test_an_effect_that_is_there_is_stated_with_its_bound(shop):
 def test_a_column_alone_is_the_same_at_a_smaller_share_of_the_level(shop):
     alone = shop.effects("segment")
     assert {row.column for row in alone.rows} == {"segment"}
+    assert (
+        str(shop.effects("basket")) == "No effect of basket is beyond chance after 4,000 rewards."
+    )
     both = {(r.column, r.value, r.offer): r for r in shop.effects().rows}
     for row in alone.rows:
         assert row.effect == pytest.approx(both[row[0], row[1], row[3]].effect, abs=0.3)
@@ -80,7 +89,7 @@ def test_rewards_of_0_state_nothing():
         shop.reward(shop.decide({"x": float(i)}).token, 0.0)
     effects = shop.effects()
     assert effects.stated == ()
-    assert "No effect is beyond chance after 64 rewards." in str(effects)
+    assert "No effect of x is beyond chance after 64 rewards." in str(effects)
     effects.plot()
 
 
@@ -97,6 +106,23 @@ def test_clicks_have_effects_of_their_shares():
     (row,) = (row for row in effects.stated if (row.value, row.offer) == ("old", "b"))
     assert 0.3 < row.low < 1.5 < row.high
     assert "approximately" in str(effects)
+
+
+def test_columns_that_act_together_are_named():
+    rng = np.random.default_rng(0)
+    n = 3000
+    log = {name: rng.uniform(-1.0, 1.0, n) for name in ("basket", "hour", "age")}
+    log["reward"] = 2.0 * log["basket"] * log["hour"] + rng.standard_t(2.5, n)
+    log["sku"] = rng.choice(["a", "b"], n)
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", context=["basket", "hour", "age"])
+    shop.learn(log, progress=False)
+    effects = shop.effects()
+    assert effects.pairs == (("basket", "hour"),)
+    said = "basket and hour act together (99 %): what one changes depends on the other."
+    assert said in str(effects)
+    assert said in effects._repr_html_()
+    assert said in str(shop.effects("hour"))
+    assert "act together" not in str(shop.effects("age"))
 
 
 def test_explain_names_the_offers():

@@ -13,9 +13,10 @@ from heavytail._validate import check_choice
 from heavytail.decider.choice import amount
 from heavytail.decider.contexts import CATEGORY, NUMBER
 from heavytail.decider.contrasts import Averages, averages, contrast, value
-from heavytail.decider.markup import note, signed, table, text_table
+from heavytail.decider.markup import counted, note, signed, table, text_table
 from heavytail.decider.report import pandas_for
 from heavytail.decider.reporting import MISSING
+from heavytail.decider.shape import LEVEL
 from heavytail.decider.snapshot import Snapshot, features
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ STATED: Final = (1, 6, 11)  # those of which something may be stated: low, middl
 MOST_ROWS: Final = 400  # contexts that are averaged over
 LEAST_ROWS: Final = 40
 WORK: Final = 2e7  # features that are computed, in all
-AVERAGE: Final = "against the average visit"
 
 
 class Effect(NamedTuple):
@@ -70,7 +70,7 @@ class Price(NamedTuple):
     Attributes:
         price: of the Grid.
         expected: a visit.
-        low: end of its interval, which holds by itself.
+        low: end of its interval; those of all prices hold together.
         high: end of its interval.
     """
 
@@ -97,6 +97,7 @@ class Effects:
         rewards: that were learned.
         approximate: whether rewards are often 0, so that the forecast is a product and the
             intervals are those of its linear part.
+        pairs: columns that act together, by a test of its own, among those that were looked at.
     """
 
     level: float
@@ -105,6 +106,7 @@ class Effects:
     prices: tuple[Price, ...]
     rewards: int
     approximate: bool
+    pairs: tuple[tuple[str, str], ...] = ()
 
     @property
     def stated(self) -> tuple[Effect, ...]:
@@ -118,18 +120,28 @@ class Effects:
         for column, text in dict.fromkeys((row.column, row.value) for row in self.stated):
             mine = [row for row in self.stated if (row.column, row.value) == (column, text)]
             mine.sort(key=lambda row: -abs(row.effect))
-            first, *others = (f"{'at ' * bool(self.prices)}{_words(row)}" for row in mine)
-            first = first.replace(" (", f" a visit {AVERAGE} (", 1)
+            what = "a price of " * bool(self.prices)
+            words = [f"{what}{_words(row, k == 0)}" for k, row in enumerate(mine)]
             named = f"{column} {text}" if mine[0].number is None else f"{column} about {text}"
-            said.append(f"{named}: {'; '.join([first, *others])}.")
+            said.append(f"{named}: {'; '.join(words)}.")
         if self.prices:
             best = max(self.prices, key=lambda each: each.expected)
             sure = f"{100.0 * self.level:.4g} %"
             said.append(
-                f"Most is expected at a price of {amount(best.price)}: {amount(best.expected)} a "
-                f"visit ({amount(best.low)} to {amount(best.high)}, {sure})."
+                f"Most is expected at a price of {best.price:g}: {amount(best.expected)} a visit "
+                f"({amount(best.low)} to {amount(best.high)}, {sure})."
             )
         return tuple(said)
+
+    @property
+    def together(self) -> tuple[str, ...]:
+        """One sentence for each pair of columns that act together."""
+        return tuple(
+            f"{one} and {other} act together ({100.0 * (1.0 - LEVEL):.4g} %): what one changes "
+            "depends on the other. To see it, compare expected(...) of contexts that differ in "
+            "both."
+            for one, other in self.pairs
+        )
 
     @property
     def silent(self) -> tuple[str, ...]:
@@ -146,9 +158,10 @@ class Effects:
         if not self.columns and not self.prices:
             return "The context has no column yet whose effect could be told."
         if not self.rows and not self.prices:
-            return f"Nothing is known yet: {self.rewards:,} rewards have come."
+            return f"Too little is known yet: {counted(self.rewards, 'reward')} came."
         if not self.stated:
-            return f"No effect is beyond chance after {self.rewards:,} rewards."
+            of = f" of {' or '.join(self.columns)}" if self.columns else ""
+            return f"No effect{of} is beyond chance after {counted(self.rewards, 'reward')}."
         about = ", approximately" if self.approximate else ""
         return f"Beyond chance, all together at {100.0 * self.level:.4g} %{about}:"
 
@@ -159,7 +172,7 @@ class Effects:
 
     def __str__(self) -> str:
         foot = [self._foot()] if self._foot() else []
-        return "\n".join([self._head(), *self.sentences, *foot])
+        return "\n".join([self._head(), *self.sentences, *foot, *self.together])
 
     def _repr_html_(self) -> str:
         heads = ["column", "value", "offer", "effect a visit", "from", "to"]
@@ -168,7 +181,8 @@ class Effects:
              signed(row.high)]
             for row in self.stated
         ]  # fmt: skip
-        said = [self._head(), self._foot(), *(self.sentences[-1:] if self.prices else ())]
+        of_prices = self.sentences[-1:] if self.prices else ()
+        said = [self._head(), self._foot(), *of_prices, *self.together]
         return f"<div>{note(*said)}{table(heads, rows) if rows else ''}</div>"
 
     def table(self) -> str:
@@ -202,11 +216,13 @@ class Effects:
         return plots.effect(self, column, ax)
 
 
-def _words(row: Effect) -> str:
+def _words(row: Effect, is_first: bool) -> str:
     """An effect with the end of its interval that is nearer to 0."""
-    if row.low > 0.0:
-        return f"{row.offer} {signed(row.effect)} (at least {signed(row.low)})"
-    return f"{row.offer} {signed(row.effect)} (at most {signed(row.high)})"
+    what, least = ("more", row.low) if row.low > 0.0 else ("less", -row.high)
+    size, bound = amount(abs(row.effect)), f"(at least {amount(least)} {what})"
+    if is_first:
+        return f"{row.offer} earns {size} a visit {what} than in the average visit {bound}"
+    return f"{row.offer}, {size} {what} {bound}"
 
 
 class _Values(NamedTuple):
@@ -230,7 +246,7 @@ def effects(of: Snapshot, column: str | None, level: float) -> Effects:
     columns, rewards = tuple(each.name for each in sets), of.model.policy.rounds
     policy, n = of.model.forecast, len(of.rows)
     if policy is None or n == 0:
-        return Effects(level, columns, (), (), rewards, False)
+        return Effects(level, columns, (), (), rewards, approximate=False)
     offers = sorted(of.most_shown(MOST_OFFERS))
     if of.prices:
         at = np.linspace(0, len(of.offers) - 1, 2 * OF_PRICES + 1)[1::2]
@@ -257,7 +273,8 @@ def effects(of: Snapshot, column: str | None, level: float) -> Effects:
                     )
                 )  # fmt: skip
     prices = _along(of, contexts, level) if of.prices else ()
-    return Effects(level, columns, tuple(rows), prices, rewards, policy._has_zeros)
+    pairs = tuple(pair for pair in of.model.shape.pairs if column is None or column in pair)
+    return Effects(level, columns, tuple(rows), prices, rewards, policy._has_zeros, pairs)
 
 
 def _at(of: Snapshot, contexts: FloatArray, place: int) -> Averages:
@@ -289,14 +306,15 @@ def _values(of: Snapshot, column: int) -> _Values | None:
 
 
 def _along(of: Snapshot, contexts: FloatArray, level: float) -> tuple[Price, ...]:
-    """The rewards expected along the prices."""
+    """The rewards expected along the prices, with intervals that hold together."""
     assert of.model.forecast is not None
     assert of.offers.ordered is not None
     places = np.unique(np.linspace(0, len(of.offers) - 1, MOST_PRICES).astype(np.int64))
     contexts = contexts[:: max(1, len(contexts) // 100)]
+    each_level = 1.0 - (1.0 - level) / len(places)
     along = []
     for place in places:
-        mean, low, high = value(of.model.forecast, _at(of, contexts, int(place)), level)
+        mean, low, high = value(of.model.forecast, _at(of, contexts, int(place)), each_level)
         price = float(of.offers.columns[of.offers.ordered][int(place)])
         along.append(Price(price, mean, low, high))
     return tuple(along)

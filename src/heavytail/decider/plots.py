@@ -198,7 +198,7 @@ def worth(report: Report, ax: Axes | None = None) -> Axes:
     ax.set_ylim(len(often) - 0.4, -0.6)
     if all(report.offers[i].upper is None for i in often):
         ax.set_xlim(left=0.0)
-        ax.set_xlabel("no upper bound: a large and rare reward has not come yet")
+        ax.set_xlabel("no upper bound: a large and rare reward may still come")
     ax.set_title(title, loc="left")
     return ax
 
@@ -221,7 +221,7 @@ def tail(report: Report, ax: Axes | None = None) -> Axes:
     part = float(largest[: max(1, len(rewards) // 100)].sum() / largest.sum())
     said = f"the largest 1 % of the visits have {part:.0%} of it all"
     if seen.heavy:
-        said += ";\nlarger ones must be expected"
+        said += ";\nlarger ones may come"
     ax.text(0.03, 0.05, said, transform=ax.transAxes, fontsize="small")
     ax.set_title(title, loc="left")
     return ax
@@ -270,7 +270,7 @@ def prices(effects: Effects, ax: Axes | None = None) -> Axes:
                 textcoords="offset points", ha="center")  # fmt: skip
     ax.set_xlabel("price")
     ax.set_ylabel("expected a visit")
-    ax.set_title(f"Expected along the price, {100.0 * effects.level:.4g} % at each", loc="left")
+    ax.set_title(f"Expected along the price, {100.0 * effects.level:.4g} % together", loc="left")
     return ax
 
 
