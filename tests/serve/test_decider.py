@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -36,6 +37,7 @@ OFFERS = [
     {"sku": "none", "price": 0.0},
 ]
 SHOP = "/v1/models/shop"
+OF_PYTHON = re.compile(r"Decider\.|float\(|\bNone\b|\bTrue\b|column|dict")
 
 
 def decider(**more):
@@ -217,12 +219,36 @@ def test_the_same_request_has_the_same_answer(client):
 @pytest.mark.parametrize(
     ("body", "field", "words"),
     [
-        ({"context": {"segment": "new"}}, "context", "no column 'basket'"),
-        ({"context": {"segment": "new", "basket": "big"}}, "context", "must be a number"),
+        (
+            {"context": {"segment": "new"}},
+            "context.basket",
+            "The context lacks 'basket'. Send null if it is not known.",
+        ),
+        (
+            {"context": {"segment": "new", "bascet": 3}},
+            "context.basket",
+            "It has 'bascet': is that the one?",
+        ),
+        (
+            {"context": {"segment": "new", "basket": "big"}},
+            "context.basket",
+            "'basket' must be a number; got 'big'. Send null if it is not known.",
+        ),
+        (
+            {"context": {"segment": "new", "basket": "31.0"}},
+            "context.basket",
+            "'basket' must be a number; got '31.0'. Send it without quotes.",
+        ),
+        (
+            {"context": {"segment": "new", "basket": True}},
+            "context.basket",
+            "got true. Send null if it is not known.",
+        ),
         ({"context": {"segment": "new", "basket": 10**40}}, "context.basket", "64 bits"),
         ({"context": {"segment": ["new"], "basket": 1}}, "context[...]", "Expected"),
-        ({"context": visit(1), "only": ["crad"]}, "only", "Did you mean 'card'"),
-        ({"context": visit(1), "only": []}, "context", "no offer may be shown"),
+        ({"context": visit(1), "only": ["card", "crad"]}, "only[1]", "Did you mean 'card'?"),
+        ({"context": visit(1), "only": ["x"]}, "only[0]", "Offers are 'card', 'loan', 'none'."),
+        ({"context": visit(1), "only": []}, "only", "Leave out 'only', or list some"),
         ({"context": visit(1), "explore": 2}, "explore", "<= 1"),
         ({"context": visit(1), "arms": [[1.0]]}, "", "unknown field `arms`"),
     ],
@@ -236,6 +262,7 @@ def test_a_bad_context_is_refused_in_words_and_changes_nothing(
         answer = client.post(f"{SHOP}/decisions", json=sent)
         assert answer.status_code == 422, answer.text
         assert words in answer.json()["message"]
+        assert not OF_PYTHON.search(answer.json()["message"])
         place = "[1]" if isinstance(sent, list) else ""
         fields = (field, f"{place}.{field}", place, f"[...].{field}", "[...]")
         assert answer.json()["field"] in fields
@@ -245,6 +272,27 @@ def test_a_bad_context_is_refused_in_words_and_changes_nothing(
     assert client.get(SHOP).json()["decisions"] == 4
     assert client.get(SHOP).json()["version"] == len(paid)
     assert_same(state_of(client, tmp_path / "after.ht"), before)
+
+
+def test_where_no_offer_may_be_shown_the_refusal_says_what_may(tmp_path):
+    rules = {"card": {"segment": ["new"]}, "loan": {"basket": (50, None)}}
+    shop = decider(rules=rules)
+    shop.save(tmp_path / "shop.ht")
+    shop.retire("none")
+    shop.save(tmp_path / "strict.ht")
+    begin(tmp_path / "store", tmp_path / "shop.ht")
+    begin(tmp_path / "store", tmp_path / "strict.ht", "strict")
+    old = {"segment": "old", "basket": 20.0}
+    with serving(tmp_path / "store") as client:
+        barred = client.post(f"{SHOP}/decisions", json={"context": old, "only": ["card", "loan"]})
+        nothing = client.post("/v1/models/strict/decisions", json={"context": old})
+    assert barred.json() == {
+        "code": "bad_only", "field": "only",
+        "message": "No offer of 'only' may be shown in this context. Leave out 'only', or list "
+        "some that may be shown: 'none'.",
+    }  # fmt: skip
+    assert (nothing.status_code, nothing.json()["field"]) == (422, "context")
+    assert nothing.json()["message"].startswith("No offer may be shown in this context: each is")
 
 
 def test_close_after_becomes_the_wait_of_the_service(tmp_path):
@@ -331,7 +379,7 @@ def test_the_python_client_decides_in_a_context(client):
         assert shop.explain(visit(0))["why"]
         views = shop.describe()["offers"]
         assert sum(view["rewards"] for view in views.values()) == 3
-        with pytest.raises(Refused, match=r"no column 'basket'.*\(context\)"):
+        with pytest.raises(Refused, match=r"lacks 'basket'.*\(context\.basket\)"):
             shop.decide({"segment": "new"})
         with pytest.raises(TypeError, match="a Decider's context alone"):
             shop.decide({"segment": "new"}, context={"basket": 1.0})

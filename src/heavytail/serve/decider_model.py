@@ -26,9 +26,10 @@ from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Transaction
 from heavytail.ledger.tokens import Token, time_of
 from heavytail.policies.core.policy import Policy
+from heavytail.serve.decider_words import refusal_of
 from heavytail.serve.entries import Request, identified
 from heavytail.serve.keeping import loaded_decider
-from heavytail.serve.model import Model, chance, finite, said
+from heavytail.serve.model import Model, chance, finite
 from heavytail.serve.wire import (
     DECIDER,
     Chosen,
@@ -138,7 +139,7 @@ class DeciderModel(Model):
                 self.policy.select, asked.context, only=asked.only, explore=share,
                 draw=chance(share),
             )  # fmt: skip
-            choices.append(_refused(select, "" if len(sets) == 1 else f"[{i}]"))
+            choices.append(self._refused(select, asked, "" if len(sets) == 1 else f"[{i}]"))
         return choices
 
     def entry(
@@ -218,26 +219,24 @@ class DeciderModel(Model):
     # Answers
 
     def predict(self, arms: PredictInContext, level: float) -> PredictedOffers:
-        expected = _refused(lambda: self.policy.expected(arms.context, level=level))
+        expected = self._refused(lambda: self.policy.expected(arms.context, level=level), arms)
         parts = (finite([each[i] for each in expected.values()]) for i in range(3))
         return PredictedOffers([*expected], *parts)
 
     def explain(self, arms: PredictInContext) -> ExplainedOffer:
-        choice = _refused(lambda: self.policy.select(arms.context))
+        choice = self._refused(lambda: self.policy.select(arms.context), arms)
         expected = self.policy.expected(arms.context)
         means = {name: finite(mean)[0] for name, (mean, _, _) in expected.items()}
         return ExplainedOffer(choice.id, choice.why, means)
 
-
-def _refused(work: Callable[[], T], place: str = "") -> T:
-    """Return what ``work`` gives, or refuse in the Decider's own sentence."""
-    try:
-        return work()
-    except (ValueError, TypeError, KeyError) as error:
-        words = said(error)
-        only = words.partition(": ")[2].startswith("only")
-        field = "only" if only else "context"
-        raise Refusal(422, f"bad_{field}", words, field).at(place) from None
+    def _refused(
+        self, work: Callable[[], T], asked: DecideInContext | PredictInContext, place: str = ""
+    ) -> T:
+        """Return what ``work`` gives, or refuse in words for a client that speaks JSON."""
+        try:
+            return work()
+        except (ValueError, TypeError, KeyError) as error:
+            raise refusal_of(self.policy, asked, error).at(place) from None
 
 
 def model_of(row: ModelRow, snapshot: tuple[int, bytes] | None = None) -> Model:
