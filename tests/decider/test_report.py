@@ -327,6 +327,8 @@ def test_a_bound_is_below_the_mean_where_rewards_grow():
     assert wrong <= 100 + 3 * 7
     assert least(1e-250 * rewards, 0.95) == pytest.approx(1e-250 * least(rewards, 0.95))
     assert least(1e80 * rewards, 0.95) == pytest.approx(1e80 * least(rewards, 0.95))
+    tiny = np.concatenate([[5e-324], 1e100 * rewards])
+    assert 0.0 <= least(tiny, 0.95) < tiny.mean()
     assert least(np.array([0.0, 3.0]), 0.95) == least(np.zeros(3), 0.95) == 0.0
 
 

@@ -102,7 +102,8 @@ def least(rewards: FloatArray, level: float) -> float:
     (1 + b X_t)/(1 + b m_t) is a supermartingale that starts at 1, and of (1 + b X_t)/(1 + b m) is
     no more, as the geometric mean of 1 + b m_t is at most the arithmetic one. So is an average
     over bets; it passes 1/(1 - level) at some t with probability 1 - level at most (Ville). The
-    bound is the m at which it does: below the mean of the rewards, and true in all reports at once.
+    bound is the m at which it does: below the mean of the rewards, and true in all reports at once
+    as long as every reward is kept.
 
     The unit of the bets is the first reward above 0, and the rewards behind it are bet on: those
     before it are taken to be 0, and so is it.
@@ -111,9 +112,13 @@ def least(rewards: FloatArray, level: float) -> float:
     rest = rewards[first + 1 :]
     if not rest.any():
         return 0.0
-    bets = BETS / rewards[first]
-    wealth = np.array([np.log1p(bet * rest).sum() for bet in bets])
+    with np.errstate(over="ignore", invalid="ignore"):  # a first reward next to nothing
+        bets = BETS / rewards[first]
+        wealth = np.array([np.log1p(bet * rest).sum() for bet in bets])
     wealth += np.log(SHARES / SHARES.sum())
+    bets, wealth = bets[np.isfinite(wealth)], wealth[np.isfinite(wealth)]
+    if len(bets) == 0:
+        return 0.0
 
     def ruled_out(mean: float) -> bool:
         logs = wealth - len(rest) * np.log1p(bets * mean)
