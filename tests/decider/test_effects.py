@@ -157,7 +157,7 @@ def test_an_offer_whose_rewards_have_changed_is_named(forget):
     advice = str(shop.diagnostics())
     assert "'b'" not in advice
     assert ("What 'a' earns has changed" in advice) == (forget is None)
-    assert "rewards lie below those before them" in advice or forget
+    assert "below those before them, in like visits" in advice or forget
 
 
 def test_a_column_with_small_effects_may_be_left_out():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +15,7 @@ from heavytail.decider.effects import effects
 from heavytail.decider.markup import note, percent
 from heavytail.decider.shape import MOST_FEATURES
 from heavytail.decider.snapshot import Snapshot, features
-from heavytail.encoding.fit import fewest_rows, lack_of_fit
+from heavytail.encoding.fit import fewest_rows, lack_of_fit, score_test
 from heavytail.tables.cells import looks_like_number
 
 __all__ = ["Diagnosis", "diagnose"]
@@ -27,6 +28,7 @@ ENOUGH: Final = 500  # rewards before a column is said not to matter
 MANY: Final = 50  # visits of an offer, or decisions that wait
 WAITING: Final = 0.5  # of the decisions wait
 LASTS: Final = (100, 400, 1600)  # rewards of an offer that are compared with those before
+CUT: Final = 0.005  # of what the forecast leaves, on each side
 LEVEL: Final = 1e-3  # of all tests of patterns, or of changes, together
 ROWS: Final = 4096  # that are looked at for a pattern
 NEAR_LIMIT: Final = 0.8  # of the features that a shape may have
@@ -198,40 +200,50 @@ def _about_patterns(of: Snapshot) -> list[str]:
 
 
 def _about_changes(of: Snapshot, drift: float | None) -> list[str]:
-    """Changes of what offers earn. A Decider that forgets tells them by its drift;
-    otherwise a rank test asks whether an offer's last rewards lie elsewhere in like contexts.
+    """Changes of what offers earn. A Decider that forgets tells them by its drift; otherwise a
+    score test asks whether an offer's last rewards lie off the forecast, beside those before.
     """
     if drift is not None:
         seems = "What offers earn seems to have changed. Look at report().plot(), over time."
         return [seems] if drift > 1.0 else []
-    said, tests = [], len(of.offers.running) * len(LASTS)
+    if of.model.forecast is None and of.model.encoder is not None:
+        return []
+    said, level = [], LEVEL / (len(of.offers.running) * len(LASTS))
     for place in of.offers.running:
         rows = of.rows.where(of.rows.offers == place)
-        left = rows.rewards
+        left, paid = rows.rewards, float(np.mean(rows.rewards != 0.0)) if len(rows) else 0.0
         if of.model.forecast is not None:
             X = features(of, rows.contexts, rows.offers)
             left = left - of.model.forecasts(X, len(X))
-        moved = [_moved(left, last) for last in LASTS if len(left) >= 2 * last]
-        if not moved or min(p for p, _ in moved) * tests > LEVEL:
+        lasts = [last for last in LASTS if 2 * last <= len(rows) and last * paid >= LASTS[0]]
+        moves = [(*_moved(left, last), last) for last in lasts]
+        if not moves or min(moves)[0] > math.log(level):
             continue
-        (_, up), last = min(zip(moved, LASTS, strict=False))
+        _, by, last = min(moves)
+        if abs(by) < SMALL * float(np.mean(np.abs(rows.rewards))):
+            continue
         said.append(
-            f"What '{of.offers.ids[place]}' earns has changed: its last {last:,} rewards lie "
-            f"{'above' if up else 'below'} those before them, in like contexts. A Decider with "
-            'forget="auto" follows such changes; this one takes all rewards to be of one time.'
+            f"What '{of.offers.ids[place]}' earns has changed: its last {last:,} rewards lie about "
+            f"{amount(abs(by))} {'above' if by > 0.0 else 'below'} those before them, in like "
+            'visits. A Decider with forget="auto" follows such changes; this one weighs all '
+            "rewards alike."
         )
     return said
 
 
-def _moved(left: FloatArray, last: int) -> tuple[float, bool]:
-    """The p-value of a rank test that the last values are like those before, and whether they lie
-    above.
+def _moved(left: FloatArray, last: int) -> tuple[float, float]:
+    """The logarithm of the p-value that the last of what a forecast leaves has the mean of those
+    before, and the difference of both means. The outermost values are cut.
     """
-    from scipy.stats import mannwhitneyu
-
-    after, before = left[-last:], left[:-last]
-    test = mannwhitneyu(after, before, method="asymptotic")
-    return float(test.pvalue), bool(test.statistic > 0.5 * len(after) * len(before))
+    cut = np.clip(left, *np.quantile(left, (CUT, 1.0 - CUT)))
+    late = np.zeros(len(cut))
+    late[-last:] = 1.0
+    by = float(np.mean(cut[-last:]) - np.mean(cut[:-last]))
+    rest, score = late - np.mean(late), cut - np.mean(cut)
+    size = float(np.mean(score**2))
+    if size == 0.0:
+        return 0.0, by
+    return score_test(rest[:, None], score, np.full(len(cut), 1.0 / size)), by
 
 
 def _about_rewards(of: Snapshot) -> list[str]:
