@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from heavytail._typing import FloatArray
 
 __all__ = [
+    "LARGEST",
     "LARGEST_COUNT",
+    "LARGEST_SUM",
     "are_counts",
     "check_size",
     "check_slots",
@@ -27,6 +29,7 @@ __all__ = [
 LARGEST_COUNT: Final = 2.0**53  # from here on a double does not count
 SAME: Final = 1e-9  # relative: a constant as another version's mathematics rounds it
 LARGEST: Final = 1.001e150  # of what is squared: kernels refuse what would pass 1e150
+LARGEST_SUM: Final = 1e165  # of sums over rounds of x / sigma_t², which nothing squares
 
 
 def damaged(where: str, key: str, why: str = "") -> ValueError:
@@ -77,10 +80,10 @@ def _places(kinds: tuple[str, ...]) -> dict[str, list[int]]:
     return {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in set(kinds)}
 
 
-def check_size(where: str, key: str, numbers: FloatArray) -> None:
+def check_size(where: str, key: str, numbers: FloatArray, most: float = LARGEST) -> None:
     """Refuse numbers larger than any that kernels make, since they square them and add them up."""
-    if np.abs(numbers).max(initial=0.0) > LARGEST:
-        raise damaged(where, key, f"its numbers must be at most {LARGEST:g} in size")
+    if np.abs(numbers).max(initial=0.0) > most:
+        raise damaged(where, key, f"its numbers must be at most {most:g} in size")
 
 
 def hangs_together(heads: NDArray[Any], following: NDArray[Any], count: int) -> bool:

@@ -154,17 +154,36 @@ def test_advice_is_given_where_no_visit_explores():
     assert "explore=0.05" in str(shop.diagnostics())
 
 
-def test_a_number_whose_effect_bends_is_named():
+def test_a_number_whose_effect_bends_gets_a_curve_or_is_named():
     rng = np.random.default_rng(0)
-    n = 4000
-    x = rng.uniform(-1.0, 1.0, n)
+    x = rng.uniform(-1.0, 1.0, 4000)
+    log = {"x": x, "offer": ["a"] * 4000, "sku": ["a"] * 4000, "reward": 4.0 * x**2}
     shop = ht.Decider([{"sku": "a"}], ids="sku", context=["x"])
-    from heavytail.decider.diagnosing import _pattern
+    shop.learn(log, progress=False)
+    assert "leave a pattern" not in str(shop.diagnostics())  # a curve was taken
+    shop._model.shape = shop._model.shape._replace(curves=())
+    shop._model.encoder = ht.Encoder(numbers={"x": (0.0, 1.0)}).fit([{"x": 0.0}])
+    shop._model.forecast = ht.TwinUCB(dim=shop._model.encoder.dim)
+    assert "Straight lines in x leave a pattern (p < 0.001): state a curve" in str(
+        shop.diagnostics()
+    )
 
-    assert _pattern(x, 4.0 * x**2 - 4.0 / 3.0 + rng.normal(size=n), 1e-3) is not None
-    assert _pattern(x, rng.standard_t(2.0, n), 1e-3) is None
-    shop.learn({"x": x, "offer": ["a"] * n, "sku": ["a"] * n, "reward": 4 * x**2}, progress=False)
-    assert "The forecast is off" not in str(shop.diagnostics())  # a curve was taken
+
+@pytest.mark.parametrize("forget", [None, 0.99])
+def test_an_offer_whose_rewards_have_changed_is_named(forget):
+    rng = np.random.default_rng(1)
+    ids = [{"sku": "a"}, {"sku": "b"}]
+    shop = ht.Decider(ids, ids="sku", context=["x"], explore=0.3, forget=forget)
+    for t in range(2400):
+        choice = shop.decide({"x": float(rng.normal())})
+        worse = 1.5 * (choice.id == "a" and t >= 1800)
+        shop.reward(choice.token, 5.0 + (choice.id == "a") - worse + rng.standard_t(2.1))
+        if t == 1799:
+            assert "changed" not in str(shop.diagnostics())
+    advice = str(shop.diagnostics())
+    assert "'b'" not in advice
+    assert ("What 'a' earns has changed" in advice) == (forget is None)
+    assert "below those before them, in like visits" in advice or forget
 
 
 def test_a_column_with_small_effects_may_be_left_out():

@@ -38,6 +38,19 @@ def test_features_of_no_length_leave_what_can_be_copied_and_saved(name, tmp_path
             assert snapshot(twin) == snapshot(policy)
 
 
+@pytest.mark.parametrize("size", [1e-80, 1e-160, 1e-300, 1e90])
+@pytest.mark.parametrize("name", ["Hvt-UCB", "Twin-UCB"])
+def test_rewards_of_any_size_leave_what_can_be_copied_and_saved(name, size, tmp_path):
+    policy = ht.make_policy(name, dim=3)
+    rng = np.random.default_rng(4)
+    for _ in range(300):
+        arm = policy.select(ARMS)
+        policy.update(ARMS[arm], size * float(rng.standard_t(2.1)))
+    policy.save(tmp_path / "it.npz")
+    for twin in (policy.clone(), ht.load(tmp_path / "it.npz")):
+        assert snapshot(twin) == snapshot(policy)
+
+
 @pytest.mark.parametrize("kind", mdp.ALL)
 def test_features_of_no_length_leave_an_agent_that_can_be_copied(kind):
     features = np.zeros((2, 2, 3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,9 +12,10 @@ from heavytail._typing import FloatArray
 from heavytail.decider.choice import amount
 from heavytail.decider.contexts import CATEGORY, NUMBER
 from heavytail.decider.effects import effects
-from heavytail.decider.markup import note, percent, signed
+from heavytail.decider.markup import note, percent
 from heavytail.decider.shape import MOST_FEATURES
 from heavytail.decider.snapshot import Snapshot, features
+from heavytail.encoding.fit import fewest_rows, lack_of_fit, score_test
 from heavytail.tables.cells import looks_like_number
 
 __all__ = ["Diagnosis", "diagnose"]
@@ -25,10 +27,10 @@ SMALL: Final = 0.25  # of a usual reward is an effect that may be left out
 ENOUGH: Final = 500  # rewards before a column is said not to matter
 MANY: Final = 50  # visits of an offer, or decisions that wait
 WAITING: Final = 0.5  # of the decisions wait
-PARTS: Final = 5  # of a number, in each of which the forecast should be right
-LEVEL: Final = 1e-3  # of all tests of patterns together
-ROWS: Final = 4096  # that are looked at for a pattern
+LASTS: Final = (100, 400, 1600)  # rewards of an offer that are compared with those before
 CUT: Final = 0.005  # of what the forecast leaves, on each side
+LEVEL: Final = 1e-3  # of all tests of patterns, or of changes, together
+ROWS: Final = 4096  # that are looked at for a pattern
 NEAR_LIMIT: Final = 0.8  # of the features that a shape may have
 HEAVY: Final = 0.5  # of all rewards in one visit of a hundred
 SILENCE: Final = 'close_after("7 days")'
@@ -67,7 +69,7 @@ def diagnose(of: Snapshot) -> Diagnosis:
     drift = model.policy.diagnostics().drift
     advice = [
         *_about_silence(of), *_about_unknown(of), *_about_texts(of), *_about_exploring(of),
-        *_about_drift(drift), *_about_patterns(of), *_about_columns(of), *_about_rewards(of),
+        *_about_changes(of, drift), *_about_patterns(of), *_about_columns(of), *_about_rewards(of),
     ]  # fmt: skip
     return Diagnosis(
         rounds=model.policy.rounds,
@@ -153,12 +155,6 @@ def _about_exploring(of: Snapshot) -> list[str]:
     ]
 
 
-def _about_drift(drift: float | None) -> list[str]:
-    if drift is None or drift <= 1.0:
-        return []
-    return ["What offers earn seems to have changed. Look at report().plot(), over time."]
-
-
 def _about_columns(of: Snapshot) -> list[str]:
     """Columns whose effects are small, by their bounds."""
     if of.model.forecast is None or len(of.rows) < ENOUGH:
@@ -179,58 +175,75 @@ def _about_columns(of: Snapshot) -> list[str]:
 
 
 def _about_patterns(of: Snapshot) -> list[str]:
-    """Numbers along which the forecast is wrong: a straight line where a curve is needed."""
+    """Numbers along which rewards bend and the forecast does not."""
     model, rows = of.model, of.rows
     if model.forecast is None or model.encoder is None or len(rows) < ENOUGH:
         return []
     rows = rows.where(slice(max(0, len(rows) - ROWS), None))
-    X = features(of, rows.contexts, rows.offers)
-    left = rows.rewards - model.forecasts(X, len(X))
-    numbers = [
-        (column, name)
+    numbers = {
+        name: rows.contexts[:, column]
         for column, name in enumerate(of.contexts.names)
         if of.contexts.kinds[column] == NUMBER and name not in model.shape.curves
+    }
+    numbers = {name: values for name, values in numbers.items() if np.isfinite(values).any()}
+    X = features(of, rows.contexts, rows.offers)
+    if len(rows) < fewest_rows(X.shape[1], len(numbers)):
+        return []
+    do, dim = "state a curve: context={{{!r}: ht.Spline(5), ...}}.", model.encoder.dim
+    if dim > NEAR_LIMIT * MOST_FEATURES:
+        do = f"there are {dim} features already, so leave out columns that matter less."
+    return [
+        f"Straight lines in {misfit.column} leave a pattern ({misfit.chance}): "
+        + do.format(misfit.column)
+        for misfit in lack_of_fit(X, rows.rewards, numbers, level=LEVEL)
     ]
-    said = []
-    for column, name in numbers:
-        worst = _pattern(rows.contexts[:, column], left, LEVEL / len(numbers))
-        if worst is None:
+
+
+def _about_changes(of: Snapshot, drift: float | None) -> list[str]:
+    """Changes of what offers earn. A Decider that forgets tells them by its drift; otherwise a
+    score test asks whether an offer's last rewards lie off the forecast, beside those before.
+    """
+    if drift is not None:
+        seems = "What offers earn seems to have changed. Look at report().plot(), over time."
+        return [seems] if drift > 1.0 else []
+    if of.model.forecast is None and of.model.encoder is not None:
+        return []
+    said, level = [], LEVEL / (len(of.offers.running) * len(LASTS))
+    for place in of.offers.running:
+        rows = of.rows.where(of.rows.offers == place)
+        left, paid = rows.rewards, float(np.mean(rows.rewards != 0.0)) if len(rows) else 0.0
+        if of.model.forecast is not None:
+            X = features(of, rows.contexts, rows.offers)
+            left = left - of.model.forecasts(X, len(X))
+        lasts = [last for last in LASTS if 2 * last <= len(rows) and last * paid >= LASTS[0]]
+        moves = [(*_moved(left, last), last) for last in lasts]
+        if not moves or min(moves)[0] > math.log(level):
             continue
-        at, off = worst
-        do = "State a curve: context={" + f"{name!r}: ht.Spline(5), ..." + "}."
-        if model.encoder.dim > NEAR_LIMIT * MOST_FEATURES:
-            do = (
-                f"No curve was taken, as there are {model.encoder.dim} features already: leave out "
-                "columns that do not matter."
-            )
+        _, by, last = min(moves)
+        if abs(by) < SMALL * float(np.mean(np.abs(rows.rewards))):
+            continue
         said.append(
-            f"The forecast is off along {name}: by {signed(off)} a visit about {amount(at)}. {do}"
+            f"What '{of.offers.ids[place]}' earns has changed: its last {last:,} rewards lie about "
+            f"{amount(abs(by))} {'above' if by > 0.0 else 'below'} those before them, in like "
+            'visits. A Decider with forget="auto" follows such changes; this one weighs all '
+            "rewards alike."
         )
     return said
 
 
-def _pattern(values: FloatArray, left: FloatArray, level: float) -> tuple[float, float] | None:
-    """The part of a number in which rewards lie off the forecast beyond chance, and by how much."""
-    from scipy.stats import chi2
-
-    known = np.isfinite(values)
-    values, left = values[known], left[known]
-    if len(values) < 20 * PARTS:
-        return None
-    low, high = np.quantile(left, (CUT, 1.0 - CUT))
-    cut = np.clip(left, low, high)
-    cut -= cut.mean()
-    edges = np.unique(np.quantile(values, np.linspace(0.0, 1.0, PARTS + 1)[1:-1]))
-    part = np.searchsorted(edges, values, side="right")
-    count = np.bincount(part)
-    mean = np.bincount(part, cut) / np.maximum(count, 1)
-    spread = np.bincount(part, np.square(cut - mean[part])) / np.maximum(count, 1)
-    shown = (count >= 20) & (spread > 0.0)
-    z = np.where(shown, mean / np.sqrt(np.where(shown, spread / np.maximum(count, 1), 1.0)), 0.0)
-    if shown.sum() < 3 or chi2.sf(float(z @ z), int(shown.sum()) - 1) > level:
-        return None
-    worst = int(np.argmax(np.abs(z)))
-    return float(np.median(values[part == worst])), float(mean[worst])
+def _moved(left: FloatArray, last: int) -> tuple[float, float]:
+    """The logarithm of the p-value that the last of what a forecast leaves has the mean of those
+    before, and the difference of both means. The outermost values are cut.
+    """
+    cut = np.clip(left, *np.quantile(left, (CUT, 1.0 - CUT)))
+    late = np.zeros(len(cut))
+    late[-last:] = 1.0
+    by = float(np.mean(cut[-last:]) - np.mean(cut[:-last]))
+    rest, score = late - np.mean(late), cut - np.mean(cut)
+    size = float(np.mean(score**2))
+    if size == 0.0:
+        return 0.0, by
+    return score_test(rest[:, None], score, np.full(len(cut), 1.0 / size)), by
 
 
 def _about_rewards(of: Snapshot) -> list[str]:

@@ -99,10 +99,7 @@ def over_time(report: Report, ax: Axes | None = None) -> Axes:
         ax.set_ylim(0.0, min(high, 3.0 * highest))
     else:
         ax.set_ylim(low, high)
-    ax.set_title(title, loc="left")
-    ax.set_xlabel("time" if by_time else "rewards")
-    if by_time:
-        _dates(ax)
+    _along(ax, title, by_time)
     ax.legend(fontsize="small")
     return ax
 
@@ -127,11 +124,15 @@ def _middles(times: FloatArray, edges: list[int]) -> tuple[list[Any], bool]:
     return [0.5 * (a + b) for a, b in pairs], False
 
 
-def _dates(ax: Axes) -> None:
-    dates: Any = importlib.import_module("matplotlib.dates")
-    locator = dates.AutoDateLocator(maxticks=6)
-    ax.xaxis.set_major_locator(locator)
-    ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+def _along(ax: Axes, title: str, by_time: bool) -> None:
+    """Label a picture over time, or over the number of rewards where times are unknown."""
+    ax.set_title(title, loc="left")
+    ax.set_xlabel("time" if by_time else "rewards")
+    if by_time:
+        dates: Any = importlib.import_module("matplotlib.dates")
+        locator = dates.AutoDateLocator(maxticks=6)
+        ax.xaxis.set_major_locator(locator)
+        ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
 
 
 def _robust(rewards: FloatArray) -> tuple[float, float]:
@@ -168,10 +169,7 @@ def shares(report: Report, ax: Axes | None = None) -> Axes:
     ax.stackplot(x, layers, labels=names, colors=colors, alpha=0.8)
     ax.set_ylim(0.0, 1.0)
     ax.margins(x=0.0)
-    ax.set_title(f"{title} (grey: others)" if names[-1:] == ["others"] else title, loc="left")
-    ax.set_xlabel("time" if by_time else "rewards")
-    if by_time:
-        _dates(ax)
+    _along(ax, f"{title} (grey: others)" if names[-1:] == ["others"] else title, by_time)
     return ax
 
 

@@ -1,13 +1,9 @@
 """The shape of what rewards depend on: which numbers need a curve, and which columns act together.
 
 Straight lines come first. A curve, or a product of two columns, is added where it explains what
-the lines leave, beyond chance: forward selection by Rao's score test,
-
-    S = g' C^-1 g,   g = B' (r / v),   C = B' diag(1 / v) B   with B made orthogonal to the lines,
-
-where r are the residuals, v their variance for each offer, and S is chi-squared where nothing is
-there. What is added must pass with the sandwich C = B' diag(r² / v²) B, too, since the spread of
-rewards may depend on the context. Rewards are cut at their outermost half per cent first, so that
+the lines leave, beyond chance: forward selection by Rao's score test
+of :func:`heavytail.encoding.fit.score_test`, with B made orthogonal to the lines and v the variance
+of residuals for each offer. Rewards are cut at their outermost half per cent first, so that
 outliers do not decide.
 """
 
@@ -25,6 +21,7 @@ from heavytail._validate import GREATEST, LEAST
 from heavytail.decider.contexts import CATEGORY, NUMBER, Contexts
 from heavytail.decider.offers import Offers
 from heavytail.encoding import Encoder, Spline
+from heavytail.encoding.fit import score_test
 
 __all__ = ["FEW_OFFERS", "Shape", "encoder_for", "joined", "learn_shape"]
 
@@ -385,27 +382,15 @@ def _product(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _log_p(rest: FloatArray, left: FloatArray, weights: FloatArray) -> float:
-    """The logarithm of the p-value of Rao's test that features add nothing to either column of
-    ``left``; ``rest`` is what of them is orthogonal to the design.
+    """The logarithm of the p-value that features add nothing to either column of ``left``; ``rest``
+    is what of them is orthogonal to the design.
     """
-    from scipy.stats import chi2
-
     rest = rest[:, np.square(rest).sum(axis=0) > 1e-6 * len(left)]
     if rest.shape[1] == 0:
         return 0.0
-    least = 0.0
-    for residuals, weight in zip(left.T, weights.T, strict=True):
-        weighted = rest * weight[:, None]
-        score, heard = weighted.T @ residuals, weighted * residuals[:, None]
-        larger = -math.inf
-        for spread in (weighted.T @ rest, heard.T @ heard):  # as stated, and the sandwich's
-            values, vectors = np.linalg.eigh(spread)
-            kept = values > 1e-3 * values[-1]
-            turned = vectors[:, kept].T @ score
-            statistic = float((np.square(turned) / values[kept]).sum())
-            larger = max(larger, float(chi2.logsf(statistic, int(kept.sum()))))
-        least = min(least, larger + math.log(2.0))  # the smaller of two
-    return least
+    pairs = zip(left.T, weights.T, strict=True)
+    least = min(score_test(rest, residuals, weight) for residuals, weight in pairs)
+    return min(0.0, least + math.log(2.0))  # the smaller of two
 
 
 def _residuals(basis: FloatArray, y: FloatArray) -> FloatArray:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from heavytail._typing import FloatArray
 from heavytail._validate import GREATEST, as_rows, check_number, shown
 from heavytail.encoding.curves import centre_and_scale, knots_of
 
-__all__ = ["Misfit", "hats", "lack_of_fit"]
+__all__ = ["Misfit", "fewest_rows", "hats", "lack_of_fit", "score_test"]
 
 KNOTS: Final = 5
 LEVEL: Final = 0.01
@@ -24,6 +24,7 @@ SETTLED: Final = 1e-9
 PER_FEATURE: Final = 5  # rows
 NEGLIGIBLE: Final = 1e-6  # share of the hats' squares that the features do not explain already
 FEWEST_CLIPPED: Final = 5
+LEAST_SPREAD: Final = 1e-3  # of a direction in the variance of a score, beside the largest
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,15 @@ class Misfit:
     p: float
 
     @property
+    def chance(self) -> str:
+        """The p-value in words."""
+        return "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}"
+
+    @property
     def sentence(self) -> str:
         """The finding in words, and what to try."""
-        size = "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}"
         return (
-            f"Straight lines in {self.column!r} leave a pattern ({size}): try "
+            f"Straight lines in {self.column!r} leave a pattern ({self.chance}): try "
             f"numbers={{{self.column!r}: ht.Spline({KNOTS})}}."
         )
 
@@ -103,7 +108,7 @@ def lack_of_fit(
     for name, array in values.items():
         if np.isinf(array).any() or np.isnan(array).all():
             raise ValueError(f"{where}: {name!r} must have numbers that are finite, or NaN.")
-    if n < PER_FEATURE * (features.shape[1] + KNOTS * max(len(values), 1)):
+    if n < fewest_rows(features.shape[1], len(values)):
         raise ValueError(
             f"{where}: {n} rows are too few for {features.shape[1]} features and {len(values)} "
             f"columns. Pass at least {PER_FEATURE} for each feature and knot."
@@ -112,9 +117,17 @@ def lack_of_fit(
     lines = [_line(array) for array in values.values()]
     design = _orthonormal(np.column_stack([np.ones(n), features, *lines]))
     residuals, tau = _robust(design, y)
-    curves = ((name, hats(array, KNOTS)) for name, array in values.items())
-    chances = [(name, _chance(design, residuals, tau, H)) for name, H in curves]
-    return _holm(chances, level)
+    inside = np.abs(residuals) <= tau
+    score = np.clip(residuals, -tau, tau)
+    curves = [hats(array, KNOTS) for array in values.values()]
+    rests = _beyond(design, inside, curves)
+    chances = [_chance(score, curve, rest) for curve, rest in zip(curves, rests, strict=True)]
+    return _holm([*zip(values, chances, strict=True)], level)
+
+
+def fewest_rows(features: int, columns: int) -> int:
+    """The number of rows that ``lack_of_fit`` needs for so many features and columns."""
+    return PER_FEATURE * (features + KNOTS * max(columns, 1))
 
 
 def hats(values: FloatArray, count: int) -> FloatArray:
@@ -160,25 +173,53 @@ def _robust(design: FloatArray, y: FloatArray) -> tuple[FloatArray, float]:
     return y - design @ theta, tau
 
 
-def _chance(design: FloatArray, residuals: FloatArray, tau: float, H: FloatArray) -> float:
-    """The p-value of the score of H; 1 where the features have its curves already."""
-    from scipy.special import chdtrc
+def _beyond(
+    design: FloatArray, inside: NDArray[np.bool_], blocks: list[FloatArray]
+) -> list[FloatArray]:
+    """The part of each block that the design does not explain in the rows ``inside``."""
+    if not blocks:
+        return []
+    rows, joint = design[inside], np.column_stack(blocks)
+    explained = np.linalg.lstsq(rows.T @ rows, rows.T @ joint[inside], rcond=None)[0]
+    ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
+    return np.split(joint - design @ explained, ends, axis=1)
 
-    weights = (np.abs(residuals) <= tau).astype(float)
-    score = np.clip(residuals, -tau, tau)
-    weighted = design * weights[:, None]
-    left = H - design @ np.linalg.lstsq(weighted.T @ design, weighted.T @ H, rcond=None)[0]
-    spread, vectors = np.linalg.eigh(left.T @ left)
-    kept = spread > NEGLIGIBLE * float((H**2).sum())
-    if not kept.any():
+
+def _chance(score: FloatArray, curve: FloatArray, rest: FloatArray) -> float:
+    """The p-value of the rest of a curve; 1 where the features have its curve already."""
+    spread, vectors = np.linalg.eigh(rest.T @ rest)
+    kept = spread > NEGLIGIBLE * float((curve**2).sum())
+    size = float(np.mean(score**2))
+    if not kept.any() or size == 0.0:
         return 1.0
-    left = left @ vectors[:, kept] / np.sqrt(spread[kept])
-    scores = left * score[:, None]
-    total, even = scores.sum(axis=0), np.mean(score**2) * (left.T @ left)
-    statistics = [
-        total @ np.linalg.lstsq(V, total, rcond=None)[0] for V in (scores.T @ scores, even)
-    ]
-    return float(chdtrc(int(kept.sum()), min(statistics)))
+    rest = rest @ vectors[:, kept] / np.sqrt(spread[kept])
+    return math.exp(score_test(rest, score, np.full(len(score), 1.0 / size)))
+
+
+def score_test(rest: FloatArray, residuals: FloatArray, weights: FloatArray) -> float:
+    """The logarithm of the p-value of Rao's test that features add nothing to a linear fit.
+
+    The score g = B' (w r), of residuals r with weights w = 1 / v, has the variance B' diag(w) B
+    where v are the variances, and B' diag(w² r²) B (the sandwich) whatever they are. g' C^-1 g is
+    chi-squared with either; the larger p-value counts. O(n k²) for k features.
+
+    Args:
+        rest: B, (n, k), what the features are beyond those of the fit.
+        residuals: of the fit, (n,).
+        weights: (n,).
+    """
+    from scipy.stats import chi2
+
+    weighted = rest * weights[:, None]
+    score, heard = weighted.T @ residuals, weighted * residuals[:, None]
+    larger = -math.inf
+    for spread in (weighted.T @ rest, heard.T @ heard):
+        values, vectors = np.linalg.eigh(spread)
+        kept = values > LEAST_SPREAD * values[-1]
+        turned = vectors[:, kept].T @ score
+        statistic = float((np.square(turned) / values[kept]).sum())
+        larger = max(larger, float(chi2.logsf(statistic, int(kept.sum()))))
+    return larger
 
 
 def _holm(chances: list[tuple[str, float]], level: float) -> list[Misfit]:

@@ -7,7 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from heavytail._invariants import are_counts, check_size, check_slots, damaged
+from heavytail._invariants import (
+    LARGEST,
+    LARGEST_SUM,
+    are_counts,
+    check_size,
+    check_slots,
+    damaged,
+)
 from heavytail._memory import grown
 from heavytail._storage import afford, check_fit, is_plain
 from heavytail._typing import FloatArray, State
@@ -19,6 +26,7 @@ from heavytail.policies.core.algorithm import Algorithm, Arrays
 __all__ = ["LATER", "PackedState"]
 
 FIRST_ROWS = 64  # room of a history to begin with
+SUMS: Final = frozenset({"centre"})  # rows that sum x / sigma_t²
 
 # Slots that files of version 2 did not name at first: a link's are the identity's in those, and
 # counts are 0.
@@ -136,7 +144,7 @@ class PackedState:
                 raise damaged(self.owner, key, "it is not finite")
         for key in self.rows:
             if not key.endswith("inverse"):  # which a small ridge makes as large as it likes
-                check_size(self.owner, key, arrays[key])
+                check_size(self.owner, key, arrays[key], LARGEST_SUM if key in SUMS else LARGEST)
         if "history" in own:
             check_size(self.owner, "history", arrays["history"][:, : self.dim])
 
