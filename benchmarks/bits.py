@@ -1,4 +1,4 @@
-"""``python -m benchmarks.bits``: a digest of all that every policy, in every mode, and a Decider do.
+"""``python -m benchmarks.bits``: a digest of all that every policy, in every mode, and Deciders do.
 
 Played at two commits on one machine, equal lines say that a change of the code behind a policy
 changed no bit of it: its choices, its state, what it answers and what it saves. Records of numbers
