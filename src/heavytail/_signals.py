@@ -15,9 +15,14 @@ def is_handler(frame: FrameType) -> bool:
     back, code = frame.f_back, frame.f_code
     if back is None:
         return False
-    count = code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)
-    arguments = [frame.f_locals.get(name) for name in code.co_varnames[:count]]
-    return any(value is back or (type(value) is tuple and back in value) for value in arguments)
+    names = [*code.co_varnames[: code.co_argcount]]
+    if code.co_flags & inspect.CO_VARARGS:  # its name comes after those that are keywords only
+        names.append(code.co_varnames[code.co_argcount + code.co_kwonlyargcount])
+    arguments = [frame.f_locals.get(name) for name in names]
+    return any(
+        value is back or (type(value) is tuple and any(part is back for part in value))
+        for value in arguments
+    )  # never ==, which an array answers with an array
 
 
 def raised_by_handler(error: BaseException) -> bool:

@@ -12,7 +12,7 @@ from heavytail.decider.history import History, Rows
 from heavytail.decider.limits import Limits
 from heavytail.decider.model import Model
 from heavytail.decider.offers import Offers
-from heavytail.decider.tokens import MOST_CLOSED, Tokens
+from heavytail.decider.tokens import MOST_CLOSED, MOST_RUNS, Tokens
 
 ABC = Offers("id", ["a", "b", "c"], {})
 
@@ -176,7 +176,7 @@ def test_an_offer_is_chosen_as_often_as_its_limit_and_anew_the_next_day():
     limits = Limits({"a": 2, "b": 0, "c": 1}, ABC)
     assert limits.reached(10.0) == [1]
     for wanted in ([1], [0, 1]):
-        limits.count(0, 10.0)
+        limits.today = limits.after([0], 10.0)
         assert limits.reached(10.0) == wanted
     assert limits.reached(86400.0) == [1]
 
@@ -185,6 +185,19 @@ def test_the_first_number_of_a_run_has_the_name_of_its_run():
     tokens = Tokens()
     tokens.runs = [(0, "aaaaaaaa"), (5, "bbbbbbbb")]
     assert [tokens.text(n) for n in (4, 5)] == ["aaaaaaaa-4", "bbbbbbbb-5"]
+
+
+def test_of_many_runs_those_are_kept_of_which_a_decision_waits_and_the_last():
+    tokens, count = Tokens(), MOST_RUNS + 50
+    tokens.runs = [(3 * i, f"{i:08x}") for i in range(count)]
+    new = tokens.of(3 * count, [10, 11, 30])
+    named = [name for _, name in tokens.runs]
+    assert named[:3] == [f"{i:08x}" for i in (0, 3, 10)]
+    assert len(named) == MOST_RUNS + 3
+    assert [tokens.text(n) for n in (10, 30)] == ["00000003-10", "0000000a-30"]
+    assert tokens.text(3 * count) == new
+    again = Tokens.of_plain(tokens.plain(), 3 * count + 1)
+    assert again.runs == tokens.runs
 
 
 def test_the_latest_closed_decisions_are_told_from_rewarded_ones():

@@ -231,7 +231,8 @@ def test_times_of_a_log_may_be_dates():
         {"rules": {"card": {"segment": ["x" * 300]}}}, {"limits": 5}, {"limits": []},
         {"limits": {"card": -1}}, {"limits": {"card": 1.5}}, {"limits": {"card": True}},
         {"limits": {"zz": 1}}, {"forget": 2.0}, {"forget": "soon"}, {"forget": 0}, {"seed": -1},
-        {"seed": 1.5}, {"prices": ht.Grid(1, 2, 3)}, {"offers": None, "prices": 5},
+        {"seed": 1.5}, {"prices": ht.Grid(1, 2, 3)}, {"offers": None, "prices": ht.Grid(1, 2, 3)},
+        {"offers": None, "ids": None, "prices": 5},
     ],
 )  # fmt: skip
 def test_arguments_that_do_not_fit_are_refused(options):

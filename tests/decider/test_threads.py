@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.unbreakable.test_interrupted import interrupted
 import heavytail as ht
 
 HERE = {"segment": "new", "basket": 1.0}
+FRESH = {"segment": "fresh", "basket": 2.0}
 
 
 def test_threads_lose_no_reward_and_learn_none_twice(tmp_path):
@@ -87,6 +89,10 @@ ACTS = {
     "the first shape": (31, lambda made: made.reward(made.pending[0], 1.0)),
     "a later shape": (63, lambda made: made.reward(made.pending[0], 1.0)),
     "a closing": (40, lambda made: made.close(now=2e6)),
+    "several rewards": (40, lambda made: made.reward([*made.pending], [1.0, 2.0, 3.0])),
+    "what is closed from now on": (40, lambda made: made.close_after(5.0, 1.0)),
+    "a visit": (40, lambda made: made.decide(FRESH, now=1e6)),
+    "a slate": (40, lambda made: made.decide(FRESH, k=3, now=1e6)),
     "what was observed": (40, lambda made: made.observe({**HERE, "segment": "fresh"}, "tea", 1.0)),
     "a log": (40, lambda made: made.learn(log(30), progress=False)),
     "an offer": (40, lambda made: made.add({"sku": "new", "price": 1.0})),
@@ -99,7 +105,7 @@ def test_what_is_interrupted_is_learned_whole_or_not_at_all(name):
     rewards, act = ACTS[name]
     made = shop(rewards)
     made.close_after(1e9)
-    made.decide(HERE, now=1e6)
+    made.decide(HERE, k=3, now=1e6)
     made._closing = (1.0, 0.0)
     before = nameless(made)
     for left, done in interrupted(made.clone, act):
@@ -109,15 +115,51 @@ def test_what_is_interrupted_is_learned_whole_or_not_at_all(name):
         left.observe(HERE, "tea", 1.0)
 
 
-def test_a_visit_that_is_interrupted_leaves_what_can_be_saved_and_goes_on():
-    made = shop(40)
-    fresh = {"segment": "fresh", "basket": 2.0}
-    for left, _ in interrupted(made.clone, lambda each: each.decide(fresh, k=2)):
-        assert left.rounds == made.rounds
-        left.decide(fresh)
+def test_a_visit_that_closes_others_first_is_interrupted_before_or_after_that():
+    made = shop(40, limits={"tea": 50})
+    made.decide(HERE, k=3, now=1e6)
+    made._closing = (1.0, 0.0)
+    closed = made.clone()
+    closed.close(now=2e6)
+    states = [nameless(made), nameless(closed)]
+    for left, done in interrupted(made.clone, lambda each: each.decide(FRESH, k=2, now=2e6)):
+        assert nameless(left) in [*states, nameless(done)]
+        left.decide(FRESH)
         assert snap(left.clone()) == snap(left)
         for token in left.pending:
             left.reward(token, 1.0)
+
+
+def test_several_rewards_of_which_one_is_refused_change_nothing(monkeypatch):
+    made = shop(40)
+    tokens = [choice.token for choice in made.decide(HERE, k=3)]
+    before, learn = snap(made), ht.TwinUCB.update
+
+    def refuse(self: Any, x: Any, reward: float, **options: Any) -> None:
+        if reward > 1e200:
+            raise ValueError("out of range")
+        learn(self, x, reward, **options)
+
+    monkeypatch.setattr(ht.TwinUCB, "update", refuse)
+    with pytest.raises(ValueError, match="out of range"):
+        made.reward(tokens, [1.0, 2.0, 1e300])
+    assert snap(made) == before
+    with pytest.raises(ValueError, match="out of range"):
+        made.close_after(0.0, 1e300)
+    assert snap(made) == before
+    made.reward(tokens, [1.0, 2.0, 3.0])
+
+
+def test_what_a_report_reads_does_not_change_while_others_decide():
+    made = shop(40)
+    seen = made._snapshot()
+    texts, offers = list(seen.contexts.texts[0]), json.dumps(seen.offers.plain())
+    made.decide(FRESH)
+    made.add({"sku": "card", "price": 1.0})
+    made.add({"sku": "new", "price": 1.0})
+    made.retire("tea")
+    assert list(seen.contexts.texts[0]) == texts
+    assert json.dumps(seen.offers.plain()) == offers
 
 
 @pytest.mark.parametrize("stop", ["forecast", "policy"])

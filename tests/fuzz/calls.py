@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.fuzz import agents, control, encoders, estimators, policies
+from tests.fuzz import agents, control, deciders, encoders, estimators, policies
 from tests.fuzz.constructors import Maker, families
 from tests.fuzz.player import Player
 
@@ -18,11 +18,12 @@ ANEW = 300  # calls on one object: histories grow
 # The kind, its player, what is played, and its share of the calls.
 Kind = tuple[type[Player], list[Callable[[], Any]], float]
 KINDS: dict[str, Kind] = {
-    "policies": (policies.PolicyPlayer, policies.builders(), 0.42),
+    "policies": (policies.PolicyPlayer, policies.builders(), 0.38),
     "agents": (agents.AgentPlayer, agents.builders(), 0.12),
     "controllers": (control.ControllerPlayer, control.controllers(), 0.07),
     "identifiers": (control.IdentifierPlayer, control.identifiers(), 0.07),
     "regressions": (estimators.RegressionPlayer, estimators.regressions(), 0.08),
+    "deciders": (deciders.DeciderPlayer, deciders.builders(), 0.04),
     "encoders": (encoders.EncoderPlayer, encoders.encoders(), 0.04),
     "tails": (estimators.MonitorPlayer, [estimators.monitor], 0.04),
     "pools": (estimators.PoolPlayer, [estimators.pool], 0.04),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from tests.control.tools import cautious
-from tests.fuzz import agents, control
+from tests.fuzz import agents, control, deciders
 from tests.fuzz.player import deep, through_file
 from tests.fuzz.values import BAD_COUNTS, NO_NUMBERS, bad_arrays, shown
 
@@ -46,6 +46,13 @@ ANYTHING_GOES = {
     "name": "a label: anything has a str",
     "seed": "a whole number of any size",
 }
+# Keywords for which some of what is bad elsewhere is good, by its type, and why.
+GOOD_HERE: dict[str, tuple[tuple[type, ...], str]] = {
+    "offers": ((str, type(None)), "a text is the path of a file; prices need no offers"),
+    "context": ((dict,), "no columns"),
+    "rules": ((dict,), "no rules"),
+    "limits": ((dict,), "no limits"),
+}
 
 
 def families() -> dict[str, list[Recipe]]:
@@ -71,6 +78,11 @@ def families() -> dict[str, list[Recipe]]:
         "identifiers": [takes(kind, {"n": 2, "d": 1}) for kind in control.IDENTIFIERS],
         "controllers": [takes(kind, steering) for kind in control.CONTROLLERS],
         "regressions": [takes(getattr(estimators, name), told) for name, told in regress.items()],
+        "deciders": [
+            takes(ht.Decider, deciders.TABLE),
+            takes(ht.Decider, deciders.PRICED),
+            takes(ht.Decider, deciders.BARE),
+        ],
         "noise": [takes(getattr(noise, name), laws) for name in made if name != "Noise"],
         "worlds": [
             takes(environments.LinearBandit, game),
@@ -88,6 +100,7 @@ def families() -> dict[str, list[Recipe]]:
         "tails": [
             takes(tails.MomentBound, {"order": 1.5, "scale": 1.0}),
             takes(tails.TailMonitor, {"keep": 100}),
+            takes(ht.Grid, {"low": 5.0, "high": 50.0, "count": 10}),
             takes(ht.Pool, {"arms": np.eye(2)}),
             takes(ht.confidence.lemma_1, {"dim": 2, "order": 1.5, "horizon": 100}),
         ],
@@ -101,6 +114,8 @@ def takes(make: Callable[..., Any], told: dict[str, Any]) -> Recipe:
 
 def cannot_be(note: str, name: str, good: Any) -> list[Any]:
     """What is not of the annotated type, whatever the keyword means."""
+    if name in GOOD_HERE:
+        return [v for v in NONE_OF_OURS if not isinstance(v, GOOD_HERE[name][0])]
     kinds = set(note.replace(" ", "").split("|"))
     if name in ANYTHING_GOES:
         return [] if name == "name" else [v for v in BAD_COUNTS if not isinstance(v, int | float)]
@@ -129,7 +144,7 @@ def extremes(note: str, name: str) -> list[Any]:
 
 def used(kind: str, made: Any) -> None:
     """What has been made must work: exceptions other than a refusal of a reward are errors."""
-    if kind in ("policies", "agents", "identifiers", "controllers"):
+    if kind in ("policies", "agents", "identifiers", "controllers", "deciders"):
         learn(kind, made)
         sound(made)
         sound(made.clone())
@@ -152,7 +167,8 @@ def used(kind: str, made: Any) -> None:
 
 def sound(made: Any) -> None:
     for key, array in made.saved_arrays().items():
-        if array.dtype.kind == "f" and np.isnan(array).any():
+        may_miss = key in deciders.MAY_MISS
+        if array.dtype.kind == "f" and np.isnan(array).any() and not may_miss:
             raise AssertionError(f"remembers a NaN in {key}")
 
 
@@ -174,6 +190,8 @@ def learn(kind: str, made: Any) -> None:
             elif kind == "agents":
                 stage = int(made.state["scalars"]["stage"])
                 made.update(stage, 0, made.act(stage, 0), float(rng.normal()), 1)
+            elif kind == "deciders":
+                deciders.play(made, rng)
             elif kind == "identifiers":
                 made.update(rng.normal(size=made.n), rng.normal(size=made.d), np.zeros(made.n))
             else:

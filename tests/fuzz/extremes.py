@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.fuzz import encoders, estimators, policies
+from tests.fuzz import deciders, encoders, estimators, policies
 from tests.fuzz.constructors import Recipe, families
 from tests.fuzz.player import deep, same
 
@@ -170,6 +170,28 @@ def teach_encoder(encoder: Any, draw: Extremes) -> None:
     encoder.transform(rows)
 
 
+def teach_decider(decider: Any, draw: Extremes) -> None:
+    """One call: a decision, its reward, several rewards, or what others decided."""
+    rng, waiting = draw.rng, decider.pending
+    here, reward = deciders.context(decider, rng), draw.number(float(rng.standard_t(1.5)))
+    if here.get("basket") is not None:
+        here["basket"] = draw.number(here["basket"])
+    way = rng.integers(6)
+    if way == 0 and waiting:
+        decider.reward(waiting[int(rng.integers(len(waiting)))], reward)
+    elif way == 1 and waiting:
+        few = waiting[:4]
+        decider.reward([*few], [draw.number(float(r)) for r in rng.standard_t(1.5, len(few))])
+    elif way == 2:
+        told = deciders.log(decider, rng, int(rng.integers(1, 50)))
+        told["reward"] = draw.vector(told["reward"])
+        decider.learn(told, progress=False)
+    elif way == 3:
+        decider.decide(here, now=draw.number(deciders.NOW), k=int(rng.integers(1, 4)))
+    else:
+        decider.observe(here, [*decider.offers][way % 3], reward)
+
+
 def teach_model(model: Any, draw: Extremes) -> None:
     """A reward as the service takes it: what the door lets in is logged, and then learned."""
     rng = draw.rng
@@ -245,6 +267,13 @@ class Kind:
         return {key: np.asarray(array) for key, array in subject.saved_arrays().items()}
 
 
+class Deciding(Kind):
+    """Deciders, whose runs have names of their own."""
+
+    def state(self, subject: Any) -> dict[str, Any]:
+        return deciders.nameless(super().state(subject))
+
+
 class Served(Kind):
     """Models of the service, whose snapshots are what a restart begins from."""
 
@@ -296,17 +325,19 @@ def kinds() -> dict[str, Kind]:
         "identifiers": Kind(modes("identifiers"), teach_identifier),
         "controllers": Kind(modes("controllers"), teach_controller),
         "regressions": Kind(modes("regressions"), teach_regression),
+        "deciders": Deciding(modes("deciders"), teach_decider),
         "encoders": Kind([(encoders.learning, {})], teach_encoder),
         "models": Served(specs, teach_model),
     }
 
 
 SHARES = {
-    "policies": 0.5,
+    "policies": 0.45,
     "agents": 0.1,
     "identifiers": 0.05,
     "controllers": 0.05,
     "regressions": 0.1,
+    "deciders": 0.05,
     "encoders": 0.02,
     "models": 0.18,
 }

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.fuzz import deciders
 from tests.fuzz.player import same, through_file
 from tests.fuzz.subjects import learned, use
 
@@ -125,12 +126,17 @@ def is_copied(loaded: Any) -> bool:
 
 def go_on(loaded: Any, rng: np.random.Generator) -> None:
     """A forged state may refuse what is honest; it may do nothing else."""
-    for act in (lambda: use(loaded, rng), loaded.__repr__, lambda: through_file(loaded)):
+    refusals: tuple[type[Exception], ...] = (ValueError, TypeError)
+    acts = [lambda: use(loaded, rng), loaded.__repr__, lambda: through_file(loaded)]
+    if isinstance(loaded, ht.Decider):
+        acts.insert(1, lambda: deciders.look(loaded))
+        refusals = deciders.REFUSALS
+    for act in acts:
         try:
             act()
             if hasattr(loaded, "clone"):
                 loaded.clone()
-        except (ValueError, TypeError):
+        except refusals:
             continue
 
 
@@ -228,7 +234,21 @@ def mishead(header: Any, _: Arrays, rng: np.random.Generator) -> None:
     header[key] = pick(rng, [*ARGUMENTS, 1, 2, 99, deep, "heavytail agent", "VARA", {"a": deep}])
 
 
+def retell(_: Any, arrays: Arrays, rng: np.random.Generator) -> None:
+    """Another value somewhere in what a Decider tells as JSON."""
+    if "told" not in arrays:
+        return
+    told = node = json.loads(bytes(arrays["told"]))
+    while True:
+        key = pick(rng, node if isinstance(node, dict) else range(len(node)))
+        if not (isinstance(node[key], dict | list) and node[key] and rng.random() < 0.8):
+            break
+        node = node[key]
+    node[key] = pick(rng, [*ARGUMENTS, *NUMBERS, *WHOLE])
+    arrays["told"] = np.frombuffer(json.dumps(told).encode(), dtype=np.uint8).copy()
+
+
 CRAFTS: list[Callable[[Any, Arrays, np.random.Generator], None]] = [
     spoil_entry, spoil_entry, spoil_slot, spoil_slot, fill, retype, reshape, rename, add, argue,
-    misname, mishead, load_up,
+    misname, mishead, load_up, retell, retell,
 ]  # fmt: skip

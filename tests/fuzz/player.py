@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from tests.fuzz.values import dresses, rounded
@@ -56,6 +56,8 @@ def same(one: dict[str, Any], two: dict[str, Any]) -> bool:
 
 class Player:
     """One object and the calls made on it. A subclass gives ``good``, ``bad`` and ``acts``."""
+
+    refusals: ClassVar[tuple[type[Exception], ...]] = (ValueError, TypeError)
 
     def __init__(self, make: Callable[[], Any], rng: np.random.Generator, found: Counter) -> None:
         self.make, self.rng, self.found = make, rng, found
@@ -111,7 +113,7 @@ class Player:
         before = self.snapshot()
         try:
             call()
-        except (ValueError, TypeError):
+        except self.refusals:
             self.found["refused"] += 1
         except Exception as error:
             return self.fail("other exceptions", f"{name}: {error!r}")

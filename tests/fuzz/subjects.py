@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.fuzz import agents, control, encoders, estimators, logs, policies
+from tests.fuzz import agents, control, deciders, encoders, estimators, logs, policies
 
 import heavytail as ht
 from heavytail import mdp
@@ -29,6 +29,7 @@ def subjects() -> dict[str, Callable[[], Any]]:
         *estimators.regressions(),
         *encoders.builders(),
         *logs.builders(),
+        *deciders.builders(),
     ]
     named: dict[str, Callable[[], Any]] = {}
     often: Counter[str] = Counter()
@@ -48,6 +49,8 @@ def use(subject: Any, rng: np.random.Generator) -> None:
     elif isinstance(subject, ht.Encoder):
         subject.partial_fit(encoders.rows(rng))
         subject.transform(encoders.rows(rng))
+    elif isinstance(subject, ht.Decider):
+        deciders.play(subject, rng)
     elif isinstance(subject, ht.LogPolicy):
         arms = policies.unit(rng, policies.ARMS)
         assert subject.decide(arms).probability > 0.0

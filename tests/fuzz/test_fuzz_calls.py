@@ -12,6 +12,8 @@ from tests.fuzz.watched import watch
 
 pytestmark = pytest.mark.compiled
 
+TAKE_ANY = ("encoders", "deciders")  # they limit numbers, so that few runs have a refusal
+
 
 def bad(found):
     return {kind: counts for kind, counts in found.items() if set(counts) - FINE}
@@ -28,16 +30,16 @@ def test_numbers_of_any_size_leave_what_can_be_read_again_and_continued():
     found = fuzz_extremes(300, seed=5)
     assert not bad(found)
     assert sum(counts["runs"] for counts in found.values()) == 300
-    assert all(counts["refused"] for kind, counts in found.items() if kind != "encoders")
+    assert all(counts["refused"] for kind, counts in found.items() if kind not in TAKE_ANY)
 
 
 def test_damaged_and_crafted_files_are_refused_or_safe_to_go_on_from():
-    found = watch(["OFUL", "HeavyLSVIUCB"], 60, seed=5)
+    found = watch(["OFUL", "HeavyLSVIUCB", "Decider"], 60, seed=5)
     assert not bad(found)
     assert all(counts["files"] == 60 for counts in found.values())
 
 
-@pytest.mark.parametrize("name", ["OFUL", "HeavyOFUL", "OL2M", "BatchHuberIdentifier"])
+@pytest.mark.parametrize("name", ["OFUL", "HeavyOFUL", "OL2M", "BatchHuberIdentifier", "Decider"])
 def test_eight_threads_leave_the_state_of_some_order(name):
     found = fuzz_one(subjects()[name], 0.3)
     assert not bad({name: found})

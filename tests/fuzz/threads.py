@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.fuzz import encoders, policies
+from tests.fuzz import deciders, encoders, policies
 from tests.fuzz.player import same, through_file
 from tests.fuzz.subjects import subjects, use
 
@@ -99,6 +99,8 @@ def one_call(subject: Any, rng: np.random.Generator) -> int:
         through_file(subject)
     elif kind < 6 and isinstance(subject, ht.Policy):
         return policy_call(subject, int(kind), rng)
+    elif kind < 6 and isinstance(subject, ht.Decider):
+        return decider_call(subject, int(kind), rng)
     elif isinstance(subject, mdp.Agent):
         try:
             use(subject, rng)
@@ -131,6 +133,23 @@ def policy_call(policy: Any, kind: int, rng: np.random.Generator) -> int:
     return 0
 
 
+def decider_call(decider: Any, kind: int, rng: np.random.Generator) -> int:
+    here = deciders.context(decider, rng)
+    if kind == 2:
+        slate = decider.decide(here, k=2, now=deciders.NOW)
+        decider.reward([choice.token for choice in slate], [1.0] * len(slate))
+        return len(slate)
+    if kind == 3:
+        decider.observe(here, next(iter(decider.offers)), 1.0)
+        return 1
+    if kind == 4:
+        decider.expected(here)
+        assert all(isinstance(token, str) for token in decider.pending)
+    elif rng.random() < 0.1:
+        deciders.look(decider)
+    return 0
+
+
 def rounds(subject: Any) -> int:
     """How much it has learned."""
     if isinstance(subject, Regression):
@@ -139,7 +158,7 @@ def rounds(subject: Any) -> int:
         return int(subject.saved_arrays()["seen"][0])
     if isinstance(subject, ht.LogPolicy):
         return int(subject.state["scalars"]["drawn"])
-    if isinstance(subject, ht.Policy):
+    if isinstance(subject, ht.Policy | ht.Decider):
         return subject.rounds
     if isinstance(subject, mdp.Agent):
         return subject.episodes * subject.horizon + int(subject.state["scalars"]["stage"])
@@ -150,7 +169,8 @@ def whole(subject: Any, found: Counter) -> None:
     """The state is finite where it must be, P symmetric, and its file holds all of it."""
     try:
         arrays = subject.saved_arrays()
-        if any(np.isnan(a).any() for a in arrays.values() if a.dtype.kind == "f"):
+        told = [a for key, a in arrays.items() if key not in deciders.MAY_MISS]
+        if any(np.isnan(a).any() for a in told if a.dtype.kind == "f"):
             fail(subject, "NaN in the state", None, found)
         P = arrays.get("inverse")
         if P is not None and not np.allclose(
@@ -193,6 +213,9 @@ def equal_round(subject: Any) -> None:
         subject.select(x[None])
     elif isinstance(subject, ht.Policy):
         subject.update(x, paid(subject, 0.7))
+    elif isinstance(subject, ht.Decider):
+        here = dict.fromkeys(subject._contexts.names)  # nothing is known of it
+        subject.observe(here, next(iter(subject.offers)), 0.7)
     elif isinstance(subject, mdp.Agent):
         while True:
             try:

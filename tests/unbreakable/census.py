@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from tests.control.tools import CONTROLLERS, IDENTIFIERS, T21, controller, drive
+from tests.fuzz import deciders
 from tests.storage_tools import rewrite
 from tests.test_storage import agent, play
 
@@ -125,12 +126,18 @@ CENSUS = {
     ),
     "Encoder": encoder,
     "TwinUCB with an encoder": carrying,
+    "Decider": deciders.with_offers,
+    "Decider of prices": deciders.of_prices,
+    "Decider without context": deciders.without_context,
 }
 SHORT = [name for name in CENSUS if "sup" not in name]
 
 
 def snapshot(subject: Any) -> dict[str, bytes]:
-    return {key: array.tobytes() for key, array in subject.saved_arrays().items()}
+    arrays = subject.saved_arrays()
+    if isinstance(subject, ht.Decider):
+        arrays = deciders.nameless(arrays)  # twins that decided differ in that alone
+    return {key: array.tobytes() for key, array in arrays.items()}
 
 
 def forge(path: Path, key: str, place: Any, value: float) -> None:

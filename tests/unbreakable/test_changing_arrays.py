@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.fuzz import deciders
+from tests.fuzz.player import through_file
 from tests.unbreakable.census import ARMS, CENSUS, POLICIES, snapshot
+from tests.unbreakable.test_interrupted import moments
 
 import heavytail as ht
 from heavytail.checks.policies import paid
@@ -27,6 +34,40 @@ def test_features_that_a_round_overwrites_are_learned_as_they_came(name):
         subject.update(subject._M[row, :3], reward)
         twin.update(ARMS[row].copy(), reward)
         assert snapshot(subject) == snapshot(twin)
+
+
+@pytest.mark.parametrize("column", ["reward", "propensity", "time"])
+def test_a_log_that_is_written_to_while_it_is_read_is_learned_or_refused_whole(column):
+    start = deciders.without_context()
+    log = deciders.log(start, np.random.default_rng(0), 20) | {"time": np.full(20, 1e6)}
+    count = moments(lambda: start.clone().learn(log, progress=False))
+    for at in range(1, count, max(1, count // 30)):
+        subject, mine = start.clone(), {**log, column: log[column].copy()}
+        before = snapshot(subject)
+        try:
+            at_moment(at, partial(subject.learn, mine, progress=False), mine[column].fill)
+        except ValueError:
+            assert snapshot(subject) == before
+        assert snapshot(through_file(subject)) == snapshot(subject)
+
+
+def at_moment(at: int, call: Callable[[], Any], write: Callable[[float], None]) -> None:
+    """Make the call; infinity is written at one of its moments."""
+    count = 0
+
+    def look(frame: Any, event: str, arg: Any) -> None:
+        nonlocal count
+        if event in ("call", "c_return"):
+            count += 1
+            if count == at:
+                sys.setprofile(None)
+                write(np.inf)
+
+    sys.setprofile(look)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
 
 
 def test_a_batch_that_a_thread_writes_to_is_learned_or_refused_by_a_sentence():

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.control.tools import drive
+from tests.fuzz import deciders
 from tests.fuzz.subjects import use
 from tests.unbreakable.census import ARMS, CENSUS, SYSTEM, snapshot
 
@@ -27,6 +28,13 @@ class Calling:
     def __array__(self, *_: Any, **__: Any) -> Any:
         self.act()
         return self.array.copy()
+
+
+class CallingColumn(Calling):
+    """A column of a log that does so."""
+
+    def __len__(self) -> int:
+        return len(self.array)
 
 
 class CallingNumber(Fraction):
@@ -47,6 +55,8 @@ def number(value: float, act: Any) -> Any:
 
 def calls(subject: Any) -> dict[str, Any]:
     """By name, calls that take what converts an array, and what converts a number."""
+    if isinstance(subject, ht.Decider):
+        return calls_of_deciders(subject)
     X, y = ARMS[:4], [paid(subject, v) for v in (0.5, 1.5, 0.0, 0.5)] if _pays(subject) else []
     if isinstance(subject, ht.Policy):
         found = {
@@ -88,6 +98,43 @@ def calls(subject: Any) -> dict[str, Any]:
     }
 
 
+def calls_of_deciders(subject: ht.Decider) -> dict[str, Any]:
+    """Those that a Decider takes: of arrays only the columns of a log."""
+    named, rng = subject._contexts.names, np.random.default_rng(2)
+    here = deciders.context(subject, np.random.default_rng(2))
+    if "segment" in named:
+        here["segment"] = "a text that is new"
+    offer, log, now = next(iter(subject.offers)), deciders.log(subject, rng, 5), deciders.NOW
+    first = next(iter(log))
+
+    def sized(a: Any, column: Any) -> Any:
+        made = a(column)
+        return CallingColumn(made.array, made.act) if isinstance(made, Calling) else made
+
+    calls = {
+        "decide, now": lambda p, a, n: p.decide(here, now=n(now)),
+        "decide, explore": lambda p, a, n: p.decide(here, explore=n(0.5), now=now),
+        "decide, k": lambda p, a, n: p.decide(here, k=n(2.0), now=now),
+        "select": lambda p, a, n: p.select(here, explore=n(0.5), draw=1, now=now),
+        "reward": lambda p, a, n: p.reward(p.pending[0], n(0.5)),
+        "reward, list": lambda p, a, n: p.reward([p.pending[0]], [n(0.5)]),
+        "observe, reward": lambda p, a, n: p.observe(here, offer, n(0.5)),
+        "observe, probability": lambda p, a, n: p.observe(here, offer, 1.0, probability=n(0.5)),
+        "close_after": lambda p, a, n: p.close_after(n(1e12), 1.0),
+        "learn": lambda p, a, n: p.learn(
+            {**log, "reward": sized(a, log["reward"])}, progress=False
+        ),
+        "learn, first column": lambda p, a, n: p.learn(
+            {**log, first: sized(a, log[first])},
+            progress=False,
+        ),
+    }
+    if "basket" in named:
+        calls["decide, context"] = lambda p, a, n: p.decide({**here, "basket": n(0.5)}, now=now)
+        calls["observe"] = lambda p, a, n: p.observe({**here, "basket": n(0.5)}, offer, 1.0)
+    return calls
+
+
 def _pays(subject: Any) -> bool:
     return isinstance(subject, ht.Policy)
 
@@ -121,8 +168,12 @@ def test_what_calls_back_while_it_is_converted_is_served_before_or_refused(name)
 
 
 def use_once(subject: Any) -> None:
-    """The inner call."""
+    """The inner call; of a Decider, one that teaches it a text."""
     if isinstance(subject, ht.Policy):
         subject.update(ARMS[3], paid(subject, 0.7))
+    elif isinstance(subject, ht.Decider):
+        here = deciders.context(subject, np.random.default_rng(0))
+        new = {"segment": "another text that is new"} if "segment" in here else {}
+        subject.decide({**here, **new}, now=deciders.NOW)
     else:
         use(subject, np.random.default_rng(0))

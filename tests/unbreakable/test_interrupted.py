@@ -16,6 +16,7 @@ from tests.unbreakable.census import ARMS, CENSUS, MODES, TAIL, policy, snapshot
 
 import heavytail as ht
 from heavytail import control, estimators, mdp
+from heavytail._signals import is_handler
 from heavytail.policies import ALL
 
 POLICIES = [
@@ -158,6 +159,13 @@ def test_a_handler_that_calls_what_else_it_interrupts_is_refused():
     with pytest.raises(RuntimeError, match="SystemIdentifier: a signal handler"):
         signalled(lambda: identifier.update(*step), lambda *_: identifier.theta)
     assert identifier.steps == 0
+    decider = CENSUS["Decider"]()
+    decider._model.vectors = with_signal(decider._model.vectors)
+    here = {"segment": "new", "basket": 1.0}
+    for act in (decider.decide, decider.expected, decider.explain):
+        with pytest.raises(RuntimeError, match="Decider: a signal handler"):
+            signalled(lambda: decider.decide(here), lambda *_, act=act: act(here))
+    assert len(decider.pending) == 1
     stream, before = model.model_, snapshot(model)
     stream._learn = with_signal(stream._learn)
     with pytest.raises(RuntimeError, match="Stream: a signal handler"):
@@ -166,6 +174,23 @@ def test_a_handler_that_calls_what_else_it_interrupts_is_refused():
             lambda *_: model.coef_,
         )
     assert snapshot(model) == before
+
+
+def test_an_array_among_the_arguments_of_a_function_is_not_taken_for_a_frame():
+    def asks(*_: Any) -> bool:
+        return is_handler(sys._getframe())
+
+    assert not asks(ARMS, ARMS[0])
+
+
+def test_a_handler_with_keywords_of_its_own_is_one():
+    seen = []
+
+    def handler(*_: Any, named: Any = None) -> None:
+        seen.append(is_handler(sys._getframe()))
+
+    signalled(lambda: signal.raise_signal(signal.SIGINT), handler)
+    assert seen == [True]
 
 
 def test_what_a_handler_raises_is_not_taken_for_a_refusal(tmp_path):

@@ -15,10 +15,12 @@ from tests.unbreakable.census import snapshot
 import heavytail as ht
 from heavytail import estimators
 
-SAVED = ("policies", "agents", "identifiers", "controllers")
+SAVED = ("policies", "agents", "identifiers", "controllers", "deciders")
 RECIPES = {
-    make.__name__: (make, good) for kind in SAVED for make, good in families()[kind]
-}  # fmt: skip
+    " ".join([make.__name__, *good][: 2 if kind == "deciders" else 1]): (make, good)
+    for kind in SAVED
+    for make, good in families()[kind]
+}
 REALS = (np.float16, np.float32, np.float64, np.longdouble, Fraction)
 WHOLE = (np.int8, np.uint16, np.int64, np.longdouble)
 

@@ -29,6 +29,7 @@ __all__ = ["CATEGORY", "NUMBER", "Contexts", "kind_of_column"]
 NUMBER, CATEGORY = "number", "category"
 MOST_TEXTS: Final = 10_000  # of one column that are remembered
 NUMBERS: Final = frozenset({float, int, np.float64, np.int64})
+PLAIN: Final = NUMBERS | {str, bool, type(None)}  # what runs no code of its own when it is read
 REAL: Final = (numbers.Real, np.floating, np.integer, decimal.Decimal)
 BEHIND: Final = 2  # places behind a row, for the offer and its probability
 Fresh = list[tuple[int, str]]  # columns and the texts that they did not have yet
@@ -73,6 +74,7 @@ class Contexts:
             )
         fresh: Fresh = []
         known: dict[str, Any] = {}
+        is_plain = type(context) is dict
         row = np.empty(len(self.names) + BEHIND)
         for column, name in enumerate(self.names):
             try:
@@ -80,6 +82,7 @@ class Contexts:
             except KeyError:
                 do = f" Pass {name!r}: None where it is not known."
                 raise absent(name, context, f"{where}: context", do) from None
+            is_plain = is_plain and type(value) in PLAIN
             kind = self.kinds[column]
             if kind == NUMBER:
                 usable = type(value) in NUMBERS and -GREATEST <= value <= GREATEST
@@ -102,6 +105,8 @@ class Contexts:
                     if place >= 0:
                         fresh.append((column, text))
             row[column], known[name] = place, text
+        if not is_plain:  # whatever read a value may have called the Decider, which learned of it
+            return self.code(known, where)
         return row, fresh, known
 
     def _new_place(self, column: int, fresh: Fresh) -> int:
@@ -112,7 +117,7 @@ class Contexts:
     def settle(self, known: Mapping[str, Any], fresh: Fresh) -> None:
         """Remember the new texts, and the kinds that a context told."""
         for column, text in fresh:
-            self.texts[column][text] = len(self.texts[column])
+            self.texts[column].setdefault(text, len(self.texts[column]))
         for column in self._told(known):
             is_text = isinstance(known[self.names[column]], str)
             self.kinds[column] = CATEGORY if is_text else NUMBER

@@ -12,7 +12,17 @@ import numpy as np
 from heavytail._storage import Stored, is_plain
 from heavytail._turns import alone
 from heavytail._validate import Check, check_count, check_number, check_reward, shown
-from heavytail.decider import choosing, diagnosing, effects, explaining, learning, reporting, saving
+from heavytail.decider import (
+    choosing,
+    closing,
+    diagnosing,
+    effects,
+    explaining,
+    learning,
+    reporting,
+    saving,
+    visits,
+)
 from heavytail.decider import snapshot as snapshots
 from heavytail.decider.choice import Choice
 from heavytail.decider.contexts import Contexts
@@ -22,10 +32,9 @@ from heavytail.decider.model import Model
 from heavytail.decider.offers import Offers, Rules
 from heavytail.decider.prices import ID, VALUE, Grid
 from heavytail.decider.report import Report
-from heavytail.decider.rounds import KEPT, Round, learn_round, learn_waiting
-from heavytail.decider.tokens import Tokens, span
+from heavytail.decider.rounds import KEPT, Round, learn_all, learn_round
+from heavytail.decider.tokens import Tokens
 from heavytail.encoding import Encoder
-from heavytail.ledger.decision import Decision
 from heavytail.ledger.memory import Memory, clock
 from heavytail.policies.twin_ucb import TwinUCB
 from heavytail.tables.opening import rows_of
@@ -97,6 +106,8 @@ class Decider(Stored):
         self._contexts = Contexts(context)
         if (offers is None) == (prices is None):
             raise TypeError("Decider: pass offers, one row for each, or prices=Grid(...).")
+        if prices is not None and ids is not None:
+            raise TypeError("Decider.ids: prices are their own ids. Leave ids out.")
         if prices is not None:
             offers, ids = Grid.read(prices).offers(), ID
         self._offers = Offers.of_table(rows_of(offers, "Decider.offers"), ids, "Decider.offers")
@@ -214,27 +225,19 @@ class Decider(Stored):
         where = "Decider.decide"
         when = time.time() if now is None else clock(where, now)
         count = None if k is None else check_count(f"{where}: k", k)
+        only, explore = visits.plain_ids(only), visits.plain_share(explore, where)
         row, fresh, known = self._contexts.code({} if context is None else context, where)
         share, which = choosing.asked(self, known, only, explore, when, where)
-        if self._closing is not None:
-            self._close(when)
+        closing.close(self, when)
         made = self._ledger.made
         choices = choosing.chosen(self, known, share, which, when, made, count or 1)
-        choices = [replace(each, token=self._tokens.of(made + i)) for i, each in enumerate(choices)]
-        self._contexts.settle(known, fresh)
-        if choices[0].unknown:
-            self._counts.met(choices[0].unknown)
-        for choice in choices:
-            kept = row.copy() if k is not None else row
-            kept[-2:] = choice.place, choice.probability
-            if only is not None or k is not None:
-                kept[-1] = np.nan  # another rule could not choose among all: it is not compared
-            self._ledger.decided(
-                Decision(
-                    self._ledger.made, choice.place, kept, choice.probability, choice.expected, when
-                )
-            )
-            self._limits.count(choice.place, when)
+        waiting = self._ledger.kept
+        choices = [
+            replace(each, token=self._tokens.of(number, waiting))
+            for number, each in enumerate(choices, made)
+        ]
+        comparable = only is None and k is None
+        visits.remember(self, choices, row, fresh, known, comparable=comparable)
         return choices[0] if k is None else choices
 
     @alone
@@ -255,9 +258,10 @@ class Decider(Stored):
         number = self._ledger.made
         if draw is not None:
             number = check_count(f"{where}: draw", draw, least=0, most=MOST_DRAW)
-        known = self._contexts.code({} if context is None else context, where)[2]
         when = time.time() if now is None else clock(where, now)
-        share, which = choosing.asked(self, known, only, explore, when, where)
+        only, share = visits.plain_ids(only), visits.plain_share(explore, where)
+        known = self._contexts.code({} if context is None else context, where)[2]
+        share, which = choosing.asked(self, known, only, share, when, where)
         return choosing.chosen(self, known, share, which, when, number, 1)[0]
 
     # Learning
@@ -287,8 +291,7 @@ class Decider(Stored):
             problem = self._model.policy.reward_problem(reward)
             if problem:
                 raise ValueError(f"{where}: {problem} Nothing was learned.")
-        for number, reward in zip(numbers, rewards, strict=True):
-            learn_waiting(self, number, reward)
+        learn_all(self, numbers, rewards)
 
     @alone
     def observe(
@@ -357,28 +360,12 @@ class Decider(Stored):
         ``age`` is such as "7 days", "90 minutes", or seconds. With ``reward=None`` nothing is
         learned of them: for rewards that were lost, where silence does not mean none.
         """
-        where = "Decider.close_after"
-        value = None if reward is None else check_reward(f"{where}: reward", reward)
-        self._closing = (span(f"{where}: age", age), value)
-        return self._close(time.time())
+        return closing.close_after(self, age, reward)
 
     @alone
     def close(self, *, now: float | None = None) -> int:
         """Close what ``close_after`` says by now, as ``decide`` does; returns how many."""
-        return 0 if self._closing is None else self._close(clock("Decider.close", now))
-
-    def _close(self, when: float) -> int:
-        assert self._closing is not None
-        age, reward = self._closing
-        oldest = next(iter(self._ledger.kept.values()), None)
-        if oldest is None or oldest.time >= when - age:
-            return 0
-        late = self._ledger.overdue(when - age)
-        if reward is None:
-            return self._ledger.expire(older_than=age, now=when)
-        for number in late:
-            learn_waiting(self, number, reward, closed=True)
-        return len(late)
+        return closing.close(self, clock("Decider.close", now))
 
     # Offers that come and go
 
@@ -459,6 +446,7 @@ class Decider(Stored):
     ) -> explaining.Parts:
         """The parts of the choice in a context, for experts."""
         where = "Decider.explain"
+        only = visits.plain_ids(only)
         known = self._contexts.code({} if context is None else context, where)[2]
         which = choosing.offered(self, known, only, time.time(), where)
         X = self._model.vectors(known, which)

@@ -84,14 +84,14 @@ class Counts:
         total = min(max(total + reward, -LARGEST), LARGEST)
         return [count + 1.0, total, paid + float(reward != 0.0)]
 
-    def met(self, unknown: Mapping[str, str]) -> None:
-        """Count values that the encoder does not know."""
+    def after_meeting(self, unknown: Mapping[str, str]) -> dict[str, dict[str, int]]:
+        """The values that the encoder does not know, once others of them are counted."""
+        counts = dict(self.unknown)
         for name, text in unknown.items():
-            known = self.unknown.setdefault(name, {})
-            if text in known or len(known) < NAMED:
-                known[text] = known.get(text, 0) + 1
-            else:
-                known["others"] = known.get("others", 0) + 1
+            known = counts[name] = dict(counts.get(name, {}))
+            named = text if text in known or len(known) < NAMED else "others"
+            known[named] = known.get(named, 0) + 1
+        return counts
 
     def plain(self) -> dict[str, Any]:
         """All of it as JSON values."""
@@ -144,14 +144,26 @@ def learn(
             f'{where}: columns must be a dict of names, such as {{"reward": "paid"}}; got '
             f"{shown(columns)}."
         )
+    known = _known(decider)
     table = _of_service(decider, rows_of(log, f"{where}: log"))
     rows, learned, contexts = _read(decider, table, columns, where)
+    if _known(decider) != known:
+        raise ValueError(
+            f"{where}: a column of the log called the Decider while it was read. Pass it as a list "
+            "or an array. Nothing of the log was learned."
+        )
     if len(rows) == 0:
         why = str(learned).replace("\n", "; ")
         raise ValueError(f"{where}: no row can be learned: {why}. Nothing has changed.")
     with progress_bar(progress, "learning", len(rows)) as bar:
         _learn_rows(decider, contexts, rows, bar.advance)
     return learned
+
+
+def _known(decider: Decider) -> tuple[Any, ...]:
+    """All that a log is read by: what offers and contexts there are."""
+    contexts = decider._contexts
+    return decider._offers, contexts, [*contexts.kinds], [len(each) for each in contexts.texts]
 
 
 def _learn_rows(
@@ -217,7 +229,7 @@ def _read(
         if names[name] not in table.columns:
             do = f" If it has another name, pass columns={{{name!r}: ...}}."
             raise absent(names[name], table.columns, table.source, do)
-    reward = table.numbers(names["reward"])
+    reward = np.array(table.numbers(names["reward"]))  # a copy: others may write to the log
     if np.isinf(reward).any():
         table.place(names["reward"]).refuse(int(np.argmax(np.isinf(reward))), "must be finite.")
     keys = keys_of(table.column(names[identity]), table.place(names[identity]))
@@ -227,7 +239,7 @@ def _read(
     foreign = {keys.values[i]: int(n) for i, n in enumerate(strange) if n}
     chance = np.full(len(reward), np.nan)
     if names["propensity"] in table.columns:
-        chance = table.numbers(names["propensity"])
+        chance = np.array(table.numbers(names["propensity"]))
         bad = ~(np.isnan(chance) | ((chance > 0.0) & (chance <= 1.0)))
         if bad.any():
             row = int(np.argmax(bad))
@@ -238,12 +250,8 @@ def _read(
         raise absent(names["propensity"], table.columns, table.source)
     times = np.full(len(reward), np.nan)
     if names["time"] in table.columns:
-        times = numbers(
-            plain(table.column(names["time"])),
-            table.place(names["time"]),
-            may_miss=True,
-            times=True,
-        )
+        cells, place = plain(table.column(names["time"])), table.place(names["time"])
+        times = np.array(numbers(cells, place, may_miss=True, times=True))
         times = np.where(np.isfinite(times), times, np.nan)
     renamed = Table(
         {name: table.column(names[name]) for name in contexts.names}, table.source, table.rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from heavytail._validate import check_count, shown
@@ -12,6 +12,7 @@ from heavytail.decider.offers import Offers
 __all__ = ["Limits"]
 
 DAY: Final = 86400.0  # seconds; days begin at midnight UTC
+Today = tuple[float, dict[int, int]]  # a day, and by the place of an offer its decisions
 
 
 class Limits:
@@ -19,6 +20,7 @@ class Limits:
 
     Attributes:
         most: by id.
+        today: the day, and how many decisions of each offer there were on it.
     """
 
     def __init__(self, stated: object, offers: Offers) -> None:
@@ -31,29 +33,33 @@ class Limits:
             place = offers.place(offer, where)
             self._of[place] = check_count(f"{where}[{offer!r}]", most, least=0)
             self.most[offers.ids[place]] = self._of[place]
-        self._day, self._counts = -math.inf, dict.fromkeys(self._of, 0)
+        self.today: Today = -math.inf, dict.fromkeys(self._of, 0)
 
     def reached(self, when: float) -> list[int]:
         """Places of the offers that were chosen as often as they may today."""
         if not self._of:
             return []
-        if when // DAY > self._day:
+        day, counts = self.today
+        if when // DAY > day:
             return [place for place, most in self._of.items() if most == 0]
-        return [place for place, most in self._of.items() if self._counts[place] >= most]
+        return [place for place, most in self._of.items() if counts[place] >= most]
 
-    def count(self, place: int, when: float) -> None:
-        """Count a decision."""
-        if not self._of:
-            return
-        if when // DAY > self._day:  # a clock that was set back begins no new day
-            self._day, self._counts = when // DAY, dict.fromkeys(self._of, 0)
-        if place in self._of:
-            self._counts[place] += 1
+    def after(self, places: Iterable[int], when: float) -> Today:
+        """The day and its counts once decisions of it are counted."""
+        day, counts = self.today
+        if when // DAY > day:  # a clock that was set back begins no new day
+            day, counts = when // DAY, dict.fromkeys(self._of, 0)
+        counts = dict(counts)
+        for place in places:
+            if place in counts:
+                counts[place] += 1
+        return day, counts
 
     def plain(self) -> dict[str, Any]:
         """Today's counts as JSON values."""
-        day = None if math.isinf(self._day) else self._day
-        return {"day": day, "counts": [[place, n] for place, n in self._counts.items()]}
+        day, counts = self.today
+        listed = [[place, n] for place, n in counts.items()]
+        return {"day": None if math.isinf(day) else day, "counts": listed}
 
     def resume(self, told: Mapping[str, Any]) -> None:
         """Take over what ``plain`` gave; ValueError for anything else."""
@@ -63,4 +69,4 @@ class Limits:
             raise ValueError("its limits are damaged")
         if day is not None and not (isinstance(day, float) and math.isfinite(day)):
             raise ValueError("its limits are damaged")
-        self._day, self._counts = (-math.inf if day is None else day), counts
+        self.today = (-math.inf if day is None else day), counts

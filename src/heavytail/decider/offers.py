@@ -23,7 +23,7 @@ MOST: Final = 10_000  # offers
 
 
 class Offers:
-    """A table of offers that may grow, change and shrink.
+    """A table of offers. One that others come to, or of which one is retired, is another table.
 
     Attributes:
         id_column: the name of the column of ids.

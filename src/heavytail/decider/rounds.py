@@ -1,8 +1,10 @@
-"""Learning one reward: whole or not at all, whatever comes in between."""
+"""Learning rewards: whole or not at all, whatever comes in between."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -12,17 +14,18 @@ from heavytail.decider.contexts import Contexts
 from heavytail.decider.history import Rows
 from heavytail.decider.learning import is_due
 from heavytail.decider.model import Model
+from heavytail.decider.steps import Step, take
+from heavytail.ledger.memory import Memory
 from heavytail.policies.twin_ucb import TwinUCB
 
 if TYPE_CHECKING:
     from heavytail.decider.decider import Decider
 
-__all__ = ["FIRST", "KEPT", "Round", "learn_round", "learn_waiting"]
+__all__ = ["FIRST", "KEPT", "Round", "learn_all", "learn_round"]
 
 FIRST: Final = 32  # rewards after which the shape is learned; again after twice as many, ...
 KEPT: Final = 16_384  # ... up to as many as are kept
 HUGE: Final = 1e50  # a reward at which a policy may refuse what another has learned
-Step = tuple[Callable[[], Any], Callable[[], bool]]  # what is to be done, and whether it is
 
 
 class Round(NamedTuple):
@@ -51,7 +54,48 @@ class Round(NamedTuple):
         return Rows(*parts)
 
 
-def learn_waiting(decider: Decider, number: int, reward: float, *, closed: bool = False) -> None:
+def learn_all(
+    decider: Decider, numbers: Sequence[int], rewards: Sequence[float], *, closed: bool = False
+) -> None:
+    """Learn the rewards of decisions that wait: all of them, or none."""
+    pairs, before = list(zip(numbers, rewards, strict=True)), None
+    if len(pairs) > 1 and _may_be_refused(decider, rewards):
+        before = _kept(decider)
+    try:
+        for number, reward in pairs:
+            _learn_waiting(decider, number, reward, closed)
+    except BaseException:
+        waiting = [pair for pair in pairs if pair[0] in decider._ledger.kept]
+        if len(waiting) < len(pairs):
+            try:
+                for number, reward in waiting:
+                    _learn_waiting(decider, number, reward, closed)
+            except ValueError:
+                if before is None:
+                    raise
+                vars(decider).update(before)
+        raise
+
+
+def _may_be_refused(decider: Decider, rewards: Sequence[float]) -> bool:
+    """Tell whether a reward is so large, or one before it, that a policy may refuse."""
+    earlier = decider._history.rows().rewards
+    return max(np.abs(rewards).max(), np.abs(earlier).max(initial=0.0)) > HUGE
+
+
+def _kept(decider: Decider) -> dict[str, Any]:
+    """The fields of a Decider that rewards change, as they are now."""
+    ledger = decider._ledger
+    return {
+        "_model": decider._model.clone(decider._offers),
+        "_history": decider._history.copy(),
+        "_ledger": Memory(ledger.made, dict(ledger.kept), ledger.expired),
+        "_counts": copy.deepcopy(decider._counts),
+        "_tokens": copy.deepcopy(decider._tokens),
+    }
+
+
+def _learn_waiting(decider: Decider, number: int, reward: float, closed: bool) -> None:
     """Learn the reward of a decision that waits."""
     ledger = decider._ledger
     waiting = ledger.kept[number]
@@ -72,8 +116,7 @@ def learn_round(
 ) -> None:
     """Learn one reward, and the shape anew where it is time; then take the other steps.
 
-    Each step is whole or not at all. Whatever stops the first leaves everything as it was; whatever
-    stops a later one, an interrupt, comes out after the last.
+    Whatever stops it, all is learned or nothing.
     """
     history, counts = decider._history, decider._counts
     first, kept = _learned(decider, of, contexts)
@@ -93,20 +136,8 @@ def learn_round(
     if contexts is not decider._contexts:
         steps.append((lambda: setattr(decider, "_contexts", contexts),
                       lambda: decider._contexts is contexts))  # fmt: skip
-    try:
-        for act, _ in steps:
-            act()
-    except BaseException:
-        if first[0][1]():
-            try:
-                for act, is_done in steps:
-                    if not is_done():
-                        act()
-            except ValueError:
-                if kept is None:
-                    raise
-                decider._model = kept  # the policy refuses what its forecast has learned
-        raise
+    undo = None if kept is None else functools.partial(setattr, decider, "_model", kept)
+    take(steps, undo)  # where the policy refuses what its forecast has learned
 
 
 def _learned(decider: Decider, of: Round, contexts: Contexts) -> tuple[list[Step], Model | None]:

@@ -33,9 +33,9 @@ class Snapshot(NamedTuple):
         unknown: by column, values that the model did not know, and how often they came.
         added: places of the offers that were not there at the beginning.
         limited: places of the offers that may be chosen so often a day only.
-        offers: all of them.
-        contexts: the columns of a context.
-        rules: who may see which offer.
+        offers: all of them; the Decider puts others in their place and changes none.
+        contexts: a copy of the columns of a context, since decisions teach them new categories.
+        rules: who may see which offer; they never change.
         model: a copy of what was learned.
         explore: the share of visits that explore.
         closes: whether decisions are closed after some time.
@@ -99,7 +99,7 @@ def snapshot(decider: Decider) -> Snapshot:
         added=frozenset(range(first, len(offers))),
         limited=frozenset(offers.places[name] for name in decider._limits.most),
         offers=offers,
-        contexts=decider._contexts,
+        contexts=decider._contexts.copy(),
         rules=decider._rules,
         model=decider._model.clone(offers),
         explore=decider.explore,

@@ -7,6 +7,7 @@ run, so that a reward of theirs is refused and not learned for another decision.
 
 from __future__ import annotations
 
+import bisect
 import re
 import secrets
 from collections.abc import Iterable
@@ -23,32 +24,35 @@ WRITTEN: Final = re.compile(r"([0-9a-f]{8})-(0|[1-9][0-9]{0,15})")
 SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(second|minute|hour|day|week)s?")
 SECONDS: Final = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0}
 MOST_CLOSED: Final = 10_000  # closed decisions that are told from rewarded ones
+MOST_RUNS: Final = 1000  # runs that are kept though none of their decisions waits
+LAST: Final = "g"  # it comes after the name of any run
+Run = tuple[int, str]  # the number of its first decision, and its name
 
 
 class Tokens:
     """The names of runs, each from its first decision on.
 
     Attributes:
-        runs: (first number, name), in order.
+        runs: in order. Of more than 1,000 those in between are forgotten whose decisions are all
+            rewarded or closed: their tokens are then refused as unknown.
     """
 
     def __init__(self) -> None:
-        self.runs: list[tuple[int, str]] = []
+        self.runs: list[Run] = []
         self._now: str | None = None  # the name of this run, once it has decided
         self._closed: dict[int, None] = {}
 
-    def of(self, number: int) -> str:
-        """The token of a decision that is made now."""
+    def of(self, number: int, waiting: Iterable[int] = ()) -> str:
+        """The token of a decision that is made now, while others wait."""
         if self._now is None:
             now = secrets.token_hex(4)
             kept = [run for run in self.runs if run[0] < number]  # but for one that gave no token
-            self.runs, self._now = [*kept, (number, now)], now
+            self.runs, self._now = [*_needed(kept, waiting), (number, now)], now
         return f"{self._now}-{number}"
 
     def text(self, number: int) -> str:
         """The token of an earlier decision."""
-        name = next(name for first, name in reversed(self.runs) if first <= number)
-        return f"{name}-{number}"
+        return f"{self.runs[_place(self.runs, number)][1]}-{number}"
 
     def number(self, token: object, ledger: Memory, where: str) -> int:
         """The number of a token that waits, or a refusal."""
@@ -98,6 +102,20 @@ class Tokens:
             raise ValueError("its closed decisions are damaged")
         tokens.closed(told["closed"])
         return tokens
+
+
+def _place(runs: list[Run], number: int) -> int:
+    """The place of the run that a decision is of."""
+    return bisect.bisect_right(runs, (number, LAST)) - 1
+
+
+def _needed(runs: list[Run], waiting: Iterable[int]) -> list[Run]:
+    """The first run, the last ones, and those before them of which a decision waits."""
+    if len(runs) <= MOST_RUNS:
+        return runs
+    places = {_place(runs, number) for number in waiting}
+    places |= {0, *range(len(runs) - MOST_RUNS + 1, len(runs))}
+    return [runs[place] for place in sorted(places)]
 
 
 def span(where: str, age: object) -> float:
