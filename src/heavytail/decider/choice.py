@@ -9,9 +9,8 @@ import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
 
-__all__ = ["SURE", "Choice", "Options", "amount"]
+__all__ = ["Choice", "Options", "amount"]
 
-SURE: Final = 0.95  # level of each interval that a choice names
 MOST_SHOWN: Final = 20  # offers in a table
 
 
@@ -23,16 +22,12 @@ class Options(NamedTuple):
         which: places of those that could be chosen.
         forecasts: what was expected of them; None before anything was known.
         drawn: whether the choice was a draw.
-        halves: half the widths of the intervals, at 95 %, of what is expected of the chosen offer
-            and of the one that is expected to earn most; None where these are the same, or the
-            choice was a draw.
     """
 
     ids: list[str]
     which: IntArray
     forecasts: FloatArray | None
     drawn: bool
-    halves: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +77,10 @@ class Choice:
             )
         if self.expected == most:
             return f"{self.id} is expected to earn {amount(most)} here, as much as {best}."
-        return _although(self.id, self.expected, best, most, options.halves)
+        return (
+            f"{self.id} is expected to earn {amount(self.expected)} here, {best} {amount(most)}; "
+            f"{self.id} is shown to learn more about it."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The choice as a dict that JSON can hold."""
@@ -107,22 +105,6 @@ class Choice:
             for i in order
         ]  # fmt: skip
         return f"<div>{note(said, self.why)}{table(['offer', 'expected', ''], rows)}</div>"
-
-
-def _although(mine: str, expected: float, best: str, most: float, halves: FloatArray | None) -> str:
-    """The reason for an offer that is not the one that is expected to earn most."""
-    if halves is None or not np.isfinite(halves).all():
-        return f"{mine} is expected to earn {amount(expected)} here, {best} {amount(most)}."
-    low, high = expected - float(halves[0]), expected + float(halves[0])
-    least, greatest = most - float(halves[1]), most + float(halves[1])
-    both = (
-        f"{mine} is expected to earn {amount(expected)} here ({amount(low)} to {amount(high)}), "
-        f"{best} {amount(most)} ({amount(least)} to {amount(greatest)}), each at "
-        f"{100.0 * SURE:.4g} %"
-    )
-    if high < least:
-        return f"{both}; {mine} is tried again, to be surer than that."
-    return f"{both}; {mine} may still be worth more."
 
 
 def amount(value: float) -> str:

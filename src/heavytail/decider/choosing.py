@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytail._typing import IntArray
 from heavytail._validate import check_number, shown
-from heavytail.decider.choice import SURE, Choice, Options
+from heavytail.decider.choice import Choice, Options
 from heavytail.kernels.random import uniform_pair
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ def chosen(
     forecasts, named = model.forecasts(X, len(which)), model.expected(X, which)
     unknown = {} if model.encoder is None else model.encoder.unknown(context)
     choices: list[Choice] = []
-    rows = np.arange(len(which))  # of X
     while True:
         n = len(which)
         best = model.policy.select(model.arms(which, forecasts)) if n > 1 else 0
@@ -58,18 +57,13 @@ def chosen(
             place = int(second * n) if drawn else best
             chance = (1.0 - share) * (place == best) + share / n
         offer, expected = int(which[place]), None if named is None else float(named[place])
-        halves = None
-        if named is not None and not drawn and named[place] < named[top := int(np.argmax(named))]:
-            two = np.array([place, top])
-            halves = model.halves(None if X is None else X[rows[two]], which[two], SURE)
-        options = Options(ids, which, named, drawn, halves)
+        options = Options(ids, which, named, drawn)
         choices.append(Choice(ids[offer], "", chance, expected, unknown, when, offer, options))
         if len(choices) == count or n == 1:
             return choices
         number += 1
         which, forecasts = np.delete(which, place), np.delete(forecasts, place)
         named = None if named is None else np.delete(named, place)
-        rows = np.delete(rows, place)
 
 
 def offered(decider: Decider, context: Any, only: Any, when: float, where: str) -> IntArray:

@@ -179,16 +179,6 @@ class Model:
             return None
         return self.policy._means(self._seen(which, np.zeros(len(which))))
 
-    def halves(self, X: FloatArray | None, which: IntArray, level: float) -> FloatArray:
-        """Half the widths of the intervals of what :meth:`expected` gives; infinity where nothing
-        bounds it.
-        """
-        by, seen = self.forecast, X
-        if by is None or seen is None:
-            by, seen = self.policy, self._seen(which, np.zeros(len(which)))
-        half = by._half_widths(seen, level)
-        return np.where(np.isnan(half), np.inf, half)
-
     def arms(self, which: IntArray, forecasts: FloatArray) -> FloatArray:
         """The policy's features of some offers."""
         return self._seen(which, forecasts)
