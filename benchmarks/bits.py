@@ -154,7 +154,7 @@ DECIDERS: list[dict[str, Any]] = [
 
 
 def decider_digest(options: dict[str, Any], seed: int) -> str:
-    """A hash of what a Decider does in a shop whose rewards bend: choices, report, saved state."""
+    """A hash of what a Decider does in a shop whose rewards bend: choices, forecasts, state."""
     rng = np.random.default_rng(seed)
     offers = [{"sku": f"s{k}", "price": 5.0 + k, "kind": "ab"[k % 2]} for k in range(5)]
     named = {"offers": offers, "ids": "sku", "context": ["segment", "basket", "hour"], **options}
@@ -171,7 +171,7 @@ def decider_digest(options: dict[str, Any], seed: int) -> str:
         bend = np.sin(visit["hour"] / 4.0) * (visit["segment"] == "new")
         paid = 20.0 + 5.0 * bend + 0.1 * visit["basket"] + 3.0 * rng.standard_t(2.1)
         shop.reward(choice.token, max(paid, 0.0) * (rng.random() < 0.6))
-    told.update(str(shop.report()).encode())
+    told.update(repr(shop.expected({name: visit[name] for name in named["context"]})).encode())
     for key, array in sorted(shop.policy.saved_arrays().items()):
         told.update(key.encode() + array.tobytes())
     return told.hexdigest()[:16]
