@@ -61,6 +61,19 @@ def check_number(
     hint: str = "",
 ) -> float:
     """Return ``value`` as a float inside the stated range, or refuse it by name."""
+
+    def fits(number: float) -> bool:
+        return (
+            (infinite or not math.isinf(number))
+            and not math.isnan(number)
+            and (above is None or number > above)
+            and (least is None or number >= least)
+            and (below is None or number < below)
+            and (most is None or number <= most)
+        )
+
+    if type(value) is float and fits(value):
+        return value  # most often, so that no refusal is worded
     left = f"({above:g}" if above is not None else f"[{least:g}" if least is not None else "(-inf"
     right = f"{below:g})" if below is not None else f"{most:g}]" if most is not None else "inf)"
     if infinite and right == "inf)":
@@ -69,15 +82,7 @@ def check_number(
     if hint:
         problem += f" {hint}"
     number = _as_float(value, problem)
-    inside = (
-        not math.isnan(number)
-        and (infinite or not math.isinf(number))
-        and (above is None or number > above)
-        and (least is None or number >= least)
-        and (below is None or number < below)
-        and (most is None or number <= most)
-    )
-    if not inside:
+    if not fits(number):
         raise ValueError(problem)
     return number
 

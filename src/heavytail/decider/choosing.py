@@ -44,7 +44,8 @@ def chosen(
     """
     model, ids = decider._model, decider._offers.ids
     X = model.vectors(context, which)
-    forecasts, named = model.forecasts(X, len(which)), model.expected(X, which)
+    forecasts = model.forecasts(X, len(which))
+    named = model.expected(forecasts, which)
     unknown = {} if model.encoder is None else model.encoder.unknown(context)
     choices: list[Choice] = []
     while True:

@@ -169,15 +169,15 @@ class Model:
             return np.zeros(count)
         return self.forecast._means(X)
 
-    def expected(self, X: FloatArray | None, which: IntArray) -> FloatArray | None:
-        """The rewards to name as expected of some offers: without a forecast, those that the policy
-        expects, and None before it learned much.
+    def expected(self, forecasts: FloatArray, which: IntArray) -> FloatArray | None:
+        """The rewards to name as expected of some offers: the forecasts; without one, those that
+        the policy expects, and None before it learned much.
         """
-        if X is not None:
-            return self.forecasts(X, len(which))
+        if self.forecast is not None:
+            return forecasts
         if self.policy.rounds < ENOUGH:
             return None
-        return self.policy._means(self._seen(which, np.zeros(len(which))))
+        return self.policy._means(self._seen(which, forecasts))
 
     def arms(self, which: IntArray, forecasts: FloatArray) -> FloatArray:
         """The policy's features of some offers."""
