@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import threading
 import time
 
 import polars as pl
@@ -25,16 +27,30 @@ class Times:
 
     def __init__(self) -> None:
         self.wall, self.steady = time.time(), 1000.0
+        self.lock = threading.RLock()  # services read both in the background
 
     def go_on(self, seconds: float) -> None:
-        self.wall += seconds
-        self.steady += seconds
+        with self.lock:
+            self.wall += seconds
+            self.steady += seconds
+
+    def reads_both(self, method):
+        """Return the method as one that sees both clocks at the same moment."""
+
+        @functools.wraps(method)
+        def read(*args):
+            with self.lock:
+                return method(*args)
+
+        return read
 
 
 @pytest.fixture
 def times(monkeypatch):
     found = Times()
     monkeypatch.setattr(clock, "steady", lambda: found.steady)
+    for method in ("begin", "keep"):
+        monkeypatch.setattr(clock.Clock, method, found.reads_both(getattr(clock.Clock, method)))
     monkeypatch.setattr(chores, "GRACE", 0.0)
     for kind in (Store, PostgresStore):
         monkeypatch.setattr(kind, "clock", lambda self: found.wall)
