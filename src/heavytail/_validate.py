@@ -61,18 +61,7 @@ def check_number(
     hint: str = "",
 ) -> float:
     """Return ``value`` as a float inside the stated range, or refuse it by name."""
-
-    def fits(number: float) -> bool:
-        return (
-            (infinite or not math.isinf(number))
-            and not math.isnan(number)
-            and (above is None or number > above)
-            and (least is None or number >= least)
-            and (below is None or number < below)
-            and (most is None or number <= most)
-        )
-
-    if type(value) is float and fits(value):
+    if type(value) is float and _fits(value, above, least, below, most, infinite):
         return value  # most often, so that no refusal is worded
     left = f"({above:g}" if above is not None else f"[{least:g}" if least is not None else "(-inf"
     right = f"{below:g})" if below is not None else f"{most:g}]" if most is not None else "inf)"
@@ -82,7 +71,7 @@ def check_number(
     if hint:
         problem += f" {hint}"
     number = _as_float(value, problem)
-    if not fits(number):
+    if not _fits(number, above, least, below, most, infinite):
         raise ValueError(problem)
     return number
 
@@ -152,6 +141,25 @@ def on_one_line(words: str) -> str:
     if words.isprintable():
         return words
     return "".join(c if c.isprintable() else " " if c == "\n" else repr(c)[1:-1] for c in words)
+
+
+def _fits(
+    number: float,
+    above: float | None,
+    least: float | None,
+    below: float | None,
+    most: float | None,
+    infinite: bool,
+) -> bool:
+    """Tell whether a number is inside the range of ``check_number``."""
+    return (
+        not math.isnan(number)
+        and (infinite or not math.isinf(number))
+        and (above is None or number > above)
+        and (least is None or number >= least)
+        and (below is None or number < below)
+        and (most is None or number <= most)
+    )
 
 
 def _as_float(value: object, problem: str) -> float:

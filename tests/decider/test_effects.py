@@ -9,6 +9,7 @@ import pytest
 from tests.decider.shops import learned, visits
 
 import heavytail as ht
+from heavytail.decider import contrasts
 
 
 @pytest.fixture(scope="module")
@@ -194,3 +195,35 @@ def test_a_column_with_small_effects_may_be_left_out():
     shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", context=["x"])
     shop.learn(log, progress=False)
     assert "x: no effect on any offer is above" in str(shop.diagnostics())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_effects_hold_over_all_contexts_that_came(seed):
+    rng, n = np.random.default_rng([seed, 7]), 4000
+    x, which = rng.uniform(-1.0, 1.0, n), rng.integers(2, size=n)
+    slope = {"a": 0.3, "b": -0.4}
+    rewards = 4.0 + np.array([0.3, -0.4])[which] * x + rng.normal(size=n)
+    made = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", context=["x"], seed=seed)
+    made.learn({"x": x, "sku": np.array(["a", "b"])[which], "reward": rewards}, progress=False)
+    for row in made.effects().rows:
+        truth = slope[row.offer] * (row.number - float(np.mean(x)))
+        assert row.low <= truth <= row.high
+
+
+def test_an_average_over_some_contexts_is_as_far_off_as_is_said():
+    rng, misses = np.random.default_rng(5), 0
+    for _ in range(1000):
+        every = rng.exponential(size=1000)
+        some = rng.choice(every, 400, replace=False)
+        half = contrasts._sampled(some, 0.9, len(every))
+        misses += abs(np.mean(some) - np.mean(every)) > half
+    assert 70 <= misses <= 130
+    assert contrasts._sampled(every, 0.9, len(every)) == 0.0
+
+
+def test_a_shop_whose_offers_are_all_retired_has_advice_and_effects():
+    shop, _ = visits(60)
+    for name in shop.offers:
+        shop.retire(name)
+    assert shop.effects().rows == ()
+    assert str(shop.diagnostics())

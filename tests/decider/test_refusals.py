@@ -268,3 +268,40 @@ def test_the_share_that_explores_can_be_changed_to_a_share_only():
     made.explore = 0.5
     refused(made, lambda made: setattr(made, "explore", 5), "explore")
     assert made.clone().explore == 0.5
+
+
+@pytest.mark.parametrize("selected", [None, np.nan, 2, -1, 0.5, "yes", [1], object(), 10**400])
+def test_a_flag_that_is_none_is_refused(selected):
+    refused(shop(3), lambda d: d.observe(HERE, "tea", 1.0, selected=selected), "selected")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"action": [5]}, "action"),
+        ({"action": ["x"]}, "action"),
+        ({"action": [None]}, "action"),
+        ({"action": [-1]}, "action"),
+        ({"action": [True]}, "action"),
+        ({"ids": [3]}, "ids"),
+        ({"ids": ["card"]}, "ids"),
+        ({"context_json": ["[" * 200_000]}, "context_json"),
+    ],
+)
+def test_a_row_of_a_service_that_is_damaged_is_refused(change, words):
+    good = {
+        "context_json": ['{"segment": "new", "basket": 1.0}'], "ids": [["card", "tea"]],
+        "action": [1.0], "reward": [1.0],
+    }  # fmt: skip
+    assert shop().learn(good, progress=False).rows == 1
+    refused(shop(3), lambda d: d.learn({**good, **change}, progress=False), "row 0", words)
+
+
+@pytest.mark.parametrize("basket", [1e-120, 5e-324, -1e-101])
+def test_numbers_next_to_0_count_as_0(basket, tmp_path):
+    made = shop()
+    for i in range(70):
+        token = made.decide({"segment": "new", "basket": basket * (1 + i % 5)}, now=1e6 + i).token
+        made.reward(token, 1.0)
+    made.save(tmp_path / "shop.ht")
+    assert snap(ht.load(tmp_path / "shop.ht")) == snap(made)

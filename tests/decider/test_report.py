@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import time
 
 import numpy as np
 import pandas as pd
@@ -358,3 +360,93 @@ def test_bounds_of_simulated_shops_err_at_most_at_their_level():
     print(wrong / total, total)
     assert np.all(total > 100)
     assert np.all(wrong / total <= 0.05)
+
+
+def sells(
+    days: int, seed: int = 0, per_day: int = 150
+) -> tuple[ht.Decider, dict[str, float], float]:
+    """A shop in which one visit of ten buys, at once, and silence is closed after a week; what each
+    visit earned, by its token, and the time.
+    """
+    made = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", explore=0.5, seed=seed)
+    made.close_after("7 days", reward=0.0)
+    rng, began, earned = np.random.default_rng(seed), time.time(), {}
+    for i in range(days * per_day):
+        choice = made.decide(now=began + i * 86400.0 / per_day)
+        earned[choice.token] = 0.0
+        if rng.random() < 0.1:
+            earned[choice.token] = float(5.0 + 5.0 * rng.exponential())
+            made.reward(choice.token, earned[choice.token])
+    return made, earned, choice.time
+
+
+@pytest.mark.parametrize("loads", [False, True])
+def test_visits_count_once_others_of_their_time_are_closed(loads, tmp_path):
+    made, earned, now = sells(20)
+    if loads:
+        made.save(tmp_path / "shop.ht")
+        made = ht.load(tmp_path / "shop.ht")
+    report = made.report(against="a")
+    assert report.kept == pytest.approx(13 * 150, abs=2)
+    counted = np.array([*earned.values()][: report.kept])  # those of the first 13 days
+    assert report.mean == pytest.approx(np.mean(counted))
+    assert report.paid == pytest.approx(np.mean(counted > 0.0))
+    assert report.lower < 1.0
+    assert sum(line.visits for line in report.offers) == report.kept
+    assert report.uncounted == sum(value > 0.0 for value in [*earned.values()][report.kept :])
+    assert f"{report.uncounted} rewards of new visits count only in the total yet" in str(report)
+    assert "has changed" not in str(made.diagnostics())
+    assert report.against.better is None
+    made.close(now=now + 8 * 86400.0)
+    assert made.report().uncounted == 0
+    assert made.report().mean == pytest.approx(np.mean([*earned.values()]))
+
+
+def test_nothing_is_said_of_visits_that_are_all_too_new():
+    made, earned, _ = sells(6)
+    report = made.report(against="a")
+    assert report.mean is report.lower is None
+    assert report.rewards == report.uncounted == sum(value > 0.0 for value in earned.values())
+    assert report.against.why == "cannot be said: all visits are so new that others still wait."
+    assert "no reward yet" not in str(report)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_order_in_which_rewards_come_says_nothing(sign):
+    rng = np.random.default_rng(4)
+    made = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", explore=0.5, seed=4)
+    for day in range(6):
+        choices = [made.decide(now=1e6 + 86400.0 * day + i) for i in range(300)]
+        values = 5.0 + 5.0 * rng.exponential(size=300)
+        order = np.argsort(sign * values)
+        made.reward([choices[i].token for i in order], [float(values[i]) for i in order])
+    assert "has changed" not in str(made.diagnostics())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_least_mean_is_that_of_the_mixture_written_out(seed):
+    rng = np.random.default_rng(seed)
+    rewards = (rng.random(300) < 0.4) * rng.pareto(1.6, 300)
+    level = (0.5, 0.9, 0.95, 0.99, 0.999)[seed]
+    first = next(i for i, reward in enumerate(rewards) if reward > 0.0)
+    rest = [float(reward) for reward in rewards[first + 1 :]]
+    bets = [2.0**k for k in range(-24, 7)]
+    shares = [(1.0 + abs(k + 3)) ** -2.0 for k in range(-24, 7)]
+
+    def wealth(mean: float) -> float:
+        total = 0.0
+        for bet, share in zip(bets, shares, strict=True):
+            unit = bet / float(rewards[first])
+            logs = math.fsum(math.log1p(unit * reward) for reward in rest)
+            total += share * math.exp(logs - len(rest) * math.log1p(unit * mean))
+        return total / sum(shares)
+
+    mean = least(rewards, level) * len(rewards) / len(rest)
+    assert wealth(mean) == pytest.approx(1.0 / (1.0 - level), rel=1e-6)
+
+
+def test_rewards_far_below_0_have_a_report():
+    made = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", context=["x"])
+    for i in range(40):
+        made.observe({"x": 1.0}, "a", -1e101 if i == 39 else 1.0, selected=True)
+    assert made.report().lower < -1e97

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from typing import Any
 
@@ -178,3 +179,82 @@ def test_a_reward_that_one_of_two_policies_refuses_changes_neither(stop, monkeyp
     monkeypatch.undo()
     assert snap(made) == before
     made.reward(token, 1e300)
+
+
+@pytest.mark.parametrize("error", [ValueError, MemoryError])
+def test_rewards_of_which_one_cannot_be_learned_change_nothing(error, monkeypatch):
+    made = shop(30)
+    tokens = [made.decide(HERE, now=1e6).token for _ in range(3)]
+    before = snap(made)
+
+    def fails(*args: object, **options: object) -> None:
+        raise error("no memory is left.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("heavytail.decider.model.Model.learned", fails)
+        with pytest.raises(error):
+            made.reward(tokens, [1.0, 2.0, 3.0])
+    assert snap(made) == before
+    made.reward(tokens, [1.0, 2.0, 3.0])
+    assert made.rounds == 33
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_child_gives_tokens_of_its_own():
+    made = shop(2)
+    made.decide(HERE)
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(into, made.decide(HERE, only=["card"]).token.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs, ours = os.read(out, 99).decode(), made.decide(HERE, only=["tea"]).token
+    assert theirs != ours
+    with pytest.raises(ValueError, match="unknown"):
+        made.reward(theirs, 100.0)
+    made.reward(ours, 1.0)
+
+
+def test_a_decision_with_a_clock_ahead_keeps_no_other_from_closing():
+    made = shop()
+    made.close_after("7 days")
+    made.decide(HERE, now=4e9)
+    for i in range(5):
+        made.decide(HERE, now=1e9 + i)
+    assert made.close(now=2e9) == 5
+    assert len(made.pending) == 1
+    made.decide(HERE, now=1e9)
+    made.decide(HERE, now=2e9)  # closes the one before
+    assert len(made.pending) == 2
+
+
+def test_a_token_that_calls_back_is_taken_as_it_was_first():
+    made = shop(2)
+    first, second = made.decide(HERE), made.decide(HERE)
+
+    class Calls:
+        @property
+        def token(self) -> str:
+            if first.token in made.pending:
+                made.reward(first.token, 1.0)
+            return second.token
+
+    with pytest.raises(ValueError, match="rewarded already"):
+        made.reward([first.token, Calls()], [1.0, 2.0])
+    assert made.pending == (second.token,)
+    assert made.rounds == 3
+
+
+def test_a_text_that_says_it_is_equal_is_no_token():
+    class Equal(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    made = shop()
+    made.decide(HERE)
+    with pytest.raises(ValueError, match="unknown"):
+        made.reward(Equal("00000000-0"), 1.0)

@@ -143,6 +143,8 @@ def _comparable(of: Snapshot, rows: Rows, places: IntArray) -> tuple[Rows, IntAr
     """
     if len(rows) == 0:
         logs = " Visits of a log do not count: ht.compare reads the log." if len(of.rows) else ""
+        if of.uncounted:
+            raise _Silent("cannot be said: all visits are so new that others still wait.")
         raise _Silent(f"cannot be said: no decision has its reward yet.{logs}")
     if np.array_equal(rows.offers, places):
         raise _Silent("nothing to compare: the Decider chose as the rule does in every visit.")
@@ -218,8 +220,9 @@ def _against(
             rule, None, None, None, level, len(rows),
             why="cannot be said: its offers were shown "
             f"{'more' if weight > 1.0 else 'less'} often ({amount(weight)} times) than the "
-            "probabilities of the choices say. That is so where they could not be shown in all "
-            "visits (only=, k=). Compare with a rule that every visit could follow.",
+            "probabilities of the choices say. Where few visits explore, this may be chance: wait "
+            "for more. Otherwise some visits could not show them: compare with a rule that every "
+            "visit could follow.",
             notes=notes,
         )  # fmt: skip
     if result.lower is None or result.upper is None:

@@ -74,7 +74,8 @@ def offered(decider: Decider, context: Any, only: Any, when: float, where: str) 
     barred = {*decider._rules.barred(context), *decider._limits.reached(when)}
     if only is not None:
         if isinstance(only, str) or not isinstance(only, Iterable):
-            raise TypeError(f"{where}: only must list ids; got {shown(only)}.")
+            do = f" Pass [{shown(only)}]." if isinstance(only, str) else ""
+            raise TypeError(f"{where}: only must list ids; got {shown(only)}.{do}")
         asked = {offers.place(offer, f"{where}: only") for offer in only}
         which = np.array([place for place in which if place in asked], dtype=np.int64)
     if barred:

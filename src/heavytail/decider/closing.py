@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -50,10 +51,10 @@ def close(decider: Decider, when: float) -> int:
 
 def _late(decider: Decider, when: float) -> tuple[int, ...]:
     """The numbers of decisions that are to be closed by a time."""
-    if decider._closing is None:
+    if decider._closing is None or decider._oldest >= when - decider._closing[0]:
         return ()
-    age, _ = decider._closing
-    oldest = next(iter(decider._ledger.kept.values()), None)
-    if oldest is None or oldest.time >= when - age:
-        return ()
-    return decider._ledger.overdue(when - age)
+    late = decider._ledger.overdue(when - decider._closing[0])
+    if not late:
+        waiting = decider._ledger.kept.values()
+        decider._oldest = min((each.time for each in waiting), default=math.inf)
+    return late

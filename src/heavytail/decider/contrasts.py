@@ -14,11 +14,15 @@ What the threshold of the mean takes off an amount is taken to be alike, or alik
 both sides: it then hides a part of an effect and makes none. Where the shares differ by d, the
 effect may be larger than it looks by d times that, so that the interval reaches farther there.
 Rewards so rare and large that they differ between contexts without ever having come are beyond it.
+
+An average over some of the contexts that came instead of all has an error of its own, by the normal
+law, which is added.
 """
 
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -45,12 +49,14 @@ class Averages(NamedTuple):
         amounts: of q x, whose product with theta_m the forecast moves by.
         shares: of m x, whose product with theta_q it moves by; 0 where no reward was ever 0.
         share: of q.
+        each: the forecasts.
     """
 
     mean: float
     amounts: FloatArray
     shares: FloatArray
     share: float
+    each: FloatArray
 
 
 def averages(policy: TwinUCB, X: FloatArray) -> Averages:
@@ -58,23 +64,34 @@ def averages(policy: TwinUCB, X: FloatArray) -> Averages:
     q, m, _ = policy._parts(X)
     F = np.hstack([X, np.full((len(X), 1), policy._s[CONSTANT])])
     shares = m @ F / len(X) if policy._has_zeros else np.zeros(F.shape[1])
-    return Averages(float(np.mean(q * m)), q @ F / len(X), shares, float(np.mean(q)))
+    each = q * m
+    return Averages(float(np.mean(each)), q @ F / len(X), shares, float(np.mean(q)), each)
 
 
 def contrast(
-    policy: TwinUCB, after: Averages, before: Averages, level: float
+    policy: TwinUCB, after: Averages, before: Averages, level: float, count: int
 ) -> tuple[float, float, float]:
-    """The difference of two averages, and the ends of its interval."""
+    """The difference of two averages, and the ends of its interval; ``count`` contexts came."""
     effect = after.mean - before.mean
     half = _half(policy, after.amounts - before.amounts, after.shares - before.shares, level)
+    half += _sampled(after.each - before.each, level, count)
     hidden = (after.share - before.share) * _hidden(policy)
     return effect, effect - half + min(hidden, 0.0), effect + half + max(hidden, 0.0)
 
 
-def value(policy: TwinUCB, at: Averages, level: float) -> tuple[float, float, float]:
+def value(policy: TwinUCB, at: Averages, level: float, count: int) -> tuple[float, float, float]:
     """An average itself, and the ends of its interval, what the threshold takes off on both."""
     half = _half(policy, at.amounts, at.shares, level) + at.share * _hidden(policy)
+    half += _sampled(at.each, level, count)
     return at.mean, at.mean - half, at.mean + half
+
+
+def _sampled(values: FloatArray, level: float, count: int) -> float:
+    """How far the average of some of ``count`` values may lie from that of all."""
+    if len(values) >= count:
+        return 0.0
+    error = float(np.std(values)) * math.sqrt(1.0 / len(values) - 1.0 / count)
+    return NormalDist().inv_cdf(0.5 + 0.5 * level) * error
 
 
 def _hidden(policy: TwinUCB) -> float:

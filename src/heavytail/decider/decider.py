@@ -134,6 +134,7 @@ class Decider(Stored):
         self._model = Model(self._offers, options=self._options)
         self._history = History(len(self._contexts.names), KEPT)
         self._ledger, self._tokens = Memory(), Tokens()
+        self._oldest = -np.inf  # no decision that waits is older; found out where it matters
         self._closing: tuple[float, float | None] | None = None
         self._counts = learning.Counts()
 
@@ -284,7 +285,8 @@ class Decider(Stored):
             problem = f"{len(tokens)} tokens need as many rewards; got {len(values)}."
             raise ValueError(f"{where}: {problem}")
         rewards = [check_reward(f"{where}: reward", each) for each in values]
-        numbers = [self._tokens.number(each, self._ledger, where) for each in tokens]
+        texts = [getattr(each, "token", each) for each in tokens]  # of whoever may call back
+        numbers = [self._tokens.number(text, self._ledger, where) for text in texts]
         if len(set(numbers)) < len(numbers):
             raise ValueError(f"{where}: a token is twice in the list. Nothing was learned.")
         for reward in rewards:
@@ -315,6 +317,8 @@ class Decider(Stored):
             selected: whether ``select`` of this Decider chose it; then it counts in reports.
         """
         where = "Decider.observe"
+        if not isinstance(selected, bool | np.bool_):
+            raise TypeError(f"{where}: selected must be True or False; got {shown(selected)}.")
         value = check_reward(f"{where}: reward", reward)
         place = self._offers.place(offer, where)
         chance = np.nan
@@ -326,7 +330,8 @@ class Decider(Stored):
             raise ValueError(f"{where}: {problem} Nothing was learned.")
         row, fresh, known = self._contexts.code({} if context is None else context, where)
         contexts = self._contexts.settled(known, fresh)
-        learn_round(self, Round(row[:-2], place, chance, value, when, selected), contexts, [])
+        of = Round(row[:-2], place, chance, value, when, bool(selected))
+        learn_round(self, of, contexts, [])
 
     @alone
     def learn(

@@ -208,7 +208,7 @@ def _about_changes(of: Snapshot, drift: float | None) -> list[str]:
         return [seems] if drift > 1.0 else []
     if of.model.forecast is None and of.model.encoder is not None:
         return []
-    said, level = [], LEVEL / (len(of.offers.running) * len(LASTS))
+    said, level = [], LEVEL / (max(len(of.offers.running), 1) * len(LASTS))
     for place in of.offers.running:
         rows = of.rows.where(of.rows.offers == place)
         left, paid = rows.rewards, float(np.mean(rows.rewards != 0.0)) if len(rows) else 0.0
@@ -239,11 +239,7 @@ def _moved(left: FloatArray, last: int) -> tuple[float, float]:
     late = np.zeros(len(cut))
     late[-last:] = 1.0
     by = float(np.mean(cut[-last:]) - np.mean(cut[:-last]))
-    rest, score = late - np.mean(late), cut - np.mean(cut)
-    size = float(np.mean(score**2))
-    if size == 0.0:
-        return 0.0, by
-    return score_test(rest[:, None], score, np.full(len(cut), 1.0 / size)), by
+    return score_test((late - np.mean(late))[:, None], cut - np.mean(cut)), by
 
 
 def _about_rewards(of: Snapshot) -> list[str]:
@@ -268,11 +264,7 @@ def _about_rewards(of: Snapshot) -> list[str]:
             f"{percent(report.clipped_share)} of the rewards were so far from what was expected "
             "that they counted in part."
         )
-    said += [
-        words
-        for words in report.advice
-        if words.startswith(("A few rounds dominate", "rewards are "))
-    ]
+    said += [words for words in report.advice if words.startswith("A few rounds dominate")]
     return [sentence[0].upper() + sentence[1:] for sentence in said]
 
 

@@ -30,9 +30,8 @@ MOST_PRICES: Final = 60  # of the curve along a Grid
 MOST_TEXTS: Final = 12  # categories of a column, those that come most
 AT: Final = tuple(np.linspace(0.05, 0.95, 13))  # quantiles of a number at which it is set
 STATED: Final = (1, 6, 11)  # those of which something may be stated: low, middle, high
-MOST_ROWS: Final = 400  # contexts that are averaged over
-LEAST_ROWS: Final = 40
-WORK: Final = 2e7  # features that are computed, in all
+LEAST_ROWS: Final = 40  # contexts that are averaged over
+WORK: Final = 5e7  # features that are computed, in all
 
 
 class Effect(NamedTuple):
@@ -245,15 +244,14 @@ def effects(of: Snapshot, column: str | None, level: float) -> Effects:
     sets = [each for each in asked if each is not None and len(each.codes) > 1]
     columns, rewards = tuple(each.name for each in sets), of.model.policy.rounds
     policy, n = of.model.forecast, len(of.rows)
-    if policy is None or n == 0:
+    if policy is None or n == 0 or len(of.offers.running) == 0:
         return Effects(level, columns, (), (), rewards, approximate=False)
     offers = sorted(of.most_shown(MOST_OFFERS))
     if of.prices:
         at = np.linspace(0, len(of.offers) - 1, 2 * OF_PRICES + 1)[1::2]
         offers = [int(place) for place in np.unique(at.round())]
     cells = len(offers) * (1 + sum(len(each.codes) for each in sets))
-    count = int(np.clip(WORK / (cells * policy.dim), LEAST_ROWS, MOST_ROWS))
-    contexts = of.rows.contexts[np.unique(np.linspace(0, n - 1, count).astype(np.int64))]
+    contexts = _some(of, cells)
     stated = len(offers) * sum(sum(each.stated) for each in sets)
     each_level = 1.0 - (1.0 - level) / max(stated, 1)
     rows: list[Effect] = []
@@ -264,7 +262,7 @@ def effects(of: Snapshot, column: str | None, level: float) -> Effects:
             there[:, values.column] = code
             for place in offers:
                 after = _at(of, there, place)
-                effect, low, high = contrast(policy, after, before[place], each_level)
+                effect, low, high = contrast(policy, after, before[place], each_level, n)
                 rows.append(
                     Effect(
                         values.name, values.labels[k], float(code) if values.is_number else None,
@@ -272,9 +270,20 @@ def effects(of: Snapshot, column: str | None, level: float) -> Effects:
                         values.stated[k],
                     )
                 )  # fmt: skip
-    prices = _along(of, contexts, level) if of.prices else ()
+    prices = _along(of, level) if of.prices else ()
     pairs = tuple(pair for pair in of.model.shape.pairs if column is None or column in pair)
     return Effects(level, columns, tuple(rows), prices, rewards, policy._has_zeros, pairs)
+
+
+def _some(of: Snapshot, cells: int) -> FloatArray:
+    """The contexts that came, or as many of them, evenly spaced, as there is time to look at in so
+    many cells of a table.
+    """
+    assert of.model.forecast is not None
+    count = max(int(WORK / (cells * of.model.forecast.dim)), LEAST_ROWS)
+    if count >= len(of.rows):
+        return of.rows.contexts
+    return of.rows.contexts[np.linspace(0, len(of.rows) - 1, count).astype(np.int64)]
 
 
 def _at(of: Snapshot, contexts: FloatArray, place: int) -> Averages:
@@ -305,16 +314,18 @@ def _values(of: Snapshot, column: int) -> _Values | None:
     return _Values(name, column, each, labels, [float(c) in stated for c in each], True)
 
 
-def _along(of: Snapshot, contexts: FloatArray, level: float) -> tuple[Price, ...]:
+def _along(of: Snapshot, level: float) -> tuple[Price, ...]:
     """The rewards expected along the prices, with intervals that hold together."""
     assert of.model.forecast is not None
     assert of.offers.ordered is not None
     places = np.unique(np.linspace(0, len(of.offers) - 1, MOST_PRICES).astype(np.int64))
-    contexts = contexts[:: max(1, len(contexts) // 100)]
+    contexts = _some(of, len(places))
     each_level = 1.0 - (1.0 - level) / len(places)
     along = []
     for place in places:
-        mean, low, high = value(of.model.forecast, _at(of, contexts, int(place)), each_level)
+        mean, low, high = value(
+            of.model.forecast, _at(of, contexts, int(place)), each_level, len(of.rows)
+        )
         price = float(of.offers.columns[of.offers.ordered][int(place)])
         along.append(Price(price, mean, low, high))
     return tuple(along)

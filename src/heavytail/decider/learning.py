@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -201,13 +201,28 @@ def _of_service(decider: Decider, table: Table) -> Table:
         try:
             context = json.loads(text)
             contexts.append([context[name] for name in names])
-        except (TypeError, ValueError, KeyError) as error:
+        except (TypeError, ValueError, KeyError, RecursionError) as error:
             place.refuse(row, f"must be a context with {', '.join(names)} as JSON ({error!r}).")
-    chosen = zip(_cells(table.column(IDS)), _cells(table.column("action")), strict=True)
+    ids, actions = _cells(table.column(IDS)), _cells(table.column("action"))
     columns = {name: [context[i] for context in contexts] for i, name in enumerate(names)}
-    columns[identity] = [None if ids is None else ids[action] for ids, action in chosen]
+    columns[identity] = [
+        None if ids[row] is None else _chosen(ids[row], action, row, table)
+        for row, action in enumerate(actions)
+    ]
     rest = {name: values for name, values in table.columns.items() if name not in columns}
     return Table({**rest, **columns}, table.source, table.rows)
+
+
+def _chosen(ids: Any, action: Any, row: int, table: Table) -> Any:
+    """The id at the place of an action; refuse a row without it."""
+    if isinstance(ids, str) or not isinstance(ids, Sequence | np.ndarray):
+        table.place(IDS).refuse(row, f"must list the ids of the offers; got {shown(ids)}.")
+    is_place = isinstance(action, int | float | np.number) and action in range(len(ids))
+    if not is_place or isinstance(action, bool):
+        table.place("action").refuse(
+            row, f"must be the place of an id, below {len(ids)}; got {shown(action)}."
+        )
+    return ids[int(action)]
 
 
 def _cells(column: Any) -> list[Any]:

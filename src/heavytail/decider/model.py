@@ -127,15 +127,13 @@ class Model:
                 forecasts[start:stop] = self.forecasts(X, len(X))
                 self.forecast.update_many(X, part.rewards)
             if not begins:
-                self.policy.update_many(
-                    self._seen(part.offers, forecasts[start:stop]), part.rewards
-                )
+                self.policy.update_many(self.arms(part.offers, forecasts[start:stop]), part.rewards)
             if progress is not None:
                 progress(stop - start)
             start = stop
         if begins and len(rows):
             self._find_range(contexts, offers, rows)
-            self.policy.update_many(self._seen(rows.offers, forecasts), rows.rewards)
+            self.policy.update_many(self.arms(rows.offers, forecasts), rows.rewards)
 
     def _find_range(self, contexts: Contexts, offers: Offers, rows: Rows) -> None:
         """Read centre and scale off the forecasts of all offers in recent contexts."""
@@ -177,15 +175,13 @@ class Model:
             return forecasts
         if self.policy.rounds < ENOUGH:
             return None
-        return self.policy._means(self._seen(which, forecasts))
+        return self.policy._means(self.arms(which, forecasts))
 
     def arms(self, which: IntArray, forecasts: FloatArray) -> FloatArray:
-        """The policy's features of some offers."""
-        return self._seen(which, forecasts)
-
-    def _seen(self, places: IntArray, forecasts: FloatArray) -> FloatArray:
-        """Which offer it is, and its forecast, each of length at most sqrt(1/2)."""
-        rows = self._static[places]
+        """The policy's features of some offers: which offer it is, and its forecast, each of length
+        at most sqrt(1/2).
+        """
+        rows = self._static[which]
         seen = (forecasts - self.centre) * (HALF / self.scale)
         rows[:, -1] = np.minimum(np.maximum(seen, -HALF), HALF)
         return rows
@@ -197,7 +193,7 @@ class Model:
         comes first, and the policy those of the offer and what was forecast.
         """
         expected = self.forecasts(None if x is None else x[None], 1)
-        seen = self._seen(np.array([place]), expected)[0]
+        seen = self.arms(np.array([place]), expected)[0]
         if x is None or self.forecast is None:
             return [(self.policy, seen)]
         return [(self.forecast, x), (self.policy, seen)]

@@ -91,6 +91,8 @@ class Report:
         decisions: made.
         rewards: that came, closed decisions with theirs.
         total: of the rewards.
+        uncounted: rewards left out of all other figures, as other visits since then still wait to
+            be closed: those that bought have their rewards first.
         mean: a visit, over the whole life; None before any reward.
         recent: the mean of the ``kept`` rewards, which the bounds are of.
         kept: the last rewards, at most 16,384 together with those of logs.
@@ -110,6 +112,7 @@ class Report:
     decisions: int
     rewards: int
     total: float
+    uncounted: int
     mean: float | None
     recent: float | None
     kept: int
@@ -129,8 +132,13 @@ class Report:
     def sentences(self) -> tuple[str, ...]:
         """The sentences about all visits."""
         said = []
-        if self.mean is None:
+        if not self.rewards:
             said.append(f"{counted(self.decisions, 'decision')}, and no reward yet.")
+        elif self.mean is None:
+            said.append(
+                f"{counted(self.decisions, 'decision')}, {counted(self.rewards, 'reward')}: "
+                f"{amount(self.total)} in all."
+            )
         else:
             assert self.paid is not None
             paid = "of the visits paid"
@@ -142,6 +150,11 @@ class Report:
                 f"all, {amount(self.mean)} a visit; {percent(self.paid)} {paid}."
             )
             said += self._bounds()
+        if self.uncounted:
+            said.append(
+                f"{counted(self.uncounted, 'reward')} of new visits count only in the total "
+                "yet: other visits since then still wait, and those that buy report first."
+            )
         if self.waiting:
             waits = "waits for its reward" if self.waiting == 1 else "wait for their reward"
             said.append(f"{counted(self.waiting, 'decision')} {waits}.")
@@ -163,7 +176,7 @@ class Report:
         if self.recent is None:
             return []
         of = ""
-        if self.kept < self.rewards:
+        if self.kept + self.uncounted < self.rewards:
             of = f" (the last {self.kept:,}: {amount(self.recent)} a visit)"
         sure = f"({100.0 * self.level:.4g} %)"
         if self.lower is None:
@@ -186,7 +199,7 @@ class Report:
         if often:
             about = "about " * self.approximate
             title = f"By offer; each bound by itself holds at {about}{100.0 * self.level:.4g} %"
-            if self.kept < self.rewards:
+            if self.kept + self.uncounted < self.rewards:
                 title += f"; means and bounds of the last {self.kept:,} rewards"
             if len(self.offers) > len(often):
                 title += f"; the {len(often)} most shown of {len(self.offers):,}"

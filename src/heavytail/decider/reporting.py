@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray
+from heavytail._validate import GREATEST
 from heavytail.decider.against import compared
 from heavytail.decider.choice import amount
 from heavytail.decider.contexts import CATEGORY, NUMBER
@@ -42,9 +43,10 @@ def report(of: Snapshot, against: object, level: float) -> Report:
     places, lines = _by_offer(of, own, level, below)
     return Report(
         level=level,
-        decisions=max(of.made, int(visits) + sum(of.waiting.values())),  # others are served
-        rewards=int(visits),
-        total=float(total),
+        decisions=max(of.made, of.came + sum(of.waiting.values())),  # others are served
+        rewards=of.came,
+        total=of.total,
+        uncounted=of.uncounted,
         mean=float(total / visits) if visits else None,
         recent=float(np.mean(own.rewards)) if len(own) else None,
         kept=len(own),
@@ -89,7 +91,10 @@ def bounds(
         return least(rewards, level), None, False
     if np.ptp(rewards) == 0.0:
         return None, None, True
-    log = {"action": np.zeros(len(rewards), dtype=np.int64), "reward": rewards}
+    log = {
+        "action": np.zeros(len(rewards), dtype=np.int64),
+        "reward": np.clip(rewards, -GREATEST, GREATEST),
+    }
     result = evaluate(log, "logged", bound="huber", level=level)
     return result.lower, result.upper, True
 

@@ -59,7 +59,7 @@ def learn_all(
 ) -> None:
     """Learn the rewards of decisions that wait: all of them, or none."""
     pairs, before = list(zip(numbers, rewards, strict=True)), None
-    if len(pairs) > 1 and _may_be_refused(decider, rewards):
+    if len(pairs) > 1 and _may_fail(decider, rewards):
         before = _kept(decider)
     try:
         for number, reward in pairs:
@@ -70,15 +70,20 @@ def learn_all(
             try:
                 for number, reward in waiting:
                     _learn_waiting(decider, number, reward, closed)
-            except ValueError:
+            except (ValueError, MemoryError):
                 if before is None:
                     raise
                 vars(decider).update(before)
         raise
 
 
-def _may_be_refused(decider: Decider, rewards: Sequence[float]) -> bool:
-    """Tell whether a reward is so large, or one before it, that a policy may refuse."""
+def _may_fail(decider: Decider, rewards: Sequence[float]) -> bool:
+    """Tell whether one of many rewards may be refused once others are learned: by a policy, since
+    it or one before it is so large, or because the shape is learned anew, which takes memory.
+    """
+    seen = decider._history.seen
+    if any(is_due(seen + k, FIRST, KEPT) for k in range(1, len(rewards) + 1)):
+        return True
     earlier = decider._history.rows().rewards
     return max(np.abs(rewards).max(), np.abs(earlier).max(initial=0.0)) > HUGE
 

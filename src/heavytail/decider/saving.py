@@ -133,6 +133,7 @@ def _parts(decider: Decider, told: dict[str, Any], arrays: dict[str, Any]) -> di
         "_counts": Counts.of_plain(told["counts"], len(offers)),
         "_history": history,
         "_ledger": ledger,
+        "_oldest": -np.inf,
         "_closing": closing,
         "_explore": explore,
         "_model": _model(decider, told, arrays, offers, contexts),

@@ -16,7 +16,7 @@ from heavytail.decider.offers import Offers, Rules
 if TYPE_CHECKING:
     from heavytail.decider.decider import Decider
 
-__all__ = ["Snapshot", "forecasts", "snapshot"]
+__all__ = ["Snapshot", "features", "forecasts", "settled", "snapshot"]
 
 CHUNK: Final = 4096  # rows encoded at a time
 
@@ -25,8 +25,12 @@ class Snapshot(NamedTuple):
     """The state of a Decider that a report needs.
 
     Attributes:
-        rows: that are kept, of its own and of logs, oldest first.
-        sums: by the place of an offer: rewards over the whole life, their sum, how many were not 0.
+        rows: that are kept, of its own and of logs, oldest first, and are ``settled``.
+        came: rewards over the whole life.
+        total: of them.
+        uncounted: rewards of visits that are not settled.
+        sums: by the place of an offer: rewards of settled visits over the whole life, their sum,
+            how many were not 0.
         made: decisions.
         waiting: of them, by the place of their offer.
         closed: decisions that were closed without a reward.
@@ -43,6 +47,9 @@ class Snapshot(NamedTuple):
     """
 
     rows: Rows
+    came: int
+    total: float
+    uncounted: int
     sums: Mapping[int, tuple[float, float, float]]
     made: int
     waiting: Mapping[int, int]
@@ -82,6 +89,11 @@ class Snapshot(NamedTuple):
 def snapshot(decider: Decider) -> Snapshot:
     """Take what a report needs of a Decider, while nobody else works on it."""
     counts, ledger = decider._counts, decider._ledger
+    rows = decider._history.rows()
+    which = settled(decider, rows)
+    uncounted, rows = len(rows) - len(which), rows.where(which)
+    sums = {place: (n, total, paid) for place, (n, total, paid) in counts.offers.items()}
+    came, total = (sum(each[k] for each in sums.values()) for k in range(2))
     waiting: dict[int, int] = {}
     for decision in ledger.kept.values():
         place = int(decision.x[-2])
@@ -90,8 +102,11 @@ def snapshot(decider: Decider) -> Snapshot:
     begun = decider._arguments["offers"]
     first = len(offers) if begun is None else len(begun[offers.id_column])
     return Snapshot(
-        rows=decider._history.rows(),
-        sums={place: (n, total, paid) for place, (n, total, paid) in counts.offers.items()},
+        rows=rows,
+        came=int(came),
+        total=float(total),
+        uncounted=uncounted,
+        sums=_sums(rows) if uncounted else sums,
         made=ledger.made,
         waiting=waiting,
         closed=counts.closed,
@@ -106,6 +121,39 @@ def snapshot(decider: Decider) -> Snapshot:
         closes=decider._closing is not None,
         prices=offers.ordered is not None,
     )
+
+
+def settled(decider: Decider, rows: Rows) -> IntArray:
+    """The places of rows by which visits may be judged: its own in the order of their visits.
+
+    A visit that bought has its reward at once, and one that did not only when it is closed. So the
+    visits since the oldest that waits are left out where decisions are closed with a reward: those
+    of them that have one bought, most of them. Where rows are no longer kept, rewards of new visits
+    stand for those of the older ones that are closed meanwhile, and all count once some are.
+    """
+    own, order = np.flatnonzero(rows.own), np.arange(len(rows))
+    order[own] = own[np.argsort(rows.times[own], kind="stable")]
+    if decider._closing is None or decider._closing[1] is None or len(own) == 0:
+        return order
+    counts, ledger = decider._counts, decider._ledger
+    came = sum(n for n, _, _ in counts.offers.values())
+    if len(own) < came:
+        since = np.inf if counts.closed else -np.inf
+    elif ledger.made < came:  # others decided, and know who waits
+        since = np.nanmax(rows.times[own], initial=-np.inf) - decider._closing[0]
+    else:
+        since = min((each.time for each in ledger.kept.values()), default=np.inf)
+    return order[~(rows.own & (rows.times >= since))[order]]
+
+
+def _sums(rows: Rows) -> dict[int, tuple[float, float, float]]:
+    """By the place of an offer: its own rewards, their sum, and how many were not 0."""
+    sums = {}
+    for place in np.unique(rows.offers[rows.own]):
+        rewards = rows.rewards[rows.own & (rows.offers == place)]
+        paid = float(np.count_nonzero(rewards))
+        sums[int(place)] = float(len(rewards)), float(rewards.sum()), paid
+    return sums
 
 
 def forecasts(of: Snapshot, contexts: FloatArray, places: IntArray) -> FloatArray:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from heavytail import _turns
 from heavytail._validate import check_number, shown
 from heavytail.ledger.memory import Memory
 
@@ -39,15 +40,18 @@ class Tokens:
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
-        self._now: str | None = None  # the name of this run, once it has decided
+        self._now: str | None = None  # the name of this run, once it has decided ...
+        self._forks = 0  # ... and the forks that had led to its process
         self._closed: dict[int, None] = {}
 
     def of(self, number: int, waiting: Iterable[int] = ()) -> str:
         """The token of a decision that is made now, while others wait."""
-        if self._now is None:
+        forks = _turns.AT_WORK[0]
+        if self._now is None or self._forks != forks:  # a child is a run of its own
             now = secrets.token_hex(4)
             kept = [run for run in self.runs if run[0] < number]  # but for one that gave no token
             self.runs, self._now = [*_needed(kept, waiting), (number, now)], now
+            self._forks = forks
         return f"{self._now}-{number}"
 
     def text(self, number: int) -> str:
@@ -56,10 +60,10 @@ class Tokens:
 
     def number(self, token: object, ledger: Memory, where: str) -> int:
         """The number of a token that waits, or a refusal."""
-        text = getattr(token, "token", token)
-        match = WRITTEN.fullmatch(text) if isinstance(text, str) else None
+        match = WRITTEN.fullmatch(token) if isinstance(token, str) else None
         if match is None:
             raise TypeError(f"{where}: pass the token of a choice; got {shown(token)}.")
+        text = match[0]  # a plain str, which runs no code of a caller's when it is compared
         number = int(match[2])
         ours = number < ledger.made and self.text(number) == text
         if ours and number in ledger.kept:

@@ -63,6 +63,7 @@ def remember(
         row[-2:] = choice.place, choice.probability if comparable else np.nan
         waiting[number] = Waiting(frozen(row), choice.time)
     last = first + len(choices)
+    decider._oldest = min(decider._oldest, choices[0].time)
     steps: list[Step] = [
         (lambda: ledger.kept.update(waiting), lambda: first in ledger.kept),
         (lambda: setattr(ledger, "made", last), lambda: ledger.made == last),

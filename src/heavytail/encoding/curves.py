@@ -116,14 +116,19 @@ def centre_and_scale(values: FloatArray) -> Line:
     if scale == 0.0:
         moved = deviations[deviations > 0.0]
         scale = float(np.median(moved)) if moved.size else 1.0
-    return centre, min(max(scale, LEAST), GREATEST)
+    return _sized(centre), min(max(scale, LEAST), GREATEST)
 
 
 def knots_of(values: FloatArray, count: int) -> tuple[float, ...]:
     """The quantiles (k - 1/2) / count, k = 1, ..., count, of values that occur, each once."""
     levels = (np.arange(count) + 0.5) / count
     chosen = np.quantile(values, levels, method="inverted_cdf")
-    return tuple(dict.fromkeys(0.0 if knot == 0.0 else float(knot) for knot in chosen))
+    return tuple(dict.fromkeys(_sized(float(knot)) for knot in chosen))
+
+
+def _sized(value: float) -> float:
+    """A number of the size of an argument: 0 if it is smaller, and never -0."""
+    return 0.0 if abs(value) < LEAST else min(max(value, -GREATEST), GREATEST)
 
 
 def curve(where: str, given: Any) -> Line | Spline | None:

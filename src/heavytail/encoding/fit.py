@@ -189,14 +189,13 @@ def _chance(score: FloatArray, curve: FloatArray, rest: FloatArray) -> float:
     """The p-value of the rest of a curve; 1 where the features have its curve already."""
     spread, vectors = np.linalg.eigh(rest.T @ rest)
     kept = spread > NEGLIGIBLE * float((curve**2).sum())
-    size = float(np.mean(score**2))
-    if not kept.any() or size == 0.0:
+    if not kept.any():
         return 1.0
     rest = rest @ vectors[:, kept] / np.sqrt(spread[kept])
-    return math.exp(score_test(rest, score, np.full(len(score), 1.0 / size)))
+    return math.exp(score_test(rest, score))
 
 
-def score_test(rest: FloatArray, residuals: FloatArray, weights: FloatArray) -> float:
+def score_test(rest: FloatArray, residuals: FloatArray, weights: FloatArray | None = None) -> float:
     """The logarithm of the p-value of Rao's test that features add nothing to a linear fit.
 
     The score g = B' (w r), of residuals r with weights w = 1 / v, has the variance B' diag(w) B
@@ -205,11 +204,16 @@ def score_test(rest: FloatArray, residuals: FloatArray, weights: FloatArray) -> 
 
     Args:
         rest: B, (n, k), what the features are beyond those of the fit.
-        residuals: of the fit, (n,).
-        weights: (n,).
+        residuals: of the fit, (n,); if all are 0, the p-value is 1.
+        weights: (n,); None: the same for all, by the residuals' variance.
     """
     from scipy.stats import chi2
 
+    if weights is None:
+        variance = float(np.mean(residuals**2))
+        if variance == 0.0:
+            return 0.0
+        weights = np.full(len(residuals), 1.0 / variance)
     weighted = rest * weights[:, None]
     score, heard = weighted.T @ residuals, weighted * residuals[:, None]
     larger = -math.inf
