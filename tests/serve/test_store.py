@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 from tests.serve.conftest import serving
 from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 
+from heavytail.ledger.layout import ADDED
 from heavytail.ledger.sqlite import SQLiteStore
 from heavytail.ledger.store import StoreError
 from heavytail.ledger.tokens import Token, time_of
@@ -72,6 +74,31 @@ def test_a_store_of_another_version_is_refused(tmp_path):
     store.close()
     with pytest.raises(StoreError, match="version 99"):
         SQLiteStore(tmp_path)
+
+
+def older(folder):
+    """Turn a store into one of version 1."""
+    with sqlite3.connect(folder / "heavytail.db") as tables:
+        for statement in ADDED[2]:
+            kind, name = statement.split()[1:3]
+            tables.execute(f"DROP {kind} {name}")
+        tables.execute("UPDATE meta SET value = 1 WHERE name = 'layout'")
+    tables.close()
+
+
+def test_a_store_of_the_first_version_is_read_and_upgraded_in_place(tmp_path):
+    with serving(tmp_path) as client:
+        client.put(SHOP, json={"dim": 3})
+        reward(client, decide(client, ARMS)["token"], 2.5)
+        before = state(client)
+    older(tmp_path)
+    with SQLiteStore.reading(tmp_path) as reader:
+        assert [row.name for row in reader.models()] == ["shop"]
+        assert reader.check_tables() == 1
+    with serving(tmp_path) as client:
+        assert state(client) == before
+    with SQLiteStore.reading(tmp_path) as reader:
+        assert reader.check_tables() == 2
 
 
 @pytest.mark.parametrize("table", ["model", "decision", "outcome", "snapshot", "tally", "api_key"])

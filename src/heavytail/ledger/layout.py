@@ -6,6 +6,7 @@ import re
 from typing import Any, Final, NamedTuple
 
 __all__ = [
+    "ADDED",
     "CONTEXT",
     "FILE",
     "IDS",
@@ -17,14 +18,15 @@ __all__ = [
     "OutcomeRow",
     "columns",
     "is_sound",
+    "tables_of",
 ]
 
-LAYOUT = 1  # version of the tables
+LAYOUT: Final = 2  # version of the tables
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"  # of models and keys
 IDS: Final = "ids"  # columns of a log of decisions
 CONTEXT: Final = "context_json"
 FILE: Final = "heavytail.db"  # in the folder of a store
-TABLES = (
+_FIRST = (  # tables of version 1
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL)",
     """CREATE TABLE model (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, spec TEXT NOT NULL,
@@ -54,6 +56,22 @@ TABLES = (
         created REAL NOT NULL, revoked INTEGER NOT NULL)""",
     "CREATE TABLE audit (time REAL NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL)",
 )
+_SECOND = (  # tables that version 2 added
+    """CREATE TABLE origin (
+        model INTEGER PRIMARY KEY, source INTEGER NOT NULL)""",
+    """CREATE TABLE catalogue (
+        model INTEGER NOT NULL, number INTEGER NOT NULL, time REAL NOT NULL,
+        content BLOB NOT NULL, PRIMARY KEY (model, number))""",
+    """CREATE TABLE split (
+        name TEXT PRIMARY KEY, content TEXT NOT NULL)""",
+)
+ADDED: Final = {1: _FIRST, 2: _SECOND}  # tables by the version that they came with
+TABLES: Final = tuple(table for version in sorted(ADDED) for table in ADDED[version])
+
+
+def tables_of(version: int) -> tuple[str, ...]:
+    """The tables of a store of this version."""
+    return tuple(table for then, tables in ADDED.items() if then <= version for table in tables)
 
 
 def columns(statement: str) -> tuple[str, list[str]]:

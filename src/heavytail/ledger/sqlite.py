@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from heavytail._locking import BUSY, hold, opened
-from heavytail.ledger.layout import FILE, LAYOUT, TABLES
+from heavytail.ledger.layout import FILE, LAYOUT, tables_of
 from heavytail.ledger.refusal import InUse, StoreError
 from heavytail.ledger.store import Store
 
@@ -102,7 +102,8 @@ class SQLiteStore(Store):
         """
         words = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
         there = {" ".join(sql.split()) for (sql,) in self._db.execute(words)}
-        missing = [statement for statement in TABLES if " ".join(statement.split()) not in there]
+        tables = tables_of(self.check_tables())
+        missing = [statement for statement in tables if " ".join(statement.split()) not in there]
         small = (self.file).stat().st_size < SMALL
         sound = self._db.execute("PRAGMA quick_check(1)").fetchone() if small else ("ok",)
         if missing or sound != ("ok",):
@@ -241,7 +242,6 @@ class SQLiteStore(Store):
     def _check(self, witness: bytes) -> None:
         """Refuse a database that is damaged or behind ``said``, the count of its witness file."""
         try:
-            self.check_tables()
             self._check_pages()
             self._witnessed(witness)
         except FAILURES as error:

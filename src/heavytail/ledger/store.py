@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from heavytail.ledger.layout import (
+    ADDED,
     LAYOUT,
     NAME,
     TABLES,
@@ -23,6 +24,7 @@ from heavytail.ledger.layout import (
     ModelRow,
     OutcomeRow,
     columns,
+    tables_of,
 )
 from heavytail.ledger.refusal import Conflict, Refusal, StoreError
 
@@ -98,7 +100,9 @@ class Store(ABC):
         """Close the store."""
 
     def prepare(self) -> None:
-        """Create missing tables; refuse tables of another version, or an incomplete set."""
+        """Create missing tables and upgrade those of an older version; refuse tables of a newer
+        version, or an incomplete set.
+        """
         self.begin()
         try:
             if self.empty():
@@ -106,25 +110,33 @@ class Store(ABC):
                     self.rows(statement)
                 for name, value in {"layout": LAYOUT, "models": 0, "snapshots": 0}.items():
                     self.rows("INSERT INTO meta VALUES (?, ?)", name, value)
-            self.check_tables()
+            self._upgrade(self.check_tables())
             self.commit()
         except BaseException:
             self.rollback()
             raise
 
-    def check_tables(self) -> None:
-        """Refuse tables of another version, or an incomplete set."""
+    def _upgrade(self, version: int) -> None:
+        for later in range(version + 1, LAYOUT + 1):
+            for statement in ADDED[later]:
+                self.rows(statement)
+            self.rows("UPDATE meta SET value = ? WHERE name = 'layout'", later)
+
+    def check_tables(self) -> int:
+        """Return the version of the tables; refuse a newer version, or an incomplete set."""
         versions = self.rows("SELECT value FROM meta WHERE name = 'layout'")
-        for statement in TABLES:
+        version = versions[0][0] if versions else None
+        for statement in tables_of(version) if version in ADDED else TABLES:
             if statement.startswith("CREATE TABLE"):
                 table, names = columns(statement)
                 self.rows(f"SELECT {', '.join(names)} FROM {table} LIMIT 0")
-        if not versions or versions[0][0] != LAYOUT:
-            version = versions[0][0] if versions else "none"
+        if version not in ADDED:
+            words = "none" if version is None else version
             raise StoreError(
-                f"the store is of version {version}, and this heavytail has {LAYOUT}. Use the "
-                "version of heavytail that wrote it."
+                f"the store is of version {words}, and this heavytail reads versions up to "
+                f"{LAYOUT}. Use the version of heavytail that wrote it."
             )
+        return int(version)
 
     @abstractmethod
     def empty(self) -> bool:
