@@ -89,7 +89,7 @@ def older(folder):
 def test_a_store_of_the_first_version_is_read_and_upgraded_in_place(tmp_path):
     with serving(tmp_path) as client:
         client.put(SHOP, json={"dim": 3})
-        reward(client, decide(client, ARMS)["token"], 2.5)
+        reward(client, decide(client)["token"], 2.5)
         before = state(client)
     older(tmp_path)
     with SQLiteStore.reading(tmp_path) as reader:
