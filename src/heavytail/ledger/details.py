@@ -27,6 +27,10 @@ class Detail(Struct, frozen=True, array_like=True):
         context: the context as sent, for a model with an encoder.
         made: wall-clock time of the decision; None if its key has the same time.
         why: the reason in words, of a Decider's.
+        catalogue: the number of the catalogue in the store that ``ids`` and ``arms`` are from;
+            they are then not logged.
+        which: the places in it of the arms that were offered; None for all.
+        unit: who the decision was for.
     """
 
     count: int
@@ -39,6 +43,9 @@ class Detail(Struct, frozen=True, array_like=True):
     context: dict[str, Any] | None
     made: float | None = None
     why: str | None = None
+    catalogue: int | None = None
+    which: list[int] | None = None
+    unit: str | int | None = None
 
 
 pack = msgspec.msgpack.Encoder().encode

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 __all__ = [
     "ADDED",
+    "CHANGE",
     "CONTEXT",
     "FILE",
     "IDS",
@@ -25,6 +26,7 @@ LAYOUT: Final = 2  # version of the tables
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"  # of models and keys
 IDS: Final = "ids"  # columns of a log of decisions
 CONTEXT: Final = "context_json"
+CHANGE: Final = 2  # in an outcome's column by_default: it is a change of the model's offers
 FILE: Final = "heavytail.db"  # in the folder of a store
 _FIRST = (  # tables of version 1
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL)",
@@ -93,7 +95,9 @@ class ModelRow(NamedTuple):
         given_up: decisions that expired without one.
         swept: key up to which waiting decisions have expired.
         follows: the model whose outcomes it learns, if it is a shadow.
-        since: the outcome of that model after which it started.
+        since: the outcome of that model, or of ``origin``, after which it started.
+        origin: the model whose outcomes up to ``since`` it learns before its own.
+        catalogue: the number of its newest catalogue, if it has one.
     """
 
     id: int
@@ -107,6 +111,8 @@ class ModelRow(NamedTuple):
     swept: bytes
     follows: int | None
     since: int
+    origin: int | None = None
+    catalogue: int | None = None
 
     def pending(self, decisions: int) -> int:
         """The number of waiting decisions, given the number of all."""
@@ -126,11 +132,15 @@ class DecisionRow(NamedTuple):
 
 
 class OutcomeRow(NamedTuple):
-    """The outcome of a decision in the store."""
+    """The outcome of a decision in the store, or a change of the model's offers.
+
+    Attributes:
+        by_default: 1 for a default reward; ``CHANGE`` for a change, which ``x`` holds.
+    """
 
     seq: int
     key: bytes
-    by_default: bool
+    by_default: int
     reward: float
     scale: float | None
     x: bytes

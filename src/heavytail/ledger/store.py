@@ -17,6 +17,7 @@ from typing import Any
 
 from heavytail.ledger.layout import (
     ADDED,
+    CHANGE,
     LAYOUT,
     NAME,
     TABLES,
@@ -36,11 +37,19 @@ TRIES = 5  # of a commit that another process was in the way of
 
 
 Operation = Callable[["Transaction"], Any]
-MODEL = f"SELECT {', '.join(ModelRow._fields)} FROM model"
+STORED = ModelRow._fields[:-2]  # in the table of models
+OTHERS = (  # the rest
+    "(SELECT source FROM origin WHERE origin.model = model.id), "
+    "(SELECT MAX(number) FROM catalogue WHERE catalogue.model = model.id)"
+)
 DECISION = f"SELECT {', '.join(DecisionRow._fields)} FROM decision"
 TYPES = {  # of what is read of a model
-    (int, str, str, float, int, int, int, int, bytes, kind, int) for kind in (int, type(None))
+    (int, str, str, float, int, int, int, int, bytes, follows, int, origin, catalogue)
+    for follows in (int, type(None))
+    for origin in (int, type(None))
+    for catalogue in (int, type(None))
 }
+MODELS = ("decision", "outcome", "snapshot", "tally", "origin", "catalogue")  # rows of a model
 OUTCOME = f"SELECT {', '.join(OutcomeRow._fields)} FROM outcome"
 
 
@@ -54,6 +63,7 @@ class Store(ABC):
     shared = False  # whether other processes write to it, from elsewhere
     share = ""  # ends a SELECT of rows that nobody may delete before the commit
     group = 1  # commits that are forced to the disk at once, where a store can
+    version = LAYOUT  # of its tables
 
     @abstractmethod
     def rows(self, sql: str, *values: object) -> list[Any]:
@@ -111,6 +121,7 @@ class Store(ABC):
                 for name, value in {"layout": LAYOUT, "models": 0, "snapshots": 0}.items():
                     self.rows("INSERT INTO meta VALUES (?, ?)", name, value)
             self._upgrade(self.check_tables())
+            self.version = LAYOUT
             self.commit()
         except BaseException:
             self.rollback()
@@ -136,7 +147,8 @@ class Store(ABC):
                 f"the store is of version {words}, and this heavytail reads versions up to "
                 f"{LAYOUT}. Use the version of heavytail that wrote it."
             )
-        return int(version)
+        self.version = int(version)
+        return self.version
 
     @abstractmethod
     def empty(self) -> bool:
@@ -185,7 +197,7 @@ class Store(ABC):
 
     def models(self) -> list[ModelRow]:
         """All of them, by number."""
-        models = [ModelRow(*row) for row in self.rows(f"{MODEL} ORDER BY id")]
+        models = self.model_rows("ORDER BY id")
         for row in models:
             if tuple(map(type, row)) not in TYPES:
                 raise StoreError(f"model {row.id!r} of the store is damaged. Restore a backup.")
@@ -193,8 +205,14 @@ class Store(ABC):
 
     def model(self, model: int) -> ModelRow | None:
         """A model by number."""
-        rows = self.rows(f"{MODEL} WHERE id = ?", model)
-        return ModelRow(*rows[0]) if rows else None
+        rows = self.model_rows("WHERE id = ?", model)
+        return rows[0] if rows else None
+
+    def model_rows(self, condition: str, *values: object) -> list[ModelRow]:
+        """The models for which a condition holds."""
+        others = OTHERS if self.version > 1 else "NULL, NULL"
+        sql = f"SELECT {', '.join(STORED)}, {others} FROM model {condition}"
+        return [ModelRow(*row) for row in self.rows(sql, *values)]
 
     def latest(self, model: int, skip: int = 0) -> bytes:
         """The greatest key of a model's decisions except the last ``skip``; empty if none."""
@@ -206,6 +224,36 @@ class Store(ABC):
         """Those after number ``after``, in order."""
         sql = f"{OUTCOME} WHERE model = ? AND seq > ? ORDER BY seq LIMIT ?"
         return [OutcomeRow(*row) for row in self.rows(sql, model, after, limit)]
+
+    def lineage(self, row: ModelRow, until: float = math.inf) -> list[tuple[int, float]]:
+        """The models whose outcomes a model learns, in order, and each one's last number."""
+        before = row.origin if row.follows is None else row.follows
+        other = None if before is None else self.model(before)
+        if row.follows is not None:
+            return [] if other is None else self.lineage(other, until)
+        earlier = [] if other is None else self.lineage(other, float(row.since))
+        return [*earlier, (row.id, until)]
+
+    def details(self, model: int, after: int, last: int) -> dict[int, tuple[bytes, bytes]]:
+        """The key and the detail of each decision that has one of the outcomes after number
+        ``after`` up to ``last``, by that number.
+        """
+        sql = (
+            "SELECT o.seq, d.key, d.detail FROM outcome o JOIN decision d ON d.model = o.model "
+            "AND d.key = o.key WHERE o.model = ? AND o.seq > ? AND o.seq <= ?"
+        )
+        rows = self.rows(sql, model, after, last)
+        return {seq: (bytes(key), as_bytes(detail)) for seq, key, detail in rows}
+
+    def catalogue(self, model: int, number: int) -> bytes | None:
+        """The content of a model's catalogue, as ``heavytail.ledger.offers`` packs it."""
+        sql = "SELECT content FROM catalogue WHERE model = ? AND number = ?"
+        rows = self.rows(sql, model, number)
+        return as_bytes(rows[0][0]) if rows else None
+
+    def splits(self) -> dict[str, str]:
+        """The splits, by name."""
+        return dict(self.rows("SELECT name, content FROM split"))
 
     def snapshots(self, model: int) -> list[tuple[int, int, float, str]]:
         """(number, outcome, time, note) of all of a model, newest first."""
@@ -339,8 +387,8 @@ class Transaction:
         """A model by name; a name that no database can search for has none."""
         if not re.fullmatch(NAME, name):
             return None
-        rows = self.rows(f"{MODEL} WHERE name = ?", name)
-        return ModelRow(*rows[0]) if rows else None
+        rows = self.store.model_rows("WHERE name = ?", name)
+        return rows[0] if rows else None
 
     def check_room(self, most: int) -> None:
         """Refuse if there are ``most`` models; nobody else can create one before the commit."""
@@ -349,29 +397,94 @@ class Transaction:
             raise Refusal(409, "too_many_models", f"At most {most} models. Delete one first.")
 
     def create(
-        self, name: str, spec: str, *, follows: int | None = None, since: int = 0
+        self,
+        name: str,
+        spec: str,
+        *,
+        follows: int | None = None,
+        since: int = 0,
+        origin: int | None = None,
     ) -> ModelRow:
-        """A new model."""
+        """A new model; its outcomes are numbered from ``since`` on."""
         sql = "UPDATE meta SET value = value + 1 WHERE name = 'models' RETURNING value"
         number = int(self.rows(sql)[0][0])
         row = ModelRow(
-            number, name, spec, self.now, False, 0, since if follows else 0, 0, b"", follows, since
+            number, name, spec, self.now, False, 0, since, 0, b"", follows, since, origin, None
         )
-        marks = ", ".join("?" * len(row))
-        values = [int(v) if isinstance(v, bool) else v for v in row]
-        self.rows(f"INSERT INTO model ({', '.join(ModelRow._fields)}) VALUES ({marks})", *values)
+        marks = ", ".join("?" * len(STORED))
+        values = [int(v) if isinstance(v, bool) else v for v in row[: len(STORED)]]
+        self.rows(f"INSERT INTO model ({', '.join(STORED)}) VALUES ({marks})", *values)
+        if origin is not None:
+            self.rows("INSERT INTO origin VALUES (?, ?)", number, origin)
         return row
 
     def delete(self, model: int) -> None:
         """Delete a model and all its rows."""
         if self.rows("SELECT 1 FROM model WHERE follows = ?", model):
             raise Refusal(409, "has_shadow", "Delete the shadows of this model first.")
+        self._check_learners(model)
         self.rows("DELETE FROM model WHERE id = ?", model)  # first: waits for who decides with it
-        for table in ("decision", "outcome", "snapshot", "tally"):
+        for table in MODELS:
             self.rows(f"DELETE FROM {table} WHERE model = ?", model)
+        self.rows("DELETE FROM origin WHERE source = ?", model)
         self._decides.pop(model, None)
         for counts in (self._last, self._made):
             counts.pop(model, None)
+
+    def _check_learners(self, model: int) -> None:
+        """Refuse if another model has yet to learn a part of this one's log."""
+        unfinished = self.store.model_rows(
+            "WHERE id IN (SELECT model FROM origin) AND NOT EXISTS (SELECT 1 FROM snapshot "
+            "WHERE snapshot.model = model.id AND snapshot.seq >= model.since)"
+        )
+        for row in unfinished:
+            if row.id != model and any(source == model for source, _ in self.store.lineage(row)):
+                message = f"Model {row.name!r} learns the log of this model. Try again later."
+                raise Refusal(409, "has_learner", message)
+
+    def learnable(self, name: str) -> tuple[int, int]:
+        """The number of the model whose log another shall learn, and of its last outcome; for a
+        shadow, those of the model it follows.
+        """
+        row = self.model(name)
+        if row is not None and row.follows is not None:
+            row = self.store.model(row.follows)
+        if row is None:
+            raise Refusal(404, "no_model", f"There is no model {name!r} to learn from.", "learn")
+        if row.since > 0 and row.origin is None:
+            message = f"A part of what {name!r} learned was in the log of a deleted model."
+            raise Refusal(409, "no_log", message, "learn")
+        return row.id, self.last(row.id)
+
+    def respec(self, model: int, spec: str) -> None:
+        """Change the specification of a model."""
+        self.rows("UPDATE model SET spec = ? WHERE id = ?", spec, model)
+
+    def swap_names(self, model: ModelRow, other: ModelRow) -> None:
+        """Let two models change their names."""
+        for row, name in ((model, f"-{model.id}"), (other, model.name), (model, other.name)):
+            self.rows("UPDATE model SET name = ? WHERE id = ?", name, row.id)
+
+    def detach(self, shadow: ModelRow) -> None:
+        """Let a shadow learn its own outcomes after all that the model it follows has now."""
+        assert shadow.follows is not None
+        last = self.last(shadow.follows)
+        sql = "UPDATE model SET follows = NULL, last = ?, since = ? WHERE id = ?"
+        self.rows(sql, last, last, shadow.id)
+        self.rows("INSERT INTO origin VALUES (?, ?)", shadow.id, shadow.follows)
+
+    def write_split(self, name: str, content: str | None) -> None:
+        """Store the split of a name, or remove it."""
+        self.rows("DELETE FROM split WHERE name = ?", name)
+        if content is not None:
+            self.rows("INSERT INTO split VALUES (?, ?)", name, content)
+
+    def write_catalogue(self, model: int, content: bytes) -> int:
+        """Add a catalogue to a model, whose row is locked, and return its number."""
+        sql = "SELECT COALESCE(MAX(number), 0) + 1 FROM catalogue WHERE model = ?"
+        number = int(self.rows(sql, model)[0][0])
+        self.rows("INSERT INTO catalogue VALUES (?, ?, ?, ?)", model, number, self.now, content)
+        return number
 
     def pause(self, model: int, paused: bool) -> None:
         """Pause a model, or resume it."""
@@ -415,6 +528,10 @@ class Transaction:
         rows = self.rows(f"{DECISION} WHERE model = ? AND request = ?", model, request)
         return DecisionRow(*rows[0]) if rows else None
 
+    def requested_of(self, models: Sequence[int], request: bytes) -> int | None:
+        """The model among some that made the earlier decision of a request, if one did."""
+        return next((model for model in models if self.requested(model, request)), None)
+
     def outcome(self, model: int, key: bytes) -> OutcomeRow | None:
         """The outcome of a decision."""
         rows = self.rows(f"{OUTCOME} WHERE model = ? AND key = ?", model, key)
@@ -450,6 +567,16 @@ class Transaction:
         self._outcomes.append(row)
         self._last[decision.model] = seq
         self.touched.add(decision.model)
+        return seq
+
+    def change(self, model: int, content: bytes) -> int:
+        """Log a change of a model's offers in the order of its outcomes; returns its number."""
+        seq = self.last(model) + 1
+        key = f"change {seq}".encode()
+        self._outcomes.append((model, seq, key, seq - 1, CHANGE, 0.0, None, content, self.now))
+        self._last[model] = seq
+        self.swept(model, self.sweeping(model), -1)  # it is the outcome of no decision
+        self.touched.add(model)
         return seq
 
     def waiting(self, model: int, after: bytes, before: bytes, limit: int) -> list[DecisionRow]:

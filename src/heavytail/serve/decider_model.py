@@ -21,7 +21,7 @@ from heavytail.decider.choice import Choice
 from heavytail.decider.learning import until_due
 from heavytail.decider.rounds import FIRST, KEPT
 from heavytail.ledger.details import Detail, pack
-from heavytail.ledger.layout import DecisionRow, ModelRow, OutcomeRow
+from heavytail.ledger.layout import CHANGE, DecisionRow, ModelRow, OutcomeRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Transaction
 from heavytail.ledger.tokens import Token, time_of
@@ -29,13 +29,14 @@ from heavytail.policies.core.policy import Policy
 from heavytail.serve.decider_words import refusal_of
 from heavytail.serve.entries import Request, identified
 from heavytail.serve.keeping import loaded_decider
-from heavytail.serve.model import Model, chance, finite
+from heavytail.serve.model import REPEATS, Model, chance, finite, said
 from heavytail.serve.wire import (
     DECIDER,
     Chosen,
     DecideInContext,
     ExplainedOffer,
     ModelSpec,
+    OffersView,
     OfferView,
     PredictedOffers,
     PredictInContext,
@@ -69,7 +70,15 @@ class Visit(Struct, frozen=True, array_like=True):
     score: float | None
 
 
+class OfferChange(Struct, frozen=True, array_like=True):
+    """Offers that are added or changed, a row of columns each; ids of those that are retired."""
+
+    rows: list[dict[str, Any]]
+    retired: list[str]
+
+
 unpack = msgspec.msgpack.Decoder(Visit).decode
+unpack_change = msgspec.msgpack.Decoder(OfferChange).decode
 
 
 class DeciderModel(Model):
@@ -108,6 +117,42 @@ class DeciderModel(Model):
             mean = finite(total / count)[0] if count else None
             views[name] = OfferView(runs, int(count), int(paid), mean)
         return views
+
+    def offers_view(self) -> OffersView:
+        offers = self.policy._offers
+        features: dict[str, Any] = {
+            name: {column: values[place] for column, values in offers.columns.items()}
+            for place, name in enumerate(offers.ids)
+        }
+        runs = {name: features[name] for name, running in self.policy.offers.items() if running}
+        return OffersView(0, runs, [name for name in features if name not in runs])
+
+    def changed(self, offers: dict[str, Any], *, whole: bool) -> bytes | None:
+        """The change of its offers to these, packed; None if nothing changes. Offers that are not
+        listed are retired where they are ``whole``. Refuses what the Decider would not take.
+        """
+        now = self.offers_view().offers
+        column = self.policy._offers.id_column
+        rows, gone = [], [name for name in now if whole and name not in offers]
+        for name, features in offers.items():
+            if features is None:
+                if name not in self.policy.offers:
+                    raise Refusal(422, "bad_offers", "No offer has this id.", f"offers.{name}")
+                gone += [name] if name in now else []
+            elif not isinstance(features, dict) or column in features:
+                problem = f"A Decider's offer must have its columns by name, without {column!r}."
+                raise Refusal(422, "bad_offers", problem, f"offers.{name}")
+            elif features != now.get(name):
+                rows.append({column: name, **features})
+        if not rows and not gone:
+            return None
+        change = OfferChange(rows, gone)
+        try:
+            _apply(self.policy.clone(), change)
+        except (ValueError, TypeError, KeyError) as error:
+            words = said(error).partition(": ")[2] or said(error)
+            raise Refusal(422, "bad_offers", words, "offers") from None
+        return msgspec.msgpack.encode(change)
 
     def warm(self) -> None:
         twin = self.policy.clone()
@@ -154,10 +199,11 @@ class DeciderModel(Model):
         assert made.options is not None
         which = made.options.which.tolist()
         ids: list[str | int] = [made.options.ids[place] for place in which]
-        key, digest = identified(request, (asked.context, asked.only, asked.explore))
+        units = () if asked.unit is None else (asked.unit,)
+        key, digest = identified(request, (asked.context, asked.only, asked.explore, *units))
         detail = Detail(
             len(ids), made.probability, made.expected, made.id, ids, None, digest, asked.context,
-            stamp, made.why,
+            stamp, made.why, unit=asked.unit,
         )  # fmt: skip
         names = self.policy._contexts.names
         known = {name: asked.context[name] for name in names}
@@ -190,12 +236,25 @@ class DeciderModel(Model):
         return int(min(super().batch, self._until_shaping - 1))
 
     async def turn(self, kind: str, rows: int, work: Callable[[], T], *, shared: bool = False) -> T:
-        if kind == "learn" and rows >= self._until_shaping:
+        if kind == "change" or (kind == "learn" and rows >= self._until_shaping):
             return await self.turns.do("shape", SHAPING, work)
         return await super().turn(kind, rows, work, shared=shared)
 
+    def translated(self, row: OutcomeRow, key: bytes, detail: Detail) -> bytes:
+        names = self.policy._contexts.names
+        context = {} if detail.context is None else detail.context
+        if detail.probability is None or detail.id is None or not {*names} <= {*context}:
+            return b""
+        known = {name: context[name] for name in names}
+        when = time_of(key) if detail.made is None else detail.made
+        visit = Visit(known, str(detail.id), detail.probability, when, detail.score)
+        return msgspec.msgpack.encode(visit)
+
     def learn(self, outcomes: Sequence[OutcomeRow]) -> None:
         for row in self._next(outcomes):
+            if row.by_default == CHANGE or not row.x:
+                self._learn_change(row)
+                continue
             visit = unpack(row.x)
             if visit.score is not None:
                 self.tracker.missed([abs(row.reward - visit.score)])
@@ -207,6 +266,14 @@ class DeciderModel(Model):
             except (ValueError, TypeError, KeyError):
                 self.refused += 1
             self.version = row.seq
+
+    def _learn_change(self, row: OutcomeRow) -> None:
+        """Change the offers, or count what cannot be learned."""
+        try:
+            _apply(self.policy, unpack_change(row.x))
+        except (ValueError, TypeError, KeyError, msgspec.MsgspecError):
+            self.refused += 1
+        self.version = row.seq
 
     def check_reward(
         self, reward: float, scale: float | None = None, field: str = "reward"
@@ -239,43 +306,73 @@ class DeciderModel(Model):
             raise refusal_of(self.policy, asked, error).at(place) from None
 
 
+def _apply(decider: Decider, change: OfferChange) -> None:
+    """Change the offers of a Decider; refuse if none would run."""
+    if change.rows:
+        decider.add(change.rows)
+    for name in change.retired:
+        decider.retire(name)
+    if not any(decider.offers.values()):
+        raise ValueError("Decider: at least one offer must be left.")
+
+
 def model_of(row: ModelRow, snapshot: tuple[int, bytes] | None = None) -> Model:
     """The model of a row of the store, from a snapshot or anew."""
     spec = msgspec.json.decode(row.spec, type=ModelSpec)
     return (DeciderModel if spec.policy == DECIDER else Model)(row, snapshot)
 
 
-def spec_of(decider: Decider, content: bytes, name: str) -> ModelSpec:
-    """The specification of a model that begins with a Decider; ``content`` is its file."""
-    if decider._limits.most:
+def spec_of(saved: Decider | Policy, content: bytes, name: str) -> ModelSpec:
+    """The specification of a model that begins with a Decider or a policy; ``content`` is its
+    file.
+    """
+    digest = hashlib.sha256(content).hexdigest()
+    if isinstance(saved, Policy):
+        if saved.info.repeats:
+            raise ValueError(f"{name}: {type(saved).__name__} {REPEATS} Upload another policy.")
+        encoder = saved.encoder
+        schema = None if encoder is None else encoder.schema()
+        return ModelSpec(policy=type(saved).__name__, dim=saved.dim, encoder=schema, file=digest)
+    if saved._limits.most:
         raise ValueError(
             f"{name}: the Decider limits offers per day, which the service does not count: "
-            f"{', '.join(decider._limits.most)}. Build it without limits=, or decide in your own "
+            f"{', '.join(saved._limits.most)}. Build it without limits=, or decide in your own "
             "program."
         )
-    age, reward = decider._closing or (None, None)
+    age, reward = saved._closing or (None, None)
     wait = None if age is None else min(max(age, SHORTEST), LONGEST)
     return ModelSpec(
-        policy=DECIDER, explore=decider.explore, wait=wait, default_reward=reward, log_arms=False,
-        file=hashlib.sha256(content).hexdigest(),
+        policy=DECIDER, explore=saved.explore, wait=wait, default_reward=reward, log_arms=False,
+        file=digest,
     )  # fmt: skip
 
 
 def adopt(
-    tx: Transaction, name: str, content: bytes, spec: ModelSpec, most: int, note: str, who: str
-) -> None:
-    """Begin a model with a Decider's file; the same file again changes nothing, and another is
-    refused.
+    tx: Transaction,
+    name: str,
+    content: bytes,
+    spec: ModelSpec,
+    most: int,
+    note: str,
+    who: str,
+    learn: str | None = None,
+) -> tuple[bool, ModelRow]:
+    """Begin a model with a file, and let it learn the log of the model ``learn`` first; the same
+    file again changes nothing, and another is refused. Returns whether it is new, and its row.
     """
     row = tx.model(name)
     if row is None:
         tx.check_room(most)
-        row = tx.create(name, msgspec.json.encode(spec, order="sorted").decode())
+        origin, since = (None, 0) if learn is None else tx.learnable(learn)
+        spec_json = msgspec.json.encode(spec, order="sorted").decode()
+        row = tx.create(name, spec_json, since=since, origin=origin)
         tx.snapshot(row.id, 0, content, note)
         tx.audit(who, f"create {name}")
-    elif msgspec.json.decode(row.spec, type=ModelSpec).file != spec.file:
+        return True, row
+    if msgspec.json.decode(row.spec, type=ModelSpec).file != spec.file:
         message = (
             f"The store has a model {name!r} that did not begin with this file. To go on with that "
             "model, pass --store without --model; to serve the file beside it, pass another --name."
         )
         raise Refusal(409, "another_model", message, "name")
+    return False, row

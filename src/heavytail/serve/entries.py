@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,22 +12,31 @@ from heavytail._typing import FloatArray
 from heavytail.ledger.decision import Decision
 from heavytail.ledger.details import Detail, pack, unpack
 from heavytail.ledger.layout import DecisionRow
+from heavytail.ledger.offers import OfferTable
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.tokens import Token
 from heavytail.serve.fast import Plain
-from heavytail.serve.wire import DecideAmongNamed, DecideAmongVectors, Decided
+from heavytail.serve.wire import DecideAmongNamed, DecideAmongVectors, Decided, DecideInContext
 
-__all__ = ["Request", "answer", "answered_again", "identified", "logged"]
+__all__ = ["Offered", "Request", "answer", "answered_again", "identified", "logged"]
 
 SORTED = msgspec.msgpack.Encoder(order="sorted")
 
 Request = tuple[str, int, int]  # idempotency key, position in the batch, size of the batch
 
 
+class Offered(NamedTuple):
+    """Vectors of the model's own offers, and the places of these; None for all of them."""
+
+    rows: FloatArray
+    which: list[int] | None
+    table: OfferTable
+
+
 def logged(
     token: Token,
-    choice: DecideAmongVectors | DecideAmongNamed | Plain,
-    arms: FloatArray,
+    choice: DecideAmongVectors | DecideAmongNamed | DecideInContext | Plain,
+    arms: FloatArray | Offered,
     decision: Decision,
     request: Request,
     stamp: float | None = None,
@@ -37,14 +46,26 @@ def logged(
     """A decision as a row of the log and as an answer; ``stamp`` is the wall-clock time if it
     differs from that of the decision's key.
     """
-    ids = choice.ids
-    name = None if ids is None else ids[decision.arm]
-    context = getattr(choice, "context", None)
-    key, asked = identified(request, (arms.tobytes(), ids, choice.explore, context))
-    detail = Detail(
-        len(arms), decision.probability, decision.score, name, ids,
-        arms.astype("<f8", copy=False).tobytes() if log_arms else None, asked, context, stamp,
-    )  # fmt: skip
+    context, unit = getattr(choice, "context", None), getattr(choice, "unit", None)
+    units = () if unit is None else (unit,)
+    if isinstance(arms, Offered):
+        assert isinstance(choice, DecideInContext)
+        place = decision.arm if arms.which is None else arms.which[decision.arm]
+        key, asked = identified(request, (context, choice.only, choice.explore, *units))
+        detail = Detail(
+            len(arms.rows), decision.probability, decision.score, arms.table.ids[place], None, None,
+            asked, context, stamp, None, arms.table.number, arms.which, unit,
+        )  # fmt: skip
+    else:
+        assert not isinstance(choice, DecideInContext)
+        ids = choice.ids
+        name = None if ids is None else ids[decision.arm]
+        key, asked = identified(request, (arms.tobytes(), ids, choice.explore, context, *units))
+        detail = Detail(
+            len(arms), decision.probability, decision.score, name, ids,
+            arms.astype("<f8", copy=False).tobytes() if log_arms else None, asked, context, stamp,
+            unit=unit,
+        )  # fmt: skip
     row = DecisionRow(
         token.model, token.key, token.version, decision.arm,
         decision.x.astype("<f8", copy=False).tobytes(), key, pack(detail),
@@ -70,15 +91,17 @@ def answer(row: DecisionRow, detail: Detail) -> Decided:
 def answered_again(
     before: Sequence[DecisionRow | None],
     rows: Sequence[DecisionRow],
-    answer: Callable[[DecisionRow, Detail], Any],
+    answer: Sequence[Callable[[DecisionRow, Detail], Any]],
 ) -> list[Any]:
-    """Return the earlier answers of the same request; refuse a different request."""
+    """Return the earlier answers of the same request, each by its own model's ``answer``; refuse a
+    different request.
+    """
     answers = []
-    for old, new in zip(before, rows, strict=True):
+    for old, new, answered in zip(before, rows, answer, strict=True):
         detail = None if old is None else unpack(old.detail)
         if old is None or detail is None or detail.asked != unpack(new.detail).asked:
             raise Refusal(
                 409, "key_used", "This idempotency key was used for another request. Use a new one."
             )
-        answers.append(answer(old, detail))
+        answers.append(answered(old, detail))
     return answers

@@ -20,14 +20,20 @@ from heavytail.ledger.export import write_log
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import StoreError
 from heavytail.serve.apart import apart
+from heavytail.serve.deciding import Asked
 from heavytail.serve.fast import ASKED, CHOICE, Plain, plain
+from heavytail.serve.forking import fork as fork_model
+from heavytail.serve.forking import promote as promote_model
+from heavytail.serve.forking import upload
 from heavytail.serve.keys import issue, revoke, views
 from heavytail.serve.metrics import Metrics
 from heavytail.serve.model import Model
+from heavytail.serve.offering import write_offers
 from heavytail.serve.once import check_once
 from heavytail.serve.openapi import document
 from heavytail.serve.page import HEADERS, PAGE
-from heavytail.serve.service import Asked, Service
+from heavytail.serve.service import Service
+from heavytail.serve.splits import read_split, remove_split, write_split
 from heavytail.serve.stats import stats as all_stats
 from heavytail.serve.wire import (
     DecideAmongNamed,
@@ -38,14 +44,17 @@ from heavytail.serve.wire import (
     KeySpec,
     ModelChange,
     ModelSpec,
+    Offers,
     PredictInContext,
     PredictNamed,
     PredictVectors,
+    Promote,
     Restore,
     Reward,
     Rewarded,
     SnapshotMade,
     SnapshotView,
+    Split,
     encoded,
 )
 
@@ -54,6 +63,8 @@ __all__ = ["ROUTES", "Call", "Route", "answer"]
 DIGITS = 17  # that no number has
 THICK = 2**18  # bytes of a body that is read in a thread
 NOTHING: frozenset[str] = frozenset()
+ARMS = b'"arms"'  # in a body that states its own arms
+SAVED = b"PK\x03\x04"  # begins a saved file
 PIECE = 2**18  # bytes of a file that are sent at a time
 
 Body = TypeVar("Body")
@@ -73,19 +84,19 @@ class Call(NamedTuple):
         """The model that the path names."""
         return str(self.request.path_params["name"])
 
-    async def body(self) -> bytes:
+    async def body(self, most: int = 0) -> bytes:
         """Read the body; refuse one that is too long."""
-        most = self.service.limits.body
+        most = most or self.service.limits.body
         declared = self.request.headers.get("content-length", "")
         if declared.isdigit() and int(declared) > most:
-            raise Refusal(413, "too_large", f"A body may have at most {most} bytes.")
+            raise too_large(most)
         parts, size, patience = [], 0, self.service.limits.patience
         try:
             async with asyncio.timeout(patience):
                 async for part in self.request.stream():
                     size += len(part)
                     if size > most:
-                        raise Refusal(413, "too_large", f"A body may have at most {most} bytes.")
+                        raise too_large(most)
                     parts.append(part)
         except TimeoutError:
             message = f"The body did not arrive within {patience:g} s."
@@ -100,6 +111,11 @@ class Route(NamedTuple):
     path: str
     scope: str
     handler: Handler
+
+
+def too_large(most: int) -> Refusal:
+    """The refusal of a body that is too long."""
+    return Refusal(413, "too_large", f"A body may have at most {most} bytes.")
 
 
 def answer(content: object, status: int = 200) -> Response:
@@ -153,6 +169,9 @@ REWARDS: msgspec.json.Decoder[Rewards] = msgspec.json.Decoder(Rewards, strict=Tr
 SPEC = msgspec.json.Decoder(ModelSpec, strict=True)
 CHANGE = msgspec.json.Decoder(ModelChange, strict=True)
 FORK = msgspec.json.Decoder(Fork, strict=True)
+PROMOTE = msgspec.json.Decoder(Promote, strict=True)
+OFFERS = msgspec.json.Decoder(Offers, strict=True)
+SPLIT = msgspec.json.Decoder(Split, strict=True)
 RESTORE = msgspec.json.Decoder(Restore, strict=True)
 PREDICT_VECTORS = msgspec.json.Decoder(PredictVectors, strict=True)
 PREDICT_NAMED = msgspec.json.Decoder(PredictNamed, strict=True)
@@ -161,9 +180,21 @@ KEY = msgspec.json.Decoder(KeySpec, strict=True)
 
 
 async def create(call: Call) -> Response:
-    """Create a model, or return the existing one if its settings are the same."""
-    spec = await reading(await call.body(), SPEC)
-    new, view = await call.service.create(call.name, spec, call.who)
+    """Create a model from settings or from the file of a saved Decider or policy, or return the
+    existing one if these are the same.
+    """
+    body = await call.body(call.service.limits.file)
+    learn = call.request.query_params.get("learn")
+    if body.startswith(SAVED):
+        new, view = await upload(call.service, call.name, body, learn, call.who)
+    elif learn is not None:
+        message = "learn needs the file of a saved Decider or policy as the body; or use fork."
+        raise Refusal(422, "bad_body", message, "learn")
+    else:
+        if len(body) > call.service.limits.body:
+            raise too_large(call.service.limits.body)
+        spec = await reading(body, SPEC)
+        new, view = await call.service.create(call.name, spec, call.who)
     return answer(view, 201 if new else 200)
 
 
@@ -184,9 +215,9 @@ async def model(call: Call) -> Response:
 
 
 async def change(call: Call) -> Response:
-    """Pause or resume a model."""
+    """Change settings of a model; pause or resume it."""
     wanted = await reading(await call.body(), CHANGE)
-    return answer(await call.service.pause(call.name, wanted.paused, call.who))
+    return answer(await call.service.change(call.name, wanted, call.who))
 
 
 async def delete(call: Call) -> Response:
@@ -200,12 +231,12 @@ async def decide(call: Call) -> Response:
     body = await call.body()
     model = await call.service.live.find(call.name)
     choices: Vectors | Named | InContext | Plain | list[Plain]
-    if model.reads == "vectors":
-        choices = await reading(body, VECTORS, model.dim, CHOICE)
-    elif model.reads == "named":
-        choices = await reading(body, NAMED)
-    else:
+    if model.reads == "context" or (model.table is not None and ARMS not in body):
         choices = await reading(body, IN_CONTEXT)
+    elif model.reads == "vectors":
+        choices = await reading(body, VECTORS, model.dim, CHOICE)
+    else:
+        choices = await reading(body, NAMED)
     many: Sequence[Asked] = choices if isinstance(choices, list) else [choices]
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > 200:
@@ -227,11 +258,11 @@ async def _queried(call: Call) -> tuple[Model, Any]:
     """The model, and the arms or the context of the request."""
     body = await call.body()
     model = await call.service.live.find(call.name)
+    if model.reads == "context" or (model.table is not None and ARMS not in body):
+        return model, await reading(body, PREDICT_IN_CONTEXT)
     if model.reads == "vectors":
         return model, await reading(body, PREDICT_VECTORS, model.dim, ASKED)
-    if model.reads == "named":
-        return model, await reading(body, PREDICT_NAMED)
-    return model, await reading(body, PREDICT_IN_CONTEXT)
+    return model, await reading(body, PREDICT_NAMED)
 
 
 async def predict(call: Call) -> Response:
@@ -250,6 +281,8 @@ async def explain(call: Call) -> Response:
     arms = functools.partial(call.service.features, model, query, "")
     explanation = await model.turn("explain", model.count(query), lambda: model.explain(arms()))
     ids = getattr(query, "ids", None)
+    if isinstance(query, PredictInContext) and model.table is not None:
+        ids = model.table.ids
     return answer(explanation if ids is None else replace(explanation, id=ids[explanation.arm]))
 
 
@@ -295,7 +328,48 @@ async def restore(call: Call) -> Response:
 async def fork(call: Call) -> Response:
     """Fork a model: create a new one from it."""
     wanted = await reading(await call.body(), FORK)
-    return answer(await call.service.fork(call.name, wanted, call.who), 201)
+    return answer(await fork_model(call.service, call.name, wanted, call.who), 201)
+
+
+async def promote(call: Call) -> Response:
+    """Let another model take over this name, and give it its own name in exchange."""
+    wanted = await reading(await call.body(), PROMOTE)
+    return answer(await promote_model(call.service, call.name, wanted.model, call.who))
+
+
+async def offers(call: Call) -> Response:
+    """The offers that the service keeps for a model."""
+    await call.service.live.look()
+    return answer(call.service.live[call.name].offers_view())
+
+
+async def replace_offers(call: Call) -> Response:
+    """Replace the offers of a model; those that are not listed may no longer be chosen."""
+    wanted = await reading(await call.body(), OFFERS)
+    return answer(await write_offers(call.service, call.name, wanted, call.who, whole=True))
+
+
+async def change_offers(call: Call) -> Response:
+    """Add, change or withdraw some offers of a model."""
+    wanted = await reading(await call.body(), OFFERS)
+    return answer(await write_offers(call.service, call.name, wanted, call.who, whole=False))
+
+
+async def split(call: Call) -> Response:
+    """The models that share the decisions of a name."""
+    return answer(await read_split(call.service, call.name))
+
+
+async def change_split(call: Call) -> Response:
+    """Share the decisions of a name between models, or change the shares."""
+    wanted = await reading(await call.body(), SPLIT)
+    return answer(await write_split(call.service, call.name, wanted, call.who))
+
+
+async def end_split(call: Call) -> Response:
+    """End a split: the model of the name makes all decisions again."""
+    await remove_split(call.service, call.name, call.who)
+    return Response(status_code=204)
 
 
 async def log_file(call: Call) -> Response:
@@ -415,4 +489,11 @@ ROUTES = [  # tried in this order: the most frequent come first
     Route("GET", "/v1/models/{name}/snapshots/{number}", "admin", snapshot_file),
     Route("POST", "/v1/models/{name}/restore", "admin", restore),
     Route("POST", "/v1/models/{name}/fork", "admin", fork),
+    Route("POST", "/v1/models/{name}/promote", "admin", promote),
+    Route("GET", "/v1/models/{name}/offers", "read", offers),
+    Route("PUT", "/v1/models/{name}/offers", "admin", replace_offers),
+    Route("PATCH", "/v1/models/{name}/offers", "admin", change_offers),
+    Route("GET", "/v1/models/{name}/split", "read", split),
+    Route("PUT", "/v1/models/{name}/split", "admin", change_split),
+    Route("DELETE", "/v1/models/{name}/split", "admin", end_split),
 ]

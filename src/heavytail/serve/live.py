@@ -11,11 +11,15 @@ import asyncio
 import contextlib
 import functools
 import logging
+import math
 import time
 from typing import NamedTuple
 
+import msgspec
+
 from heavytail.ledger.commits import LARGE, Commits
-from heavytail.ledger.layout import ModelRow, OutcomeRow
+from heavytail.ledger.details import unpack
+from heavytail.ledger.layout import CHANGE, ModelRow, OutcomeRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Store, StoreError, Transaction
 from heavytail.ledger.tokens import time_of
@@ -23,9 +27,11 @@ from heavytail.serve.apart import apart
 from heavytail.serve.clock import Clock
 from heavytail.serve.decider_model import model_of
 from heavytail.serve.keeping import RESTORED, Way, ways
-from heavytail.serve.model import Model, said
+from heavytail.serve.model import Model, Stretch, said
+from heavytail.serve.splits import Shares, decoded
+from heavytail.serve.wire import DECIDER, ModelSpec
 
-__all__ = ["Broken", "Live"]
+__all__ = ["Broken", "Live", "reads_alike"]
 
 log = logging.getLogger("heavytail.serve")
 
@@ -52,6 +58,7 @@ class Live:
     Attributes:
         models: by name.
         broken: those that cannot be opened, by name.
+        splits: models that share a name's decisions, by that name.
         started: whether all models have been loaded.
     """
 
@@ -60,12 +67,14 @@ class Live:
         self.models: dict[str, Model] = {}
         self.broken: dict[str, Broken] = {}
         self.commits = Commits(store, self._news, self._learn)
+        self.splits: dict[str, Shares] = {}
         self.time = Clock(store)
         self.started = False
 
     async def start(self) -> None:
         """Bring every model to the end of its log."""
-        rows: list[ModelRow] = await self.commits.do(lambda tx: tx.store.models())
+        rows, splits = await self.commits.do(lambda tx: (tx.store.models(), tx.store.splits()))
+        self.splits = decoded(splits)
         for row in rows:
             with contextlib.suppress(Refusal):  # it cannot be opened, or is gone
                 await self.open(row)
@@ -112,26 +121,77 @@ class Live:
         return self[model.row.name]
 
     async def look(self) -> None:
-        """Read what other processes did: new, deleted or restored models, and outcomes."""
+        """Read what other processes did: new, deleted, restored, renamed or changed models, offers,
+        splits and outcomes.
+        """
         if not self.store.shared:
             return
-        rows: list[ModelRow] = await self.commits.do(lambda tx: tx.store.models())
-        there = {row.name for row in rows}
-        for name in [name for name in (*self.models, *self.broken) if name not in there]:
-            self.forget(name)
-        last = {row.id: row.last for row in rows}
+        known = [*self.models.values()]  # others may be opened while the rows are read
+        broken = [*self.broken.values()]
+        rows, splits = await self.commits.do(lambda tx: (tx.store.models(), tx.store.splits()))
+        self.splits = decoded(splits)
+        there = {row.id: row for row in rows}
+        models = [model for model in known if self.models.get(model.row.name) is model]
+        for model in models:
+            del self.models[model.row.name]
+        for failed in broken:
+            row = there.get(failed.row.id)
+            if self.broken.get(failed.row.name) is failed:
+                del self.broken[failed.row.name]
+                if row is not None and row.epoch == failed.row.epoch:
+                    self.broken[row.name] = failed._replace(row=row)
+        same = []
+        for model in models:
+            row = there.get(model.row.id)
+            if row is not None and row.epoch == model.row.epoch:
+                same.append((model, model.row))
+                model.respecify(row)
+                self.models[row.name] = model
         for row in rows:
-            model = self.models.get(row.name)
-            known = self.broken.get(row.name) or model
-            if known is None or (known.row.id, known.row.epoch) != (row.id, row.epoch):
+            if row.name not in self.models and row.name not in self.broken:
                 with contextlib.suppress(Refusal):  # it is gone again, or cannot be opened
                     await self.open(row)
-                continue
-            if model is None:
-                continue
-            model.row = row
-            if model.version < last.get(model.source, 0):
+        for model, old in same:
+            await self.follow_row(model, old)
+            source = there.get(model.source)
+            if source is not None and model.version < source.last:
                 await self.catch_up(model, new=True)
+
+    async def follow_row(self, model: Model, old: ModelRow) -> None:
+        """Read what a model's row says besides its settings, where that has changed."""
+        row = model.row
+        if (row.follows, row.since, row.origin) != (old.follows, old.since, old.origin):
+            model.lineage = await self.commits.do(functools.partial(_lineage, row=row))
+        await self._read_offers(model, row)
+
+    async def _read_offers(self, model: Model, row: ModelRow) -> None:
+        """Read the newest catalogue of a model, unless it has it."""
+        number = row.catalogue
+        if number is None or (model.table is not None and model.table.number >= number):
+            return
+        content = await self.commits.do(lambda tx: tx.store.catalogue(row.id, number))
+        if content is not None:
+            await apart(functools.partial(model.keep_offers, number, content))
+
+    async def renamed(self, *models: Model) -> None:
+        """Take over new names of models that are loaded."""
+        numbers = [model.row.id for model in models]
+        rows = await self.commits.do(lambda tx: [tx.store.model(number) for number in numbers])
+        old = [model.row for model in models]
+        for model in models:
+            self.models.pop(model.row.name, None)
+        for model, row in zip(models, rows, strict=True):
+            if row is not None:
+                model.respecify(row)
+                self.models[row.name] = model
+        for model, before in zip(models, old, strict=True):
+            await self.follow_row(model, before)
+            if model.behind_origin:
+                await self.chased(model)
+
+    def numbered(self, number: int) -> Model | None:
+        """The loaded model with this number in the store."""
+        return next((model for model in self.models.values() if model.row.id == number), None)
 
     async def open(self, row: ModelRow) -> Model:
         """Load a model in its present state; it replaces the one with its name.
@@ -145,7 +205,8 @@ class Live:
         stored = _existing(looked_up)
         passed: list[str] = []
         restored = any(str(note).startswith(RESTORED) for *_, note in kept)
-        complete = stored.follows is None and (restored or not stored.epoch)  # the log leads to it
+        own = stored.since == 0 or stored.origin is not None  # the log leads to it
+        complete = own and (restored or not stored.epoch)
         for way in ways(kept, from_log=complete):
             try:
                 model = await self._along(stored, way)
@@ -153,7 +214,10 @@ class Live:
                 if now.epoch != stored.epoch:  # it was set back meanwhile
                     return await self.open(now)
                 self._place(model, way, passed)
-                await self.catch_up(model)
+                if model.behind_origin or now.follows is not None:
+                    await self.chased(model)
+                else:
+                    await self.catch_up(model)
                 return model
             except (Refusal, StoreError):
                 raise
@@ -175,10 +239,12 @@ class Live:
             )
             if data is None:
                 raise ValueError("it no longer exists.")
-            if row.follows is None and way.version > row.last:
+            if row.follows is None and way.version > row.last >= row.since:
                 raise ValueError(f"it is after outcome {way.version}; the log ends at {row.last}.")
             snapshot = way.version, data
         model = await apart(functools.partial(model_of, row, snapshot))
+        model.lineage = await self.commits.do(functools.partial(_lineage, row=row))
+        await self._read_offers(model, row)
         for last, then in way.turns:
             await self.catch_up(model, last=last)
             model.version = model.snapshot_seq = then
@@ -202,15 +268,17 @@ class Live:
         """
         full = True
         while full:
-            most = min(max(model.batch, AWAY), BATCH)
+            most, stretch = min(max(model.batch, AWAY), BATCH), model.stretch
             rows = await self.commits.do(functools.partial(_next, model=model, most=most))
             full = len(rows) == most
             if last is not None:
                 full = full and rows[-1].seq < last
                 rows = [row for row in rows if row.seq <= last]
-            if new:
+            if new and not model.behind_origin:
                 model.track(rows)
-            await model.turn("learn", len(rows), functools.partial(model.learn, rows))
+            kind = "change" if any(row.by_default == CHANGE for row in rows) else "learn"
+            await model.turn(kind, len(rows), functools.partial(model.learn, rows))
+            full = full or (model.stretch is not stretch and last is None)
         if last is not None and model.version != last:
             raise RuntimeError(f"outcome {last} is missing.")
 
@@ -220,16 +288,18 @@ class Live:
         for model in list(self.models.values()):
             if model.source in touched:
                 most = min(model.batch, BATCH)
-                rows = self.store.outcomes(model.source, model.version, most + 1) if most else []
-                news.append((model, rows if most and len(rows) <= most else None))
+                if not most or model.stretch.translated or model.behind_origin:
+                    news.append((model, None))
+                    continue
+                rows = self.store.outcomes(model.source, model.version, most + 1)
+                short = len(rows) <= most and all(row.by_default != CHANGE for row in rows)
+                news.append((model, rows if short else None))
         return news
 
     def _learn(self, news: News) -> None:
         for model, rows in news:
             if rows is None or model.turns.taken:
-                model.behind = True
-                if model.chaser is None or model.chaser.done():
-                    model.chaser = asyncio.create_task(self._chase(model))
+                self._start_chase(model)
                 continue
             try:
                 model.track(rows)
@@ -237,6 +307,17 @@ class Live:
                 model.turns.timed("learn", size, functools.partial(model.learn, rows))
             except Exception:  # it learns them with the next, or says so when it is opened
                 log.exception("%s did not learn the new outcomes", model.row.name)
+
+    def _start_chase(self, model: Model) -> None:
+        model.behind = True
+        if model.chaser is None or model.chaser.done():
+            model.chaser = asyncio.create_task(self._chase(model))
+
+    async def chased(self, model: Model) -> None:
+        """Learn in the background, and wait briefly for it."""
+        self._start_chase(model)
+        assert model.chaser is not None
+        await asyncio.wait([model.chaser], timeout=SOON)
 
     async def _chase(self, model: Model) -> None:
         """Learn the outcomes that the loop has no time for, until none is left."""
@@ -259,8 +340,46 @@ class Live:
 
 
 def _next(tx: Transaction, model: Model, most: int) -> list[OutcomeRow]:
-    """The next outcomes that a model has not learned."""
-    return tx.store.outcomes(model.source, model.version, most)
+    """The next outcomes that a model has not learned, with its own features."""
+    source, until, translated = model.stretch
+    rows = tx.store.outcomes(source, model.version, most)
+    if rows and rows[-1].seq > until:
+        rows = [row for row in rows if row.seq <= until]
+    if not translated or not rows:
+        return rows
+    details = tx.store.details(source, model.version, rows[-1].seq)
+    return [
+        row if row.by_default == CHANGE else row._replace(x=_translated(model, row, details))
+        for row in rows
+    ]
+
+
+def _translated(model: Model, row: OutcomeRow, details: dict[int, tuple[bytes, bytes]]) -> bytes:
+    """What a model learns of another's decision; empty if it cannot."""
+    try:
+        key, detail = details[row.seq]
+        return model.translated(row, key, unpack(detail))
+    except (KeyError, msgspec.MsgspecError):
+        return b""
+
+
+def _lineage(tx: Transaction, row: ModelRow) -> list[Stretch]:
+    """The models whose outcomes a model learns, in order."""
+    spec, stretches = msgspec.json.decode(row.spec, type=ModelSpec), []
+    for number, until in tx.store.lineage(row):
+        other = None if number == row.id else tx.store.model(number)
+        same = other is None or reads_alike(spec, msgspec.json.decode(other.spec, type=ModelSpec))
+        stretches.append(Stretch(number, until, not same))
+    return stretches or [Stretch(row.id, math.inf, False)]
+
+
+def reads_alike(spec: ModelSpec, other: ModelSpec) -> bool:
+    """Whether models of two specifications have the same features."""
+    if DECIDER in (spec.policy, other.policy):
+        return (spec.policy, spec.file) == (other.policy, other.file)
+    if spec.encoder is not None or other.encoder is not None:
+        return spec.encoder == other.encoder
+    return spec.dim == other.dim
 
 
 def _existing(row: ModelRow | None) -> ModelRow:

@@ -4,43 +4,54 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import math
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytail._lazy import nearest
 from heavytail._typing import FloatArray
-from heavytail._validate import GREATEST, LEAST
+from heavytail._validate import GREATEST, LEAST, printable
 from heavytail.encoding import Encoder
 from heavytail.ledger.details import Detail, as_floats
-from heavytail.ledger.layout import DecisionRow, ModelRow, OutcomeRow
+from heavytail.ledger.layout import CHANGE, DecisionRow, ModelRow, OutcomeRow
+from heavytail.ledger.offers import OfferTable, unpacked
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.tokens import Token
 from heavytail.policies.build import find, make_policy
 from heavytail.policies.core.policy import Policy
 from heavytail.serve.apart import Turns
-from heavytail.serve.entries import Request, answer, logged
+from heavytail.serve.entries import Offered, Request, answer, logged
 from heavytail.serve.keeping import loaded
 from heavytail.serve.tracker import Tracker
 from heavytail.serve.wire import (
     DECIDER,
+    DecideInContext,
     Explained,
     ModelSpec,
+    OffersView,
     OfferView,
     Predicted,
+    PredictInContext,
 )
 from heavytail.tails import MomentBound
 
-__all__ = ["Model", "built", "chance", "finite", "said", "warmed"]
+__all__ = ["REPEATS", "Model", "Stretch", "built", "chance", "finite", "said", "warmed"]
 
 T = TypeVar("T")
 
+REPEATS = (
+    "plays an arm several times and must see each reward before it decides again, which a service "
+    "cannot promise."
+)
 NUMBERS = 2**53  # that draws are made from
+READY = 0.99  # of another model's outcomes: after these a model decides
 ENCODING = 20_000  # multiplications that encoding an arm takes as long as
 SEEN = 64  # of outcomes learned at once, whose residuals are tracked
 
@@ -54,7 +65,7 @@ def built(spec: ModelSpec, most: int | None = None) -> Policy:
             422, "bad_policy", "A service runs only the library's own policies.", "policy"
         )
     if spec.policy == DECIDER or spec.file is not None:
-        message = "A Decider is served from its file: heavytail serve --model FILE."
+        message = "Upload the file of a saved Decider or policy as the body of the request instead."
         raise Refusal(422, "bad_policy", message, "policy")
     try:
         policy_class = find(spec.policy)
@@ -64,8 +75,7 @@ def built(spec: ModelSpec, most: int | None = None) -> Policy:
         raise Refusal(
             422,
             "bad_policy",
-            f"{policy_class.__name__} plays an arm several times and must see each reward before "
-            "it decides again, which a service cannot promise. Choose another policy.",
+            f"{policy_class.__name__} {REPEATS} Choose another policy.",
             "policy",
         )
     encoder = _encoder(spec.encoder)
@@ -126,6 +136,16 @@ def said(error: Exception) -> str:
     return str(error.args[0]) if error.args else type(error).__name__
 
 
+class Stretch(NamedTuple):
+    """The outcomes of a model up to number ``until``; ``translated`` if their features are not
+    those of the model that learns them.
+    """
+
+    model: int
+    until: float
+    translated: bool
+
+
 class Model:
     """A policy in step with its log.
 
@@ -148,6 +168,8 @@ class Model:
         snapshot_seq: the outcome after which a snapshot was last taken or tried.
         snapshot_time: when this process did so, by the monotonic clock; 0 if it has not.
         loading: seconds that loading a snapshot takes; 0 if unknown.
+        table: the offers that the service keeps for it, if any.
+        lineage: the models whose outcomes it learns, in order.
     """
 
     def __init__(self, row: ModelRow, snapshot: tuple[int, bytes] | None = None) -> None:
@@ -160,8 +182,11 @@ class Model:
         self.chaser: asyncio.Task[None] | None = None
         self.behind = False
         self.snapshot_time = self.loading = 0.0
+        self.table: OfferTable | None = None
+        self.lineage = [Stretch(row.id, math.inf, False)]
         start = time.monotonic()
-        self.version = row.since if snapshot is None else snapshot[0]
+        first = row.since if row.origin is None else 0
+        self.version = first if snapshot is None else snapshot[0]
         self._begin(None if snapshot is None else snapshot[1])
         if snapshot is not None:
             self.loading = time.monotonic() - start
@@ -169,6 +194,8 @@ class Model:
 
     def _begin(self, data: bytes | None) -> None:
         """Take the state from a snapshot, or begin anew."""
+        if data is None and self.spec.file is not None:
+            raise ValueError("the model began with a file, and that snapshot is missing.")
         self.policy: Any = (
             built(self.spec) if data is None else loaded(data, self.spec, "the snapshot")
         )
@@ -204,14 +231,55 @@ class Model:
         """The offers of a Decider."""
         return None
 
+    def offers_view(self) -> OffersView:
+        """The offers that the service keeps for it."""
+        if self.table is None:
+            return OffersView(0, {})
+        return OffersView(self.table.number, self.table.offers)
+
     def warm(self) -> None:
         """Compile what it needs, so that no request waits for it."""
-        warmed(built(self.spec))
+        warmed(self.policy.clone())
+
+    def respecify(self, row: ModelRow) -> None:
+        """Take over the row, with the settings that it has now."""
+        if row.spec != self.row.spec:
+            self.spec = msgspec.json.decode(row.spec, type=ModelSpec)
+        self.row = row
+
+    def keep_offers(self, number: int, content: bytes) -> None:
+        """Choose among the offers of a catalogue from now on."""
+        self.table = self.table_of(number, unpacked(content))
+
+    def table_of(self, number: int, offers: dict[str, Any]) -> OfferTable:
+        """The table of a catalogue; ValueError if the model cannot choose among its offers."""
+        return OfferTable(number, offers, self.encoder, self.dim)
+
+    def asks_alike(self, other: Model) -> bool:
+        """Whether another model takes the same requests."""
+        return (self.reads, self.table is None) == (other.reads, other.table is None) and (
+            self.reads != "vectors" or self.table is not None or self.dim == other.dim
+        )
+
+    @property
+    def stretch(self) -> Stretch:
+        """The model whose outcomes it learns next, and up to which number."""
+        return next(each for each in self.lineage if self.version < each.until)
 
     @property
     def source(self) -> int:
-        """The model whose outcomes it learns."""
-        return self.row.id if self.row.follows is None else self.row.follows
+        """The model whose outcomes it learns next."""
+        return self.stretch.model
+
+    @property
+    def behind_origin(self) -> bool:
+        """Whether outcomes of other models are yet to learn before its own."""
+        return self.row.follows is None and self.source != self.row.id
+
+    @property
+    def unready(self) -> bool:
+        """Whether most of another model's log is yet to learn, before any decision."""
+        return self.behind_origin and self.version < READY * self.row.since
 
     def tried(self, seq: int) -> None:
         """Note that a snapshot after outcome ``seq`` was taken, or could not be kept."""
@@ -234,13 +302,21 @@ class Model:
 
     def track(self, outcomes: Sequence[OutcomeRow]) -> None:
         """Count the outcomes that ``learn`` would learn, for the statistics."""
-        self.tracker.rewarded([row.reward for row in outcomes if row.seq > self.version])
+        rewards = [row.reward for row in outcomes if row.seq > self.version and row.by_default < 2]
+        self.tracker.rewarded(rewards)
 
     def learn(self, outcomes: Sequence[OutcomeRow]) -> None:
         """Learn the next outcomes; count and skip those that the policy refuses."""
-        outcomes = self._next(outcomes)
-        if not outcomes:
+        following = self._next(outcomes)
+        if not following:
             return
+        outcomes = [row for row in following if row.by_default != CHANGE and row.x]
+        self.refused += sum(not row.x for row in following)
+        if outcomes:
+            self._learn_rewards(outcomes)
+        self.version = following[-1].seq
+
+    def _learn_rewards(self, outcomes: Sequence[OutcomeRow]) -> None:
         X = as_floats(b"".join(row.x for row in outcomes), self.dim)
         rewards = np.array([row.reward for row in outcomes])
         scaled = np.array([row.scale is not None for row in outcomes])
@@ -249,7 +325,21 @@ class Model:
         for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
             scale = [row.scale for row in outcomes[start:stop]] if scaled[start] else None
             self._learn(X[start:stop], rewards[start:stop], scale)
-        self.version = outcomes[-1].seq
+
+    def translated(self, row: OutcomeRow, key: bytes, detail: Detail) -> bytes:
+        """What this model learns of a decision that another model made; empty if it cannot."""
+        if self.table is None or (detail.context is None and self.encoder is not None):
+            return b""
+        place = self.table.places.get(str(detail.id))
+        if place is None:
+            return b""
+        try:
+            context = {} if detail.context is None else detail.context
+            needed = self.table.columns()
+            known = context if needed is None else {name: context[name] for name in needed}
+            return self.table.vectors(known, np.array([place])).tobytes()
+        except (ValueError, TypeError, KeyError):
+            return b""
 
     def _next(self, outcomes: Sequence[OutcomeRow]) -> list[OutcomeRow]:
         """Those not learned yet: others may be quicker. None may be missing."""
@@ -296,10 +386,14 @@ class Model:
 
     def count(self, asked: Any) -> int:
         """Number of arms in a request."""
+        if isinstance(asked, DecideInContext | PredictInContext):
+            return 1 if self.table is None else len(self.table.ids)
         return len(asked.arms)
 
     def features(self, asked: Any, most: int) -> Any:
         """The features (n, dim) of the arms in a request, which may be ``most``."""
+        if isinstance(asked, DecideInContext | PredictInContext):
+            return self._offered(asked)
         count, ids = len(asked.arms), getattr(asked, "ids", None)
         if count > most:
             message = f"At most {most} arms; got {count}."
@@ -308,6 +402,24 @@ class Model:
             message = f"{count} arms need as many ids; got {len(ids)}."
             raise Refusal(422, "bad_ids", message, "ids")
         return self.arms(asked.arms, getattr(asked, "context", {}), ids)
+
+    def _offered(self, asked: DecideInContext | PredictInContext) -> Offered:
+        """The model's own offers in a context, or those of ``only``."""
+        table = self.table
+        if table is None:
+            message = "The model has no offers of its own. Send arms, or give it offers first: "
+            raise Refusal(422, "no_offers", f"{message}PUT /v1/models/NAME/offers.", "arms")
+        which = None
+        if isinstance(asked, DecideInContext) and asked.only is not None:
+            which = [*dict.fromkeys(map(functools.partial(_place, table), asked.only))]
+            if not which:
+                raise Refusal(422, "bad_only", "'only' is empty. Leave it out for all.", "only")
+        try:
+            places = None if which is None else np.array(which, dtype=np.int64)
+            return Offered(table.vectors(asked.context, places), which, table)
+        except (ValueError, TypeError, KeyError) as error:
+            message = said(error).removeprefix("Catalogue.arms: ")
+            raise Refusal(422, "bad_context", message, "context") from None
 
     def arms(
         self, arms: Any, context: dict[str, Any], ids: Sequence[str | int] | None
@@ -340,18 +452,19 @@ class Model:
     def choose(self, sets: list[Any], explore: list[float]) -> list[Any]:
         """Make a decision for each set of arms, all from the present state."""
         view: Any = self.view
+        rows = [_rows(each) for each in sets]
         try:
             if (
-                len(sets) > 1
+                len(rows) > 1
                 and hasattr(view, "select_many")
-                and len({each.shape for each in sets}) == 1
+                and len({each.shape for each in rows}) == 1
             ):
-                choices = view.select_many(np.stack(sets)).tolist()
+                choices = view.select_many(np.stack(rows)).tolist()
             else:
-                choices = [view.select(each) for each in sets]
+                choices = [view.select(each) for each in rows]
             return [
                 view.decision(arms, choice, explore=share, token=chance(share))
-                for arms, choice, share in zip(sets, choices, explore, strict=True)
+                for arms, choice, share in zip(rows, choices, explore, strict=True)
             ]
         except ValueError as error:
             raise Refusal(422, "bad_arms", str(error), "arms") from None
@@ -370,7 +483,7 @@ class Model:
         """Predict the mean rewards of arms."""
         policy: Any = self.policy
         try:
-            prediction = policy.predict(arms, level=level)
+            prediction = policy.predict(_rows(arms), level=level)
         except (ValueError, AttributeError) as error:
             raise Refusal(422, "no_prediction", str(error)) from None
         return Predicted(*(finite(part) for part in prediction))
@@ -379,7 +492,7 @@ class Model:
         """Explain which arm would be chosen, and why."""
         policy: Any = self.view
         try:
-            explanation = policy.explain(arms)
+            explanation = policy.explain(_rows(arms))
         except (ValueError, AttributeError) as error:
             raise Refusal(422, "no_explanation", str(error)) from None
         parts = {name: finite(part) for name, part in explanation.parts.items()}
@@ -402,6 +515,23 @@ class Model:
             "refused": self.refused,
             "staleness": self.staleness,
         }  # fmt: skip
+
+
+def _rows(arms: FloatArray | Offered) -> FloatArray:
+    """The vectors of what is offered."""
+    return arms.rows if isinstance(arms, Offered) else arms
+
+
+def _place(table: OfferTable, name: str | int) -> int:
+    """The place of an offer; refuse an id that no offer has."""
+    place = table.places.get(str(name))
+    if place is None:
+        near = nearest(str(name), table.ids)
+        hint = f" Did you mean {near!r}?" if near else ""
+        raise Refusal(
+            422, "bad_only", f"No offer has the id {printable(str(name))!r}.{hint}", "only"
+        )
+    return place
 
 
 def chance(explore: float) -> int:

@@ -15,46 +15,43 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from heavytail.ledger.commits import LARGE
-from heavytail.ledger.layout import DecisionRow, ModelRow
+from heavytail.ledger.layout import ModelRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Store, Transaction
 from heavytail.ledger.tokens import Token
 from heavytail.serve.apart import apart
 from heavytail.serve.chores import Chores
-from heavytail.serve.clock import APART
 from heavytail.serve.decider_model import model_of
-from heavytail.serve.entries import answered_again
-from heavytail.serve.fast import Plain
-from heavytail.serve.keeping import FORKED, RESTORED, checked
+from heavytail.serve.deciding import Asked, decide, decide_split
+from heavytail.serve.keeping import RESTORED, checked
 from heavytail.serve.keys import Keys
 from heavytail.serve.live import Broken, Live
 from heavytail.serve.model import Model, built, said, warmed
 from heavytail.serve.ready import Ready
 from heavytail.serve.rewards import owed
+from heavytail.serve.splits import decoded
 from heavytail.serve.wire import (
     DECIDER,
     NAME,
-    DecideAmongNamed,
-    DecideAmongVectors,
-    DecideInContext,
-    Fork,
+    ModelChange,
     ModelSpec,
     ModelView,
     PredictInContext,
     PredictNamed,
     PredictVectors,
+    Progress,
     Reward,
 )
 
-__all__ = ["Limits", "Service"]
+__all__ = ["Limits", "Service", "check_model", "check_name", "encoded_spec"]
 
 log = logging.getLogger("heavytail.serve")
 
 SAVED = 64  # multiplications that saving a number takes as long as
 
-Asked = DecideAmongVectors | DecideAmongNamed | DecideInContext | Plain
 Queried = PredictVectors | PredictNamed | PredictInContext
 
 
@@ -68,6 +65,7 @@ class Limits(NamedTuple):
     models: int = 1_000
     rate: float = 0.0  # requests per second of one key, or of one address without keys; 0: any
     patience: float = 30.0  # seconds for a body to come
+    file: int = 256 * 2**20  # bytes of an uploaded file
 
 
 class Service:
@@ -116,23 +114,21 @@ class Service:
 
         Returns (created, view).
         """
-        _check_name(name)
-        if (spec.default_reward is not None or spec.late == "learn") and spec.wait is None:
-            message = 'wait (seconds) is required with default_reward or late="learn".'
-            raise Refusal(422, "bad_wait", message, "wait")
-        if spec.default_reward is not None and spec.late == "learn":
-            message = 'late="learn" excludes default_reward: a decision is learned only once.'
-            raise Refusal(422, "bad_late", message, "late")
-        spec_json = msgspec.json.encode(spec, order="sorted").decode()
+        check_name(name)
+        _check_waiting(spec)
+        spec_json = encoded_spec(spec)
         known = self.models.get(name)
         if known is None or known.row.spec != spec_json:
-            await apart(functools.partial(_check_model, spec, self.limits.dim))
+            await apart(functools.partial(check_model, spec, self.limits.dim))
 
         def work(tx: Transaction) -> tuple[bool, ModelRow]:
             row = tx.model(name)
             if row is not None:
-                if row.spec != spec_json or row.follows is not None:
-                    message = f"Model {name!r} already exists with different settings."
+                if row.spec != spec_json or row.follows is not None or row.origin is not None:
+                    message = (
+                        f"Model {name!r} already exists with different settings. Change them with "
+                        "PATCH, or choose another name."
+                    )
                     raise Refusal(409, "another_model", message, "name")
                 return False, row
             tx.check_room(self.limits.models)
@@ -162,8 +158,14 @@ class Service:
             name, type(model.policy).__name__, model.dim, model.spec, model.policy.rounds,
             decisions, row.pending(decisions), model.version, bool(row.paused),
             shadowed.row.name if shadowed else None, row.created, await model.report(),
-            offers=model.offers,
+            offers=model.offers, learning=self._progress(model),
         )  # fmt: skip
+
+    def _progress(self, model: Model) -> Progress | None:
+        if not model.behind_origin:
+            return None
+        source = self.live.numbered(model.source)
+        return Progress(source.row.name if source else None, model.version, model.row.since)
 
     async def _describe_broken(self, broken: Broken) -> ModelView:
         """Describe a model that cannot be opened."""
@@ -187,15 +189,40 @@ class Service:
             broken.reason,
         )  # fmt: skip
 
-    async def pause(self, name: str, paused: bool, who: str) -> ModelView:
-        """Pause or resume a model's decisions; it learns rewards in either case."""
-        model = (await self.live.row(name)).id
+    async def change(self, name: str, wanted: ModelChange, who: str) -> ModelView:
+        """Change a model's settings, and pause or resume its decisions. A paused model learns."""
+        row = await self.live.row(name)
+        changes = {
+            field: getattr(wanted, field)
+            for field in wanted.__struct_fields__
+            if getattr(wanted, field) is not UNSET
+        }
+        if not changes:
+            fields = ", ".join(wanted.__struct_fields__)
+            raise Refusal(422, "empty", f"Nothing to change. Send at least one of: {fields}.")
+        paused = changes.pop("paused", None)
+        if changes:
+            settings = msgspec.structs.replace(self.live[name].spec, **changes)
+            _check_waiting(settings)
+            if changes.get("default_reward") is not None:
+                self.live[name].check_reward(changes["default_reward"], field="default_reward")
 
-        def work(tx: Transaction) -> None:
-            tx.pause(model, paused)
-            tx.audit(who, f"{'pause' if paused else 'resume'} {name}")
+        def work(tx: Transaction) -> ModelRow | None:
+            now = tx.store.model(row.id)
+            if now is not None and changes:
+                spec = msgspec.json.decode(now.spec, type=ModelSpec)
+                spec = msgspec.structs.replace(spec, **changes)
+                _check_waiting(spec)
+                tx.respec(row.id, encoded_spec(spec))
+                tx.audit(who, f"change {name}: {', '.join(changes)}")
+            if paused is not None:
+                tx.pause(row.id, paused)
+                tx.audit(who, f"{'pause' if paused else 'resume'} {name}")
+            return tx.store.model(row.id)
 
-        await self.commits.do(work)
+        now = await self.commits.do(work)
+        if now is not None and name in self.models and self.models[name].row.id == now.id:
+            self.models[name].respecify(now)
         return await self.describe(name)
 
     async def delete(self, name: str, who: str) -> None:
@@ -205,6 +232,13 @@ class Service:
             row = tx.model(name)
             if row is None:
                 raise Refusal(404, "no_model", "There is no model with this name.")
+            splits = decoded(tx.store.splits())
+            split = next((name for name, each in splits.items() if row.id in each.shares), None)
+            if split is not None:
+                message = (
+                    f"The model has a share in the split of {split!r}. Remove the split first."
+                )
+                raise Refusal(409, "has_split", message)
             tx.delete(row.id)
             tx.audit(who, f"delete {name}")
 
@@ -218,68 +252,16 @@ class Service:
         request gets the same answer.
         """
         model = await self.live.find(name)
+        self._check_batch(choices)
+        split = self.live.splits.get(name)
+        if split is not None:
+            return await decide_split(self, name, split, choices, request)
         try:
-            return await self._decide(model, choices, request)
+            return await decide(self, model, choices, request)
         except Refusal as refusal:
             if refusal.code != "no_model":
                 raise
-        return await self._decide(await self.live.renewed(model), choices, request)
-
-    async def _decide(self, model: Model, choices: Sequence[Asked], request: str) -> list[Any]:
-        if model.row.follows is not None:
-            raise Refusal(
-                409, "shadow", "This model is a shadow: it learns, but makes no decisions."
-            )
-        self._check_batch(choices)
-        explore = [
-            model.spec.explore if choice.explore is None else choice.explore for choice in choices
-        ]
-
-        def choose() -> tuple[int, list[Any], list[Any]]:
-            sets = [self.features(model, choice, place) for place, choice in _placed(choices)]
-            return model.version, sets, model.choose(sets, explore)
-
-        many = sum(map(model.count, choices))
-        version, sets, decisions = await model.turn("choose", many, choose)
-        size, when, wall = 8 * many * model.width, self.live.clock(), self.store.clock()
-        stamp = wall if abs(wall - when) > APART else None
-
-        def written() -> list[tuple[DecisionRow, Any]]:
-            each = zip(choices, sets, decisions, strict=True)
-            return [
-                model.entry(
-                    Token.new(model.row.id, version, when),
-                    *parts,
-                    (request, i, len(choices)),
-                    stamp,
-                )
-                for i, parts in enumerate(each)
-            ]
-
-        both = written() if size < LARGE else await apart(written)
-        rows, answers = [row for row, _ in both], [answer for _, answer in both]
-        behind = [0]
-
-        def work(tx: Transaction) -> list[Any]:
-            if request:
-                before = [tx.requested(model.row.id, row.request or b"") for row in rows]
-                if any(before):
-                    return answered_again(before, rows, model.answer)
-            last, swept = tx.check_decides(model.row.id)
-            if rows[0].key <= swept:
-                message = "The decision took longer than the model waits for rewards. Try again."
-                raise Refusal(503, "too_slow", message)
-            for row in rows:
-                tx.decide(row)
-            behind.append(max(last - version, 0))
-            return answers
-
-        answered: list[Any] = await self.commits.do(work, size=size)
-        if answered is answers:  # not those of an earlier request
-            model.staleness += 0.05 * (behind[-1] - model.staleness)
-            each = zip(answered, rows, strict=True)
-            model.tracker.decided([(made.id, row.arm) for made, row in each])
-        return answered
+        return await decide(self, await self.live.renewed(model), choices, request)
 
     def _check_batch(self, items: Sequence[Any]) -> None:
         if not items:
@@ -298,7 +280,9 @@ class Service:
     # Rewards
 
     async def reward(self, name: str, rewards: Sequence[Reward]) -> int:
-        """Log rewards, all or none, and return how many are new. They are learned right after."""
+        """Log rewards, all or none, and return how many are new. They are learned right after. A
+        token says which model decided, whichever name it has now.
+        """
         model = await self.live.find(name)
         self._check_batch(rewards)
         try:
@@ -306,53 +290,61 @@ class Service:
         except Refusal as refusal:
             if refusal.code not in ("no_model", "unknown_token") or not self.store.shared:
                 raise
+            before = {id(each) for each in self.models.values()}
             renewed = await self.live.renewed(model)
-            if renewed is model:
+            if before == {id(each) for each in self.models.values()}:
                 raise
         return await self._reward(renewed, rewards)
 
     async def _reward(self, model: Model, rewards: Sequence[Reward]) -> int:
-        tokens = [self._token(model, reward, place) for place, reward in _placed(rewards)]
+        owing = [self._owing(model, reward, place) for place, reward in _placed(rewards)]
+        models = {each.row.id: each for each, _ in owing}
 
-        def work(tx: Transaction) -> tuple[int, int]:
-            tx.last(model.row.id)  # nobody else rewards until the commit
+        def work(tx: Transaction) -> tuple[int, dict[int, int]]:
+            for number in sorted(models):
+                tx.last(number)  # nobody else rewards until the commit
             now, new = self.live.clock(), []
             seen: dict[bytes, Reward] = {}
-            for (place, reward), token in zip(_placed(rewards), tokens, strict=True):
+            for (place, reward), (decided, token) in zip(_placed(rewards), owing, strict=True):
                 try:
-                    row = owed(tx, model, token, reward, now, seen)
+                    row = owed(tx, decided, token, reward, now, seen)
                 except Refusal as refusal:
                     raise refusal.at(place) from None
                 if row is not None:
                     new.append((row, reward))
             # all is checked; from here on it is written
-            swept = tx.sweeping(model.row.id)
+            swept = {number: tx.sweeping(number) for number in models}
             for row, reward in new:
-                if row.key <= swept:  # it was counted as given up
-                    tx.swept(model.row.id, swept, -1)
+                if row.key <= swept[row.model]:  # it was counted as given up
+                    tx.swept(row.model, swept[row.model], -1)
                 tx.reward(row, reward.reward, reward.scale)
-            return len(new), tx.last(model.row.id)
+            return len(new), {number: tx.last(number) for number in models}
 
-        size = 8 * len(rewards) * model.dim
-        accepted, last = await self.commits.do(work, model=model.row.id, size=size)
-        if model.version < last:
-            await self.live.learned(model, last)
+        size = 8 * sum(each.dim for each, _ in owing)
+        accepted, last = await self.commits.do(work, model=min(models), size=size)
+        for number, each in models.items():
+            if each.source == number and each.version < last[number]:
+                await self.live.learned(each, last[number])
         return int(accepted)
 
-    def _token(self, model: Model, reward: Reward, place: str) -> Token:
+    def _owing(self, model: Model, reward: Reward, place: str) -> tuple[Model, Token]:
+        """The model that made the decision of a reward, and the token of the decision."""
         try:
             token = Token.parse(reward.token)
-            if token is None or token.model != model.row.id:
-                message = "Unknown token: this model made no such decision."
+            decided = model
+            if token is not None and token.model != model.row.id:
+                decided = self.live.numbered(token.model) or model
+            if token is None or token.model != decided.row.id:
+                message = "Unknown token: no model made such a decision."
                 raise Refusal(409, "unknown_token", message, "token")
-            model.check_reward(reward.reward, reward.scale)
+            decided.check_reward(reward.reward, reward.scale)
         except Refusal as refusal:
             raise refusal.at(place) from None
-        return token
+        return decided, token
 
     # Snapshots
 
-    async def _kept(self, model: Model) -> tuple[int, bytes]:
+    async def kept(self, model: Model) -> tuple[int, bytes]:
         """Return the number of the last learned outcome and the state as bytes that were loaded
         once. Runs in a thread, since a large model takes long.
         """
@@ -379,7 +371,7 @@ class Service:
         """Take a snapshot of the present state and return its number."""
         model = await self.live.find(name)
         epoch = model.row.epoch
-        seq, data = await self._kept(model)
+        seq, data = await self.kept(model)
 
         def work(tx: Transaction) -> int:
             tx.last(model.row.id)  # nobody sets it back until the commit
@@ -416,46 +408,6 @@ class Service:
         await self.live.open(row)
         return await self.describe(name)
 
-    async def fork(self, name: str, fork: Fork, who: str) -> ModelView:
-        """Create a model from another: a copy, a different policy on its log, or a shadow."""
-        model = await self.live.find(name)
-        changes: dict[str, Any] = {}
-        if fork.policy is not None:
-            changes = {"policy": fork.policy, "options": fork.options or {}}
-        elif fork.options is not None:
-            changes = {"options": fork.options}
-        if changes and model.spec.policy == DECIDER:
-            message = "A Decider's model can be copied or shadowed, but not get another policy."
-            raise Refusal(422, "bad_policy", message, "policy")
-        spec = msgspec.structs.replace(model.spec, **changes)
-        _check_name(fork.name)
-        if fork.name in self.models:
-            raise Refusal(409, "another_model", "Another model has this name.", "name")
-        spec_json = msgspec.json.encode(spec, order="sorted").decode()
-        source, twin = model.source, model
-        if changes:
-            await apart(functools.partial(_check_model, spec, self.limits.dim))
-            row = model.row._replace(spec=spec_json, since=0, follows=source)
-            twin = await apart(functools.partial(model_of, row))
-            await self.live.catch_up(twin)
-        version, data = await self._kept(twin)
-
-        def work(tx: Transaction) -> ModelRow:
-            if tx.model(fork.name) is not None:
-                raise Refusal(409, "another_model", "Another model has this name.", "name")
-            tx.check_there(source)
-            tx.check_room(self.limits.models)
-            follows = source if fork.shadow else None
-            row = tx.create(
-                fork.name, spec_json, follows=follows, since=version if fork.shadow else 0
-            )
-            tx.snapshot(row.id, version if fork.shadow else 0, data, FORKED + name)
-            tx.audit(who, f"fork {name} {fork.name}")
-            return row
-
-        await self.live.open(await self.commits.do(work, size=len(data)))
-        return await self.describe(fork.name)
-
 
 def _kind(spec: ModelSpec) -> bytes:
     """The part of a specification that decides which kernels are compiled."""
@@ -467,7 +419,22 @@ def _compile(spec: ModelSpec, most: int | None = None) -> None:
     warmed(built(spec, most))
 
 
-def _check_model(spec: ModelSpec, most: int | None = None) -> None:
+def encoded_spec(spec: ModelSpec) -> str:
+    """A specification as it is stored; equal ones are equal texts."""
+    return msgspec.json.encode(spec, order="sorted").decode()
+
+
+def _check_waiting(spec: ModelSpec) -> None:
+    """Refuse settings of late rewards that contradict each other."""
+    if (spec.default_reward is not None or spec.late == "learn") and spec.wait is None:
+        message = 'wait (seconds) is required with default_reward or late="learn".'
+        raise Refusal(422, "bad_wait", message, "wait")
+    if spec.default_reward is not None and spec.late == "learn":
+        message = 'late="learn" excludes default_reward: a decision is learned only once.'
+        raise Refusal(422, "bad_late", message, "late")
+
+
+def check_model(spec: ModelSpec, most: int | None = None) -> None:
     """Refuse an impossible specification; compile what the model needs."""
     _compile(spec, most)
     if spec.default_reward is not None:
@@ -476,7 +443,8 @@ def _check_model(spec: ModelSpec, most: int | None = None) -> None:
         Model(row).check_reward(spec.default_reward, field="default_reward")
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Refuse what is no name of a model."""
     if not re.fullmatch(NAME, name):
         raise Refusal(
             422,

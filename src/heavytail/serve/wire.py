@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from heavytail._validate import GREATEST, LEAST
 from heavytail.ledger.layout import NAME
@@ -36,16 +36,22 @@ __all__ = [
     "ModelView",
     "Moment",
     "OfferView",
+    "Offers",
+    "OffersView",
     "PredictInContext",
     "PredictNamed",
     "PredictVectors",
     "Predicted",
     "PredictedOffers",
+    "Progress",
+    "Promote",
     "Restore",
     "Reward",
     "Rewarded",
     "SnapshotMade",
     "SnapshotView",
+    "Split",
+    "SplitView",
     "Stats",
     "WindowStats",
     "encoded",
@@ -84,7 +90,7 @@ class ModelSpec(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=T
         late: treatment of a reward after that: "refuse", or "learn" if nothing was learned.
         log_arms: whether the features of all arms are logged, so that ``ht.evaluate`` can ask what
             other policies would have earned.
-        file: SHA-256 of the file that a Decider is served from; of no other model.
+        file: SHA-256 of the file that the model began with, if it did.
     """
 
     policy: Annotated[str, Meta(min_length=1, max_length=64)] = "TwinUCB"
@@ -102,10 +108,15 @@ class ModelSpec(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=T
     file: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")] | None = None
 
 
-class ModelChange(Struct, forbid_unknown_fields=True, frozen=True):
-    """A change of a model's settings."""
+class ModelChange(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """A change of a model's settings; what is left out stays as it is."""
 
-    paused: bool
+    paused: bool | UnsetType = UNSET
+    explore: Share | UnsetType = UNSET
+    wait: Seconds | UnsetType | None = UNSET
+    default_reward: float | UnsetType | None = UNSET
+    late: Literal["refuse", "learn"] | UnsetType = UNSET
+    log_arms: bool | UnsetType = UNSET
 
 
 class Fork(Struct, forbid_unknown_fields=True, frozen=True):
@@ -115,13 +126,39 @@ class Fork(Struct, forbid_unknown_fields=True, frozen=True):
         name: of the new one.
         policy: another policy, which starts fresh and learns all of the old model's log.
         options: its own.
+        dim: length of its feature vectors, if it is another.
+        encoder: another encoder; the contexts and offers of the log are encoded anew.
         shadow: learn from the old model's traffic from now on, and decide nothing.
     """
 
     name: Name
     policy: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
     options: dict[str, Scalar] | None = None
+    dim: Annotated[int, Meta(ge=1, le=4096)] | None = None
+    encoder: dict[str, Any] | None = None
     shadow: bool = False
+
+
+class Promote(Struct, forbid_unknown_fields=True, frozen=True):
+    """The model that takes over a name, and gives its own in exchange."""
+
+    model: Name
+
+
+OfferId = Annotated[str, Meta(min_length=1, max_length=200)]
+Features = dict[str, Scalar] | list[float]
+
+
+class Offers(Struct, forbid_unknown_fields=True, frozen=True):
+    """Offers by id: the named features or the feature vector of each. Null withdraws an offer."""
+
+    offers: Annotated[dict[OfferId, Features | None], Meta(max_length=10_000)]
+
+
+class Split(Struct, forbid_unknown_fields=True, frozen=True):
+    """Models that share the decisions of a name, and the share of each."""
+
+    models: Annotated[dict[Name, Share], Meta(min_length=1, max_length=20)]
 
 
 class Restore(Struct, forbid_unknown_fields=True, frozen=True):
@@ -136,6 +173,7 @@ class DecideAmongVectors(Struct, forbid_unknown_fields=True, frozen=True):
     arms: Annotated[list[list[float]], Meta(min_length=1)]
     ids: list[Id] | None = None
     explore: Share | None = None
+    unit: Id | None = None
 
 
 class DecideAmongNamed(Struct, forbid_unknown_fields=True, frozen=True):
@@ -145,18 +183,29 @@ class DecideAmongNamed(Struct, forbid_unknown_fields=True, frozen=True):
     context: dict[str, Scalar] = {}
     ids: list[Id] | None = None
     explore: Share | None = None
+    unit: Id | None = None
 
 
 class DecideInContext(Struct, forbid_unknown_fields=True, frozen=True):
-    """A choice among a Decider's offers; ``only`` lists those that may be shown, unless all may."""
+    """A choice among the model's own offers.
+
+    Attributes:
+        context: by column.
+        only: ids of the offers that may be shown, unless all may.
+        explore: share of uniform draws, unless the model's.
+        unit: who sees the offer; in a split, all decisions of a unit are made by the same model.
+    """
 
     context: dict[str, Scalar] = {}
     only: list[Id] | None = None
     explore: Share | None = None
+    unit: Id | None = None
 
 
-class Chosen(Struct, frozen=True):
-    """An offer, the token to send its reward by, the reward expected and the reason."""
+class Chosen(Struct, frozen=True, omit_defaults=True):
+    """An offer, the token to send its reward by, the reward expected and the reason; in a split,
+    the name of the model that decided.
+    """
 
     token: str
     id: str
@@ -164,6 +213,7 @@ class Chosen(Struct, frozen=True):
     expected: float | None
     why: str
     version: int
+    model: str | None = None
 
 
 class Decided(Struct, frozen=True, omit_defaults=True):
@@ -175,6 +225,7 @@ class Decided(Struct, frozen=True, omit_defaults=True):
     version: int
     id: Id | None = None
     score: float | None = None
+    model: str | None = None
 
 
 class Reward(Struct, forbid_unknown_fields=True, frozen=True):
@@ -223,6 +274,35 @@ class Predicted(Struct, frozen=True):
     high: list[float]
 
 
+class Progress(Struct, frozen=True):
+    """Outcomes of another model's log: how many were learned, and of how many."""
+
+    model: str | None
+    learned: int
+    of: int
+
+
+class OffersView(Struct, frozen=True):
+    """The offers of a model, by id.
+
+    Attributes:
+        number: of changes so far.
+        offers: the features of those that may be chosen.
+        retired: of a Decider, ids that may not.
+    """
+
+    number: int
+    offers: dict[str, Features]
+    retired: list[str] = []
+
+
+class SplitView(Struct, frozen=True):
+    """The models that share the decisions of a name, and the share of each."""
+
+    models: dict[str, float]
+    created: float
+
+
 class Explained(Struct, frozen=True, omit_defaults=True):
     """The arm that would be chosen, its ``id``, and the parts of every arm's index."""
 
@@ -267,6 +347,7 @@ class ModelView(Struct, frozen=True):
         offers: of a Decider, by id; None for any other model.
         broken: why it cannot be opened, or None. For a broken model ``rounds`` and ``version`` are
             those of its log, and ``dim`` and ``spec`` may be unknown.
+        learning: how much of another model's log it has learned; None once it has learned it.
     """
 
     name: str
@@ -283,6 +364,7 @@ class ModelView(Struct, frozen=True):
     diagnostics: dict[str, Any]
     broken: str | None = None
     offers: dict[str, OfferView] | None = None
+    learning: Progress | None = None
 
 
 class WindowStats(Struct, frozen=True):

@@ -1,0 +1,119 @@
+"""Splits: models that share the decisions of a name, each unit always with the same model."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import Transaction
+from heavytail.serve.wire import Split, SplitView
+
+if TYPE_CHECKING:
+    from heavytail.serve.service import Service
+
+__all__ = ["Shares", "decoded", "read_split", "remove_split", "unit_of", "write_split"]
+
+BITS = 52  # of a hash that a double holds, with half a unit to spare
+
+
+class Shares(Struct, frozen=True):
+    """A split.
+
+    Attributes:
+        shares: by number of the model.
+        created: time when it began, in seconds since 1970.
+    """
+
+    shares: dict[int, float]
+    created: float
+
+    def choose(self, name: str, unit: str) -> int:
+        """The model for a unit, by rendezvous hashing.
+
+        Model k gets the score -w_k / log(u_k), where u_k in (0, 1) is a hash of the unit and the
+        model; the largest score wins, with probability w_k / sum(w). If one share changes, units
+        move to or from that model only.
+        """
+        return max(self.shares, key=lambda model: self._score(name, unit, model))
+
+    def _score(self, name: str, unit: str, model: int) -> float:
+        key = f"{name}\n{model}\n{unit}".encode()
+        number = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big") >> (64 - BITS)
+        return self.shares[model] / -math.log((number + 0.5) / 2**BITS)
+
+    def by_name(self, names: Mapping[int, str]) -> dict[str, float]:
+        """The share of each model by its name, as parts of 1."""
+        total = sum(self.shares.values())
+        return {names[model]: share / total for model, share in self.shares.items()}
+
+
+def decoded(splits: Mapping[str, str]) -> dict[str, Shares]:
+    """The splits of the store, by name."""
+    return {name: msgspec.json.decode(content, type=Shares) for name, content in splits.items()}
+
+
+def unit_of(choice: object) -> str:
+    """The unit of a choice; without one, a random text."""
+    unit = getattr(choice, "unit", None)
+    return secrets.token_hex(8) if unit is None else f"{type(unit).__name__} {unit}"
+
+
+async def write_split(service: Service, name: str, wanted: Split, who: str) -> SplitView:
+    """Share the decisions of a name between models, or change the shares."""
+    models = {other: await service.live.find(other) for other in wanted.models}
+    if name not in models:
+        message = f"The model {name!r} itself must be a part of its split, if only with share 0."
+        raise Refusal(422, "bad_split", message, "models")
+    for other, model in models.items():
+        if model.row.follows is not None:
+            message = f"{other!r} is a shadow: fork it without shadow first."
+            raise Refusal(409, "shadow", message, f"models.{other}")
+        if not models[name].asks_alike(model):
+            message = f"{other!r} needs other requests than {name!r}: other features, or no offers."
+            raise Refusal(409, "other_requests", message, f"models.{other}")
+    shares = {models[other].row.id: share for other, share in wanted.models.items()}
+    if not sum(shares.values()) > 0.0:
+        raise Refusal(422, "bad_split", "At least one share must be above 0.", "models")
+
+    def work(tx: Transaction) -> Shares:
+        for number in sorted(shares):
+            tx.check_there(number)
+        old = decoded(tx.store.splits()).get(name)
+        same = old is not None and set(old.shares) == set(shares)
+        split = Shares(shares, old.created if old is not None and same else tx.now)
+        tx.write_split(name, msgspec.json.encode(split).decode())
+        tx.audit(who, f"split {name}: {split.by_name({m.row.id: n for n, m in models.items()})}")
+        return split
+
+    service.live.splits[name] = await service.commits.do(work)
+    return await read_split(service, name)
+
+
+async def read_split(service: Service, name: str) -> SplitView:
+    """The split of a name; refuses a name without one."""
+    await service.live.look()
+    split = service.live.splits.get(name)
+    if split is None:
+        raise Refusal(404, "no_split", "The decisions of this name are not split.")
+    names = {model.row.id: model.row.name for model in service.live.models.values()}
+    return SplitView(split.by_name(names), split.created)
+
+
+async def remove_split(service: Service, name: str, who: str) -> None:
+    """End a split: the model of the name makes all decisions again."""
+
+    def work(tx: Transaction) -> None:
+        if name not in tx.store.splits():
+            raise Refusal(404, "no_split", "The decisions of this name are not split.")
+        tx.write_split(name, None)
+        tx.audit(who, f"remove the split of {name}")
+
+    await service.commits.do(work)
+    service.live.splits.pop(name, None)
