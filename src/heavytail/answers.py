@@ -26,6 +26,7 @@ __all__ = [
     "OfferView",
     "Predicted",
     "PredictedOffers",
+    "Progress",
     "RemoteChoice",
     "RemoteDecision",
     "Scalar",
@@ -93,11 +94,16 @@ class ForkChanges(TypedDict, total=False):
     Attributes:
         policy: another policy, which starts fresh and learns all of the old model's log.
         options: its own.
+        dim: length of its feature vectors, if it is another.
+        encoder: another encoder or its ``schema()``; the contexts and offers of the log are encoded
+            anew.
         shadow: learn from the old model's traffic from now on, and decide nothing.
     """
 
     policy: str | None
     options: Mapping[str, Scalar] | None
+    dim: int | None
+    encoder: Encoder | Mapping[str, object] | None
     shadow: bool
 
 
@@ -144,6 +150,7 @@ class ModelView(TypedDict):
         offers: of a Decider, by id; None for any other model.
         broken: why it cannot be opened, or None. For a broken model ``rounds`` and ``version`` are
             those of its log, and ``dim`` and ``spec`` may be unknown.
+        learning: how much of another model's log it has learned; None once it has learned it.
     """
 
     name: str
@@ -160,6 +167,15 @@ class ModelView(TypedDict):
     diagnostics: Diagnostics
     broken: str | None
     offers: dict[str, OfferView] | None
+    learning: Progress | None
+
+
+class Progress(TypedDict):
+    """Outcomes of another model's log: how many were learned, and of how many."""
+
+    model: str | None
+    learned: int
+    of: int
 
 
 class Predicted(TypedDict):
@@ -223,6 +239,7 @@ class RemoteDecision:
         probability: the probability of the choice; None if unknown.
         score: the predicted mean reward.
         version: number of rewards that the model had learned.
+        model: in a split, the name of the model that decided.
     """
 
     token: str
@@ -231,6 +248,7 @@ class RemoteDecision:
     probability: float | None = None
     score: float | None = None
     version: int = 0
+    model: str | None = None
 
 
 @dataclass(frozen=True)
@@ -244,6 +262,7 @@ class RemoteChoice:
         expected: the mean reward that is expected of it; None before anything is known.
         why: the reason, in a sentence.
         version: number of rewards that the model had learned.
+        model: in a split, the name of the model that decided.
     """
 
     token: str
@@ -252,6 +271,7 @@ class RemoteChoice:
     expected: float | None
     why: str
     version: int = 0
+    model: str | None = None
 
 
 class KeyView(TypedDict):

@@ -13,6 +13,7 @@ from heavytail.ledger.opening import opened
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import StoreError
 from heavytail.serve import ready
+from heavytail.serve.forking import fork
 from heavytail.serve.service import Limits
 from heavytail.serve.wire import Fork, ModelSpec
 
@@ -113,7 +114,7 @@ def test_there_are_never_more_models_than_the_limit_whoever_makes_them_at_once(w
             works = (
                 service.create(f"m{i}", ModelSpec(dim=3), "me")
                 if verb == "create"
-                else service.fork("shop", Fork(f"m{i}"), "me")
+                else fork(service, "shop", Fork(f"m{i}"), "me")
                 for i in range(12)
             )
             return await asyncio.gather(*works, return_exceptions=True)

@@ -15,6 +15,7 @@ from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import StoreError, Transaction
 from heavytail.ledger.tokens import first_key
 from heavytail.serve import chores
+from heavytail.serve.forking import fork
 from heavytail.serve.tracker import Tracker
 from heavytail.serve.wire import Fork, ModelSpec
 
@@ -81,7 +82,7 @@ def test_a_bad_model_beside_a_deletion_is_refused(shop):
 
 def test_there_is_no_shadow_of_a_model_that_is_gone(shop):
     shadow = Fork("shadow", shadow=True)
-    found = at_once(shop, lambda s: s.delete("shop", ""), lambda s: s.fork("shop", shadow, ""))
+    found = at_once(shop, lambda s: s.delete("shop", ""), lambda s: fork(s, "shop", shadow, ""))
     assert any(isinstance(one, Refusal) for one in found)
 
 

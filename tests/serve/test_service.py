@@ -180,10 +180,19 @@ def test_the_same_request_has_the_same_answer(shop):
     assert (other.status_code, other.json()["code"]) == (409, "key_used")
 
 
-def test_tokens_of_another_model_are_unknown(shop):
+def test_a_reward_is_that_of_the_model_that_decided_whatever_the_path_says(shop):
     shop.put("/v1/models/other", json={"dim": 3})
-    token = decide(shop)["token"]
-    answer = shop.post("/v1/models/other/rewards", json={"token": token, "reward": 1.0})
+    mine, others = decide(shop)["token"], {"arms": ARMS}
+    theirs = shop.post("/v1/models/other/decisions", json=others).json()["token"]
+    both = [{"token": mine, "reward": 1.0}, {"token": theirs, "reward": 2.0}]
+    assert shop.post("/v1/models/other/rewards", json=both).json() == {"accepted": 2}
+    assert [shop.get(f"/v1/models/{name}").json()["rounds"] for name in ("shop", "other")] == [1, 1]
+    wrong = [{"token": decide(shop)["token"], "reward": 3.0}, {"token": theirs, "reward": 4.0}]
+    answer = shop.post(f"{SHOP}/rewards", json=wrong)
+    assert (answer.status_code, answer.json()["field"]) == (409, "[1].token")
+    assert shop.get(SHOP).json()["rounds"] == 1  # all or none
+    shop.delete("/v1/models/other")
+    answer = reward(shop, theirs, 1.0)
     assert (answer.status_code, answer.json()["code"]) == (409, "unknown_token")
 
 

@@ -13,7 +13,7 @@ import functools
 import logging
 import math
 import time
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -39,6 +39,7 @@ BATCH = 2048  # outcomes that are learned between two requests
 AWAY = 16  # of a model so large that they are learned in a thread
 SOON = 1.0  # seconds after which a reward is answered that is not learned yet
 
+Named = TypeVar("Named", Model, "Broken")
 News = list[tuple[Model, list[OutcomeRow] | None]]  # None: more than can be learned at once
 
 
@@ -131,24 +132,18 @@ class Live:
         rows, splits = await self.commits.do(lambda tx: (tx.store.models(), tx.store.splits()))
         self.splits = decoded(splits)
         there = {row.id: row for row in rows}
-        models = [model for model in known if self.models.get(model.row.name) is model]
-        for model in models:
-            del self.models[model.row.name]
-        for failed in broken:
-            row = there.get(failed.row.id)
-            if self.broken.get(failed.row.name) is failed:
-                del self.broken[failed.row.name]
-                if row is not None and row.epoch == failed.row.epoch:
-                    self.broken[row.name] = failed._replace(row=row)
-        same = []
-        for model in models:
-            row = there.get(model.row.id)
-            if row is not None and row.epoch == model.row.epoch:
-                same.append((model, model.row))
-                model.respecify(row)
-                self.models[row.name] = model
+        same = [
+            (model, model.row) for model in self._rename(known, there, self.models)
+            if model.row.epoch == there[model.row.id].epoch
+        ]  # fmt: skip
+        for failed in self._rename(broken, there, self.broken):
+            row = there[failed.row.id]._replace(epoch=failed.row.epoch)
+            self.broken[row.name] = failed._replace(row=row)
+        for model, _ in same:
+            model.respecify(there[model.row.id])
         for row in rows:
-            if row.name not in self.models and row.name not in self.broken:
+            loaded = self.broken.get(row.name) or self.models.get(row.name)
+            if loaded is None or (loaded.row.id, loaded.row.epoch) != (row.id, row.epoch):
                 with contextlib.suppress(Refusal):  # it is gone again, or cannot be opened
                     await self.open(row)
         for model, old in same:
@@ -156,6 +151,19 @@ class Live:
             source = there.get(model.source)
             if source is not None and model.version < source.last:
                 await self.catch_up(model, new=True)
+
+    def _rename(
+        self, known: list[Named], there: dict[int, ModelRow], names: dict[str, Named]
+    ) -> list[Named]:
+        """Give models the names that they have in the store, and drop those that are gone. Returns
+        the others, but for those that were replaced while the rows were read.
+        """
+        known = [each for each in known if names.get(each.row.name) is each]
+        for each in known:
+            del names[each.row.name]
+        left = [each for each in known if each.row.id in there]
+        names.update({there[each.row.id].name: each for each in left})
+        return left
 
     async def follow_row(self, model: Model, old: ModelRow) -> None:
         """Read what a model's row says besides its settings, where that has changed."""

@@ -242,7 +242,10 @@ class Model:
         warmed(self.policy.clone())
 
     def respecify(self, row: ModelRow) -> None:
-        """Take over the row, with the settings that it has now."""
+        """Take over the row with the name and settings that the model has now; not its epoch, which
+        says that the state is another and the model must be opened again.
+        """
+        row = row._replace(epoch=self.row.epoch)
         if row.spec != self.row.spec:
             self.spec = msgspec.json.decode(row.spec, type=ModelSpec)
         self.row = row

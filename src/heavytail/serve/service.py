@@ -152,7 +152,7 @@ class Service:
             raise Refusal(404, "no_model", "There is no model with this name.")
         if (row.id, row.epoch) != (model.row.id, model.row.epoch):  # another has its name, or state
             model = await self.live.open(row)
-        model.row = row
+        model.respecify(row)
         shadowed = next((m for m in self.models.values() if m.row.id == row.follows), None)
         return ModelView(
             name, type(model.policy).__name__, model.dim, model.spec, model.policy.rounds,
