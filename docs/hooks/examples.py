@@ -1,4 +1,4 @@
-"""The code of an example on a page is the file itself, taken when the site is built."""
+"""An example, and a file of deploy/, on a page is the file itself, taken when the site is built."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import re
 from pathlib import Path
 from typing import Any
 
-PLACE = re.compile(r"<!-- example: (\w+\.py) -->")
-EXAMPLES = Path(__file__).parents[2] / "examples"
+PLACE = re.compile(r"<!-- (example|deploy): ([\w.]+) -->")
+ROOT = Path(__file__).parents[2]
+FOLDERS = {"example": ROOT / "examples", "deploy": ROOT / "deploy"}
+LANGUAGES = {".py": "python", ".service": "ini", ".yaml": "yaml"}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in every example that the page names; one that is not there stops the build."""
-    return PLACE.sub(lambda m: f"```python\n{(EXAMPLES / m[1]).read_text().strip()}\n```", markdown)
+    """Fill in every file that the page names; one that is not there stops the build."""
+    return PLACE.sub(_fenced, markdown)
+
+
+def _fenced(match: re.Match[str]) -> str:
+    path = FOLDERS[match[1]] / match[2]
+    return f"```{LANGUAGES[path.suffix]}\n{path.read_text().strip()}\n```"

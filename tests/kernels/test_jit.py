@@ -51,6 +51,39 @@ def test_a_cached_kernel_follows_a_change_of_what_it_calls(tmp_path: Path) -> No
     assert ask()[0] == "2.0"
 
 
+READ = """
+import ctypes, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)  # from the next program on root may not write anywhere
+import os
+os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
+"""
+OTHER = "from heavytail.confidence import bmm_radius; print(bmm_radius(4.0, 1.0, 1.0, 1.0))"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no folder is read-only for its owner")
+def test_a_read_only_cache_is_read(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def ask(*code: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", *code],
+            env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return done.stdout.split()
+
+    assert ask(ASK) == ["2.0", "0"]
+    files = sorted(tmp_path.rglob("*"))
+    (folder,) = (path for path in files if path.is_dir())
+    folder.chmod(0o555)
+    try:
+        assert ask(READ, ASK) == ["2.0", "1"]
+        assert ask(READ, OTHER) != []  # compiled, and not kept
+        assert sorted(tmp_path.rglob("*")) == files
+    finally:
+        folder.chmod(0o755)
+
+
 FIRST = """
 import sys
 import heavytail as ht

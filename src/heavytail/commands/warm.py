@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 
 __all__ = ["add_arguments", "run"]
@@ -51,6 +52,10 @@ def _play(name: str) -> None:
     if not policy.info.repeats:
         policy.learn(policy.decide(arms), 1.0)
         policy.update_many(arms, np.ones(len(arms)))
+        for question, asked in (("select_many", arms[None]), ("predict", arms), ("explain", arms)):
+            with contextlib.suppress(ValueError):  # some policies cannot answer it
+                getattr(policy, question)(asked)
+        policy.diagnostics()
 
 
 def _play_decider() -> None:

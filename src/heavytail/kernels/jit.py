@@ -19,6 +19,7 @@ from Python looks for files.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -30,7 +31,12 @@ import numba
 import numpy as np
 from numba.core import sigutils
 from numba.core import typing as numba_typing
-from numba.core.caching import FunctionCache, NullCache
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    NullCache,
+    UserProvidedCacheLocator,
+)
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.registry import CPUDispatcher
@@ -131,6 +137,29 @@ def _join(library: Any) -> None:
     library._finalized = True
 
 
+class _ReadOnly(UserProvidedCacheLocator):  # type: ignore[misc]
+    """A folder of NUMBA_CACHE_DIR that can be read and not written, as in a container's image."""
+
+    def ensure_cache_path(self) -> None:
+        os.listdir(self.get_cache_path())
+
+
+class _Places(CompileResultCacheImpl):  # type: ignore[misc]
+    """Where files may be: numba's own places, and a folder that is read-only."""
+
+    _locator_classes = (
+        UserProvidedCacheLocator,
+        _ReadOnly,
+        *CompileResultCacheImpl._locator_classes,
+    )
+
+
+class _Files(FunctionCache):  # type: ignore[misc]
+    """numba's files of one kernel."""
+
+    _impl_class = _Places
+
+
 class _Cache:
     """The machine code of one kernel on disk, in numba's files under our stamp."""
 
@@ -140,8 +169,8 @@ class _Cache:
     @functools.cached_property
     def _files(self) -> Any:
         try:
-            files = FunctionCache(self._function)
-        except RuntimeError:  # no writable place for a cache: compile afresh in every process
+            files = _Files(self._function)
+        except RuntimeError:  # no place for a cache: compile afresh in every process
             return NullCache()
         files._cache_file._source_stamp = _examine(self._function)[0]
         return files
@@ -157,14 +186,15 @@ class _Cache:
         Machine code needs the runtime alone, unless it calls what a module of the compiler brings
         along (the secret of hashes): no kernel of ours does, and one of a user's may.
         """
-        if _examine(self._function)[1] and isinstance(self._files, FunctionCache):
+        if _examine(self._function)[1] and isinstance(self._files, _Files):
             rtsys.initialize(context)
             with self._files._guard_against_spurious_io_errors():
                 return self._files._load_overload(signature, context)
         return self._files.load_overload(signature, context)
 
     def save_overload(self, signature: Any, data: Any) -> None:
-        self._files.save_overload(signature, data)
+        with contextlib.suppress(OSError):  # read-only or full: the next process compiles it again
+            self._files.save_overload(signature, data)
 
     def flush(self) -> None:
         self._files.flush()
