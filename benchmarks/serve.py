@@ -27,9 +27,13 @@ ARMS, DIM, SETS = 50, 16, 32
 PATH = "/v1/models/shop"
 
 
-def bodies(batch: int) -> list[bytes]:
-    """Requests for decisions."""
+def bodies(batch: int, by_ids: bool) -> list[bytes]:
+    """Requests for decisions, among arms that they state or among the model's own offers."""
     rng = np.random.default_rng(0)
+    if by_ids:
+        context = {"segment": "returning", "basket": 31.5, "device": "phone"}
+        body = {"context": context, "unit": 1234567}
+        return [request("/decisions", [body] * batch if batch > 1 else body)]
 
     def arms() -> list[list[float]]:
         rows = rng.normal(size=(ARMS, DIM))
@@ -97,7 +101,7 @@ def load(args: argparse.Namespace) -> None:
         if args.batch == 0:
             await asyncio.gather(*(rewarding(args.ports[0], stop, seen) for _ in range(args.conns)))
         else:
-            sent, rate = bodies(args.batch), args.rate / args.conns
+            sent, rate = bodies(args.batch, args.by_ids), args.rate / args.conns
             some = (client(args.ports, sent, stop, rate, seen) for _ in range(args.conns))
             await asyncio.gather(*some)
 
@@ -109,13 +113,19 @@ def load(args: argparse.Namespace) -> None:
 
 
 def measured(
-    ports: int | list[int], batch: int, conns: int, seconds: float, rate: float = 0.0
+    ports: int | list[int],
+    batch: int,
+    conns: int,
+    seconds: float,
+    rate: float = 0.0,
+    by_ids: bool = False,
 ) -> dict:
     """What clients in a process of their own saw."""
     several = [str(port) for port in (ports if isinstance(ports, list) else [ports])]
     command = [sys.executable, "-m", "benchmarks.serve", "--load", "--ports", *several]
     command += ["--batch", str(batch), "--conns", str(conns), "--seconds", str(seconds)]
-    done = subprocess.run([*command, "--rate", str(rate)], capture_output=True, text=True)
+    command += ["--rate", str(rate), *(["--by-ids"] if by_ids else [])]
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
     return json.loads(done.stdout)
@@ -137,6 +147,12 @@ def started(kind: str, port: int, server: str = "uvicorn", store: str = "") -> I
             spec = json.dumps({"policy": "TwinUCB", "dim": DIM}).encode()
             made = urllib.request.Request(f"http://127.0.0.1:{port}{PATH}", spec, method="PUT")
             urllib.request.urlopen(made).read()
+            rows = np.random.default_rng(0).normal(size=(ARMS, DIM))
+            rows /= 1.001 * np.linalg.norm(rows, axis=1, keepdims=True)
+            offers = {f"offer {k}": row.tolist() for k, row in enumerate(rows)}
+            url = f"http://127.0.0.1:{port}{PATH}/offers"
+            body = json.dumps({"offers": offers}).encode()
+            urllib.request.urlopen(urllib.request.Request(url, body, method="PUT")).read()
             measured(port, 1, 4, 1.0)  # kernels are compiled
         yield process.pid
     finally:
@@ -214,6 +230,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add("--load", action="store_true", help=argparse.SUPPRESS)
+    add("--by-ids", action="store_true", help=argparse.SUPPRESS)
     add("--batch", type=int, default=1, help=argparse.SUPPRESS)
     add("--rate", type=float, default=0.0, help=argparse.SUPPRESS)
     add("--ports", type=int, nargs="+", help=argparse.SUPPRESS)
@@ -247,9 +264,10 @@ def report(args: argparse.Namespace) -> None:
         stack.enter_context(started("empty", port, args.server))
         stack.enter_context(started("ours", port + 1, args.server, folder))
         found["empty endpoint"] = base = measured(port, 1, conns, seconds)
-        found["decision"] = single = measured(port + 1, 1, conns, seconds)
-        half = measured(port + 1, 1, conns, seconds, single["rate"] / 2)
-        batch = measured(port + 1, 100, 4, seconds)
+        found["decision, arms"] = arms = measured(port + 1, 1, conns, seconds)
+        found["decision, ids"] = single = measured(port + 1, 1, conns, seconds, by_ids=True)
+        half = measured(port + 1, 1, conns, seconds, single["rate"] / 2, by_ids=True)
+        batch = measured(port + 1, 100, 4, seconds, by_ids=True)
         found["reward"] = measured(port + 1, 0, conns, seconds)
         if importlib.util.find_spec("vowpalwabbit"):
             stack.enter_context(started("vw", port + 2, args.server))
@@ -259,7 +277,8 @@ def report(args: argparse.Namespace) -> None:
         times = f"p50 {told['p50']:.2f} ms  p99 {told['p99']:.2f} ms"
         print(f"{name:16} {told['rate']:8,.0f} per s  {times}")
     print(f"batches of 100   {100 * batch['rate']:8,.0f} decisions per s")
-    print(f"a decision over the empty endpoint {single['rate'] / base['rate']:.2f}")
+    print(f"by arms over the empty endpoint    {arms['rate'] / base['rate']:.2f}")
+    print(f"by ids over the empty endpoint     {single['rate'] / base['rate']:.2f}")
     print(f"batches over single decisions      {100 * batch['rate'] / single['rate']:.1f}")
     print(f"p99 at half of the highest rate    {half['p99']:.1f} ms")
 

@@ -113,10 +113,11 @@ def observed(file, frame, paid):
     return twin
 
 
-def state_of(client, path):
+def state_of(client, path, name="shop"):
     """The present state, from a new snapshot, as a file."""
-    number = client.post(f"{SHOP}/snapshots").json()["snapshot"]
-    path.write_bytes(client.get(f"{SHOP}/snapshots/{number}").content)
+    shop = f"/v1/models/{name}"
+    number = client.post(f"{shop}/snapshots").json()["snapshot"]
+    path.write_bytes(client.get(f"{shop}/snapshots/{number}").content)
     return ht.load(path)
 
 
@@ -460,3 +461,69 @@ def test_what_cannot_be_served_is_said_in_a_sentence(file, tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "limited.ht", "my shop.ht", "policy.npz", "shop.ht", "shop.ht.store",
     ]  # fmt: skip
+
+
+def test_offers_come_and_go_among_the_rewards_and_the_log_leads_to_the_state(
+    client, where, tmp_path
+):
+    play(client, 40)
+    more = {"gift": {"price": 9.0}, "none": {"price": 1.0}, "loan": None}
+    view = client.patch(f"{SHOP}/offers", json={"offers": more})
+    assert view.status_code == 200, view.text
+    assert (view.json()["retired"], view.json()["offers"]["gift"]) == (["loan"], {"price": 9.0})
+    assert client.patch(f"{SHOP}/offers", json={"offers": more}).json() == view.json()
+    assert client.get(SHOP).json()["version"] == 31  # a change is one of the outcomes, once
+    play(client, 40, start=40)
+    seen = client.get(SHOP).json()
+    assert (seen["rounds"], seen["decisions"], seen["pending"]) == (60, 80, 20)
+    whole = client.put(f"{SHOP}/offers", json={"offers": {"card": {"price": 5.0}}}).json()
+    assert ([*whole["offers"]], whole["retired"]) == (["card"], ["loan", "none", "gift"])
+    kept = state_of(client, tmp_path / "before.ht")
+    client.__exit__(None, None, None)
+    store = opened(where)
+    store.rows("DELETE FROM snapshot WHERE number > 1")
+    store.close()
+    with serving(where) as again:
+        assert_same(state_of(again, tmp_path / "after.ht"), kept)
+
+
+@pytest.mark.parametrize(
+    ("offers", "words"),
+    [
+        ({"x": {"size": 1.0}}, "exactly: 'price'"),
+        ({"x": [1.0]}, "by name"),
+        ({"x": {"price": "dear"}}, "price"),
+        ({"x": None}, "No offer"),
+        ({"card": None, "loan": None, "none": None}, "at least one"),
+    ],
+)
+def test_offers_that_a_decider_cannot_have_are_refused(client, offers, words):
+    before = client.get(f"{SHOP}/offers").json()
+    answer = client.patch(f"{SHOP}/offers", json={"offers": offers})
+    assert (answer.status_code, answer.json()["code"]) == (422, "bad_offers")
+    assert words in answer.json()["message"]
+    assert not OF_PYTHON.search(answer.json()["message"].replace("column", ""))
+    assert client.get(f"{SHOP}/offers").json() == before
+
+
+def test_a_decider_with_other_columns_learns_the_log_and_takes_over(client, where, tmp_path):
+    paid = play(client, 60)
+    path = tmp_path / "wide.ht"
+    wide = ht.Decider(OFFERS, ids="sku", context=["segment", "basket", "page"], explore=0.3)
+    wide.save(path)
+    made = client.put("/v1/models/wide?learn=shop", content=path.read_bytes())
+    assert (made.status_code, made.json()["rounds"], made.json()["learning"]) == (201, 45, None)
+    rows = {row["token"]: row for row in log_of(client, tmp_path / "log.parquet").to_dicts()}
+    for token, reward in paid:
+        row = rows[token]
+        offer, more = row["ids"][row["action"]], {"time": row["time"], "selected": True}
+        context = json.loads(row["context_json"])
+        wide.observe(context, offer, reward, probability=row["propensity"], **more)
+    assert_same(state_of(client, tmp_path / "state.ht", "wide"), wide)
+    assert client.post(f"{SHOP}/promote", json={"model": "wide"}).status_code == 200
+    play(client, 10, start=60)
+    kept = state_of(client, tmp_path / "kept.ht")
+    client.__exit__(None, None, None)
+    with serving(where) as again:
+        assert_same(state_of(again, tmp_path / "after.ht"), kept)
+        assert again.get(SHOP).json()["rounds"] == 52

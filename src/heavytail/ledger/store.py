@@ -471,6 +471,7 @@ class Transaction:
         last = self.last(shadow.follows)
         sql = "UPDATE model SET follows = NULL, last = ?, since = ? WHERE id = ?"
         self.rows(sql, last, last, shadow.id)
+        self._last[shadow.id] = last
         self.rows("INSERT INTO origin VALUES (?, ?)", shadow.id, shadow.follows)
 
     def write_split(self, name: str, content: str | None) -> None:

@@ -132,15 +132,16 @@ class DeciderModel(Model):
         listed are retired where they are ``whole``. Refuses what the Decider would not take.
         """
         now = self.offers_view().offers
-        column = self.policy._offers.id_column
+        column, columns = self.policy._offers.id_column, {*self.policy._offers.columns}
         rows, gone = [], [name for name in now if whole and name not in offers]
         for name, features in offers.items():
             if features is None:
                 if name not in self.policy.offers:
                     raise Refusal(422, "bad_offers", "No offer has this id.", f"offers.{name}")
                 gone += [name] if name in now else []
-            elif not isinstance(features, dict) or column in features:
-                problem = f"A Decider's offer must have its columns by name, without {column!r}."
+            elif not isinstance(features, dict) or set(features) != columns:
+                wanted = ", ".join(map(repr, sorted(columns))) or "no features: {}"
+                problem = f"An offer of this Decider must have by name exactly: {wanted}."
                 raise Refusal(422, "bad_offers", problem, f"offers.{name}")
             elif features != now.get(name):
                 rows.append({column: name, **features})
