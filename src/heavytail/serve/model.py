@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 import math
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -23,7 +22,7 @@ from heavytail.ledger.details import Detail, as_floats
 from heavytail.ledger.layout import CHANGE, DecisionRow, ModelRow, OutcomeRow
 from heavytail.ledger.offers import OfferTable, unpacked
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.tokens import Token
+from heavytail.ledger.tokens import Token, random_number
 from heavytail.policies.build import find, make_policy
 from heavytail.policies.core.policy import Policy
 from heavytail.serve.apart import Turns
@@ -50,7 +49,7 @@ REPEATS = (
     "plays an arm several times and must see each reward before it decides again, which a service "
     "cannot promise."
 )
-NUMBERS = 2**53  # that draws are made from
+NUMBER_BITS = 53  # of the numbers that draws are made from
 READY = 0.99  # of another model's outcomes: after these a model decides
 ENCODING = 20_000  # multiplications that encoding an arm takes as long as
 SEEN = 64  # of outcomes learned at once, whose residuals are tracked
@@ -203,7 +202,7 @@ class Model:
         self.view: Any = self.policy
         if self.policy.info.randomised:
             self.view = self.policy.clone()
-            self.view.reseed(secrets.randbelow(NUMBERS - 1) + 1)
+            self.view.reseed(random_number(NUMBER_BITS) | 1)
 
     @property
     def reads(self) -> str:
@@ -539,7 +538,7 @@ def _place(table: OfferTable, name: str | int) -> int:
 
 def chance(explore: float) -> int:
     """The random number of a decision that explores, else 0."""
-    return secrets.randbelow(NUMBERS) if explore else 0
+    return random_number(NUMBER_BITS) if explore else 0
 
 
 def finite(values: ArrayLike) -> list[float]:
