@@ -61,15 +61,19 @@ def build(
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await _started(service)
-        task = None if beside is None else asyncio.create_task(beside(service))
+        tasks = [asyncio.create_task(metrics.keep(service.live))]
+        if beside is not None:
+            tasks.append(asyncio.create_task(beside(service)))
         try:
             yield
         finally:
-            if task is not None:
+            for task in tasks:
                 await _ended(task)
             await service.stop()
 
     dispatcher = Dispatcher(service, local)
+    metrics = dispatcher.metrics
+    service.commits.observe = metrics.committed
     routes = [
         routing.Route(route.path, Endpoint(dispatcher, route), methods=[route.method])
         for route in ROUTES
@@ -83,9 +87,16 @@ def build(
 
 def worker(address: str, *, local: bool, limits: Limits) -> Starlette:
     """The application on the store at an address, for a worker process that opens the store itself
-    and ends with its parent.
+    and ends with its parent. If the store cannot be opened, the process ends, and its parent starts
+    the next.
     """
-    return build(opened(address), local=local, limits=limits, beside=_while_watched)
+    try:
+        store = opened(address)
+    except StoreError as error:
+        log.error("%s", error)
+        time.sleep(1.0)
+        raise SystemExit(1) from None
+    return build(store, local=local, limits=limits, beside=_while_watched)
 
 
 async def _while_watched(service: Service) -> None:

@@ -131,7 +131,7 @@ class Live:
                 continue
             model.row = row
             if model.version < last.get(model.source, 0):
-                await self.catch_up(model, new=True)
+                await self.catch_up(model)
 
     async def open(self, row: ModelRow) -> Model:
         """Load a model in its present state; it replaces the one with its name.
@@ -193,13 +193,12 @@ class Live:
         old = self.models.get(name)
         if old is not None and old.row.id == model.row.id:
             model.tracker = old.tracker
+        model.tracker.clock = self.clock
         self.broken.pop(name, None)
         self.models[name] = model
 
-    async def catch_up(self, model: Model, *, new: bool = False, last: int | None = None) -> None:
-        """Learn all outcomes up to ``last`` while the service goes on; track those that are
-        ``new``.
-        """
+    async def catch_up(self, model: Model, *, last: int | None = None) -> None:
+        """Learn all outcomes up to ``last`` while the service goes on."""
         full = True
         while full:
             most = min(max(model.batch, AWAY), BATCH)
@@ -208,8 +207,6 @@ class Live:
             if last is not None:
                 full = full and rows[-1].seq < last
                 rows = [row for row in rows if row.seq <= last]
-            if new:
-                model.track(rows)
             await model.turn("learn", len(rows), functools.partial(model.learn, rows))
         if last is not None and model.version != last:
             raise RuntimeError(f"outcome {last} is missing.")
@@ -232,7 +229,6 @@ class Live:
                     model.chaser = asyncio.create_task(self._chase(model))
                 continue
             try:
-                model.track(rows)
                 size = model.size(len(rows))
                 model.turns.timed("learn", size, functools.partial(model.learn, rows))
             except Exception:  # it learns them with the next, or says so when it is opened
@@ -243,7 +239,7 @@ class Live:
         while model.behind:
             model.behind = False
             try:
-                await self.catch_up(model, new=True)
+                await self.catch_up(model)
             except (Refusal, StoreError) as error:  # it is read with the next
                 log.error("%s did not learn the new outcomes: %s", model.row.name, error)
             except Exception:

@@ -258,7 +258,7 @@ class Service:
 
         both = written() if size < LARGE else await apart(written)
         rows, answers = [row for row, _ in both], [answer for _, answer in both]
-        behind = [0]
+        behind, unknown = [0], sum(map(model.is_unknown, choices, decisions))
 
         def work(tx: Transaction) -> list[Any]:
             if request:
@@ -271,6 +271,8 @@ class Service:
                 raise Refusal(503, "too_slow", message)
             for row in rows:
                 tx.decide(row)
+            if unknown:
+                tx.unknown(model.row.id, unknown)
             behind.append(max(last - version, 0))
             return answers
 
@@ -314,7 +316,7 @@ class Service:
     async def _reward(self, model: Model, rewards: Sequence[Reward]) -> int:
         tokens = [self._token(model, reward, place) for place, reward in _placed(rewards)]
 
-        def work(tx: Transaction) -> tuple[int, int]:
+        def work(tx: Transaction) -> tuple[list[float], int]:
             tx.last(model.row.id)  # nobody else rewards until the commit
             now, new = self.live.clock(), []
             seen: dict[bytes, Reward] = {}
@@ -331,13 +333,14 @@ class Service:
                 if row.key <= swept:  # it was counted as given up
                     tx.swept(model.row.id, swept, -1)
                 tx.reward(row, reward.reward, reward.scale)
-            return len(new), tx.last(model.row.id)
+            return [reward.reward for _, reward in new], tx.last(model.row.id)
 
         size = 8 * len(rewards) * model.dim
         accepted, last = await self.commits.do(work, model=model.row.id, size=size)
+        model.tracker.rewarded(accepted)
         if model.version < last:
             await self.live.learned(model, last)
-        return int(accepted)
+        return len(accepted)
 
     def _token(self, model: Model, reward: Reward, place: str) -> Token:
         try:
