@@ -107,6 +107,15 @@ def test_commits_and_requests_are_counted(shop):
     assert scrape(shop)["residual_ratio", "shop"] == 1.0
 
 
+def test_a_fault_is_counted_as_500(shop, monkeypatch):
+    async def fail(*args):
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(shop.app.state.service, "decide", fail)
+    assert shop.post(f"{SHOP}/decisions", json={"arms": ARMS}).status_code == 500
+    assert scrape(shop)["requests_total", "decide", "500"] == 1.0
+
+
 def test_workers_answer_for_all_and_a_death_is_one_line(address, tmp_path):
     port = free_port()
     url = f"http://127.0.0.1:{port}"

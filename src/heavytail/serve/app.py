@@ -173,11 +173,12 @@ class Endpoint:
         self.dispatcher, self.route = dispatcher, route
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        start = time.perf_counter()
-        response = await self.dispatcher.served(self.route, Request(scope, receive, send))
-        self.dispatcher.metrics.served(
-            self.route, response.status_code, time.perf_counter() - start
-        )
+        start, status = time.perf_counter(), 500
+        try:
+            response = await self.dispatcher.served(self.route, Request(scope, receive, send))
+            status = response.status_code
+        finally:
+            self.dispatcher.metrics.served(self.route, status, time.perf_counter() - start)
         await response(scope, receive, send)
 
 
