@@ -96,6 +96,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until stopped."""
     need("heavytail serve", *NEEDED, extra="serve")
+    from heavytail.serve.tracing import is_wanted
+
+    is_wanted()  # refused here, before any worker starts
     if not 0 <= args.port <= 65535:
         raise ValueError(f"--port must lie from 0 to 65535; got {args.port}.")
     _check_workers(args)

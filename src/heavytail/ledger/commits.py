@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from heavytail.ledger.refusal import Refusal
@@ -42,6 +43,7 @@ class Commits:
 
     Attributes:
         observe: called after every commit with the number of its operations and its seconds.
+        waiting: gives the context in which an operation waits for its commit.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Commits:
         self._thread = ThreadPoolExecutor(1, "heavytail-commit")
         self._begun = 0.0
         self.observe: Callable[[int, float], None] = lambda operations, seconds: None
+        self.waiting: Callable[[], AbstractContextManager[object]] = nullcontext
 
     async def do(
         self, operation: Callable[[Transaction], Result], *, model: int = 0, size: int = 0
@@ -72,7 +75,8 @@ class Commits:
         if not self._busy:
             self._busy = True
             loop.call_soon(self._next, loop)  # behind all requests that can be read now
-        return await future
+        with self.waiting():
+            return await future
 
     def _next(self, loop: asyncio.AbstractEventLoop) -> None:
         batch, self._queue = self._queue[:MOST], self._queue[MOST:]

@@ -17,7 +17,7 @@ from starlette import routing
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from heavytail.ledger.opening import is_local, opened
 from heavytail.ledger.refusal import Refusal
@@ -26,6 +26,7 @@ from heavytail.serve.handlers import ROUTES, Call, Route, answer
 from heavytail.serve.metrics import Metrics
 from heavytail.serve.rates import Rates
 from heavytail.serve.service import Limits, Service
+from heavytail.serve.tracing import tracing
 from heavytail.serve.wire import Fault
 
 __all__ = ["build", "worker"]
@@ -70,13 +71,20 @@ def build(
             for task in tasks:
                 await _ended(task)
             await service.stop()
+            if traces is not None:
+                await asyncio.to_thread(traces.close)
 
     dispatcher = Dispatcher(service, local)
     metrics = dispatcher.metrics
     service.commits.observe = metrics.committed
+    endpoints: list[ASGIApp] = [Endpoint(dispatcher, route) for route in ROUTES]
+    traces = tracing()
+    if traces is not None:
+        service.commits.waiting = traces.waiting
+        endpoints = list(map(traces.around, endpoints, ROUTES))
     routes = [
-        routing.Route(route.path, Endpoint(dispatcher, route), methods=[route.method])
-        for route in ROUTES
+        routing.Route(route.path, endpoint, methods=[route.method])
+        for route, endpoint in zip(ROUTES, endpoints, strict=True)
     ]
     handlers: dict[Any, Any] = {404: _missing, 405: _missing, Exception: _broken}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
