@@ -25,6 +25,7 @@ __all__ = ["PostgresStore"]
 SCHEMA = "heavytail"
 TYPES = {"BLOB": "BYTEA", "REAL": "DOUBLE PRECISION", "INTEGER": "BIGINT"}
 LEASE, SLOT, TABLES = 0x6876_7401, 0x6876_7402, 0x6876_7403  # classes of advisory locks
+LONGEST = "30s"  # of a statement, once the tables are there; to upgrade them may take longer
 SLOTS = 4096  # workers that are counted apart
 SURE = 0.25  # seconds that an answer may take which says what the database's clock is
 DEFAULTS = {  # where the address does not say otherwise
@@ -36,7 +37,6 @@ DEFAULTS = {  # where the address does not say otherwise
 }
 SETTINGS = {  # of every session
     "synchronous_commit": "on",
-    "statement_timeout": "30s",
     "idle_in_transaction_session_timeout": "30s",
     "tcp_keepalives_idle": "5",  # the database lets go of a machine that died
     "tcp_keepalives_interval": "5",
@@ -110,6 +110,7 @@ class PostgresStore(Store):
         self.rows("SELECT pg_advisory_lock(?, 0)", TABLES)  # one makes the tables
         self.prepare()
         self.rows("SELECT pg_advisory_unlock(?, 0)", TABLES)
+        self.rows("SELECT set_config('statement_timeout', ?, false)", LONGEST)
         for slot in range(SLOTS):
             if self.rows("SELECT pg_try_advisory_lock(?, ?)", SLOT, slot)[0][0]:
                 self.slot = slot

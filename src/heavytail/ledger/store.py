@@ -8,6 +8,7 @@ change. Operations write: functions of a :class:`Transaction`, many of which sha
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import re
 import time
@@ -18,9 +19,11 @@ from typing import Any
 from heavytail.ledger.layout import (
     ADDED,
     CHANGE,
+    FILLED,
     LAYOUT,
     NAME,
     TABLES,
+    Activity,
     DecisionRow,
     ModelRow,
     OutcomeRow,
@@ -34,6 +37,7 @@ __all__ = ["Conflict", "Operation", "Store", "StoreError", "Transaction", "as_by
 KEPT = 3  # automatic snapshots per model
 PIECE = 8 * 2**20  # bytes of a log that are read at a time
 TRIES = 5  # of a commit that another process was in the way of
+SCANNED = 1000  # decisions that are looked at for one that waits
 
 
 Operation = Callable[["Transaction"], Any]
@@ -49,7 +53,10 @@ TYPES = {  # of what is read of a model
     for origin in (int, type(None))
     for catalogue in (int, type(None))
 }
-MODELS = ("decision", "outcome", "snapshot", "tally", "origin", "catalogue")  # rows of a model
+MODELS = (  # tables with rows of a model
+    "decision", "outcome", "snapshot", "tally", "origin", "catalogue", "activity", "recent",
+    "settled",
+)  # fmt: skip
 OUTCOME = f"SELECT {', '.join(OutcomeRow._fields)} FROM outcome"
 
 
@@ -129,7 +136,7 @@ class Store(ABC):
 
     def _upgrade(self, version: int) -> None:
         for later in range(version + 1, LAYOUT + 1):
-            for statement in ADDED[later]:
+            for statement in (*ADDED[later], *FILLED.get(later, ())):
                 self.rows(statement)
             self.rows("UPDATE meta SET value = ? WHERE name = 'layout'", later)
 
@@ -275,6 +282,49 @@ class Store(ABC):
             raise StoreError("the number of decisions is damaged. Restore a backup.")
         return int(count)
 
+    def activities(self) -> dict[int, Activity]:
+        """What was counted of each model, by its number; a model without decisions may lack."""
+        tallies = self.rows("SELECT model, decisions FROM tally ORDER BY model, slot")
+        columns = ", ".join(Activity._fields[1:])
+        rows = self.rows(f"SELECT model, 0, {columns} FROM activity ORDER BY model, slot")
+        counted: dict[int, list[Activity]] = {}
+        for model, *parts in [*tallies, *rows]:
+            counted.setdefault(model, []).append(Activity(*parts))
+        try:
+            return {model: _summed(parts) for model, parts in counted.items()}
+        except (ValueError, TypeError, OverflowError):
+            raise StoreError("the counts of the models are damaged. Restore a backup.") from None
+
+    def recent(self, model: int) -> bytes:
+        """What the service has counted lately of a model; empty if nothing."""
+        rows = self.rows("SELECT content FROM recent WHERE model = ?", model)
+        return as_bytes(rows[0][0]) if rows else b""
+
+    def scanned(self, model: int, after: bytes, limit: int) -> list[tuple[bytes, bool]]:
+        """The keys of the next decisions after a key, each with whether it waits."""
+        sql = (
+            "SELECT d.key, o.key IS NULL FROM decision d LEFT JOIN outcome o ON o.model = d.model "
+            "AND o.key = d.key AND o.key > ? WHERE d.model = ? AND d.key > ? ORDER BY d.key LIMIT ?"
+        )
+        return [
+            (as_bytes(k), bool(waits)) for k, waits in self.rows(sql, after, model, after, limit)
+        ]
+
+    def settled(self, model: int) -> bytes:
+        """A key up to which no decision of a model waits."""
+        sql = (
+            "SELECT key FROM settled WHERE model = ? UNION ALL SELECT swept FROM model WHERE id = ?"
+        )
+        return max((as_bytes(key) for (key,) in self.rows(sql, model, model)), default=b"")
+
+    def oldest(self, model: int) -> bytes | None:
+        """The key of the oldest waiting decision of a model, or of an earlier decision if it is far
+        beyond the settled ones; None if none waits.
+        """
+        rows = self.scanned(model, self.settled(model), SCANNED)
+        end = rows[-1][0] if len(rows) == SCANNED else None
+        return next((key for key, waits in rows if waits), end)
+
     def rewards(self, model: int) -> int:
         """The number of decisions of a model that have an outcome."""
         return int(self.rows("SELECT COUNT(*) FROM outcome WHERE model = ?", model)[0][0])
@@ -323,6 +373,17 @@ class Store(ABC):
         return {bytes(d): (name, frozenset(scopes.split())) for d, name, scopes in self.rows(sql)}
 
 
+def _summed(parts: Sequence[Activity]) -> Activity:
+    """The sum of what several workers counted. ``fsum`` is exact, so that a sum never falls while
+    its parts grow.
+    """
+    decisions, sent, defaults, gains, losses, unknown = zip(*parts, strict=True)
+    return Activity(
+        sum(map(int, decisions)), sum(map(int, sent)), sum(map(int, defaults)), math.fsum(gains),
+        math.fsum(losses), sum(map(int, unknown)),
+    )  # fmt: skip
+
+
 def as_bytes(value: object) -> bytes:
     """The bytes from a database; empty if a damaged page gives another type."""
     return bytes(value) if isinstance(value, bytes | memoryview) else b""
@@ -337,6 +398,7 @@ class Transaction:
         self._decides: dict[int, tuple[int, bytes]] = {}  # of models that may decide
         self.touched: set[int] = set()  # those that have, or were changed otherwise
         self._made: dict[int, int] = {}
+        self._counted: dict[int, list[Any]] = {}  # all fields of Activity but the decisions
         self._decisions: list[DecisionRow] = []
         self._outcomes: list[tuple[Any, ...]] = []
 
@@ -351,6 +413,14 @@ class Transaction:
                 "INSERT INTO tally VALUES (?, ?, ?) ON CONFLICT (model, slot) "
                 "DO UPDATE SET decisions = tally.decisions + excluded.decisions",
                 [(m, self.store.slot, n) for m, n in self._made.items()],
+            )
+        if self._counted:
+            names = Activity._fields[1:]
+            added = ", ".join(f"{name} = activity.{name} + excluded.{name}" for name in names)
+            run(
+                f"INSERT INTO activity (model, slot, {', '.join(names)}) VALUES "
+                f"(?, ?, ?, ?, ?, ?, ?) ON CONFLICT (model, slot) DO UPDATE SET {added}",
+                [(m, self.store.slot, *counts) for m, counts in self._counted.items()],
             )
 
     def _flush(self) -> None:
@@ -428,7 +498,7 @@ class Transaction:
             self.rows(f"DELETE FROM {table} WHERE model = ?", model)
         self.rows("DELETE FROM origin WHERE source = ?", model)
         self._decides.pop(model, None)
-        for counts in (self._last, self._made):
+        for counts in (self._last, self._made, self._counted):
             counts.pop(model, None)
 
     def _check_learners(self, model: int) -> None:
@@ -566,6 +636,8 @@ class Transaction:
             decision.x, self.now if when is None else when,
         )  # fmt: skip
         self._outcomes.append(row)
+        parts = max(reward, 0.0), max(-reward, 0.0)
+        self._count(decision.model, (int(not by_default), int(by_default), *parts, 0))
         self._last[decision.model] = seq
         self.touched.add(decision.model)
         return seq
@@ -579,6 +651,14 @@ class Transaction:
         self.swept(model, self.sweeping(model), -1)  # it is the outcome of no decision
         self.touched.add(model)
         return seq
+
+    def _count(self, model: int, counts: tuple[int, int, float, float, int]) -> None:
+        before = self._counted.get(model, (0, 0, 0.0, 0.0, 0))
+        self._counted[model] = [a + b for a, b in zip(before, counts, strict=True)]
+
+    def unknown(self, model: int, decisions: int) -> None:
+        """Count decisions with a category that the model has no feature for."""
+        self._count(model, (0, 0, 0.0, 0.0, decisions))
 
     def waiting(self, model: int, after: bytes, before: bytes, limit: int) -> list[DecisionRow]:
         """Decisions without an outcome, between two keys, oldest first."""
@@ -607,6 +687,27 @@ class Transaction:
         """
         sql = "UPDATE model SET swept = ?, given_up = given_up + ? WHERE id = ?"
         self.rows(sql, key, given_up, model)
+
+    def settle(self, model: int, before: bytes, limit: int) -> bool:
+        """Move the key up to which no decision waits past the next settled ones, which must lie
+        before a key; return whether there may be more.
+        """
+        self._flush()
+        start = self.store.settled(model)
+        rows = self.store.scanned(model, start, limit)
+        passed = list(itertools.takewhile(lambda row: not row[1] and row[0] < before, rows))
+        if passed:
+            key = passed[-1][0]
+            sql = "INSERT INTO settled VALUES (?, ?) ON CONFLICT (model) DO UPDATE SET key = ?"
+            self.rows(sql, model, key, key)
+        return len(passed) == limit
+
+    # What the service counts
+
+    def keep_recent(self, model: int, content: bytes) -> None:
+        """Store what the service has counted lately of a model."""
+        sql = "INSERT INTO recent VALUES (?, ?) ON CONFLICT (model) DO UPDATE SET content = ?"
+        self.rows(sql, model, content, content)
 
     # Snapshots
 

@@ -36,6 +36,7 @@ class Part(NamedTuple):
     places: Sequence[int]
     rows: list[DecisionRow]
     answers: list[Any]
+    unknown: int  # of them, with a category that the model has no feature for
 
 
 async def decide(
@@ -108,7 +109,9 @@ async def _chosen(
         ]  # fmt: skip
 
     both = written() if 8 * many * model.width < LARGE else await apart(written)
-    return Part(model, version, places, [row for row, _ in both], [made for _, made in both])
+    unknown = sum(map(model.is_unknown, choices, decisions))
+    rows, answers = [row for row, _ in both], [made for _, made in both]
+    return Part(model, version, places, rows, answers, unknown)
 
 
 async def _logged(service: Service, parts: list[Part], request: str) -> list[Any]:
@@ -135,6 +138,8 @@ async def _logged(service: Service, parts: list[Part], request: str) -> list[Any
                 message = "The decision took longer than the model waits for rewards. Try again."
                 raise Refusal(503, "too_slow", message)
             behind[part.model.row.id] = max(last - part.version, 0)
+            if part.unknown:
+                tx.unknown(part.model.row.id, part.unknown)
         for row in rows:
             tx.decide(row)
         return answers

@@ -34,6 +34,7 @@ from heavytail.serve.openapi import document
 from heavytail.serve.page import HEADERS, PAGE
 from heavytail.serve.service import Service
 from heavytail.serve.splits import read_split, remove_split, write_split
+from heavytail.serve.stats import known
 from heavytail.serve.stats import stats as all_stats
 from heavytail.serve.wire import (
     DecideAmongNamed,
@@ -242,7 +243,6 @@ async def decide(call: Call) -> Response:
     if len(key) > 200:
         raise Refusal(422, "bad_key", "An idempotency key may have at most 200 characters.")
     decisions = await call.service.decide(call.name, many, key)
-    call.metrics.decisions.inc(len(decisions))
     return answer(decisions if isinstance(choices, list) else decisions[0], 201)
 
 
@@ -250,7 +250,6 @@ async def reward(call: Call) -> Response:
     """Send the rewards of one or many decisions."""
     rewards = await reading(await call.body(), REWARDS)
     new = await call.service.reward(call.name, rewards if isinstance(rewards, list) else [rewards])
-    call.metrics.rewards.inc(new)
     return answer(Rewarded(new), 202 if new else 200)
 
 
@@ -433,11 +432,12 @@ async def revoke_key(call: Call) -> Response:
 
 async def metrics(call: Call) -> Response:
     """Metrics for Prometheus."""
-    return Response(call.metrics.text(call.service.live), media_type="text/plain")
+    models = await call.service.commits.do(known)
+    return Response(call.metrics.text(call.service.live, models), media_type="text/plain")
 
 
 async def stats(call: Call) -> Response:
-    """The activity of each model since the service started."""
+    """The activity of each model."""
     return answer(await all_stats(call.service.live, call.service.started))
 
 

@@ -300,7 +300,7 @@ class Service:
         owing = [self._owing(model, reward, place) for place, reward in _placed(rewards)]
         models = {each.row.id: each for each, _ in owing}
 
-        def work(tx: Transaction) -> tuple[int, dict[int, int]]:
+        def work(tx: Transaction) -> tuple[list[tuple[int, float]], dict[int, int]]:
             for number in sorted(models):
                 tx.last(number)  # nobody else rewards until the commit
             now, new = self.live.clock(), []
@@ -318,14 +318,16 @@ class Service:
                 if row.key <= swept[row.model]:  # it was counted as given up
                     tx.swept(row.model, swept[row.model], -1)
                 tx.reward(row, reward.reward, reward.scale)
-            return len(new), {number: tx.last(number) for number in models}
+            last = {number: tx.last(number) for number in models}
+            return [(row.model, reward.reward) for row, reward in new], last
 
         size = 8 * sum(each.dim for each, _ in owing)
         accepted, last = await self.commits.do(work, model=min(models), size=size)
         for number, each in models.items():
+            each.tracker.rewarded([reward for owner, reward in accepted if owner == number])
             if each.source == number and each.version < last[number]:
                 await self.live.learned(each, last[number])
-        return int(accepted)
+        return len(accepted)
 
     def _owing(self, model: Model, reward: Reward, place: str) -> tuple[Model, Token]:
         """The model that made the decision of a reward, and the token of the decision."""

@@ -402,11 +402,11 @@ class TailPoint(Struct, frozen=True):
 
 
 class ModelStats(Struct, frozen=True):
-    """The activity of a model since the service started.
+    """The activity of a model, whichever worker had the requests.
 
     Attributes:
-        decisions: since then.
-        rewards: since then; default rewards are among them.
+        decisions: since the model was created.
+        rewards: likewise; default rewards are among them. A shadow's are those that it learned.
         decisions_per_second: of the last minute; ``rewards_per_second`` too.
         mean: of the rewards of the last minute.
         error: its standard error; not a bound.
@@ -417,6 +417,9 @@ class ModelStats(Struct, frozen=True):
         rounds: outcomes learned in total.
         diagnostics: as of the model itself.
         tail: tail of the newest residuals; empty if the policy does not predict.
+        defaults: default rewards.
+        money: sum of the rewards.
+        oldest: seconds that the oldest pending decision has waited; None if none is pending.
     """
 
     name: str
@@ -436,6 +439,9 @@ class ModelStats(Struct, frozen=True):
     rounds: int
     diagnostics: dict[str, Any]
     tail: list[TailPoint]
+    defaults: int
+    money: float
+    oldest: float | None
 
 
 class BrokenStats(Struct, frozen=True):
@@ -446,10 +452,10 @@ class BrokenStats(Struct, frozen=True):
 
 
 class Stats(Struct, frozen=True):
-    """The activity of all models since the service started.
+    """The activity of all models.
 
     Attributes:
-        started: seconds since 1970.
+        started: when the process that answers did, in seconds since 1970.
         now: likewise.
         window: length of a window in seconds.
         models: by name.
