@@ -64,6 +64,9 @@ _SECOND = (  # tables that version 2 added
         content BLOB NOT NULL, PRIMARY KEY (model, number))""",
     """CREATE TABLE split (
         name TEXT PRIMARY KEY, content TEXT NOT NULL)""",
+    """CREATE TABLE earned (
+        model INTEGER NOT NULL, part TEXT NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL,
+        PRIMARY KEY (model, part))""",
 )
 ADDED: Final = {1: _FIRST, 2: _SECOND}  # tables by the version that they came with
 TABLES: Final = tuple(table for version in sorted(ADDED) for table in ADDED[version])

@@ -20,6 +20,7 @@ from heavytail.ledger.export import write_log
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import StoreError
 from heavytail.serve.apart import apart
+from heavytail.serve.earned import Asked as EarnedAsked
 from heavytail.serve.fast import ASKED, CHOICE, Plain, plain
 from heavytail.serve.keys import issue, revoke, views
 from heavytail.serve.metrics import Metrics
@@ -298,6 +299,17 @@ async def fork(call: Call) -> Response:
     return answer(await call.service.fork(call.name, wanted, call.who), 201)
 
 
+async def earned(call: Call) -> Response:
+    """What a model earned: by offer, by segment (``by``) and by day, and against a rule
+    (``against``).
+    """
+    row = await call.service.live.row(call.name)
+    asked = EarnedAsked(
+        call.request.query_params.get("by"), call.request.query_params.get("against")
+    )
+    return answer(await call.service.books.earned(row, asked))
+
+
 async def log_file(call: Call) -> Response:
     """Download the log as Parquet for ``ht.evaluate``: every decision that has its reward."""
     row = await call.service.live.row(call.name)
@@ -401,6 +413,7 @@ ROUTES = [  # tried in this order: the most frequent come first
     Route("POST", "/v1/keys", "admin", issue_key),
     Route("DELETE", "/v1/keys/{name}", "admin", revoke_key),
     Route("GET", "/v1/models/{name}/log", "admin", log_file),
+    Route("GET", "/v1/models/{name}/earned", "read", earned),
     Route("GET", "/healthz", "", healthz),
     Route("GET", "/readyz", "", readyz),
     Route("GET", "/v1/models", "read", models),
