@@ -35,9 +35,11 @@ __all__ = ["BETS", "ROOM", "SHARES", "Wealths", "difference"]
 BETS: Final = 2.0 ** np.arange(-24.0, 7.0)  # of a bound, in units of a reward ...
 SHARES: Final = (1.0 + np.abs(np.log2(BETS) + 3.0)) ** -2.0  # ... and their weights, up to a factor
 LOG_SHARES: Final = np.log(SHARES / SHARES.sum())
-ROOM: Final = 2.0  # times as far out as the farthest value so far another may lie
+ROOM: Final = 5.0  # times as far out as the farthest value so far another may lie
 FAR: Final = 1e300  # units, beyond which a value counts as this
-HALVINGS: Final = 60  # of an interval, until its ends are alike
+HALVINGS: Final = 8  # of an interval, before ...
+STEPS: Final = 40  # of Newton's method, at most
+LEAST: Final = -1.0 + 1e-12  # of a bet times a mean
 SPLITS: Final = 33  # of the evidence between two streams
 FIELDS: Final = ("count", "before", "total", "rest", "unit", "low", "high", "up", "down")
 
@@ -168,25 +170,43 @@ def _least(
     log_inverse: float | FloatArray,
     room: float | FloatArray,
 ) -> FloatArray:
-    """The largest mean that is ruled out, or -room where none is."""
-    room = np.broadcast_to(np.asarray(room, dtype=np.float64), rows.shape)
+    """The largest mean that is ruled out, or -room where none is.
+
+    The logarithm of the wealth is convex in the mean and falls, so that Newton's steps from a mean
+    that is ruled out stay with those that are: a step too few errs on the safe side.
+    """
+    low = -np.broadcast_to(np.asarray(room, dtype=np.float64), rows.shape)
     bets = BETS / np.where(unit > 0.0, unit, 1.0)[:, None]
-    sound = np.isfinite(logs) & (bets * room[:, None] <= 1.0)
-    wealth = np.where(sound, logs + LOG_SHARES, -np.inf)
+    sound = np.isfinite(logs) & (bets * -low[:, None] <= 1.0)
     some = (rows > 0.0) & sound.any(axis=1)
-    low = -room.copy()
-    high = np.where(some, np.maximum(total / np.maximum(rows, 1.0), low), low)
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            spent = rows[:, None] * np.log1p(np.maximum(bets * middle[:, None], -1.0))
-            each = np.where(sound, wealth - spent, -np.inf)
+    wealth, times = np.where(sound, logs + LOG_SHARES, -np.inf)[some], rows[some, None]
+    bets, best = bets[some], low[some]
+    target = np.broadcast_to(np.asarray(log_inverse, dtype=np.float64), rows.shape)[some]
+
+    def over(mean: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """By how much the logarithm of the wealth is above the target, and how fast it falls."""
+        stakes = np.maximum(bets * mean[:, None], LEAST)
+        each = wealth - times * np.log1p(stakes)
         top = each.max(axis=1)
-        shift = np.where(np.isfinite(top), top, 0.0)
-        with np.errstate(over="ignore", divide="ignore"):
-            over = shift + np.log(np.exp(each - shift[:, None]).sum(axis=1)) > log_inverse
-        low, high = np.where(over & some, middle, low), np.where(over & some, high, middle)
-    return np.asarray(low)
+        parts = np.exp(each - top[:, None])
+        total = parts.sum(axis=1)
+        fall = np.einsum("ij,ij->i", parts, times * bets / (1.0 + stakes)) / total
+        return top + np.log(total) - target, fall
+
+    high = np.maximum(total[some] / rows[some], best)
+    for _ in range(HALVINGS):
+        middle = 0.5 * (best + high)
+        out = over(middle)[0] > 0.0
+        best, high = np.where(out, middle, best), np.where(out, high, middle)
+    for _ in range(STEPS):
+        above, fall = over(best)
+        step = np.where(above > 0.0, above / fall, 0.0)
+        best = np.minimum(best + step, high)
+        if np.all(step <= 1e-13 * np.abs(best)):
+            break
+    result = low.copy()
+    result[some] = best
+    return result
 
 
 def difference(a: Wealths, b: Wealths, level: float) -> tuple[float, float]:

@@ -9,17 +9,21 @@ import logging
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from heavytail.ledger.commits import LARGE, Commits
 from heavytail.ledger.layout import ModelRow
+from heavytail.ledger.opening import is_database
+from heavytail.ledger.opening import opened as stored_at
 from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.sqlite import SQLiteStore
 from heavytail.ledger.store import Store, StoreError, Transaction, as_bytes
 from heavytail.serve.earned import Asked, answer, begun, check
 from heavytail.serve.folding import Fold
 from heavytail.serve.wire import Earned
 
-__all__ = ["Books", "earned", "kept_in"]
+__all__ = ["Books", "earned", "reading"]
 
 log = logging.getLogger("heavytail.serve")
 
@@ -85,8 +89,8 @@ class Books:
         return result
 
     def _answer(self, row: ModelRow, asked: Asked) -> tuple[Earned, bool]:
-        end = time.monotonic() + PATIENCE
         with self._commits.store.reader() as store:
+            end = time.monotonic() + PATIENCE
             now = store.model(row.id)
             if now is None:
                 raise Refusal(404, "no_model", "The model was deleted.")
@@ -172,7 +176,7 @@ class Books:
 def opened(store: Store, row: ModelRow, part: str) -> tuple[Fold, bool]:
     """A fold as it was saved, or a new one, and whether it is final."""
     fold, final = begun(part, store, row)
-    data = kept_in(store, row.id, part)
+    data = _saved(store, row.id, part)
     if data is not None and final:
         try:
             fold.restore(data)
@@ -182,12 +186,26 @@ def opened(store: Store, row: ModelRow, part: str) -> tuple[Fold, bool]:
     return fold, final
 
 
-def kept_in(store: Store, model: int, part: str) -> bytes | None:
+def _saved(store: Store, model: int, part: str) -> bytes | None:
     """The saved bytes of a part; None where there are none."""
     if store.check_tables() < 2:
         return None
     rows = store.rows("SELECT data FROM earned WHERE model = ? AND part = ?", model, part)
     return as_bytes(rows[0][0]) if rows else None
+
+
+@contextlib.contextmanager
+def reading(address: str) -> Iterator[Store]:
+    """The store at an address, to read while a service may write to it."""
+    if is_database(address):
+        store = stored_at(address)
+        try:
+            yield store
+        finally:
+            store.close()
+        return
+    with SQLiteStore.reading(address) as store:
+        yield store
 
 
 def earned(store: Store, row: ModelRow, asked: Asked) -> Earned:

@@ -40,12 +40,13 @@ from heavytail.serve.folding import (
 )
 from heavytail.serve.wire import Earned, EarnedBound, EarnedDay, EarnedLine, EarnedUntil, Uplift
 
-__all__ = ["Asked", "answer", "begun", "check"]
+__all__ = ["LEVEL", "Asked", "answer", "begun", "check", "uplift"]
 
 LEVEL: Final = 0.95
 FEW: Final = 20  # rewards below which no bound is stated
 LEAST: Final = 29  # decisions that only the rule, or only the model, would have made so
 PAID: Final = 10  # rewards of these that are not 0
+NEAR: Final = 2.0  # times as far out as the farthest difference so far another may lie
 SHARE: Final = 1 / 3  # of the farthest reward at the largest weight, that room is left for
 LONG: Final = 20  # times the decisions compared are a long time
 GROWTH: Final = 1.0  # of the logarithm of the wealth, below which nothing is extrapolated
@@ -61,7 +62,7 @@ WITH_ROOM: Final = EarnedBound(
 )  # fmt: skip
 OF_UPLIFT: Final = EarnedBound(
     "betting with room", True, False,
-    f"no decision's difference lies more than {ROOM:g} times as far out as the farthest so far, "
+    f"no decision's difference lies more than {NEAR:g} times as far out as the farthest so far, "
     f"nor farther than a third of the farthest reward so far at the largest weight",
 )  # fmt: skip
 
@@ -141,7 +142,7 @@ def answer(
     others = lines[sums.fixed - 1]
     segments = next((_segments(p, made) for p in parts if isinstance(p, Segments)), None)
     rule = next((part for part in parts if isinstance(part, Rule)), None)
-    uplift = None if rule is None else _uplift(rule, str(asked.against))
+    against = None if rule is None else uplift(rule, str(asked.against))
     step = min(folds, key=lambda fold: (fold.seq, fold.made))
     until = EarnedUntil(step.seq, row.last, int(sums.counts[DECISIONS, ALL]), made, complete)
     low = WITH_ROOM if float(sums.wealths.low.min()) < 0.0 else BETTING
@@ -159,12 +160,12 @@ def answer(
         by=asked.by,
         segments=segments,
         days=_days(offers),
-        against=uplift,
+        against=against,
         level=LEVEL,
         low=low,
         high=WITH_ROOM,
         order="settled" if is_settled(row) else "arrived",
-        sentences=_sentences(total, low, row, until, uplift),
+        sentences=_sentences(total, low, row, until, against),
     )
 
 
@@ -240,7 +241,8 @@ def _days(part: Offers) -> list[EarnedDay]:
 # Against a rule
 
 
-def _uplift(rule: Rule, against: str) -> Uplift:
+def uplift(rule: Rule, against: str) -> Uplift:
+    """The comparison with a rule."""
     name = "a uniform draw" if rule.offer is None else f"always '{printable(rule.offer)}'"
     gains, inverse = rule.gains, math.log(2.0 / (1.0 - LEVEL))
     rows, notes = int(gains.rows[0]), _notes(rule)
@@ -269,8 +271,8 @@ def _uplift(rule: Rule, against: str) -> Uplift:
 def _rooms(rule: Rule) -> tuple[float, float]:
     """How far below and above 0 the difference of a decision may lie."""
     gains, (up, down), weight = rule.gains, rule.far, float(rule.sides[0, 2])
-    low = max(ROOM * -gains.low[0], SHARE * up * weight, SHARE * down)
-    high = max(ROOM * gains.high[0], SHARE * up, SHARE * down * weight)
+    low = max(NEAR * -gains.low[0], SHARE * up * weight, SHARE * down)
+    high = max(NEAR * gains.high[0], SHARE * up, SHARE * down * weight)
     return float(low), float(high)
 
 
@@ -287,12 +289,6 @@ def _why(rule: Rule, name: str) -> str:
                 "cannot be said: no decision explored. Let a share of them explore: explore=0.05."
             )
         return f"nothing to compare: no decision could have shown what {name} shows."
-    low, high = rule.weights.lower(math.log(2e3)), rule.weights.upper(math.log(2e3))
-    if float(low[0]) > 1.0 or float(high[0]) < 1.0:
-        return (
-            "cannot be said: its offers were shown more or less often than the probabilities of "
-            "the choices say."
-        )
     total, square, _, paid = rule.sides.T
     sizes = np.floor(total**2 / np.where(square > 0.0, square, 1.0))
     if sizes.min() < LEAST or rule.gains.rows[0] < FEW:
@@ -306,6 +302,12 @@ def _why(rule: Rule, name: str) -> str:
         return (
             f"not decided yet: {int(paid.min())} of the decisions that "
             f"{which[int(np.argmin(paid))]} paid, and {PAID} are needed."
+        )
+    low, high = rule.weights.lower(math.log(2e3)), rule.weights.upper(math.log(2e3))
+    if float(low[0]) > 1.0 or float(high[0]) < 1.0:
+        return (
+            "cannot be said: its offers were shown more or less often than the probabilities of "
+            "the choices say."
         )
     return ""
 

@@ -389,13 +389,16 @@ class Rule:
         """Add rewards to what bounds rest on; NaN of a decision that expired without one."""
         kinds, weights = self._weights(rows)
         compared = kinds <= 1
-        w, r = weights[compared], np.nan_to_num(rewards[compared])
-        self.gains.add(np.zeros(len(w), dtype=np.int64), r * (1.0 - w))
-        for side, excess in zip(self.sides, (w - 1.0, 1.0 - w), strict=True):
+        self.compare(weights[compared], np.nan_to_num(rewards[compared]))
+
+    def compare(self, weights: FloatArray, rewards: FloatArray) -> None:
+        """Add the rewards of decisions that are compared."""
+        self.gains.add(np.zeros(len(weights), dtype=np.int64), rewards * (1.0 - weights))
+        for side, excess in zip(self.sides, (weights - 1.0, 1.0 - weights), strict=True):
             excess = np.maximum(excess, 0.0)
             side[:2] += excess.sum(), excess @ excess
             side[2] = max(side[2], excess.max(initial=0.0))
-            side[3] += np.count_nonzero(excess * r)
+            side[3] += np.count_nonzero(excess * rewards)
 
     def saved(self) -> Any:
         """The sums as MessagePack holds them."""
@@ -471,7 +474,7 @@ class Fold:
         if late:
             self.part.give_up(late, -1.0)
         self.seq = int(new[-1][0])
-        return True
+        return self.seq < row.last
 
     def _settle(self, store: Store, row: ModelRow, settled: bool) -> bool:
         """Fold the next decisions that no longer wait; tell whether there may be more."""
