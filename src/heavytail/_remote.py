@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, Unpack, overload
 from heavytail._requests import Arms, Context, Decisions, Ids, ModelRequests, Numbers
 from heavytail.answers import (
     Diagnostics,
+    Earned,
     Explained,
     ExplainedOffer,
     ForkChanges,
@@ -147,6 +148,17 @@ class RemoteModel(_Model["Client"]):
         """Describe the model."""
         return self._client._send(self._requests.describe())
 
+    def earned(self, *, by: str | None = None, against: str | None = None) -> Earned:
+        """What the model earned: "total", "offers", "days", and "sentences" that say the most
+        important.
+
+        Args:
+            by: a column of the context; the answer then has "segments".
+            against: a rule to compare with, "always:ID" (or the offer's place, without ids) or
+                "uniform"; the answer then has "against".
+        """
+        return self._client._send(self._requests.earned(by, against))
+
     def diagnostics(self) -> Diagnostics:
         """The model's diagnostics."""
         return self._client._send(self._requests.diagnostics())
@@ -282,6 +294,9 @@ class AsyncRemoteModel(_Model["AsyncClient"]):
 
     async def describe(self) -> ModelView:
         return await self._client._send(self._requests.describe())
+
+    async def earned(self, *, by: str | None = None, against: str | None = None) -> Earned:
+        return await self._client._send(self._requests.earned(by, against))
 
     async def diagnostics(self) -> Diagnostics:
         return await self._client._send(self._requests.diagnostics())

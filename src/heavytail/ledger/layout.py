@@ -76,6 +76,9 @@ _SECOND = (  # tables that version 2 added
         model INTEGER PRIMARY KEY, content BLOB NOT NULL)""",
     """CREATE TABLE settled (
         model INTEGER PRIMARY KEY, key BLOB NOT NULL)""",
+    """CREATE TABLE earned (
+        model INTEGER NOT NULL, part TEXT NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL,
+        PRIMARY KEY (model, part))""",
 )
 ADDED: Final = {1: _FIRST, 2: _SECOND}  # tables by the version that they came with
 FILLED: Final = {  # what an upgrade to a version derives from the tables before

@@ -55,7 +55,7 @@ TYPES = {  # of what is read of a model
 }
 MODELS = (  # tables with rows of a model
     "decision", "outcome", "snapshot", "tally", "origin", "catalogue", "activity", "recent",
-    "settled",
+    "settled", "earned",
 )  # fmt: skip
 OUTCOME = f"SELECT {', '.join(OutcomeRow._fields)} FROM outcome"
 
@@ -362,6 +362,37 @@ class Store(ABC):
             yield rows
             last = bytes(rows[-1][0])
             size = min(max(PIECE // max(1, *(len(as_bytes(row[2])) for row in rows)), 1), 4096)
+
+    def learned(self, model: int, after: int, limit: int) -> list[tuple[Any, ...]]:
+        """(number, key, by default, reward, arm, detail) of the outcomes after number ``after``, in
+        order.
+        """
+        return self.rows(
+            "SELECT o.seq, o.key, o.by_default, o.reward, d.arm, d.detail FROM outcome o "
+            "JOIN decision d ON d.model = o.model AND d.key = o.key "
+            "WHERE o.model = ? AND o.seq > ? ORDER BY o.seq LIMIT ?",
+            model, after, limit,
+        )  # fmt: skip
+
+    def decided(self, model: int, after: bytes, upto: bytes, limit: int) -> list[tuple[Any, ...]]:
+        """(key, arm, detail, number, reward) of the decisions between two keys, in order; without
+        an outcome the last two are None.
+        """
+        return self.rows(
+            "SELECT d.key, d.arm, d.detail, o.seq, o.reward FROM decision d "
+            "LEFT JOIN outcome o ON o.model = d.model AND o.key = d.key "
+            "WHERE d.model = ? AND d.key > ? AND d.key <= ? ORDER BY d.key LIMIT ?",
+            model, after, upto, limit,
+        )  # fmt: skip
+
+    def decided_by(self, model: int, key: bytes) -> int:
+        """The number of decisions up to a key, from the tally and the decisions behind the key."""
+        (made, behind), *_ = self.rows(
+            "SELECT (SELECT COALESCE(SUM(decisions), 0) FROM tally WHERE model = ?), "
+            "(SELECT COUNT(*) FROM decision WHERE model = ? AND key > ?)",
+            model, model, key,
+        )  # fmt: skip
+        return int(made) - int(behind)
 
     @abstractmethod
     def reader(self) -> contextlib.AbstractContextManager[Store]:

@@ -21,6 +21,7 @@ from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import StoreError
 from heavytail.serve.apart import apart
 from heavytail.serve.deciding import Asked
+from heavytail.serve.earned import Asked as EarnedAsked
 from heavytail.serve.fast import ASKED, CHOICE, Plain, plain
 from heavytail.serve.forking import fork as fork_model
 from heavytail.serve.forking import promote as promote_model
@@ -371,6 +372,17 @@ async def end_split(call: Call) -> Response:
     return Response(status_code=204)
 
 
+async def earned(call: Call) -> Response:
+    """What a model earned: by offer, by segment (``by``) and by day, and against a rule
+    (``against``).
+    """
+    row = await call.service.live.row(call.name)
+    asked = EarnedAsked(
+        call.request.query_params.get("by"), call.request.query_params.get("against")
+    )
+    return answer(await call.service.books.earned(row, asked))
+
+
 async def log_file(call: Call) -> Response:
     """Download the log as Parquet for ``ht.evaluate``: every decision that has its reward."""
     row = await call.service.live.row(call.name)
@@ -475,6 +487,7 @@ ROUTES = [  # tried in this order: the most frequent come first
     Route("POST", "/v1/keys", "admin", issue_key),
     Route("DELETE", "/v1/keys/{name}", "admin", revoke_key),
     Route("GET", "/v1/models/{name}/log", "admin", log_file),
+    Route("GET", "/v1/models/{name}/earned", "read", earned),
     Route("GET", "/healthz", "", healthz),
     Route("GET", "/readyz", "", readyz),
     Route("GET", "/v1/models", "read", models),

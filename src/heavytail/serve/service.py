@@ -23,6 +23,7 @@ from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Store, Transaction
 from heavytail.ledger.tokens import Token
 from heavytail.serve.apart import apart
+from heavytail.serve.books import Books
 from heavytail.serve.chores import Chores
 from heavytail.serve.decider_model import model_of
 from heavytail.serve.deciding import Asked, decide, decide_split
@@ -80,6 +81,7 @@ class Service:
         self.limits = limits or Limits()
         self.store, self.live = store, Live(store)
         self.models, self.commits = self.live.models, self.live.commits
+        self.books = Books(self.commits)
         self.chores = Chores(self.live, lambda name: self.snapshot(name, ""))
         self.keys = Keys()
         self.ready = Ready(self.commits)
@@ -104,6 +106,7 @@ class Service:
     async def stop(self) -> None:
         """Take the last snapshots and close the store."""
         await self.chores.stop()
+        await self.books.stop()
         self.commits.close()
         self.store.close()
 
