@@ -19,7 +19,7 @@ import msgspec
 from heavytail.ledger.commits import LARGE
 from heavytail.ledger.layout import DecisionRow, ModelRow
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Store, Transaction
+from heavytail.ledger.store import Lookup, Store, Transaction
 from heavytail.ledger.tokens import Token
 from heavytail.serve.apart import apart
 from heavytail.serve.chores import Chores
@@ -274,7 +274,9 @@ class Service:
             behind.append(max(last - version, 0))
             return answers
 
-        answered: list[Any] = await self.commits.do(work, size=size)
+        requests = [row.request for row in rows if row.request]
+        lookup = Lookup(work, model.row.id, "request", requests)
+        answered: list[Any] = await self.commits.do(lookup, size=size)
         if answered is answers:  # not those of an earlier request
             model.staleness += 0.05 * (behind[-1] - model.staleness)
             each = zip(answered, rows, strict=True)
@@ -315,6 +317,7 @@ class Service:
         tokens = [self._token(model, reward, place) for place, reward in _placed(rewards)]
 
         def work(tx: Transaction) -> tuple[int, int]:
+            tx.decision(model.row.id, tokens[0].key)  # read before the lock
             tx.last(model.row.id)  # nobody else rewards until the commit
             now, new = self.live.clock(), []
             seen: dict[bytes, Reward] = {}
@@ -334,7 +337,8 @@ class Service:
             return len(new), tx.last(model.row.id)
 
         size = 8 * len(rewards) * model.dim
-        accepted, last = await self.commits.do(work, model=model.row.id, size=size)
+        lookup = Lookup(work, model.row.id, "key", [token.key for token in tokens])
+        accepted, last = await self.commits.do(lookup, model=model.row.id, size=size)
         if model.version < last:
             await self.live.learned(model, last)
         return int(accepted)
