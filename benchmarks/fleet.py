@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import psycopg
 from tests.serve.postgres import database
 
 from benchmarks.fleet_network import Network
@@ -27,7 +28,7 @@ from benchmarks.fleet_workers import ARMS, DIM, Account, Client, Fleet, Watch, a
 from heavytail.ledger.opening import opened
 from heavytail.ledger.tokens import Token, time_of
 
-CONNS = 8  # clients of each worker
+CONNS = 32  # clients of each worker
 POOL = 6000  # decisions that wait for a reward when rewards are timed
 HOUR = 3600.0
 WAIT = 5.0  # seconds until a decision expires, of workers whose clocks are wrong
@@ -58,11 +59,11 @@ def account_text(several: Fleet, account: Account, name: str) -> str:
 def throughput(args: argparse.Namespace) -> None:
     print(f"## Throughput\n\n{CONNS} clients per worker, {ARMS} arms of {DIM} features\n")
     print(
-        "| delay, ms | workers | decisions/s | median, ms | rewards/s | median, ms | lock held, % "
-        "| workers wait for it, % | worker's ms/decision | ms/reward | database's ms/decision "
-        "| ms/reward | behind, outcomes | 99 % | behind, s | 99 % |"
+        "| delay, ms | workers | decisions/s | median, ms | rewards/s | median, ms | commits/s "
+        "| lock held, % | workers wait for it, % | worker's ms/decision | ms/reward "
+        "| database's ms/decision | ms/reward | behind, outcomes | 99 % | behind, s | 99 % |"
     )
-    print("|" + " --- |" * 16)
+    print("|" + " --- |" * 17)
     account = Account()
     with fleet(max(args.workers)) as several:
         for workers in args.workers:
@@ -106,19 +107,28 @@ def measured(several: Fleet, account: Account, seconds: float) -> list[str]:
     clients = everywhere(several)
     play(several, account, both, 0.5, clients)  # connections are open, kernels compiled
     decisions = timed(several, account, decide, seconds, clients)
+    before = commits(several)
     rewards = timed(several, account, reward, seconds, clients)
+    made = (commits(several) - before) * rewards["rate"] / rewards["count"]
     start = len(account.behind)
     play(several, account, both, seconds, clients)
     outcomes, ages = np.array(account.behind[start:]).T
     return [
         f"{decisions['rate']:,.0f}", f"{decisions['median']:.1f}",
-        f"{rewards['rate']:,.0f}", f"{rewards['median']:.1f}",
+        f"{rewards['rate']:,.0f}", f"{rewards['median']:.1f}", f"{made:.1f}",
         f"{100 * rewards['held']:.0f}", f"{100 * rewards['waiting']:.0f}",
         f"{decisions['worker']:.2f}", f"{rewards['worker']:.2f}",
         f"{decisions['server']:.2f}", f"{rewards['server']:.2f}",
         f"{np.median(outcomes):.0f}", f"{np.quantile(outcomes, 0.99):.0f}",
         f"{np.median(ages):.2f}", f"{np.quantile(ages, 0.99):.2f}",
     ]  # fmt: skip
+
+
+def commits(several: Fleet) -> int:
+    """The number of commits with rewards so far; all rewards of a commit have its time."""
+    with psycopg.connect(several.database.address) as session:
+        found = session.execute("SELECT COUNT(DISTINCT time) FROM heavytail.outcome").fetchone()
+    return int(found[0]) if found else 0
 
 
 def timed(
@@ -139,6 +149,7 @@ def timed(
     times = [1000.0 * (answer.came - answer.sent) for answer in answers]
     held = np.array([(sample.held, sample.waiting) for sample in watch.samples] or [(0, 0)])
     return {
+        "count": len(answers),
         "rate": len(answers) / taken,
         "median": float(np.median(times)),
         "held": float(held[:, 0].mean()),
@@ -354,7 +365,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--delays", type=float, nargs="+", default=[0, 1, 5, 20], metavar="MS")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each measurement")
     args = parser.parse_args()
     print(f"{os.cpu_count()} cores for workers, database, network and clients\n")
     for part in args.parts:

@@ -298,6 +298,25 @@ def test_a_commit_queries_the_database_as_often_for_many_requests_as_for_one(pai
     assert 0 < few <= many < 20  # requests that come together share a commit, or a few
 
 
+def test_requests_that_wait_for_the_keys_read_them_once(pair, monkeypatch):
+    service = pair[0].app.state.service
+    queries, rows = [], PostgresStore.rows
+
+    def counted(store, sql, *values):
+        queries.append(sql)
+        return rows(store, sql, *values)
+
+    monkeypatch.setattr(PostgresStore, "rows", counted)
+
+    async def many():
+        service.keys.changed()
+        waiting = [service.keys.allow(service.commits, "", "read", True) for _ in range(50)]
+        return await asyncio.gather(*waiting)
+
+    assert pair[0].portal.call(many) == ["anybody"] * 50
+    assert sum("SELECT digest" in sql for sql in queries) == 1
+
+
 def test_a_commit_that_the_database_undoes_is_a_failure(address):
     store = PostgresStore(address)
 
