@@ -362,13 +362,13 @@ PARTS = {"throughput": throughput, "faults": faults, "skew": skew, "models": mod
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--delays", type=float, nargs="+", default=[0, 1, 5, 20], metavar="MS")
-    parser.add_argument("--seconds", type=float, default=4.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
     args = parser.parse_args()
     print(f"{os.cpu_count()} cores for workers, database, network and clients\n")
-    for part in args.parts:
+    for part in args.parts or PARTS:
         PARTS[part](args)
     return 0
 
