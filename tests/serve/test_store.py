@@ -16,7 +16,7 @@ from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 from heavytail.ledger.layout import ADDED, Activity, DecisionRow
 from heavytail.ledger.opening import opened
 from heavytail.ledger.sqlite import SQLiteStore
-from heavytail.ledger.store import StoreError
+from heavytail.ledger.store import Lookup, StoreError
 from heavytail.ledger.tokens import Token, time_of
 
 
@@ -182,3 +182,31 @@ def test_tokens_are_not_repeated_and_not_believed_before_they_are_checked():
     assert Token.parse(text) == token
     for bad in (text[:-1], text + "A", text + "=", text.replace(text[0], "!"), "", "é" * 46):
         assert Token.parse(bad) is None
+
+
+def test_an_operation_sees_what_others_wrote_in_its_commit(where):
+    store = opened(where)
+    (row,), _ = store.apply([lambda tx: tx.create("a", "{}")])
+    made = DecisionRow(row.id, bytes(22), 0, 0, bytes(8), b"a request", b"")
+
+    def decide(tx):
+        known = tx.requested(row.id, made.request)
+        if known is None:
+            tx.decide(made)
+        return known
+
+    def reward(tx):
+        tx.last(row.id)
+        known = tx.outcome(row.id, made.key)
+        if known is None:
+            tx.reward(made, 2.0, None)
+        return known
+
+    decides = Lookup(decide, row.id, "request", [made.request, b"another"])
+    assert store.apply([decides, decides])[0] == [None, made]
+    assert store.apply([decides])[0] == [made]
+    rewards = Lookup(reward, row.id, "key", [made.key, bytes(21)])
+    first, second = store.apply([rewards, rewards])[0]
+    assert (first, second.reward, second.seq) == (None, 2.0, 1)
+    assert store.apply([rewards])[0] == [second]
+    store.close()

@@ -8,13 +8,15 @@ change. Operations write: functions of a :class:`Transaction`, many of which sha
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from heavytail.ledger.layout import (
     ADDED,
@@ -32,14 +34,16 @@ from heavytail.ledger.layout import (
 )
 from heavytail.ledger.refusal import Conflict, Refusal, StoreError
 
-__all__ = ["Conflict", "Operation", "Store", "StoreError", "Transaction", "as_bytes"]
+__all__ = ["Conflict", "Lookup", "Operation", "Store", "StoreError", "Transaction", "as_bytes"]
 
 KEPT = 3  # automatic snapshots per model
 PIECE = 8 * 2**20  # bytes of a log that are read at a time
 TRIES = 5  # of a commit that another process was in the way of
 SCANNED = 1000  # decisions that are looked at for one that waits
+TOGETHER = 500  # rows that are looked up in one query
 
 
+Result = TypeVar("Result")
 Operation = Callable[["Transaction"], Any]
 STORED = ModelRow._fields[:-2]  # in the table of models
 OTHERS = (  # the rest
@@ -58,6 +62,26 @@ MODELS = (  # tables with rows of a model
     "settled", "earned",
 )  # fmt: skip
 OUTCOME = f"SELECT {', '.join(OutcomeRow._fields)} FROM outcome"
+
+
+@dataclass(frozen=True)
+class Lookup(Generic[Result]):
+    """An operation that says beforehand which rows it looks up. A commit reads them for all its
+    operations together, since every query to a database on another machine takes a round trip.
+
+    Attributes:
+        work: the operation.
+        column: of decisions and outcomes: "key" or "request".
+        values: of that column, by the number of the model.
+    """
+
+    work: Callable[[Transaction], Result]
+    column: str
+    values: Mapping[int, Sequence[bytes]]
+
+    def __call__(self, tx: Transaction) -> Result:
+        """Run the operation."""
+        return self.work(tx)
 
 
 class Store(ABC):
@@ -109,6 +133,9 @@ class Store(ABC):
     def measure(self) -> float | None:
         """The same, read from the source; None if that took too long to be accurate."""
         return self.clock()
+
+    def allow(self, size: int) -> None:
+        """Allow a transaction the time that it takes to send a value of so many bytes."""
 
     def flush(self) -> None:
         """Force records held back by ``group`` to the disk."""
@@ -183,6 +210,9 @@ class Store(ABC):
         self.begin()
         try:
             transaction, results = Transaction(self), []
+            for operation in operations:
+                if isinstance(operation, Lookup):
+                    transaction.expect(operation)
             for operation in operations:
                 try:
                     results.append(operation(transaction))
@@ -420,6 +450,13 @@ def as_bytes(value: object) -> bytes:
     return bytes(value) if isinstance(value, bytes | memoryview) else b""
 
 
+@functools.cache
+def _selected(select: str, column: str, count: int) -> str:
+    """A query for the rows with one of ``count`` values of a column; the value comes first."""
+    columns = select.replace("SELECT ", f"SELECT {column}, ", 1)
+    return f"{columns} WHERE model = ? AND {column} IN ({', '.join('?' * count)})"
+
+
 class Transaction:
     """Reads and writes within one commit. Check first, then write: nothing is undone."""
 
@@ -432,6 +469,14 @@ class Transaction:
         self._counted: dict[int, list[Any]] = {}  # all fields of Activity but the decisions
         self._decisions: list[DecisionRow] = []
         self._outcomes: list[tuple[Any, ...]] = []
+        self._swept: dict[int, bytes] = {}  # of models whose rows are locked
+        self._expected: dict[tuple[int, str], set[bytes]] = {}
+        self._known: dict[tuple[str, int, str], dict[bytes, tuple[Any, ...] | None]] = {}
+
+    def expect(self, lookup: Lookup[Any]) -> None:
+        """Read the rows of an operation when the first of all expected rows is looked up."""
+        for model, values in lookup.values.items():
+            self._expected.setdefault((model, lookup.column), set()).update(values)
 
     def finish(self) -> None:
         """Write the collected rows."""
@@ -471,6 +516,19 @@ class Transaction:
         """Execute a statement on what is written so far and return its rows."""
         self._flush()
         return self.store.rows(sql, *values)
+
+    def _row(self, select: str, model: int, column: str, value: bytes) -> tuple[Any, ...] | None:
+        """The row with this value; the first call reads all expected rows."""
+        known = self._known.setdefault((select, model, column), {})
+        if value not in known:
+            expected = self._expected.get((model, column), set())
+            values = list({value, *expected} - known.keys())
+            known.update(dict.fromkeys(values))
+            for start in range(0, len(values), TOGETHER):
+                some = values[start : start + TOGETHER]
+                rows = self.rows(_selected(select, column, len(some)), model, *some)
+                known.update((bytes(row[0]), row[1:]) for row in rows)
+        return known[value]
 
     def number(self, name: str) -> int:
         """A number that the store keeps by name; 0 if missing."""
@@ -529,8 +587,10 @@ class Transaction:
             self.rows(f"DELETE FROM {table} WHERE model = ?", model)
         self.rows("DELETE FROM origin WHERE source = ?", model)
         self._decides.pop(model, None)
-        for counts in (self._last, self._made, self._counted):
+        for counts in (self._last, self._made, self._counted, self._swept):
             counts.pop(model, None)
+        for known in [known for known in self._known if known[1] == model]:
+            del self._known[known]
 
     def _check_learners(self, model: int) -> None:
         """Refuse if another model has yet to learn a part of this one's log."""
@@ -618,35 +678,38 @@ class Transaction:
     def decide(self, row: DecisionRow) -> None:
         """Log a decision."""
         self._decisions.append(row)
+        for column, value in (("key", row.key), ("request", row.request)):
+            if value is not None:
+                self._known.setdefault((DECISION, row.model, column), {})[value] = row
         self._made[row.model] = self._made.get(row.model, 0) + 1
 
     def decision(self, model: int, key: bytes) -> DecisionRow | None:
         """The decision of a key."""
-        rows = self.rows(f"{DECISION} WHERE model = ? AND key = ?", model, key)
-        return DecisionRow(*rows[0]) if rows else None
+        row = self._row(DECISION, model, "key", key)
+        return DecisionRow(*row) if row else None
 
     def requested(self, model: int, request: bytes) -> DecisionRow | None:
         """The earlier decision of a request."""
-        rows = self.rows(f"{DECISION} WHERE model = ? AND request = ?", model, request)
-        return DecisionRow(*rows[0]) if rows else None
+        row = self._row(DECISION, model, "request", request)
+        return DecisionRow(*row) if row else None
 
     def requested_of(self, models: Sequence[int], request: bytes) -> int | None:
         """The model among some that made the earlier decision of a request, if one did."""
         return next((model for model in models if self.requested(model, request)), None)
 
     def outcome(self, model: int, key: bytes) -> OutcomeRow | None:
-        """The outcome of a decision."""
-        rows = self.rows(f"{OUTCOME} WHERE model = ? AND key = ?", model, key)
-        return OutcomeRow(*rows[0]) if rows else None
+        """The outcome of a decision; call ``last`` first if others may add one."""
+        row = self._row(OUTCOME, model, "key", key)
+        return OutcomeRow(*row) if row else None
 
     def last(self, model: int) -> int:
         """The number of a model's last outcome; no other process can add one before the commit."""
         if model not in self._last:
-            sql = "UPDATE model SET last = last WHERE id = ? RETURNING last"  # locks the row
+            sql = "UPDATE model SET last = last WHERE id = ? RETURNING last, swept"  # locks the row
             rows = self.rows(sql, model)
             if not rows:
                 raise Refusal(404, "no_model", "The model was deleted.")
-            self._last[model] = int(rows[0][0])
+            self._last[model], self._swept[model] = int(rows[0][0]), bytes(rows[0][1])
         return self._last[model]
 
     def reward(
@@ -669,6 +732,8 @@ class Transaction:
         self._outcomes.append(row)
         parts = max(reward, 0.0), max(-reward, 0.0)
         self._count(decision.model, (int(not by_default), int(by_default), *parts, 0))
+        outcome = OutcomeRow(seq, decision.key, by_default, reward, scale, decision.x)
+        self._known.setdefault((OUTCOME, decision.model, "key"), {})[decision.key] = outcome
         self._last[decision.model] = seq
         self.touched.add(decision.model)
         return seq
@@ -709,6 +774,8 @@ class Transaction:
 
     def sweeping(self, model: int) -> bytes:
         """The key up to which waiting decisions have expired."""
+        if model in self._swept:
+            return self._swept[model]
         rows = self.rows("SELECT swept FROM model WHERE id = ?", model)
         return bytes(rows[0][0]) if rows else b""
 
@@ -718,6 +785,7 @@ class Transaction:
         """
         sql = "UPDATE model SET swept = ?, given_up = given_up + ? WHERE id = ?"
         self.rows(sql, key, given_up, model)
+        self._swept.pop(model, None)
 
     def settle(self, model: int, before: bytes, limit: int) -> bool:
         """Move the key up to which no decision waits past the next settled ones, which must lie
@@ -744,6 +812,7 @@ class Transaction:
 
     def snapshot(self, model: int, seq: int, data: bytes, note: str) -> int:
         """Add a snapshot of the state after outcome ``seq``; drop old automatic ones."""
+        self.store.allow(len(data))
         sql = "UPDATE meta SET value = value + 1 WHERE name = 'snapshots' RETURNING value"
         number = int(self.rows(sql)[0][0])
         self.rows(

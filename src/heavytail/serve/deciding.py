@@ -10,7 +10,7 @@ import msgspec
 from heavytail.ledger.commits import LARGE
 from heavytail.ledger.layout import DecisionRow
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Transaction
+from heavytail.ledger.store import Lookup, Transaction
 from heavytail.ledger.tokens import Token
 from heavytail.serve.apart import apart
 from heavytail.serve.clock import APART
@@ -145,7 +145,11 @@ async def _logged(service: Service, parts: list[Part], request: str) -> list[Any
         return answers
 
     size = sum(len(row.detail) + len(row.x) for row in rows)
-    answered: list[Any] = await service.commits.do(work, size=size)
+    wanted = {
+        part.model.row.id: [row.request for row in part.rows if row.request] for part in parts
+    }
+    lookup = Lookup(work, "request", wanted)
+    answered: list[Any] = await service.commits.do(lookup, size=size)
     if answered is answers:  # not those of an earlier request
         for part in parts:
             model = part.model

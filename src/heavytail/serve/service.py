@@ -20,7 +20,7 @@ from msgspec import UNSET
 from heavytail.ledger.commits import LARGE
 from heavytail.ledger.layout import ModelRow
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Store, Transaction
+from heavytail.ledger.store import Lookup, Store, Transaction
 from heavytail.ledger.tokens import Token
 from heavytail.serve.apart import apart
 from heavytail.serve.books import Books
@@ -302,8 +302,13 @@ class Service:
     async def _reward(self, model: Model, rewards: Sequence[Reward]) -> int:
         owing = [self._owing(model, reward, place) for place, reward in _placed(rewards)]
         models = {each.row.id: each for each, _ in owing}
+        wanted: dict[int, list[bytes]] = {number: [] for number in models}
+        for _, token in owing:
+            wanted[token.model].append(token.key)
 
         def work(tx: Transaction) -> tuple[list[tuple[int, float]], dict[int, int]]:
+            for number, keys in wanted.items():
+                tx.decision(number, keys[0])  # read before the lock
             for number in sorted(models):
                 tx.last(number)  # nobody else rewards until the commit
             now, new = self.live.clock(), []
@@ -325,7 +330,8 @@ class Service:
             return [(row.model, reward.reward) for row, reward in new], last
 
         size = 8 * sum(each.dim for each, _ in owing)
-        accepted, last = await self.commits.do(work, model=min(models), size=size)
+        lookup = Lookup(work, "key", wanted)
+        accepted, last = await self.commits.do(lookup, model=min(models), size=size)
         for number, each in models.items():
             each.tracker.rewarded([reward for owner, reward in accepted if owner == number])
             if each.source == number and each.version < last[number]:
