@@ -37,6 +37,7 @@ from heavytail.serve.wire import (
     OffersView,
     OfferView,
     Predicted,
+    PredictedOffers,
     PredictInContext,
 )
 from heavytail.tails import MomentBound
@@ -488,7 +489,8 @@ class Model:
             prediction = policy.predict(_rows(arms), level=level)
         except (ValueError, AttributeError) as error:
             raise Refusal(422, "no_prediction", str(error)) from None
-        return Predicted(*(finite(part) for part in prediction))
+        parts = (finite(part) for part in prediction)
+        return PredictedOffers(arms.ids, *parts) if isinstance(arms, Offered) else Predicted(*parts)
 
     def explain(self, arms: Any) -> Any:
         """Explain which arm would be chosen, and why."""
@@ -498,7 +500,8 @@ class Model:
         except (ValueError, AttributeError) as error:
             raise Refusal(422, "no_explanation", str(error)) from None
         parts = {name: finite(part) for name, part in explanation.parts.items()}
-        return Explained(explanation.arm, explanation.rule, parts)
+        name = arms.ids[explanation.arm] if isinstance(arms, Offered) else None
+        return Explained(explanation.arm, explanation.rule, parts, name)
 
     async def report(self) -> dict[str, Any]:
         """The diagnostics, computed in a thread if they take long: some decompose a matrix."""
