@@ -372,8 +372,11 @@ def adopt(
         return True, row
     if msgspec.json.decode(row.spec, type=ModelSpec).file != spec.file:
         message = (
-            f"The store has a model {name!r} that did not begin with this file. To go on with that "
-            "model, pass --store without --model; to serve the file beside it, pass another --name."
+            f"The store has a model {name!r} that did not begin with this file. Choose another "
+            "name, and let it take over this one with POST .../promote."
         )
         raise Refusal(409, "another_model", message, "name")
+    if learn is not None and row.origin is None:
+        message = f"The model {name!r} began with this file and learned no log. Delete it first."
+        raise Refusal(409, "another_model", message, "learn")
     return False, row

@@ -194,7 +194,10 @@ async def create(call: Call) -> Response:
     existing one if these are the same.
     """
     body = await call.body(call.service.limits.file)
-    learn = call.request.query_params.get("learn")
+    query = call.request.query_params
+    if not query.keys() <= {"learn"} or len(query.multi_items()) > 1:
+        raise Refusal(422, "bad_query", "The only parameter of this request is learn=MODEL.")
+    learn = query.get("learn")
     if body.startswith(SAVED):
         new, view = await upload(call.service, call.name, body, learn, call.who)
     elif learn is not None:
@@ -203,6 +206,12 @@ async def create(call: Call) -> Response:
     else:
         if len(body) > call.service.limits.body:
             raise too_large(call.service.limits.body)
+        if body and not body.lstrip().startswith(b"{"):
+            message = (
+                "The body must be settings as a JSON object, or a file that save(path) of a "
+                "Decider or a policy wrote."
+            )
+            raise Refusal(400, "bad_json", message)
         spec = await reading(body, SPEC)
         new, view = await call.service.create(call.name, spec, call.who)
     return answer(view, 201 if new else 200)
