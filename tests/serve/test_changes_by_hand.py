@@ -137,6 +137,28 @@ def test_a_log_that_another_model_needs_says_how_it_can_be_deleted(client):
     assert client.delete(SHOP).status_code == 204
 
 
+def test_a_column_that_the_log_does_not_have_is_unknown_in_it(client):
+    offers = [{"sku": name, **features} for name, features in PRICES.items()]
+
+    def decider(*context):
+        return ht.Decider(offers, ids="sku", context=["segment", *context]).to_bytes()
+
+    assert client.put(SHOP, content=decider()).status_code == 201
+    played(client, context={"segment": "new"})
+    played(client, context={"segment": "new", "device": "x"})
+    wide = client.put("/v1/models/wide?learn=shop", content=decider("device")).json()
+    assert (wide["rounds"], wide["diagnostics"]["refused"]) == (10, 0)
+    created(client, "coded", encoder=encoder().schema())
+    played(client, name="coded", context={"age": 30})
+    schema = encoder("device").schema()
+    forked = client.post("/v1/models/coded/fork", json={"name": "b", "encoder": schema}).json()
+    assert (forked["rounds"], forked["diagnostics"]["refused"]) == (5, 0)
+    unknown = {**schema, "numbers": {**schema["numbers"], "size": [0.0, 1.0]}}
+    unknown["missing"] = {**schema["missing"], "size": "refuse"}
+    forked = client.post("/v1/models/coded/fork", json={"name": "c", "encoder": unknown}).json()
+    assert (forked["rounds"], forked["diagnostics"]["refused"]) == (0, 5)
+
+
 def test_a_shadow_has_the_offers_that_its_model_has_by_now(client):
     created(client, offers=ROWS, dim=2)
     client.post(f"{SHOP}/fork", json={"name": "twin", "shadow": True})

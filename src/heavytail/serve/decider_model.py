@@ -242,11 +242,10 @@ class DeciderModel(Model):
         return await super().turn(kind, rows, work, shared=shared)
 
     def translated(self, row: OutcomeRow, key: bytes, detail: Detail) -> bytes:
-        names = self.policy._contexts.names
-        context = {} if detail.context is None else detail.context
-        if detail.probability is None or detail.id is None or not {*names} <= {*context}:
+        names, context = self.policy._contexts.names, detail.context or {}
+        if detail.probability is None or detail.id is None or (names and detail.context is None):
             return b""
-        known = {name: context[name] for name in names}
+        known = {name: context.get(name) for name in names}  # a column may be new
         when = time_of(key) if detail.made is None else detail.made
         visit = Visit(known, str(detail.id), detail.probability, when, detail.score)
         return msgspec.msgpack.encode(visit)

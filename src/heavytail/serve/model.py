@@ -339,7 +339,7 @@ class Model:
         try:
             context = {} if detail.context is None else detail.context
             needed = self.table.columns()
-            known = context if needed is None else {name: context[name] for name in needed}
+            known = context if needed is None else {name: context.get(name) for name in needed}
             return self.table.vectors(known, np.array([place])).tobytes()
         except (ValueError, TypeError, KeyError):
             return b""
