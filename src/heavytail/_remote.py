@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar, Unpack, overload
 
-from heavytail._requests import Arms, Context, Decisions, Ids, ModelRequests, Numbers
+from heavytail._requests import (
+    Arms,
+    Context,
+    Decisions,
+    Ids,
+    ModelRequests,
+    Number,
+    Numbers,
+    Offers,
+)
 from heavytail.answers import (
     Diagnostics,
     Earned,
     Explained,
     ExplainedOffer,
     ForkChanges,
+    ModelChanges,
     ModelView,
+    OffersView,
     Predicted,
     PredictedOffers,
     RemoteChoice,
     RemoteDecision,
     SnapshotView,
+    SplitView,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +58,12 @@ class RemoteModel(_Model["Client"]):
 
     @overload
     def decide(
-        self, arms: Context, *, explore: float | None = None, only: Ids | None = None
+        self,
+        arms: Context | None = None,
+        *,
+        explore: float | None = None,
+        only: Ids | None = None,
+        unit: str | int | None = None,
     ) -> RemoteChoice: ...
     @overload
     def decide(
@@ -56,26 +73,34 @@ class RemoteModel(_Model["Client"]):
         ids: Ids | None = None,
         explore: float | None = None,
         context: Context | None = None,
+        unit: str | int | None = None,
     ) -> RemoteDecision: ...
 
     def decide(
         self,
-        arms: Arms | Context,
+        arms: Arms | Context | None = None,
         *,
         ids: Ids | None = None,
         explore: float | None = None,
         context: Context | None = None,
         only: Ids | None = None,
+        unit: str | int | None = None,
     ) -> RemoteDecision | RemoteChoice:
-        """Choose among ``arms``, (n, dim) or dicts for a model with an encoder. For a Decider pass
-        the context alone, a dict, and in ``only`` the ids that may be shown unless all may.
+        """Choose among ``arms``, (n, dim) or dicts for a model with an encoder. For a model with
+        offers of its own pass the context alone, a dict, or nothing if its offers are vectors, and
+        in ``only`` the ids that may be shown unless all may. In a split, all decisions of a
+        ``unit`` are made by the same model.
         """
-        request = self._requests.decide(arms, ids, explore, context, only)
+        request = self._requests.decide(arms, ids, explore, context, only, unit)
         return self._client._send(request)
 
     @overload
     def decide_many(
-        self, many: Sequence[Context], *, explore: float | None = None
+        self,
+        many: Sequence[Context],
+        *,
+        explore: float | None = None,
+        units: Ids | None = None,
     ) -> list[RemoteChoice]: ...
     @overload
     def decide_many(
@@ -84,6 +109,7 @@ class RemoteModel(_Model["Client"]):
         *,
         explore: float | None = None,
         contexts: Sequence[Context | None] | None = None,
+        units: Ids | None = None,
     ) -> list[RemoteDecision]: ...
 
     def decide_many(
@@ -92,18 +118,19 @@ class RemoteModel(_Model["Client"]):
         *,
         explore: float | None = None,
         contexts: Sequence[Context | None] | None = None,
+        units: Ids | None = None,
     ) -> list[RemoteDecision] | list[RemoteChoice]:
         """A decision for each of many sets of arms, each with its context, in one request; or for
-        each of many contexts of a Decider.
+        each of many contexts, among the model's own offers.
         """
-        return self._client._send(self._requests.decide_many(many, explore, contexts))
+        return self._client._send(self._requests.decide_many(many, explore, contexts, units))
 
     def learn(self, decision: Decisions, reward: Numbers, *, scale: Numbers | None = None) -> int:
         """Send the reward of a decision (or token), or of many; return how many are new."""
         return self._client._send(self._requests.learn(decision, reward, scale))
 
     @overload
-    def predict(self, arms: Context, *, level: float = 0.95) -> PredictedOffers: ...
+    def predict(self, arms: Context | None = None, *, level: float = 0.95) -> PredictedOffers: ...
     @overload
     def predict(
         self,
@@ -116,27 +143,31 @@ class RemoteModel(_Model["Client"]):
 
     def predict(
         self,
-        arms: Arms | Context,
+        arms: Arms | Context | None = None,
         *,
         ids: Ids | None = None,
         context: Context | None = None,
         level: float = 0.95,
     ) -> Predicted | PredictedOffers:
-        """The mean rewards expected, with intervals: lists "mean", "low" and "high"; of a Decider's
-        offers in a context, and their "ids".
+        """The mean rewards expected, with intervals: lists "mean", "low" and "high"; of the model's
+        own offers in a context, and their "ids".
         """
         request = self._requests.predict(arms, ids, context, level)
         return self._client._send(request)
 
     @overload
-    def explain(self, arms: Context) -> ExplainedOffer: ...
+    def explain(self, arms: Context | None = None) -> Explained | ExplainedOffer: ...
     @overload
     def explain(
         self, arms: Arms, *, ids: Ids | None = None, context: Context | None = None
     ) -> Explained: ...
 
     def explain(
-        self, arms: Arms | Context, *, ids: Ids | None = None, context: Context | None = None
+        self,
+        arms: Arms | Context | None = None,
+        *,
+        ids: Ids | None = None,
+        context: Context | None = None,
     ) -> Explained | ExplainedOffer:
         """Explain the choice: "arm", its "id", and the "parts" of every arm's index; of a Decider
         "id", "why" and what is "expected" of each offer in a context.
@@ -165,7 +196,11 @@ class RemoteModel(_Model["Client"]):
 
     def pause(self, paused: bool = True) -> ModelView:
         """Pause the model's decisions, or resume them."""
-        return self._client._send(self._requests.pause(paused))
+        return self._client._send(self._requests.change(paused=paused))
+
+    def change(self, **changes: Unpack[ModelChanges]) -> ModelView:
+        """Change settings while the model serves: ``explore=0.02``, ``wait``, ..."""
+        return self._client._send(self._requests.change(**changes))
 
     def snapshot(self) -> int:
         """Take a snapshot of the present state and return its number."""
@@ -195,6 +230,39 @@ class RemoteModel(_Model["Client"]):
         twin = RemoteModel(self._client, name)
         return self._client._send(self._requests.fork(name, twin, **changes))
 
+    def promote(self, other: str) -> ModelView:
+        """Give this name to the model called ``other``, and its name to this model, in one commit;
+        rewards of earlier decisions still count. The same call again rolls back. Describes the
+        model that now has this name.
+        """
+        return self._client._send(self._requests.promote(other))
+
+    def offers(self) -> OffersView:
+        """The model's own offers that may be chosen."""
+        return self._client._send(self._requests.offers())
+
+    def set_offers(self, offers: Offers) -> OffersView:
+        """Replace the offers of the model: features or a vector by id."""
+        return self._client._send(self._requests.set_offers(offers))
+
+    def change_offers(self, offers: Offers) -> OffersView:
+        """Add or change some offers, or withdraw those that are None; the others stay."""
+        return self._client._send(self._requests.change_offers(offers))
+
+    def split(self) -> SplitView:
+        """The models that share the decisions of this name, and their shares."""
+        return self._client._send(self._requests.split())
+
+    def set_split(self, shares: Mapping[str, Number]) -> SplitView:
+        """Share the decisions of this name between models, itself among them:
+        ``{"shop": 0.9, "shop-b": 0.1}``. All decisions of a ``unit`` are made by the same model.
+        """
+        return self._client._send(self._requests.set_split(shares))
+
+    def end_split(self) -> None:
+        """End the split: the model of this name makes all decisions again."""
+        self._client._send(self._requests.end_split())
+
     def delete(self) -> None:
         """Delete the model with its decisions, outcomes and snapshots."""
         self._client._send(self._requests.delete())
@@ -205,7 +273,12 @@ class AsyncRemoteModel(_Model["AsyncClient"]):
 
     @overload
     async def decide(
-        self, arms: Context, *, explore: float | None = None, only: Ids | None = None
+        self,
+        arms: Context | None = None,
+        *,
+        explore: float | None = None,
+        only: Ids | None = None,
+        unit: str | int | None = None,
     ) -> RemoteChoice: ...
     @overload
     async def decide(
@@ -215,23 +288,29 @@ class AsyncRemoteModel(_Model["AsyncClient"]):
         ids: Ids | None = None,
         explore: float | None = None,
         context: Context | None = None,
+        unit: str | int | None = None,
     ) -> RemoteDecision: ...
 
     async def decide(
         self,
-        arms: Arms | Context,
+        arms: Arms | Context | None = None,
         *,
         ids: Ids | None = None,
         explore: float | None = None,
         context: Context | None = None,
         only: Ids | None = None,
+        unit: str | int | None = None,
     ) -> RemoteDecision | RemoteChoice:
-        request = self._requests.decide(arms, ids, explore, context, only)
+        request = self._requests.decide(arms, ids, explore, context, only, unit)
         return await self._client._send(request)
 
     @overload
     async def decide_many(
-        self, many: Sequence[Context], *, explore: float | None = None
+        self,
+        many: Sequence[Context],
+        *,
+        explore: float | None = None,
+        units: Ids | None = None,
     ) -> list[RemoteChoice]: ...
     @overload
     async def decide_many(
@@ -240,6 +319,7 @@ class AsyncRemoteModel(_Model["AsyncClient"]):
         *,
         explore: float | None = None,
         contexts: Sequence[Context | None] | None = None,
+        units: Ids | None = None,
     ) -> list[RemoteDecision]: ...
 
     async def decide_many(
@@ -248,8 +328,9 @@ class AsyncRemoteModel(_Model["AsyncClient"]):
         *,
         explore: float | None = None,
         contexts: Sequence[Context | None] | None = None,
+        units: Ids | None = None,
     ) -> list[RemoteDecision] | list[RemoteChoice]:
-        return await self._client._send(self._requests.decide_many(many, explore, contexts))
+        return await self._client._send(self._requests.decide_many(many, explore, contexts, units))
 
     async def learn(
         self, decision: Decisions, reward: Numbers, *, scale: Numbers | None = None
@@ -257,7 +338,9 @@ class AsyncRemoteModel(_Model["AsyncClient"]):
         return await self._client._send(self._requests.learn(decision, reward, scale))
 
     @overload
-    async def predict(self, arms: Context, *, level: float = 0.95) -> PredictedOffers: ...
+    async def predict(
+        self, arms: Context | None = None, *, level: float = 0.95
+    ) -> PredictedOffers: ...
     @overload
     async def predict(
         self,
@@ -270,7 +353,7 @@ class AsyncRemoteModel(_Model["AsyncClient"]):
 
     async def predict(
         self,
-        arms: Arms | Context,
+        arms: Arms | Context | None = None,
         *,
         ids: Ids | None = None,
         context: Context | None = None,
@@ -287,7 +370,11 @@ class AsyncRemoteModel(_Model["AsyncClient"]):
     ) -> Explained: ...
 
     async def explain(
-        self, arms: Arms | Context, *, ids: Ids | None = None, context: Context | None = None
+        self,
+        arms: Arms | Context | None = None,
+        *,
+        ids: Ids | None = None,
+        context: Context | None = None,
     ) -> Explained | ExplainedOffer:
         request = self._requests.explain(arms, ids, context)
         return await self._client._send(request)
@@ -302,7 +389,10 @@ class AsyncRemoteModel(_Model["AsyncClient"]):
         return await self._client._send(self._requests.diagnostics())
 
     async def pause(self, paused: bool = True) -> ModelView:
-        return await self._client._send(self._requests.pause(paused))
+        return await self._client._send(self._requests.change(paused=paused))
+
+    async def change(self, **changes: Unpack[ModelChanges]) -> ModelView:
+        return await self._client._send(self._requests.change(**changes))
 
     async def snapshot(self) -> int:
         return await self._client._send(self._requests.snapshot())
@@ -322,6 +412,27 @@ class AsyncRemoteModel(_Model["AsyncClient"]):
     async def fork(self, name: str, **changes: Unpack[ForkChanges]) -> AsyncRemoteModel:
         twin = AsyncRemoteModel(self._client, name)
         return await self._client._send(self._requests.fork(name, twin, **changes))
+
+    async def promote(self, other: str) -> ModelView:
+        return await self._client._send(self._requests.promote(other))
+
+    async def offers(self) -> OffersView:
+        return await self._client._send(self._requests.offers())
+
+    async def set_offers(self, offers: Offers) -> OffersView:
+        return await self._client._send(self._requests.set_offers(offers))
+
+    async def change_offers(self, offers: Offers) -> OffersView:
+        return await self._client._send(self._requests.change_offers(offers))
+
+    async def split(self) -> SplitView:
+        return await self._client._send(self._requests.split())
+
+    async def set_split(self, shares: Mapping[str, Number]) -> SplitView:
+        return await self._client._send(self._requests.set_split(shares))
+
+    async def end_split(self) -> None:
+        await self._client._send(self._requests.end_split())
 
     async def delete(self) -> None:
         await self._client._send(self._requests.delete())

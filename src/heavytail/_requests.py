@@ -5,6 +5,7 @@ Both clients share them; one sends and waits, the other is awaited.
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, Protocol, Required, TypedDict, TypeVar, Unpack
@@ -13,17 +14,21 @@ from urllib.parse import urlencode
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from heavytail._archive import contents
 from heavytail._validate import check_count, shown
 from heavytail.answers import (
     Earned,
     ForkChanges,
     KeyView,
+    ModelChanges,
     ModelView,
+    OffersView,
     RemoteChoice,
     RemoteDecision,
     Scope,
     SnapshotView,
     SpecFields,
+    SplitView,
 )
 from heavytail.encoding import Encoder
 
@@ -35,7 +40,9 @@ __all__ = [
     "ModelRequests",
     "Number",
     "Numbers",
+    "Offers",
     "Request",
+    "Saved",
     "Sent",
     "create",
     "keys",
@@ -44,9 +51,12 @@ __all__ = [
     "new_key",
     "revoke_key",
     "sent",
+    "upload",
 ]
 
 Answer = TypeVar("Answer")
+
+FILE = {"Content-Type": "application/octet-stream"}
 
 
 class PolarsFrame(Protocol):
@@ -61,7 +71,15 @@ class PandasFrame(Protocol):
     def to_dict(self, orient: Literal["records"], /) -> list[dict[str, Any]]: ...
 
 
+class Saveable(Protocol):
+    """A Decider or a policy."""
+
+    def to_bytes(self) -> bytes: ...
+
+
 Context = Mapping[str, object]  # features by name
+Offers = Mapping[str, Context | ArrayLike | None]  # features or a vector by id
+Saved = str | os.PathLike[str] | bytes | Saveable
 Arms = ArrayLike | Sequence[Context] | PolarsFrame | PandasFrame
 Ids = Sequence[str | int] | NDArray[Any]
 Number = float | np.floating[Any] | np.integer[Any]
@@ -76,7 +94,7 @@ class Request(NamedTuple, Generic[Answer]):
     method: str
     path: str
     parse: Callable[[Any], Answer]
-    body: object = None
+    body: object = None  # bytes, or to be sent as JSON
     headers: Mapping[str, str] | None = None
     safe: bool = True  # whether it may be sent again where nobody knows if it was done
 
@@ -88,6 +106,7 @@ class Sent(TypedDict, total=False):
     url: Required[str]
     headers: Required[dict[str, str]]
     json: object
+    content: bytes
 
 
 def sent(request: Request[Any], url: str, headers: Mapping[str, str]) -> Sent:
@@ -97,7 +116,9 @@ def sent(request: Request[Any], url: str, headers: Mapping[str, str]) -> Sent:
         "url": url + request.path,
         "headers": {**headers, **(request.headers or {})},
     }
-    if request.body is not None:
+    if isinstance(request.body, bytes):
+        own["content"] = request.body
+    elif request.body is not None:
         own["json"] = request.body
     return own
 
@@ -106,6 +127,16 @@ def create(name: str, policy: str, answer: Answer, **spec: Unpack[SpecFields]) -
     """Create a model, or find the existing identical one; ``answer`` is the model."""
     path, body = ModelRequests(name).path, _plain({"policy": policy, **spec})
     return Request("PUT", path, lambda _: answer, body)
+
+
+def upload(name: str, saved: Saved, learn: str | None, answer: Answer) -> Request[Answer]:
+    """Begin a model with a file, or find the existing one that began with it; ``answer`` is the
+    model.
+    """
+    path = ModelRequests(name).path
+    if learn is not None:
+        path += f"?learn={named('model', learn)}"
+    return Request("PUT", path, lambda _: answer, _file(saved), dict(FILE))
 
 
 def models() -> Request[list[ModelView]]:
@@ -137,29 +168,36 @@ class ModelRequests:
 
     def decide(
         self,
-        arms: Arms | Context,
+        arms: Arms | Context | None,
         ids: Ids | None,
         explore: float | None,
         context: Context | None,
         only: Ids | None,
+        unit: str | int | None,
     ) -> Request[Any]:
         """Choose among arms, or an offer in a context."""
-        body = _asked(arms, context, ids=_plain(ids), explore=explore, only=_plain(only))
-        return Request("POST", f"{self.path}/decisions", _decision, body, _key())
+        body = _asked(
+            arms, context, ids=_plain(ids), explore=explore, only=_plain(only), unit=_plain(unit)
+        )
+        parse = _decision if "arms" in body else _choice
+        return Request("POST", f"{self.path}/decisions", parse, body, _key())
 
     def decide_many(
         self,
         many: Sequence[Arms] | Sequence[Context],
         explore: float | None,
         contexts: Sequence[Context | None] | None,
+        units: Ids | None,
     ) -> Request[list[Any]]:
         """Choose among each of many sets of arms, or in each of many contexts."""
         each_context = [None] * len(many) if contexts is None else contexts
+        each_unit = [None] * len(many) if units is None else units
         body = [
-            _asked(arms, context, explore=explore)
-            for arms, context in zip(many, each_context, strict=True)
+            _asked(arms, context, explore=explore, unit=_plain(unit))
+            for arms, context, unit in zip(many, each_context, each_unit, strict=True)
         ]
-        return Request("POST", f"{self.path}/decisions", _decisions, body, _key())
+        parses = [_decision if "arms" in each else _choice for each in body]
+        return Request("POST", f"{self.path}/decisions", _each_by(parses), body, _key())
 
     def learn(self, decision: Decisions, reward: Numbers, scale: Numbers | None) -> Request[int]:
         """Send the reward of a decision, or of many."""
@@ -176,14 +214,14 @@ class ModelRequests:
         return Request("POST", f"{self.path}/rewards", _field("accepted"), body)
 
     def predict(
-        self, arms: Arms | Context, ids: Ids | None, context: Context | None, level: float
+        self, arms: Arms | Context | None, ids: Ids | None, context: Context | None, level: float
     ) -> Request[Any]:
-        """Predict the mean rewards of arms, or of a Decider's offers."""
+        """Predict the mean rewards of arms, or of the model's offers."""
         body = _asked(arms, context, ids=_plain(ids), level=level)
         return Request("POST", f"{self.path}/predict", _as_it_is, body)
 
     def explain(
-        self, arms: Arms | Context, ids: Ids | None, context: Context | None
+        self, arms: Arms | Context | None, ids: Ids | None, context: Context | None
     ) -> Request[Any]:
         """Explain a choice."""
         body = _asked(arms, context, ids=_plain(ids))
@@ -197,9 +235,9 @@ class ModelRequests:
         """Describe the model, of which only its diagnostics are wanted."""
         return Request("GET", self.path, _field("diagnostics"))
 
-    def pause(self, paused: bool) -> Request[ModelView]:
-        """Pause the model's decisions, or resume them."""
-        return Request("PATCH", self.path, _as_it_is, {"paused": paused})
+    def change(self, **changes: Unpack[ModelChanges]) -> Request[ModelView]:
+        """Change settings of the model."""
+        return Request("PATCH", self.path, _as_it_is, dict(changes))
 
     def snapshot(self) -> Request[int]:
         """Take a snapshot."""
@@ -231,8 +269,39 @@ class ModelRequests:
 
     def fork(self, name: str, twin: Answer, **changes: Unpack[ForkChanges]) -> Request[Answer]:
         """Create ``twin`` from this model."""
-        body = {"name": name, **changes}
+        body = _plain({"name": name, **changes})
         return Request("POST", f"{self.path}/fork", lambda _: twin, body, safe=False)
+
+    def promote(self, other: str) -> Request[ModelView]:
+        """Let another model take over the name; a second time would undo it."""
+        body = {"model": named("model", other)}
+        return Request("POST", f"{self.path}/promote", _as_it_is, body, safe=False)
+
+    def offers(self) -> Request[OffersView]:
+        """The offers that may be chosen."""
+        return Request("GET", f"{self.path}/offers", _as_it_is)
+
+    def set_offers(self, offers: Offers) -> Request[OffersView]:
+        """Replace the offers."""
+        return Request("PUT", f"{self.path}/offers", _as_it_is, {"offers": _plain(offers)})
+
+    def change_offers(self, offers: Offers) -> Request[OffersView]:
+        """Change some offers. An offer can be withdrawn only once."""
+        safe = None not in offers.values()
+        body = {"offers": _plain(offers)}
+        return Request("PATCH", f"{self.path}/offers", _as_it_is, body, safe=safe)
+
+    def split(self) -> Request[SplitView]:
+        """The models that share the name's decisions."""
+        return Request("GET", f"{self.path}/split", _as_it_is)
+
+    def set_split(self, shares: Mapping[str, Number]) -> Request[SplitView]:
+        """Share the name's decisions."""
+        return Request("PUT", f"{self.path}/split", _as_it_is, {"models": _plain(shares)})
+
+    def end_split(self) -> Request[None]:
+        """End the split."""
+        return Request("DELETE", f"{self.path}/split", _nothing, safe=False)
 
     def delete(self) -> Request[None]:
         """Delete the model."""
@@ -261,15 +330,36 @@ def _field(name: str) -> Callable[[Any], Any]:
     return lambda answer: answer[name]
 
 
-def _decision(answer: Mapping[str, Any]) -> RemoteDecision | RemoteChoice:
-    """The decision in an answer; fields of newer services are ignored."""
-    kind = RemoteDecision if "arm" in answer else RemoteChoice
-    known = kind.__dataclass_fields__
-    return kind(**{name: value for name, value in answer.items() if name in known})
+def _decision(answer: Mapping[str, Any]) -> RemoteDecision:
+    """The arm in an answer; fields of newer services are ignored."""
+    known = RemoteDecision.__dataclass_fields__
+    return RemoteDecision(**{name: value for name, value in answer.items() if name in known})
 
 
-def _decisions(answer: Sequence[Mapping[str, Any]]) -> list[RemoteDecision | RemoteChoice]:
-    return list(map(_decision, answer))
+def _choice(answer: Mapping[str, Any]) -> RemoteChoice:
+    """The offer in an answer; only a Decider's has a reason."""
+    known = RemoteChoice.__dataclass_fields__
+    fields = {"expected": answer.get("score"), "why": "", **answer}
+    return RemoteChoice(**{name: value for name, value in fields.items() if name in known})
+
+
+def _each_by(parses: Sequence[Callable[[Any], Any]]) -> Callable[[Any], list[Any]]:
+    """The parse of a list, whose items have a parse each."""
+    return lambda answer: [parse(each) for parse, each in zip(parses, answer, strict=True)]
+
+
+def _file(saved: Saved) -> bytes:
+    """The bytes of a saved Decider or policy, or of the file at a path."""
+    if isinstance(saved, bytes):
+        return saved
+    if isinstance(saved, str | os.PathLike):
+        return contents(saved)
+    if not hasattr(saved, "to_bytes") or isinstance(saved, int):
+        raise TypeError(
+            "Client.upload: pass a Decider or a policy, or the path or the bytes of its file; got "
+            f"{shown(saved)}."
+        )
+    return saved.to_bytes()
 
 
 def _key() -> dict[str, str]:
@@ -277,14 +367,16 @@ def _key() -> dict[str, str]:
     return {"Idempotency-Key": secrets.token_hex(16)}
 
 
-def _asked(arms: Arms | Context, context: Context | None, **fields: object) -> dict[str, object]:
-    """The body of a request about arms, or about a Decider's offers in the context ``arms``."""
+def _asked(
+    arms: Arms | Context | None, context: Context | None, **fields: object
+) -> dict[str, object]:
+    """The body of a request about arms, or about the model's own offers in the context ``arms``."""
     if not isinstance(arms, Mapping):
         return _body(arms=_plain(arms), context=_plain(context), **fields)
     if context is not None:
         raise TypeError(
-            f"RemoteModel: pass arms and their context, or a Decider's context alone; got two "
-            f"dicts, {shown(arms)} and {shown(context)}."
+            f"RemoteModel: pass arms and their context, or a context alone; got two dicts, "
+            f"{shown(arms)} and {shown(context)}."
         )
     return _body(context=_plain(arms), **fields)
 

@@ -25,10 +25,12 @@ __all__ = [
     "ExplainedOffer",
     "ForkChanges",
     "KeyView",
+    "ModelChanges",
     "ModelSpec",
     "ModelView",
     "Moment",
     "OfferView",
+    "OffersView",
     "Predicted",
     "PredictedOffers",
     "Progress",
@@ -38,6 +40,7 @@ __all__ = [
     "Scope",
     "SnapshotView",
     "SpecFields",
+    "SplitView",
     "Uplift",
 ]
 
@@ -113,6 +116,21 @@ class ForkChanges(TypedDict, total=False):
     shadow: bool
 
 
+class ModelChanges(TypedDict, total=False):
+    """Settings of a model that can be changed while it serves, as in :class:`SpecFields`.
+
+    Attributes:
+        paused: whether it learns without deciding.
+    """
+
+    paused: bool
+    explore: float
+    wait: float | None
+    default_reward: float | None
+    late: Literal["refuse", "learn"]
+    log_arms: bool
+
+
 class Diagnostics(TypedDict, total=False):
     """State of a model: the :class:`heavytail.policies.core.diagnostics.Diagnostics` of its policy,
     and its own. Infinite values become None; a model that cannot be opened has only ``faults``.
@@ -184,6 +202,29 @@ class Progress(TypedDict):
     of: int
 
 
+class OffersView(TypedDict):
+    """The offers of a model, by id.
+
+    Attributes:
+        number: of changes so far.
+        offers: the features of those that may be chosen.
+        retired: of a Decider, ids that may not.
+    """
+
+    number: int
+    offers: dict[str, dict[str, Scalar] | list[float]]
+    retired: list[str]
+
+
+class SplitView(TypedDict):
+    """The models that share the decisions of a name, and the share of each; ``created`` is when it
+    began, in seconds since 1970.
+    """
+
+    models: dict[str, float]
+    created: float
+
+
 class Predicted(TypedDict):
     """Predicted mean rewards, with intervals."""
 
@@ -193,7 +234,7 @@ class Predicted(TypedDict):
 
 
 class PredictedOffers(TypedDict):
-    """Predicted mean rewards of a Decider's offers, with intervals."""
+    """Predicted mean rewards of a model's own offers, with intervals."""
 
     ids: list[str]
     mean: list[float]
@@ -414,21 +455,21 @@ class RemoteDecision:
 
 @dataclass(frozen=True)
 class RemoteChoice:
-    """An offer that a Decider chose, and that waits for its reward.
+    """One of the model's own offers that was chosen, and that waits for its reward.
 
     Attributes:
         token: identifies the decision when its reward comes.
         id: of the offer.
-        probability: of the choice in this context.
+        probability: of the choice in this context; None if unknown.
         expected: the mean reward that is expected of it; None before anything is known.
-        why: the reason, in a sentence.
+        why: the reason, in a sentence; "" unless a Decider chose.
         version: number of rewards that the model had learned.
         model: in a split, the name of the model that decided.
     """
 
     token: str
     id: str
-    probability: float
+    probability: float | None
     expected: float | None
     why: str
     version: int = 0

@@ -16,7 +16,7 @@ from heavytail import _requests as requests
 from heavytail._archive import replacing
 from heavytail._extras import need
 from heavytail._remote import AsyncRemoteModel, RemoteModel
-from heavytail._requests import Request, Sent
+from heavytail._requests import Request, Saved, Sent
 from heavytail._validate import check_number, shown
 from heavytail.answers import (
     KeyView,
@@ -187,6 +187,13 @@ class Client(_BaseClient["httpx.Client"]):
         """Create a model (``dim=3, options={...}`` ...), or return the existing identical one."""
         return self._send(requests.create(name, policy, RemoteModel(self, name), **spec))
 
+    def upload(self, name: str, saved: Saved, *, learn: str | None = None) -> RemoteModel:
+        """Create a model that begins with a Decider or a policy, or with the file of one (its path
+        or bytes), or return the existing one that began with it. It first learns the log of the
+        model ``learn``, in the background: ``describe()["learning"]`` says how far it is.
+        """
+        return self._send(requests.upload(name, saved, learn, RemoteModel(self, name)))
+
     def models(self) -> list[ModelView]:
         """Describe all models."""
         return self._send(requests.models())
@@ -256,6 +263,11 @@ class AsyncClient(_BaseClient["httpx.AsyncClient"]):
         self, name: str, policy: str = "TwinUCB", **spec: Unpack[SpecFields]
     ) -> AsyncRemoteModel:
         return await self._send(requests.create(name, policy, AsyncRemoteModel(self, name), **spec))
+
+    async def upload(
+        self, name: str, saved: Saved, *, learn: str | None = None
+    ) -> AsyncRemoteModel:
+        return await self._send(requests.upload(name, saved, learn, AsyncRemoteModel(self, name)))
 
     async def models(self) -> list[ModelView]:
         return await self._send(requests.models())

@@ -11,6 +11,8 @@ from collections import Counter
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from tests.serve.conftest import serving
 
+import heavytail as ht
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import schemathesis
@@ -44,6 +46,10 @@ def _each(client, operation, cases, number, found, bad) -> None:
     def call(case):
         asked = case.as_transport_kwargs(base_url="http://testserver")
         asked.pop("cookies", None)
+        if isinstance(asked.get("data"), bytes):  # a file, which may be a good one
+            data = asked.pop("data")
+            asked["content"] = ht.TwinUCB(2).to_bytes() if found.total() % 2 else data
+            asked["params"] = {"learn": "shop"} if found.total() % 3 else asked.get("params")
         if found.total() % 8:  # else with whatever key it made up
             asked["headers"]["Authorization"] = client.headers["Authorization"]
         parts = asked["url"].split("/")

@@ -14,7 +14,7 @@ from tests.serve.test_service import ARMS
 
 import heavytail as ht
 from heavytail import answers
-from heavytail.client import AsyncRemoteModel, NoAnswer, Refused, RemoteModel
+from heavytail.client import AsyncRemoteModel, NoAnswer, Refused, RemoteChoice, RemoteModel
 from heavytail.policies.core.diagnostics import Diagnostics
 from heavytail.serve import wire
 
@@ -113,6 +113,103 @@ def test_what_must_not_be_done_twice_is_not_sent_again(client):
     shop.delete()
 
 
+ROWS = {"a": [1.0, 0.0, 0.0], "b": [0.0, 1.0, 0.0]}
+
+
+def test_a_saved_model_is_uploaded_as_a_path_as_bytes_or_as_it_is(client, tmp_path):
+    policy, path = ht.TwinUCB(3), tmp_path / "policy.npz"
+    policy.save(path)
+    here = remote(client, "lost")  # sent again, it is the same model
+    shop = here.upload("shop", policy)
+    for saved in (path, str(path), path.read_bytes()):
+        assert here.upload("shop", saved).describe()["created"] == shop.describe()["created"]
+    shop.set_offers(ROWS)
+    shop.learn(shop.decide(), 2.0)
+    twin = here.upload("twin", policy, learn="shop")
+    assert (twin.describe()["rounds"], twin.describe()["learning"]) == (1, None)
+    assert list(twin.offers()["offers"]) == ["a", "b"]
+    with pytest.raises(Refused, match="no model with this name") as refused:
+        here.upload("other", policy, learn="no")
+    assert refused.value.field == "learn"
+    with pytest.raises(TypeError, match=r"Client\.upload: pass a Decider or a policy, or the path"):
+        here.upload("other", 3)
+    with pytest.raises(FileNotFoundError):
+        here.upload("other", tmp_path / "missing.npz")
+    with pytest.raises(ValueError, match="a model's name must consist"):
+        here.upload("other", policy, learn="a&b#")
+
+
+def test_decisions_among_the_offers_of_a_model(client):
+    encoder = ht.Encoder(numbers={"age": (40.0, 10.0), "price": (7.0, 2.0)})
+    shop = remote(client, "lost").create("shop", encoder=encoder)
+    shop.set_offers({"a": {"price": np.float64(5.0)}, "b": {"price": 9.0}})
+    choice = shop.decide({"age": 30}, only=["b"], unit=7, explore=0.1)
+    assert isinstance(choice, RemoteChoice)
+    assert (choice.id, choice.probability, choice.why, choice.model) == ("b", 1.0, "", None)
+    assert shop.learn(choice, 2.0) == 1
+    many = shop.decide_many([{"age": 30}, {"age": 50}], units=["u", "v"])
+    assert all(isinstance(each, RemoteChoice) for each in many)
+    assert shop.predict({"age": 30})["ids"] == ["a", "b"]
+    assert shop.explain({"age": 30})["id"] in ("a", "b")
+    among = shop.decide([{"price": 1.0}], context={"age": 30})
+    assert (among.arm, among.id) == (0, None)
+    plain = remote(client).create("plain", dim=3)
+    plain.set_offers({name: np.array(row) for name, row in ROWS.items()})
+    assert plain.decide().expected == 0.0
+    assert plain.predict()["ids"] == plain.predict({})["ids"] == ["a", "b"]
+    assert plain.explain()["id"] in ROWS
+
+
+def test_settings_and_offers_change(client):
+    shop = remote(client, "lost").create("shop", dim=3)
+    spec = remote(client, "lost").model("shop").change(explore=0.25, wait=60.0)["spec"]
+    assert (spec["explore"], spec["wait"]) == (0.25, 60.0)
+    assert "wait" not in shop.change(wait=None)["spec"]
+    assert remote(client, "lost").model("shop").set_offers(ROWS)["offers"] == ROWS
+    more = {"c": [0.0, 0.0, 1.0]}
+    assert remote(client, "lost").model("shop").change_offers(more)["number"] == 2
+    with pytest.raises(NoAnswer) as lost:  # it would be refused the second time
+        remote(client, "lost").model("shop").change_offers({"a": None})
+    assert lost.value.done is None
+    assert list(shop.offers()["offers"]) == ["b", "c"]
+
+
+def test_names_are_swapped_and_shared(client):
+    shop = remote(client).create("shop", dim=3)
+    twin = shop.fork("twin", options={"arm_bound": 2.0})
+    made = shop.decide(ARMS)
+    assert shop.promote("twin")["spec"]["options"] == {"arm_bound": 2.0}
+    assert shop.learn(made, 2.0) == 1
+    assert (twin.describe()["rounds"], shop.describe()["rounds"]) == (1, 0)
+    with pytest.raises(NoAnswer):  # twice would be never
+        remote(client, "lost").model("shop").promote("twin")
+    assert shop.describe()["rounds"] == 1
+    shares = remote(client, "lost").model("shop").set_split({"shop": 0.5, "twin": 0.5})
+    assert shares == shop.split()
+    assert shares["models"] == {"shop": 0.5, "twin": 0.5}
+    models = {shop.decide(ARMS, unit=unit).model for unit in range(40)}
+    assert models == {"shop", "twin"}
+    same = {shop.decide(ARMS, unit="u").model for _ in range(5)}
+    assert len(same) == 1
+    assert {made.model for made in shop.decide_many([ARMS] * 3, units=["u"] * 3)} == same
+    with pytest.raises(NoAnswer):
+        remote(client, "lost").model("shop").end_split()
+    with pytest.raises(Refused, match="not split"):
+        shop.split()
+
+
+def test_a_fork_has_another_encoder(client):
+    encoder = ht.Encoder(numbers={"age": (40.0, 10.0), "price": (7.0, 2.0)})
+    shop = remote(client).create("shop", encoder=encoder)
+    shop.set_offers({"a": {"price": 5.0}, "b": {"price": 9.0}})
+    shop.learn(shop.decide({"age": 30, "device": "phone"}), 2.0)
+    more = ht.Encoder(
+        numbers={"age": (40.0, 10.0), "price": (7.0, 2.0)}, categories={"device": ["phone", "pc"]}
+    )
+    twin = shop.fork("twin", encoder=more).describe()
+    assert (twin["rounds"], twin["dim"]) == (1, more.dim)
+
+
 @pytest.mark.parametrize("name", ["", "a/b", "..", 3, "a?b", "a%2Fb"])
 def test_names_never_become_paths(client, name):
     with pytest.raises(ValueError, match="a model's name must consist"):
@@ -203,6 +300,17 @@ def test_the_same_verbs_are_awaited(client, tmp_path):
             await shop.save(tmp_path / "policy.npz", await shop.snapshot())
             with pytest.raises(Refused, match="no snapshot 7"):
                 await shop.save(tmp_path / "policy.npz", 7)
+            await shop.set_offers(ROWS)
+            await shop.change_offers({"a": None})
+            assert list((await shop.offers())["offers"]) == [(await shop.decide()).id] == ["b"]
+            await one.upload("twin", ht.TwinUCB(3), learn="shop")
+            assert (await shop.change(explore=0.5))["spec"]["explore"] == 0.5
+            shares = await shop.set_split({"shop": 0.5, "twin": 0.5})
+            assert await shop.split() == shares
+            assert (await shop.decide(unit=1)).model in ("shop", "twin")
+            await shop.end_split()
+            await shop.promote("twin")
+            await shop.promote("twin")
             return learned, (await shop.describe())["rounds"], await one.keys()
 
     assert client.portal.call(main) == (1, 1, [])
@@ -219,8 +327,12 @@ def test_the_types_of_answers_have_the_fields_that_the_service_sends(name):
 def test_a_decision_and_the_changes_of_a_fork_have_the_fields_of_the_service():
     sent = {field.name for field in dataclasses.fields(answers.RemoteDecision)}
     assert sent == {*wire.Decided.__struct_fields__}
+    choice = {field.name for field in dataclasses.fields(RemoteChoice)}
+    assert choice == {*wire.Chosen.__struct_fields__}
     changes = answers.ForkChanges.__annotations__.keys() | {"name"}
     assert changes == {*wire.Fork.__struct_fields__}
+    changes = answers.ModelChanges.__annotations__.keys()
+    assert changes == {*wire.ModelChange.__struct_fields__}
 
 
 def test_answers_are_of_their_types(client):

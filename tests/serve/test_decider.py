@@ -423,7 +423,7 @@ def test_the_same_file_goes_on_and_another_is_refused(client, where, file, tmp_p
 
     again(file)
     assert client.get(SHOP).json()["rounds"] == 6
-    with pytest.raises(Refusal, match=r"model 'shop' that did not begin with this file.*--name"):
+    with pytest.raises(Refusal, match=r"model 'shop' that did not begin with this file\. Choose"):
         again(other)
     again(other, "shop-b")
 

@@ -202,10 +202,10 @@ def test_an_operation_sees_what_others_wrote_in_its_commit(where):
             tx.reward(made, 2.0, None)
         return known
 
-    decides = Lookup(decide, row.id, "request", [made.request, b"another"])
+    decides = Lookup(decide, "request", {row.id: [made.request, b"another"]})
     assert store.apply([decides, decides])[0] == [None, made]
     assert store.apply([decides])[0] == [made]
-    rewards = Lookup(reward, row.id, "key", [made.key, bytes(21)])
+    rewards = Lookup(reward, "key", {row.id: [made.key, bytes(21)]})
     first, second = store.apply([rewards, rewards])[0]
     assert (first, second.reward, second.seq) == (None, 2.0, 1)
     assert store.apply([rewards])[0] == [second]

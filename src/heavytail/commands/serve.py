@@ -26,7 +26,7 @@ from heavytail._validate import on_one_line
 if TYPE_CHECKING:
     import uvicorn
 
-    from heavytail.ledger.store import Operation, Store
+    from heavytail.ledger.store import Operation, Store, Transaction
 
 __all__ = ["add_arguments", "run"]
 
@@ -141,6 +141,7 @@ def _model(args: argparse.Namespace) -> Operation | None:
         return None
     from heavytail._archive import contents
     from heavytail.ledger.layout import NAME
+    from heavytail.ledger.refusal import Refusal
     from heavytail.serve.decider_model import adopt, spec_of
     from heavytail.serve.keeping import loaded_decider
     from heavytail.serve.service import Limits
@@ -164,9 +165,21 @@ def _model(args: argparse.Namespace) -> Operation | None:
             file=sys.stderr,
         )
     note = f"the file {on_one_line(file)}"
-    return functools.partial(
-        adopt, name=name, content=content, spec=spec, most=Limits().models, note=note, who=WHO
-    )
+
+    def begin(tx: Transaction) -> None:
+        try:
+            adopt(tx, name, content, spec, Limits().models, note, WHO)
+        except Refusal as refusal:
+            if refusal.code != "another_model":
+                raise
+            message = (
+                f"The store has a model {name!r} that did not begin with this file. To go on with "
+                "the models of the store, pass --store without --model; to serve the file beside "
+                "them, pass another --name."
+            )
+            raise Refusal(409, refusal.code, message) from None
+
+    return begin
 
 
 def _check_proxies(args: argparse.Namespace) -> None:

@@ -600,7 +600,10 @@ class Transaction:
         )
         for row in unfinished:
             if row.id != model and any(source == model for source, _ in self.store.lineage(row)):
-                message = f"Model {row.name!r} learns the log of this model. Try again later."
+                message = (
+                    f"Model {row.name!r} learns the log of this model, and no snapshot holds it "
+                    f"yet. Try again later, or after POST /v1/models/{row.name}/snapshots."
+                )
                 raise Refusal(409, "has_learner", message)
 
     def learnable(self, name: str) -> tuple[int, int]:

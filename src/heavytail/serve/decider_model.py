@@ -245,11 +245,10 @@ class DeciderModel(Model):
         return await super().turn(kind, rows, work, shared=shared)
 
     def translated(self, row: OutcomeRow, key: bytes, detail: Detail) -> bytes:
-        names = self.policy._contexts.names
-        context = {} if detail.context is None else detail.context
-        if detail.probability is None or detail.id is None or not {*names} <= {*context}:
+        names, context = self.policy._contexts.names, detail.context or {}
+        if detail.probability is None or detail.id is None or (names and detail.context is None):
             return b""
-        known = {name: context[name] for name in names}
+        known = {name: context.get(name) for name in names}  # a column may be new
         when = time_of(key) if detail.made is None else detail.made
         visit = Visit(known, str(detail.id), detail.probability, when, detail.score)
         return msgspec.msgpack.encode(visit)
@@ -375,8 +374,11 @@ def adopt(
         return True, row
     if msgspec.json.decode(row.spec, type=ModelSpec).file != spec.file:
         message = (
-            f"The store has a model {name!r} that did not begin with this file. To go on with that "
-            "model, pass --store without --model; to serve the file beside it, pass another --name."
+            f"The store has a model {name!r} that did not begin with this file. Choose another "
+            "name, and let it take over this one with POST .../promote."
         )
         raise Refusal(409, "another_model", message, "name")
+    if learn is not None and row.origin is None:
+        message = f"The model {name!r} began with this file and learned no log. Delete it first."
+        raise Refusal(409, "another_model", message, "learn")
     return False, row

@@ -32,6 +32,11 @@ class Offered(NamedTuple):
     which: list[int] | None
     table: OfferTable
 
+    @property
+    def ids(self) -> list[str]:
+        """The id of each vector."""
+        return self.table.ids if self.which is None else [self.table.ids[i] for i in self.which]
+
 
 def logged(
     token: Token,
@@ -50,11 +55,10 @@ def logged(
     units = () if unit is None else (unit,)
     if isinstance(arms, Offered):
         assert isinstance(choice, DecideInContext)
-        place = decision.arm if arms.which is None else arms.which[decision.arm]
         key, asked = identified(request, (context, choice.only, choice.explore, *units))
         detail = Detail(
-            len(arms.rows), decision.probability, decision.score, arms.table.ids[place], None, None,
-            asked, context, stamp, None, arms.table.number, arms.which, unit,
+            len(arms.rows), decision.probability, decision.score, arms.ids[decision.arm], None,
+            None, asked, context, stamp, None, arms.table.number, arms.which, unit,
         )  # fmt: skip
     else:
         assert not isinstance(choice, DecideInContext)

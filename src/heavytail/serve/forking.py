@@ -21,6 +21,7 @@ from heavytail.serve.decider_model import adopt, model_of, spec_of
 from heavytail.serve.keeping import FORKED
 from heavytail.serve.live import reads_alike
 from heavytail.serve.model import Model, said
+from heavytail.serve.offering import check_offers
 from heavytail.serve.service import Service, check_model, check_name, encoded_spec
 from heavytail.serve.wire import DECIDER, Fork, ModelSpec, ModelView
 
@@ -36,30 +37,33 @@ async def upload(
     model ``learn``; the same file again changes nothing. Returns (created, view).
     """
     check_name(name)
-    spec = await apart(functools.partial(_spec_of_file, content, service.limits.dim))
+    model = await apart(functools.partial(_model_of_file, content, service.limits.dim))
+    offers: dict[str, Any] = {}
     if learn is not None:
-        _check_offers(await service.live.find(learn), spec)
-    new, row = await service.commits.do(
-        lambda tx: adopt(
-            tx, name, content, spec, service.limits.models, "an uploaded file", who, learn
-        ),
-        size=len(content),
-    )
+        source = await _found(service, learn, "learn")
+        offers = await apart(functools.partial(_inherited, source, model))
+
+    def work(tx: Transaction) -> tuple[bool, ModelRow]:
+        most, note = service.limits.models, "an uploaded file"
+        new, row = adopt(tx, name, content, model.spec, most, note, who, learn)
+        if new and offers:
+            tx.write_catalogue(row.id, packed(offers))
+        return new, row
+
+    new, row = await service.commits.do(work, size=len(content))
     if new or name not in service.models:
         await service.live.open(row)
     return new, await service.describe(name)
 
 
-def _spec_of_file(content: bytes, most: int) -> ModelSpec:
-    """The specification of an uploaded model; refuses what cannot be served."""
+def _model_of_file(content: bytes, most: int) -> Model:
+    """An uploaded model, which is in no store yet; refuses what cannot be served."""
     try:
         saved = from_bytes(content, name="the file")
         if not isinstance(saved, Decider | Policy):
             kind = type(saved).__name__
             raise ValueError(f"the file contains {kind}; it must be a Decider or a policy.")
-        spec = spec_of(saved, content, "the file")
-        row = ModelRow(0, "", encoded_spec(spec), 0.0, False, 0, 0, 0, b"", None, 0)
-        model = model_of(row, (0, content))
+        model = _unstored(spec_of(saved, content, "the file"), content)
         if model.dim > most:
             raise ValueError(f"the file has {model.dim} features; at most {most} are served.")
         model.warm()
@@ -67,7 +71,21 @@ def _spec_of_file(content: bytes, most: int) -> ModelSpec:
         raise
     except Exception as error:
         raise Refusal(422, "bad_file", said(error)) from None
-    return spec
+    return model
+
+
+def _unstored(spec: ModelSpec, content: bytes | None = None) -> Model:
+    """A model of a specification that is in no store, from a file or anew."""
+    row = ModelRow(0, "", encoded_spec(spec), 0.0, False, 0, 0, 0, b"", None, 0)
+    return model_of(row, None if content is None else (0, content))
+
+
+async def _found(service: Service, name: str, field: str) -> Model:
+    """The model that a field of the request names."""
+    try:
+        return await service.live.find(name)
+    except Refusal as refusal:
+        raise refusal.at(field) from None
 
 
 async def fork(service: Service, name: str, wanted: Fork, who: str) -> ModelView:
@@ -120,7 +138,7 @@ async def _relearned(
         changes = {"dim": None, **changes}
     spec = msgspec.structs.replace(model.spec, **changes, file=None)
     await apart(functools.partial(check_model, spec, service.limits.dim))
-    _check_offers(model, spec)
+    offers = await apart(lambda: _inherited(model, _unstored(spec)))
 
     def work(tx: Transaction) -> ModelRow:
         _check_new(tx, service, wanted.name)
@@ -130,7 +148,6 @@ async def _relearned(
             row = tx.create(wanted.name, spec_json, follows=source)
         else:
             row = tx.create(wanted.name, spec_json, since=last, origin=source)
-        offers = model.offers_view().offers
         if offers:
             tx.write_catalogue(row.id, packed(offers))
         tx.audit(who, f"fork {model.row.name} {wanted.name}")
@@ -140,15 +157,26 @@ async def _relearned(
     return row
 
 
-def _check_offers(source: Model, spec: ModelSpec) -> None:
-    """Refuse to encode a log anew whose offers the service does not know."""
-    if spec.policy == DECIDER or reads_alike(spec, source.spec) or source.offers_view().offers:
-        return
-    message = (
-        "The log has the contexts and the ids of the offers, not their features. State these "
-        f"first: PUT /v1/models/{source.row.name}/offers."
-    )
-    raise Refusal(409, "no_offers", message)
+def _inherited(source: Model, model: Model) -> dict[str, Any]:
+    """The offers that a model takes over from the one whose log it learns; refuses offers that it
+    cannot have, and to encode a log anew whose offers the service does not know.
+    """
+    if model.spec.policy == DECIDER:
+        return {}
+    offers: dict[str, Any] = source.offers_view().offers
+    if offers:
+        try:
+            check_offers(model, offers)
+        except Refusal as refusal:
+            message = f"The offers of {source.row.name!r} do not fit the new model: "
+            raise Refusal(422, "bad_offers", message + refusal.message) from None
+    elif not reads_alike(model.spec, source.spec):
+        message = (
+            "The log has the contexts and the ids of the offers, not their features. State these "
+            f"first: PUT /v1/models/{source.row.name}/offers."
+        )
+        raise Refusal(409, "no_offers", message)
+    return offers
 
 
 def _check_new(tx: Transaction, service: Service, name: str) -> None:
@@ -161,7 +189,7 @@ async def promote(service: Service, name: str, other: str, who: str) -> ModelVie
     """Let two models change their names in one commit. A shadow that is promoted has its own log
     from then on.
     """
-    first, second = await service.live.find(name), await service.live.find(other)
+    first, second = await service.live.find(name), await _found(service, other, "model")
     if first is second:
         raise Refusal(422, "same_model", "A model cannot take over its own name.", "model")
     if second.unready:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar, overload
 
 import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -65,7 +66,7 @@ __all__ = ["ROUTES", "Call", "Route", "answer"]
 DIGITS = 17  # that no number has
 THICK = 2**18  # bytes of a body that is read in a thread
 NOTHING: frozenset[str] = frozenset()
-ARMS = b'"arms"'  # in a body that states its own arms
+ARMS = b'"arms"'  # in a body that may state its own arms
 SAVED = b"PK\x03\x04"  # begins a saved file
 PIECE = 2**18  # bytes of a file that are sent at a time
 
@@ -164,6 +165,14 @@ Vectors = DecideAmongVectors | list[DecideAmongVectors]
 Named = DecideAmongNamed | list[DecideAmongNamed]
 InContext = DecideInContext | list[DecideInContext]
 Rewards = Reward | list[Reward]
+
+
+class Stated(Struct):
+    """A body of which only the presence of arms is read."""
+
+    arms: Raw | UnsetType = UNSET
+
+
 VECTORS: msgspec.json.Decoder[Vectors] = msgspec.json.Decoder(Vectors, strict=True)
 NAMED: msgspec.json.Decoder[Named] = msgspec.json.Decoder(Named, strict=True)
 IN_CONTEXT: msgspec.json.Decoder[InContext] = msgspec.json.Decoder(InContext, strict=True)
@@ -178,6 +187,7 @@ RESTORE = msgspec.json.Decoder(Restore, strict=True)
 PREDICT_VECTORS = msgspec.json.Decoder(PredictVectors, strict=True)
 PREDICT_NAMED = msgspec.json.Decoder(PredictNamed, strict=True)
 PREDICT_IN_CONTEXT = msgspec.json.Decoder(PredictInContext, strict=True)
+STATED = msgspec.json.Decoder(Stated | list[Stated])
 KEY = msgspec.json.Decoder(KeySpec, strict=True)
 
 
@@ -186,7 +196,10 @@ async def create(call: Call) -> Response:
     existing one if these are the same.
     """
     body = await call.body(call.service.limits.file)
-    learn = call.request.query_params.get("learn")
+    query = call.request.query_params
+    if not query.keys() <= {"learn"} or len(query.multi_items()) > 1:
+        raise Refusal(422, "bad_query", "The only parameter of this request is learn=MODEL.")
+    learn = query.get("learn")
     if body.startswith(SAVED):
         new, view = await upload(call.service, call.name, body, learn, call.who)
     elif learn is not None:
@@ -195,6 +208,12 @@ async def create(call: Call) -> Response:
     else:
         if len(body) > call.service.limits.body:
             raise too_large(call.service.limits.body)
+        if body and not body.lstrip().startswith(b"{"):
+            message = (
+                "The body must be settings as a JSON object, or a file that save(path) of a "
+                "Decider or a policy wrote."
+            )
+            raise Refusal(400, "bad_json", message)
         spec = await reading(body, SPEC)
         new, view = await call.service.create(call.name, spec, call.who)
     return answer(view, 201 if new else 200)
@@ -228,12 +247,24 @@ async def delete(call: Call) -> Response:
     return Response(status_code=204)
 
 
+def _in_context(model: Model, body: bytes) -> bool:
+    """Whether a request is about the model's own offers, so that it states no arms."""
+    if model.reads == "context" or model.table is None or ARMS not in body:
+        return model.reads == "context" or model.table is not None
+    try:
+        content = STATED.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    each = content if isinstance(content, list) else [content]
+    return all(stated.arms is UNSET for stated in each)
+
+
 async def decide(call: Call) -> Response:
     """Make one or many decisions."""
     body = await call.body()
     model = await call.service.live.find(call.name)
     choices: Vectors | Named | InContext | Plain | list[Plain]
-    if model.reads == "context" or (model.table is not None and ARMS not in body):
+    if _in_context(model, body):
         choices = await reading(body, IN_CONTEXT)
     elif model.reads == "vectors":
         choices = await reading(body, VECTORS, model.dim, CHOICE)
@@ -258,7 +289,7 @@ async def _queried(call: Call) -> tuple[Model, Any]:
     """The model, and the arms or the context of the request."""
     body = await call.body()
     model = await call.service.live.find(call.name)
-    if model.reads == "context" or (model.table is not None and ARMS not in body):
+    if _in_context(model, body):
         return model, await reading(body, PREDICT_IN_CONTEXT)
     if model.reads == "vectors":
         return model, await reading(body, PREDICT_VECTORS, model.dim, ASKED)
@@ -281,8 +312,6 @@ async def explain(call: Call) -> Response:
     arms = functools.partial(call.service.features, model, query, "")
     explanation = await model.turn("explain", model.count(query), lambda: model.explain(arms()))
     ids = getattr(query, "ids", None)
-    if isinstance(query, PredictInContext) and model.table is not None:
-        ids = model.table.ids
     return answer(explanation if ids is None else replace(explanation, id=ids[explanation.arm]))
 
 

@@ -197,6 +197,10 @@ class Live:
             if model.behind_origin:
                 await self.chased(model)
 
+    def shadows(self, model: Model) -> list[Model]:
+        """The loaded shadows of a model."""
+        return [each for each in self.models.values() if each.row.follows == model.row.id]
+
     def numbered(self, number: int) -> Model | None:
         """The loaded model with this number in the store."""
         return next((model for model in self.models.values() if model.row.id == number), None)

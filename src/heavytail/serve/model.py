@@ -37,6 +37,7 @@ from heavytail.serve.wire import (
     OffersView,
     OfferView,
     Predicted,
+    PredictedOffers,
     PredictInContext,
 )
 from heavytail.tails import MomentBound
@@ -333,7 +334,7 @@ class Model:
         try:
             context = {} if detail.context is None else detail.context
             needed = self.table.columns()
-            known = context if needed is None else {name: context[name] for name in needed}
+            known = context if needed is None else {name: context.get(name) for name in needed}
             return self.table.vectors(known, np.array([place])).tobytes()
         except (ValueError, TypeError, KeyError):
             return b""
@@ -490,7 +491,8 @@ class Model:
             prediction = policy.predict(_rows(arms), level=level)
         except (ValueError, AttributeError) as error:
             raise Refusal(422, "no_prediction", str(error)) from None
-        return Predicted(*(finite(part) for part in prediction))
+        parts = (finite(part) for part in prediction)
+        return PredictedOffers(arms.ids, *parts) if isinstance(arms, Offered) else Predicted(*parts)
 
     def explain(self, arms: Any) -> Any:
         """Explain which arm would be chosen, and why."""
@@ -500,7 +502,8 @@ class Model:
         except (ValueError, AttributeError) as error:
             raise Refusal(422, "no_explanation", str(error)) from None
         parts = {name: finite(part) for name, part in explanation.parts.items()}
-        return Explained(explanation.arm, explanation.rule, parts)
+        name = arms.ids[explanation.arm] if isinstance(arms, Offered) else None
+        return Explained(explanation.arm, explanation.rule, parts, name)
 
     async def report(self) -> dict[str, Any]:
         """The diagnostics, computed in a thread if they take long: some decompose a matrix."""

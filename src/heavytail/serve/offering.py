@@ -16,7 +16,7 @@ from heavytail.serve.model import Model, said
 from heavytail.serve.service import Service
 from heavytail.serve.wire import Offers, OffersView
 
-__all__ = ["write_offers"]
+__all__ = ["check_offers", "write_offers"]
 
 TRIES = 5  # of a change, where others change the offers at the same time
 
@@ -60,7 +60,9 @@ async def _change_decider(
 async def _write_catalogue(
     service: Service, model: Model, wanted: Offers, who: str, whole: bool
 ) -> bool:
-    """Write a new catalogue after the one that the model has; False if another was first."""
+    """Write a new catalogue of the model and its shadows after the one that the model has; False if
+    another was first.
+    """
     before = model.table
     offers = {} if before is None or whole else dict(before.offers)
     for name, features in wanted.offers.items():
@@ -76,31 +78,42 @@ async def _write_catalogue(
         raise Refusal(413, "too_many_arms", f"At most {service.limits.arms} offers.", "offers")
     if before is not None and offers == before.offers and [*offers] == before.ids:
         return True
-    await apart(functools.partial(_check, model, offers))
+    await apart(functools.partial(check_offers, model, offers))
     number = 0 if before is None else before.number
+    models = [*service.live.shadows(model), model]  # shadows know an offer before it is decided on
+    for shadow in models[:-1]:
+        try:
+            await apart(functools.partial(check_offers, shadow, offers))
+        except Refusal as refusal:
+            message = f"The shadow {shadow.row.name!r} cannot have these offers: {refusal.message}"
+            raise Refusal(422, "bad_offers", message, refusal.field) from None
 
-    def work(tx: Transaction) -> ModelRow | None:
+    def work(tx: Transaction) -> list[ModelRow | None] | None:
         tx.last(model.row.id)  # nobody else changes them until the commit
         row = tx.store.model(model.row.id)
         if row is None:
             raise Refusal(404, "no_model", "There is no model with this name.")
         if (row.catalogue or 0) != number:
             return None
-        tx.write_catalogue(row.id, packed(offers))
+        content = packed(offers)
+        for each in tx.store.model_rows("WHERE id = ? OR follows = ?", row.id, row.id):
+            tx.write_catalogue(each.id, content)
         tx.audit(who, f"offers {row.name}")
-        return tx.store.model(row.id)
+        return [tx.store.model(each.row.id) for each in models]
 
-    row = await service.commits.do(work, model=model.row.id)
-    if row is None:
+    rows = await service.commits.do(work, model=model.row.id)
+    if rows is None:
         await service.live.look()
         return False
-    old = model.row
-    model.respecify(row)
-    await service.live.follow_row(model, old)
+    for each, now in zip(models, rows, strict=True):
+        if now is not None:
+            old = each.row
+            each.respecify(now)
+            await service.live.follow_row(each, old)
     return True
 
 
-def _check(model: Model, offers: dict[str, Any]) -> None:
+def check_offers(model: Model, offers: dict[str, Any]) -> None:
     """Refuse offers that the model cannot choose among."""
     for name, features in offers.items():
         values = features.values() if isinstance(features, dict) else features

@@ -31,7 +31,7 @@ BODIES: dict[str, Any] = {  # of requests, by the name of the handler
     "change_split": wire.Split,
     "issue_key": wire.KeySpec,
 }
-OTHERS: dict[str, list[Any]] = {  # the same for a model with an encoder, and for a Decider
+OTHERS: dict[str, list[Any]] = {  # the same for a model with an encoder, and for own offers
     "decide": [
         wire.DecideAmongNamed | list[wire.DecideAmongNamed],
         wire.DecideInContext | list[wire.DecideInContext],
@@ -39,7 +39,7 @@ OTHERS: dict[str, list[Any]] = {  # the same for a model with an encoder, and fo
     "predict": [wire.PredictNamed, wire.PredictInContext],
     "explain": [wire.PredictNamed, wire.PredictInContext],
 }
-OF_DECIDERS: dict[str, Any] = {  # answers
+OF_OFFERS: dict[str, Any] = {  # answers about offers of the model's own
     "decide": wire.Chosen | list[wire.Chosen],
     "predict": wire.PredictedOffers,
     "explain": wire.ExplainedOffer,
@@ -84,6 +84,8 @@ FILES = {  # answers that are no JSON
     "metrics": "text/plain",
     "page": "text/html",
 }
+UPLOADS = {"create": "application/octet-stream"}  # bodies that may be files instead
+BINARY = {"type": "string", "format": "binary"}
 FAULTS = (400, 401, 403, 404, 408, 409, 413, 422, 429, 503)
 PARAMETERS = {
     "name": {"type": "string", "pattern": wire.NAME},
@@ -91,6 +93,7 @@ PARAMETERS = {
 }
 
 QUERIES: dict[str, dict[str, Any]] = {  # parameters behind the path, by the name of the handler
+    "create": {"learn": {"type": "string", "pattern": wire.NAME}},
     "earned": {
         "by": {"type": "string", "maxLength": 200},
         "against": {"type": "string", "maxLength": 200},
@@ -100,7 +103,7 @@ QUERIES: dict[str, dict[str, Any]] = {  # parameters behind the path, by the nam
 
 def document(routes: Sequence[Route]) -> dict[str, Any]:
     """The document of these routes."""
-    body_types = [*BODIES.values(), *itertools.chain(*OTHERS.values()), *OF_DECIDERS.values()]
+    body_types = [*BODIES.values(), *itertools.chain(*OTHERS.values()), *OF_OFFERS.values()]
     body_types += [
         body_type
         for answers in ANSWERS.values()
@@ -165,16 +168,16 @@ def _operation(route: Route, path: str, schema: dict[str, Any]) -> dict[str, Any
     if name in BODIES:
         body = _any_of([BODIES[name], *OTHERS.get(name, [])], schema)
         content = {"application/json": {"schema": body}}
+        if name in UPLOADS:
+            content[UPLOADS[name]] = {"schema": BINARY}
         operation["requestBody"] = {"required": True, "content": content}
     for status, answer_type in ANSWERS[name].items():
         answer: dict[str, Any] = {"description": "Done."}
         if name in FILES:
-            file_schema = (
-                {"type": "string"} if answer_type is str else {"type": "string", "format": "binary"}
-            )
+            file_schema = {"type": "string"} if answer_type is str else BINARY
             answer["content"] = {FILES[name]: {"schema": file_schema}}
         elif answer_type is not None:
-            kinds = [answer_type, *([OF_DECIDERS[name]] if name in OF_DECIDERS else [])]
+            kinds = [answer_type, *([OF_OFFERS[name]] if name in OF_OFFERS else [])]
             answer["content"] = {"application/json": {"schema": _any_of(kinds, schema)}}
         operation["responses"][str(status)] = answer
     for status in FAULTS:

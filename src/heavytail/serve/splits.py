@@ -67,7 +67,12 @@ def unit_of(choice: object) -> str:
 
 async def write_split(service: Service, name: str, wanted: Split, who: str) -> SplitView:
     """Share the decisions of a name between models, or change the shares."""
-    models = {other: await service.live.find(other) for other in wanted.models}
+    models = {}
+    for other in wanted.models:
+        try:
+            models[other] = await service.live.find(other)
+        except Refusal as refusal:
+            raise refusal.at(f"models.{other}") from None
     if name not in models:
         message = f"The model {name!r} itself must be a part of its split, if only with share 0."
         raise Refusal(422, "bad_split", message, "models")

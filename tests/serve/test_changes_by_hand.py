@@ -1,0 +1,169 @@
+"""Defects that were met when the changes of a running model were tried by hand, with curl."""
+
+from __future__ import annotations
+
+import pytest
+from tests.serve.test_service import SHOP
+
+import heavytail as ht
+
+PRICES = {"a": {"price": 5.0}, "b": {"price": 9.0}}
+ROWS = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
+
+
+def encoder(*categories):
+    return ht.Encoder(
+        numbers={"age": (40.0, 10.0), "price": (7.0, 2.0)},
+        categories={name: ["x", "y"] for name in categories},
+        crosses=[("age", "price"), *((name, "price") for name in categories)],
+    )
+
+
+def created(client, name="shop", offers=PRICES, **spec):
+    """A model with offers."""
+    assert client.put(f"/v1/models/{name}", json=spec).status_code == 201
+    answer = client.put(f"/v1/models/{name}/offers", json={"offers": offers})
+    assert answer.status_code == 200, answer.text
+
+
+def played(client, count=5, name="shop", **body):
+    """Rewarded decisions among a model's offers."""
+    for i in range(count):
+        made = client.post(f"/v1/models/{name}/decisions", json=body).json()
+        reward = {"token": made["token"], "reward": float(i)}
+        assert client.post(f"/v1/models/{name}/rewards", json=reward).status_code == 202
+
+
+def refusal(answer):
+    fault = answer.json()
+    return answer.status_code, fault["code"], fault["field"]
+
+
+@pytest.mark.parametrize("changes", [{"dim": 3}, {"encoder": encoder().schema()}])
+def test_a_fork_that_cannot_have_the_offers_is_refused_and_nothing_is_left_of_it(client, changes):
+    created(client, offers=ROWS, dim=2)
+    answer = client.post(f"{SHOP}/fork", json={"name": "twin", **changes})
+    assert refusal(answer)[:2] == (422, "bad_offers")
+    assert "The offers of 'shop' do not fit the new model: offer 'a' must" in answer.text
+    assert client.get("/v1/models/twin").status_code == 404
+    assert client.get("/readyz").json()["broken"] == []
+
+
+def test_an_uploaded_policy_that_learns_a_log_has_the_offers_of_it(client):
+    created(client, encoder=encoder().schema())
+    context = {"age": 30, "device": "x"}
+    played(client, context=context)
+    policy = ht.TwinUCB(encoder("device").dim)
+    policy.encoder = encoder("device")
+    answer = client.put("/v1/models/twin?learn=shop", content=policy.to_bytes())
+    assert (answer.status_code, answer.json()["rounds"]) == (201, 5)
+    assert answer.json()["diagnostics"]["refused"] == 0
+    offers = client.get("/v1/models/twin/offers").json()
+    assert offers["offers"] == PRICES
+    assert client.post("/v1/models/twin/decisions", json={"context": context}).status_code == 201
+    unfit = client.put("/v1/models/other?learn=shop", content=ht.TwinUCB(2).to_bytes())
+    assert refusal(unfit)[:2] == (422, "bad_offers")
+    assert client.get("/v1/models/other").status_code == 404
+
+
+def test_an_upload_says_where_it_did_not_learn_the_log(client):
+    created(client, offers=ROWS, dim=2)
+    file = ht.TwinUCB(2).to_bytes()
+    assert client.put("/v1/models/twin", content=file).status_code == 201
+    again = client.put("/v1/models/twin?learn=shop", content=file)
+    assert refusal(again) == (409, "another_model", "learn")
+    for name in ("learned", "learned"):
+        answer = client.put(f"/v1/models/{name}?learn=shop", content=file)
+    assert answer.status_code == 200
+    for query in ("?lern=shop", "?learn=shop&learn=twin"):
+        answer = client.put(f"/v1/models/new{query}", content=file)
+        assert refusal(answer) == (422, "bad_query", "")
+    other = client.put("/v1/models/twin", content=ht.TwinUCB(2, arm_bound=2.0).to_bytes())
+    assert refusal(other) == (409, "another_model", "name")
+    assert "--" not in other.text  # words of the command, which has options
+
+
+@pytest.mark.parametrize("body", [b"sku,price\na,1\n", b"PK\x05\x06", b"[1]"])
+def test_what_is_neither_settings_nor_a_saved_model_is_told_what_is_expected(client, body):
+    answer = client.put(SHOP, content=body)
+    assert refusal(answer) == (400, "bad_json", "")
+    assert "file that save(path)" in answer.json()["message"]
+
+
+def test_a_model_that_is_not_there_is_told_by_its_field(client):
+    created(client, offers=ROWS, dim=2)
+    file = ht.TwinUCB(2).to_bytes()
+    assert refusal(client.put("/v1/models/b?learn=no", content=file)) == (404, "no_model", "learn")
+    promoted = client.post(f"{SHOP}/promote", json={"model": "no"})
+    assert refusal(promoted) == (404, "no_model", "model")
+    split = client.put(f"{SHOP}/split", json={"models": {"shop": 0.5, "no": 0.5}})
+    assert refusal(split) == (404, "no_model", "models.no")
+
+
+def test_a_prediction_and_an_explanation_of_own_offers_name_them(client):
+    created(client, offers=ROWS, dim=2)
+    played(client, only=["b"])
+    predicted = client.post(f"{SHOP}/predict", json={}).json()
+    assert (predicted["ids"], len(predicted["mean"])) == (["a", "b"], 2)
+    explained = client.post(f"{SHOP}/explain", json={}).json()
+    assert explained["id"] == "ab"[explained["arm"]]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"context": {"age": 30, "arms": 2}},
+        {"context": {"age": 30}, "unit": "arms"},
+        [{"context": {"age": 30, "arms": 2}}, {"context": {"age": 30}}],
+    ],
+)
+def test_a_context_may_have_a_column_called_arms(client, body):
+    created(client, encoder=encoder().schema())
+    assert client.post(f"{SHOP}/decisions", json=body).status_code == 201
+    stated = {"context": {"age": 30}, "arms": [{"price": 1.0}]}
+    assert "id" not in client.post(f"{SHOP}/decisions", json=stated).json()
+    both = client.post(f"{SHOP}/decisions", json=[stated, {"context": {"age": 30}}])
+    assert both.status_code == 422
+
+
+def test_a_log_that_another_model_needs_says_how_it_can_be_deleted(client):
+    created(client, offers=ROWS, dim=2)
+    played(client)
+    client.post(f"{SHOP}/fork", json={"name": "twin", "options": {"arm_bound": 2.0}})
+    answer = client.delete(SHOP)
+    assert refusal(answer) == (409, "has_learner", "")
+    assert "POST /v1/models/twin/snapshots" in answer.text
+    assert client.post("/v1/models/twin/snapshots").status_code == 201
+    assert client.delete(SHOP).status_code == 204
+
+
+def test_a_column_that_the_log_does_not_have_is_unknown_in_it(client):
+    offers = [{"sku": name, **features} for name, features in PRICES.items()]
+
+    def decider(*context):
+        return ht.Decider(offers, ids="sku", context=["segment", *context]).to_bytes()
+
+    assert client.put(SHOP, content=decider()).status_code == 201
+    played(client, context={"segment": "new"})
+    played(client, context={"segment": "new", "device": "x"})
+    wide = client.put("/v1/models/wide?learn=shop", content=decider("device")).json()
+    assert (wide["rounds"], wide["diagnostics"]["refused"]) == (10, 0)
+    created(client, "coded", encoder=encoder().schema())
+    played(client, name="coded", context={"age": 30})
+    schema = encoder("device").schema()
+    forked = client.post("/v1/models/coded/fork", json={"name": "b", "encoder": schema}).json()
+    assert (forked["rounds"], forked["diagnostics"]["refused"]) == (5, 0)
+    unknown = {**schema, "numbers": {**schema["numbers"], "size": [0.0, 1.0]}}
+    unknown["missing"] = {**schema["missing"], "size": "refuse"}
+    forked = client.post("/v1/models/coded/fork", json={"name": "c", "encoder": unknown}).json()
+    assert (forked["rounds"], forked["diagnostics"]["refused"]) == (0, 5)
+
+
+def test_a_shadow_has_the_offers_that_its_model_has_by_now(client):
+    created(client, offers=ROWS, dim=2)
+    client.post(f"{SHOP}/fork", json={"name": "twin", "shadow": True})
+    client.patch(f"{SHOP}/offers", json={"offers": {"a": None, "c": [0.5, 0.5]}})
+    played(client)
+    assert client.get("/v1/models/twin").json()["rounds"] == 5
+    client.post(f"{SHOP}/promote", json={"model": "twin"})
+    assert [*client.get(f"{SHOP}/offers").json()["offers"]] == ["b", "c"]
