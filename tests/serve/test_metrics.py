@@ -147,7 +147,7 @@ def test_workers_answer_for_all_and_a_death_is_one_line(address, tmp_path):
         wait_for(lambda: after()["worker_restarts_total",] == 1.0)
         assert after()["requests_total", "decide", "201"] == 20.0
         assert after()["decisions_total", "shop"] == 20.0
-        assert not list(folder.glob(f"gauge_livemax_{victim}.db"))
+        wait_for(lambda: not list(folder.glob(f"gauge_livemax_{victim}.db")))
     finally:
         parent.terminate()
         assert parent.wait(60.0) == 0
