@@ -235,12 +235,13 @@ class Service:
             model.spec.explore if choice.explore is None else choice.explore for choice in choices
         ]
 
-        def choose() -> tuple[int, list[Any], list[Any]]:
+        def choose() -> tuple[int, list[Any], list[Any], int]:
             sets = [self.features(model, choice, place) for place, choice in _placed(choices)]
-            return model.version, sets, model.choose(sets, explore)
+            made = model.choose(sets, explore)
+            return model.version, sets, made, sum(map(model.is_unknown, choices, made))
 
         many = sum(map(model.count, choices))
-        version, sets, decisions = await model.turn("choose", many, choose)
+        version, sets, decisions, unknown = await model.turn("choose", many, choose)
         size, when, wall = 8 * many * model.width, self.live.clock(), self.store.clock()
         stamp = wall if abs(wall - when) > APART else None
 
@@ -258,7 +259,7 @@ class Service:
 
         both = written() if size < LARGE else await apart(written)
         rows, answers = [row for row, _ in both], [answer for _, answer in both]
-        behind, unknown = [0], sum(map(model.is_unknown, choices, decisions))
+        behind = [0]
 
         def work(tx: Transaction) -> list[Any]:
             if request:
