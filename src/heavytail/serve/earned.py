@@ -132,9 +132,11 @@ def answer(
 ) -> Earned:
     """The answer from the folds of the parts of ``asked``; they are not changed."""
     made = store.decisions(row.id)
-    key = min(fold.key for fold in folds)
-    tail = Rows(each[:3] for each in store.decided(row.id, key, END, TAIL))
-    parts = [_with_tail(fold, tail) for fold in folds]
+    parts = [fold.part for fold in folds]
+    if complete:
+        key = min(fold.key for fold in folds)
+        tail = Rows(each[:3] for each in store.decided(row.id, key, END, TAIL))
+        parts = [_with_tail(fold, tail) for fold in folds]
     offers = parts[0]
     assert isinstance(offers, Offers)
     sums = offers.sums
