@@ -466,7 +466,8 @@ class Fold:
     def __init__(self, part: Part) -> None:
         self.part = part
         self.seq, self.key, self.settled, self.made = 0, b"", b"", 0
-        self._odd: tuple[int, int] | None = None  # counts that did not agree
+        self._again = False  # whether decisions are being counted anew
+        self._odd = 0  # decisions that a recount did not find either
 
     def go_on(self, store: Store, row: ModelRow, until: float, pace: float = 0.0) -> bool:
         """Fold what is new; tell whether everything is folded.
@@ -538,12 +539,16 @@ class Fold:
             self.key = bytes(new[-1][0]) if len(new) == BATCH else upto
             if len(new) == BATCH:
                 return True
-        counts = self.made, store.decided_by(row.id, self.key)
-        if counts[0] != counts[1] and counts != self._odd:  # one came later than the margin
-            self._odd = counts
+        missing = store.decided_by(row.id, self.key) - self.made
+        if missing != self._odd:  # one came later than the margin
+            self._odd = missing if self._again else 0
+            self._again = not self._again
+            if not self._again:
+                return False
             self.part.forget()
             self.key, self.made = b"", 0
             return True
+        self._again = False
         return False
 
     def twin(self) -> Fold:
