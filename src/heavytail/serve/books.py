@@ -31,7 +31,7 @@ KEPT: Final = 64  # folds in memory
 PARTS: Final = 16  # of one model that are saved
 PATIENCE: Final = 0.1  # seconds that an answer waits for the newest rows to be folded
 PIECE: Final = 1.0  # seconds of folding with one connection
-PACE: Final = 1.0  # seconds of rest for each second of it
+PACE: Final = 2.0  # seconds of rest for each second of it
 LOOK: Final = 10.0  # seconds between two looks at what is new
 SAVED: Final = 10_000  # outcomes or decisions, after which a fold is saved
 

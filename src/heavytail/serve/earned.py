@@ -28,15 +28,16 @@ from heavytail.serve.folding import (
     GIVEN_UP,
     MONEY,
     REWARDS,
+    TAIL,
     UNKNOWN,
     Fold,
     Offers,
+    Rows,
     Rule,
     Segments,
     Sums,
     is_settled,
     labels,
-    seen,
 )
 from heavytail.serve.wire import Earned, EarnedBound, EarnedDay, EarnedLine, EarnedUntil, Uplift
 
@@ -107,10 +108,8 @@ def begun(part: str, store: Store, row: ModelRow) -> tuple[Fold, bool]:
     """A new fold of a part, and whether it is final: a column is known by its first values."""
     kind, _, rest = part.partition(":")
     if kind == "by":
-        first = [
-            seen(*each[:3]) for each in store.decided(row.id, b"", END, FIRST)
-        ]  # fmt: skip
-        columns = {name for each in first for name in each.detail.context or ()}
+        first = Rows(each[:3] for each in store.decided(row.id, b"", END, FIRST))
+        columns = {name for detail in first.details for name in detail.context or ()}
         if rest not in columns:
             raise _no_column(rest, columns)
         return Fold(Segments(rest, first)), len(first) == FIRST
@@ -133,7 +132,11 @@ def answer(
 ) -> Earned:
     """The answer from the folds of the parts of ``asked``; they are not changed."""
     made = store.decisions(row.id)
-    parts = [_with_tail(fold, store, row) for fold in folds]
+    parts = [fold.part for fold in folds]
+    if complete:
+        key = min(fold.key for fold in folds)
+        tail = Rows(each[:3] for each in store.decided(row.id, key, END, TAIL))
+        parts = [_with_tail(fold, tail) for fold in folds]
     offers = parts[0]
     assert isinstance(offers, Offers)
     sums = offers.sums
@@ -169,10 +172,10 @@ def answer(
     )
 
 
-def _with_tail(fold: Fold, store: Store, row: ModelRow) -> Offers | Segments | Rule:
+def _with_tail(fold: Fold, tail: Rows) -> Offers | Segments | Rule:
     """The part of a fold with the newest decisions, which may not be counted for good yet."""
-    tail = fold.tail(store, row)
-    if not tail:
+    tail = tail.where(i for i, key in enumerate(tail.keys) if key > fold.key)
+    if not len(tail):
         return fold.part
     part = fold.twin().part
     part.count(tail)
