@@ -83,6 +83,12 @@ def test_an_upload_says_where_it_did_not_learn_the_log(client):
     assert "--" not in other.text  # words of the command, which has options
 
 
+@pytest.mark.parametrize("call", ["decisions", "predict", "explain"])
+def test_a_model_without_offers_says_that_it_needs_arms_or_offers(shop, call):
+    answer = shop.post(f"{SHOP}/{call}", json={"context": {"age": 30}})
+    assert refusal(answer) == (422, "no_offers", "arms")
+
+
 @pytest.mark.parametrize("body", [b"sku,price\na,1\n", b"PK\x05\x06", b"[1]"])
 def test_what_is_neither_settings_nor_a_saved_model_is_told_what_is_expected(client, body):
     answer = client.put(SHOP, content=body)
