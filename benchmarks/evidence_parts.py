@@ -150,6 +150,15 @@ PARTS = (
         ),
     ),
     _prints(
+        "fleet",
+        "docs/evidence/fleet.md",
+        12,
+        "fleet",
+        *("benchmarks.fleet_network", "benchmarks.fleet_workers"),
+        *("heavytail.ledger.commits", "heavytail.ledger.postgres", "heavytail.ledger.store"),
+    ),
+    _prints(*("fleet-shards", "docs/evidence/fleet.md", 6, "fleet_shards"), *_policies("twin_ucb")),
+    _prints(
         "decider-speed",
         "docs/evidence/decider.md",
         4,

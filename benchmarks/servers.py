@@ -1,7 +1,8 @@
 """Servers that ``benchmarks.serve`` sends its load to, each in a process of its own.
 
 ``empty`` reads the same bodies and answers ``{}``; ``vw`` decides with Vowpal Wabbit, keeps nothing
-and learns nothing; ``ours`` is the service, on the store that it is given.
+and learns nothing; ``ours`` is the service, on the store that it is given. ``--skew`` sets the wall
+clock that this process sees forwards or back.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import asyncio
 import json
 import sys
+import time
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -86,7 +88,11 @@ def main() -> int:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--server", choices=("uvicorn", "granian"), default="uvicorn")
     parser.add_argument("--store", default="")
+    parser.add_argument("--skew", type=float, default=0.0, help="seconds")
     args = parser.parse_args()
+    if args.skew:
+        wall = time.time
+        time.time = lambda: wall() + args.skew
     app = ours(args.store) if args.kind == "ours" else {"empty": empty, "vw": vw}[args.kind]()
     serve(app, args.port, args.server)
     return 0

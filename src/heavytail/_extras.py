@@ -7,7 +7,12 @@ import importlib.util
 __all__ = ["MissingExtra", "is_there", "need", "need_to_draw"]
 
 
-CALLED = {"sklearn": "scikit-learn", "numba_cuda": "numba-cuda"}  # where pip has another name
+CALLED = {  # where pip has another name
+    "sklearn": "scikit-learn",
+    "numba_cuda": "numba-cuda",
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+}
 
 
 class MissingExtra(ImportError):

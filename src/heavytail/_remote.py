@@ -18,6 +18,7 @@ from heavytail._requests import (
 )
 from heavytail.answers import (
     Diagnostics,
+    Earned,
     Explained,
     ExplainedOffer,
     ForkChanges,
@@ -177,6 +178,17 @@ class RemoteModel(_Model["Client"]):
     def describe(self) -> ModelView:
         """Describe the model."""
         return self._client._send(self._requests.describe())
+
+    def earned(self, *, by: str | None = None, against: str | None = None) -> Earned:
+        """What the model earned: "total", "offers", "days", and "sentences" that say the most
+        important.
+
+        Args:
+            by: a column of the context; the answer then has "segments".
+            against: a rule to compare with, "always:ID" (or the offer's place, without ids) or
+                "uniform"; the answer then has "against".
+        """
+        return self._client._send(self._requests.earned(by, against))
 
     def diagnostics(self) -> Diagnostics:
         """The model's diagnostics."""
@@ -369,6 +381,9 @@ class AsyncRemoteModel(_Model["AsyncClient"]):
 
     async def describe(self) -> ModelView:
         return await self._client._send(self._requests.describe())
+
+    async def earned(self, *, by: str | None = None, against: str | None = None) -> Earned:
+        return await self._client._send(self._requests.earned(by, against))
 
     async def diagnostics(self) -> Diagnostics:
         return await self._client._send(self._requests.diagnostics())

@@ -9,6 +9,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, Protocol, Required, TypedDict, TypeVar, Unpack
+from urllib.parse import urlencode
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from heavytail._archive import contents
 from heavytail._validate import check_count, shown
 from heavytail.answers import (
+    Earned,
     ForkChanges,
     KeyView,
     ModelChanges,
@@ -249,6 +251,11 @@ class ModelRequests:
         """Fetch a snapshot."""
         number = check_count("RemoteModel.save: snapshot", snapshot)
         return Request("GET", f"{self.path}/snapshots/{number}", _nothing)
+
+    def earned(self, by: str | None, against: str | None) -> Request[Earned]:
+        """What the model earned."""
+        query = urlencode(_body(by=by, against=against))
+        return Request("GET", f"{self.path}/earned{'?' if query else ''}{query}", _as_it_is)
 
     def save_log(self) -> Request[None]:
         """Fetch the log."""

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Diagnostics",
+    "Earned",
+    "EarnedBound",
+    "EarnedDay",
+    "EarnedLine",
+    "EarnedUntil",
     "Explained",
     "ExplainedOffer",
     "ForkChanges",
@@ -36,6 +41,7 @@ __all__ = [
     "SnapshotView",
     "SpecFields",
     "SplitView",
+    "Uplift",
 ]
 
 Scalar = float | int | str | bool | None
@@ -258,6 +264,161 @@ class Explained(TypedDict):
     rule: str
     parts: dict[str, list[float]]
     id: NotRequired[str | int]
+
+
+class EarnedLine(TypedDict):
+    """What a group of decisions earned.
+
+    Attributes:
+        name: an offer's id or, without ids, its place; a segment; or what the group is.
+        decisions: made.
+        share: of all decisions.
+        rewards: that came; default rewards are among them.
+        by_default: default rewards.
+        pending: decisions that wait for their reward.
+        money: the sum of the rewards.
+        counted: rewards that ``mean`` and its bounds are of: where decisions expire, those of
+            decisions all before which have their reward or have expired.
+        mean: of these.
+        low: lower bound of the mean; None where too few rewards came.
+        high: upper bound, which is approximate; likewise.
+    """
+
+    name: str
+    decisions: int
+    share: float
+    rewards: int
+    by_default: int
+    pending: int
+    money: float
+    counted: int
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+class EarnedBound(TypedDict):
+    """What a bound is.
+
+    Attributes:
+        kind: "betting", or "betting with room", which is approximate.
+        any_time: whether it holds however often one looks.
+        guaranteed: whether it rests on nothing but what ``assumes`` says.
+        assumes: in words.
+    """
+
+    kind: str
+    any_time: bool
+    guaranteed: bool
+    assumes: str
+
+
+class EarnedDay(TypedDict):
+    """The decisions of a day (UTC), and the rewards of these decisions, whenever they came."""
+
+    day: str
+    decisions: int
+    rewards: int
+    by_default: int
+    money: float
+
+
+class EarnedUntil(TypedDict):
+    """How far the log has been added up: outcomes and decisions, of how many."""
+
+    outcome: int
+    outcomes: int
+    decision: int
+    decisions: int
+    complete: bool
+
+
+class Uplift(TypedDict):
+    """What a model earned over what a rule would have earned in its place.
+
+    Attributes:
+        against: the rule as it was asked for.
+        rule: in words.
+        compared: rewards that were compared.
+        value: the estimated difference in all, by inverse propensity weighting.
+        low: lower bound of it; together with the upper one it holds with probability ``level``.
+        high: upper bound.
+        mean: the difference a decision.
+        mean_low: lower bound of it.
+        mean_high: upper bound.
+        better: whether the model earned more; None where that is not decided.
+        more: decisions like these that would decide it, about; None where it cannot be guessed.
+        days: days at the present rate in which they come; likewise.
+        level: of both bounds together.
+        bound: what they are.
+        why: the reason why nothing can be said; "" where something can.
+        notes: what to know of it.
+        sentence: the result.
+    """
+
+    against: str
+    rule: str
+    compared: int
+    value: float | None
+    low: float | None
+    high: float | None
+    mean: float | None
+    mean_low: float | None
+    mean_high: float | None
+    better: bool | None
+    more: int | None
+    days: float | None
+    level: float
+    bound: EarnedBound
+    why: str
+    notes: list[str]
+    sentence: str
+
+
+class Earned(TypedDict):
+    """What a model earned.
+
+    Attributes:
+        model: its name.
+        until: how far its log has been added up.
+        given_up: decisions that expired without a reward.
+        total: all decisions.
+        chosen: decisions whose offer had more than the probability of a uniform draw: the choice.
+        explored: decisions whose offer had not.
+        unknown: decisions whose probability is not known.
+        offers: each of the first 1,000 offers that were chosen, by decisions.
+        others: all other offers; None where there are none.
+        by: the column of the context that segments are of; None for none.
+        segments: by value of that column, or by thirds of its first 1,000 numbers; None without
+            ``by``.
+        days: of the last 90 days, those with decisions, oldest first.
+        against: the comparison with a rule; None without ``against``.
+        level: of the two bounds of each mean together; each line's hold by themselves.
+        low: what the lower bounds of means are.
+        high: what the upper ones are.
+        order: "settled" where means count decisions all before which have their reward or have
+            expired; "arrived" where they count rewards as they come.
+        sentences: the most important of it.
+    """
+
+    model: str
+    until: EarnedUntil
+    given_up: int
+    total: EarnedLine
+    chosen: EarnedLine
+    explored: EarnedLine
+    unknown: EarnedLine
+    offers: list[EarnedLine]
+    others: EarnedLine | None
+    by: str | None
+    segments: list[EarnedLine] | None
+    days: list[EarnedDay]
+    against: Uplift | None
+    level: float
+    low: EarnedBound
+    high: EarnedBound
+    order: str
+    sentences: list[str]
 
 
 class SnapshotView(TypedDict):

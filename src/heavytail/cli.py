@@ -31,6 +31,7 @@ COMMANDS: dict[str, str] = {
     "evaluate": "estimate from a log what other policies would have earned",
     "log": "summarise a log of decisions, write it as Parquet, or convert an old one",
     "serve": "decide and learn over HTTP, and lose nothing",
+    "earned": "say what a model of the service earned, by offer, and against a rule",
     "diagnose": "measure how heavy the tail of a table's column is",
     "fit": "fit a linear regression to a table with outliers, and list those",
     "warm": "compile policies before their first decision, for example for a container image",

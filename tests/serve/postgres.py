@@ -33,6 +33,11 @@ class Database:
         """``postgresql://...`` of its database."""
         return f"postgresql://postgres@/postgres?host={self.folder}"
 
+    @property
+    def pid(self) -> int:
+        """The process of the server."""
+        return self._process.pid
+
     def clear(self) -> None:
         """Drop what a store has left; of a server that somebody killed too."""
         if self._process.poll() is not None:

@@ -127,7 +127,7 @@ def test_the_document_and_the_metrics(shop):
     assert listed == {(r.path.replace(":int", ""), r.method.lower()) for r in ROUTES}
     decide(shop)
     text = shop.get("/metrics").text
-    assert "heavytail_decisions_total 1.0" in text
+    assert 'heavytail_decisions_total{model="shop"} 1.0' in text
     assert 'heavytail_requests_total{route="decide",status="201"} 1.0' in text
 
 

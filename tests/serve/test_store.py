@@ -13,9 +13,10 @@ import pytest
 from tests.serve.conftest import serving
 from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 
-from heavytail.ledger.layout import ADDED
+from heavytail.ledger.layout import ADDED, Activity, DecisionRow
+from heavytail.ledger.opening import opened
 from heavytail.ledger.sqlite import SQLiteStore
-from heavytail.ledger.store import StoreError
+from heavytail.ledger.store import Lookup, StoreError
 from heavytail.ledger.tokens import Token, time_of
 
 
@@ -89,7 +90,8 @@ def older(folder):
 def test_a_store_of_the_first_version_is_read_and_upgraded_in_place(tmp_path):
     with serving(tmp_path) as client:
         client.put(SHOP, json={"dim": 3})
-        reward(client, decide(client)["token"], 2.5)
+        for value in (2.5, -1.0, 4.0):
+            reward(client, decide(client)["token"], value)
         before = state(client)
     older(tmp_path)
     with SQLiteStore.reading(tmp_path) as reader:
@@ -99,6 +101,37 @@ def test_a_store_of_the_first_version_is_read_and_upgraded_in_place(tmp_path):
         assert state(client) == before
     with SQLiteStore.reading(tmp_path) as reader:
         assert reader.check_tables() == 2
+        assert reader.activities() == {1: Activity(3, sent=3, gains=6.5, losses=1.0)}
+
+
+def test_counts_are_added_up_over_workers_and_gone_with_the_model(where):
+    store = opened(where)
+
+    def work(tx):
+        row = tx.create("shop", "{}")
+        for k, value in enumerate((2.0, -3.0, 5.0)):
+            key = bytes([k]) * 22
+            made = DecisionRow(row.id, key, 0, 0, b"", None, b"")
+            tx.decide(made)
+            tx.reward(made, value, None, by_default=k == 2)
+        tx.unknown(row.id, 2)
+
+    store.apply([work])
+    tiny = 1e-12
+    store.apply([lambda tx: tx.rows("INSERT INTO activity VALUES (1, 9, 1, 0, ?, 0, 1)", tiny)])
+    assert store.activities() == {1: Activity(3, 3, 1, 7.0 + tiny, 3.0, 3)}
+    assert (store.activities()[1].rewards, store.activities()[1].money) == (4, 4.0 + tiny)
+    store.apply([lambda tx: tx.delete(1)])
+    assert store.activities() == {}
+    store.close()
+
+
+def test_damaged_counts_are_refused(tmp_path):
+    store = SQLiteStore(tmp_path)
+    store.rows("INSERT INTO activity VALUES (1, 0, 'many', 0, 0, 0, 0)")
+    with pytest.raises(StoreError, match="the counts of the models are damaged"):
+        store.activities()
+    store.close()
 
 
 @pytest.mark.parametrize("table", ["model", "decision", "outcome", "snapshot", "tally", "api_key"])
@@ -149,3 +182,31 @@ def test_tokens_are_not_repeated_and_not_believed_before_they_are_checked():
     assert Token.parse(text) == token
     for bad in (text[:-1], text + "A", text + "=", text.replace(text[0], "!"), "", "é" * 46):
         assert Token.parse(bad) is None
+
+
+def test_an_operation_sees_what_others_wrote_in_its_commit(where):
+    store = opened(where)
+    (row,), _ = store.apply([lambda tx: tx.create("a", "{}")])
+    made = DecisionRow(row.id, bytes(22), 0, 0, bytes(8), b"a request", b"")
+
+    def decide(tx):
+        known = tx.requested(row.id, made.request)
+        if known is None:
+            tx.decide(made)
+        return known
+
+    def reward(tx):
+        tx.last(row.id)
+        known = tx.outcome(row.id, made.key)
+        if known is None:
+            tx.reward(made, 2.0, None)
+        return known
+
+    decides = Lookup(decide, "request", {row.id: [made.request, b"another"]})
+    assert store.apply([decides, decides])[0] == [None, made]
+    assert store.apply([decides])[0] == [made]
+    rewards = Lookup(reward, "key", {row.id: [made.key, bytes(21)]})
+    first, second = store.apply([rewards, rewards])[0]
+    assert (first, second.reward, second.seq) == (None, 2.0, 1)
+    assert store.apply([rewards])[0] == [second]
+    store.close()

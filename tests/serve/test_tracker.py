@@ -1,4 +1,4 @@
-"""What a model did since the service started: right, and bounded."""
+"""What was done with each model: true over all workers, and after a restart."""
 
 from __future__ import annotations
 
@@ -9,81 +9,12 @@ import pytest
 from tests.serve.conftest import serving
 from tests.serve.test_service import ARMS, SHOP, decide, reward
 
-from heavytail.serve.tracker import ARMS as MOST
-from heavytail.serve.tracker import LENGTH, RECENT, RESIDUALS, WINDOWS, Tracker
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-def test_mean_and_standard_error_are_those_of_the_last_minutes_rewards(clock):
-    tracker, rng = Tracker(clock), np.random.default_rng(0)
-    drawn = 1e6 + rng.standard_t(2.0, (20, 30))  # sums of squares would lose the spread
-    for rewards in drawn:
-        tracker.rewarded(rewards[:10].tolist())
-        tracker.windows()  # a look changes nothing
-        tracker.rewarded(rewards[10:].tolist())
-        clock.now += LENGTH
-    clock.now -= LENGTH
-    last = drawn[-RECENT:].ravel()
-    error = last.std(ddof=1) / np.sqrt(last.size)
-    *_, mean, found = tracker.recent()
-    assert (mean, found) == pytest.approx((last.mean(), error), rel=1e-9)
-    windows = tracker.windows()
-    assert [one.ago for one in windows] == [LENGTH * k for k in range(19, -1, -1)]
-    assert windows[4].mean == pytest.approx(drawn[:5].mean(), rel=1e-12)
-    assert windows[15].mean == pytest.approx(drawn[4:16].mean(), rel=1e-12)
-    assert tracker.rewards == 600
-
-
-def test_rates_are_of_the_last_minute_and_of_what_there_is_of_it(clock):
-    tracker = Tracker(clock)
-    tracker.decided([("a", 0)] * 20)
-    clock.now += 4.0
-    assert tracker.recent()[0] == 5.0
-    clock.now += 2.0 * RECENT * LENGTH
-    assert tracker.recent() == (0.0, 0.0, None, None)
-    assert [one.decisions for one in tracker.windows()] == [20]
-
-
-def test_one_reward_has_a_mean_and_no_error(clock):
-    tracker = Tracker(clock)
-    tracker.rewarded([3.0])
-    assert tracker.recent()[2:] == (3.0, None)
-    tracker.rewarded([1e100, -1e100])
-    assert all(np.isfinite(tracker.recent()[2:]))
-
-
-def test_windows_and_ids_are_bounded(clock):
-    tracker = Tracker(clock)
-    for i in range(3 * MOST):
-        tracker.decided([(f"id {i}", 0), ("liked", 1)])
-        clock.now += LENGTH
-    assert len(tracker._arms) == MOST
-    assert len(tracker._ring) == WINDOWS
-    assert len(tracker.windows()) == WINDOWS - 1  # the present one is empty
-    top, others = tracker.top()
-    assert (top[0].id, top[0].decisions, len(top)) == ("liked", 3 * MOST, 10)
-    assert sum(one.decisions for one in top) + others == tracker.decisions == 6 * MOST
-    assert tracker.others == 2 * MOST + 1
-
-
-def test_an_id_that_is_a_number_is_no_place_and_no_text(clock):
-    tracker = Tracker(clock)
-    tracker.decided([(1, 0), ("1", 0), (None, 1), (1, 5)])
-    top, _ = tracker.top()
-    found = {(one.id, one.place): one.decisions for one in top}
-    assert found == {(1, None): 2, ("1", None): 1, (None, 1): 1}
+from heavytail.ledger import store
+from heavytail.ledger.store import StoreError
+from heavytail.ledger.tokens import Token
+from heavytail.serve import recording
+from heavytail.serve.counts import LENGTH
+from heavytail.serve.tracker import RESIDUALS, Tracker
 
 
 def stats(client, name="shop"):
@@ -135,13 +66,82 @@ def test_stats_stay_over_a_restore_and_a_shadow_has_its_own(shop):
     assert shop.get("/v1/stats").json()["window"] == LENGTH
 
 
-def test_a_service_that_starts_again_counts_from_zero_and_remembers_what_is_pending(tmp_path):
-    with serving(tmp_path) as client:
-        client.put(SHOP, json={"policy": "TwinUCB", "dim": 3})
-        decide(client)
-    with serving(tmp_path) as client:
-        found = stats(client)
-    assert (found["decisions"], found["pending"], found["windows"]) == (0, 1, [])
+def test_a_service_that_starts_again_goes_on_counting(where):
+    for _ in range(2):
+        with serving(where) as client:
+            client.put(SHOP, json={"policy": "TwinUCB", "dim": 3})
+            reward(client, decide(client, ids=["a", "b", "c"])["token"], 2.0)
+            decide(client)
+            found = stats(client)
+    assert (found["decisions"], found["rewards"], found["pending"], found["money"]) == (4, 2, 2, 4)
+    assert sum(one["decisions"] for one in found["windows"]) == 4
+    assert sum(one["decisions"] for one in found["arms"]) + found["other_arms"] == 4
+    assert (found["mean"], found["error"]) == (2.0, 0.0)
+    assert {one["id"] for one in found["arms"]} <= {"a", "b", "c", None}
+
+
+def test_the_age_of_the_oldest_pending_decision(shop):
+    assert stats(shop)["oldest"] is None
+    first, second = decide(shop), decide(shop)
+    time.sleep(0.2)
+    assert 0.2 <= stats(shop)["oldest"] < 60.0
+    before = stats(shop)["oldest"]
+    reward(shop, second["token"], 1.0)
+    assert stats(shop)["oldest"] >= before
+    reward(shop, first["token"], 1.0)
+    assert stats(shop)["oldest"] is None
+
+
+def test_settled_decisions_are_looked_at_once(shop, monkeypatch):
+    monkeypatch.setattr(recording, "LATE", -60.0)
+    monkeypatch.setattr(recording, "SETTLED", 2)
+    monkeypatch.setattr(store, "SCANNED", 3)
+    service = shop.app.state.service
+    made = [decide(shop) for _ in range(9)]
+    key = Token.parse(made[6]["token"]).key
+    for one in (*made[:6], *made[7:]):
+        reward(shop, one["token"], 1.0)
+    assert service.store.oldest(1) < key  # it is too far away to be found by one look
+    shop.portal.call(service.chores.count)
+    assert service.store.settled(1) == Token.parse(made[5]["token"]).key
+    assert service.store.oldest(1) == key
+    reward(shop, made[6]["token"], 1.0)
+    shop.portal.call(service.chores.count)
+    assert service.store.oldest(1) is None
+
+
+def test_a_store_that_cannot_be_written_to_loses_no_count(shop):
+    service = shop.app.state.service
+    decide(shop)
+    model = service.models["shop"]
+
+    def fail(work, **more):
+        raise StoreError("full")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(service.commits, "do", fail)
+        with pytest.raises(StoreError):
+            shop.portal.call(recording.record, service.live, model)
+    assert sum(one["decisions"] for one in stats(shop)["windows"]) == 1
+
+
+def test_two_workers_answer_with_the_same_counts(pair):
+    ids = ["a", "b", "c"]
+    for k in range(6):
+        made = decide(pair[k % 2], ids=ids, explore=1.0)
+        if k < 4:
+            reward(pair[k // 2], made["token"], [5.0, -2.0][k % 2])
+    for client in pair:
+        client.portal.call(client.app.state.service.chores.count)
+    one, other = map(stats, pair)
+    for found in (one, other):
+        assert (found["decisions"], found["rewards"], found["pending"]) == (6, 4, 2)
+        assert (found["money"], found["mean"], found["defaults"]) == (6.0, 1.5, 0)
+        assert sum(window["decisions"] for window in found["windows"]) == 6
+        assert sum(window["rewards"] for window in found["windows"]) == 4
+        assert sum(arm["decisions"] for arm in found["arms"]) == 6
+    assert one["arms"] == other["arms"]
+    assert abs(one["oldest"] - other["oldest"]) < 30.0
 
 
 def test_the_tail_is_shares_of_the_newest_residuals():
@@ -161,3 +161,22 @@ def test_the_tail_is_shares_of_the_newest_residuals():
         assert np.mean(sizes >= one.size) == one.share
     slope = np.polyfit(np.log([p.size for p in points]), np.log([p.share for p in points]), 1)[0]
     assert -2.0 < slope < -1.1
+
+
+def test_the_drift_is_the_residuals_of_a_minute_over_those_of_an_hour():
+    now = [1000.0]
+    tracker = Tracker(lambda: now[0])
+    assert tracker.drift() is None
+    tracker.missed([0.0] * 30)
+    assert tracker.drift() is None  # all predictions were exact
+    now[0] += 4000.0
+    for _ in range(59):
+        tracker.missed([1.0] * 30)
+        now[0] += 60.0
+    tracker.missed([4.0] * 10)
+    assert tracker.drift() is None  # few residuals say nothing
+    tracker.missed([4.0] * 20)
+    assert tracker.drift() == pytest.approx(4.0 / (63.0 / 60.0))
+    now[0] += 60.0
+    assert tracker.drift() is None
+    assert len(tracker._sizes) == 60

@@ -18,7 +18,7 @@ from tests.serve.killing import free_port
 from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 
 from heavytail.ledger.postgres import PostgresStore
-from heavytail.ledger.store import Conflict, StoreError
+from heavytail.ledger.store import Conflict, StoreError, Transaction
 from heavytail.serve import live, ready
 from heavytail.serve.app import build
 from heavytail.serve.model import built
@@ -228,6 +228,93 @@ def test_two_workers_reward_two_models_at_once_in_opposite_orders(address):
         for future in futures:
             future.result(timeout=60.0)
         assert [one.get(name).json()["rounds"] for name in names] == [40, 40]
+
+
+def test_a_worker_that_stops_within_a_commit_holds_up_the_others_for_seconds_only(address):
+    with serving(address) as client:
+        client.put(SHOP, json={"dim": 3})
+        token = decide(client)["token"]
+        stopped = PostgresStore(address)
+        stopped.begin()
+        Transaction(stopped).last(1)  # nobody else rewards until its commit, which never comes
+        start = time.monotonic()
+        assert reward(client, token, 1.0).status_code == 202
+        assert time.monotonic() - start < 20.0
+        stopped.close()
+
+
+def test_the_database_is_told_when_to_give_up_a_worker_that_is_cut_off(address, monkeypatch):
+    """Keepalives do not start while an answer is unacknowledged: that has a limit of its own."""
+    told, rows = {}, PostgresStore.rows
+
+    def kept(store, sql, *values):
+        if "set_config(?" in sql:
+            told.update([values])
+        return rows(store, sql, *values)
+
+    monkeypatch.setattr(PostgresStore, "rows", kept)
+    PostgresStore(address).close()
+    assert told["tcp_user_timeout"] == "15s"
+    assert {"tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count"} <= set(told)
+
+
+def test_a_large_snapshot_has_more_time_to_reach_the_database(address):
+    store = PostgresStore(address)
+
+    def work(tx):
+        row = tx.create("a", "{}")
+        tx.snapshot(row.id, 0, bytes(2**21), "")
+        return tx.rows("SHOW idle_in_transaction_session_timeout")
+
+    (shown,), _ = store.apply([work])
+    assert shown == [("30s",)]
+    assert store.rows("SHOW idle_in_transaction_session_timeout") == [("5s",)]
+    store.close()
+
+
+def test_a_commit_queries_the_database_as_often_for_many_requests_as_for_one(pair, monkeypatch):
+    service = pair[0].app.state.service
+    queries, rows = [], PostgresStore.rows
+
+    def counted(store, sql, *values):
+        queries.append(sql)
+        return rows(store, sql, *values)
+
+    monkeypatch.setattr(PostgresStore, "rows", counted)
+
+    async def visits(count):
+        each = range(count)
+        asked = [DecideAmongVectors(ARMS)]
+        decided = [service.decide("shop", asked, f"{k} of {count}") for k in each]
+        tokens = [answers[0].token for answers in await asyncio.gather(*decided)]
+        await asyncio.gather(*(service.reward("shop", [Reward(token, 1.0)]) for token in tokens))
+
+    def lookups(count):
+        queries.clear()
+        pair[0].portal.call(visits, count)
+        return sum(" FROM decision" in sql or " FROM outcome" in sql for sql in queries)
+
+    few, many = lookups(1), lookups(100)
+    assert 0 < few <= many < 20  # requests that come together share a commit, or a few
+
+
+def test_requests_that_wait_for_the_keys_read_them_once(pair, monkeypatch):
+    service = pair[0].app.state.service
+    queries, rows = [], PostgresStore.rows
+
+    def counted(store, sql, *values):
+        queries.append(sql)
+        return rows(store, sql, *values)
+
+    monkeypatch.setattr(PostgresStore, "rows", counted)
+
+    async def many():
+        service.keys.changed()
+        waiting = [service.keys.allow(service.commits, "", "read", True) for _ in range(50)]
+        return await asyncio.gather(*waiting)
+
+    assert pair[0].portal.call(many) == ["anybody"] * 50
+    assert sum("SELECT digest" in sql for sql in queries) == 1
 
 
 def test_a_commit_that_the_database_undoes_is_a_failure(address):

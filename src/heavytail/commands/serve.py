@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import functools
 import importlib.util
 import ipaddress
@@ -16,6 +17,7 @@ import tempfile
 import threading
 import time
 import webbrowser
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from heavytail._extras import need
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 WHO = "command line"
+COUNTERS = "PROMETHEUS_MULTIPROC_DIR"
 NEEDED = ("starlette", "msgspec", "uvicorn", "prometheus_client")
 
 
@@ -93,6 +96,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until stopped."""
     need("heavytail serve", *NEEDED, extra="serve")
+    from heavytail.serve.tracing import is_wanted
+
+    is_wanted()  # refused here, before any worker starts
     if not 0 <= args.port <= 65535:
         raise ValueError(f"--port must lie from 0 to 65535; got {args.port}.")
     _check_workers(args)
@@ -321,16 +327,34 @@ def _serve_alone(store: Store, args: argparse.Namespace, local: bool) -> int:
 
 def _serve_workers(args: argparse.Namespace, local: bool) -> int:
     """Run workers that share one socket; restart one that dies."""
-    from uvicorn.supervisors import Multiprocess
+    with _counting_together() as folder:
+        from heavytail.serve.app import worker
+        from heavytail.serve.service import Limits
+        from heavytail.serve.workers import Workers
 
-    from heavytail.serve.app import worker
-    from heavytail.serve.service import Limits
-
-    app = functools.partial(worker, args.store, local=local, limits=Limits(rate=args.rate))
-    config = _config(app, args, factory=True, workers=args.workers)
-    _announce(args)
-    Multiprocess(config, sockets=[config.bind_socket()]).run()
+        app = functools.partial(worker, args.store, local=local, limits=Limits(rate=args.rate))
+        config = _config(app, args, factory=True, workers=args.workers)
+        _announce(args)
+        Workers(config, [config.bind_socket()], folder).run()
     return 0
+
+
+@contextlib.contextmanager
+def _counting_together() -> Iterator[str]:
+    """A folder for the counters of all workers, unless the operator names one. prometheus_client
+    looks for it when it is first imported, here and in each worker.
+    """
+    named = os.environ.get(COUNTERS)
+    if named:
+        os.makedirs(named, exist_ok=True)
+        yield named
+        return
+    with tempfile.TemporaryDirectory(prefix="heavytail-metrics-") as folder:
+        os.environ[COUNTERS] = folder
+        try:
+            yield folder
+        finally:
+            del os.environ[COUNTERS]
 
 
 def _announce(args: argparse.Namespace) -> None:

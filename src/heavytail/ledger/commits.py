@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from heavytail.ledger.refusal import Refusal
@@ -38,6 +40,10 @@ class Commits:
         read: called after every commit with new outcomes, with the numbers of their models; it may
             read the store.
         after: called then in the loop, with the result of ``read``, before any request is answered.
+
+    Attributes:
+        observe: called after every commit with the number of its operations and its seconds.
+        waiting: gives the context in which an operation waits for its commit.
     """
 
     def __init__(
@@ -47,7 +53,9 @@ class Commits:
         self._queue: list[Waiting] = []
         self._busy = False
         self._thread = ThreadPoolExecutor(1, "heavytail-commit")
-        self.count = self.operations = 0
+        self._begun = 0.0
+        self.observe: Callable[[int, float], None] = lambda operations, seconds: None
+        self.waiting: Callable[[], AbstractContextManager[object]] = nullcontext
 
     async def do(
         self, operation: Callable[[Transaction], Result], *, model: int = 0, size: int = 0
@@ -67,13 +75,15 @@ class Commits:
         if not self._busy:
             self._busy = True
             loop.call_soon(self._next, loop)  # behind all requests that can be read now
-        return await future
+        with self.waiting():
+            return await future
 
     def _next(self, loop: asyncio.AbstractEventLoop) -> None:
         batch, self._queue = self._queue[:MOST], self._queue[MOST:]
         if not batch:
             self._busy = False
             return
+        self._begun = time.perf_counter()
         batch.sort(key=lambda entry: entry[0])
         operations = [operation for _, operation, _, _ in batch]
         large = sum(size for _, _, _, size in batch) >= LARGE
@@ -142,8 +152,7 @@ class Commits:
 
     def _settle(self, batch: list[Waiting], applied: Applied, news: object) -> None:
         """Answer all requests that waited for one commit."""
-        self.count += 1
-        self.operations += len(batch)
+        self.observe(len(batch), time.perf_counter() - self._begun)
         if isinstance(applied, StoreError):
             for _, _, future, _ in batch:
                 if not future.done():

@@ -10,10 +10,12 @@ __all__ = [
     "CHANGE",
     "CONTEXT",
     "FILE",
+    "FILLED",
     "IDS",
     "LAYOUT",
     "NAME",
     "TABLES",
+    "Activity",
     "DecisionRow",
     "ModelRow",
     "OutcomeRow",
@@ -66,8 +68,27 @@ _SECOND = (  # tables that version 2 added
         content BLOB NOT NULL, PRIMARY KEY (model, number))""",
     """CREATE TABLE split (
         name TEXT PRIMARY KEY, content TEXT NOT NULL)""",
+    """CREATE TABLE activity (
+        model INTEGER NOT NULL, slot INTEGER NOT NULL, sent INTEGER NOT NULL,
+        defaults INTEGER NOT NULL, gains REAL NOT NULL, losses REAL NOT NULL,
+        unknown INTEGER NOT NULL, PRIMARY KEY (model, slot))""",
+    """CREATE TABLE recent (
+        model INTEGER PRIMARY KEY, content BLOB NOT NULL)""",
+    """CREATE TABLE settled (
+        model INTEGER PRIMARY KEY, key BLOB NOT NULL)""",
+    """CREATE TABLE earned (
+        model INTEGER NOT NULL, part TEXT NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL,
+        PRIMARY KEY (model, part))""",
 )
 ADDED: Final = {1: _FIRST, 2: _SECOND}  # tables by the version that they came with
+FILLED: Final = {  # what an upgrade to a version derives from the tables before
+    2: (
+        """INSERT INTO activity SELECT model, 0, SUM(CASE WHEN by_default = 0 THEN 1 ELSE 0 END),
+            SUM(CASE WHEN by_default = 0 THEN 0 ELSE 1 END),
+            SUM(CASE WHEN reward > 0.0 THEN reward ELSE 0.0 END),
+            SUM(CASE WHEN reward < 0.0 THEN -reward ELSE 0.0 END), 0 FROM outcome GROUP BY model""",
+    ),
+}
 TABLES: Final = tuple(table for version in sorted(ADDED) for table in ADDED[version])
 
 
@@ -117,6 +138,36 @@ class ModelRow(NamedTuple):
     def pending(self, decisions: int) -> int:
         """The number of waiting decisions, given the number of all."""
         return 0 if self.follows else decisions - (self.last - self.since) - self.given_up
+
+
+class Activity(NamedTuple):
+    """What was counted of a model since its creation.
+
+    Attributes:
+        decisions: made.
+        sent: rewards that were sent for them.
+        defaults: default rewards that they got instead.
+        gains: sum of the positive rewards, default rewards included.
+        losses: sum of the negative ones, as a positive number.
+        unknown: decisions with a category that the model has no feature for.
+    """
+
+    decisions: int = 0
+    sent: int = 0
+    defaults: int = 0
+    gains: float = 0.0
+    losses: float = 0.0
+    unknown: int = 0
+
+    @property
+    def rewards(self) -> int:
+        """Number of rewards, default rewards included."""
+        return self.sent + self.defaults
+
+    @property
+    def money(self) -> float:
+        """Sum of the rewards."""
+        return self.gains - self.losses
 
 
 class DecisionRow(NamedTuple):

@@ -25,7 +25,9 @@ __all__ = ["PostgresStore"]
 SCHEMA = "heavytail"
 TYPES = {"BLOB": "BYTEA", "REAL": "DOUBLE PRECISION", "INTEGER": "BIGINT"}
 LEASE, SLOT, TABLES = 0x6876_7401, 0x6876_7402, 0x6876_7403  # classes of advisory locks
+LONGEST = "30s"  # of a statement, once the tables are there; to upgrade them may take longer
 SLOTS = 4096  # workers that are counted apart
+SMALL = 2**20  # bytes of a value that is sent in no time
 SURE = 0.25  # seconds that an answer may take which says what the database's clock is
 DEFAULTS = {  # where the address does not say otherwise
     "connect_timeout": "5",
@@ -36,9 +38,9 @@ DEFAULTS = {  # where the address does not say otherwise
 }
 SETTINGS = {  # of every session
     "synchronous_commit": "on",
-    "statement_timeout": "30s",
-    "idle_in_transaction_session_timeout": "30s",
-    "tcp_keepalives_idle": "5",  # the database lets go of a machine that died
+    "idle_in_transaction_session_timeout": "5s",  # a worker that is cut off holds up the others
+    "tcp_user_timeout": "15s",  # the database lets go of a machine that died, or is cut off
+    "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "2",
 }
@@ -110,6 +112,7 @@ class PostgresStore(Store):
         self.rows("SELECT pg_advisory_lock(?, 0)", TABLES)  # one makes the tables
         self.prepare()
         self.rows("SELECT pg_advisory_unlock(?, 0)", TABLES)
+        self.rows("SELECT set_config('statement_timeout', ?, false)", LONGEST)
         for slot in range(SLOTS):
             if self.rows("SELECT pg_try_advisory_lock(?, ?)", SLOT, slot)[0][0]:
                 self.slot = slot
@@ -141,6 +144,10 @@ class PostgresStore(Store):
                 cursor.executemany(_translated(sql), rows)
         except psycopg.Error as error:
             raise self._failure(error) from None
+
+    def allow(self, size: int) -> None:
+        if size > SMALL:
+            self.rows("SET LOCAL idle_in_transaction_session_timeout = '30s'")
 
     def empty(self) -> bool:
         if self.rows("SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'meta'", SCHEMA):

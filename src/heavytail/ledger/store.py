@@ -8,19 +8,24 @@ change. Operations write: functions of a :class:`Transaction`, many of which sha
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import math
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from heavytail.ledger.layout import (
     ADDED,
     CHANGE,
+    FILLED,
     LAYOUT,
     NAME,
     TABLES,
+    Activity,
     DecisionRow,
     ModelRow,
     OutcomeRow,
@@ -29,13 +34,16 @@ from heavytail.ledger.layout import (
 )
 from heavytail.ledger.refusal import Conflict, Refusal, StoreError
 
-__all__ = ["Conflict", "Operation", "Store", "StoreError", "Transaction", "as_bytes"]
+__all__ = ["Conflict", "Lookup", "Operation", "Store", "StoreError", "Transaction", "as_bytes"]
 
 KEPT = 3  # automatic snapshots per model
 PIECE = 8 * 2**20  # bytes of a log that are read at a time
 TRIES = 5  # of a commit that another process was in the way of
+SCANNED = 1000  # decisions that are looked at for one that waits
+TOGETHER = 500  # rows that are looked up in one query
 
 
+Result = TypeVar("Result")
 Operation = Callable[["Transaction"], Any]
 STORED = ModelRow._fields[:-2]  # in the table of models
 OTHERS = (  # the rest
@@ -49,8 +57,31 @@ TYPES = {  # of what is read of a model
     for origin in (int, type(None))
     for catalogue in (int, type(None))
 }
-MODELS = ("decision", "outcome", "snapshot", "tally", "origin", "catalogue")  # rows of a model
+MODELS = (  # tables with rows of a model
+    "decision", "outcome", "snapshot", "tally", "origin", "catalogue", "activity", "recent",
+    "settled", "earned",
+)  # fmt: skip
 OUTCOME = f"SELECT {', '.join(OutcomeRow._fields)} FROM outcome"
+
+
+@dataclass(frozen=True)
+class Lookup(Generic[Result]):
+    """An operation that says beforehand which rows it looks up. A commit reads them for all its
+    operations together, since every query to a database on another machine takes a round trip.
+
+    Attributes:
+        work: the operation.
+        column: of decisions and outcomes: "key" or "request".
+        values: of that column, by the number of the model.
+    """
+
+    work: Callable[[Transaction], Result]
+    column: str
+    values: Mapping[int, Sequence[bytes]]
+
+    def __call__(self, tx: Transaction) -> Result:
+        """Run the operation."""
+        return self.work(tx)
 
 
 class Store(ABC):
@@ -103,6 +134,9 @@ class Store(ABC):
         """The same, read from the source; None if that took too long to be accurate."""
         return self.clock()
 
+    def allow(self, size: int) -> None:
+        """Allow a transaction the time that it takes to send a value of so many bytes."""
+
     def flush(self) -> None:
         """Force records held back by ``group`` to the disk."""
 
@@ -129,7 +163,7 @@ class Store(ABC):
 
     def _upgrade(self, version: int) -> None:
         for later in range(version + 1, LAYOUT + 1):
-            for statement in ADDED[later]:
+            for statement in (*ADDED[later], *FILLED.get(later, ())):
                 self.rows(statement)
             self.rows("UPDATE meta SET value = ? WHERE name = 'layout'", later)
 
@@ -176,6 +210,9 @@ class Store(ABC):
         self.begin()
         try:
             transaction, results = Transaction(self), []
+            for operation in operations:
+                if isinstance(operation, Lookup):
+                    transaction.expect(operation)
             for operation in operations:
                 try:
                     results.append(operation(transaction))
@@ -275,6 +312,49 @@ class Store(ABC):
             raise StoreError("the number of decisions is damaged. Restore a backup.")
         return int(count)
 
+    def activities(self) -> dict[int, Activity]:
+        """What was counted of each model, by its number; a model without decisions may lack."""
+        tallies = self.rows("SELECT model, decisions FROM tally ORDER BY model, slot")
+        columns = ", ".join(Activity._fields[1:])
+        rows = self.rows(f"SELECT model, 0, {columns} FROM activity ORDER BY model, slot")
+        counted: dict[int, list[Activity]] = {}
+        for model, *parts in [*tallies, *rows]:
+            counted.setdefault(model, []).append(Activity(*parts))
+        try:
+            return {model: _summed(parts) for model, parts in counted.items()}
+        except (ValueError, TypeError, OverflowError):
+            raise StoreError("the counts of the models are damaged. Restore a backup.") from None
+
+    def recent(self, model: int) -> bytes:
+        """What the service has counted lately of a model; empty if nothing."""
+        rows = self.rows("SELECT content FROM recent WHERE model = ?", model)
+        return as_bytes(rows[0][0]) if rows else b""
+
+    def scanned(self, model: int, after: bytes, limit: int) -> list[tuple[bytes, bool]]:
+        """The keys of the next decisions after a key, each with whether it waits."""
+        sql = (
+            "SELECT d.key, o.key IS NULL FROM decision d LEFT JOIN outcome o ON o.model = d.model "
+            "AND o.key = d.key AND o.key > ? WHERE d.model = ? AND d.key > ? ORDER BY d.key LIMIT ?"
+        )
+        return [
+            (as_bytes(k), bool(waits)) for k, waits in self.rows(sql, after, model, after, limit)
+        ]
+
+    def settled(self, model: int) -> bytes:
+        """A key up to which no decision of a model waits."""
+        sql = (
+            "SELECT key FROM settled WHERE model = ? UNION ALL SELECT swept FROM model WHERE id = ?"
+        )
+        return max((as_bytes(key) for (key,) in self.rows(sql, model, model)), default=b"")
+
+    def oldest(self, model: int) -> bytes | None:
+        """The key of the oldest waiting decision of a model, or of an earlier decision if it is far
+        beyond the settled ones; None if none waits.
+        """
+        rows = self.scanned(model, self.settled(model), SCANNED)
+        end = rows[-1][0] if len(rows) == SCANNED else None
+        return next((key for key, waits in rows if waits), end)
+
     def rewards(self, model: int) -> int:
         """The number of decisions of a model that have an outcome."""
         return int(self.rows("SELECT COUNT(*) FROM outcome WHERE model = ?", model)[0][0])
@@ -313,6 +393,37 @@ class Store(ABC):
             last = bytes(rows[-1][0])
             size = min(max(PIECE // max(1, *(len(as_bytes(row[2])) for row in rows)), 1), 4096)
 
+    def learned(self, model: int, after: int, limit: int) -> list[tuple[Any, ...]]:
+        """(number, key, by default, reward, arm, detail) of the outcomes after number ``after``, in
+        order.
+        """
+        return self.rows(
+            "SELECT o.seq, o.key, o.by_default, o.reward, d.arm, d.detail FROM outcome o "
+            "JOIN decision d ON d.model = o.model AND d.key = o.key "
+            "WHERE o.model = ? AND o.seq > ? ORDER BY o.seq LIMIT ?",
+            model, after, limit,
+        )  # fmt: skip
+
+    def decided(self, model: int, after: bytes, upto: bytes, limit: int) -> list[tuple[Any, ...]]:
+        """(key, arm, detail, number, reward) of the decisions between two keys, in order; without
+        an outcome the last two are None.
+        """
+        return self.rows(
+            "SELECT d.key, d.arm, d.detail, o.seq, o.reward FROM decision d "
+            "LEFT JOIN outcome o ON o.model = d.model AND o.key = d.key "
+            "WHERE d.model = ? AND d.key > ? AND d.key <= ? ORDER BY d.key LIMIT ?",
+            model, after, upto, limit,
+        )  # fmt: skip
+
+    def decided_by(self, model: int, key: bytes) -> int:
+        """The number of decisions up to a key, from the tally and the decisions behind the key."""
+        (made, behind), *_ = self.rows(
+            "SELECT (SELECT COALESCE(SUM(decisions), 0) FROM tally WHERE model = ?), "
+            "(SELECT COUNT(*) FROM decision WHERE model = ? AND key > ?)",
+            model, model, key,
+        )  # fmt: skip
+        return int(made) - int(behind)
+
     @abstractmethod
     def reader(self) -> contextlib.AbstractContextManager[Store]:
         """Another connection, for reading in another thread."""
@@ -323,9 +434,27 @@ class Store(ABC):
         return {bytes(d): (name, frozenset(scopes.split())) for d, name, scopes in self.rows(sql)}
 
 
+def _summed(parts: Sequence[Activity]) -> Activity:
+    """The sum of what several workers counted. ``fsum`` is exact, so that a sum never falls while
+    its parts grow.
+    """
+    decisions, sent, defaults, gains, losses, unknown = zip(*parts, strict=True)
+    return Activity(
+        sum(map(int, decisions)), sum(map(int, sent)), sum(map(int, defaults)), math.fsum(gains),
+        math.fsum(losses), sum(map(int, unknown)),
+    )  # fmt: skip
+
+
 def as_bytes(value: object) -> bytes:
     """The bytes from a database; empty if a damaged page gives another type."""
     return bytes(value) if isinstance(value, bytes | memoryview) else b""
+
+
+@functools.cache
+def _selected(select: str, column: str, count: int) -> str:
+    """A query for the rows with one of ``count`` values of a column; the value comes first."""
+    columns = select.replace("SELECT ", f"SELECT {column}, ", 1)
+    return f"{columns} WHERE model = ? AND {column} IN ({', '.join('?' * count)})"
 
 
 class Transaction:
@@ -337,8 +466,17 @@ class Transaction:
         self._decides: dict[int, tuple[int, bytes]] = {}  # of models that may decide
         self.touched: set[int] = set()  # those that have, or were changed otherwise
         self._made: dict[int, int] = {}
+        self._counted: dict[int, list[Any]] = {}  # all fields of Activity but the decisions
         self._decisions: list[DecisionRow] = []
         self._outcomes: list[tuple[Any, ...]] = []
+        self._swept: dict[int, bytes] = {}  # of models whose rows are locked
+        self._expected: dict[tuple[int, str], set[bytes]] = {}
+        self._known: dict[tuple[str, int, str], dict[bytes, tuple[Any, ...] | None]] = {}
+
+    def expect(self, lookup: Lookup[Any]) -> None:
+        """Read the rows of an operation when the first of all expected rows is looked up."""
+        for model, values in lookup.values.items():
+            self._expected.setdefault((model, lookup.column), set()).update(values)
 
     def finish(self) -> None:
         """Write the collected rows."""
@@ -351,6 +489,14 @@ class Transaction:
                 "INSERT INTO tally VALUES (?, ?, ?) ON CONFLICT (model, slot) "
                 "DO UPDATE SET decisions = tally.decisions + excluded.decisions",
                 [(m, self.store.slot, n) for m, n in self._made.items()],
+            )
+        if self._counted:
+            names = Activity._fields[1:]
+            added = ", ".join(f"{name} = activity.{name} + excluded.{name}" for name in names)
+            run(
+                f"INSERT INTO activity (model, slot, {', '.join(names)}) VALUES "
+                f"(?, ?, ?, ?, ?, ?, ?) ON CONFLICT (model, slot) DO UPDATE SET {added}",
+                [(m, self.store.slot, *counts) for m, counts in self._counted.items()],
             )
 
     def _flush(self) -> None:
@@ -370,6 +516,19 @@ class Transaction:
         """Execute a statement on what is written so far and return its rows."""
         self._flush()
         return self.store.rows(sql, *values)
+
+    def _row(self, select: str, model: int, column: str, value: bytes) -> tuple[Any, ...] | None:
+        """The row with this value; the first call reads all expected rows."""
+        known = self._known.setdefault((select, model, column), {})
+        if value not in known:
+            expected = self._expected.get((model, column), set())
+            values = list({value, *expected} - known.keys())
+            known.update(dict.fromkeys(values))
+            for start in range(0, len(values), TOGETHER):
+                some = values[start : start + TOGETHER]
+                rows = self.rows(_selected(select, column, len(some)), model, *some)
+                known.update((bytes(row[0]), row[1:]) for row in rows)
+        return known[value]
 
     def number(self, name: str) -> int:
         """A number that the store keeps by name; 0 if missing."""
@@ -428,8 +587,10 @@ class Transaction:
             self.rows(f"DELETE FROM {table} WHERE model = ?", model)
         self.rows("DELETE FROM origin WHERE source = ?", model)
         self._decides.pop(model, None)
-        for counts in (self._last, self._made):
+        for counts in (self._last, self._made, self._counted, self._swept):
             counts.pop(model, None)
+        for known in [known for known in self._known if known[1] == model]:
+            del self._known[known]
 
     def _check_learners(self, model: int) -> None:
         """Refuse if another model has yet to learn a part of this one's log."""
@@ -520,35 +681,38 @@ class Transaction:
     def decide(self, row: DecisionRow) -> None:
         """Log a decision."""
         self._decisions.append(row)
+        for column, value in (("key", row.key), ("request", row.request)):
+            if value is not None:
+                self._known.setdefault((DECISION, row.model, column), {})[value] = row
         self._made[row.model] = self._made.get(row.model, 0) + 1
 
     def decision(self, model: int, key: bytes) -> DecisionRow | None:
         """The decision of a key."""
-        rows = self.rows(f"{DECISION} WHERE model = ? AND key = ?", model, key)
-        return DecisionRow(*rows[0]) if rows else None
+        row = self._row(DECISION, model, "key", key)
+        return DecisionRow(*row) if row else None
 
     def requested(self, model: int, request: bytes) -> DecisionRow | None:
         """The earlier decision of a request."""
-        rows = self.rows(f"{DECISION} WHERE model = ? AND request = ?", model, request)
-        return DecisionRow(*rows[0]) if rows else None
+        row = self._row(DECISION, model, "request", request)
+        return DecisionRow(*row) if row else None
 
     def requested_of(self, models: Sequence[int], request: bytes) -> int | None:
         """The model among some that made the earlier decision of a request, if one did."""
         return next((model for model in models if self.requested(model, request)), None)
 
     def outcome(self, model: int, key: bytes) -> OutcomeRow | None:
-        """The outcome of a decision."""
-        rows = self.rows(f"{OUTCOME} WHERE model = ? AND key = ?", model, key)
-        return OutcomeRow(*rows[0]) if rows else None
+        """The outcome of a decision; call ``last`` first if others may add one."""
+        row = self._row(OUTCOME, model, "key", key)
+        return OutcomeRow(*row) if row else None
 
     def last(self, model: int) -> int:
         """The number of a model's last outcome; no other process can add one before the commit."""
         if model not in self._last:
-            sql = "UPDATE model SET last = last WHERE id = ? RETURNING last"  # locks the row
+            sql = "UPDATE model SET last = last WHERE id = ? RETURNING last, swept"  # locks the row
             rows = self.rows(sql, model)
             if not rows:
                 raise Refusal(404, "no_model", "The model was deleted.")
-            self._last[model] = int(rows[0][0])
+            self._last[model], self._swept[model] = int(rows[0][0]), bytes(rows[0][1])
         return self._last[model]
 
     def reward(
@@ -569,6 +733,10 @@ class Transaction:
             decision.x, self.now if when is None else when,
         )  # fmt: skip
         self._outcomes.append(row)
+        parts = max(reward, 0.0), max(-reward, 0.0)
+        self._count(decision.model, (int(not by_default), int(by_default), *parts, 0))
+        outcome = OutcomeRow(seq, decision.key, by_default, reward, scale, decision.x)
+        self._known.setdefault((OUTCOME, decision.model, "key"), {})[decision.key] = outcome
         self._last[decision.model] = seq
         self.touched.add(decision.model)
         return seq
@@ -582,6 +750,14 @@ class Transaction:
         self.swept(model, self.sweeping(model), -1)  # it is the outcome of no decision
         self.touched.add(model)
         return seq
+
+    def _count(self, model: int, counts: tuple[int, int, float, float, int]) -> None:
+        before = self._counted.get(model, (0, 0, 0.0, 0.0, 0))
+        self._counted[model] = [a + b for a, b in zip(before, counts, strict=True)]
+
+    def unknown(self, model: int, decisions: int) -> None:
+        """Count decisions with a category that the model has no feature for."""
+        self._count(model, (0, 0, 0.0, 0.0, decisions))
 
     def waiting(self, model: int, after: bytes, before: bytes, limit: int) -> list[DecisionRow]:
         """Decisions without an outcome, between two keys, oldest first."""
@@ -601,6 +777,8 @@ class Transaction:
 
     def sweeping(self, model: int) -> bytes:
         """The key up to which waiting decisions have expired."""
+        if model in self._swept:
+            return self._swept[model]
         rows = self.rows("SELECT swept FROM model WHERE id = ?", model)
         return bytes(rows[0][0]) if rows else b""
 
@@ -610,11 +788,34 @@ class Transaction:
         """
         sql = "UPDATE model SET swept = ?, given_up = given_up + ? WHERE id = ?"
         self.rows(sql, key, given_up, model)
+        self._swept.pop(model, None)
+
+    def settle(self, model: int, before: bytes, limit: int) -> bool:
+        """Move the key up to which no decision waits past the next settled ones, which must lie
+        before a key; return whether there may be more.
+        """
+        self._flush()
+        start = self.store.settled(model)
+        rows = self.store.scanned(model, start, limit)
+        passed = list(itertools.takewhile(lambda row: not row[1] and row[0] < before, rows))
+        if passed:
+            key = passed[-1][0]
+            sql = "INSERT INTO settled VALUES (?, ?) ON CONFLICT (model) DO UPDATE SET key = ?"
+            self.rows(sql, model, key, key)
+        return len(passed) == limit
+
+    # What the service counts
+
+    def keep_recent(self, model: int, content: bytes) -> None:
+        """Store what the service has counted lately of a model."""
+        sql = "INSERT INTO recent VALUES (?, ?) ON CONFLICT (model) DO UPDATE SET content = ?"
+        self.rows(sql, model, content, content)
 
     # Snapshots
 
     def snapshot(self, model: int, seq: int, data: bytes, note: str) -> int:
         """Add a snapshot of the state after outcome ``seq``; drop old automatic ones."""
+        self.store.allow(len(data))
         sql = "UPDATE meta SET value = value + 1 WHERE name = 'snapshots' RETURNING value"
         number = int(self.rows(sql)[0][0])
         self.rows(

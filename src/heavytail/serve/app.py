@@ -17,7 +17,7 @@ from starlette import routing
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from heavytail.ledger.opening import is_local, opened
 from heavytail.ledger.refusal import Refusal
@@ -26,6 +26,7 @@ from heavytail.serve.handlers import ROUTES, Call, Route, answer
 from heavytail.serve.metrics import Metrics
 from heavytail.serve.rates import Rates
 from heavytail.serve.service import Limits, Service
+from heavytail.serve.tracing import tracing
 from heavytail.serve.wire import Fault
 
 __all__ = ["build", "worker"]
@@ -61,18 +62,29 @@ def build(
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await _started(service)
-        task = None if beside is None else asyncio.create_task(beside(service))
+        tasks = [asyncio.create_task(metrics.keep(service.live))]
+        if beside is not None:
+            tasks.append(asyncio.create_task(beside(service)))
         try:
             yield
         finally:
-            if task is not None:
+            for task in tasks:
                 await _ended(task)
             await service.stop()
+            if traces is not None:
+                await asyncio.to_thread(traces.close)
 
     dispatcher = Dispatcher(service, local)
+    metrics = dispatcher.metrics
+    service.commits.observe = metrics.committed
+    endpoints: list[ASGIApp] = [Endpoint(dispatcher, route) for route in ROUTES]
+    traces = tracing()
+    if traces is not None:
+        service.commits.waiting = traces.waiting
+        endpoints = list(map(traces.around, endpoints, ROUTES))
     routes = [
-        routing.Route(route.path, Endpoint(dispatcher, route), methods=[route.method])
-        for route in ROUTES
+        routing.Route(route.path, endpoint, methods=[route.method])
+        for route, endpoint in zip(ROUTES, endpoints, strict=True)
     ]
     handlers: dict[Any, Any] = {404: _missing, 405: _missing, Exception: _broken}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
@@ -83,9 +95,16 @@ def build(
 
 def worker(address: str, *, local: bool, limits: Limits) -> Starlette:
     """The application on the store at an address, for a worker process that opens the store itself
-    and ends with its parent.
+    and ends with its parent. If the store cannot be opened, the process ends, and its parent starts
+    the next.
     """
-    return build(opened(address), local=local, limits=limits, beside=_while_watched)
+    try:
+        store = opened(address)
+    except StoreError as error:
+        log.error("%s", error)
+        time.sleep(1.0)
+        raise SystemExit(1) from None
+    return build(store, local=local, limits=limits, beside=_while_watched)
 
 
 async def _while_watched(service: Service) -> None:
@@ -162,11 +181,12 @@ class Endpoint:
         self.dispatcher, self.route = dispatcher, route
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        start = time.perf_counter()
-        response = await self.dispatcher.served(self.route, Request(scope, receive, send))
-        self.dispatcher.metrics.served(
-            self.route, response.status_code, time.perf_counter() - start
-        )
+        start, status = time.perf_counter(), 500
+        try:
+            response = await self.dispatcher.served(self.route, Request(scope, receive, send))
+            status = response.status_code
+        finally:
+            self.dispatcher.metrics.served(self.route, status, time.perf_counter() - start)
         await response(scope, receive, send)
 
 

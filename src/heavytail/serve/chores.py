@@ -1,4 +1,4 @@
-"""Periodic tasks: expire decisions that waited too long, take snapshots, and read what other
+"""Periodic tasks: expire decisions that waited too long, take snapshots, count, and read what other
 processes wrote to the store.
 
 For each model the store chooses one process for the first two; a second process doing them too
@@ -18,8 +18,10 @@ from heavytail.ledger.layout import ModelRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import StoreError, Transaction
 from heavytail.ledger.tokens import first_key
+from heavytail.serve.counts import LENGTH
 from heavytail.serve.live import Live
 from heavytail.serve.model import Model
+from heavytail.serve.recording import record, settle
 
 __all__ = ["Chores"]
 
@@ -52,6 +54,7 @@ class Chores:
         jobs: list[tuple[float, Callable[[], Awaitable[None]]]] = [
             (1.0, self.give_up),
             (5.0, self.snapshots),
+            (LENGTH, self.count),
         ]
         if self.live.store.shared:
             jobs.append((LOOK, self.live.look))
@@ -65,6 +68,7 @@ class Chores:
                 await task
         with contextlib.suppress(Refusal, StoreError):
             await self.live.commits.do(self.live.time.keep)
+            await self.count()
             await self.snapshots(at_once=True)
 
     async def _leads(self, model: Model) -> bool:
@@ -85,7 +89,15 @@ class Chores:
             sweep = functools.partial(_sweep, model=model, before=before)
             full = True
             while full:
-                full = await self.live.commits.do(sweep, model=model.row.id)
+                full, defaults = await self.live.commits.do(sweep, model=model.row.id)
+                model.tracker.rewarded(defaults)
+
+    async def count(self) -> None:
+        """Add what was counted of each model to the store."""
+        for model in list(self.live.models.values()):
+            await record(self.live, model)
+            if model.row.follows is None and await self._leads(model):
+                await settle(self.live, model)
 
     async def snapshots(self, *, at_once: bool = False) -> None:
         """Take snapshots of models that have learned enough since the last one."""
@@ -115,12 +127,12 @@ async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
             log.exception("a task that runs every %g seconds failed", seconds)
 
 
-def _sweep(tx: Transaction, model: Model, before: bytes) -> bool:
-    """Expire the next decisions; return whether there may be more."""
+def _sweep(tx: Transaction, model: Model, before: bytes) -> tuple[bool, list[float]]:
+    """Expire the next decisions; return whether there may be more, and the default rewards."""
     tx.last(model.row.id)  # nobody else sweeps or rewards until the commit
-    row: ModelRow | None = tx.model(model.row.name)
-    if row is None or row.id != model.row.id or row.swept >= before:
-        return False
+    row: ModelRow | None = tx.store.model(model.row.id)
+    if row is None or row.swept >= before:
+        return False, []
     overdue = tx.waiting(row.id, row.swept, before, SWEPT)
     default = model.spec.default_reward
     if default is not None:
@@ -129,4 +141,4 @@ def _sweep(tx: Transaction, model: Model, before: bytes) -> bool:
     full = len(overdue) == SWEPT
     end = overdue[-1].key if full else before
     tx.swept(row.id, end, 0 if default is not None else len(overdue))
-    return full
+    return full, [] if default is None else [default] * len(overdue)

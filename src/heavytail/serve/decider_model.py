@@ -188,6 +188,9 @@ class DeciderModel(Model):
             choices.append(self._refused(select, asked, "" if len(sets) == 1 else f"[{i}]"))
         return choices
 
+    def is_unknown(self, asked: object, made: Choice) -> bool:
+        return bool(made.unknown)
+
     def entry(
         self,
         token: Token,

@@ -10,7 +10,7 @@ import msgspec
 from heavytail.ledger.commits import LARGE
 from heavytail.ledger.layout import DecisionRow
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Transaction
+from heavytail.ledger.store import Lookup, Transaction
 from heavytail.ledger.tokens import Token
 from heavytail.serve.apart import apart
 from heavytail.serve.clock import APART
@@ -36,6 +36,7 @@ class Part(NamedTuple):
     places: Sequence[int]
     rows: list[DecisionRow]
     answers: list[Any]
+    unknown: int  # of them, with a category that the model has no feature for
 
 
 async def decide(
@@ -108,7 +109,9 @@ async def _chosen(
         ]  # fmt: skip
 
     both = written() if 8 * many * model.width < LARGE else await apart(written)
-    return Part(model, version, places, [row for row, _ in both], [made for _, made in both])
+    unknown = sum(map(model.is_unknown, choices, decisions))
+    rows, answers = [row for row, _ in both], [made for _, made in both]
+    return Part(model, version, places, rows, answers, unknown)
 
 
 async def _logged(service: Service, parts: list[Part], request: str) -> list[Any]:
@@ -135,12 +138,18 @@ async def _logged(service: Service, parts: list[Part], request: str) -> list[Any
                 message = "The decision took longer than the model waits for rewards. Try again."
                 raise Refusal(503, "too_slow", message)
             behind[part.model.row.id] = max(last - part.version, 0)
+            if part.unknown:
+                tx.unknown(part.model.row.id, part.unknown)
         for row in rows:
             tx.decide(row)
         return answers
 
     size = sum(len(row.detail) + len(row.x) for row in rows)
-    answered: list[Any] = await service.commits.do(work, size=size)
+    wanted = {
+        part.model.row.id: [row.request for row in part.rows if row.request] for part in parts
+    }
+    lookup = Lookup(work, "request", wanted)
+    answered: list[Any] = await service.commits.do(lookup, size=size)
     if answered is answers:  # not those of an earlier request
         for part in parts:
             model = part.model

@@ -22,6 +22,7 @@ from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import StoreError
 from heavytail.serve.apart import apart
 from heavytail.serve.deciding import Asked
+from heavytail.serve.earned import Asked as EarnedAsked
 from heavytail.serve.fast import ASKED, CHOICE, Plain, plain
 from heavytail.serve.forking import fork as fork_model
 from heavytail.serve.forking import promote as promote_model
@@ -35,6 +36,7 @@ from heavytail.serve.openapi import document
 from heavytail.serve.page import HEADERS, PAGE
 from heavytail.serve.service import Service
 from heavytail.serve.splits import read_split, remove_split, write_split
+from heavytail.serve.stats import known
 from heavytail.serve.stats import stats as all_stats
 from heavytail.serve.wire import (
     DecideAmongNamed,
@@ -275,7 +277,6 @@ async def decide(call: Call) -> Response:
     if len(key) > 200:
         raise Refusal(422, "bad_key", "An idempotency key may have at most 200 characters.")
     decisions = await call.service.decide(call.name, many, key)
-    call.metrics.decisions.inc(len(decisions))
     return answer(decisions if isinstance(choices, list) else decisions[0], 201)
 
 
@@ -283,7 +284,6 @@ async def reward(call: Call) -> Response:
     """Send the rewards of one or many decisions."""
     rewards = await reading(await call.body(), REWARDS)
     new = await call.service.reward(call.name, rewards if isinstance(rewards, list) else [rewards])
-    call.metrics.rewards.inc(new)
     return answer(Rewarded(new), 202 if new else 200)
 
 
@@ -403,6 +403,17 @@ async def end_split(call: Call) -> Response:
     return Response(status_code=204)
 
 
+async def earned(call: Call) -> Response:
+    """What a model earned: by offer, by segment (``by``) and by day, and against a rule
+    (``against``).
+    """
+    row = await call.service.live.row(call.name)
+    asked = EarnedAsked(
+        call.request.query_params.get("by"), call.request.query_params.get("against")
+    )
+    return answer(await call.service.books.earned(row, asked))
+
+
 async def log_file(call: Call) -> Response:
     """Download the log as Parquet for ``ht.evaluate``: every decision that has its reward."""
     row = await call.service.live.row(call.name)
@@ -464,11 +475,12 @@ async def revoke_key(call: Call) -> Response:
 
 async def metrics(call: Call) -> Response:
     """Metrics for Prometheus."""
-    return Response(call.metrics.text(call.service.live), media_type="text/plain")
+    models = await call.service.commits.do(known)
+    return Response(call.metrics.text(call.service.live, models), media_type="text/plain")
 
 
 async def stats(call: Call) -> Response:
-    """The activity of each model since the service started."""
+    """The activity of each model."""
     return answer(await all_stats(call.service.live, call.service.started))
 
 
@@ -506,6 +518,7 @@ ROUTES = [  # tried in this order: the most frequent come first
     Route("POST", "/v1/keys", "admin", issue_key),
     Route("DELETE", "/v1/keys/{name}", "admin", revoke_key),
     Route("GET", "/v1/models/{name}/log", "admin", log_file),
+    Route("GET", "/v1/models/{name}/earned", "read", earned),
     Route("GET", "/healthz", "", healthz),
     Route("GET", "/readyz", "", readyz),
     Route("GET", "/v1/models", "read", models),

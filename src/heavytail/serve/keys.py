@@ -5,6 +5,7 @@ A key is ``ht_`` and 32 random bytes, so its unsalted hash can be neither guesse
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
 import re
@@ -81,36 +82,46 @@ def views(store: Store) -> list[KeyView]:
     return [KeyView(name, words.split(), created) for name, words, created in store.rows(sql)]
 
 
+Known = tuple[dict[bytes, tuple[str, frozenset[str]]], bool]  # by digest; whether one is required
+
+
 class Keys:
     """The valid keys, re-read from the store every second so that a revocation takes effect."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, tuple[str, frozenset[str]]] = {}
-        self._closed = True
+        self._known: Known = {}, True
         self._read = -math.inf
+        self._reading: asyncio.Task[Known] | None = None
 
     def changed(self) -> None:
         """Re-read the keys before the next answer."""
-        self._read = -math.inf
+        self._read, self._reading = -math.inf, None
+
+    async def _renewed(self, commits: Commits) -> Known:
+        """Read the keys, once for all requests that wait for them."""
+        now = time.monotonic()
+        known: Known = await commits.do(lambda tx: (tx.store.keys(), _closed(tx.store)))
+        if self._reading is asyncio.current_task():  # nothing has changed meanwhile
+            self._known, self._read = known, now
+        return known
 
     async def allow(self, commits: Commits, header: str, scope: str, here: bool) -> str:
         """Return the name of the key in a header if it allows ``scope``; refuse otherwise. A caller
         on this machine (``here``) needs no key until one exists.
         """
-        now = time.monotonic()
-        if now - self._read > AGE:
-            self._known, self._closed = await commits.do(
-                lambda tx: (tx.store.keys(), _closed(tx.store))
-            )
-            self._read = now
-        if not self._known:
-            if here and not self._closed:
+        known, closed = self._known
+        if time.monotonic() - self._read > AGE:
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.create_task(self._renewed(commits))
+            known, closed = await asyncio.shield(self._reading)
+        if not known:
+            if here and not closed:
                 return "anybody"
             message = (
                 "Without a key the service answers only direct calls to localhost, not "
                 "forwarded ones. Stop the service and create a key with --new-key."
             )
-            if self._closed:
+            if closed:
                 message = (
                     "All keys are revoked. Stop the service and create one with --new-key, or "
                     "start it with --open."
@@ -119,7 +130,7 @@ class Keys:
         scheme, _, key = header.partition(" ")
         if scheme.lower() != "bearer" or not key:
             raise Refusal(401, "no_key", "Send your key: Authorization: Bearer KEY.")
-        holder = self._known.get(digest(key.strip()))
+        holder = known.get(digest(key.strip()))
         if holder is None:
             raise Refusal(401, "bad_key", "The key is not valid.")
         name, scopes = holder

@@ -152,7 +152,7 @@ class Live:
             await self.follow_row(model, old)
             source = there.get(model.source)
             if source is not None and model.version < source.last:
-                await self.catch_up(model, new=True)
+                await self.catch_up(model)
 
     def _rename(
         self, known: list[Named], there: dict[int, ModelRow], names: dict[str, Named]
@@ -273,13 +273,12 @@ class Live:
         old = self.models.get(name)
         if old is not None and old.row.id == model.row.id:
             model.tracker = old.tracker
+        model.tracker.clock = self.clock
         self.broken.pop(name, None)
         self.models[name] = model
 
-    async def catch_up(self, model: Model, *, new: bool = False, last: int | None = None) -> None:
-        """Learn all outcomes up to ``last`` while the service goes on; track those that are
-        ``new``.
-        """
+    async def catch_up(self, model: Model, *, last: int | None = None) -> None:
+        """Learn all outcomes up to ``last`` while the service goes on."""
         full = True
         while full:
             most, stretch = min(max(model.batch, AWAY), BATCH), model.stretch
@@ -288,8 +287,6 @@ class Live:
             if last is not None:
                 full = full and rows[-1].seq < last
                 rows = [row for row in rows if row.seq <= last]
-            if new and not model.behind_origin:
-                model.track(rows)
             kind = "change" if any(row.by_default == CHANGE for row in rows) else "learn"
             await model.turn(kind, len(rows), functools.partial(model.learn, rows))
             full = full or (model.stretch is not stretch and last is None)
@@ -316,7 +313,6 @@ class Live:
                 self._start_chase(model)
                 continue
             try:
-                model.track(rows)
                 size = model.size(len(rows))
                 model.turns.timed("learn", size, functools.partial(model.learn, rows))
             except Exception:  # it learns them with the next, or says so when it is opened
@@ -338,7 +334,7 @@ class Live:
         while model.behind:
             model.behind = False
             try:
-                await self.catch_up(model, new=True)
+                await self.catch_up(model)
             except (Refusal, StoreError) as error:  # it is read with the next
                 log.error("%s did not learn the new outcomes: %s", model.row.name, error)
             except Exception:

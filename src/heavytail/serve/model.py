@@ -159,7 +159,7 @@ class Model:
         version: number of the last outcome learned.
         refused: outcomes that the policy would not learn.
         staleness: how many outcomes behind the last decisions were, on average.
-        tracker: what it did since the service started.
+        tracker: what it did here that is not counted in the store yet, and its residuals.
         passed: a sentence that says why it did not start from its newest snapshot; "" if it did.
         unkept: a sentence that says why its last snapshot was not saved; "" if it was.
         turns: who works on the policy, one after another.
@@ -302,11 +302,6 @@ class Model:
     def batch(self) -> int:
         """Number of outcomes that can be learned between two requests."""
         return self.turns.fit("learn", self.size(1))
-
-    def track(self, outcomes: Sequence[OutcomeRow]) -> None:
-        """Count the outcomes that ``learn`` would learn, for the statistics."""
-        rewards = [row.reward for row in outcomes if row.seq > self.version and row.by_default < 2]
-        self.tracker.rewarded(rewards)
 
     def learn(self, outcomes: Sequence[OutcomeRow]) -> None:
         """Learn the next outcomes; count and skip those that the policy refuses."""
@@ -473,6 +468,13 @@ class Model:
             ]
         except ValueError as error:
             raise Refusal(422, "bad_arms", str(error), "arms") from None
+
+    def is_unknown(self, asked: Any, made: Any) -> bool:
+        """Tell whether a decision met a category that the model has no feature for."""
+        encoder = self.encoder
+        if encoder is None:
+            return False
+        return any(map(encoder.unknown, (asked.context, *getattr(asked, "arms", ()))))
 
     def entry(
         self, token: Token, asked: Any, arms: Any, made: Any, request: Request, stamp: float | None

@@ -66,6 +66,7 @@ ANSWERS: dict[str, dict[int, Any]] = {
     "split": {200: wire.SplitView},
     "change_split": {200: wire.SplitView},
     "end_split": {204: None},
+    "earned": {200: wire.Earned},
     "log_file": {200: bytes},
     "keys": {200: list[wire.KeyView]},
     "issue_key": {201: wire.KeyMade},
@@ -84,12 +85,19 @@ FILES = {  # answers that are no JSON
     "page": "text/html",
 }
 UPLOADS = {"create": "application/octet-stream"}  # bodies that may be files instead
-QUERIES = {"create": {"learn": {"type": "string", "pattern": wire.NAME}}}
 BINARY = {"type": "string", "format": "binary"}
 FAULTS = (400, 401, 403, 404, 408, 409, 413, 422, 429, 503)
 PARAMETERS = {
     "name": {"type": "string", "pattern": wire.NAME},
     "number": {"type": "integer", "minimum": 1, "maximum": 2**53},
+}
+
+QUERIES: dict[str, dict[str, Any]] = {  # parameters behind the path, by the name of the handler
+    "create": {"learn": {"type": "string", "pattern": wire.NAME}},
+    "earned": {
+        "by": {"type": "string", "maxLength": 200},
+        "against": {"type": "string", "maxLength": 200},
+    },
 }
 
 
@@ -153,8 +161,10 @@ def _operation(route: Route, path: str, schema: dict[str, Any]) -> dict[str, Any
         operation["parameters"].append(
             {"name": "Idempotency-Key", "in": "header", "schema": key_schema}
         )
-    for key, parameter in QUERIES.get(name, {}).items():
-        operation["parameters"].append({"name": key, "in": "query", "schema": parameter})
+    operation["parameters"] += [
+        {"name": key, "in": "query", "schema": query}
+        for key, query in QUERIES.get(name, {}).items()
+    ]
     if name in BODIES:
         body = _any_of([BODIES[name], *OTHERS.get(name, [])], schema)
         content = {"application/json": {"schema": body}}

@@ -20,9 +20,10 @@ from msgspec import UNSET
 from heavytail.ledger.commits import LARGE
 from heavytail.ledger.layout import ModelRow
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Store, Transaction
+from heavytail.ledger.store import Lookup, Store, Transaction
 from heavytail.ledger.tokens import Token
 from heavytail.serve.apart import apart
+from heavytail.serve.books import Books
 from heavytail.serve.chores import Chores
 from heavytail.serve.decider_model import model_of
 from heavytail.serve.deciding import Asked, decide, decide_split
@@ -80,6 +81,7 @@ class Service:
         self.limits = limits or Limits()
         self.store, self.live = store, Live(store)
         self.models, self.commits = self.live.models, self.live.commits
+        self.books = Books(self.commits)
         self.chores = Chores(self.live, lambda name: self.snapshot(name, ""))
         self.keys = Keys()
         self.ready = Ready(self.commits)
@@ -104,6 +106,7 @@ class Service:
     async def stop(self) -> None:
         """Take the last snapshots and close the store."""
         await self.chores.stop()
+        await self.books.stop()
         self.commits.close()
         self.store.close()
 
@@ -299,8 +302,13 @@ class Service:
     async def _reward(self, model: Model, rewards: Sequence[Reward]) -> int:
         owing = [self._owing(model, reward, place) for place, reward in _placed(rewards)]
         models = {each.row.id: each for each, _ in owing}
+        wanted: dict[int, list[bytes]] = {number: [] for number in models}
+        for _, token in owing:
+            wanted[token.model].append(token.key)
 
-        def work(tx: Transaction) -> tuple[int, dict[int, int]]:
+        def work(tx: Transaction) -> tuple[list[tuple[int, float]], dict[int, int]]:
+            for number, keys in wanted.items():
+                tx.decision(number, keys[0])  # read before the lock
             for number in sorted(models):
                 tx.last(number)  # nobody else rewards until the commit
             now, new = self.live.clock(), []
@@ -318,14 +326,17 @@ class Service:
                 if row.key <= swept[row.model]:  # it was counted as given up
                     tx.swept(row.model, swept[row.model], -1)
                 tx.reward(row, reward.reward, reward.scale)
-            return len(new), {number: tx.last(number) for number in models}
+            last = {number: tx.last(number) for number in models}
+            return [(row.model, reward.reward) for row, reward in new], last
 
         size = 8 * sum(each.dim for each, _ in owing)
-        accepted, last = await self.commits.do(work, model=min(models), size=size)
+        lookup = Lookup(work, "key", wanted)
+        accepted, last = await self.commits.do(lookup, model=min(models), size=size)
         for number, each in models.items():
+            each.tracker.rewarded([reward for owner, reward in accepted if owner == number])
             if each.source == number and each.version < last[number]:
                 await self.live.learned(each, last[number])
-        return int(accepted)
+        return len(accepted)
 
     def _owing(self, model: Model, reward: Reward, place: str) -> tuple[Model, Token]:
         """The model that made the decision of a reward, and the token of the decision."""

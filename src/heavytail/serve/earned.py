@@ -1,0 +1,433 @@
+"""What a model earned, in words and numbers, from the sums of :mod:`heavytail.serve.folding`."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from heavytail._validate import printable
+from heavytail.decider.choice import amount
+from heavytail.decider.markup import counted
+from heavytail.ledger.layout import ModelRow
+from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.store import Store
+from heavytail.logs.wealth import BETS, LOG_SHARES, ROOM
+from heavytail.serve.folding import (
+    ALL,
+    BY_DEFAULT,
+    CHOSEN,
+    DECISIONS,
+    END,
+    EXPLORED,
+    FIRST,
+    GIVEN_UP,
+    MONEY,
+    REWARDS,
+    UNKNOWN,
+    Fold,
+    Offers,
+    Rule,
+    Segments,
+    Sums,
+    is_settled,
+    labels,
+    seen,
+)
+from heavytail.serve.wire import Earned, EarnedBound, EarnedDay, EarnedLine, EarnedUntil, Uplift
+
+__all__ = ["LEVEL", "Asked", "answer", "begun", "check", "uplift"]
+
+LEVEL: Final = 0.95
+FEW: Final = 20  # rewards below which no bound is stated
+LEAST: Final = 29  # decisions that only the rule, or only the model, would have made so
+PAID: Final = 10  # rewards of these that are not 0
+NEAR: Final = 2.0  # times as far out as the farthest difference so far another may lie
+SHARE: Final = 1 / 3  # of the farthest reward at the largest weight, that room is left for
+LONG: Final = 20  # times the decisions compared are a long time
+GROWTH: Final = 1.0  # of the logarithm of the wealth, below which nothing is extrapolated
+SHOWN_DAYS: Final = 90
+RECENT: Final = 7  # days that the present rate is of
+DAY: Final = 86_400.0
+ALWAYS, UNIFORM, SHADOW = "always:", "uniform", "shadow:"
+
+BETTING: Final = EarnedBound("betting", True, True, "no reward is below 0")
+WITH_ROOM: Final = EarnedBound(
+    "betting with room", True, False,
+    f"no reward lies more than {ROOM:g} times as far out as the farthest so far",
+)  # fmt: skip
+OF_UPLIFT: Final = EarnedBound(
+    "betting with room", True, False,
+    f"no decision's difference lies more than {NEAR:g} times as far out as the farthest so far, "
+    f"nor farther than a third of the farthest reward so far at the largest weight",
+)  # fmt: skip
+
+
+class Asked(NamedTuple):
+    """The parts of an answer that a request names: a column, and a rule."""
+
+    by: str | None = None
+    against: str | None = None
+
+    @property
+    def parts(self) -> list[str]:
+        """The parts, each under the name by which it is kept."""
+        parts = ["offers"]
+        if self.by is not None:
+            parts.append(f"by:{self.by}")
+        if self.against is not None:
+            parts.append(f"against:{self.against}")
+        return parts
+
+
+def check(row: ModelRow, asked: Asked) -> None:
+    """Refuse what cannot be computed."""
+    if row.follows is not None:
+        message = "This model is a shadow: it makes no decisions, and earns nothing."
+        raise Refusal(409, "shadow", message)
+    against = asked.against
+    if against is None or against == UNIFORM:
+        return
+    if against.startswith(SHADOW):
+        message = (
+            "The log does not say what a shadow would have chosen. Compare two models by a split, "
+            "or ask ht.evaluate about the log."
+        )
+        raise Refusal(422, "bad_rule", message, "against")
+    if not against.startswith(ALWAYS) or len(against) > 200 + len(ALWAYS):
+        message = "against must be always:ID (or a place, without ids) or uniform."
+        raise Refusal(422, "bad_rule", message, "against")
+
+
+def begun(part: str, store: Store, row: ModelRow) -> tuple[Fold, bool]:
+    """A new fold of a part, and whether it is final: a column is known by its first values."""
+    kind, _, rest = part.partition(":")
+    if kind == "by":
+        first = [
+            seen(*each[:3]) for each in store.decided(row.id, b"", END, FIRST)
+        ]  # fmt: skip
+        columns = {name for each in first for name in each.detail.context or ()}
+        if rest not in columns:
+            raise _no_column(rest, columns)
+        return Fold(Segments(rest, first)), len(first) == FIRST
+    if kind == "against":
+        return Fold(Rule(None if rest == UNIFORM else rest.removeprefix(ALWAYS))), True
+    return Fold(Offers()), True
+
+
+def _no_column(column: str, columns: set[str]) -> Refusal:
+    if not columns:
+        message = "The decisions of this model have no context, so there are no segments."
+    else:
+        named = ", ".join(f"'{printable(name)}'" for name in sorted(columns)[:10])
+        message = f"No context has the column '{printable(column)}'. Columns are {named}."
+    return Refusal(422, "bad_column", message, "by")
+
+
+def answer(
+    row: ModelRow, store: Store, folds: Sequence[Fold], asked: Asked, complete: bool
+) -> Earned:
+    """The answer from the folds of the parts of ``asked``; they are not changed."""
+    made = store.decisions(row.id)
+    parts = [_with_tail(fold, store, row) for fold in folds]
+    offers = parts[0]
+    assert isinstance(offers, Offers)
+    sums = offers.sums
+    lines = _lines(sums, made)
+    named = sorted(sums.names.items(), key=lambda item: -lines[item[1]].decisions)
+    others = lines[sums.fixed - 1]
+    segments = next((_segments(p, made) for p in parts if isinstance(p, Segments)), None)
+    rule = next((part for part in parts if isinstance(part, Rule)), None)
+    against = None if rule is None else uplift(rule, str(asked.against))
+    step = min(folds, key=lambda fold: (fold.seq, fold.made))
+    until = EarnedUntil(step.seq, row.last, int(sums.counts[DECISIONS, ALL]), made, complete)
+    low = WITH_ROOM if float(sums.wealths.low.min()) < 0.0 else BETTING
+    total = lines[ALL]
+    return Earned(
+        model=row.name,
+        until=until,
+        given_up=row.given_up,
+        total=total,
+        chosen=lines[CHOSEN],
+        explored=lines[EXPLORED],
+        unknown=lines[UNKNOWN],
+        offers=[_named(lines[place], name) for name, place in named],
+        others=others if others.decisions or others.rewards else None,
+        by=asked.by,
+        segments=segments,
+        days=_days(offers),
+        against=against,
+        level=LEVEL,
+        low=low,
+        high=WITH_ROOM,
+        order="settled" if is_settled(row) else "arrived",
+        sentences=_sentences(total, low, row, until, against),
+    )
+
+
+def _with_tail(fold: Fold, store: Store, row: ModelRow) -> Offers | Segments | Rule:
+    """The part of a fold with the newest decisions, which may not be counted for good yet."""
+    tail = fold.tail(store, row)
+    if not tail:
+        return fold.part
+    part = fold.twin().part
+    part.count(tail)
+    return part
+
+
+NAMES: Final = ("all", "chosen", "explored", "unknown", "others")
+
+
+def _lines(sums: Sums, made: int) -> list[EarnedLine]:
+    wealths, inverse = sums.wealths, math.log(2.0 / (1.0 - LEVEL))
+    floor = 0.0 if float(wealths.low.min()) >= 0.0 else None  # of all rewards, not of each group
+    low = wealths.lower(inverse, floor)
+    high = wealths.upper(inverse)
+    lines = []
+    for place in range(sums.counts.shape[1]):
+        counts, n = sums.counts[:, place], int(wealths.count[place])
+        stated = n >= FEW and wealths.unit[place] > 0.0
+        least = float(low[place])
+        if floor is not None:  # rewards before the first that paid are taken to be 0
+            least *= float(wealths.rows[place]) / max(n, 1)
+        lines.append(
+            EarnedLine(
+                name=NAMES[place] if place < len(NAMES) else "",
+                decisions=int(counts[DECISIONS]),
+                share=float(counts[DECISIONS] / made) if made else 0.0,
+                rewards=int(counts[REWARDS]),
+                by_default=int(counts[BY_DEFAULT]),
+                pending=max(int(counts[DECISIONS] - counts[REWARDS] - counts[GIVEN_UP]), 0),
+                money=float(counts[MONEY]),
+                counted=n,
+                mean=float(wealths.total[place] / n) if n else None,
+                low=least if stated else None,
+                high=float(high[place]) if stated and wealths.rows[place] >= FEW else None,
+            )
+        )
+    return lines
+
+
+def _named(line: EarnedLine, name: str) -> EarnedLine:
+    return msgspec.structs.replace(line, name=name)
+
+
+def _segments(part: Segments, made: int) -> list[EarnedLine]:
+    lines = _lines(part.sums, made)
+    named = [_named(lines[place], name) for name, place in part.sums.names.items()]
+    others = [_named(lines[0], "others")] if lines[0].decisions or lines[0].rewards else []
+    if part.cuts is None:
+        return sorted(named, key=lambda line: -line.decisions) + others
+    order = {label: place for place, label in enumerate(labels(part.cuts))}
+    return sorted(named, key=lambda line: order.get(line.name, len(order))) + others
+
+
+def _days(part: Offers) -> list[EarnedDay]:
+    if not part.days:
+        return []
+    first = max(part.days) - SHOWN_DAYS
+    start, days = datetime.date(1970, 1, 1), []
+    for day, (decisions, rewards, by_default, money) in sorted(part.days.items()):
+        if day > first:
+            date = str(start + datetime.timedelta(days=day))
+            days.append(EarnedDay(date, int(decisions), int(rewards), int(by_default), money))
+    return days
+
+
+# Against a rule
+
+
+def uplift(rule: Rule, against: str) -> Uplift:
+    """The comparison with a rule."""
+    name = "a uniform draw" if rule.offer is None else f"always '{printable(rule.offer)}'"
+    gains, inverse = rule.gains, math.log(2.0 / (1.0 - LEVEL))
+    rows, notes = int(gains.rows[0]), _notes(rule)
+    why = _why(rule, name)
+    if why:
+        return Uplift(
+            against, name, rows, None, None, None, None, None, None, None, None, None, LEVEL,
+            OF_UPLIFT, why, notes, f"Against {name}: {why}",
+        )  # fmt: skip
+    rooms = _rooms(rule)
+    low = float(gains.lower(inverse, rooms[0])[0])
+    high = float(gains.upper(inverse, rooms[1])[0])
+    value = float(gains.rest[0])
+    better = True if low > 0.0 else False if high < 0.0 else None
+    more = days = None
+    if better is None:
+        more = _more(rule, rooms, inverse)
+        days = None if more is None else _in_days(rule, more)
+    sentence = _sentence(name, value, rows * low, rows * high, better, more, days)
+    return Uplift(
+        against, name, rows, value, rows * low, rows * high, value / rows, low, high, better, more,
+        days, LEVEL, OF_UPLIFT, "", notes, sentence,
+    )  # fmt: skip
+
+
+def _rooms(rule: Rule) -> tuple[float, float]:
+    """How far below and above 0 the difference of a decision may lie."""
+    gains, (up, down), weight = rule.gains, rule.far, float(rule.sides[0, 2])
+    low = max(NEAR * -gains.low[0], SHARE * up * weight, SHARE * down)
+    high = max(NEAR * gains.high[0], SHARE * up, SHARE * down * weight)
+    return float(low), float(high)
+
+
+def _why(rule: Rule, name: str) -> str:
+    """The reason why a rule cannot be compared; "" where it can."""
+    compared, alike, bare, unknown = rule.counts
+    if not compared + alike + bare + unknown:
+        return "nothing to compare: there is no decision yet."
+    if unknown and not compared:
+        return "cannot be said: the policy does not know the probabilities of its choices."
+    if not compared:
+        if bare:
+            return (
+                "cannot be said: no decision explored. Let a share of them explore: explore=0.05."
+            )
+        return f"nothing to compare: no decision could have shown what {name} shows."
+    total, square, _, paid = rule.sides.T
+    sizes = np.floor(total**2 / np.where(square > 0.0, square, 1.0))
+    if sizes.min() < LEAST or rule.gains.rows[0] < FEW:
+        which = ("showed what only the rule would show", "showed what the rule would not show")
+        return (
+            f"not decided yet: the decisions that {which[int(np.argmin(sizes))]} count like "
+            f"{int(sizes.min())}, and {LEAST} are needed."
+        )
+    if paid.min() < PAID:
+        which = ("showed what only the rule would show", "showed what the rule would not show")
+        return (
+            f"not decided yet: {int(paid.min())} of the decisions that "
+            f"{which[int(np.argmin(paid))]} paid, and {PAID} are needed."
+        )
+    low, high = rule.weights.lower(math.log(2e3)), rule.weights.upper(math.log(2e3))
+    if float(low[0]) > 1.0 or float(high[0]) < 1.0:
+        return (
+            "cannot be said: its offers were shown more or less often than the probabilities of "
+            "the choices say."
+        )
+    return ""
+
+
+def _notes(rule: Rule) -> list[str]:
+    compared, alike, bare, unknown = map(int, rule.counts)
+    notes = []
+    if bare:
+        notes.append(
+            f"{counted(bare, 'decision')} did not explore, and {_are(bare)} left out: their offer "
+            "was sure."
+        )
+    if unknown:
+        notes.append(f"The probability of {counted(unknown, 'decision')} is not known.")
+    if alike and compared:
+        notes.append(
+            f"In {counted(alike, 'decision')} the rule had no choice of its own: there both are "
+            "taken to be alike."
+        )
+    return notes
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _more(rule: Rule, rooms: tuple[float, float], inverse: float) -> int | None:
+    """Decisions more that would decide it, if the wealth of the best bet grows as it has."""
+    gains = rule.gains
+    ahead = float(gains.rest[0]) > 0.0
+    room, logs = (rooms[0], gains.up[0]) if ahead else (rooms[1], gains.down[0])
+    sound = np.isfinite(logs) & (BETS / gains.unit[0] * room <= 1.0)
+    if not sound.any() or logs[sound].max() < GROWTH:
+        return None
+    rows = float(gains.rows[0])
+    needed = np.min((inverse - LOG_SHARES[sound]) / np.maximum(logs[sound], 1e-300)) * rows
+    if needed > LONG * rows:
+        return None
+    return max(math.ceil(needed - rows), 1)
+
+
+def _in_days(rule: Rule, more: int) -> float | None:
+    """Days in which so many decisions come at the rate of the last days."""
+    last = max(rule.days, default=0)
+    recent = {day: count for day, count in rule.days.items() if day > last - RECENT}
+    full = {day: count for day, count in recent.items() if day < last}  # the last may not be over
+    if not full:
+        return None
+    return more / (sum(full.values()) / (last - min(full)))
+
+
+def _sentence(
+    name: str,
+    value: float,
+    low: float,
+    high: float,
+    better: bool | None,
+    more: int | None,
+    days: float | None,
+) -> str:
+    sure = f"({100.0 * LEVEL:.4g} %, at any time)"
+    if better:
+        return (
+            f"It earned {amount(value)} more than {name} would have, at least {amount(low)} more "
+            f"{sure}."
+        )
+    if better is False:
+        return (
+            f"It earned {amount(-value)} less than {name} would have, at least {amount(-high)} "
+            f"less {sure}."
+        )
+    between = f"between {_apart(low)} and {_apart(high)} than {name} would have {sure}"
+    return f"Not decided yet: it earned {between}. {_when(more, days)}"
+
+
+def _apart(value: float) -> str:
+    return f"{amount(abs(value))} {'less' if value < 0.0 else 'more'}"
+
+
+def _when(more: int | None, days: float | None) -> str:
+    if more is None:
+        return "When it will be decided cannot be guessed yet."
+    rough = f"About {counted(_rough(more), 'decision')} more like these would decide it"
+    return f"{rough}, in about {counted(_rough(days), 'day')}." if days is not None else f"{rough}."
+
+
+def _rough(count: float) -> int:
+    """A number, rounded up to one digit."""
+    unit = 10 ** math.floor(math.log10(max(count, 1.0)))
+    return max(1, math.ceil(count / unit)) * int(unit)
+
+
+def _sentences(
+    total: EarnedLine, low: EarnedBound, row: ModelRow, until: EarnedUntil, uplift: Uplift | None
+) -> list[str]:
+    head = f"{counted(total.decisions, 'decision')}, {counted(total.rewards, 'reward')}"
+    if not total.rewards:
+        sentences = [f"{counted(total.decisions, 'decision')}, and no reward yet."]
+    else:
+        each = total.money / total.rewards
+        sentences = [f"{head}: {amount(total.money)} in all, {amount(each)} a reward."]
+    if total.low is not None and (total.low > 0.0 or low is not BETTING):
+        about = "at least" if low is BETTING else "about at least"
+        sentences.append(
+            f"On average {about} {amount(total.low)} a reward ({100.0 * LEVEL:.4g} %, at any "
+            f"time), as long as {low.assumes}."
+        )
+    if total.by_default:
+        were = "was" if total.by_default == 1 else "were"
+        sentences.append(f"{counted(total.by_default, 'reward')} {were} taken by default.")
+    if total.pending:
+        waits = "waits for its reward" if total.pending == 1 else "wait for their reward"
+        sentences.append(f"{counted(total.pending, 'decision')} {waits}.")
+    if row.given_up:
+        sentences.append(f"{counted(row.given_up, 'decision')} expired without a reward.")
+    if uplift is not None:
+        sentences.append(uplift.sentence)
+    if not until.complete:
+        sentences.append(
+            f"The log is still being added up: {until.outcome:,} of {until.outcomes:,} rewards, "
+            f"{until.decision:,} of {until.decisions:,} decisions."
+        )
+    return sentences

@@ -1,0 +1,555 @@
+"""Sums over a model's log, folded as it grows: what decisions earned, by offer, by segment, by day,
+and against a rule.
+
+Outcomes are folded in the order of their numbers, once each, so that the sums do not depend on who
+folds them, nor in how many pieces. Decisions are counted in the order of their keys up to a margin
+behind the newest: another worker may still write one slightly earlier. If one comes later than
+that, the tally of the store says so, and they are counted anew.
+
+Rewards that come sooner the larger they are would mislead the bounds of a mean, as where silence is
+taken for 0 after some time. So if decisions expire, their rewards are bet on in the order of the
+decisions, once all up to there have their reward or have expired; otherwise in the order in which
+they come.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from heavytail._typing import FloatArray, IntArray
+from heavytail.decider.choice import amount
+from heavytail.ledger.details import Detail, unpack
+from heavytail.ledger.layout import ModelRow
+from heavytail.ledger.store import Store, StoreError, as_bytes
+from heavytail.ledger.tokens import first_key, time_of
+from heavytail.logs.wealth import Wealths
+
+__all__ = [
+    "ALL",
+    "BY_DEFAULT",
+    "CHOSEN",
+    "DECISIONS",
+    "END",
+    "EXPLORED",
+    "FIRST",
+    "GIVEN_UP",
+    "MISSING",
+    "MONEY",
+    "REWARDS",
+    "UNKNOWN",
+    "Fold",
+    "Offers",
+    "Rule",
+    "Seen",
+    "Segments",
+    "Sums",
+    "is_settled",
+    "labels",
+    "name_of",
+    "seen",
+]
+
+BATCH: Final = 2048  # rows that are folded at a time
+MARGIN: Final = 10.0  # seconds before the newest decision that are counted anew each time
+OLD: Final = 60.0  # seconds after which no decision is written any more
+TAIL: Final = 50_000  # decisions of the margin that are counted
+DAY: Final = 86_400.0
+DAYS: Final = 120  # that are kept
+MOST_OFFERS: Final = 1_000
+MOST_SEGMENTS: Final = 100
+END: Final = bytes([255] * 32)  # a key behind all others
+FIRST: Final = 1_000  # decisions that show what a column has
+ALL, CHOSEN, EXPLORED, UNKNOWN = range(4)  # groups of every model, before the others and offers
+MISSING: Final = "(missing)"
+
+
+class Seen(NamedTuple):
+    """A decision as it is folded.
+
+    Attributes:
+        key: in the log.
+        arm: the place of the chosen offer.
+        detail: its surroundings.
+    """
+
+    key: bytes
+    arm: int
+    detail: Detail
+
+    @property
+    def day(self) -> int:
+        """Days from 1970 (UTC) to the decision."""
+        made = self.detail.made
+        return int((time_of(self.key) if made is None else made) // DAY)
+
+
+def name_of(seen: Seen) -> str:
+    """The id of the chosen offer, or its place without ids."""
+    return str(seen.arm if seen.detail.id is None else seen.detail.id)
+
+
+def way_of(detail: Detail) -> int:
+    """Tell a choice from a draw by exploration: the choice has a probability above that of a
+    uniform draw, whatever share of the decisions explores. A draw may also give the choice.
+    """
+    if detail.probability is None:
+        return UNKNOWN
+    return (
+        CHOSEN if detail.probability * detail.count > 1.0 + 1e-9 or detail.count == 1 else EXPLORED
+    )
+
+
+class Sums:
+    """Counts, money and bounds of groups of decisions.
+
+    The first groups are fixed; the last of these takes names beyond the first ``most``.
+
+    Attributes:
+        names: of the other groups, in the order in which they were first seen.
+        counts: (5, groups): decisions, outcomes, default rewards among these, decisions that
+            expired without an outcome, and the sum of the rewards.
+        wealths: what bounds of the means rest on.
+    """
+
+    def __init__(self, fixed: int, most: int) -> None:
+        self.fixed, self.most = fixed, most
+        self.names: dict[str, int] = {}
+        self.counts, self.wealths = np.zeros((5, fixed)), Wealths(fixed)
+
+    def places(self, names: Sequence[str]) -> IntArray:
+        """The group of each name."""
+        places = [self._place(name) for name in names]
+        size = self.fixed + len(self.names)
+        if size > len(self.wealths):
+            self.wealths.grow(size)
+            more = np.zeros((5, size - self.counts.shape[1]))
+            self.counts = np.concatenate([self.counts, more], axis=1)
+        return np.array(places, dtype=np.int64)
+
+    def _place(self, name: str) -> int:
+        place = self.names.get(name)
+        if place is None:
+            if len(self.names) >= self.most:
+                return self.fixed - 1
+            place = self.names[name] = self.fixed + len(self.names)
+        return place
+
+    def add(self, kind: int, places: IntArray, values: FloatArray | float = 1.0) -> None:
+        """Add to the counts of a kind."""
+        np.add.at(self.counts[kind], places, values)
+
+    def saved(self) -> Any:
+        """The sums as MessagePack holds them."""
+        return [list(self.names), self.counts.astype("<f8").tobytes(), self.wealths.saved()]
+
+    def restore(self, saved: Any) -> None:
+        """Take the result of ``saved``."""
+        names, counts, wealths = saved
+        self.names = {name: self.fixed + i for i, name in enumerate(names)}
+        self.counts = np.frombuffer(counts, dtype="<f8").reshape(5, -1).copy()
+        self.wealths = Wealths.of_saved(wealths)
+        if self.counts.shape[1] != len(self.wealths) or len(self.wealths) < self.fixed + len(names):
+            raise ValueError("the saved sums are damaged.")
+
+
+DECISIONS, REWARDS, BY_DEFAULT, GIVEN_UP, MONEY = range(5)  # rows of the counts
+
+
+class Grouped:
+    """Decisions in groups; a decision may be in several."""
+
+    def __init__(self, fixed: int, most: int) -> None:
+        self.sums = Sums(fixed, most)
+
+    def groups(self, rows: Sequence[Seen]) -> list[IntArray]:
+        """The groups of each decision, one array for each kind of group."""
+        raise NotImplementedError
+
+    def count(self, rows: Sequence[Seen]) -> None:
+        """Count decisions."""
+        for places in self.groups(rows):
+            self.sums.add(DECISIONS, places)
+
+    def forget(self) -> None:
+        """Forget the counts of decisions."""
+        self.sums.counts[DECISIONS] = 0.0
+
+    def reward(self, rows: Sequence[Seen], rewards: FloatArray, by_default: FloatArray) -> None:
+        """Add outcomes."""
+        for places in self.groups(rows):
+            self.sums.add(REWARDS, places)
+            self.sums.add(BY_DEFAULT, places, by_default)
+            self.sums.add(MONEY, places, rewards)
+
+    def give_up(self, rows: Sequence[Seen], sign: float) -> None:
+        """Count decisions that expired without an outcome; or no longer, with sign -1."""
+        for places in self.groups(rows):
+            self.sums.add(GIVEN_UP, places, sign)
+
+    def bet(self, rows: Sequence[Seen], rewards: FloatArray) -> None:
+        """Add rewards to what bounds rest on; NaN of a decision that expired without one."""
+        came = np.isfinite(rewards)
+        for places in self.groups(rows):
+            self.sums.wealths.add(places[came], rewards[came])
+
+    def saved(self) -> Any:
+        """The sums as MessagePack holds them."""
+        return self.sums.saved()
+
+    def restore(self, saved: Any) -> None:
+        """Take the result of ``saved``."""
+        self.sums.restore(saved)
+
+
+class Offers(Grouped):
+    """All decisions, those chosen and those explored, each offer, and each day."""
+
+    def __init__(self) -> None:
+        super().__init__(UNKNOWN + 2, MOST_OFFERS)
+        self.days: dict[int, list[float]] = {}  # decisions, outcomes, by default, money
+
+    def groups(self, rows: Sequence[Seen]) -> list[IntArray]:
+        ways = np.array([way_of(row.detail) for row in rows], dtype=np.int64)
+        offers = self.sums.places([name_of(row) for row in rows])
+        return [np.zeros(len(rows), dtype=np.int64), ways, offers]
+
+    def count(self, rows: Sequence[Seen]) -> None:
+        super().count(rows)
+        for row in rows:
+            self._day(row)[0] += 1.0
+        for day in sorted(self.days)[:-DAYS]:
+            del self.days[day]
+
+    def forget(self) -> None:
+        super().forget()
+        for day in self.days.values():
+            day[0] = 0.0
+
+    def reward(self, rows: Sequence[Seen], rewards: FloatArray, by_default: FloatArray) -> None:
+        super().reward(rows, rewards, by_default)
+        for row, reward, default in zip(rows, rewards.tolist(), by_default.tolist(), strict=True):
+            day = self._day(row)
+            day[1] += 1.0
+            day[2] += default
+            day[3] += reward
+
+    def _day(self, row: Seen) -> list[float]:
+        return self.days.setdefault(row.day, [0.0] * 4)
+
+    def saved(self) -> Any:
+        return [super().saved(), sorted(self.days.items())]
+
+    def restore(self, saved: Any) -> None:
+        sums, days = saved
+        super().restore(sums)
+        self.days = {int(day): [*map(float, values)] for day, values in days}
+
+
+class Segments(Grouped):
+    """Decisions by a column of their context: its values, or ranges of its numbers.
+
+    Attributes:
+        cuts: where ranges of numbers end; None of a column of texts.
+    """
+
+    def __init__(self, column: str, first: Sequence[Seen]) -> None:
+        super().__init__(1, MOST_SEGMENTS - 1)
+        self.column = column
+        values = [(row.detail.context or {}).get(column) for row in first]
+        numbers = [float(value) for value in values if value is not None and is_number(value)]
+        known = sum(value is not None for value in values)
+        self.cuts = ranges(np.array(numbers)) if known and len(numbers) == known else None
+
+    def groups(self, rows: Sequence[Seen]) -> list[IntArray]:
+        return [self.sums.places([self.label(row.detail.context or {}) for row in rows])]
+
+    def label(self, context: dict[str, Any]) -> str:
+        """The segment of a context."""
+        value = context.get(self.column)
+        if value is None:
+            return MISSING
+        if self.cuts is None or not is_number(value):
+            return str(value)
+        return labels(self.cuts)[int(np.searchsorted(self.cuts, value, side="right"))]
+
+    def saved(self) -> Any:
+        return [super().saved(), self.cuts]
+
+    def restore(self, saved: Any) -> None:
+        sums, self.cuts = saved
+        super().restore(sums)
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value of a context is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def ranges(values: FloatArray) -> list[float]:
+    """The ends of thirds of numbers; of three or fewer, each but the least."""
+    each = np.unique(values)
+    if len(each) <= 3:
+        return [float(value) for value in each[1:]]
+    ends = np.quantile(values, (1 / 3, 2 / 3), method="nearest")
+    return sorted({float(end) for end in ends if end > each[0]}) or [float(each[1])]
+
+
+def labels(cuts: Sequence[float]) -> list[str]:
+    """The ranges that numbers are cut into."""
+    if not cuts:
+        return ["all numbers"]
+    inner = [f"{amount(a)} to {amount(b)}" for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [f"below {amount(cuts[0])}", *inner, f"{amount(cuts[-1])} and more"]
+
+
+class Rule:
+    """The rewards of decisions beside what a rule would have earned in their place.
+
+    The rule shows ``offer`` wherever it is among the offers, or, where that is None, draws one
+    uniformly. A decision adds r - w r, w being the probability of its offer under the rule over
+    that under the model. Where the rule's offer could not be shown, both are taken to be alike.
+    A decision with probability 1 says nothing of other offers, and is left out.
+
+    Attributes:
+        offer: an id, or a place without ids; None for a uniform draw.
+        counts: decisions that are compared, alike, without exploration, of unknown probability.
+        weights: bounds of the mean weight, which is 1 if the probabilities are true.
+        gains: bounds of the mean of r - w r.
+        sides: (2, 4), the sum of (w - 1)+, of its square, its largest value, and how many of these
+            rewards are not 0; the same of (1 - w)+; over the outcomes compared.
+        far: the largest reward, and minus the least one.
+        days: decisions compared, by day.
+    """
+
+    def __init__(self, offer: str | None) -> None:
+        self.offer = offer
+        self.counts, self.weights, self.gains = np.zeros(4), Wealths(), Wealths()
+        self.sides, self.far = np.zeros((2, 4)), np.zeros(2)
+        self.days: dict[int, float] = {}
+
+    def weight(self, row: Seen) -> tuple[int, float]:
+        """The kind of a decision, a place in ``counts``, and its weight."""
+        detail = row.detail
+        if detail.probability is None:
+            return 3, 1.0
+        count = detail.count
+        if self.offer is None:
+            if count == 1:
+                return 1, 1.0
+            return (
+                (2, 1.0) if detail.probability >= 1.0 else (0, 1.0 / (count * detail.probability))
+            )
+        if detail.ids is None:
+            same = int(self.offer.isdecimal() and int(self.offer) < count)
+        else:
+            same = sum(str(each) == self.offer for each in detail.ids)
+        if not same or count == 1:
+            return 1, 1.0
+        if detail.probability >= 1.0:
+            return 2, 1.0
+        shown = name_of(row) == self.offer
+        return 0, 1.0 / (same * detail.probability) if shown else 0.0
+
+    def _weights(self, rows: Sequence[Seen]) -> tuple[IntArray, FloatArray]:
+        each = [self.weight(row) for row in rows]
+        kinds = np.array([kind for kind, _ in each], dtype=np.int64)
+        return kinds, np.array([weight for _, weight in each])
+
+    def count(self, rows: Sequence[Seen]) -> None:
+        """Count decisions."""
+        kinds, weights = self._weights(rows)
+        self.counts += np.bincount(kinds, minlength=4)
+        own = weights[kinds == 0]
+        self.weights.add(np.zeros(len(own), dtype=np.int64), own)
+        for row, kind in zip(rows, kinds, strict=True):
+            if kind <= 1:
+                self.days[row.day] = self.days.get(row.day, 0.0) + 1.0
+        for day in sorted(self.days)[:-DAYS]:
+            del self.days[day]
+
+    def forget(self) -> None:
+        """Forget the counts of decisions."""
+        self.counts, self.weights, self.days = np.zeros(4), Wealths(), {}
+
+    def reward(self, rows: Sequence[Seen], rewards: FloatArray, by_default: FloatArray) -> None:
+        """Note how far out rewards lie."""
+        ends = [rewards.max(initial=0.0), (-rewards).max(initial=0.0)]
+        self.far = np.maximum(self.far, ends)
+
+    def give_up(self, rows: Sequence[Seen], sign: float) -> None:
+        """A decision that expired without a reward earned nothing."""
+
+    def bet(self, rows: Sequence[Seen], rewards: FloatArray) -> None:
+        """Add rewards to what bounds rest on; NaN of a decision that expired without one."""
+        kinds, weights = self._weights(rows)
+        compared = kinds <= 1
+        self.compare(weights[compared], np.nan_to_num(rewards[compared]))
+
+    def compare(self, weights: FloatArray, rewards: FloatArray) -> None:
+        """Add the rewards of decisions that are compared."""
+        self.gains.add(np.zeros(len(weights), dtype=np.int64), rewards * (1.0 - weights))
+        for side, excess in zip(self.sides, (weights - 1.0, 1.0 - weights), strict=True):
+            excess = np.maximum(excess, 0.0)
+            side[:2] += excess.sum(), excess @ excess
+            side[2] = max(side[2], excess.max(initial=0.0))
+            side[3] += np.count_nonzero(excess * rewards)
+
+    def saved(self) -> Any:
+        """The sums as MessagePack holds them."""
+        arrays = [part.astype("<f8").tobytes() for part in (self.counts, self.sides, self.far)]
+        return [arrays, self.weights.saved(), self.gains.saved(), sorted(self.days.items())]
+
+    def restore(self, saved: Any) -> None:
+        """Take the result of ``saved``."""
+        arrays, weights, gains, days = saved
+        counts, sides, far = (np.frombuffer(part, dtype="<f8").copy() for part in arrays)
+        self.counts, self.sides, self.far = counts, sides.reshape(2, 4), far
+        self.weights, self.gains = Wealths.of_saved(weights), Wealths.of_saved(gains)
+        self.days = {int(day): float(count) for day, count in days}
+
+
+Part = Offers | Segments | Rule
+
+
+class Fold:
+    """A part of what a model earned, folded up to some place of its log.
+
+    Attributes:
+        part: the sums.
+        seq: the last outcome folded.
+        key: the decision up to which decisions are counted.
+        settled: the decision up to which all have an outcome or have expired.
+        made: the number of decisions counted.
+    """
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.seq, self.key, self.settled, self.made = 0, b"", b"", 0
+        self._odd: tuple[int, int] | None = None  # counts that did not agree
+
+    def go_on(self, store: Store, row: ModelRow, until: float, pace: float = 0.0) -> bool:
+        """Fold what is new; tell whether everything is folded.
+
+        Args:
+            store: read only.
+            row: the model as it is now in the store.
+            until: the time of ``time.monotonic()`` at which to stop.
+            pace: seconds of rest for each second of work, so that others have a turn.
+        """
+        settled = is_settled(row)
+        steps: list[Callable[[], bool]] = [
+            lambda: self._outcomes(store, row, settled),
+            lambda: self._settle(store, row, settled),
+            lambda: self._decisions(store, row),
+        ]
+        for step in steps:
+            start = time.monotonic()
+            while step():
+                now = time.monotonic()
+                if now > until:
+                    return False
+                time.sleep(pace * (now - start))
+                start = time.monotonic()
+        return True
+
+    def _outcomes(self, store: Store, row: ModelRow, settled: bool) -> bool:
+        """Fold the next outcomes; tell whether there may be more."""
+        new = store.learned(row.id, self.seq, BATCH) if self.seq < row.last else []
+        new = [each for each in new if each[0] <= row.last]
+        if not new:
+            return False
+        rows = [seen(key, arm, detail) for _, key, _, _, arm, detail in new]
+        rewards = np.array([each[3] for each in new], dtype=np.float64)
+        by_default = np.array([each[2] for each in new], dtype=np.float64)
+        self.part.reward(rows, rewards, by_default)
+        if not settled:
+            self.part.bet(rows, rewards)
+        late = [each for each in rows if each.key <= self.settled]
+        if late:
+            self.part.give_up(late, -1.0)
+        self.seq = int(new[-1][0])
+        return self.seq < row.last
+
+    def _settle(self, store: Store, row: ModelRow, settled: bool) -> bool:
+        """Fold the next decisions that no longer wait; tell whether there may be more."""
+        if self.settled >= row.swept:
+            return False
+        new = store.decided(row.id, self.settled, row.swept, BATCH)
+        rows = [seen(key, arm, detail) for key, arm, detail, _, _ in new]
+        gone = [
+            each
+            for each, (*_, seq, _) in zip(rows, new, strict=True)
+            if seq is None or seq > self.seq
+        ]
+        if gone:
+            self.part.give_up(gone, 1.0)
+        if settled and rows:
+            rewards = [np.nan if reward is None else reward for *_, reward in new]
+            self.part.bet(rows, np.array(rewards, dtype=np.float64))
+        self.settled = rows[-1].key if len(new) == BATCH else row.swept
+        return len(new) == BATCH
+
+    def _decisions(self, store: Store, row: ModelRow) -> bool:
+        """Count the next decisions; tell whether there may be more."""
+        newest = store.latest(row.id)
+        if not newest:
+            return False
+        upto = first_key(max(time_of(newest) - MARGIN, store.clock() - OLD))
+        if upto > self.key:
+            new = store.decided(row.id, self.key, upto, BATCH)
+            self.part.count([seen(*each[:3]) for each in new])
+            self.made += len(new)
+            self.key = bytes(new[-1][0]) if len(new) == BATCH else upto
+            if len(new) == BATCH:
+                return True
+        counts = self.made, store.decided_by(row.id, self.key)
+        if counts[0] != counts[1] and counts != self._odd:  # one came later than the margin
+            self._odd = counts
+            self.part.forget()
+            self.key, self.made = b"", 0
+            return True
+        return False
+
+    def twin(self) -> Fold:
+        """A copy, whose sums may change."""
+        return copy.deepcopy(self)
+
+    def tail(self, store: Store, row: ModelRow) -> list[Seen]:
+        """The decisions behind those counted."""
+        new = store.decided(row.id, self.key, END, TAIL)
+        return [seen(*each[:3]) for each in new]
+
+    def saved(self) -> bytes:
+        """The fold as bytes."""
+        parts = (VERSION, self.seq, self.key, self.settled, self.made, self.part.saved())
+        return msgspec.msgpack.encode(parts)
+
+    def restore(self, data: bytes) -> None:
+        """Take the result of ``saved``; refuse anything else."""
+        version, self.seq, self.key, self.settled, self.made, part = msgspec.msgpack.decode(data)
+        if version != VERSION:
+            raise ValueError("another version of the sums.")
+        self.part.restore(part)
+
+
+VERSION: Final = 1  # of what is saved
+
+
+def is_settled(row: ModelRow) -> bool:
+    """Tell whether decisions of a model expire for good."""
+    spec = msgspec.json.decode(row.spec)
+    return spec.get("wait") is not None and spec.get("late", "refuse") == "refuse"
+
+
+def seen(key: object, arm: int, detail: object) -> Seen:
+    """A decision of the log."""
+    try:
+        return Seen(as_bytes(key), int(arm), unpack(as_bytes(detail)))
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        raise StoreError("a decision in the store is damaged. Restore it from a backup.") from None
