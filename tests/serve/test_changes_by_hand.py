@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.serve.test_service import SHOP
+from tests.serve.conftest import serving
+from tests.serve.test_service import SHOP, state
 
 import heavytail as ht
+from heavytail.serve import chores
 
 PRICES = {"a": {"price": 5.0}, "b": {"price": 9.0}}
 ROWS = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
@@ -83,6 +85,12 @@ def test_an_upload_says_where_it_did_not_learn_the_log(client):
     assert "--" not in other.text  # words of the command, which has options
 
 
+@pytest.mark.parametrize("call", ["decisions", "predict", "explain"])
+def test_a_model_without_offers_says_that_it_needs_arms_or_offers(shop, call):
+    answer = shop.post(f"{SHOP}/{call}", json={"context": {"age": 30}})
+    assert refusal(answer) == (422, "no_offers", "arms")
+
+
 @pytest.mark.parametrize("body", [b"sku,price\na,1\n", b"PK\x05\x06", b"[1]"])
 def test_what_is_neither_settings_nor_a_saved_model_is_told_what_is_expected(client, body):
     answer = client.put(SHOP, content=body)
@@ -157,6 +165,33 @@ def test_a_column_that_the_log_does_not_have_is_unknown_in_it(client):
     unknown["missing"] = {**schema["missing"], "size": "refuse"}
     forked = client.post("/v1/models/coded/fork", json={"name": "c", "encoder": unknown}).json()
     assert (forked["rounds"], forked["diagnostics"]["refused"]) == (0, 5)
+
+
+def test_rewards_of_withdrawn_offers_are_learned_from_a_log_and_again_after_a_restart(
+    where, monkeypatch
+):
+    async def none(self, *, at_once=False):
+        """No snapshots, so that a restart learns the log again."""
+
+    monkeypatch.setattr(chores.Chores, "snapshots", none)
+    context, schema = {"age": 30, "device": "x"}, encoder("device").schema()
+    with serving(where) as client:
+        created(client, encoder=encoder().schema())
+        played(client, context=context, only=["a"])
+        client.patch(f"{SHOP}/offers", json={"offers": {"a": {"price": 6.0}}})
+        played(client, context=context, only=["a"])
+        fork = {"name": "early", "encoder": schema}
+        assert client.post(f"{SHOP}/fork", json=fork).json()["rounds"] == 10
+        client.patch(f"{SHOP}/offers", json={"offers": {"a": None}})
+        late = client.post(f"{SHOP}/fork", json={"name": "late", "encoder": schema}).json()
+        assert (late["rounds"], late["diagnostics"]["refused"]) == (10, 0)
+        assert state(client, "late") == state(client, "early")
+        client.patch("/v1/models/early/offers", json={"offers": {"a": None}})
+        kept = state(client, "early")
+    with serving(where) as client:
+        for name in ("early", "late"):
+            assert state(client, name) == kept
+            assert [*client.get(f"/v1/models/{name}/offers").json()["offers"]] == ["b"]
 
 
 def test_a_shadow_has_the_offers_that_its_model_has_by_now(client):

@@ -244,7 +244,7 @@ class DeciderModel(Model):
             return await self.turns.do("shape", SHAPING, work)
         return await super().turn(kind, rows, work, shared=shared)
 
-    def translated(self, row: OutcomeRow, key: bytes, detail: Detail) -> bytes:
+    def translated(self, key: bytes, detail: Detail, offer: Any) -> bytes:
         names, context = self.policy._contexts.names, detail.context or {}
         if detail.probability is None or detail.id is None or (names and detail.context is None):
             return b""

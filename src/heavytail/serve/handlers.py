@@ -249,8 +249,10 @@ async def delete(call: Call) -> Response:
 
 def _in_context(model: Model, body: bytes) -> bool:
     """Whether a request is about the model's own offers, so that it states no arms."""
-    if model.reads == "context" or model.table is None or ARMS not in body:
-        return model.reads == "context" or model.table is not None
+    if model.reads == "context" or ARMS not in body:
+        return True
+    if model.table is None:
+        return False
     try:
         content = STATED.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

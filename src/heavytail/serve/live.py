@@ -13,13 +13,15 @@ import functools
 import logging
 import math
 import time
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from heavytail.ledger.commits import LARGE, Commits
 from heavytail.ledger.details import unpack
 from heavytail.ledger.layout import CHANGE, ModelRow, OutcomeRow
+from heavytail.ledger.offers import unpacked
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Store, StoreError, Transaction
 from heavytail.ledger.tokens import time_of
@@ -356,19 +358,46 @@ def _next(tx: Transaction, model: Model, most: int) -> list[OutcomeRow]:
     if not translated or not rows:
         return rows
     details = tx.store.details(source, model.version, rows[-1].seq)
+    catalogues = functools.cache(functools.partial(_catalogue, tx))
     return [
-        row if row.by_default == CHANGE else row._replace(x=_translated(model, row, details))
+        row
+        if row.by_default == CHANGE
+        else row._replace(x=_translated(model, source, details.get(row.seq), catalogues))
         for row in rows
     ]
 
 
-def _translated(model: Model, row: OutcomeRow, details: dict[int, tuple[bytes, bytes]]) -> bytes:
-    """What a model learns of another's decision; empty if it cannot."""
+def _translated(
+    model: Model,
+    source: int,
+    decided: tuple[bytes, bytes] | None,
+    catalogues: Callable[[int, int], dict[str, Any]],
+) -> bytes:
+    """What a model learns of a decision of ``source``; empty if it cannot.
+
+    The offer has the features of the time of the decision, completed by those that the model began
+    with. So a change of the offers does not change what a restart learns.
+    """
     try:
-        key, detail = details[row.seq]
-        return model.translated(row, key, unpack(detail))
-    except (KeyError, msgspec.MsgspecError):
+        if decided is None:
+            return b""
+        detail = unpack(decided[1])
+        offer = catalogues(model.row.id, 1).get(str(detail.id))
+        if detail.catalogue is not None:
+            then = catalogues(source, detail.catalogue).get(str(detail.id))
+            if offer is None:
+                offer = then
+            elif isinstance(offer, dict) and isinstance(then, dict):
+                offer = {**offer, **then}
+        return model.translated(decided[0], detail, offer)
+    except msgspec.MsgspecError:
         return b""
+
+
+def _catalogue(tx: Transaction, model: int, number: int) -> dict[str, Any]:
+    """The offers of a catalogue; none if it does not exist."""
+    content = tx.store.catalogue(model, number)
+    return {} if content is None else unpacked(content)
 
 
 def _lineage(tx: Transaction, row: ModelRow) -> list[Stretch]:

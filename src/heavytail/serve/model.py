@@ -324,18 +324,20 @@ class Model:
             scale = [row.scale for row in outcomes[start:stop]] if scaled[start] else None
             self._learn(X[start:stop], rewards[start:stop], scale)
 
-    def translated(self, row: OutcomeRow, key: bytes, detail: Detail) -> bytes:
-        """What this model learns of a decision that another model made; empty if it cannot."""
-        if self.table is None or (detail.context is None and self.encoder is not None):
+    def translated(self, key: bytes, detail: Detail, offer: Any) -> bytes:
+        """What this model learns of a decision for an offer with these features that another model
+        made; empty if it cannot.
+        """
+        if offer is None or (detail.context is None and self.encoder is not None):
             return b""
-        place = self.table.places.get(str(detail.id))
-        if place is None:
-            return b""
+        name, table = str(detail.id), self.table
         try:
+            if table is None or table.offers.get(name) != offer:
+                table = self.table_of(0, {name: offer})
             context = {} if detail.context is None else detail.context
-            needed = self.table.columns()
+            needed = table.columns()
             known = context if needed is None else {name: context.get(name) for name in needed}
-            return self.table.vectors(known, np.array([place])).tobytes()
+            return table.vectors(known, np.array([table.places[name]])).tobytes()
         except (ValueError, TypeError, KeyError):
             return b""
 
