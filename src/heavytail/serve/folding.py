@@ -27,6 +27,7 @@ from heavytail._typing import FloatArray, IntArray
 from heavytail.decider.choice import amount
 from heavytail.ledger.details import Detail, unpack
 from heavytail.ledger.layout import ModelRow
+from heavytail.ledger.offers import Catalogues
 from heavytail.ledger.store import Store, StoreError, as_bytes
 from heavytail.ledger.tokens import first_key, time_of
 from heavytail.logs.wealth import Wealths
@@ -78,7 +79,9 @@ class Rows:
         details: their surroundings.
     """
 
-    def __init__(self, rows: Iterable[tuple[object, object, object]]) -> None:
+    def __init__(
+        self, rows: Iterable[tuple[object, object, object]], catalogues: Catalogues | None = None
+    ) -> None:
         self.keys: list[bytes] = []
         self.arms: list[int] = []
         self.details: list[Detail] = []
@@ -87,7 +90,9 @@ class Rows:
                 self.keys.append(key if type(key) is bytes else as_bytes(key))
                 self.arms.append(int(arm))  # type: ignore[call-overload]
                 self.details.append(unpack(detail if type(detail) is bytes else as_bytes(detail)))
-        except (msgspec.MsgspecError, TypeError, ValueError):
+            if catalogues is not None:
+                self.details = [catalogues.with_ids(detail) for detail in self.details]
+        except (msgspec.MsgspecError, LookupError, TypeError, ValueError):
             words = "a decision in the store is damaged. Restore it from a backup."
             raise StoreError(words) from None
 
@@ -288,6 +293,17 @@ class Offers(Grouped):
         self.days = {int(day): [*map(float, values)] for day, values in days}
 
 
+class Since(Grouped):
+    """The decisions before a key, and those after it."""
+
+    def __init__(self, start: bytes) -> None:
+        super().__init__(2, 0)
+        self._start = start
+
+    def groups(self, rows: Rows) -> list[IntArray]:
+        return [np.array([key > self._start for key in rows.keys], dtype=np.int64)]
+
+
 class Segments(Grouped):
     """Decisions by a column of their context: its values, or ranges of its numbers.
 
@@ -449,7 +465,7 @@ class Rule:
         self.days = {int(day): float(count) for day, count in days}
 
 
-Part = Offers | Segments | Rule
+Part = Offers | Segments | Since | Rule
 
 
 class Fold:
@@ -501,7 +517,9 @@ class Fold:
         new = [each for each in new if each[0] <= row.last]
         if not new:
             return False
-        rows = Rows((key, arm, detail) for _, key, _, _, arm, detail in new)
+        rows = Rows(
+            ((key, arm, detail) for _, key, _, _, arm, detail in new), Catalogues(store, row)
+        )
         rewards = np.array([each[3] for each in new], dtype=np.float64)
         by_default = np.array([each[2] for each in new], dtype=np.float64)
         self.part.reward(rows, rewards, by_default, not settled)
@@ -516,7 +534,7 @@ class Fold:
         if self.settled >= row.swept:
             return False
         new = store.decided(row.id, self.settled, row.swept, BATCH)
-        rows = Rows(each[:3] for each in new)
+        rows = Rows((each[:3] for each in new), Catalogues(store, row))
         gone = [i for i, (*_, seq, _) in enumerate(new) if seq is None or seq > self.seq]
         if gone:
             self.part.give_up(rows.where(gone), 1.0)
@@ -534,7 +552,7 @@ class Fold:
         upto = first_key(max(time_of(newest) - MARGIN, store.clock() - OLD))
         if upto > self.key:
             new = store.decided(row.id, self.key, upto, BATCH)
-            self.part.count(Rows(each[:3] for each in new))
+            self.part.count(Rows((each[:3] for each in new), Catalogues(store, row)))
             self.made += len(new)
             self.key = bytes(new[-1][0]) if len(new) == BATCH else upto
             if len(new) == BATCH:
