@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from tests.serve.conftest import serving
 from tests.serve.test_service import SHOP, state
 
 import heavytail as ht
 from heavytail.serve import chores
+from heavytail.serve.offering import write_offers
+from heavytail.serve.wire import ModelSpec, Offers
 
 PRICES = {"a": {"price": 5.0}, "b": {"price": 9.0}}
 ROWS = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
@@ -192,6 +196,35 @@ def test_rewards_of_withdrawn_offers_are_learned_from_a_log_and_again_after_a_re
         for name in ("early", "late"):
             assert state(client, name) == kept
             assert [*client.get(f"/v1/models/{name}/offers").json()["offers"]] == ["b"]
+
+
+def test_a_model_that_two_requests_open_keeps_the_offers_that_it_has_by_then(client):
+    """A worker opens a new model of its own, and finds it in the store at the same time."""
+    service = client.app.state.service
+    live, plain, slow = service.live, service.live._along, []
+
+    async def along(row, way):
+        model = await plain(row, way)
+        if slow:
+            await slow.pop().wait()
+        return model
+
+    async def both():
+        await service.create("shop", ModelSpec(dim=2), "me")
+        live._along, go = along, asyncio.Event()
+        slow.append(go)
+        row = live.models.pop("shop").row
+        late = asyncio.create_task(live.open(row))
+        while slow:
+            await asyncio.sleep(0.01)
+        there = await live.open(row)
+        await write_offers(service, "shop", Offers(ROWS), "me", whole=True)
+        go.set()
+        return there, await late
+
+    there, late = client.portal.call(both)
+    assert late is there
+    assert client.post(f"{SHOP}/decisions", json={}).status_code == 201
 
 
 def test_a_shadow_has_the_offers_that_its_model_has_by_now(client):

@@ -216,7 +216,7 @@ class Live:
         looked_up, kept = await self.commits.do(
             lambda tx: (tx.store.model(row.id), tx.store.snapshots(row.id))
         )
-        stored = _existing(looked_up)
+        stored, before = _existing(looked_up), self.models.get(row.name)
         passed: list[str] = []
         restored = any(str(note).startswith(RESTORED) for *_, note in kept)
         own = stored.since == 0 or stored.origin is not None  # the log leads to it
@@ -227,6 +227,11 @@ class Live:
                 now = _existing(await self.commits.do(lambda tx: tx.store.model(row.id)))
                 if now.epoch != stored.epoch:  # it was set back meanwhile
                     return await self.open(now)
+                other = self.models.get(now.name)
+                if other is not before and other is not None and other.row.id == now.id:
+                    if other.row.epoch == now.epoch:  # another request opened it meanwhile, and
+                        return other  # may have changed its offers since
+                before = model
                 self._place(model, way, passed)
                 if model.behind_origin or now.follows is not None:
                     await self.chased(model)
