@@ -15,6 +15,7 @@ from heavytail.decider.history import Rows
 from heavytail.decider.markup import note, table
 from heavytail.decider.report import Course, OfferLine, Report, SegmentLine
 from heavytail.decider.snapshot import Snapshot, forecasts
+from heavytail.logs.wealth import BETS, SHARES
 
 if TYPE_CHECKING:
     from heavytail.decider.decider import Decider
@@ -23,8 +24,6 @@ __all__ = ["bounds", "html_of", "least", "report", "thirds"]
 
 FEW: Final = 20  # rewards below which no bound is stated
 MOST_BOUNDS: Final = 30  # offers, those shown most, that have bounds
-BETS: Final = 2.0 ** np.arange(-24.0, 7.0)  # of a bound, in units of a reward ...
-SHARES: Final = (1.0 + np.abs(np.log2(BETS) + 3.0)) ** -2.0  # ... and their weights, up to a factor
 HALVINGS: Final = 60  # of an interval, until its ends are alike
 MOST_TEXTS: Final = 12  # categories of a column that are segments
 MOST_FORECASTS: Final = 40_000
